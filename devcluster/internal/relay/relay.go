@@ -1,0 +1,50 @@
+// Package relay leads TCP connections from one address to another. It knows nothing of what they carry; frozen, it is a network
+// that has stopped delivering without anybody being told.
+package relay
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Serve relays until the process ends.
+func Serve(listen, to string) error {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", listen, err)
+	}
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return fmt.Errorf("accept a connection: %w", err)
+		}
+		go lead(client, to)
+	}
+}
+
+func lead(client net.Conn, to string) {
+	defer client.Close()
+	server, err := net.DialTimeout("tcp", to, 5*time.Second)
+	if err != nil {
+		slog.Warn("the other side does not answer", "to", to, "error", err)
+		return
+	}
+	defer server.Close()
+	done := make(chan struct{}, 2)
+	go pour(server, client, done)
+	go pour(client, server, done)
+	<-done
+	<-done
+}
+
+// pour copies one direction and passes on its end, so that half-closed connections work.
+func pour(to, from net.Conn, done chan<- struct{}) {
+	_, _ = io.Copy(to, from)
+	if half, ok := to.(*net.TCPConn); ok {
+		_ = half.CloseWrite()
+	}
+	done <- struct{}{}
+}

@@ -1,0 +1,110 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// Command is the hidden command of this program that a supervisor runs as; it is how supervisors are found again.
+const Command = "supervise"
+
+// Process is one running component, as the process table shows it.
+type Process struct {
+	PID    int
+	Frozen bool
+}
+
+// Launch starts the supervisor of a role and leaves it behind. It returns the supervisor's process id.
+func Launch(data string, role Role) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("find this program: %w", err)
+	}
+	if err := os.MkdirAll(data+"/logs", 0o755); err != nil {
+		return 0, fmt.Errorf("make the folder of logs: %w", err)
+	}
+	log, err := os.OpenFile(data+"/logs/"+role.Name+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, fmt.Errorf("open the supervisor's log: %w", err)
+	}
+	defer log.Close()
+	command := exec.Command(self, Command, "--data", data, "--role", role.Name)
+	command.Stdout, command.Stderr, command.Dir = log, log, "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if role.Node != nil {
+		command.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC
+	}
+	if err := command.Start(); err != nil {
+		return 0, fmt.Errorf("start the supervisor of %s: %w", role.Name, err)
+	}
+	go command.Wait() //nolint:errcheck // it ends long after this program, except in `run`, where nobody asks how
+	return command.Process.Pid, nil
+}
+
+// Find gives the process ids of the supervisors of the cluster in data, by role.
+func Find(data string) (map[string]int, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("read the process table: %w", err)
+	}
+	found := map[string]int{}
+	for _, process := range all {
+		args, err := process.CmdLine()
+		if err == nil && len(args) == 6 && slices.Equal(args[1:5], []string{Command, "--data", data, "--role"}) {
+			found[args[5]] = process.PID
+		}
+	}
+	return found, nil
+}
+
+// Running gives the components of a role that run below its supervisor, by name.
+func Running(supervisor int, role Role) (map[string]Process, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("read the process table: %w", err)
+	}
+	running := map[string]Process{}
+	for _, process := range all {
+		stat, err := process.Stat()
+		if err != nil || stat.PPID != supervisor || stat.State == "Z" {
+			continue
+		}
+		args, _ := process.CmdLine()
+		for _, component := range role.Components {
+			if slices.Equal(args, component.Args) {
+				running[component.Name] = Process{PID: process.PID, Frozen: stat.State == "T"}
+			}
+		}
+	}
+	return running, nil
+}
+
+// Look tells a supervisor that holds have changed.
+func Look(supervisor int) error { return unix.Kill(supervisor, unix.SIGHUP) }
+
+// Gone waits until none of the processes is there any more.
+func Gone(pids []int, within time.Duration) bool {
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if !slices.ContainsFunc(pids, alive) {
+			return true
+		}
+	}
+	return false
+}
+
+// alive does not count a zombie: its parent has just not looked yet.
+func alive(pid int) bool {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
+	}
+	stat, err := process.Stat()
+	return err == nil && stat.State != "Z"
+}
