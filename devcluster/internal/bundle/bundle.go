@@ -67,7 +67,7 @@ func (b Bundle) Tools() string { return filepath.Join(b.folder, "tools") }
 func (b Bundle) Built() error {
 	_, err := os.Stat(b.Kube())
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("Kubernetes is not built on this machine yet: run `make build` (once, about 10 minutes on two cores)")
+		return fmt.Errorf("no Kubernetes %s is built on this machine yet: run `make build` (once, about 10 minutes on two cores)", Version)
 	}
 	return err
 }

@@ -52,12 +52,12 @@ func logs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return print(command.Context(), command.OutOrStdout(), path, *follow)
+		return copyLog(command.Context(), command.OutOrStdout(), path, *follow)
 	}
 	return command
 }
 
-func print(ctx context.Context, out io.Writer, path string, follow bool) error {
+func copyLog(ctx context.Context, out io.Writer, path string, follow bool) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it has said nothing yet
@@ -126,6 +126,6 @@ func relayCommand() *cobra.Command {
 	command := &cobra.Command{Use: "relay", Hidden: true, Args: cobra.NoArgs}
 	listen := command.Flags().String("listen", "", "address to listen on")
 	to := command.Flags().String("to", "", "address to lead to")
-	command.RunE = func(*cobra.Command, []string) error { return relay.Serve(*listen, *to) }
+	command.RunE = func(command *cobra.Command, _ []string) error { return relay.Serve(command.Context(), *listen, *to) }
 	return command
 }

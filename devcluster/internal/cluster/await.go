@@ -119,5 +119,3 @@ func (c *Cluster) lastWords(component string) string {
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return "  " + strings.Join(lines[max(0, len(lines)-10):], "\n  ")
 }
-
-func contains(names []string, name string) bool { return slices.Contains(names, name) }

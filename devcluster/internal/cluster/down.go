@@ -20,11 +20,11 @@ const letGo = 30 * time.Second
 // Down ends the cluster in data and removes every trace of it. Nothing is asked to stop: a throw-away cluster has nothing to save,
 // and an API server would take a minute. Down of a cluster that is not there is no error.
 func Down(data string) error {
-	unlock, err := lock(data)
+	release, err := alone(data)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer release()
 	if err := endProcesses(data); err != nil {
 		return err
 	}

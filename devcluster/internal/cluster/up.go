@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,11 +27,11 @@ func Up(ctx context.Context, data string, options Options, say Say) (*Cluster, e
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lock(data)
+	release, err := alone(data)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer release()
 	kubernetes.Used()
 	began := time.Now()
 	reached := func(what string) { say("%5.1f s  %s", time.Since(began).Seconds(), what) }
@@ -78,12 +77,19 @@ func (c *Cluster) start(ctx context.Context, kubernetes bundle.Bundle, reached f
 func (c *Cluster) summary() string {
 	parts := []string{"the control plane runs"}
 	if c.Options.RealNodes > 0 {
-		parts = append(parts, fmt.Sprintf("%d real nodes Ready", c.Options.RealNodes))
+		parts = append(parts, count(c.Options.RealNodes, "real"))
 	}
 	if c.Options.SimulatedNodes > 0 {
-		parts = append(parts, fmt.Sprintf("%d simulated nodes Ready", c.Options.SimulatedNodes))
+		parts = append(parts, count(c.Options.SimulatedNodes, "simulated"))
 	}
 	return strings.Join(parts, ", ")
+}
+
+func count(nodes int, kind string) string {
+	if nodes == 1 {
+		return "1 " + kind + " node Ready"
+	}
+	return fmt.Sprintf("%d %s nodes Ready", nodes, kind)
 }
 
 // launch starts the supervisor of a role with all but the early components held.
@@ -92,7 +98,7 @@ func (c *Cluster) launch(role supervise.Role, early ...string) (int, error) {
 		return 0, err
 	}
 	for _, component := range role.Components {
-		if contains(early, component.Name) {
+		if slices.Contains(early, component.Name) {
 			continue
 		}
 		if err := role.Hold(c.Data, component.Name); err != nil {
@@ -107,7 +113,7 @@ func (c *Cluster) launchControlPlane(who identities) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.launch(role, "etcd", etcdLink, apiserver, apiLink)
+	_, err = c.launch(role, "etcd", etcdLink, apiserver, apiserver+"-2", apiLink)
 	return err
 }
 
@@ -172,22 +178,11 @@ func (c *Cluster) releaseAll() error {
 	return nil
 }
 
-// lock keeps two commands from working on one cluster at the same time.
-func lock(data string) (func(), error) {
-	cache, err := bundle.Cache()
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(cache, "cluster-"+id(data)+".lock")
-	unlock, err := host.Lock(path, nil)
-	if errors.Is(err, host.ErrLocked) {
+// alone keeps two commands from working on one cluster at the same time.
+func alone(data string) (release func(), err error) {
+	release, err = host.Take(id(data))
+	if errors.Is(err, host.ErrTaken) {
 		return nil, fmt.Errorf("another devcluster command is working on %s: wait for it or stop it", data)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return func() {
-		_ = os.Remove(path)
-		unlock()
-	}, nil
+	return release, err
 }

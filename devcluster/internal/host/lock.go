@@ -3,17 +3,30 @@ package host
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked says that another process holds the lock.
-var ErrLocked = errors.New("held by another process")
+// ErrTaken says that another process has the name.
+var ErrTaken = errors.New("taken by another process")
 
-// Lock takes the lock that the file at path stands for. The kernel gives it back when this process ends, however it ends. When
-// somebody else holds it, waiting is called and then waited for; without waiting the answer is ErrLocked.
+// Take takes a name on this machine, if nobody has it. The kernel gives it back when this process ends, however it ends, and
+// no file is left: the name is that of a socket which nobody ever connects to.
+func Take(name string) (release func(), err error) {
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "@devcluster-" + name})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, ErrTaken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take the name %s: %w", name, err)
+	}
+	return func() { _ = listener.Close() }, nil
+}
+
+// Lock takes the lock that the file at path stands for. When somebody else has it, waiting is called and then waited for.
 func Lock(path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of lock %s: %w", path, err)
@@ -22,18 +35,14 @@ func Lock(path string, waiting func()) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock %s: %w", path, err)
 	}
-	release := func() { _ = file.Close() }
+	unlock = func() { _ = file.Close() }
 	if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		return release, nil
-	}
-	if waiting == nil {
-		release()
-		return nil, ErrLocked
+		return unlock, nil
 	}
 	waiting()
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		release()
+		unlock()
 		return nil, fmt.Errorf("wait for lock %s: %w", path, err)
 	}
-	return release, nil
+	return unlock, nil
 }

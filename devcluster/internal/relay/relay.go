@@ -3,6 +3,7 @@
 package relay
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,24 +11,30 @@ import (
 	"time"
 )
 
-// Serve relays until the process ends.
-func Serve(listen, to string) error {
-	listener, err := net.Listen("tcp", listen)
+// Serve relays until the context ends; connections that are open then go on.
+func Serve(ctx context.Context, listen, to string) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", listen, err)
 	}
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
+	defer stop()
 	for {
 		client, err := listener.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("accept a connection: %w", err)
 		}
-		go lead(client, to)
+		go lead(ctx, client, to)
 	}
 }
 
-func lead(client net.Conn, to string) {
+func lead(ctx context.Context, client net.Conn, to string) {
 	defer client.Close()
-	server, err := net.DialTimeout("tcp", to, 5*time.Second)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	server, err := dialer.DialContext(ctx, "tcp", to)
 	if err != nil {
 		slog.Warn("the other side does not answer", "to", to, "error", err)
 		return

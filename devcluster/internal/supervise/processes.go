@@ -1,9 +1,11 @@
 package supervise
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -27,15 +29,17 @@ func Launch(data string, role Role) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("find this program: %w", err)
 	}
-	if err := os.MkdirAll(data+"/logs", 0o755); err != nil {
+	logs := filepath.Join(data, "logs")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return 0, fmt.Errorf("make the folder of logs: %w", err)
 	}
-	log, err := os.OpenFile(data+"/logs/"+role.Name+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(filepath.Join(logs, role.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return 0, fmt.Errorf("open the supervisor's log: %w", err)
 	}
 	defer log.Close()
-	command := exec.Command(self, Command, "--data", data, "--role", role.Name)
+	// The supervisor outlives whatever started it.
+	command := exec.CommandContext(context.Background(), self, Command, "--data", data, "--role", role.Name)
 	command.Stdout, command.Stderr, command.Dir = log, log, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if role.Node != nil {

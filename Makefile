@@ -1,0 +1,111 @@
+# Swarm Operator. `make help` lists the targets. Nothing is fetched but Go modules and Debian packages.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Everything is static; -trimpath also lets the devcluster command share compiled packages with the Kubernetes build.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+
+VERSION ?= dev
+ARCH := $(shell go env GOARCH)
+RESULTS := $(CURDIR)/bin/results
+CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
+TESTS := $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --hide-summary skipped
+
+# Suites run on a cluster of their own, or on the one that is named on the command line: make integration KUBECONFIG=...
+# A KUBECONFIG that merely stands in the environment is not used, lest tests write to a cluster by accident.
+ifeq ($(origin KUBECONFIG),command line)
+cluster = env KUBECONFIG=$(abspath $(KUBECONFIG))
+else
+cluster = bin/devcluster run $(1) --
+endif
+
+.PHONY: help
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build every program into bin/ (the first time on a machine also Kubernetes: about 10 minutes)
+	@echo "building bin/devcluster"
+	@go -C devcluster build -ldflags "-s -w" -o ../bin/devcluster ./cmd/devcluster
+	@bin/devcluster build --source devcluster
+
+.PHONY: up
+up: build host-tools ## Bring up a development cluster with one real node (NODES=2 for more)
+	@bin/devcluster up --real-nodes $(or $(NODES),1)
+
+.PHONY: down
+down: ## Take the development cluster away again
+	@bin/devcluster down
+
+.PHONY: host-tools
+host-tools: # Debian packages that a real node needs; nothing happens when they are there
+	@command -v containerd runc nft >/dev/null && test -x /usr/lib/cni/bridge -o -x /opt/cni/bin/bridge || \
+	  { test "$$(id -u)" = 0 || { echo "a real node needs root and: apt-get install -y containerd runc containernetworking-plugins nftables"; exit 1; }; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends containerd runc containernetworking-plugins nftables; }
+
+.PHONY: test
+test: bin/gotestsum ## Run the unit tests of all modules
+	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/unit-*
+	@$(TESTS) --jsonfile $(RESULTS)/unit-root.json -- -count=1 $$(go list ./... | grep -vE '/test/(integration|e2e|devcluster)')
+	@cd tools && $(TESTS) --jsonfile $(RESULTS)/unit-tools.json -- -count=1 ./...
+	@cd devcluster && $(TESTS) --jsonfile $(RESULTS)/unit-devcluster.json -- -count=1 ./internal/... ./pause/...
+
+# A Ginkgo suite: $(1) names its report, $(2) is its package.
+suite = $(TESTS) -- -count=1 -timeout 20m $(2) -args -ginkgo.json-report=$(RESULTS)/$(1).json
+
+.PHONY: integration
+integration: build bin/gotestsum ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
+	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
+	@$(call cluster,) $(call suite,integration,./test/integration/...)
+
+.PHONY: e2e
+e2e: build host-tools bin/gotestsum image ## Run the suites that need real nodes, and those of the development cluster itself
+	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
+ifeq ($(origin KUBECONFIG),command line)
+	@$(call cluster) $(call suite,e2e-kubernetes,./test/e2e/kubernetes/...)
+else
+	@$(call cluster,--real-nodes 2) bash -c 'bin/devcluster image load bin/images/probe-$(ARCH).tar && $(call suite,e2e-kubernetes,./test/e2e/kubernetes/...)'
+	@$(call suite,e2e-devcluster,./test/devcluster/...)
+endif
+
+.PHONY: image
+image: ## Build the container images as tarballs into bin/images, without Docker
+	@go -C tools run ./image --version $(VERSION)
+
+.PHONY: generate
+generate: manifests ## Generate deep copies and manifests from the API types
+	@$(CONTROLLER_GEN) object paths=./api/v1alpha1
+
+.PHONY: manifests
+manifests: ## Generate the CRDs
+	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=deploy/crds
+	@go -C tools run ./crds ../deploy/crds
+
+.PHONY: verify
+verify: ## Fail when generated files or module files are not up to date
+	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy $$before && $(MAKE) --no-print-directory generate && \
+	  diff -r api $$before/api && diff -r deploy $$before/deploy || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
+	@for module in . tools devcluster; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
+
+.PHONY: lint
+lint: bin/golangci-lint ## Run the linters over all modules
+	@for module in . tools; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
+	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
+
+.PHONY: acceptance
+acceptance: ## Say id by id what the last test runs have proven (docs/acceptance.md)
+	@go -C tools run ./acceptance --list ../docs/acceptance.md --results $(RESULTS)
+
+.PHONY: clean
+clean: ## Remove bin/ (Kubernetes stays in your cache folder)
+	@rm -rf bin
+
+bin/golangci-lint: tools/lint/go.mod
+	@echo "building golangci-lint (about two minutes, once)"
+	@go -C tools/lint build -ldflags "-s -w" -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/gotestsum: tools/go.mod
+	@go -C tools build -o ../$@ gotest.tools/gotestsum

@@ -1,0 +1,192 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AgentPhase sums up the conditions of an agent.
+// +kubebuilder:validation:Enum=Pending;Running;Completed;Failed
+type AgentPhase string
+
+// The phases of an agent.
+const (
+	// AgentPending waits for its pod or its link.
+	AgentPending AgentPhase = "Pending"
+	// AgentRunning is linked.
+	AgentRunning AgentPhase = "Running"
+	// AgentCompleted was drained away.
+	AgentCompleted AgentPhase = "Completed"
+	// AgentFailed does not get up.
+	AgentFailed AgentPhase = "Failed"
+)
+
+// Agent is one long-lived worker of a swarm: a pod with a name, a type, capabilities, slots and peers. The Swarm
+// controller creates Agents; their names are those of their pods.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=agents,shortName=ag,categories=swarm-io
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.swarmRef.name`
+// +kubebuilder:selectablefield:JSONPath=`.spec.type`
+// +kubebuilder:selectablefield:JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Swarm",type=string,JSONPath=`.spec.swarmRef.name`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Slots",type=integer,JSONPath=`.spec.slots`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Linked",type=string,JSONPath=`.status.conditions[?(@.type=="Linked")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Completed",type=integer,JSONPath=`.status.workload.completed`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+type Agent struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says which swarm the agent belongs to and what it offers.
+	Spec AgentSpec `json:"spec"`
+
+	// Status is the agent as the operator found it.
+	// +optional
+	Status AgentStatus `json:"status,omitempty,omitzero"`
+}
+
+// AgentSpec says which swarm the agent belongs to and what it offers.
+type AgentSpec struct {
+	// SwarmRef names the swarm of the agent. It cannot change.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="swarmRef cannot change: delete this Agent and create one in the other swarm"
+	SwarmRef SwarmReference `json:"swarmRef"`
+
+	// Type is the agent type, as declared in the swarm. It cannot change.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=50
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type cannot change: delete this Agent and create one of the other type"
+	Type string `json:"type"`
+
+	// Capabilities are what the agent offers to tasks.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$`
+	// +listType=set
+	// +optional
+	Capabilities []string `json:"capabilities,omitempty"`
+
+	// Slots is how many task attempts the agent runs at once. Default 1.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1
+	// +optional
+	Slots int32 `json:"slots,omitempty"`
+}
+
+// AgentStatus is the agent as the operator found it.
+type AgentStatus struct {
+	// ObservedGeneration is the generation of the spec that this status answers.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Phase sums up the conditions: Pending, Running, Completed (after it was drained away) or Failed.
+	// +optional
+	Phase AgentPhase `json:"phase,omitempty"`
+
+	// PodName is the pod that the agent runs in.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PodName string `json:"podName,omitempty"`
+
+	// PodUID tells this pod from earlier ones of the same name.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	PodUID string `json:"podUID,omitempty"`
+
+	// Peers are the agents that this one may talk to under the swarm's topology.
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=atomic
+	// +optional
+	Peers []string `json:"peers,omitempty"`
+
+	// LastHeartbeat is when the agent was last known to be alive. It is written at most every 30 seconds, and only
+	// while it changes meaning.
+	// +optional
+	LastHeartbeat *metav1.Time `json:"lastHeartbeat,omitempty"`
+
+	// Workload is what the agent is busy with.
+	// +optional
+	Workload *AgentWorkload `json:"workload,omitempty"`
+
+	// Conditions are Ready and Linked.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// AgentWorkload is what an agent is busy with.
+type AgentWorkload struct {
+	// Slots is how many attempts the agent has said it can run at once.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=0
+	// +optional
+	Slots int32 `json:"slots"`
+
+	// Running are the attempts on the agent now.
+	// +kubebuilder:validation:MaxItems=1000
+	// +listType=atomic
+	// +optional
+	Running []RunningAttempt `json:"running,omitempty"`
+
+	// Completed is how many attempts ended well on the agent.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=0
+	// +optional
+	Completed int64 `json:"completed"`
+
+	// Failed is how many attempts failed on the agent.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:default=0
+	// +optional
+	Failed int64 `json:"failed"`
+}
+
+// RunningAttempt is one try of a task, or of one of its items, on an agent.
+type RunningAttempt struct {
+	// Task is the name of the Task.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Task string `json:"task"`
+
+	// Item is the number of the item, from 0. Left out for a task without items.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=999999
+	// +optional
+	Item *int32 `json:"item,omitempty"`
+
+	// Attempt is the number of the try, from 1.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
+	// Progress of the attempt, 0 to 100.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=0
+	// +optional
+	Progress int32 `json:"progress"`
+}
+
+// AgentList is a list of agents.
+// +kubebuilder:object:root=true
+type AgentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []Agent `json:"items"`
+}

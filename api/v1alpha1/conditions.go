@@ -1,0 +1,143 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Condition types. Every kind has Ready and at most two more.
+const (
+	// ConditionReady is what `kubectl wait` and kstatus look at. On a Task it means finished well.
+	ConditionReady = "Ready"
+	// ConditionProgressing is True while a Swarm or Task is on its way to where it should be.
+	ConditionProgressing = "Progressing"
+	// ConditionDegraded is True while part of a Swarm or WorkerPool cannot do its work; the rest goes on.
+	ConditionDegraded = "Degraded"
+	// ConditionLinked is True while an Agent's stream to the operator is up and its lease holds.
+	ConditionLinked = "Linked"
+	// ConditionConverged is True when every touched worker of a pool has acknowledged its part of the revision.
+	ConditionConverged = "Converged"
+)
+
+// Reason is the one-word cause of a condition. The event that goes with the change carries the same word.
+type Reason string
+
+// Reasons that say all is well.
+const (
+	ReasonAvailable Reason = "Available"
+	ReasonCompleted Reason = "Completed"
+	ReasonConverged Reason = "Converged"
+	ReasonLinked    Reason = "Linked"
+	ReasonSettled   Reason = "Settled"
+)
+
+// Reasons of swarms and agents.
+const (
+	ReasonInitializing  Reason = "Initializing"
+	ReasonScaling       Reason = "Scaling"
+	ReasonDraining      Reason = "Draining"
+	ReasonTerminating   Reason = "Terminating"
+	ReasonSuspended     Reason = "Suspended"
+	ReasonAgentsFailing Reason = "AgentsFailing"
+	ReasonQuotaExceeded Reason = "QuotaExceeded"
+	ReasonSwarmNotFound Reason = "SwarmNotFound"
+	ReasonTypeNotFound  Reason = "TypeNotFound"
+	ReasonPodPending    Reason = "PodPending"
+	ReasonPodFailed     Reason = "PodFailed"
+	ReasonLinkLost      Reason = "LinkLost"
+	ReasonLinkPending   Reason = "LinkPending"
+)
+
+// Reasons why a task waits.
+const (
+	ReasonNoFreeSlot        Reason = "NoFreeSlot"
+	ReasonNoAgentOffers     Reason = "NoAgentOffers"
+	ReasonDependencyPending Reason = "DependencyPending"
+	ReasonQuotaReached      Reason = "QuotaReached"
+	ReasonRetryBackoff      Reason = "RetryBackoff"
+	ReasonPaused            Reason = "Paused"
+)
+
+// Reasons why a task failed or was ended.
+const (
+	ReasonPayloadTooLarge      Reason = "PayloadTooLarge"
+	ReasonResultTooLarge       Reason = "ResultTooLarge"
+	ReasonDependencyFailed     Reason = "DependencyFailed"
+	ReasonDependencyCycle      Reason = "DependencyCycle"
+	ReasonBadInput             Reason = "BadInput"
+	ReasonRetriesExhausted     Reason = "RetriesExhausted"
+	ReasonTooManyReassignments Reason = "TooManyReassignments"
+	ReasonTimedOut             Reason = "TimedOut"
+	ReasonCancelled            Reason = "Cancelled"
+)
+
+// Reasons of worker pools and snapshots.
+const (
+	ReasonConverging       Reason = "Converging"
+	ReasonWorkloadNotFound Reason = "WorkloadNotFound"
+	ReasonJobsNotFound     Reason = "JobsNotFound"
+	ReasonJobsUnassigned   Reason = "JobsUnassigned"
+	ReasonFailoverFrozen   Reason = "FailoverFrozen"
+	ReasonConfigTooLarge   Reason = "ConfigTooLarge"
+	ReasonConfigNotOurs    Reason = "ConfigNotOurs"
+	ReasonCapturing        Reason = "Capturing"
+	ReasonCaptureFailed    Reason = "CaptureFailed"
+)
+
+// Ready says that the object of this generation does what it should.
+func Ready(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionReady, metav1.ConditionTrue, generation, reason, message)
+}
+
+// NotReady says that it does not, and why.
+func NotReady(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionReady, metav1.ConditionFalse, generation, reason, message)
+}
+
+// Progressing says what is going on.
+func Progressing(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionProgressing, metav1.ConditionTrue, generation, reason, message)
+}
+
+// Settled says that nothing is going on any more.
+func Settled(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionProgressing, metav1.ConditionFalse, generation, reason, message)
+}
+
+// Degraded says which part cannot do its work, and why.
+func Degraded(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionDegraded, metav1.ConditionTrue, generation, reason, message)
+}
+
+// Sound says that every part can do its work.
+func Sound(generation int64) metav1.Condition {
+	return condition(ConditionDegraded, metav1.ConditionFalse, generation, ReasonAvailable, "")
+}
+
+// Linked says that the agent's stream to the operator is up.
+func Linked(generation int64) metav1.Condition {
+	return condition(ConditionLinked, metav1.ConditionTrue, generation, ReasonLinked, "")
+}
+
+// Unlinked says why it is not.
+func Unlinked(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionLinked, metav1.ConditionFalse, generation, reason, message)
+}
+
+// Converged says that every touched worker has acknowledged its part of the revision.
+func Converged(generation int64, message string) metav1.Condition {
+	return condition(ConditionConverged, metav1.ConditionTrue, generation, ReasonConverged, message)
+}
+
+// Converging says whom the pool is waiting for.
+func Converging(generation int64, reason Reason, message string) metav1.Condition {
+	return condition(ConditionConverged, metav1.ConditionFalse, generation, reason, message)
+}
+
+// condition leaves lastTransitionTime to whoever stores it: only they know whether anything changed.
+func condition(kind string, status metav1.ConditionStatus, generation int64, reason Reason, message string) metav1.Condition {
+	return metav1.Condition{
+		Type:               kind,
+		Status:             status,
+		ObservedGeneration: generation,
+		Reason:             string(reason),
+		Message:            message,
+	}
+}

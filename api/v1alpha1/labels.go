@@ -1,0 +1,75 @@
+package v1alpha1
+
+// Prefix starts every label and annotation of ours. Only the spread annotations may be given another one.
+const Prefix = "swarm.io/"
+
+// Finalizer holds back the removal of an object until its work is drained and what it owns is cleaned up.
+const Finalizer = Prefix + "finalizer"
+
+// Labels on the objects we make, and the one that people put on a StatefulSet.
+const (
+	// LabelSwarm names the Swarm that an object belongs to.
+	LabelSwarm = Prefix + "swarm"
+	// LabelAgentType names the agent type that a StatefulSet, a pod or an Agent belongs to.
+	LabelAgentType = Prefix + "type"
+	// LabelPool names the WorkerPool; on a StatefulSet that has none it asks for one to be made.
+	LabelPool = Prefix + "pool"
+	// LabelSlot is the number that a pod of a Deployment holds in its pool, so that a replacement inherits the jobs.
+	LabelSlot = Prefix + "slot"
+)
+
+// Annotations that people put on any object of ours.
+const (
+	// AnnotationPaused stops every write for the object while it is "true".
+	AnnotationPaused = Prefix + "paused"
+	// AnnotationReconcileAt asks for a reconcile at once whenever its value is a new one.
+	AnnotationReconcileAt = Prefix + "reconcile-at"
+	// AnnotationReset forgets derived state and rebuilds it from the world whenever its value is a new one.
+	AnnotationReset = Prefix + "reset"
+)
+
+// Annotations that the operator writes.
+const (
+	// AnnotationConfigVersion on a pod nudges the kubelet and tells the worker which version its file must reach.
+	AnnotationConfigVersion = Prefix + "config-version"
+	// AnnotationTerm on a pool's ConfigMap makes a late write of an earlier leader conflict.
+	AnnotationTerm = Prefix + "term"
+)
+
+// SpreadAnnotation is the part of a spread annotation's key that follows the prefix, which can be configured.
+type SpreadAnnotation string
+
+// Spread annotations. The first four are read from a Deployment or StatefulSet, the others are written to it.
+const (
+	// SpreadMode opts in when its value is SpreadEnabled; it works as a label, too.
+	SpreadMode SpreadAnnotation = "spread"
+	// SpreadSpotPercentage is the wanted share on spot nodes, 0 to 100, with or without a percent sign.
+	SpreadSpotPercentage SpreadAnnotation = "spot-percentage"
+	// SpreadMinOnDemand is the on-demand floor, which is served first.
+	SpreadMinOnDemand SpreadAnnotation = "min-on-demand"
+	// SpreadPDBOverride allows deleting instead of evicting when it is "true".
+	SpreadPDBOverride SpreadAnnotation = "pdb-override"
+	// SpreadDesired is the wanted split, such as "on-demand:4,spot:6".
+	SpreadDesired SpreadAnnotation = "desired-distribution"
+	// SpreadCurrent is the split as it is, in the same form.
+	SpreadCurrent SpreadAnnotation = "current-distribution"
+	// SpreadStatus says whether the two agree and, if not, why.
+	SpreadStatus SpreadAnnotation = "spread-status"
+)
+
+// SpreadEnabled is the value of SpreadMode that opts a workload in.
+const SpreadEnabled = "enabled"
+
+// Values of SpreadStatus. An invalid setting follows SpreadInvalid after a colon and a space.
+const (
+	SpreadBalanced        = "Balanced"
+	SpreadRebalancing     = "Rebalancing"
+	SpreadSpotUnavailable = "SpotUnavailable"
+	SpreadBlockedByPDB    = "BlockedByPDB"
+	SpreadInvalid         = "Invalid"
+)
+
+// Key is the full annotation key under a prefix such as Prefix.
+func (a SpreadAnnotation) Key(prefix string) string {
+	return prefix + string(a)
+}

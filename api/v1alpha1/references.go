@@ -1,0 +1,52 @@
+package v1alpha1
+
+// SwarmReference names a Swarm in the same namespace.
+type SwarmReference struct {
+	// Name of the Swarm, in the same namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// ConfigMapKey names one key of a ConfigMap in the same namespace.
+// +structType=atomic
+type ConfigMapKey struct {
+	// Name of the ConfigMap, in the same namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// Key inside the ConfigMap's data.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key"`
+}
+
+// SecretReference names a Secret in the same namespace.
+type SecretReference struct {
+	// Name of the Secret, in the same namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// Spread is the wanted split of replicas between spot and on-demand nodes. The on-demand floor is served first; with
+// neither number set nothing is changed.
+type Spread struct {
+	// MinOnDemand is the number of replicas that always stay on on-demand nodes. Left out: no floor.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	MinOnDemand *int32 `json:"minOnDemand,omitempty"`
+
+	// SpotPercentage is the share of replicas wanted on spot nodes, 0 to 100. Left out: everything above the floor
+	// may be spot.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	SpotPercentage *int32 `json:"spotPercentage,omitempty"`
+}

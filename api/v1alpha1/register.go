@@ -1,0 +1,29 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of every kind in this package.
+var GroupVersion = schema.GroupVersion{Group: "swarm.io", Version: "v1alpha1"}
+
+var (
+	schemeBuilder = runtime.NewSchemeBuilder(addKinds)
+
+	// AddToScheme teaches a scheme the kinds of this package.
+	AddToScheme = schemeBuilder.AddToScheme
+)
+
+func addKinds(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&Swarm{}, &SwarmList{},
+		&Agent{}, &AgentList{},
+		&Task{}, &TaskList{},
+		&WorkerPool{}, &WorkerPoolList{},
+		&SwarmSnapshot{}, &SwarmSnapshotList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

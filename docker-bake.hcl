@@ -1,0 +1,38 @@
+# What tools/image builds without Docker, for people with Docker: `docker buildx bake [service]`.
+# Compared with tools/image (services, platforms, files) by its tests, not run by them.
+
+variable "VERSION" {
+  default = "dev"
+}
+
+variable "COMMIT" {
+  default = "unknown"
+}
+
+variable "DATE" {
+  default = "1970-01-01T00:00:00Z"
+}
+
+group "default" {
+  targets = ["probe"]
+}
+
+target "service" {
+  dockerfile = "Dockerfile"
+  platforms  = ["linux/amd64", "linux/arm64"]
+  args = {
+    VERSION = VERSION
+    COMMIT  = COMMIT
+    DATE    = DATE
+  }
+}
+
+target "probe" {
+  inherits = ["service"]
+  tags     = ["localhost/probe:${VERSION}"]
+  args = {
+    SERVICE = "probe"
+    MODULE  = "."
+    PACKAGE = "./test/cmd/probe"
+  }
+}

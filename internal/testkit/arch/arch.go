@@ -1,0 +1,65 @@
+// Package arch is the architecture test: it reads every Go file of the repository, without building any, and names each
+// place that breaks a wall of the house. It promises to know files that are not built here (other systems, other build
+// tags) and packages that do not exist yet, because its rules go by path. It knows no types: a rule about calls goes by
+// how the call is written, and errs on the strict side.
+//
+// The walls:
+//  1. Engines import the standard library only: no context, clock, randomness or logger.
+//  2. manifest turns API structs into API structs: no client.
+//  3. Controllers never import each other, nor httpapi, cli or placement.
+//  4. Only kit writes .status; only operator (and cli, and mains) reads flags, files and environment.
+//  5. Nothing imports devcluster, and Kubernetes itself stays out of every other module.
+//  6. Interfaces have one to three methods.
+//  7. No package has a name that could mean anything; a main is forty lines at most.
+package arch
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+// Module is the path of the repository's root module.
+const Module = "github.com/swarm-io/swarm-operator"
+
+// A Breach is a place where a wall is broken.
+type Breach struct {
+	Wall  int
+	Where string // file, or file:line
+	What  string
+}
+
+func (b Breach) String() string { return fmt.Sprintf("wall %d: %s: %s", b.Wall, b.Where, b.What) }
+
+// A wall looks at the whole tree and reports what breaks it.
+type wall func(tree) []Breach
+
+var walls = []wall{
+	enginesArePure,
+	manifestHasNoClient,
+	controllersStandAlone,
+	onlyKitWritesStatus,
+	onlyOperatorReadsTheWorld,
+	nothingImportsDevcluster,
+	kubernetesStaysOutside,
+	interfacesAreSmall,
+	packagesHaveNames,
+	mainsAreShort,
+}
+
+// Check reads the repository and returns every breach, sorted by place.
+func Check(repository fs.FS) ([]Breach, error) {
+	read, err := readTree(repository)
+	if err != nil {
+		return nil, err
+	}
+	var breaches []Breach
+	for _, stands := range walls {
+		breaches = append(breaches, stands(read)...)
+	}
+	slices.SortFunc(breaches, func(a, b Breach) int {
+		return cmp.Or(cmp.Compare(a.Where, b.Where), a.Wall-b.Wall, cmp.Compare(a.What, b.What))
+	})
+	return slices.Compact(breaches), nil
+}

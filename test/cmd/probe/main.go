@@ -1,0 +1,112 @@
+// Command probe is the program inside test pods: one static binary that serves, reads, writes, waits and looks names up,
+// so that tests need no foreign image. Each command says on standard output what it found and nothing else; what went
+// wrong goes to standard error. Exit status: 0 done, 1 the thing asked for failed, 2 the command line was wrong.
+//
+// It is for tests only: `serve` hands out any file of its container.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sort"
+	"syscall"
+)
+
+// Stamped by the image builder.
+var version, commit, date = "dev", "unknown", "unknown"
+
+// A command runs until it is done or the context ends, which SIGTERM and SIGINT do.
+type command struct {
+	usage string
+	about string
+	run   func(ctx context.Context, out io.Writer, arguments []string) error
+}
+
+// errUsage marks a wrong command line, as opposed to a right one that failed.
+var errUsage = errors.New("wrong usage")
+
+func commands() map[string]command {
+	return map[string]command{
+		"serve":   {"serve [--port P]", "answer HTTP: / host name, /file?path=F content of F, /healthz ok", serve},
+		"get":     {"get [--timeout D] URL", "print the body of a successful answer", fetch},
+		"lookup":  {"lookup [--timeout D] NAME", "print the addresses of a DNS name, sorted", lookup},
+		"cat":     {"cat FILE...", "print files", cat},
+		"write":   {"write FILE TEXT", "replace the content of a file by one line", write},
+		"journal": {"journal FILE", "append start now and stop at SIGTERM, with host name and time", journal},
+		"sleep":   {"sleep [DURATION]", "wait for the duration, or for SIGTERM", sleep},
+		"env":     {"env NAME", "print an environment variable; unset is a failure", environment},
+		"version": {"version", "print what this was built from", showVersion},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	status := run(ctx, os.Stdout, os.Stderr, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+func run(ctx context.Context, out, complaints io.Writer, arguments []string) int {
+	if len(arguments) == 0 {
+		printUsage(complaints)
+		return 2
+	}
+	chosen, known := commands()[arguments[0]]
+	if !known {
+		fmt.Fprintf(complaints, "probe: unknown command %q\n", arguments[0])
+		printUsage(complaints)
+		return 2
+	}
+	err := chosen.run(ctx, out, arguments[1:])
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(complaints, "probe: %v\nusage: probe %s\n", err, chosen.usage)
+		return 2
+	}
+	fmt.Fprintf(complaints, "probe: %v\n", err)
+	return 1
+}
+
+func printUsage(to io.Writer) {
+	all := commands()
+	names := make([]string, 0, len(all))
+	for name := range all {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	fmt.Fprintln(to, "usage: probe COMMAND [ARGUMENTS]")
+	for _, name := range names {
+		fmt.Fprintf(to, "  %-28s %s\n", all[name].usage, all[name].about)
+	}
+}
+
+// parse reads the flags and insists on the number of arguments that follow them (most < 0: no limit).
+func parse(flags *flag.FlagSet, arguments []string, least, most int) ([]string, error) {
+	flags.SetOutput(io.Discard)
+	if err := flags.Parse(arguments); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if n := flags.NArg(); n < least || (most >= 0 && n > most) {
+		return nil, fmt.Errorf("%w: %s got %d arguments", errUsage, flags.Name(), n)
+	}
+	return flags.Args(), nil
+}
+
+func newFlags(name string) *flag.FlagSet {
+	return flag.NewFlagSet(name, flag.ContinueOnError)
+}
+
+func showVersion(_ context.Context, out io.Writer, arguments []string) error {
+	if _, err := parse(newFlags("version"), arguments, 0, 0); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "probe %s (commit %s, built %s)\n", version, commit, date)
+	return err
+}

@@ -1,0 +1,59 @@
+package integration
+
+import (
+	"fmt"
+
+	"github.com/onsi/gomega/gcustom"
+	gomegatypes "github.com/onsi/gomega/types"
+)
+
+// contain matches a stored value that has everything the wanted one says. What the API server has added is no
+// difference; an element too few or too many is.
+func contain(wanted any) gomegatypes.GomegaMatcher {
+	return gcustom.MakeMatcher(func(stored any) (bool, error) {
+		if where := missing(stored, wanted, "spec"); where != "" {
+			return false, fmt.Errorf("%s", where)
+		}
+		return true, nil
+	})
+}
+
+// missing says where stored falls short of wanted, or nothing.
+func missing(stored, wanted any, path string) string {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		return missingFields(stored, wanted, path)
+	case []any:
+		return missingElements(stored, wanted, path)
+	}
+	if fmt.Sprint(stored) != fmt.Sprint(wanted) { // numbers come as int64 from one side and float64 from the other
+		return fmt.Sprintf("%s is %v, wanted %v", path, stored, wanted)
+	}
+	return ""
+}
+
+func missingFields(stored any, wanted map[string]any, path string) string {
+	fields, ok := stored.(map[string]any)
+	if !ok {
+		return fmt.Sprintf("%s is %v, wanted an object", path, stored)
+	}
+	for name, value := range wanted {
+		if where := missing(fields[name], value, path+"."+name); where != "" {
+			return where
+		}
+	}
+	return ""
+}
+
+func missingElements(stored any, wanted []any, path string) string {
+	elements, ok := stored.([]any)
+	if !ok || len(elements) != len(wanted) {
+		return fmt.Sprintf("%s is %v, wanted %d elements", path, stored, len(wanted))
+	}
+	for i, value := range wanted {
+		if where := missing(elements[i], value, fmt.Sprintf("%s[%d]", path, i)); where != "" {
+			return where
+		}
+	}
+	return ""
+}

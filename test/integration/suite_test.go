@@ -1,0 +1,141 @@
+// Package integration proves the API on a real API server with no operator running: what is refused and with which
+// sentence, what is accepted, and what kubectl shows of it.
+//
+// It takes any cluster that KUBECONFIG names, works in a namespace of its own and leaves nothing but the CRDs behind.
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const (
+	crdFolder    = "../../deploy/crds"
+	sampleFolder = "../../deploy/samples"
+)
+
+// kinds are the plural names of all kinds of ours.
+var kinds = []string{"swarms", "agents", "tasks", "workerpools", "swarmsnapshots"}
+
+// What every test works with. They are set once, before the first test.
+var (
+	server    *rest.Config
+	api       client.Client
+	namespace string
+)
+
+func TestIntegration(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
+	}
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "The API without an operator")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	connect()
+	for _, file := range manifests(crdFolder) {
+		crd := load(file)
+		Expect(api.Apply(ctx, client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner("swarm-integration"), client.ForceOwnership)).To(Succeed())
+	}
+	for _, kind := range kinds {
+		Eventually(established).WithContext(ctx).WithArguments(kind).Should(BeTrue(), "CRD %s is established", kind)
+	}
+	namespace = createNamespace(ctx)
+	DeferCleanup(deleteNamespace)
+})
+
+func connect() {
+	var err error
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	server, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
+	Expect(err).NotTo(HaveOccurred())
+	server.QPS = -1 // hundreds of small requests, one after the other: the client's own limit would only make them slow
+	api = clientOf(server)
+}
+
+func clientOf(config *rest.Config) client.Client {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		Expect(add(scheme)).To(Succeed())
+	}
+	made, err := client.New(config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	return made
+}
+
+func established(ctx context.Context, plural string) (bool, error) {
+	crd, err := storedCRD(ctx, plural)
+	if err != nil {
+		return false, err
+	}
+	for _, condition := range crd.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue, nil
+		}
+	}
+	return false, nil
+}
+
+func storedCRD(ctx context.Context, plural string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	return crd, api.Get(ctx, client.ObjectKey{Name: plural + ".swarm.io"}, crd)
+}
+
+func createNamespace(ctx context.Context) string {
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-api-"}}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	return made.Name
+}
+
+// deleteNamespace empties the namespace itself, since a bare API server has nobody who does.
+func deleteNamespace(ctx SpecContext) {
+	for _, object := range []client.Object{
+		&v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.Task{}, &v1alpha1.WorkerPool{}, &v1alpha1.SwarmSnapshot{},
+		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+	} {
+		Expect(api.DeleteAllOf(ctx, object, client.InNamespace(namespace))).To(Succeed())
+	}
+	Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+}
+
+func manifests(folder string) []string {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(files).To(HaveLen(len(kinds)), "one file per kind in %s", folder)
+	return files
+}
+
+func load(file string) *unstructured.Unstructured {
+	text, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	return parse(string(text))
+}
+
+func parse(text string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed(), text)
+	return object
+}

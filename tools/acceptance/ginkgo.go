@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// suite and spec are the few fields of Ginkgo's report that matter here.
+type suite struct {
+	SuiteDescription string
+	SuiteLabels      []string
+	SpecReports      []spec
+}
+
+type spec struct {
+	ContainerHierarchyTexts  []string
+	ContainerHierarchyLabels [][]string
+	LeafNodeType             string
+	LeafNodeText             string
+	LeafNodeLabels           []string
+	State                    string
+}
+
+func readGinkgo(content []byte) ([]test, error) {
+	var suites []suite
+	if err := json.Unmarshal(content, &suites); err != nil {
+		return nil, fmt.Errorf("decode ginkgo report: %w", err)
+	}
+	var tests []test
+	for _, s := range suites {
+		for _, sp := range s.SpecReports {
+			if ids := sp.ids(s); sp.LeafNodeType == "It" && len(ids) > 0 {
+				tests = append(tests, test{name: sp.name(), ids: ids, outcome: sp.outcome()})
+			}
+		}
+	}
+	return tests, nil
+}
+
+func (s spec) name() string {
+	return strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
+}
+
+func (s spec) ids(in suite) []string {
+	ids := append(idsInText(in.SuiteDescription), idsInLabels(in.SuiteLabels)...)
+	ids = append(ids, idsInText(s.name())...)
+	for _, labels := range append(s.ContainerHierarchyLabels, s.LeafNodeLabels) {
+		ids = append(ids, idsInLabels(labels)...)
+	}
+	return unique(ids)
+}
+
+// outcome treats what Ginkgo calls panicked, interrupted, aborted or timed out as failed.
+func (s spec) outcome() outcome {
+	switch s.State {
+	case "passed":
+		return passed
+	case "skipped", "pending":
+		return skipped
+	default:
+		return failed
+	}
+}
