@@ -53,16 +53,16 @@ test: bin/gotestsum ## Run the unit tests of all modules
 	@cd tools && $(TESTS) --jsonfile $(RESULTS)/unit-tools.json -- -count=1 ./...
 	@cd devcluster && $(TESTS) --jsonfile $(RESULTS)/unit-devcluster.json -- -count=1 ./internal/... ./pause/...
 
-# A Ginkgo suite: $(1) names its report, $(2) is its package.
-suite = $(TESTS) -- -count=1 -timeout 20m $(2) -args -ginkgo.json-report=$(RESULTS)/$(1).json
+# A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured.
+suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.json-report=$(RESULTS)/$(1).json
 
 .PHONY: integration
-integration: build bin/gotestsum ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
+integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
 	@$(call cluster,) $(call suite,integration,./test/integration/...)
 
 .PHONY: e2e
-e2e: build host-tools bin/gotestsum image ## Run the suites that need real nodes, and those of the development cluster itself
+e2e: build host-tools image ## Run the suites that need real nodes, and those of the development cluster itself
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
 ifeq ($(origin KUBECONFIG),command line)
 	@$(call cluster) $(call suite,e2e-kubernetes,./test/e2e/kubernetes/...)

@@ -1,0 +1,85 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// kubectl runs the real program, as a user would, and returns what it printed.
+func kubectl(ctx context.Context, arguments ...string) (string, error) {
+	return run(ctx, "kubectl", arguments...)
+}
+
+// inside runs the probe in the container of a pod.
+func inside(ctx context.Context, pod *corev1.Pod, arguments ...string) (string, error) {
+	return kubectl(ctx, append([]string{"exec", "--namespace", pod.Namespace, pod.Name, "--", "/probe"}, arguments...)...)
+}
+
+// answer is what an HTTP server says to a pod.
+func answer(ctx context.Context, to *corev1.Pod, url string) (string, error) {
+	return inside(ctx, to, "get", "--timeout", "2s", url)
+}
+
+// addresses are what a name means to a pod.
+func addresses(ctx context.Context, to *corev1.Pod, name string) ([]string, error) {
+	found, err := inside(ctx, to, "lookup", "--timeout", "2s", name)
+	return strings.Fields(found), err
+}
+
+// content is what a pod reads in a file.
+func content(ctx context.Context, pod *corev1.Pod, path string) (string, error) {
+	return inside(ctx, pod, "cat", path)
+}
+
+// devcluster runs the program that made our own cluster.
+func devcluster(ctx context.Context, arguments ...string) (string, error) {
+	program := os.Getenv("DEVCLUSTER")
+	if program == "" {
+		program = filepath.Join("..", "..", "..", "bin", "devcluster")
+	}
+	absolute, err := filepath.Abs(program)
+	if err != nil {
+		return "", fmt.Errorf("find devcluster: %w", err)
+	}
+	return run(ctx, absolute, append(arguments, "--data", ownCluster())...)
+}
+
+// ownCluster is the data folder of a cluster whose components are ours to hurt.
+func ownCluster() string { return os.Getenv("DEVCLUSTER_DATA") }
+
+func skipUnlessOwnCluster() {
+	if ownCluster() == "" {
+		Skip("needs our own cluster")
+	}
+}
+
+// run returns what a program printed, without the last line's end, also when it failed.
+func run(ctx context.Context, program string, arguments ...string) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, 2*patience)
+	defer stop()
+	command := exec.CommandContext(ctx, program, arguments...)
+	var out, complaints bytes.Buffer
+	command.Stdout, command.Stderr = &out, &complaints
+	err := command.Run()
+	if err != nil {
+		err = fmt.Errorf("run %s: %w: %s", strings.Join(command.Args, " "), err, strings.TrimSpace(complaints.String()))
+	}
+	return strings.TrimSuffix(out.String(), "\n"), err
+}
+
+// exitCode is a program's own word on how it ended.
+func exitCode(err error) int {
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	Expect(ok).To(BeTrue(), "the program ran and failed: %v", err)
+	return ended.ExitCode()
+}
