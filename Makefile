@@ -54,7 +54,7 @@ test: bin/gotestsum ## Run the unit tests of all modules
 	@cd devcluster && $(TESTS) --jsonfile $(RESULTS)/unit-devcluster.json -- -count=1 ./internal/... ./pause/...
 
 # A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured.
-suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.json-report=$(RESULTS)/$(1).json
+suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
 
 .PHONY: integration
 integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,10 +37,18 @@ func up() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(command.OutOrStdout(), "\nexport KUBECONFIG=%s\n", c.Kubeconfig())
+		fmt.Fprintf(command.OutOrStdout(), "\nexport KUBECONFIG=%s\n", quoted(c.Kubeconfig()))
 		return nil
 	}
 	return command
+}
+
+// quoted makes a path fit to be pasted into a shell.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " '&;()") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
 }
 
 // bringUp makes a cluster, or leaves nothing behind.
@@ -75,7 +84,11 @@ func open(data string) (*cluster.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.Open(path)
+	c, err := cluster.Open(path)
+	if err == nil && !c.Described() {
+		return nil, fmt.Errorf("the cluster in %s is only just being brought up: wait for `devcluster up`, or run `devcluster down` if that was killed", path)
+	}
+	return c, err
 }
 
 func kubeconfig() *cobra.Command {

@@ -23,6 +23,9 @@ func status() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if *format != "" && *format != "json" {
+			return fmt.Errorf("no output format %q: use json, or leave it out for a table", *format)
+		}
 		state, err := c.Status(command.Context())
 		if err != nil {
 			return err

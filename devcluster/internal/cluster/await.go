@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -74,9 +75,31 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.awaitDNS(ctx); err != nil {
+		return err
+	}
 	return c.await(ctx, "kwok", func(ctx context.Context) bool {
 		count, err := readyNodes(ctx, client)
 		return err == nil && count >= c.Options.RealNodes+c.Options.SimulatedNodes
+	})
+}
+
+// awaitDNS waits until CoreDNS has seen the Services it is asked for.
+func (c *Cluster) awaitDNS(ctx context.Context) error {
+	if c.Options.RealNodes == 0 {
+		return nil
+	}
+	return c.await(ctx, "coredns", func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:8181/ready", c.Network.Host()), nil)
+		if err != nil {
+			return false
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
 	})
 }
 

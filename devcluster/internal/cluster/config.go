@@ -76,6 +76,9 @@ func (c *Cluster) save() error {
 	return nil
 }
 
+// Described tells whether `up` came far enough for the other commands to know what they are dealing with.
+func (c *Cluster) Described() bool { return len(c.Ports.API) > 0 }
+
 // Kubeconfig is the file by which the user reaches the cluster.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 

@@ -53,7 +53,7 @@ func (c *Cluster) controlPlaneRole(who identities) (supervise.Role, error) {
 }
 
 func (c *Cluster) etcd() []string {
-	client, peer := plain(c.Ports.Etcd), plain(c.Ports.EtcdPeer)
+	client, peer := insecure(c.Ports.Etcd), insecure(c.Ports.EtcdPeer)
 	args := []string{
 		"etcd", "--name=devcluster", "--data-dir=" + c.path("etcd"),
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
@@ -69,7 +69,7 @@ func (c *Cluster) etcd() []string {
 func (c *Cluster) apiserver(n, etcd int, who identities) []string {
 	args := []string{
 		"kube-apiserver",
-		"--etcd-servers=" + plain(etcd),
+		"--etcd-servers=" + insecure(etcd),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.Ports.API[n]),
 		"--advertise-address=" + c.Network.Host().String(),
 		"--tls-cert-file=" + who.serving.Cert, "--tls-private-key-file=" + who.serving.Key,
@@ -104,5 +104,5 @@ func (c *Cluster) auditLog(n int) string {
 	return c.path("logs", controlPlane, fmt.Sprintf("audit-%d.log", n+1))
 }
 
-func plain(port int) string   { return "http://" + address(port) }
-func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+func insecure(port int) string { return "http://" + address(port) }
+func address(port int) string  { return fmt.Sprintf("127.0.0.1:%d", port) }

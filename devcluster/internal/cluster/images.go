@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -42,13 +43,23 @@ func (c *Cluster) Load(ctx context.Context, archive string) error {
 // load hands a tarball to the container runtime of the node whose first process is pid.
 func load(ctx context.Context, pid int, archive string) error {
 	if err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
-		return exec.CommandContext(ctx, "ctr", "--address", node.Socket(pid), "--connect-timeout", (2*time.Second).String(), "version").Run() == nil, nil
+		return ctr(ctx, pid, "--connect-timeout", (2*time.Second).String(), "version").Run() == nil, nil
 	}); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return fmt.Errorf("interrupted while waiting for containerd: %w", cause)
+		}
 		return fmt.Errorf("wait for containerd: %w", err)
 	}
-	text, err := exec.CommandContext(ctx, "ctr", "--address", node.Socket(pid), "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
+	text, err := ctr(ctx, pid, "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("import: %w: %s", err, strings.TrimSpace(string(text)))
 	}
 	return nil
+}
+
+// ctr talks to the container runtime of a node. It dies with this program, so that `down` after a killed `up` does not meet it.
+func ctr(ctx context.Context, pid int, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "ctr", append([]string{"--address", node.Socket(pid)}, args...)...)
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return command
 }

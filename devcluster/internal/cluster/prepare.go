@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/swarm-io/swarm-operator/devcluster/internal/bundle"
 	"github.com/swarm-io/swarm-operator/devcluster/internal/host"
@@ -18,7 +19,7 @@ func check(data string, options Options) (bundle.Bundle, error) {
 	if err != nil {
 		return kubernetes, err
 	}
-	checks := []func() error{options.check, kubernetes.Built, func() error { return vacant(data) }}
+	checks := []func() error{options.check, kubernetes.Built, func() error { return plain(data) }, func() error { return vacant(data) }}
 	if options.RealNodes > 0 {
 		checks = append(checks, host.Tools)
 	}
@@ -45,6 +46,14 @@ func (o Options) check() error {
 		return fmt.Errorf("--port is %d: choose 1 to 65535, or leave it out", o.Port)
 	case o.RealNodes > 0 && !host.Root():
 		return errors.New("real nodes need root: run it with sudo, or use --simulated-nodes")
+	}
+	return nil
+}
+
+// plain refuses paths that the configuration files of some component could not hold.
+func plain(data string) error {
+	if strings.ContainsAny(data, "\"\\{}$,\n\t") {
+		return fmt.Errorf("%q has a character in it that not every component takes in a path: name another folder with --data", data)
 	}
 	return nil
 }
@@ -93,7 +102,7 @@ func prepare(data string, options Options, kubernetes bundle.Bundle) (*Cluster, 
 }
 
 func (c *Cluster) claimPorts() error {
-	ports, err := host.FreePorts(5)
+	ports, err := host.FreePorts(5, c.Options.Port)
 	if err != nil {
 		return err
 	}

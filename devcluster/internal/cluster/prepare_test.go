@@ -41,6 +41,14 @@ func TestFolderThatIsSomebodyElsesIsRefused(t *testing.T) {
 	}
 }
 
+func TestPathsThatSomeComponentCannotReadAreRefused(t *testing.T) {
+	for path, want := range map[string]bool{"/data/my cluster": true, "/data/a,b": false, "/data/\"a\"": false, "/data/{{.}}": false} {
+		if err := plain(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 func TestLeftoversAreTold(t *testing.T) {
 	c := &Cluster{Data: t.TempDir()}
 	if err := c.save(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -23,15 +24,15 @@ type Say func(format string, args ...any)
 
 // Up makes a cluster in data and returns when it is ready for use. What a failed or cancelled Up leaves, Down removes.
 func Up(ctx context.Context, data string, options Options, say Say) (*Cluster, error) {
-	kubernetes, err := check(data, options)
-	if err != nil {
-		return nil, err
-	}
 	release, err := alone(data)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
+	kubernetes, err := check(data, options)
+	if err != nil {
+		return nil, err
+	}
 	kubernetes.Used()
 	began := time.Now()
 	reached := func(what string) { say("%5.1f s  %s", time.Since(began).Seconds(), what) }
@@ -133,7 +134,7 @@ func (c *Cluster) launchNode(ctx context.Context, n int, who identities, kuberne
 	}
 	name := nodeName(n)
 	spec := node.Spec{
-		Name: name, Folder: c.path(name), Cgroup: cgroup(c.Data) + "/" + name,
+		Name: name, Folder: c.path(name), Keep: []string{c.Data, filepath.Dir(c.Kube)}, Cgroup: cgroup(c.Data) + "/" + name,
 		Address: c.Network.Node(n), Pods: c.Network.NodePods(n), AllPods: c.Network.Pods(), DNS: c.Network.DNS(),
 		Plugins: host.CNI(), Pause: bundle.PauseImage, Kube: c.Kube, Containerd: containerd,
 		CA: who.authority.CA(), Serving: who.pairs[name], Kubelet: who.kubeconfig(name), Proxy: who.kubeconfig("kube-proxy"),

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -87,12 +88,12 @@ const (
 	ports     = 12000
 )
 
-// FreePorts picks n loopback ports that nobody listens on.
-func FreePorts(n int) ([]int, error) {
+// FreePorts picks n loopback ports that nobody listens on, none of them twice and none of them taken.
+func FreePorts(n int, taken ...int) ([]int, error) {
 	free := make([]int, 0, n)
 	for range 100 * n {
 		port := firstPort + rand.IntN(ports)
-		if listens(port) == nil {
+		if !slices.Contains(taken, port) && !slices.Contains(free, port) && listens(port) == nil {
 			free = append(free, port)
 		}
 		if len(free) == n {

@@ -23,7 +23,8 @@ var files embed.FS
 // Spec is all that one node must know.
 type Spec struct {
 	Name       string
-	Folder     string // everything the node keeps lies below it
+	Folder     string   // everything the node keeps lies below it
+	Keep       []string // folders that it must see
 	Address    netip.Addr
 	Pods       netip.Prefix // its own
 	AllPods    netip.Prefix
@@ -78,14 +79,13 @@ func (s Spec) write(path, text string) error {
 func (s Spec) Role() supervise.Role {
 	return supervise.Role{
 		Name: s.Name,
-		Node: &supervise.Node{Hostname: s.Name},
+		Node: &supervise.Node{Hostname: s.Name, Keep: s.Keep, State: filepath.Join(s.Folder, "kubelet")},
 		Components: []supervise.Component{
 			{Name: "containerd", Path: s.Containerd, Args: []string{"containerd", "--config", filepath.Join(s.Folder, "containerd.toml")}},
 			{Name: "kubelet", Path: s.Kube, Args: []string{
 				"kubelet",
 				"--config=" + filepath.Join(s.Folder, "kubelet.yaml"),
 				"--kubeconfig=" + s.Kubelet,
-				"--root-dir=" + filepath.Join(s.Folder, "kubelet"),
 				"--hostname-override=" + s.Name,
 				"--node-ip=" + s.Address.String(),
 				"--node-labels=" + labels(s.Labels),

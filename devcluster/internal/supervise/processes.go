@@ -58,11 +58,21 @@ func Find(data string) (map[string]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the process table: %w", err)
 	}
-	found := map[string]int{}
+	roles, parents := map[int]string{}, map[int]int{}
 	for _, process := range all {
 		args, err := process.CmdLine()
-		if err == nil && len(args) == 6 && slices.Equal(args[1:5], []string{Command, "--data", data, "--role"}) {
-			found[args[5]] = process.PID
+		if err != nil || len(args) != 6 || !slices.Equal(args[1:5], []string{Command, "--data", data, "--role"}) {
+			continue
+		}
+		if stat, err := process.Stat(); err == nil {
+			roles[process.PID], parents[process.PID] = args[5], stat.PPID
+		}
+	}
+	found := map[string]int{}
+	for pid, role := range roles {
+		// A supervisor that is just starting a component is there twice: its child is still a copy of it.
+		if roles[parents[pid]] != role {
+			found[role] = pid
 		}
 	}
 	return found, nil

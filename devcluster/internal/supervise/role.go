@@ -28,7 +28,9 @@ type Role struct {
 
 // Node is what makes a role a machine of its own.
 type Node struct {
-	Hostname string `json:"hostname"`
+	Hostname string   `json:"hostname"`
+	Keep     []string `json:"keep"`  // folders that the node must see, wherever they lie
+	State    string   `json:"state"` // the folder that the node has as its kubelet's
 }
 
 func roleFile(data, name string) string { return filepath.Join(data, "roles", name+".json") }

@@ -33,7 +33,7 @@ func Run(data, name string) error {
 		return fmt.Errorf("make the folder of logs: %w", err)
 	}
 	if role.Node != nil {
-		if err := enter(data, *role.Node); err != nil {
+		if err := enter(*role.Node); err != nil {
 			return err
 		}
 	}

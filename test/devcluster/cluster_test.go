@@ -1,0 +1,137 @@
+package devcluster
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// cluster is one data folder and what the program makes of it.
+type cluster struct{ data string }
+
+// newCluster is a cluster that is not there yet, and not there any more when the spec ends.
+func newCluster(name string) cluster {
+	GinkgoHelper()
+	c := cluster{data: filepath.Join(ground, name)}
+	Expect(os.MkdirAll(c.temporary(), 0o755)).To(Succeed())
+	DeferCleanup(func() {
+		session := start(c.command("down"))
+		Eventually(session).WithTimeout(patience).Should(gexec.Exit())
+		Expect(os.RemoveAll(c.temporary())).To(Succeed())
+	})
+	return c
+}
+
+// temporary is where programs of the cluster find room for files that they should remove again.
+func (c cluster) temporary() string { return c.data + ".tmp" }
+
+// command is a call of the program for this cluster. The environment, too, names the folder: everything that comes of the
+// call inherits it and is known by it.
+func (c cluster) command(arguments ...string) *exec.Cmd {
+	command := exec.Command(program, arguments...)
+	command.Env = append(os.Environ(), "DEVCLUSTER_DATA="+c.data, "TMPDIR="+c.temporary(), "KUBECONFIG=")
+	return command
+}
+
+// on is a call of the program that names the folder by the flag alone.
+func (c cluster) on(arguments ...string) *exec.Cmd {
+	return c.command(append(arguments, "--data", c.data)...)
+}
+
+func (c cluster) up(flags ...string) {
+	GinkgoHelper()
+	succeed(c.on(append([]string{"up"}, flags...)...))
+}
+
+func (c cluster) down() {
+	GinkgoHelper()
+	succeed(c.on("down"))
+}
+
+func (c cluster) kubectl(arguments ...string) {
+	GinkgoHelper()
+	succeed(c.command(append([]string{"kubectl"}, arguments...)...))
+}
+
+// client talks to the cluster by the kubeconfig that the program prints. It gives up soon, since some specs wait for that.
+func (c cluster) client(inContext string) *kubernetes.Clientset {
+	GinkgoHelper()
+	parsed, err := clientcmd.Load(output(c.on("kubeconfig")))
+	Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.NewNonInteractiveClientConfig(*parsed, inContext, nil, nil).ClientConfig()
+	Expect(err).NotTo(HaveOccurred())
+	config.Timeout = 5 * time.Second
+	client, err := kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+// first and second are the contexts of the two API servers.
+const first, second = "devcluster", "devcluster-2"
+
+// status is what the program says for other programs.
+type status struct {
+	Data       string
+	Server     string
+	Nodes      string
+	Healthy    bool
+	Components []component
+}
+
+type component struct {
+	Name  string
+	State string
+	PID   int
+}
+
+func (c cluster) status() status {
+	GinkgoHelper()
+	var told status
+	text, _ := c.on("status", "-o", "json").Output() // it fails when a component does
+	Expect(json.Unmarshal(text, &told)).To(Succeed())
+	return told
+}
+
+func (c cluster) component(name string) component {
+	GinkgoHelper()
+	all := c.status().Components
+	at := slices.IndexFunc(all, func(one component) bool { return one.Name == name })
+	Expect(at).To(BeNumerically(">=", 0), "component %s", name)
+	return all[at]
+}
+
+// answers asks for something that only etcd can tell.
+func answers(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	return err
+}
+
+func readyNodes(ctx context.Context, client kubernetes.Interface) ([]string, error) {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, node := range nodes.Items {
+		if slices.ContainsFunc(node.Status.Conditions, saysReady) {
+			names = append(names, node.Name)
+		}
+	}
+	return names, nil
+}
+
+func saysReady(condition corev1.NodeCondition) bool {
+	return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+}

@@ -1,0 +1,95 @@
+package devcluster
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/gomega"
+)
+
+// machine is what clusters have no business with: all mounts, routes, interfaces, control groups, packet rules and kernel
+// settings, except those that bear the name of some cluster, of which others may come and go meanwhile.
+type machine struct {
+	Mounts, Interfaces, Routes, ControlGroups, Folders []string
+	Rules                                              string
+	Kernel                                             map[string]string
+}
+
+// ofSomeCluster matches the names that clusters give to what they make on the machine.
+var ofSomeCluster = regexp.MustCompile(`\b(dc|devcluster)-[0-9a-f]{8}`)
+
+// ofContainers are the fixed places where programs of a node keep state when nobody keeps them from it.
+var ofContainers = []string{
+	"/etc/cni", "/run/containerd", "/run/netns", "/run/runc", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet",
+	"/var/log/containers", "/var/log/pods",
+}
+
+// ofKubelet are the kernel's settings that a kubelet likes to change, for the whole machine.
+var ofKubelet = []string{
+	"kernel/keys/root_maxbytes", "kernel/keys/root_maxkeys", "kernel/panic", "kernel/panic_on_oops", "vm/overcommit_memory", "vm/panic_on_oom",
+	"net/ipv4/ip_forward",
+}
+
+func theMachine() machine {
+	return machine{
+		Mounts:        lines("/proc/self/mountinfo"),
+		Interfaces:    ofNoCluster(interfaces()),
+		Routes:        ofNoCluster(routeTargets()),
+		ControlGroups: ofNoCluster(controlGroups()),
+		Folders:       contents(ofContainers),
+		Rules:         packetRules(),
+		Kernel:        kernelSettings(),
+	}
+}
+
+func ofNoCluster(all []string) []string {
+	kept := slices.DeleteFunc(all, ofSomeCluster.MatchString)
+	slices.Sort(kept)
+	return kept
+}
+
+// counters are the columns of the IPv6 routes that change with every packet.
+var counters = regexp.MustCompile(` [0-9a-f]{8} [0-9a-f]{8} [0-9a-f]{8} [0-9a-f]{8} +(\S+)$`)
+
+func routeTargets() []string {
+	all := routes()
+	for n, route := range all {
+		all[n] = counters.ReplaceAllString(route, " $1")
+	}
+	return all
+}
+
+func contents(folders []string) []string {
+	var found []string
+	for _, folder := range folders {
+		within, _ := filepath.Glob(filepath.Join(folder, "*"))
+		found = append(found, within...)
+		if exists(folder) {
+			found = append(found, folder)
+		}
+	}
+	return found
+}
+
+func packetRules() string {
+	nft, err := exec.LookPath("nft")
+	if err != nil || os.Geteuid() != 0 {
+		return ""
+	}
+	rules, err := exec.Command(nft, "--stateless", "list", "ruleset").Output()
+	Expect(err).NotTo(HaveOccurred())
+	return string(rules)
+}
+
+func kernelSettings() map[string]string {
+	settings := map[string]string{}
+	for _, name := range ofKubelet {
+		value, _ := os.ReadFile(filepath.Join("/proc/sys", name))
+		settings[name] = strings.TrimSpace(string(value))
+	}
+	return settings
+}

@@ -1,0 +1,81 @@
+package devcluster
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+)
+
+// notice opens everything that brings up a cluster.
+const notice = "A cluster for development and tests. NOT for production."
+
+// complaint is what a program that failed said last, after the notice and what it had reached.
+var complaint = regexp.MustCompile(`\A(?:` + regexp.QuoteMeta(notice) + `\n)?(?: *[0-9.]+ s  .*\n)*(devcluster: .*)\n\z`)
+
+// start runs a command and goes on; what it says is shown when the spec fails.
+func start(command *exec.Cmd) *gexec.Session {
+	GinkgoHelper()
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	return session
+}
+
+// finish runs a command to its end, whatever that is.
+func finish(command *exec.Cmd) *gexec.Session {
+	GinkgoHelper()
+	session := start(command)
+	Eventually(session).WithTimeout(patience).Should(gexec.Exit())
+	return session
+}
+
+// succeed runs a command that must go well and gives what it printed.
+func succeed(command *exec.Cmd) string {
+	GinkgoHelper()
+	session := finish(command)
+	Expect(session).To(gexec.Exit(0))
+	return string(session.Out.Contents())
+}
+
+// output is what a command prints that must go well. It is not shown: only the specs care for it.
+func output(command *exec.Cmd) []byte {
+	GinkgoHelper()
+	text, err := command.Output()
+	Expect(err).NotTo(HaveOccurred())
+	return text
+}
+
+// refused runs a command that must fail and gives the only line it says about that.
+func refused(command *exec.Cmd) string {
+	GinkgoHelper()
+	session := finish(command)
+	Expect(session).To(gexec.Exit(1))
+	said := complaint.FindSubmatch(session.Err.Contents())
+	Expect(said).NotTo(BeNil(), "it complains in one line:\n%s", session.Err.Contents())
+	return string(said[1])
+}
+
+// with adds to the environment of a command.
+func with(command *exec.Cmd, variables ...string) *exec.Cmd {
+	command.Env = append(command.Env, variables...)
+	return command
+}
+
+// nobody is a user who owns nothing.
+const nobody = 65534
+
+// asNobody takes all rights from a command.
+func asNobody(command *exec.Cmd) *exec.Cmd {
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	command.Dir = ground
+	return command
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

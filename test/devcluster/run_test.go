@@ -1,0 +1,65 @@
+package devcluster
+
+import (
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+)
+
+var _ = Describe("run", func() {
+	var caller cluster // whose environment the program is called in, not the cluster that it makes
+	var before machine
+
+	BeforeEach(func() {
+		before = theMachine()
+		caller = newCluster("caller")
+	})
+
+	run := func(script string) *gexec.Session {
+		return start(caller.command("run", "--simulated-nodes", "1", "--", "sh", "-c", script))
+	}
+
+	It("gives the command a cluster of its own, and returns its exit code", func() {
+		session := run(`kubectl get nodes -o name && echo "$KUBECONFIG" && echo "$DEVCLUSTER_DATA" && exit 7`)
+		Eventually(session).WithTimeout(patience).Should(gexec.Exit(7))
+		said := strings.Fields(string(session.Out.Contents()))
+		Expect(said).To(HaveLen(3))
+		made := cluster{data: said[2]}
+		Expect(said).To(Equal([]string{"node/simulated-1", filepath.Join(made.data, "kubeconfig"), made.data}))
+		Expect(made.data).NotTo(Equal(caller.data))
+		Expect(made.traces()).To(BeEmpty())
+		leavesNothing(caller, before)
+	})
+
+	It("succeeds with the command", func() {
+		Eventually(run("exit 0")).WithTimeout(patience).Should(gexec.Exit(0))
+		leavesNothing(caller, before)
+	})
+
+	It("passes an interruption on to the command, and cleans up", func() {
+		session := run(`trap 'echo "told to end"; exit 5' TERM; echo "here we are"; while :; do sleep 0.1; done`)
+		Eventually(session).WithTimeout(patience).Should(gbytes.Say("here we are"))
+		session.Terminate()
+		Eventually(session).Should(gexec.Exit(5))
+		Expect(session).To(gbytes.Say("told to end"))
+		leavesNothing(caller, before)
+	})
+
+	It("cleans up when it is interrupted before the command has begun", func() {
+		session := run("echo began")
+		Eventually(session.Err).Should(gbytes.Say("NOT for production"))
+		session.Interrupt()
+		Eventually(session).Should(gexec.Exit(130))
+		Expect(session.Out.Contents()).To(BeEmpty())
+		leavesNothing(caller, before)
+	})
+
+	It("cleans up when there is no such command", func() {
+		Expect(refused(caller.command("run", "--", "no-such-command"))).To(ContainSubstring("no-such-command"))
+		leavesNothing(caller, before)
+	})
+})

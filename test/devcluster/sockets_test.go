@@ -1,0 +1,89 @@
+package devcluster
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/gomega"
+)
+
+// listener is a socket that waits for anybody to talk to it.
+type listener struct {
+	Protocol string
+	Address  netip.AddrPort
+	Args     []string // of the process that listens
+}
+
+func (l listener) String() string { return fmt.Sprintf("%s %s %.40s", l.Protocol, l.Address, l.Args) }
+
+// listeners are the cluster's in the machine's own network; nodes and pods have networks of theirs.
+func (c cluster) listeners() []listener {
+	open := openSockets()
+	ours := network("self")
+	var found []listener
+	for _, one := range c.processes() {
+		if network(itoa(one.pid)) != ours {
+			continue
+		}
+		descriptors, _ := filepath.Glob(filepath.Join("/proc", itoa(one.pid), "fd", "*"))
+		for _, descriptor := range descriptors {
+			target, _ := os.Readlink(descriptor)
+			if socket, listens := open[target]; listens {
+				socket.Args = one.args
+				found = append(found, socket)
+			}
+		}
+	}
+	return found
+}
+
+func network(pid string) string {
+	name, _ := os.Readlink(filepath.Join("/proc", pid, "ns", "net"))
+	return name
+}
+
+// openSockets are all listening sockets of the machine's network, by what a file descriptor calls them.
+func openSockets() map[string]listener {
+	const tcpListens, udpUnconnected = "0A", "07"
+	found := map[string]listener{}
+	for protocol, state := range map[string]string{"tcp": tcpListens, "tcp6": tcpListens, "udp": udpUnconnected, "udp6": udpUnconnected} {
+		for _, line := range lines("/proc/net/" + protocol)[1:] {
+			if field := strings.Fields(line); field[3] == state {
+				found["socket:["+field[9]+"]"] = listener{Protocol: protocol, Address: parseAddress(field[1])}
+			}
+		}
+	}
+	return found
+}
+
+// parseAddress reads the kernel's 0100007F:1F90, which has each group of four bytes backwards.
+func parseAddress(text string) netip.AddrPort {
+	host, port, _ := strings.Cut(text, ":")
+	bytes, err := hex.DecodeString(host)
+	Expect(err).NotTo(HaveOccurred())
+	for group := range slices.Chunk(bytes, 4) {
+		slices.Reverse(group)
+	}
+	address, _ := netip.AddrFromSlice(bytes)
+	number, err := strconv.ParseUint(port, 16, 16)
+	Expect(err).NotTo(HaveOccurred())
+	return netip.AddrPortFrom(address.Unmap(), uint16(number))
+}
+
+// bridgeAddress is the machine's own address on the cluster's network.
+func (c cluster) bridgeAddress() netip.Addr {
+	bridge, err := net.InterfaceByName("dc-" + c.mark())
+	Expect(err).NotTo(HaveOccurred())
+	addresses, err := bridge.Addrs()
+	Expect(err).NotTo(HaveOccurred())
+	return netip.MustParsePrefix(addresses[0].String()).Addr()
+}
+
+func itoa(number int) string { return strconv.Itoa(number) }

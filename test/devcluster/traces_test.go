@@ -1,0 +1,151 @@
+package devcluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/gomega"
+)
+
+// mark is what tells the clusters of one machine apart in names of interfaces and control groups. It follows from the folder.
+func (c cluster) mark() string {
+	sum := sha256.Sum256([]byte(c.data))
+	return hex.EncodeToString(sum[:4])
+}
+
+// traces are all the things on this machine that are the cluster's, one line each.
+func (c cluster) traces() []string {
+	var found []string
+	for _, one := range c.processes() {
+		found = append(found, fmt.Sprintf("process %d %s", one.pid, strings.Join(one.args, " ")))
+	}
+	for _, name := range c.interfaces() {
+		found = append(found, "interface "+name)
+	}
+	found = append(found, mentions("route ", routes(), c.mark())...)
+	found = append(found, mentions("mount ", lines("/proc/self/mountinfo"), c.data)...)
+	found = append(found, mentions("control group ", controlGroups(), c.mark())...)
+	return append(found, c.files()...)
+}
+
+func mentions(kind string, all []string, what string) []string {
+	var found []string
+	for _, one := range all {
+		if strings.Contains(one, what) {
+			found = append(found, kind+one)
+		}
+	}
+	return found
+}
+
+// process is one of the cluster's, a container's included.
+type process struct {
+	pid  int
+	args []string
+}
+
+// processes are known by the folder in their command line or environment, or, in a container, by their control group.
+func (c cluster) processes() []process {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	var found []process
+	for _, folder := range folders {
+		args, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
+		groups, _ := os.ReadFile(filepath.Join(folder, "cgroup"))
+		known := bytes.Contains(args, []byte(c.data)) || bytes.Contains(environment, []byte(c.data)) || bytes.Contains(groups, []byte(c.mark()))
+		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil && known {
+			found = append(found, process{pid: pid, args: strings.Split(strings.TrimRight(string(args), "\x00"), "\x00")})
+		}
+	}
+	return found
+}
+
+// supervisors are the processes that keep all others of the cluster alive.
+func (c cluster) supervisors() []int {
+	var pids []int
+	for _, one := range c.processes() {
+		if len(one.args) > 1 && one.args[1] == "supervise" {
+			pids = append(pids, one.pid)
+		}
+	}
+	return pids
+}
+
+// argumentsOf gives the command line of a component.
+func (c cluster) argumentsOf(component string) []string {
+	all := c.processes()
+	at := slices.IndexFunc(all, func(one process) bool { return one.args[0] == component })
+	Expect(at).To(BeNumerically(">=", 0), "process %s", component)
+	return all[at].args
+}
+
+func (c cluster) interfaces() []string {
+	return slices.DeleteFunc(interfaces(), func(name string) bool { return !strings.Contains(name, c.mark()) })
+}
+
+// files are the folder itself, what was left in the temporary one, and locks in the user's cache.
+func (c cluster) files() []string {
+	temporary, _ := filepath.Glob(filepath.Join(c.temporary(), "*"))
+	locks, _ := filepath.Glob(filepath.Join(cacheFolder(), "*"+c.mark()+"*"))
+	found := mentions("file ", slices.Concat(temporary, locks), "")
+	if exists(c.data) {
+		found = append(found, "file "+c.data)
+	}
+	return found
+}
+
+// cacheFolder is where the program keeps what outlives clusters.
+func cacheFolder() string {
+	cache, err := os.UserCacheDir()
+	Expect(err).NotTo(HaveOccurred())
+	return filepath.Join(cache, "swarm-operator")
+}
+
+func interfaces() []string {
+	links, err := net.Interfaces()
+	Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for _, link := range links {
+		names = append(names, link.Name)
+	}
+	return names
+}
+
+func routes() []string { return append(lines("/proc/net/route"), lines("/proc/net/ipv6_route")...) }
+
+// controlGroups are the groups at the top of every hierarchy.
+func controlGroups() []string {
+	var found []string
+	for _, mount := range lines("/proc/self/mounts") {
+		if field := strings.Fields(mount); len(field) > 2 && strings.HasPrefix(field[2], "cgroup") {
+			found = append(found, foldersIn(field[1])...)
+		}
+	}
+	return found
+}
+
+func foldersIn(path string) []string {
+	entries, err := os.ReadDir(path)
+	Expect(err).NotTo(HaveOccurred())
+	var found []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			found = append(found, filepath.Join(path, entry.Name()))
+		}
+	}
+	return found
+}
+
+func lines(file string) []string {
+	text, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
