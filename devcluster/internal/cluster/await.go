@@ -111,8 +111,10 @@ func readyNodes(ctx context.Context, client kubernetes.Interface) (int, error) {
 	return len(slices.DeleteFunc(nodes.Items, func(node corev1.Node) bool { return !ready(&node) })), nil
 }
 
+// ready tells whether pods can go to a node: the controller manager takes the taint away shortly after the kubelet says Ready.
 func ready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
+	return !tainted && slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})
 }
