@@ -39,6 +39,12 @@ WORKDIR /
 USER 65532:65532
 
 # Docker expands no variable in an exec-form entry point, hence a stage for each service.
+FROM base AS image-swarm-operator
+ENTRYPOINT ["/swarm-operator"]
+
+FROM base AS image-swarm-agent
+ENTRYPOINT ["/swarm-agent"]
+
 FROM base AS image-probe
 ENTRYPOINT ["/probe"]
 

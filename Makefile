@@ -9,6 +9,9 @@ export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
 
 VERSION ?= dev
+COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DATE ?= $(shell git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)
+STAMP = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 ARCH := $(shell go env GOARCH)
 RESULTS := $(CURDIR)/bin/results
 CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
@@ -22,13 +25,16 @@ else
 cluster = bin/devcluster run $(1) --
 endif
 
+KUBECTL = bin/devcluster kubectl --kubeconfig=$(abspath $(KUBECONFIG))
+
 .PHONY: help
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build every program into bin/ (the first time on a machine also Kubernetes: about 10 minutes)
-	@echo "building bin/devcluster"
+	@echo "building the programs"
+	@go build -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/...
 	@go -C devcluster build -ldflags "-s -w" -o ../bin/devcluster ./cmd/devcluster
 	@bin/devcluster build --source devcluster
 
@@ -56,10 +62,13 @@ test: bin/gotestsum ## Run the unit tests of all modules
 # A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured.
 suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
 
+# Suites that share one cluster, one after the other.
+INTEGRATION := test/integration test/integration/operator test/integration/link test/integration/kit
+
 .PHONY: integration
 integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
-	@$(call cluster,) $(call suite,integration,./test/integration/...)
+	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
 .PHONY: e2e
 e2e: build host-tools image ## Run the suites that need real nodes, and those of the development cluster itself
@@ -71,28 +80,37 @@ else
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif
 
+.PHONY: run
+run: build ## Run the operator from source against a cluster: make run KUBECONFIG=...
+	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make run KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
+	@$(KUBECTL) apply --server-side -f deploy/crds
+	@$(KUBECTL) get namespace swarm-system >/dev/null 2>&1 || $(KUBECTL) create namespace swarm-system
+	@KUBECONFIG=$(abspath $(KUBECONFIG)) SWARM_LOGGING_FORMAT=text bin/swarm-operator
+
 .PHONY: image
 image: ## Build the container images as tarballs into bin/images, without Docker
 	@go -C tools run ./image --version $(VERSION)
 
 .PHONY: generate
 generate: manifests ## Generate deep copies and manifests from the API types
-	@$(CONTROLLER_GEN) object paths=./api/v1alpha1
+	@$(CONTROLLER_GEN) object paths=./api/v1alpha1 paths=./examples/webapp/v1
+	@go -C tools/proto run . ../.. api/link/v1/link.proto
 
 .PHONY: manifests
 manifests: ## Generate the CRDs
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	@go -C tools run ./crds ../deploy/crds
+	@$(CONTROLLER_GEN) crd paths=./examples/webapp/v1 output:crd:stdout > examples/webapp/crd.yaml
 
 .PHONY: verify
 verify: ## Fail when generated files or module files are not up to date
-	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy $$before && $(MAKE) --no-print-directory generate && \
-	  diff -r api $$before/api && diff -r deploy $$before/deploy || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
-	@for module in . tools devcluster; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
+	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples $$before && $(MAKE) --no-print-directory generate && \
+	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
+	@for module in . tools tools/proto devcluster; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
 
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters over all modules
-	@for module in . tools; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
+	@for module in . tools tools/proto; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
 
 .PHONY: acceptance

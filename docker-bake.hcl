@@ -14,7 +14,7 @@ variable "DATE" {
 }
 
 group "default" {
-  targets = ["probe"]
+  targets = ["swarm-operator", "swarm-agent", "probe"]
 }
 
 target "service" {
@@ -24,6 +24,26 @@ target "service" {
     VERSION = VERSION
     COMMIT  = COMMIT
     DATE    = DATE
+  }
+}
+
+target "swarm-operator" {
+  inherits = ["service"]
+  tags     = ["localhost/swarm-operator:${VERSION}"]
+  args = {
+    SERVICE = "swarm-operator"
+    MODULE  = "."
+    PACKAGE = "./cmd/swarm-operator"
+  }
+}
+
+target "swarm-agent" {
+  inherits = ["service"]
+  tags     = ["localhost/swarm-agent:${VERSION}"]
+  args = {
+    SERVICE = "swarm-agent"
+    MODULE  = "."
+    PACKAGE = "./cmd/swarm-agent"
   }
 }
 

@@ -29,6 +29,8 @@ var (
 
 // services is the one list of our images. The Dockerfile and docker-bake.hcl offer the same, and a test compares them.
 var services = []Service{
+	{Name: "swarm-operator", Module: ".", Package: "./cmd/swarm-operator", Platforms: everyPlatform, Files: []File{licence}},
+	{Name: "swarm-agent", Module: ".", Package: "./cmd/swarm-agent", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "probe", Module: ".", Package: "./test/cmd/probe", Platforms: everyPlatform, Files: []File{licence}},
 }
 

@@ -63,7 +63,7 @@ func requestFor(ctx context.Context, root string, names []string) (*pluginpb.Cod
 	}
 	return &pluginpb.CodeGeneratorRequest{
 		FileToGenerate: names,
-		Parameter:      proto.String("paths=source_relative"),
+		Parameter:      new("paths=source_relative"),
 		ProtoFile:      withImports(compiled),
 	}, nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -57,12 +59,34 @@ func within(ctx context.Context, data string, args []string) error {
 	return ended(command.Run())
 }
 
+// kubectlFor prepares kubectl for our cluster, unless the arguments name another.
+func kubectlFor(ctx context.Context, args []string) (*exec.Cmd, error) {
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--kubeconfig=") }) {
+		return tool(ctx, "kubectl", args...)
+	}
+	data, err := folder("")
+	if err != nil {
+		return nil, err
+	}
+	return against(ctx, data, "kubectl", args...)
+}
+
 // against prepares a command with the environment by which it finds the cluster.
 func against(ctx context.Context, data, name string, args ...string) (*exec.Cmd, error) {
 	c, err := cluster.Open(data)
 	if err != nil {
 		return nil, err
 	}
+	command, err := tool(ctx, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "DEVCLUSTER_DATA="+data)
+	return command, nil
+}
+
+// tool prepares a command that finds our kubectl on its PATH.
+func tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	kubernetes, err := bundle.Locate()
 	if err != nil {
 		return nil, err
@@ -72,7 +96,6 @@ func against(ctx context.Context, data, name string, args ...string) (*exec.Cmd,
 	}
 	command := exec.CommandContext(ctx, name, args...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
-	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "DEVCLUSTER_DATA="+data)
 	return command, nil
 }
 
@@ -89,13 +112,10 @@ func ended(err error) error {
 
 func kubectl() *cobra.Command {
 	return &cobra.Command{
-		Use: "kubectl [ARGUMENT...]", Short: "Run kubectl against the cluster ($DEVCLUSTER_DATA or the default one)", DisableFlagParsing: true,
+		Use: "kubectl [ARGUMENT...]", DisableFlagParsing: true,
+		Short: "Run kubectl against the cluster ($DEVCLUSTER_DATA or the default one), or any other with --kubeconfig=FILE",
 		RunE: func(command *cobra.Command, args []string) error {
-			data, err := folder("")
-			if err != nil {
-				return err
-			}
-			kubectl, err := against(command.Context(), data, "kubectl", args...)
+			kubectl, err := kubectlFor(command.Context(), args)
 			if err != nil {
 				return err
 			}

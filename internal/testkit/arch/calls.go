@@ -57,8 +57,8 @@ var worldReads = []string{
 }
 
 // readers may read the world: operator composes the operator, cli and mains are asked by a person, agent and worker are
-// libraries in other people's pods that get all they know from there. tools and devcluster are programs of their own.
-var readers = []string{"internal/operator", "internal/cli", "cmd", "agent", "worker", "tools", "devcluster"}
+// libraries in other people's pods that get all they know from there. tools, devcluster and examples are programs of their own.
+var readers = []string{"internal/operator", "internal/cli", "cmd", "agent", "worker", "tools", "devcluster", "examples"}
 
 func onlyOperatorReadsTheWorld(t tree) []Breach {
 	const why = "flags, files and environment are read by operator, which passes values on"

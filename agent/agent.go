@@ -1,0 +1,150 @@
+// Package agent is for writing agents in Go: programs that take tasks from a swarm.
+//
+//	func main() {
+//		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+//		defer stop()
+//		err := agent.Run(ctx, agent.HandlerFunc(func(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
+//			var question struct{ Text string }
+//			if err := task.Decode(&question); err != nil {
+//				return nil, err // bad input: the task fails and is not tried again
+//			}
+//			report(50, "thinking")
+//			return map[string]string{"answer": strings.ToUpper(question.Text)}, nil
+//		}))
+//		...
+//	}
+//
+// It promises that the handler never runs more often at once than the agent has slots, that the context ends when an
+// attempt should stop (cancelled, drained, out of time, or the operator is out of reach), and that a result is delivered
+// even when the operator is replaced in the meantime. A handler must be ready to see the same task again: effects are
+// at least once, and Task.IdempotencyKey tells a repetition.
+//
+// One rule is harsh: code that still runs when the agent's lease is over (15 seconds without the operator, by default)
+// ends the whole process, because the task may be given to another agent from then on. Heed the context.
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/swarm-io/swarm-operator/agent/internal/duty"
+	"github.com/swarm-io/swarm-operator/agent/internal/lease"
+	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
+)
+
+// A Task is one attempt at a piece of work.
+type Task struct {
+	Namespace string
+	Name      string
+	UID       string
+	Item      int // the number of the item, from 0; -1 for a task without items
+	Attempt   int // the number of the try, from 1
+	Payload   json.RawMessage
+
+	Agent    string   // who works on it
+	Peers    []string // the agents at the other end of this one's edges
+	StateDir string   // this agent's own folder; it outlives the pod when the swarm declares storage
+
+	environment map[string]string
+	kill        <-chan struct{}
+}
+
+// IdempotencyKey is the same for every attempt at the same work, and for nothing else.
+func (t Task) IdempotencyKey() string {
+	if t.Item < 0 {
+		return t.UID
+	}
+	return fmt.Sprintf("%s-%d", t.UID, t.Item)
+}
+
+// Decode reads the payload. Its error is one of BadInput.
+func (t Task) Decode(into any) error {
+	if err := json.Unmarshal(t.Payload, into); err != nil {
+		return BadInput(fmt.Errorf("decode payload: %w", err))
+	}
+	return nil
+}
+
+// Report says how far an attempt is, from 0 to 100. It can be called as often as you like; only the latest is sent.
+type Report func(percent int, message string)
+
+// A Handler does the work. What it returns must be JSON of at most 4 KiB.
+type Handler interface {
+	Handle(ctx context.Context, task Task, report Report) (any, error)
+}
+
+// HandlerFunc is a function that is a Handler.
+type HandlerFunc func(ctx context.Context, task Task, report Report) (any, error)
+
+// Handle calls the function.
+func (f HandlerFunc) Handle(ctx context.Context, task Task, report Report) (any, error) {
+	return f(ctx, task, report)
+}
+
+// Run takes tasks until the context ends, with what the pod's environment says (ConfigFromEnvironment). It then ends the
+// contexts of what still runs, hands it back, and returns.
+func Run(ctx context.Context, handler Handler) error {
+	config, err := ConfigFromEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	return RunWith(ctx, config, handler)
+}
+
+// RunWith is Run with a configuration of your own.
+func RunWith(ctx context.Context, config Config, handler Handler) error {
+	if err := errors.Join(config.validate(), config.uplink().Validate()); err != nil {
+		return err
+	}
+	journal, closer, err := openJournal(config.Journal, config.Agent)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	// The link outlives the context: the last results go over it.
+	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
+	defer unlink()
+	streams, kept := make(chan *uplink.Stream), make(chan struct{})
+	go func() {
+		defer close(kept)
+		uplink.Keep(linked, config.uplink(), streams)
+	}()
+	duty.Run(ctx, config.duty(handler, journal), streams)
+	unlink()
+	<-kept
+	return nil
+}
+
+func (c Config) uplink() uplink.Config {
+	return uplink.Config{Addresses: c.Addresses, ServerName: c.ServerName, TokenFile: c.TokenFile, CAFile: c.CAFile, Log: c.log()}
+}
+
+func (c Config) duty(handler Handler, journal duty.Journal) duty.Config {
+	return duty.Config{
+		Namespace: c.Namespace, Swarm: c.Swarm, Agent: c.Agent, Version: c.Version,
+		Slots: c.Slots, Grace: c.Grace, Work: c.work(handler), Journal: journal,
+		Log: c.log(), Clock: lease.Clock, Abort: c.abort,
+	}
+}
+
+func (c Config) log() *slog.Logger {
+	if c.Log == nil {
+		return slog.New(slog.NewJSONHandler(io.Discard, nil))
+	}
+	return c.Log
+}
+
+// abort ends the process, which is the only way to end a handler that does not heed its context.
+func (c Config) abort(reason string) {
+	c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)
+	if c.Abort != nil {
+		c.Abort(reason)
+		return
+	}
+	os.Exit(exitFenced)
+}

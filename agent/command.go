@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/swarm-io/swarm-operator/agent/internal/command"
+)
+
+// ownPrefix begins the names of the variables that are the agent's own; a program gets only those that are meant for it.
+const ownPrefix = "SWARM_"
+
+// commandHandler is the exec runtime. Unlike code in our own process, a program can be killed.
+type commandHandler struct {
+	words  []string
+	folder string
+}
+
+// Command is a handler that runs a program for each attempt, with the payload on standard input and the result on
+// standard output: see docs/link.md. RuntimeDir is where its pipes are made.
+func Command(runtimeDir string, words ...string) (Handler, error) {
+	if len(words) == 0 || words[0] == "" {
+		return nil, errors.New("make command handler: no program is named")
+	}
+	return &commandHandler{words: words, folder: runtimeDir}, nil
+}
+
+// Handle runs the program: SIGTERM when the context ends, SIGKILL when the agent says so. Outside of an agent, in a test
+// for example, the end of the context kills at once.
+func (h *commandHandler) Handle(ctx context.Context, task Task, report Report) (any, error) {
+	if task.kill == nil {
+		task.kill = ctx.Done()
+	}
+	run := command.Run{
+		Command: h.words, Environment: environment(os.Environ(), task), Payload: task.Payload,
+		Folder: h.folder, Stderr: os.Stderr,
+		Progress: func(percent int32, message string) { report(int(percent), message) },
+	}
+	end := command.Verdict(run.Execute(ctx.Done(), task.kill))
+	switch {
+	case end.Reason != "":
+		return nil, &outcomeError{end.Outcome, end.Reason, errors.New(end.Message)}
+	case end.Value == nil:
+		return nil, nil
+	}
+	return json.RawMessage(end.Value), nil
+}
+
+// environment is the container's own, then the task's, then ours, which nobody can override.
+func environment(container []string, task Task) []string {
+	isOwn := func(variable string) bool { return strings.HasPrefix(variable, ownPrefix) }
+	list := slices.DeleteFunc(slices.Clone(container), isOwn)
+	for name, value := range task.environment {
+		if !isOwn(name) {
+			list = append(list, name+"="+value)
+		}
+	}
+	if task.Item >= 0 {
+		list = append(list, "SWARM_ITEM="+strconv.Itoa(task.Item))
+	}
+	return append(list,
+		"SWARM_TASK="+task.Name,
+		"SWARM_ATTEMPT="+strconv.Itoa(task.Attempt),
+		"SWARM_AGENT="+task.Agent,
+		"SWARM_PEERS="+strings.Join(task.Peers, ","),
+		"SWARM_STATE="+task.StateDir,
+		"SWARM_IDEMPOTENCY_KEY="+task.IdempotencyKey(),
+	)
+}

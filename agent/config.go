@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// exitFenced is how a process ends that could not stop its work in time.
+const exitFenced = 70
+
+// mostSlots is the API's bound.
+const mostSlots = 1000
+
+// Config is all that an agent needs to know. In a pod that the operator has made, ConfigFromEnvironment finds it.
+type Config struct {
+	Namespace string // SWARM_NAMESPACE
+	Swarm     string // SWARM_NAME
+	Agent     string // SWARM_AGENT, the pod's name
+	Slots     int    // SWARM_SLOTS, default 1
+
+	Addresses  []string // SWARM_LINK_ADDRESS, host:port with commas between
+	ServerName string   // SWARM_LINK_SERVER_NAME, in the operator's certificate; default the host of the first address
+	TokenFile  string   // SWARM_LINK_TOKEN_FILE, default /var/run/secrets/swarm.io/token
+	CAFile     string   // SWARM_LINK_CA_FILE, default /var/run/secrets/swarm.io/ca.crt
+
+	Grace      time.Duration // SWARM_GRACE_SECONDS, default 30: between the request to stop and force
+	StateDir   string        // SWARM_STATE, default /var/lib/swarm
+	RuntimeDir string        // SWARM_RUNTIME_DIR, for pipes; default the folder for temporary files
+	Journal    string        // SWARM_JOURNAL, a file that gets a line for each start and finish; default none
+
+	Version string       // told to the operator
+	Log     *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
+	// Abort is called instead of os.Exit when code survives the end of the lease.
+	Abort func(reason string)
+}
+
+// ConfigFromEnvironment reads the variables that the operator sets in an agent's pod, by os.Getenv or the like.
+func ConfigFromEnvironment(variable func(string) string) (Config, error) {
+	either := func(name, standard string) string {
+		if value := variable(name); value != "" {
+			return value
+		}
+		return standard
+	}
+	config := Config{
+		Namespace:  variable("SWARM_NAMESPACE"),
+		Swarm:      variable("SWARM_NAME"),
+		Agent:      variable("SWARM_AGENT"),
+		ServerName: variable("SWARM_LINK_SERVER_NAME"),
+		TokenFile:  either("SWARM_LINK_TOKEN_FILE", "/var/run/secrets/swarm.io/token"),
+		CAFile:     either("SWARM_LINK_CA_FILE", "/var/run/secrets/swarm.io/ca.crt"),
+		StateDir:   either("SWARM_STATE", "/var/lib/swarm"),
+		RuntimeDir: either("SWARM_RUNTIME_DIR", os.TempDir()),
+		Journal:    variable("SWARM_JOURNAL"),
+		Log:        slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+	}
+	if addresses := variable("SWARM_LINK_ADDRESS"); addresses != "" {
+		config.Addresses = strings.Split(addresses, ",")
+	}
+	var problems [2]error
+	config.Slots, problems[0] = number("SWARM_SLOTS", either("SWARM_SLOTS", "1"))
+	seconds, problem := number("SWARM_GRACE_SECONDS", either("SWARM_GRACE_SECONDS", "30"))
+	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problem
+	return config, errors.Join(append(problems[:], config.validate())...)
+}
+
+func number(name, text string) (int, error) {
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("read environment: %s=%q is not a number", name, text)
+	}
+	return value, nil
+}
+
+// validate names everything that is missing, so that one look is enough.
+func (c Config) validate() error {
+	var problems []error
+	for name, value := range map[string]string{
+		"SWARM_NAMESPACE": c.Namespace, "SWARM_NAME": c.Swarm, "SWARM_AGENT": c.Agent,
+		"SWARM_LINK_ADDRESS": strings.Join(c.Addresses, ","), "SWARM_LINK_TOKEN_FILE": c.TokenFile, "SWARM_LINK_CA_FILE": c.CAFile,
+	} {
+		if value == "" {
+			problems = append(problems, fmt.Errorf("read agent configuration: %s is not set", name))
+		}
+	}
+	if c.Slots < 1 || c.Slots > mostSlots {
+		problems = append(problems, fmt.Errorf("read agent configuration: SWARM_SLOTS is %d, not 1 to %d", c.Slots, mostSlots))
+	}
+	if c.Grace < 0 {
+		problems = append(problems, errors.New("read agent configuration: SWARM_GRACE_SECONDS is negative"))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"errors"
+
+	"github.com/swarm-io/swarm-operator/agent/internal/attempt"
+	"github.com/swarm-io/swarm-operator/agent/internal/command"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// reasonHandlerFailed goes with an error of a handler that says nothing more.
+const reasonHandlerFailed = "HandlerFailed"
+
+// An outcomeError is an error with a meaning for the task.
+type outcomeError struct {
+	outcome linkv1.Outcome
+	reason  string
+	err     error
+}
+
+func (e *outcomeError) Error() string { return e.err.Error() }
+func (e *outcomeError) Unwrap() error { return e.err }
+
+// Retry says that the same attempt may succeed later: something else was out of order, not the task.
+func Retry(err error) error {
+	return &outcomeError{linkv1.Outcome_OUTCOME_RETRY, command.ReasonRetryWanted, err}
+}
+
+// BadInput says that the task cannot succeed with this payload, however often it is tried.
+func BadInput(err error) error {
+	return &outcomeError{linkv1.Outcome_OUTCOME_BAD_INPUT, command.ReasonBadInput, err}
+}
+
+func endOf(err error) attempt.End {
+	var meant *outcomeError
+	if errors.As(err, &meant) {
+		return attempt.End{Outcome: meant.outcome, Reason: meant.reason, Message: command.Shorten(err.Error())}
+	}
+	return attempt.End{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonHandlerFailed, Message: command.Shorten(err.Error())}
+}

@@ -1,0 +1,127 @@
+package agent_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+const (
+	lease = 3 * time.Second
+	slack = 500 * time.Millisecond // for a machine that does other things as well
+)
+
+// stubborn notes when it is asked to stop, does not, and has a child that does not listen at all.
+const stubborn = `trap 'date +%s%N >$SWARM_STATE/term' TERM
+	bash -c "trap '' TERM; while :; do sleep 0.05; done" &
+	echo $$ $! >$SWARM_STATE/pids
+	while :; do sleep 0.02; done`
+
+// The operator stops answering while the connection stays open: the agent must go by its lease alone.
+func TestSelfFencingWhenEchoesStop(t *testing.T) {
+	w := script(t, stubborn, linktest.Lease(lease))
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	pids := w.file(t, "pids")
+	linktest.Eventually(t, "heartbeats are counted on", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") >= 2 })
+	w.network.Freeze()
+	frozen := time.Now()
+
+	// The last heartbeat that was echoed was sent up to a third of the lease before the freeze.
+	nanos, err := strconv.ParseInt(w.file(t, "term")[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assertBetween(t, "SIGTERM", time.Unix(0, nanos).Sub(frozen), lease/3-slack, lease*2/3+slack)
+	assertGone(t, pids)
+	var finish line
+	linktest.Eventually(t, "the journal says so", func() bool {
+		lines := w.journal(t)
+		finish = lines[len(lines)-1]
+		return finish.Event == "finish"
+	})
+	assertBetween(t, "SIGKILL", finish.Time.Sub(frozen), lease*2/3-slack, lease+slack)
+	if !finish.Fenced || finish.Outcome != "handed_back" {
+		t.Errorf("journal %v", finish)
+	}
+	// The operator has received no heartbeat since, and counts from the receipt: it may give the work away later than this.
+	heard, _ := w.LastHeard(coder)
+	if over := heard.Add(lease); finish.Time.After(over.Add(slack)) {
+		t.Errorf("the agent's work ended %v after the operator's count of the lease", finish.Time.Sub(over))
+	}
+
+	w.network.Thaw()
+	hello := w.AwaitHello(t, 2)
+	results := hello.GetUnacknowledged()
+	if len(hello.GetRunning()) != 0 || len(results) != 1 || results[0].GetReason() != "LeaseExpired" || results[0].GetOutcome() != handedBack {
+		t.Errorf("after the thaw: %v", hello)
+	}
+	w.Await(t, 2, "new credit", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
+}
+
+// A freeze that is shorter than two thirds of the lease is not noticed by what runs.
+func TestShortSilenceStopsNothing(t *testing.T) {
+	w := script(t, waits, linktest.Lease(lease))
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "t\n"))
+	w.file(t, "pid-t")
+	for round := 1; round <= 3; round++ {
+		w.network.Freeze()
+		<-time.After(lease / 6)
+		w.network.Thaw()
+		beats := w.Count(t, "swarm_link_messages_total", "echo")
+		linktest.Eventually(t, "an echo", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > beats })
+	}
+	touch(t, w, "t")
+	if got := w.AwaitResult(t, 1, 1); got.GetOutcome() != succeeded {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Work that stops when it is asked, and succeeds, is not lost: its result is delivered when the operator is back.
+func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
+	w := script(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.Lease(lease))
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	w.AwaitProgress(t, 1, 1)
+	w.network.Freeze()
+	linktest.Eventually(t, "it stops", func() bool { return len(w.journal(t)) == 2 })
+	w.network.Cut()
+	w.network.Thaw()
+	found := w.Await(t, 1, "the result", func(e linktest.Event) bool { return len(e.Hello.GetUnacknowledged()) == 1 })
+	if result := found.Hello.GetUnacknowledged()[0]; string(result.GetValue()) != `"saved"` || result.GetOutcome() != succeeded {
+		t.Errorf("got %v", result)
+	}
+}
+
+// Code in the agent's own process cannot be killed: if it does not heed its context, the process has to go.
+func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
+	w := begin(t, linktest.Lease(time.Second))
+	release, running := make(chan struct{}), make(chan struct{})
+	w.run(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {
+		close(running)
+		<-release
+		return nil, nil
+	}))
+	w.AwaitCredit(t, 2)
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	<-running
+	w.network.Freeze()
+	frozen := time.Now()
+	reason := <-w.aborted
+	assertBetween(t, "the end of the process", time.Since(frozen), time.Second, 2*time.Second+slack)
+	if !strings.Contains(reason, "could not be killed") {
+		t.Errorf("reason %q", reason)
+	}
+	close(release)
+}
+
+func assertBetween(t *testing.T, what string, got, least, most time.Duration) {
+	t.Helper()
+	t.Logf("%s came %v after the freeze (%v to %v)", what, got, least, most)
+	if got < least || got > most {
+		t.Errorf("%s came %v after the freeze, want %v to %v", what, got, least, most)
+	}
+}

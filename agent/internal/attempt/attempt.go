@@ -1,0 +1,151 @@
+// Package attempt runs the code for one attempt and ends it when it must end: by a limit of time, by a cancel, or because
+// the agent has to stop. Ending has two steps, a request (the context, or SIGTERM) and force (SIGKILL), with a grace
+// between them. It knows neither the link nor the lease.
+package attempt
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// Forever is a grace that does not end by itself.
+const Forever time.Duration = -1
+
+// reasonTimedOut is the Task's reason of the same name.
+const reasonTimedOut = "TimedOut"
+
+// An End is how the code ended.
+type End struct {
+	Outcome         linkv1.Outcome
+	Value           []byte // JSON
+	Reason, Message string
+}
+
+// Report takes the code's word for how far it is.
+type Report func(percent int32, message string)
+
+// Work runs the code. When the context ends it should stop; when kill is closed it must.
+type Work func(ctx context.Context, kill <-chan struct{}, report Report) End
+
+// A Stop is why an attempt must end.
+type Stop struct {
+	Outcome         linkv1.Outcome // CANCELLED, HANDED_BACK or FAILED
+	Reason, Message string
+	Grace           time.Duration
+}
+
+// Limits end the code when it takes too long. Zero is no limit.
+type Limits struct {
+	Run, Silence, Grace time.Duration
+}
+
+// An Attempt is running code. All methods can be called from anywhere, any number of times.
+type Attempt struct {
+	limits  Limits
+	cancel  context.CancelFunc
+	kill    chan struct{}
+	changed func()
+
+	mu       sync.Mutex
+	stopped  *Stop
+	killed   bool
+	timers   []*time.Timer
+	silence  *time.Timer
+	percent  int32
+	message  string
+	reported bool // there is something that Progress has not returned yet
+}
+
+// Start begins the work. Changed is called, now and then, when Progress has news, and finished once at the end, both on
+// goroutines of their own.
+func Start(work Work, limits Limits, changed func(), finished func(End)) *Attempt {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &Attempt{limits: limits, cancel: cancel, kill: make(chan struct{}), changed: changed}
+	a.watch()
+	go func() {
+		defer cancel()
+		finished(a.settle(work(ctx, a.kill, a.report)))
+	}()
+	return a
+}
+
+func (a *Attempt) watch() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.limits.Run > 0 {
+		a.timers = append(a.timers, time.AfterFunc(a.limits.Run, func() { a.timeOut("it ran longer than its limit of %v", a.limits.Run) }))
+	}
+	if a.limits.Silence > 0 {
+		a.silence = time.AfterFunc(a.limits.Silence, func() { a.timeOut("it reported no progress for %v", a.limits.Silence) })
+		a.timers = append(a.timers, a.silence)
+	}
+}
+
+func (a *Attempt) timeOut(format string, limit time.Duration) {
+	a.Stop(Stop{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonTimedOut, Message: fmt.Sprintf(format, limit), Grace: a.limits.Grace})
+}
+
+// Stop asks the code to end and forces it after the grace. The first stop is the reason that counts; a later one can
+// only shorten the grace.
+func (a *Attempt) Stop(why Stop) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopped == nil {
+		a.stopped = &why
+		a.cancel()
+	}
+	if why.Grace != Forever {
+		a.timers = append(a.timers, time.AfterFunc(why.Grace, a.Kill))
+	}
+}
+
+// Kill forces the end.
+func (a *Attempt) Kill() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.killed {
+		a.killed = true
+		close(a.kill)
+	}
+}
+
+func (a *Attempt) report(percent int32, message string) {
+	a.mu.Lock()
+	a.percent = max(a.percent, min(percent, 100)) // progress never goes back within an attempt
+	a.message, a.reported = message, true
+	if a.silence != nil {
+		a.silence.Reset(a.limits.Silence)
+	}
+	a.mu.Unlock()
+	a.changed()
+}
+
+// Progress is the latest report; false when there is none since the last call.
+func (a *Attempt) Progress() (percent int32, message string, isNew bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	isNew, a.reported = a.reported, false
+	return a.percent, a.message, isNew
+}
+
+// settle makes the outcome of how the code ended and why it had to.
+func (a *Attempt) settle(end End) End {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, timer := range a.timers {
+		timer.Stop()
+	}
+	stop := a.stopped
+	if stop == nil {
+		return end
+	}
+	// Work that was only asked to make room and finished in time is finished.
+	if stop.Outcome == linkv1.Outcome_OUTCOME_HANDED_BACK && end.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
+		return end
+	}
+	return End{Outcome: stop.Outcome, Reason: stop.Reason, Message: stop.Message}
+}

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// longestLine is how much of a progress line is read. A longer one is cut into several, of which only the first is one.
+const longestLine = 1 << 10
+
+// endMark is a line that no program writes by accident.
+const endMark = "\x00end"
+
+// progress is the pipe that a program tells its progress through.
+type progress struct {
+	name   string
+	folder string
+	pipe   *os.File
+	done   chan struct{}
+}
+
+func openProgress(parent string, report func(int32, string)) (*progress, error) {
+	folder, err := os.MkdirTemp(parent, "attempt-")
+	if err != nil {
+		return nil, fmt.Errorf("make progress pipe: %w", err)
+	}
+	p := &progress{name: filepath.Join(folder, "progress"), folder: folder, done: make(chan struct{})}
+	if err := syscall.Mkfifo(p.name, 0o600); err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, fmt.Errorf("make progress pipe %s: %w", p.name, err)
+	}
+	// Open for both, so that opening waits for nobody and the end of one writer is not the end of the pipe; without
+	// blocking, so that closing it wakes the reader.
+	p.pipe, err = os.OpenFile(p.name, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, fmt.Errorf("open progress pipe: %w", err)
+	}
+	go p.read(report)
+	return p, nil
+}
+
+func (p *progress) read(report func(int32, string)) {
+	defer close(p.done)
+	reader := bufio.NewReaderSize(p.pipe, longestLine)
+	for {
+		line, tooLong, err := reader.ReadLine()
+		if err != nil || string(line) == endMark {
+			return
+		}
+		if percent, message, ok := parseProgress(string(line)); ok && !tooLong {
+			report(percent, message)
+		}
+	}
+}
+
+// parseProgress reads "40" or "40 message"; a percent sign does no harm.
+func parseProgress(line string) (percent int32, message string, ok bool) {
+	number, message, _ := strings.Cut(strings.TrimSpace(line), " ")
+	parsed, err := strconv.ParseInt(strings.TrimSuffix(number, "%"), 10, 32)
+	if err != nil || parsed < 0 || parsed > 100 {
+		return 0, "", false
+	}
+	return int32(parsed), strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD"), true
+}
+
+// close reads what the program has left in the pipe and removes it. Our own mark is the last line: when it was read, so
+// was everything before it.
+func (p *progress) close() {
+	_ = p.pipe.SetDeadline(time.Now().Add(pipeDelay)) // a descendant that left the group may write for ever
+	if _, err := p.pipe.WriteString("\n" + endMark + "\n"); err == nil {
+		<-p.done
+	}
+	_ = p.pipe.Close()
+	<-p.done
+	_ = os.RemoveAll(p.folder)
+}

@@ -1,0 +1,175 @@
+// Package duty keeps an agent's promises to the operator. One goroutine owns all of its state and takes events one by one:
+// messages of the operator, news of attempts, and the passing of time.
+//
+// The promises:
+//   - What runs is told in every Hello; what has ended is sent again until it is acknowledged.
+//   - Never more attempts than slots, never a stale epoch (package ledger).
+//   - Self-fencing (package lease): at two thirds of the lease everything that runs is asked to stop, at its end it is
+//     killed and the stream is thrown away, whether or not the connection looks alive.
+//   - Code that survives its killing ends the whole process, because nothing else is left that would stop it.
+package duty
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/agent/internal/attempt"
+	"github.com/swarm-io/swarm-operator/agent/internal/lease"
+	"github.com/swarm-io/swarm-operator/agent/internal/ledger"
+	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+const (
+	// An operator that does not welcome an agent in this time is frozen.
+	welcomeTimeout = 10 * time.Second
+	// A result that is not acknowledged is sent again this often on a stream that lives.
+	resendEvery = 5 * time.Second
+	// What was killed is gone after this time, or cannot be killed. The operator's margin must be larger.
+	deathTimeout = time.Second
+	// How long an agent that stops waits for the acknowledgement of its last results.
+	farewell = 5 * time.Second
+	// Progress is sent at most this often, and less often when many attempts report.
+	progressEvery, progressEach = 250 * time.Millisecond, 50 * time.Millisecond
+	// Results in one Hello: as many as are sure to fit into a frame.
+	resultsInHello = 128
+)
+
+// Config says who the agent is and how it runs code.
+type Config struct {
+	Namespace, Swarm, Agent, Version string
+
+	Slots   int
+	Grace   time.Duration // for attempts that come without one
+	Work    func(assign *linkv1.Assign, peers []string) attempt.Work
+	Journal Journal
+	Log     *slog.Logger
+	Clock   func() time.Duration
+	// Abort is called when code survives its killing. It should not return.
+	Abort func(reason string)
+}
+
+// A Journal notes when attempts start and finish, as the agent sees it.
+type Journal interface {
+	Started(attempt *linkv1.Attempt)
+	// Finished also says whether the attempt was ended by the lease.
+	Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenced bool)
+}
+
+type finished struct {
+	attempt *linkv1.Attempt
+	end     attempt.End
+}
+
+// duty is the state. Only the goroutine in Run touches it.
+type duty struct {
+	Config
+	ledger *ledger.Ledger
+	lease  lease.Lease
+
+	stream   *uplink.Stream // nil while there is none
+	welcomed bool           // on this stream
+	helloAt  time.Duration
+	beatAt   time.Duration // of the last heartbeat on this stream
+	sequence int64
+	taken    int64 // Assigns on this stream
+	granted  int64 // told on this stream
+	leaving  bool  // told on this stream that nothing new is taken
+	sentAt   map[linkv1.AttemptKey]time.Duration
+
+	term       int64
+	peers      []string
+	attempts   map[linkv1.AttemptKey]*attempt.Attempt
+	ended      chan finished
+	news       chan struct{} // some attempt has progress to tell
+	flushAt    time.Duration // when progress may be sent again
+	flushDue   bool
+	drainAt    time.Duration // when what runs is handed back
+	drainDue   bool
+	warned     bool          // the lease is ending, and attempts know
+	fencedAt   time.Duration // when everything was killed
+	fenced     bool
+	stopping   bool
+	stoppingAt time.Duration // when the last attempt had ended
+}
+
+// Run works until the context ends; then it hands back what runs, waits a little for acknowledgements, and returns.
+func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
+	d := &duty{
+		Config: config, ledger: ledger.New(config.Slots),
+		sentAt:   map[linkv1.AttemptKey]time.Duration{},
+		attempts: map[linkv1.AttemptKey]*attempt.Attempt{},
+		ended:    make(chan finished), news: make(chan struct{}, 1),
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop := ctx.Done()
+	for !d.over() {
+		select {
+		case <-stop:
+			stop = nil
+			d.leave()
+		case stream := <-streams:
+			d.greet(stream)
+		case message := <-d.incoming():
+			d.take(message)
+		case <-d.lost():
+			d.discard()
+		case end := <-d.ended:
+			d.finish(end)
+		case <-d.news:
+			d.flushDue = true
+		case <-timer.C:
+		}
+		d.keepTime()
+		timer.Reset(d.untilNext())
+	}
+	d.discard()
+}
+
+func (d *duty) incoming() <-chan *linkv1.OperatorMessage {
+	if d.stream == nil {
+		return nil
+	}
+	return d.stream.Incoming()
+}
+
+func (d *duty) lost() <-chan struct{} {
+	if d.stream == nil {
+		return nil
+	}
+	return d.stream.Done()
+}
+
+// leave begins the end of the agent: its pod is being stopped.
+func (d *duty) leave() {
+	d.Log.Info("stopping: what runs is handed back", "running", len(d.attempts))
+	d.stopping = true
+	d.ledger.Drain()
+	d.stopAll(attempt.Stop{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "AgentStopping", Message: "the agent is being stopped", Grace: d.Grace})
+	d.grant()
+	d.stoppingAt = d.Clock()
+}
+
+// over says whether nothing is left to do.
+func (d *duty) over() bool {
+	if !d.stopping || len(d.attempts) > 0 {
+		return false
+	}
+	return len(d.ledger.Unacknowledged()) == 0 || d.Clock() >= d.stoppingAt+farewell
+}
+
+func (d *duty) stopAll(why attempt.Stop) {
+	for _, running := range d.attempts {
+		running.Stop(why)
+	}
+}
+
+// discard throws the stream away.
+func (d *duty) discard() {
+	if d.stream != nil {
+		d.stream.Close()
+		d.stream, d.welcomed = nil, false
+	}
+}

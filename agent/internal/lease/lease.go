@@ -1,0 +1,80 @@
+// Package lease tells an agent how long it may go on working without news of the operator.
+//
+// The lease counts from the sending of the last heartbeat that was echoed. The operator counts from its receipt, which
+// is later, so the agent always runs out first, whatever the network did in between. Times are readings of Clock,
+// which nobody can set; this package never reads it by itself.
+package lease
+
+import "time"
+
+// A Phase is how much of the lease is left.
+type Phase int
+
+const (
+	// None: the agent was never welcomed, so it runs nothing.
+	None Phase = iota
+	// Held: all is well.
+	Held
+	// Ending: two thirds are over; what runs should stop.
+	Ending
+	// Over: what still runs must be gone.
+	Over
+)
+
+// A Lease is one agent's, over all of its streams.
+type Lease struct {
+	length  time.Duration
+	from    time.Duration
+	held    bool
+	pending map[int64]time.Duration // sent on this stream, not yet echoed
+}
+
+// Reconnect begins a new stream. Hello counts as heartbeat 0, and echoes of the stream before are not expected any more.
+func (l *Lease) Reconnect(sent time.Duration) {
+	l.pending = map[int64]time.Duration{0: sent}
+}
+
+// Sent notes a heartbeat. The time must be no later than the sending.
+func (l *Lease) Sent(sequence int64, at time.Duration) { l.pending[sequence] = at }
+
+// Welcomed is the echo of Hello, and says how long the lease is from now on.
+func (l *Lease) Welcomed(length time.Duration) {
+	l.length, l.held = length, true
+	l.Echoed(0)
+}
+
+// Echoed prolongs the lease. An echo of what was never sent means nothing.
+func (l *Lease) Echoed(sequence int64) {
+	at, known := l.pending[sequence]
+	if !known {
+		return
+	}
+	l.from = max(l.from, at)
+	for earlier := range l.pending {
+		if earlier <= sequence {
+			delete(l.pending, earlier)
+		}
+	}
+}
+
+// Phase is where the lease stands.
+func (l *Lease) Phase(now time.Duration) Phase {
+	switch {
+	case !l.held:
+		return None
+	case now >= l.End():
+		return Over
+	case now >= l.Warning():
+		return Ending
+	}
+	return Held
+}
+
+// Warning is when the lease begins to end.
+func (l *Lease) Warning() time.Duration { return l.from + l.length*2/3 }
+
+// End is when it is over.
+func (l *Lease) End() time.Duration { return l.from + l.length }
+
+// Beat is the time between heartbeats: two may be lost before anything stops.
+func (l *Lease) Beat() time.Duration { return l.length / 3 }

@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+func attempt(task string, epoch int64) *linkv1.Attempt {
+	return &linkv1.Attempt{Task: task, TaskUid: task, Attempt: 1, Epoch: epoch}
+}
+
+func result(of *linkv1.Attempt) *linkv1.Result { return &linkv1.Result{Attempt: of} }
+
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		reason  string
+		before  func(l *Ledger)
+		attempt *linkv1.Attempt
+		start   bool
+		word    string
+	}{
+		{"the first", func(*Ledger) {}, attempt("a", 1), true, ""},
+		{"said twice", func(l *Ledger) { l.Decide(attempt("a", 1)) }, attempt("a", 1), false, ""},
+		{"said twice, ended", func(l *Ledger) { l.Decide(attempt("a", 1)); l.Finish(result(attempt("a", 1))) }, attempt("a", 1), false, ""},
+		{"ended and settled", func(l *Ledger) {
+			l.Decide(attempt("a", 1))
+			l.Finish(result(attempt("a", 1)))
+			l.Acknowledge(attempt("a", 1).Key())
+		}, attempt("a", 1), false, ReasonStaleEpoch},
+		{"older", func(l *Ledger) { l.Decide(attempt("a", 5)); l.Finish(result(attempt("a", 5))) }, attempt("a", 4), false, ReasonStaleEpoch},
+		{"older, of other work", func(l *Ledger) { l.Decide(attempt("a", 5)) }, attempt("b", 4), true, ""},
+		{"older than what was declined", func(l *Ledger) { l.Drain(); l.Decide(attempt("a", 5)); l.draining = false }, attempt("a", 4), false, ReasonStaleEpoch},
+		{"newer than what runs", func(l *Ledger) { l.Decide(attempt("a", 1)) }, attempt("a", 2), false, ReasonRunning},
+		{"no slot", func(l *Ledger) { l.Decide(attempt("a", 1)); l.Decide(attempt("b", 2)) }, attempt("c", 3), false, ReasonNoSlot},
+		{"draining", func(l *Ledger) { l.Drain() }, attempt("a", 1), false, ReasonDraining},
+		{"without a task", func(*Ledger) {}, attempt("", 1), false, ReasonMalformed},
+		{"without an epoch", func(*Ledger) {}, attempt("a", 0), false, ReasonMalformed},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			l := New(2)
+			c.before(l)
+			got := l.Decide(c.attempt)
+			if got.Start != c.start || got.Reason != c.word || (got.Reason == "") != (got.Message == "") {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestItemsOfATaskAreWorkOfTheirOwn(t *testing.T) {
+	l := New(3)
+	whole, first, second := attempt("a", 3), attempt("a", 2), attempt("a", 1)
+	first.Item, second.Item = proto.Int32(0), proto.Int32(1)
+	for _, a := range []*linkv1.Attempt{whole, first, second} {
+		if got := l.Decide(a); !got.Start {
+			t.Errorf("%v: %+v", a, got)
+		}
+	}
+}
+
+func TestUnacknowledgedResultsHoldCreditBack(t *testing.T) {
+	l := New(2)
+	for epoch := range int64(mostResults) {
+		if l.Free() != 2 {
+			t.Fatalf("free %d with %d results", l.Free(), epoch)
+		}
+		given := attempt(fmt.Sprint("task", epoch), epoch+1)
+		l.Decide(given)
+		l.Finish(result(given))
+	}
+	if l.Free() != 0 {
+		t.Errorf("free %d with %d results", l.Free(), mostResults)
+	}
+	l.Acknowledge(attempt("task7", 8).Key())
+	if l.Free() != 2 || len(l.Unacknowledged()) != mostResults-1 {
+		t.Errorf("free %d after an acknowledgement", l.Free())
+	}
+}
+
+// However much was assigned, memory is bounded, and what is older than all that is remembered is refused.
+func TestForgottenEpochsAreStillRefused(t *testing.T) {
+	l := New(1)
+	for epoch := int64(1); epoch <= 5*mostEpochs; epoch++ {
+		given := attempt(fmt.Sprint(epoch), epoch)
+		if !l.Decide(given).Start {
+			t.Fatalf("epoch %d was not started", epoch)
+		}
+		l.Finish(result(given))
+		l.Acknowledge(given.Key())
+	}
+	if len(l.newest) > mostEpochs {
+		t.Errorf("%d epochs are remembered", len(l.newest))
+	}
+	if got := l.Decide(attempt("1", 1)); got.Reason != ReasonStaleEpoch {
+		t.Errorf("the first epoch again: %+v", got)
+	}
+}
+
+// Whatever an operator says, in whatever order, the invariants hold.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := rapid.IntRange(1, 3).Draw(t, "slots")
+		l := New(slots)
+		newest := map[string]int64{}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			given := attempt(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "task"), rapid.Int64Range(1, 20).Draw(t, "epoch"))
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1:
+				if l.Decide(given).Start && given.GetEpoch() <= newest[given.GetTask()] {
+					t.Fatalf("started epoch %d after %d", given.GetEpoch(), newest[given.GetTask()])
+				}
+				newest[given.GetTask()] = max(newest[given.GetTask()], given.GetEpoch())
+			case 2:
+				if running := l.Running(); len(running) > 0 {
+					l.Finish(result(running[0]))
+				}
+			case 3:
+				l.Acknowledge(given.Key())
+			}
+			if running := len(l.Running()); running > slots || l.Free() > slots-running {
+				t.Fatalf("%d run and %d are free in %d slots", running, l.Free(), slots)
+			}
+		}
+	})
+}

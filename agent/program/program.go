@@ -1,0 +1,84 @@
+// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of other people's
+// images. It promises to need nothing from the image, not even a C library or a folder other than the one it lies in.
+package program
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/swarm-io/swarm-operator/agent"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 64
+)
+
+const usage = `usage:
+  swarm-agent [run] [--] COMMAND [ARGUMENT...]   take tasks and run the command for each
+  swarm-agent copy FILE                          copy this program, for an init container
+  swarm-agent version                            print the version
+`
+
+// Main runs the program and returns its exit code. The arguments are those after the program's name.
+func Main(version string, arguments []string, stdout, stderr io.Writer) int {
+	if len(arguments) == 0 {
+		return misused(stderr)
+	}
+	switch first, rest := arguments[0], len(arguments)-1; {
+	case first == "version" && rest == 0:
+		_, err := fmt.Fprintln(stdout, version)
+		return report(err, stderr)
+	case first == "copy" && rest == 1:
+		return report(copySelf(arguments[1]), stderr)
+	case first == "version", first == "copy", first != "--" && strings.HasPrefix(first, "-"):
+		return misused(stderr)
+	}
+	return run(version, after(arguments), stderr)
+}
+
+// after is the command behind "run" and "--".
+func after(arguments []string) []string {
+	for _, word := range []string{"run", "--"} {
+		if len(arguments) > 0 && arguments[0] == word {
+			arguments = arguments[1:]
+		}
+	}
+	return arguments
+}
+
+func run(version string, words []string, stderr io.Writer) int {
+	if len(words) == 0 {
+		return misused(stderr)
+	}
+	config, err := agent.ConfigFromEnvironment(os.Getenv)
+	if err != nil {
+		return report(err, stderr)
+	}
+	config.Version = version
+	handler, err := agent.Command(config.RuntimeDir, words...)
+	if err != nil {
+		return report(err, stderr)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return report(agent.RunWith(ctx, config, handler), stderr)
+}
+
+func misused(stderr io.Writer) int {
+	_, _ = io.WriteString(stderr, usage)
+	return exitUsage
+}
+
+func report(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(stderr, "swarm-agent:", err)
+	return exitFailed
+}

@@ -1,0 +1,139 @@
+package program
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+// The test binary is the program when it is told so: real processes, as in a pod.
+func TestMain(m *testing.M) {
+	if os.Getenv("BE_SWARM_AGENT") == "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(Main("v1.2.3", os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func TestArguments(t *testing.T) {
+	for _, c := range []struct {
+		arguments string
+		code      int
+		stdout    string
+		stderr    string
+	}{
+		{"version", 0, "v1.2.3\n", ""},
+		{"", 64, "", "usage"},
+		{"run", 64, "", "usage"},
+		{"run --", 64, "", "usage"},
+		{"--help", 64, "", "usage"},
+		{"copy", 64, "", "usage"},
+		{"copy /nonexistent/agent", 1, "", "copy this program to /nonexistent/agent"},
+		{"run -- /bin/true", 1, "", "SWARM_AGENT is not set"},
+		{"/bin/true", 1, "", "SWARM_NAMESPACE is not set"},
+	} {
+		t.Run(c.arguments, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := Main("v1.2.3", strings.Fields(c.arguments), &stdout, &stderr)
+			if code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
+				t.Errorf("code %d, stdout %q, stderr %q", code, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+func TestCopyMakesAProgram(t *testing.T) {
+	folder := t.TempDir()
+	for _, destination := range []string{filepath.Join(folder, "agent"), folder} {
+		var stderr bytes.Buffer
+		if code := Main("", []string{"copy", destination}, os.Stdout, &stderr); code != 0 {
+			t.Fatalf("code %d: %s", code, &stderr)
+		}
+	}
+	for _, name := range []string{"agent", filepath.Base(os.Args[0])} {
+		copied := exec.CommandContext(t.Context(), filepath.Join(folder, name), "version")
+		copied.Env = append(os.Environ(), "BE_SWARM_AGENT=1")
+		if output, err := copied.CombinedOutput(); err != nil || string(output) != "v1.2.3\n" {
+			t.Errorf("%s: %q, %v", name, output, err)
+		}
+	}
+	if entries, _ := os.ReadDir(folder); len(entries) != 2 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// agentProcess is swarm-agent with a command, as a process of its own, linked to an operator.
+func agentProcess(t *testing.T, words ...string) (*exec.Cmd, *linktest.Operator, string) {
+	t.Helper()
+	operator := linktest.Start(t, linktest.NewCA(t))
+	state := t.TempDir()
+	process := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--"}, words...)...)
+	process.Env = append(os.Environ(), "BE_SWARM_AGENT=1",
+		"SWARM_NAMESPACE=default", "SWARM_NAME=research", "SWARM_AGENT="+coder.Name, "SWARM_GRACE_SECONDS=1",
+		"SWARM_LINK_ADDRESS="+operator.Address, "SWARM_LINK_SERVER_NAME="+linktest.ServerName,
+		"SWARM_LINK_TOKEN_FILE="+linktest.WriteFile(t, "token", []byte(coder.String())), "SWARM_LINK_CA_FILE="+operator.CA.File(t),
+		"SWARM_STATE="+state, "SWARM_RUNTIME_DIR="+state, "SWARM_JOURNAL="+filepath.Join(state, "journal"))
+	process.Stderr = t.Output()
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Process.Kill() })
+	operator.AwaitCredit(t, 1)
+	return process, operator, state
+}
+
+var coder = link.Agent{Namespace: "default", Name: "research-coder-0"}
+
+// The program of an attempt dies with its agent, however the agent dies.
+func TestProgramDiesWithTheAgent(t *testing.T) {
+	process, operator, state := agentProcess(t, "bash", "-c", `echo $$ >$SWARM_STATE/pid; sleep 1000; echo never`)
+	if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", 1), "{}")); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	linktest.Eventually(t, "the program runs", func() bool {
+		content, _ := os.ReadFile(filepath.Join(state, "pid"))
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
+		return pid > 0 && syscall.Kill(pid, 0) == nil
+	})
+	if err := process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = process.Wait()
+	linktest.Eventually(t, "the program is gone", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+// A pod that is deleted gets SIGTERM: the work is handed back and the process ends well.
+func TestSIGTERMHandsBack(t *testing.T) {
+	process, operator, _ := agentProcess(t, "bash", "-c", `echo 5 >$SWARM_PROGRESS; sleep 1000`)
+	attempt := linktest.Attempt("t", 1)
+	if err := operator.Send(coder, linktest.Assign(attempt, "{}")); err != nil {
+		t.Fatal(err)
+	}
+	operator.AwaitProgress(t, 1, 5)
+	if err := process.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := operator.AwaitResult(t, 1, 1); got.GetReason() != "AgentStopping" {
+		t.Errorf("got %v", got)
+	}
+	if err := operator.Send(coder, linktest.Acknowledge(attempt)); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Errorf("the agent ended with %v", err)
+	}
+	if hello := operator.AwaitHello(t, 1); hello.GetVersion() != "v1.2.3" || hello.GetSlots() != 1 {
+		t.Errorf("hello %v", hello)
+	}
+}

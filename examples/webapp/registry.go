@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+)
+
+// A registry is a service outside of the cluster that knows the address of every WebApp. Kubernetes cannot take entries
+// out of it when a WebApp goes: that is what the finalizer is for. An empty one is no registry, and always content.
+type registry struct{ url string }
+
+var caller = &http.Client{Timeout: 3 * time.Second}
+
+func (r registry) register(ctx context.Context, app *v1.WebApp) error {
+	return r.call(ctx, http.MethodPut, app, address(app))
+}
+
+func (r registry) unregister(ctx context.Context, app *v1.WebApp) error {
+	return r.call(ctx, http.MethodDelete, app, "")
+}
+
+func (r registry) call(ctx context.Context, method string, app *v1.WebApp, body string) error {
+	if r.url == "" {
+		return nil
+	}
+	entry := fmt.Sprintf("%s/apps/%s/%s", r.url, app.Namespace, app.Name)
+	request, err := http.NewRequestWithContext(ctx, method, entry, strings.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	answer, err := caller.Do(request)
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	defer answer.Body.Close()
+	gone := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
+	if answer.StatusCode >= http.StatusMultipleChoices && !gone {
+		return fmt.Errorf("registry: %s %s: %s", method, entry, answer.Status)
+	}
+	return nil
+}

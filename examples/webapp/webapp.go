@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/kit"
+
+	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+)
+
+const name = "webapp"
+
+// A reconciler gives every WebApp a Deployment, a Service and an entry in the registry.
+type reconciler struct {
+	client   client.Client
+	status   *kit.Status[*v1.WebApp]
+	registry registry
+}
+
+// A world is what there is for a WebApp, nil what there is not.
+type world struct {
+	deployment *appsv1.Deployment
+	service    *corev1.Service
+}
+
+// Reconcile makes the world as the WebApp wants it.
+func (r *reconciler) Reconcile(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
+	world, err := r.observe(ctx, app)
+	if err != nil {
+		return kit.Done(), err
+	}
+	if err := r.apply(ctx, app, world); err != nil {
+		return kit.Done(), err
+	}
+	return r.report(ctx, app, world, r.registry.register(ctx, app))
+}
+
+// clean takes the WebApp out of the registry. What is in the cluster goes by its owner reference.
+func (r *reconciler) clean(ctx context.Context, app *v1.WebApp) (kit.Cleanup, error) {
+	if err := r.registry.unregister(ctx, app); err != nil {
+		report := r.status.Report(app, &app.Status.Conditions)
+		report.Warning(condition(metav1.ConditionFalse, "RegistryUnavailable", err.Error()))
+		return kit.Pending("RegistryUnavailable"), report.Write(ctx)
+	}
+	return kit.Cleaned(), nil
+}
+
+func (r *reconciler) observe(ctx context.Context, app *v1.WebApp) (world, error) {
+	found := world{deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
+	key := client.ObjectKeyFromObject(app)
+	if err := r.client.Get(ctx, key, found.deployment); apierrors.IsNotFound(err) {
+		found.deployment = nil
+	} else if err != nil {
+		return world{}, fmt.Errorf("read deployment: %w", err)
+	}
+	if err := r.client.Get(ctx, key, found.service); apierrors.IsNotFound(err) {
+		found.service = nil
+	} else if err != nil {
+		return world{}, fmt.Errorf("read service: %w", err)
+	}
+	return found, nil
+}
+
+// apply writes the difference: nothing, most of the time.
+func (r *reconciler) apply(ctx context.Context, app *v1.WebApp, world world) error {
+	owner, err := kit.OwnerReference(app, r.client.Scheme())
+	if err != nil {
+		return err
+	}
+	ours := []client.ApplyOption{client.FieldOwner(name), client.ForceOwnership}
+	if !deployed(app, world.deployment) {
+		if err := r.client.Apply(ctx, deployment(app).WithOwnerReferences(owner), ours...); err != nil {
+			return fmt.Errorf("apply deployment: %w", err)
+		}
+	}
+	if !served(app, world.service) {
+		if err := r.client.Apply(ctx, service(app).WithOwnerReferences(owner), ours...); err != nil {
+			return fmt.Errorf("apply service: %w", err)
+		}
+	}
+	return nil
+}
+
+// report is the only status write. A WebApp that is not registered is tried again soon, then later each time.
+func (r *reconciler) report(ctx context.Context, app *v1.WebApp, world world, unregistered error) (result kit.Result, err error) {
+	report := r.status.Report(app, &app.Status.Conditions)
+	app.Status.URL = address(app)
+	app.Status.ReadyReplicas = 0
+	if world.deployment != nil {
+		app.Status.ReadyReplicas = world.deployment.Status.ReadyReplicas
+	}
+	switch ready, wanted := app.Status.ReadyReplicas, replicas(app); {
+	case unregistered != nil:
+		report.Warning(condition(metav1.ConditionFalse, "RegistryUnavailable", unregistered.Error()))
+		result = kit.Requeue("RegistryUnavailable")
+	case ready < wanted:
+		report.Normal(condition(metav1.ConditionFalse, "Starting", fmt.Sprintf("%d of %d replicas are ready", ready, wanted)))
+	default:
+		report.Normal(condition(metav1.ConditionTrue, "Available", fmt.Sprintf("answers at %s", app.Status.URL)))
+	}
+	return result, report.Write(ctx)
+}
+
+func condition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message}
+}

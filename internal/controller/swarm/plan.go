@@ -1,0 +1,128 @@
+package swarm
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/internal/topology"
+)
+
+// Plan is the difference between what is wanted and what there is. An empty one makes no call.
+type Plan struct {
+	Apply  []client.Object
+	Delete []client.Object
+}
+
+// want says how many agents of each type the swarm should have.
+func want(swarm *v1alpha1.Swarm, settings manifest.Settings) manifest.Swarm {
+	return manifest.Swarm{Swarm: swarm, Counts: counts(swarm), Settings: settings}
+}
+
+func counts(swarm *v1alpha1.Swarm) []int {
+	agents := wantedAgents(swarm)
+	if swarm.Spec.Strategy != v1alpha1.SwarmSpecialized {
+		return topology.Even(agents, len(swarm.Spec.Agents))
+	}
+	weights := make([]int, 0, len(swarm.Spec.Agents))
+	for _, kind := range swarm.Spec.Agents {
+		weights = append(weights, max(1, int(kind.Weight)))
+	}
+	return topology.Weighted(agents, weights)
+}
+
+// wantedAgents keeps replicas between the bounds. A suspended swarm has none.
+func wantedAgents(swarm *v1alpha1.Swarm) int {
+	if swarm.Spec.Mode == v1alpha1.SwarmSuspended {
+		return 0
+	}
+	replicas, least := 1, 1
+	if swarm.Spec.Replicas != nil {
+		replicas = int(*swarm.Spec.Replicas)
+	}
+	if swarm.Spec.MinAgents != nil {
+		least = int(*swarm.Spec.MinAgents)
+	}
+	return min(max(replicas, least), int(swarm.Spec.MaxAgents))
+}
+
+// plan compares. Whatever is ours and not wanted goes.
+func plan(wanted manifest.Swarm, world world) Plan {
+	var plan Plan
+	existing := world.objects()
+	kept := map[string]bool{}
+	for _, object := range objects(wanted) {
+		kept[identity(object)] = true
+		if !slices.ContainsFunc(existing, func(found client.Object) bool {
+			return identity(found) == identity(object) && contains(content(found), content(object))
+		}) {
+			plan.Apply = append(plan.Apply, object)
+		}
+	}
+	for _, object := range existing {
+		if !kept[identity(object)] && object.GetDeletionTimestamp().IsZero() {
+			plan.Delete = append(plan.Delete, object)
+		}
+	}
+	return plan
+}
+
+func objects(wanted manifest.Swarm) []client.Object {
+	all := []client.Object{wanted.Service(), wanted.Config()}
+	for _, workload := range wanted.StatefulSets() {
+		all = append(all, workload)
+	}
+	for _, agent := range wanted.Agents() {
+		all = append(all, agent)
+	}
+	return all
+}
+
+// identity tells objects of one swarm apart. Objects from the cache do not carry their kind, so the Go type stands for it.
+func identity(object client.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
+
+// content is an object without what only the API server writes.
+func content(object client.Object) map[string]any {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil // every object here is a struct of ours or of Kubernetes; then it is applied, and the API server says what is wrong
+	}
+	delete(fields, "status")
+	delete(fields, "apiVersion")
+	delete(fields, "kind")
+	return fields
+}
+
+// contains tells whether everything that is wanted is there. What the API server or somebody else has added does no harm.
+func contains(found, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		fields, _ := found.(map[string]any)
+		for key, value := range wanted {
+			if !contains(fields[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		items, _ := found.([]any)
+		return len(items) == len(wanted) && !slices.ContainsFunc(indices(wanted), func(n int) bool { return !contains(items[n], wanted[n]) })
+	default:
+		return reflect.DeepEqual(found, wanted)
+	}
+}
+
+func indices(items []any) []int {
+	all := make([]int, len(items))
+	for n := range all {
+		all[n] = n
+	}
+	return all
+}

@@ -1,0 +1,135 @@
+package swarm
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/manifest"
+)
+
+// research is a swarm of two types as the API server would give it to us.
+func research(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
+	kind := func(name string) v1alpha1.AgentType {
+		return v1alpha1.AgentType{
+			Type: name, Slots: 1, Weight: 1,
+			Runtime:  &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/bin/work"}}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example/agent:1"}}}},
+		}
+	}
+	swarm := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Name: "research", Namespace: "demo", UID: "7b6c"},
+		Spec: v1alpha1.SwarmSpec{
+			Topology: v1alpha1.TopologyMesh, Strategy: v1alpha1.SwarmBalanced, MaxAgents: 10, MinAgents: new(int32(1)),
+			Replicas: new(int32(3)), Agents: []v1alpha1.AgentType{kind("coder"), kind("analyst")},
+		},
+	}
+	if change != nil {
+		change(&swarm.Spec)
+	}
+	return swarm
+}
+
+// made is the world after a plan was carried out, by an API server that fills in defaults.
+func made(plan Plan) world {
+	var result world
+	for _, object := range plan.Apply {
+		object.SetUID("made")
+		switch object := object.(type) {
+		case *appsv1.StatefulSet:
+			object.Spec.RevisionHistoryLimit = new(int32(10))
+			object.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
+			result.workloads = append(result.workloads, *object)
+		case *v1alpha1.Agent:
+			result.agents = append(result.agents, *object)
+		default:
+			result.others = append(result.others, object)
+		}
+	}
+	return result
+}
+
+func names(objects []client.Object) []string {
+	var all []string
+	for _, object := range objects {
+		all = append(all, identity(object))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestFirstPlanMakesEverything(t *testing.T) {
+	first := plan(want(research(nil), manifest.Settings{}), world{})
+	want := []string{
+		"*v1.ConfigMap research-config", "*v1.Service research", "*v1.StatefulSet research-analyst", "*v1.StatefulSet research-coder",
+		"*v1alpha1.Agent research-analyst-0", "*v1alpha1.Agent research-coder-0", "*v1alpha1.Agent research-coder-1",
+	}
+	if got := names(first.Apply); !slices.Equal(got, want) || len(first.Delete) > 0 {
+		t.Errorf("apply %v, delete %v", got, names(first.Delete))
+	}
+}
+
+func TestSecondPlanIsEmpty(t *testing.T) {
+	wanted := want(research(nil), manifest.Settings{Authority: "PEM"})
+	second := plan(wanted, made(plan(wanted, world{})))
+	if len(second.Apply)+len(second.Delete) > 0 {
+		t.Errorf("apply %v, delete %v", names(second.Apply), names(second.Delete))
+	}
+}
+
+func TestScalingInDeletesTheLastAgents(t *testing.T) {
+	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
+	next := plan(want(research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(2)) }), manifest.Settings{}), before)
+	if got := names(next.Delete); !slices.Equal(got, []string{"*v1alpha1.Agent research-coder-1"}) {
+		t.Errorf("delete %v", got)
+	}
+	if got := names(next.Apply); !slices.Equal(got, []string{"*v1.ConfigMap research-config", "*v1.StatefulSet research-coder"}) {
+		t.Errorf("apply %v", got)
+	}
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	wanted := want(research(nil), manifest.Settings{})
+	drifted := made(plan(wanted, world{}))
+	drifted.workloads[0].Spec.Replicas = new(int32(7))
+	if got := names(plan(wanted, drifted).Apply); !slices.Equal(got, []string{identity(&drifted.workloads[0])}) {
+		t.Errorf("apply %v", got)
+	}
+}
+
+func TestTypeThatIsNoLongerDeclaredGoes(t *testing.T) {
+	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
+	fewer := research(func(spec *v1alpha1.SwarmSpec) { spec.Agents = spec.Agents[:1] })
+	next := plan(want(fewer, manifest.Settings{}), before)
+	if got := names(next.Delete); !slices.Equal(got, []string{"*v1.StatefulSet research-analyst", "*v1alpha1.Agent research-analyst-0"}) {
+		t.Errorf("delete %v", got)
+	}
+}
+
+func TestHowManyAgents(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		change func(*v1alpha1.SwarmSpec)
+		want   []int
+	}{
+		{"as many as wanted, evenly", nil, []int{2, 1}},
+		{"never more than maxAgents", func(s *v1alpha1.SwarmSpec) { s.Replicas = new(int32(50)) }, []int{5, 5}},
+		{"never fewer than minAgents", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = new(int32(0)), new(int32(4)) }, []int{2, 2}},
+		{"none when nobody wants any", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = new(int32(0)), new(int32(0)) }, []int{0, 0}},
+		{"none when suspended", func(s *v1alpha1.SwarmSpec) { s.Mode = v1alpha1.SwarmSuspended }, []int{0, 0}},
+		{"by weight when specialized", func(s *v1alpha1.SwarmSpec) {
+			s.Strategy, s.Replicas, s.Agents[1].Weight = v1alpha1.SwarmSpecialized, new(int32(5)), 4
+		}, []int{1, 4}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			if got := counts(research(c.change)); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,261 @@
+package link_test
+
+import (
+	"crypto/tls"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+func TestStrangersAreRefused(t *testing.T) {
+	other := link.Agent{Namespace: "default", Name: "research-coder-1"}
+	elsewhere := link.Agent{Namespace: "kube-system", Name: coder.Name}
+	for name, c := range map[string]struct {
+		token  string
+		first  *linkv1.AgentMessage
+		code   codes.Code
+		reason string
+	}{
+		"no token":                     {"", hello(coder), codes.Unauthenticated, "no_token"},
+		"a stranger's token":           {"stranger", hello(coder), codes.Unauthenticated, "token_denied"},
+		"another agent's token":        {other.String(), hello(coder), codes.PermissionDenied, "other_agent"},
+		"another namespace's token":    {elsewhere.String(), hello(coder), codes.PermissionDenied, "other_agent"},
+		"a token without a pod":        {"default/", hello(link.Agent{Namespace: "default"}), codes.PermissionDenied, "other_agent"},
+		"no Hello":                     {coder.String(), heartbeat(1), codes.InvalidArgument, "no_hello"},
+		"a protocol from the past":     {coder.String(), ancient(), codes.OK, "unsupported_protocol"},
+		"a message that is no message": {coder.String(), nil, codes.Internal, "malformed_frame"},
+		"a frame above the limit":      {coder.String(), oversize(), codes.ResourceExhausted, "oversize_frame"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operator := linktest.Start(t, linktest.NewCA(t))
+			stream := connect(t, operator, c.token)
+			if c.first == nil {
+				sendGarbage(t, stream)
+			} else {
+				_ = stream.Send(c.first)
+			}
+			if got := stream.ending(); got != c.code && c.code != codes.OK {
+				t.Errorf("ended with %v, want %v", got, c.code)
+			}
+			assertRefused(t, operator, c.reason, 1)
+			if events := operator.Events(); len(events) != 0 {
+				t.Errorf("the consumer was told %v", events)
+			}
+		})
+	}
+}
+
+func ancient() *linkv1.AgentMessage {
+	message := hello(coder)
+	message.GetHello().Protocol = 0
+	return message
+}
+
+func oversize() *linkv1.AgentMessage {
+	message := hello(coder)
+	message.GetHello().Swarm = strings.Repeat("x", 1<<20)
+	return message
+}
+
+// sendGarbage sends a frame that is not even protobuf, by way of a message that carries it as unknown fields.
+func sendGarbage(t *testing.T, to client) {
+	t.Helper()
+	message := &emptypb.Empty{}
+	message.ProtoReflect().SetUnknown(protowire.AppendTag(nil, 1, protowire.BytesType)) // a length is missing
+	if err := to.SendMsg(message); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An oversize frame in the middle of a conversation ends it as well.
+func TestOversizeFrameEndsTheStream(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	c, _ := join(t, operator, coder)
+	_ = c.Send(oversize())
+	if got := c.ending(); got != codes.ResourceExhausted {
+		t.Errorf("ended with %v", got)
+	}
+	operator.AwaitLeft(t, 1)
+	assertRefused(t, operator, "oversize_frame", 1)
+}
+
+func TestGarbageBytesAreRefused(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.HelloTimeout = time.Second })
+	raw, err := net.Dial("tcp", operator.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	_, _ = raw.Write([]byte(strings.Repeat("garbage ", 1000)))
+	assertRefused(t, operator, "handshake", 1)
+
+	inside, err := tls.Dial("tcp", operator.Address, operator.ClientTLS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inside.Close()
+	_, _ = inside.Write([]byte(strings.Repeat("garbage ", 1000)))
+	assertRefused(t, operator, "no_stream", 1)
+	linktest.Eventually(t, "connections are closed", func() bool { return operator.Count(t, "swarm_link_connections", "") == 0 })
+}
+
+// Somebody who connects and says nothing holds a place no longer than the limit.
+func TestSilentConnectionsEnd(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.HelloTimeout = 200 * time.Millisecond })
+	raw, err := net.Dial("tcp", operator.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	proven := connect(t, operator, coder.String())
+	if got := proven.ending(); got != codes.DeadlineExceeded {
+		t.Errorf("a stream without Hello ended with %v", got)
+	}
+	assertRefused(t, operator, "no_hello", 1)
+	assertRefused(t, operator, "handshake", 1)
+}
+
+func TestFloodOfConnectionsIsBounded(t *testing.T) {
+	const most, flood = 20, 500
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = most })
+	before := memory()
+	for range flood {
+		raw, err := net.Dial("tcp", operator.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+	}
+	assertRefused(t, operator, "too_many_connections", flood-most)
+	if got := operator.Count(t, "swarm_link_connections", ""); got != most {
+		t.Errorf("%d connections are open, want %d", got, most)
+	}
+	assertFlat(t, before, 6*most, 8<<20)
+}
+
+// One agent, or whoever has its token, cannot hold more than a few streams.
+func TestStreamsOfOneAgentAreBounded(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	release := make(chan struct{})
+	operator.Refusal = func(*linkv1.Hello) error { <-release; return nil } // the first holds its place for a while
+	var streams []client
+	for range 10 {
+		c := connect(t, operator, coder.String())
+		c.say(t, hello(coder))
+		streams = append(streams, c)
+	}
+	assertRefused(t, operator, "too_many_streams", 7)
+	close(release)
+	for _, c := range streams[:9] {
+		_ = c.connection.Close()
+	}
+}
+
+func TestReaderThatNeverReadsIsCutOff(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.QueueBytes = 1 << 20 })
+	before := memory()
+	c, _ := join(t, operator, coder)
+	payload := linktest.Peers(strings.Repeat("p", 16<<10))
+	sent := 0
+	for operator.Send(coder, payload) == nil {
+		sent++
+		runtime.Gosched()
+		if sent > 10_000 {
+			t.Fatal("a reader that never reads was sent 160 MB")
+		}
+	}
+	operator.AwaitLeft(t, 1)
+	assertRefused(t, operator, "slow_reader", 1)
+	_ = c.connection.Close()
+	assertFlat(t, before, 12, 8<<20)
+}
+
+// A reader that does not even read its socket stops the server's writes; its connection must not hold the session.
+func TestSocketThatIsNeverReadIsCutOff(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.QueueBytes = 1 << 20 })
+	network := linktest.NewNetwork(t, operator.Address)
+	through := *operator
+	through.Address = network.Address
+	_, _ = join(t, &through, coder)
+	network.Freeze()
+	payload := linktest.Peers(strings.Repeat("p", 16<<10))
+	linktest.Eventually(t, "cut off", func() bool { return operator.Send(coder, payload) != nil })
+	operator.AwaitLeft(t, 1)
+	assertRefused(t, operator, "slow_reader", 1)
+}
+
+func TestFloodOfMessagesIsReadSlowly(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.MessagesPerSecond = 50 })
+	c, _ := join(t, operator, coder)
+	go func() {
+		for sequence := int64(1); c.Send(heartbeat(sequence)) == nil; sequence++ {
+		}
+	}()
+	start := time.Now()
+	for range 200 {
+		c.hear(t)
+	}
+	// A bucket of 100, one of them spent on Hello, then 50 a second.
+	if took := time.Since(start); took < 1900*time.Millisecond {
+		t.Errorf("200 messages took %v at 50 a second", took)
+	}
+	if operator.Count(t, "swarm_link_throttled_total", "") == 0 {
+		t.Error("not counted")
+	}
+}
+
+// Agents that come and go leave nothing behind.
+func TestMemoryStaysFlat(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	round := func(n int) {
+		// A test of its own, because the clients would otherwise be kept until the end of this one.
+		t.Run("round", func(t *testing.T) {
+			for range n {
+				c, _ := join(t, operator, coder)
+				c.say(t, heartbeat(1))
+				c.hear(t)
+				_ = c.connection.Close()
+				stranger := connect(t, operator, "stranger")
+				stranger.ending()
+				_ = stranger.connection.Close()
+			}
+		})
+		linktest.Eventually(t, "all have left", func() bool { return operator.Count(t, "swarm_link_connections", "") == 0 })
+	}
+	round(20)
+	before := memory()
+	round(200)
+	assertFlat(t, before, 10, 2<<20)
+}
+
+type usage struct {
+	goroutines int
+	heap       uint64
+}
+
+func memory() usage {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return usage{runtime.NumGoroutine(), stats.HeapAlloc}
+}
+
+func assertFlat(t *testing.T, before usage, goroutines int, heap uint64) {
+	t.Helper()
+	linktest.Eventually(t, "goroutines and heap are bounded", func() bool {
+		after := memory()
+		return after.goroutines <= before.goroutines+goroutines && after.heap <= before.heap+heap
+	})
+	after := memory()
+	t.Logf("goroutines %d -> %d, heap %d -> %d KiB", before.goroutines, after.goroutines, before.heap>>10, after.heap>>10)
+}

@@ -1,0 +1,213 @@
+package link_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+// frozen is the protocol as the first agents know it.
+func frozen(t *testing.T) protoreflect.FileDescriptor {
+	t.Helper()
+	text, err := os.ReadFile("testdata/protocol-1.txtpb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := &descriptorpb.FileDescriptorProto{}
+	if err := prototext.Unmarshal(text, file); err != nil {
+		t.Fatal(err)
+	}
+	described, err := protodesc.NewFile(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return described
+}
+
+// Every message, field and enum value that was ever there is still there, with its number and type.
+func TestProtocolOnlyGrows(t *testing.T) {
+	now := linkv1.File_api_link_v1_link_proto
+	old := frozen(t)
+	for at := range old.Messages().Len() {
+		before := old.Messages().Get(at)
+		after := now.Messages().ByName(before.Name())
+		if after == nil {
+			t.Errorf("message %s is gone", before.Name())
+			continue
+		}
+		assertFieldsKept(t, before, after)
+	}
+	outcomes := now.Enums().ByName("Outcome").Values()
+	values := old.Enums().ByName("Outcome").Values()
+	for at := range values.Len() {
+		if kept := outcomes.ByNumber(values.Get(at).Number()); kept == nil || kept.Name() != values.Get(at).Name() {
+			t.Errorf("%s is gone or means something else", values.Get(at).Name())
+		}
+	}
+}
+
+func assertFieldsKept(t *testing.T, before, after protoreflect.MessageDescriptor) {
+	t.Helper()
+	for at := range before.Fields().Len() {
+		field := before.Fields().Get(at)
+		kept := after.Fields().ByNumber(field.Number())
+		if kept == nil || kept.Name() != field.Name() || kept.Kind() != field.Kind() || kept.Cardinality() != field.Cardinality() {
+			t.Errorf("field %s is gone or has changed", field.FullName())
+		}
+	}
+}
+
+// An oldAgent speaks by the frozen descriptors alone.
+type oldAgent struct {
+	grpc.ClientStream
+	says, hears protoreflect.MessageDescriptor
+}
+
+func (a oldAgent) say(t *testing.T, text string) {
+	t.Helper()
+	message := dynamicpb.NewMessage(a.says)
+	if err := prototext.Unmarshal([]byte(text), message); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SendMsg(message); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear returns the kind of the next message, "" when the agent does not know it, and one field of it.
+func (a oldAgent) hear(t *testing.T, field protoreflect.Name) (kind string, value string) {
+	t.Helper()
+	message := dynamicpb.NewMessage(a.hears)
+	if err := a.RecvMsg(message); err != nil {
+		t.Fatal(err)
+	}
+	chosen := message.WhichOneof(a.hears.Oneofs().ByName("kind"))
+	if chosen == nil {
+		return "", ""
+	}
+	inside := message.Get(chosen).Message()
+	wanted := inside.Descriptor().Fields().ByName(field)
+	if wanted.Kind() == protoreflect.BytesKind {
+		return string(chosen.Name()), string(inside.Get(wanted).Bytes())
+	}
+	return string(chosen.Name()), inside.Get(wanted).String()
+}
+
+// joinOld lets an old agent join and grant one credit.
+func joinOld(t *testing.T, operator *linktest.Operator) oldAgent {
+	t.Helper()
+	old := oldAgent{ClientStream: rawStream(t, operator), says: frozen(t).Messages().ByName("AgentMessage"), hears: frozen(t).Messages().ByName("OperatorMessage")}
+	old.say(t, `hello { protocol: 1 namespace: "default" swarm: "research" agent: "research-coder-0" slots: 1 }`)
+	if kind, protocol := old.hear(t, "protocol"); kind != "welcome" || protocol != "1" {
+		t.Fatalf("first came %s, protocol %s", kind, protocol)
+	}
+	old.say(t, `credit { granted: 1 }`)
+	operator.AwaitCredit(t, 1)
+	return old
+}
+
+func TestOldAgentIsSpared(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	old := joinOld(t, operator)
+	// What it never heard of is not sent, or, where that is harmless, ignored by it.
+	if err := operator.Send(coder, linktest.Peers("a")); !errors.Is(err, link.ErrUnsupported) {
+		t.Errorf("peers: %v", err)
+	}
+	handBack := linktest.Cancel(linktest.Attempt("t", 1), 0)
+	handBack.GetCancel().HandBack = true
+	if err := operator.Send(coder, handBack); !errors.Is(err, link.ErrUnsupported) {
+		t.Errorf("hand-back: %v", err)
+	}
+	if err := operator.Send(coder, linktest.Drain(0)); err != nil {
+		t.Fatal(err)
+	}
+	if kind, _ := old.hear(t, ""); kind != "" {
+		t.Errorf("the old agent understood %s", kind)
+	}
+}
+
+func TestOldAgentWorksWithThisOperator(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	old := joinOld(t, operator)
+	if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", 5), `{"x":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if kind, payload := old.hear(t, "payload"); kind != "assign" || payload != `{"x":1}` {
+		t.Errorf("heard %s %s", kind, payload)
+	}
+	old.say(t, `heartbeat { sequence: 3 }`)
+	if kind, sequence := old.hear(t, "sequence"); kind != "echo" || sequence != "3" {
+		t.Errorf("heard %s %s", kind, sequence)
+	}
+	old.say(t, `result { attempt { task: "t" task_uid: "uid-of-t" attempt: 1 epoch: 5 } outcome: OUTCOME_SUCCEEDED value: "42" }`)
+	if got := operator.AwaitResult(t, 1, 5); got.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED || string(got.GetValue()) != "42" {
+		t.Errorf("got %v", got)
+	}
+	if err := operator.Send(coder, linktest.Acknowledge(linktest.Attempt("t", 5))); err != nil {
+		t.Fatal(err)
+	}
+	if kind, _ := old.hear(t, "attempt"); kind != "acknowledge" {
+		t.Errorf("heard %s", kind)
+	}
+}
+
+// An agent from the future says things that this operator does not know.
+func TestNewAgentWorksWithThisOperator(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	c := connect(t, operator, coder.String())
+	future := hello(coder)
+	future.GetHello().Protocol = 99
+	withUnknown(future.GetHello())
+	c.say(t, future)
+	if got := c.hear(t).GetWelcome().GetProtocol(); got != linkv1.Protocol {
+		t.Errorf("protocol %d: want ours, which the agent knows, too", got)
+	}
+	dream := &linkv1.AgentMessage{}
+	withUnknown(dream)
+	c.say(t, dream)
+	c.say(t, heartbeat(1))
+	if c.hear(t).GetEcho() == nil {
+		t.Error("no echo after an unknown message")
+	}
+	if got := operator.Count(t, "swarm_link_dropped_total", "unknown_kind"); got != 1 {
+		t.Errorf("counted %d", got)
+	}
+}
+
+func withUnknown(message proto.Message) {
+	field := protowire.AppendTag(nil, 999, protowire.BytesType)
+	message.ProtoReflect().SetUnknown(protowire.AppendBytes(field, []byte("something new")))
+}
+
+func rawStream(t *testing.T, to *linktest.Operator) grpc.ClientStream {
+	t.Helper()
+	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+coder.String())
+	stream, err := connection.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, linkv1.Link_Connect_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}

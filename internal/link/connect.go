@@ -1,0 +1,205 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+type stream = grpc.BidiStreamingServer[linkv1.AgentMessage, linkv1.OperatorMessage]
+
+// Connect is called by gRPC for each stream.
+func (s *Server) Connect(connected stream) error {
+	err := s.converse(connected)
+	var end *ending
+	if errors.As(err, &end) {
+		if end.refusal != "" {
+			s.metrics.refuse(end.refusal)
+		}
+		return end.status
+	}
+	return err
+}
+
+// converse is a stream from its first byte to its last.
+func (s *Server) converse(connected stream) error {
+	markUsed(connected.Context())
+	identity, err := s.prove(connected.Context())
+	if err != nil {
+		return err
+	}
+	heard := s.listen(connected)
+	hello, err := s.awaitHello(heard)
+	if err != nil {
+		return err
+	}
+	if err := check(identity, hello); err != nil {
+		return err
+	}
+	term, leading := s.config.Leadership.Leading()
+	if !leading {
+		return s.redirect(connected)
+	}
+	if hello.GetProtocol() < linkv1.OldestProtocol {
+		return turnAway(connected, refusedProtocol, "UnsupportedProtocol", "this operator speaks protocol 1 and later: use a newer swarm-agent")
+	}
+	return s.host(connected, heard, s.newSession(identity.agent(), term, hello), arrival{identity.PodUID, hello})
+}
+
+type arrival struct {
+	podUID string
+	hello  *linkv1.Hello
+}
+
+// prove asks whose token the stream came with.
+func (s *Server) prove(ctx context.Context) (Identity, error) {
+	token := bearer(ctx)
+	if token == "" {
+		return Identity{}, &ending{refusedNoToken, status.Error(codes.Unauthenticated, "a bearer token in the metadata is needed")}
+	}
+	asking, cancel := context.WithTimeout(ctx, s.config.Limits.HelloTimeout)
+	defer cancel()
+	identity, err := s.config.Authenticator.Authenticate(asking, token)
+	switch {
+	case errors.Is(err, ErrDenied):
+		return Identity{}, &ending{refusedToken, status.Error(codes.Unauthenticated, err.Error())}
+	case err != nil:
+		// The details are the operator's own business, not a stranger's.
+		return Identity{}, &ending{refusedUnproven, status.Error(codes.Unavailable, "the token could not be checked: try again")}
+	}
+	return identity, nil
+}
+
+func bearer(ctx context.Context) string {
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(values) != 1 {
+		return ""
+	}
+	token, isBearer := strings.CutPrefix(values[0], "Bearer ")
+	if !isBearer {
+		return ""
+	}
+	return token
+}
+
+// check compares who the agent says it is with who its token says it is.
+func check(identity Identity, hello *linkv1.Hello) error {
+	claimed := Agent{Namespace: hello.GetNamespace(), Name: hello.GetAgent()}
+	if claimed == identity.agent() && identity.Pod != "" {
+		return nil
+	}
+	return &ending{refusedIdentity, status.Errorf(codes.PermissionDenied, "the token is pod %s's, not agent %s's", identity.agent(), claimed)}
+}
+
+// hearing is what an agent says, until it is closed; then err says why.
+type hearing struct {
+	messages chan *linkv1.AgentMessage
+	err      error
+}
+
+// listen reads the stream, no faster than its rate allows, until it fails or its handler returns.
+func (s *Server) listen(connected stream) *hearing {
+	ctx, heard := connected.Context(), &hearing{messages: make(chan *linkv1.AgentMessage)}
+	perSecond := s.config.Limits.MessagesPerSecond
+	bucket := rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
+	go func() {
+		defer close(heard.messages)
+		for {
+			message, err := connected.Recv()
+			if err != nil {
+				heard.err = err
+				return
+			}
+			if !bucket.Allow() {
+				s.metrics.throttled.Inc()
+				_ = bucket.Wait(ctx) // fails only when the stream is over, which Recv says next
+			}
+			select {
+			case heard.messages <- message:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return heard
+}
+
+func (s *Server) awaitHello(heard *hearing) (*linkv1.Hello, error) {
+	timer := time.NewTimer(s.config.Limits.HelloTimeout)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil, &ending{refusedHello, status.Error(codes.DeadlineExceeded, "no Hello came")}
+	case first, open := <-heard.messages:
+		if !open {
+			return nil, broken(heard.err)
+		}
+		s.metrics.received(kindOf(first))
+		if first.GetHello() == nil {
+			return nil, &ending{refusedHello, status.Error(codes.InvalidArgument, "the first message must be Hello")}
+		}
+		return first.GetHello(), nil
+	}
+}
+
+// broken tells a stream that simply ended from one that broke the rules.
+func broken(err error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return &ending{}
+	case status.Code(err) == codes.ResourceExhausted:
+		return &ending{refusedOversize, err}
+	case status.Code(err) == codes.Internal:
+		return &ending{refusedMalformed, err}
+	}
+	return &ending{status: err}
+}
+
+func (s *Server) redirect(connected stream) error {
+	address := s.config.Leadership.Leader()
+	message := &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Redirect{Redirect: &linkv1.Redirect{Address: address}}}
+	if err := connected.Send(message); err != nil {
+		return err
+	}
+	s.metrics.sent("redirect")
+	return &ending{refusal: refusedRedirected}
+}
+
+// turnAway tells a proven agent why it is not wanted.
+func turnAway(connected stream, why refusal, reason, text string) error {
+	message := &linkv1.Refuse{Reason: reason, Message: text}
+	if err := connected.Send(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Refuse{Refuse: message}}); err != nil {
+		return err
+	}
+	return &ending{refusal: why}
+}
+
+func (s *Server) newSession(agent Agent, term int64, hello *linkv1.Hello) *session {
+	return &session{
+		agent: agent, term: term,
+		features:   slices.DeleteFunc(linkv1.Features(), func(f string) bool { return !slices.Contains(hello.GetFeatures(), f) }),
+		frameBytes: s.config.Limits.FrameBytes,
+		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue(s.config.Limits),
+		ended: make(chan struct{}), left: make(chan struct{}),
+	}
+}
+
+func (s *Server) welcome(of *session, hello *linkv1.Hello) *linkv1.OperatorMessage {
+	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{
+		Protocol: min(linkv1.Protocol, hello.GetProtocol()),
+		Features: of.features,
+		Term:     of.term,
+		Lease:    durationpb.New(s.config.Lease),
+	}}}
+}

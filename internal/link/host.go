@@ -1,0 +1,79 @@
+package link
+
+import (
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// host gives a proven agent its place and keeps it until one of the two has had enough.
+func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived arrival) error {
+	if !s.registry.enter(hosted.agent) {
+		return &ending{refusedPerAgent, status.Error(codes.ResourceExhausted, "this agent has too many streams")}
+	}
+	defer s.registry.exit(hosted.agent)
+	if err := s.registry.admit(connected.Context(), hosted); err != nil {
+		return err
+	}
+	defer s.registry.remove(hosted)
+
+	s.registry.hear(hosted.agent, time.Now()) // Hello is heartbeat 0, and Welcome its echo
+	hosted.queue.push(s.welcome(hosted, arrived.hello))
+	if err := s.config.Events.Joined(hosted.agent, arrived.podUID, arrived.hello); err != nil {
+		return turnAway(connected, refusedByConsumer, "NotWanted", err.Error())
+	}
+	s.metrics.linked.Inc()
+	defer s.metrics.linked.Dec()
+	defer s.config.Events.Left(hosted.agent)
+
+	// The writer gets a goroutine of its own: it may hang in Send, and only the return of this function frees it.
+	go hosted.write(connected)
+	defer hosted.end(nil)
+	return s.attend(heard, hosted)
+}
+
+// attend passes on what the agent says. Who says nothing for two leases has long stopped working.
+func (s *Server) attend(heard *hearing, hosted *session) error {
+	silence := time.NewTimer(2 * s.config.Lease)
+	defer silence.Stop()
+	for {
+		select {
+		case <-silence.C:
+			return cutOff(refusedSilent, "no heartbeat came for two leases")
+		case <-hosted.ended:
+			return hosted.cause
+		case message, open := <-heard.messages:
+			if !open {
+				return broken(heard.err)
+			}
+			if message.GetHeartbeat() != nil {
+				silence.Reset(2 * s.config.Lease)
+			}
+			s.take(hosted, message)
+		}
+	}
+}
+
+func (s *Server) take(from *session, message *linkv1.AgentMessage) {
+	s.metrics.received(kindOf(message))
+	switch kind := message.GetKind().(type) {
+	case *linkv1.AgentMessage_Heartbeat:
+		s.echo(from, kind.Heartbeat)
+	case *linkv1.AgentMessage_Credit:
+		from.grant(kind.Credit)
+		s.config.Events.Received(from.agent, message)
+	case *linkv1.AgentMessage_Progress, *linkv1.AgentMessage_Result:
+		s.config.Events.Received(from.agent, message)
+	default:
+		s.metrics.drop(droppedUnknown) // a second Hello, or something from a later version
+	}
+}
+
+// echo prolongs both leases: ours before the agent's, because the receipt is noted before the echo is sent.
+func (s *Server) echo(to *session, heartbeat *linkv1.Heartbeat) {
+	s.registry.hear(to.agent, time.Now())
+	_ = to.send(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Echo{Echo: &linkv1.Echo{Sequence: heartbeat.GetSequence()}}})
+}

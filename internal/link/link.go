@@ -1,0 +1,119 @@
+// Package link is the operator's end of the link: it takes the streams of agents, proves who they are, and carries
+// messages between them and whoever dispatches work.
+//
+// It promises:
+//   - An agent is only ever spoken to after the API server has vouched for its token, and the token's pod is the agent.
+//   - Of one agent there is at most one stream; a newer one replaces it. Joined, Received and Left of an agent are
+//     called one after the other, in that order, never at the same time.
+//   - Nothing is said, not even an echo, while this process does not lead. An agent that hears no echo stops its work,
+//     so a leader that was frozen cannot keep work alive that another has given away.
+//   - Whatever an agent or a stranger does costs a bounded amount of memory: frames, streams, connections, queues and
+//     rates have limits, and each refusal is counted.
+//
+// It never decides what an agent should do, and it never writes to the API server.
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// An Agent is named by its namespace and its pod's name.
+type Agent struct {
+	Namespace, Name string
+}
+
+func (a Agent) String() string { return a.Namespace + "/" + a.Name }
+
+// An Identity is what a token proves: a pod.
+type Identity struct {
+	Namespace, Pod, PodUID string
+}
+
+func (i Identity) agent() Agent { return Agent{Namespace: i.Namespace, Name: i.Pod} }
+
+// An Authenticator knows whose token it is. An error that is ErrDenied is final; any other means that nobody could tell.
+type Authenticator interface {
+	Authenticate(ctx context.Context, token string) (Identity, error)
+}
+
+// Certificates gives the certificate for a new connection, so that it can be renewed while the server runs.
+type Certificates interface {
+	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// Leadership says who may speak.
+type Leadership interface {
+	// Leading is asked before everything that is sent. It must answer from memory, and say no as soon as the last renewal
+	// of the Lease is too old on the monotonic clock.
+	Leading() (term int64, leading bool)
+	// Leader is the address of the leader's link, "" while unknown.
+	Leader() string
+}
+
+// Events hears what agents say. Heartbeats are answered here and not passed on. No method may block: the agent's stream
+// waits for it.
+type Events interface {
+	// Joined may refuse the agent by an error, which is told to it. What is sent to the agent from within Joined follows
+	// the Welcome.
+	Joined(agent Agent, podUID string, hello *linkv1.Hello) error
+	Received(agent Agent, message *linkv1.AgentMessage)
+	// Left says that the stream is gone. The agent may still work until its lease is over: see Server.LastHeard.
+	Left(agent Agent)
+}
+
+// Config is what a Server needs. All fields but Limits must be set.
+type Config struct {
+	Certificates  Certificates
+	Authenticator Authenticator
+	Leadership    Leadership
+	Events        Events
+	Metrics       prometheus.Registerer
+	Lease         time.Duration // told to agents
+	Limits        Limits
+}
+
+// Limits bound what agents and strangers can cost. A zero field has the default.
+type Limits struct {
+	FrameBytes        int           // largest message, either way; 1 MiB
+	Connections       int           // all connections, proven or not; 10,000
+	PerAgent          int           // streams of one agent, while a new one replaces the old; 3
+	MessagesPerSecond int           // of one agent, on average; 100. Who sends more is read more slowly
+	QueueMessages     int           // waiting for one agent; 2,048. Who reads too slowly is cut off
+	QueueBytes        int           // likewise; 4 MiB
+	HelloTimeout      time.Duration // from connection to Hello; 10 s
+}
+
+func (l Limits) withDefaults() Limits {
+	for field, standard := range map[*int]int{
+		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.PerAgent: 3,
+		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20,
+	} {
+		if *field == 0 {
+			*field = standard
+		}
+	}
+	if l.HelloTimeout == 0 {
+		l.HelloTimeout = 10 * time.Second
+	}
+	return l
+}
+
+// Errors of Send. None of them says that the agent has stopped working.
+var (
+	ErrNotLinked   = errors.New("agent is not linked")
+	ErrNotLeading  = errors.New("this process does not lead")
+	ErrNoCredit    = errors.New("agent has granted no credit")
+	ErrUnsupported = errors.New("agent does not know this kind of message")
+	ErrTooLarge    = errors.New("message is above the frame limit")
+	ErrTooSlow     = errors.New("agent reads too slowly")
+)
+
+// ErrDenied says that a token proves nothing here.
+var ErrDenied = errors.New("token denied")

@@ -1,0 +1,195 @@
+package link_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+func TestWelcomeTellsTermLeaseAndCommonFeatures(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), linktest.Lease(9*time.Second))
+	operator.Leader.Lead(7)
+	_, welcome := join(t, operator, coder)
+	if welcome.GetTerm() != 7 || welcome.GetLease().AsDuration() != 9*time.Second || welcome.GetProtocol() != linkv1.Protocol {
+		t.Errorf("got %v", welcome)
+	}
+	if !slices.Equal(welcome.GetFeatures(), linkv1.Features()) {
+		t.Errorf("features %v: want those that both know", welcome.GetFeatures())
+	}
+	joined := operator.Events()[0]
+	if joined.Agent != coder || joined.PodUID != "uid-of-research-coder-0" || joined.Hello.GetSlots() != 2 {
+		t.Errorf("the consumer was told %v", joined)
+	}
+}
+
+func TestHeartbeatIsEchoedAndItsReceiptRemembered(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	if _, known := operator.LastHeard(coder); known {
+		t.Fatal("somebody was heard who never spoke")
+	}
+	c, _ := join(t, operator, coder)
+	atHello, _ := operator.LastHeard(coder)
+	c.say(t, heartbeat(41))
+	if got := c.hear(t).GetEcho().GetSequence(); got != 41 {
+		t.Errorf("echo %d, want 41", got)
+	}
+	atBeat, _ := operator.LastHeard(coder)
+	if !atBeat.After(atHello) || time.Since(atBeat) > time.Minute {
+		t.Errorf("heard at %v, then at %v", atHello, atBeat)
+	}
+	_ = c.connection.Close()
+	operator.AwaitLeft(t, 1)
+	if last, known := operator.LastHeard(coder); !known || !last.Equal(atBeat) {
+		t.Error("the receipt was forgotten with the stream: the agent may still work")
+	}
+}
+
+func TestAssignNeedsCredit(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	c, _ := join(t, operator, coder)
+	give := func(epoch int64) error {
+		return operator.Send(coder, linktest.Assign(linktest.Attempt("t", epoch), "{}"))
+	}
+	if err := give(1); !errors.Is(err, link.ErrNoCredit) {
+		t.Errorf("before any credit: %v", err)
+	}
+	c.say(t, credit(2))
+	operator.AwaitCredit(t, 2)
+	c.say(t, credit(1)) // late: credit never shrinks
+	if err := errors.Join(give(2), give(3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := give(4); !errors.Is(err, link.ErrNoCredit) {
+		t.Errorf("beyond the credit: %v", err)
+	}
+	for _, want := range []int64{2, 3} {
+		if got := c.hear(t).GetAssign().GetAttempt().GetEpoch(); got != want {
+			t.Errorf("epoch %d, want %d", got, want)
+		}
+	}
+	if got := operator.Count(t, "swarm_link_dropped_total", "no_credit"); got != 2 {
+		t.Errorf("counted %d", got)
+	}
+}
+
+func TestSendSaysWhyItCannot(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	if err := operator.Send(coder, linktest.Drain(0)); !errors.Is(err, link.ErrNotLinked) {
+		t.Errorf("to nobody: %v", err)
+	}
+	c := connect(t, operator, coder.String())
+	plain := hello(coder)
+	plain.GetHello().Features = nil
+	c.say(t, plain)
+	c.hear(t)
+	if err := operator.Send(coder, linktest.Peers("a")); !errors.Is(err, link.ErrUnsupported) {
+		t.Errorf("a feature that the agent did not name: %v", err)
+	}
+	large := linktest.Peers(string(make([]byte, 2<<20)))
+	_, _ = join(t, operator, coder)
+	if err := operator.Send(coder, large); !errors.Is(err, link.ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+}
+
+func TestFollowerRedirects(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	operator.Leader.Follow("10.0.0.7:9444")
+	c := connect(t, operator, coder.String())
+	c.say(t, hello(coder))
+	if got := c.hear(t).GetRedirect().GetAddress(); got != "10.0.0.7:9444" {
+		t.Errorf("redirected to %q", got)
+	}
+	c.ending()
+	if len(operator.Events()) != 0 {
+		t.Error("the consumer of a follower was told of an agent")
+	}
+}
+
+// A leader that was frozen and replaced must not prolong anybody's lease when it wakes up.
+func TestNothingIsSaidWithoutLeadership(t *testing.T) {
+	for reason, lose := range map[string]func(*linktest.Leader){
+		"leadership lost":      func(l *linktest.Leader) { l.Follow("elsewhere:1") },
+		"leadership won again": func(l *linktest.Leader) { l.Lead(2) },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			operator := linktest.Start(t, linktest.NewCA(t))
+			c, _ := join(t, operator, coder)
+			lose(operator.Leader)
+			if reason == "leadership lost" {
+				if err := operator.Send(coder, linktest.Drain(0)); !errors.Is(err, link.ErrNotLeading) {
+					t.Errorf("send: %v", err)
+				}
+			}
+			_ = c.Send(heartbeat(1))
+			message, err := c.Recv()
+			if err == nil {
+				t.Errorf("the agent was told %v", message)
+			}
+			operator.AwaitLeft(t, 1)
+		})
+	}
+}
+
+func TestNewStreamReplacesTheOld(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	first, _ := join(t, operator, coder)
+	second, _ := join(t, operator, coder)
+	if got := first.ending(); got != codes.Aborted {
+		t.Errorf("the old stream ended with %v", got)
+	}
+	second.say(t, heartbeat(1))
+	second.hear(t)
+	events := operator.Events()
+	if len(events) != 3 || events[0].Hello == nil || !events[1].Left || events[2].Hello == nil {
+		t.Errorf("the consumer saw %v: want joined, left, joined", events)
+	}
+	assertRefused(t, operator, "replaced", 1)
+}
+
+func TestConsumerMayRefuse(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	operator.Refusal = func(h *linkv1.Hello) error { return errors.New("swarm " + h.GetSwarm() + " does not exist") }
+	c := connect(t, operator, coder.String())
+	c.say(t, hello(coder))
+	if got := c.hear(t).GetRefuse(); got.GetMessage() != "swarm research does not exist" {
+		t.Errorf("told %v", got)
+	}
+	c.ending()
+	linktest.Eventually(t, "the place is free again", func() bool { return !operator.Linked(coder) })
+	assertRefused(t, operator, "not_wanted", 1)
+}
+
+func TestSilentAgentIsCutOff(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), linktest.Lease(100*time.Millisecond))
+	c, _ := join(t, operator, coder)
+	if got := c.ending(); got != codes.Aborted {
+		t.Errorf("ended with %v", got)
+	}
+	assertRefused(t, operator, "silent", 1)
+}
+
+func TestStoppingTellsAgentsToComeBack(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	c, _ := join(t, operator, coder)
+	ended := make(chan codes.Code)
+	go func() { ended <- c.ending() }()
+	operator.Stop()
+	if got := <-ended; got != codes.Unavailable {
+		t.Errorf("ended with %v", got)
+	}
+	operator.AwaitLeft(t, 1)
+}
+
+func TestServerNeedsItsParts(t *testing.T) {
+	if _, err := link.New(link.Config{}); err == nil {
+		t.Error("a server without parts was made")
+	}
+}

@@ -1,0 +1,112 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+const (
+	// A dead connection is found by pings; they also keep middle boxes from forgetting a quiet one.
+	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
+	// Agents may ping this often; more often is abuse.
+	pingAtMostEvery = 3 * time.Second
+	// A connection without a stream is of no use to anybody.
+	idleTimeout = 30 * time.Second
+	// How long streams may take to end when the server stops.
+	farewell = 2 * time.Second
+	// A projected token has about 1 KiB.
+	headerBytes = 16 << 10
+)
+
+// A Server is the operator's end of the link.
+type Server struct {
+	linkv1.UnimplementedLinkServer
+
+	config   Config
+	metrics  *metrics
+	registry *registry
+}
+
+// New makes a server. It accepts nobody before Serve.
+func New(config Config) (*Server, error) {
+	if config.Certificates == nil || config.Authenticator == nil || config.Leadership == nil || config.Events == nil || config.Metrics == nil {
+		return nil, errors.New("make link server: certificates, authenticator, leadership, events and metrics are needed")
+	}
+	if config.Lease <= 0 {
+		return nil, errors.New("make link server: the lease must be positive")
+	}
+	config.Limits = config.Limits.withDefaults()
+	return &Server{
+		config:   config,
+		metrics:  newMetrics(config.Metrics),
+		registry: newRegistry(config.Lease, config.Limits.PerAgent),
+	}, nil
+}
+
+// Serve takes connections until the context ends; then it says goodbye to every agent.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := grpc.NewServer(s.options()...)
+	linkv1.RegisterLinkServer(server, s)
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		s.farewell(server)
+	})
+	err := server.Serve(&gate{Listener: listener, most: int64(s.config.Limits.Connections), metrics: s.metrics})
+	if !stop() {
+		<-stopped
+		return nil
+	}
+	server.Stop()
+	return err
+}
+
+func (s *Server) options() []grpc.ServerOption {
+	limits := s.config.Limits
+	return []grpc.ServerOption{
+		grpc.Creds(newTLS(s.config.Certificates, s.metrics)),
+		grpc.MaxRecvMsgSize(limits.FrameBytes),
+		grpc.MaxSendMsgSize(limits.FrameBytes),
+		grpc.MaxConcurrentStreams(1),
+		grpc.MaxHeaderListSize(headerBytes),
+		grpc.ConnectionTimeout(limits.HelloTimeout),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingEvery, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingAtMostEvery, PermitWithoutStream: true}),
+	}
+}
+
+func (s *Server) farewell(server *grpc.Server) {
+	for _, linked := range s.registry.all() {
+		linked.end(&ending{status: status.Error(codes.Unavailable, "this operator stops: connect again")})
+	}
+	timer := time.AfterFunc(farewell, server.Stop)
+	defer timer.Stop()
+	server.GracefulStop()
+}
+
+// Send queues a message for an agent. It never waits, and success does not mean that the agent has it: an Assign is
+// known to have arrived by its Progress, its Result or the next Hello.
+func (s *Server) Send(agent Agent, message *linkv1.OperatorMessage) error {
+	linked := s.registry.session(agent)
+	if linked == nil {
+		s.metrics.drop(droppedNotLinked)
+		return ErrNotLinked
+	}
+	return linked.send(message)
+}
+
+// LastHeard is when the last Hello or Heartbeat of an agent was received, with a monotonic reading; false when it was not
+// heard for a long time. Its lease is over when this time plus the lease, plus a margin for clocks, has passed.
+func (s *Server) LastHeard(agent Agent) (time.Time, bool) { return s.registry.lastHeard(agent) }
+
+// Linked says whether the agent has a stream now.
+func (s *Server) Linked(agent Agent) bool { return s.registry.session(agent) != nil }

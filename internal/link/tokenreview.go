@@ -1,0 +1,99 @@
+package link
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// Audience is what an agent's token must be meant for, so that no other token of the pod opens the link.
+	Audience = "swarm.io"
+
+	podNameClaim  = "authentication.kubernetes.io/pod-name"
+	podUIDClaim   = "authentication.kubernetes.io/pod-uid"
+	accountPrefix = "system:serviceaccount:"
+
+	// A real token has about 1 KiB; anything far above is not worth the API server's time.
+	longestToken = 8 << 10
+
+	// How many reviews strangers can cause: a swarm of a thousand may start at once, a flood gets no further.
+	reviewsPerSecond, reviewsAtOnce = 100, 1000
+)
+
+// TokenReviews is the part of client-go that asks the API server about a token.
+type TokenReviews interface {
+	Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+}
+
+// A TokenReviewer has tokens checked by the API server: signature, expiry, audience, and that the pod they are bound to
+// exists with the same UID. Answers are remembered for a few seconds, so that an agent that reconnects costs nothing
+// and a deleted pod loses its access soon.
+type TokenReviewer struct {
+	reviews TokenReviews
+	answers *answers
+	budget  *rate.Limiter
+}
+
+// NewTokenReviewer makes an Authenticator of a client.
+func NewTokenReviewer(reviews TokenReviews) *TokenReviewer {
+	return &TokenReviewer{
+		reviews: reviews,
+		answers: newAnswers(time.Now),
+		budget:  rate.NewLimiter(reviewsPerSecond, reviewsAtOnce),
+	}
+}
+
+// Authenticate implements Authenticator.
+func (r *TokenReviewer) Authenticate(ctx context.Context, token string) (Identity, error) {
+	if token == "" || len(token) > longestToken {
+		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
+	}
+	key := sha256.Sum256([]byte(token)) // the token itself is not kept in memory
+	if known, found := r.answers.find(key); found {
+		return known.identity, known.err
+	}
+	if err := r.budget.Wait(ctx); err != nil {
+		return Identity{}, fmt.Errorf("review token: too many at once: %w", err)
+	}
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}}}
+	reviewed, err := r.reviews.Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return Identity{}, fmt.Errorf("review token: %w", err)
+	}
+	identity, err := identityIn(reviewed.Status)
+	r.answers.keep(key, answer{identity: identity, err: err})
+	return identity, err
+}
+
+// identityIn reads a review. All of its errors are final.
+func identityIn(reviewed authenticationv1.TokenReviewStatus) (Identity, error) {
+	if !reviewed.Authenticated {
+		return Identity{}, fmt.Errorf("%w: the API server does not accept it (expired, forged, revoked, or for another audience than %s)", ErrDenied, Audience)
+	}
+	// An API server that knows no audiences leaves this empty and has checked nothing.
+	if !slices.Contains(reviewed.Audiences, Audience) {
+		return Identity{}, fmt.Errorf("%w: it is not for audience %s", ErrDenied, Audience)
+	}
+	account, isAccount := strings.CutPrefix(reviewed.User.Username, accountPrefix)
+	namespace, _, _ := strings.Cut(account, ":")
+	identity := Identity{Namespace: namespace, Pod: claim(reviewed.User, podNameClaim), PodUID: claim(reviewed.User, podUIDClaim)}
+	if !isAccount || identity.Namespace == "" || identity.Pod == "" || identity.PodUID == "" {
+		return Identity{}, fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
+	}
+	return identity, nil
+}
+
+func claim(user authenticationv1.UserInfo, name string) string {
+	if values := user.Extra[name]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}

@@ -1,0 +1,131 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// reviewer answers like an API server; test/integration/link asks a real one.
+type reviewer struct {
+	calls  atomic.Int64
+	answer func(token string) (authenticationv1.TokenReviewStatus, error)
+}
+
+func (r *reviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+	r.calls.Add(1)
+	if len(review.Spec.Audiences) != 1 || review.Spec.Audiences[0] != "swarm.io" {
+		return nil, fmt.Errorf("audiences %v", review.Spec.Audiences)
+	}
+	status, err := r.answer(review.Spec.Token)
+	return &authenticationv1.TokenReview{Status: status}, err
+}
+
+func pod() authenticationv1.TokenReviewStatus {
+	return authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: []string{"swarm.io"}, User: authenticationv1.UserInfo{
+		Username: "system:serviceaccount:ns:default",
+		Extra:    map[string]authenticationv1.ExtraValue{podNameClaim: {"coder-0"}, podUIDClaim: {"u-1"}},
+	}}
+}
+
+func TestReviewIsReadStrictly(t *testing.T) {
+	for name, spoil := range map[string]func(*authenticationv1.TokenReviewStatus){
+		"not authenticated":      func(s *authenticationv1.TokenReviewStatus) { s.Authenticated = false },
+		"another audience":       func(s *authenticationv1.TokenReviewStatus) { s.Audiences = []string{"kubernetes"} },
+		"audience not checked":   func(s *authenticationv1.TokenReviewStatus) { s.Audiences = nil },
+		"a person":               func(s *authenticationv1.TokenReviewStatus) { s.User.Username = "alice" },
+		"no pod":                 func(s *authenticationv1.TokenReviewStatus) { delete(s.User.Extra, podNameClaim) },
+		"no UID":                 func(s *authenticationv1.TokenReviewStatus) { delete(s.User.Extra, podUIDClaim) },
+		"two pods":               func(s *authenticationv1.TokenReviewStatus) { s.User.Extra[podNameClaim] = []string{"a", "b"} },
+		"account without a home": func(s *authenticationv1.TokenReviewStatus) { s.User.Username = "system:serviceaccount:" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := pod()
+			spoil(&status)
+			if got, err := identityIn(status); !errors.Is(err, ErrDenied) {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+	if got, err := identityIn(pod()); err != nil || got != (Identity{"ns", "coder-0", "u-1"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestAnswersAreRememberedForAWhile(t *testing.T) {
+	asked := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
+		switch token {
+		case "good":
+			return pod(), nil
+		case "bad":
+			return authenticationv1.TokenReviewStatus{}, nil
+		}
+		return authenticationv1.TokenReviewStatus{}, errors.New("API server is away")
+	}}
+	now := time.Now()
+	r := NewTokenReviewer(asked)
+	r.answers.now = func() time.Time { return now }
+	ask := func(token string, calls int64) {
+		t.Helper()
+		before := asked.calls.Load()
+		_, err := r.Authenticate(t.Context(), token)
+		if (err == nil) != (token == "good") || errors.Is(err, ErrDenied) != (token == "bad" || len(token) > longestToken) {
+			t.Errorf("%s: %v", token, err)
+		}
+		if got := asked.calls.Load() - before; got != calls {
+			t.Errorf("%.9s: %d reviews, want %d", token, got, calls)
+		}
+	}
+	ask("good", 1)
+	ask("good", 0)
+	ask("bad", 1)
+	ask("bad", 0)
+	ask("trouble", 1)
+	ask("trouble", 1) // no answer is no answer to remember
+	ask(strings.Repeat("x", longestToken+1), 0)
+	now = now.Add(distrustFor)
+	ask("good", 0)
+	ask("bad", 1)
+	now = now.Add(trustFor)
+	ask("good", 1)
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	asked := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		return authenticationv1.TokenReviewStatus{}, nil
+	}}
+	r := NewTokenReviewer(asked)
+	r.budget.SetLimit(1e9)
+	for at := range 3 * mostAnswers {
+		_, _ = r.Authenticate(t.Context(), fmt.Sprint(at))
+	}
+	if got := len(r.answers.known); got > mostAnswers {
+		t.Errorf("%d answers are remembered", got)
+	}
+}
+
+func TestFloodOfTokensReachesTheAPIServerSlowly(t *testing.T) {
+	asked := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+		return authenticationv1.TokenReviewStatus{}, nil
+	}}
+	r := NewTokenReviewer(asked)
+	r.budget.SetLimit(0)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	unanswered := 0
+	for at := range reviewsAtOnce + 500 {
+		if _, err := r.Authenticate(ctx, fmt.Sprint(at)); !errors.Is(err, ErrDenied) {
+			unanswered++
+		}
+	}
+	if asked.calls.Load() > reviewsAtOnce || unanswered < 500 {
+		t.Errorf("%d reviews, %d unanswered", asked.calls.Load(), unanswered)
+	}
+}

@@ -1,0 +1,99 @@
+package manifest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sample is the Swarm of deploy/samples as the API server would give it to us.
+func sample(t *testing.T) Swarm {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/samples/swarm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	swarm := &v1alpha1.Swarm{}
+	if err := yaml.UnmarshalStrict(text, swarm); err != nil {
+		t.Fatal(err)
+	}
+	swarm.Namespace, swarm.UID = "demo", "7b6c"
+	for n := range swarm.Spec.Agents {
+		if swarm.Spec.Agents[n].Slots == 0 {
+			swarm.Spec.Agents[n].Slots = 1
+		}
+	}
+	return Swarm{Swarm: swarm, Counts: []int{1, 3, 2}, Settings: Settings{Image: "localhost/swarm-agent:dev", Link: "swarm-operator.swarm-system:9444", Authority: "PEM\n"}}
+}
+
+func golden(t *testing.T, name string, objects ...any) {
+	t.Helper()
+	var text []byte
+	for _, object := range objects {
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(append(text, "---\n"...), document...)
+	}
+	path := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(text) {
+		t.Errorf("%s differs from what is made now; if that is meant, run go test ./internal/manifest -update and read the diff", path)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	swarm := sample(t)
+	golden(t, "service", swarm.Service())
+	golden(t, "config", swarm.Config())
+	golden(t, "coordinator", swarm.StatefulSets()[0])
+	golden(t, "coder", swarm.StatefulSets()[1])
+	golden(t, "agents", swarm.Agents()[0], swarm.Agents()[3])
+}
+
+func TestSwarmIsNotTouched(t *testing.T) {
+	swarm := sample(t)
+	before := swarm.DeepCopy()
+	first, second := swarm.StatefulSets(), swarm.StatefulSets()
+	golden(t, "coordinator", second[0])
+	if len(first) != 3 || len(swarm.Agents()) != 6 {
+		t.Errorf("%d workloads, %d agents", len(first), len(swarm.Agents()))
+	}
+	was, _ := yaml.Marshal(before)
+	is, _ := yaml.Marshal(swarm.Swarm)
+	if string(was) != string(is) {
+		t.Error("making objects has changed the Swarm")
+	}
+}
+
+func TestWhatTheUserSaysStands(t *testing.T) {
+	swarm := sample(t)
+	pod := &swarm.Spec.Agents[0].Template.Spec
+	user := int64(1000)
+	pod.SecurityContext.RunAsUser = &user
+	root := false
+	pod.SecurityContext.RunAsNonRoot = &root
+	made := swarm.StatefulSets()[0].Spec.Template
+	if *made.Spec.SecurityContext.RunAsNonRoot || *made.Spec.SecurityContext.RunAsUser != 1000 {
+		t.Errorf("got %+v", made.Spec.SecurityContext)
+	}
+	if made.Labels["team"] != "research" || made.Labels[v1alpha1.LabelSwarm] != "research" {
+		t.Errorf("got %v", made.Labels)
+	}
+}

@@ -1,0 +1,139 @@
+package manifest
+
+import (
+	"encoding/json"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// Service gives every agent a name in DNS, before it is ready as well: agents look for each other while they start.
+func (m Swarm) Service() *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: m.meta(m.service(), ""),
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			Selector:                 map[string]string{v1alpha1.LabelSwarm: m.Name},
+			PublishNotReadyAddresses: true,
+		},
+	}
+}
+
+// described is what agents and people find in the ConfigMap.
+type described struct {
+	Swarm    string            `json:"swarm"`
+	Topology v1alpha1.Topology `json:"topology"`
+	Agents   []string          `json:"agents"` // in the order of the topology
+}
+
+// Config tells the agents who they are many of, and whom to trust.
+func (m Swarm) Config() *corev1.ConfigMap {
+	text, _ := json.MarshalIndent(described{Swarm: m.Name, Topology: m.Spec.Topology, Agents: m.AgentNames()}, "", "  ") // strings always encode
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: m.meta(m.config(), ""),
+		Data:       map[string]string{"swarm.json": string(text) + "\n", "ca.crt": m.Settings.Authority},
+	}
+}
+
+// AgentNames are all agents in the order of the topology: coordinators first, then by declared type, then by ordinal.
+func (m Swarm) AgentNames() []string {
+	var first, rest []string
+	for n, kind := range m.Spec.Agents {
+		for ordinal := range m.Counts[n] {
+			name := m.AgentName(kind.Type, ordinal)
+			if kind.Type == v1alpha1.AgentTypeCoordinator {
+				first = append(first, name)
+			} else {
+				rest = append(rest, name)
+			}
+		}
+	}
+	return append(first, rest...)
+}
+
+// Agents are the Agent objects of all types.
+func (m Swarm) Agents() []*v1alpha1.Agent {
+	var agents []*v1alpha1.Agent
+	for n, kind := range m.Spec.Agents {
+		for ordinal := range m.Counts[n] {
+			agents = append(agents, m.agent(kind, ordinal))
+		}
+	}
+	return agents
+}
+
+func (m Swarm) agent(kind v1alpha1.AgentType, ordinal int) *v1alpha1.Agent {
+	return &v1alpha1.Agent{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent"},
+		ObjectMeta: m.meta(m.AgentName(kind.Type, ordinal), kind.Type),
+		Spec: v1alpha1.AgentSpec{
+			SwarmRef: v1alpha1.SwarmReference{Name: m.Name}, Type: kind.Type, Capabilities: kind.Capabilities, Slots: kind.Slots,
+		},
+	}
+}
+
+// StatefulSets are the workloads, one for each type.
+func (m Swarm) StatefulSets() []*appsv1.StatefulSet {
+	sets := make([]*appsv1.StatefulSet, 0, len(m.Spec.Agents))
+	for n, kind := range m.Spec.Agents {
+		sets = append(sets, m.statefulSet(kind, int32(m.Counts[n])))
+	}
+	return sets
+}
+
+// statefulSet starts its pods in parallel, since one broken agent must not hold back the next, and replaces them only when they are
+// deleted, which the operator does once an agent is drained.
+func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
+		ObjectMeta: m.meta(m.workload(kind.Type), kind.Type),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:                             new(replicas),
+			ServiceName:                          m.service(),
+			PodManagementPolicy:                  appsv1.ParallelPodManagement,
+			UpdateStrategy:                       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			Selector:                             &metav1.LabelSelector{MatchLabels: m.selector(kind.Type)},
+			Template:                             m.template(kind),
+			VolumeClaimTemplates:                 claims(kind),
+			PersistentVolumeClaimRetentionPolicy: retention(kind),
+		},
+	}
+}
+
+// stateVolume is the name of an agent's own volume; with the pod's name it makes that of the claim.
+const stateVolume = "state"
+
+func claims(kind v1alpha1.AgentType) []corev1.PersistentVolumeClaim {
+	if kind.Storage == nil {
+		return nil
+	}
+	return []corev1.PersistentVolumeClaim{{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Name: stateVolume},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: kind.Storage.StorageClassName,
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: kind.Storage.Size}},
+		},
+	}}
+}
+
+// retention keeps volumes through scaling always, and beyond the swarm when the user wants it.
+func retention(kind v1alpha1.AgentType) *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy {
+	if kind.Storage == nil {
+		return nil
+	}
+	policy := &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+		WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+	}
+	if kind.Storage.Retention == v1alpha1.StorageDelete {
+		policy.WhenDeleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	}
+	return policy
+}

@@ -1,0 +1,146 @@
+package manifest
+
+import (
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// Where things lie in an agent's pod.
+const (
+	programFolder = "/swarm/bin"
+	linkFolder    = "/var/run/secrets/swarm.io"
+	stateFolder   = "/var/lib/swarm"
+	runtimeFolder = "/swarm/run" // for the pipes of running attempts; the image's own file system may be read-only
+
+	programVolume = "swarm-program"
+	linkVolume    = "swarm-link"
+	runtimeVolume = "swarm-run"
+)
+
+// Audience is whom an agent's token is for: the link, and nobody else.
+const Audience = "swarm.io"
+
+// tokenSeconds is how long a token is good for; the kubelet renews it well before.
+const tokenSeconds = 3600
+
+// template is the user's pod template with the agent in it.
+func (m Swarm) template(kind v1alpha1.AgentType) corev1.PodTemplateSpec {
+	template := *kind.Template.DeepCopy()
+	template.Labels = merged(template.Labels, m.labels(kind.Type))
+	pod := &template.Spec
+	pod.AutomountServiceAccountToken = new(false)
+	pod.SecurityContext = securePod(pod.SecurityContext)
+	pod.Volumes = append(pod.Volumes, m.volumes(kind)...)
+	pod.InitContainers = append([]corev1.Container{m.copier()}, pod.InitContainers...)
+	for n := range pod.InitContainers {
+		pod.InitContainers[n].SecurityContext = secure(pod.InitContainers[n].SecurityContext)
+	}
+	for n := range pod.Containers {
+		pod.Containers[n].SecurityContext = secure(pod.Containers[n].SecurityContext)
+	}
+	m.enlist(&pod.Containers[0], kind)
+	return template
+}
+
+// copier brings the agent's program into the pod: the user's image need not have it.
+func (m Swarm) copier() corev1.Container {
+	return corev1.Container{
+		Name:         programVolume,
+		Image:        m.Settings.Image,
+		Command:      []string{"/swarm-agent", "copy", programFolder + "/swarm-agent"},
+		VolumeMounts: []corev1.VolumeMount{{Name: programVolume, MountPath: programFolder}},
+	}
+}
+
+// enlist makes the first container the agent: our program becomes its entry point and runs the user's command for each attempt.
+func (m Swarm) enlist(container *corev1.Container, kind v1alpha1.AgentType) {
+	container.VolumeMounts = append(container.VolumeMounts,
+		corev1.VolumeMount{Name: programVolume, MountPath: programFolder, ReadOnly: true},
+		corev1.VolumeMount{Name: linkVolume, MountPath: linkFolder, ReadOnly: true},
+		corev1.VolumeMount{Name: stateVolume, MountPath: stateFolder},
+		corev1.VolumeMount{Name: runtimeVolume, MountPath: runtimeFolder},
+	)
+	container.Env = append(container.Env, m.environment(kind)...)
+	if kind.Runtime != nil && kind.Runtime.Exec != nil {
+		container.Command = append([]string{programFolder + "/swarm-agent", "run", "--"}, kind.Runtime.Exec.Command...)
+		container.Args = nil
+	}
+}
+
+func (m Swarm) environment(kind v1alpha1.AgentType) []corev1.EnvVar {
+	variables := []corev1.EnvVar{
+		{Name: "SWARM_NAMESPACE", Value: m.Namespace},
+		{Name: "SWARM_NAME", Value: m.Name},
+		{Name: "SWARM_AGENT", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+		{Name: "SWARM_SLOTS", Value: strconv.Itoa(int(kind.Slots))},
+		{Name: "SWARM_LINK_ADDRESS", Value: m.Settings.Link},
+		{Name: "SWARM_LINK_CA_FILE", Value: linkFolder + "/ca.crt"},
+		{Name: "SWARM_LINK_TOKEN_FILE", Value: linkFolder + "/token"},
+		{Name: "SWARM_STATE", Value: stateFolder},
+		{Name: "SWARM_RUNTIME_DIR", Value: runtimeFolder},
+	}
+	if kind.Runtime != nil && kind.Runtime.Exec != nil && kind.Runtime.Exec.GracePeriodSeconds != nil {
+		seconds := strconv.Itoa(int(*kind.Runtime.Exec.GracePeriodSeconds))
+		variables = append(variables, corev1.EnvVar{Name: "SWARM_GRACE_SECONDS", Value: seconds})
+	}
+	return variables
+}
+
+// volumes are the agent's program, its identity on the link and, unless it has a claim for it, a place for its state.
+func (m Swarm) volumes(kind v1alpha1.AgentType) []corev1.Volume {
+	token := corev1.ServiceAccountTokenProjection{Audience: Audience, ExpirationSeconds: new(int64(tokenSeconds)), Path: "token"}
+	authority := corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: m.config()},
+		Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+	}
+	all := []corev1.Volume{
+		{Name: programVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: runtimeVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: linkVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &token}, {ConfigMap: &authority}},
+		}}},
+	}
+	if kind.Storage == nil {
+		all = append(all, corev1.Volume{Name: stateVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
+	return all
+}
+
+// securePod fills in what the restricted standard wants of a pod, where the user has said nothing.
+func securePod(user *corev1.PodSecurityContext) *corev1.PodSecurityContext {
+	context := ptr.Deref(user, corev1.PodSecurityContext{})
+	if context.RunAsNonRoot == nil {
+		context.RunAsNonRoot = new(true)
+	}
+	if context.SeccompProfile == nil {
+		context.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	}
+	return &context
+}
+
+// secure does the same for a container.
+func secure(user *corev1.SecurityContext) *corev1.SecurityContext {
+	context := ptr.Deref(user, corev1.SecurityContext{})
+	if context.AllowPrivilegeEscalation == nil {
+		context.AllowPrivilegeEscalation = new(false)
+	}
+	if context.Capabilities == nil {
+		context.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
+	}
+	return &context
+}
+
+// merged has our labels over the user's.
+func merged(user, ours map[string]string) map[string]string {
+	all := maps.Clone(user)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, ours)
+	return all
+}

@@ -1,0 +1,75 @@
+// Package operator puts the operator together: configuration, clients, controllers, servers. It is the only package that reads
+// files and the environment.
+package operator
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Config is everything that can be set. The words are those of the configuration file; each can be overridden by an environment
+// variable named SWARM_ and the path in capitals, such as SWARM_CONTROLLER_RESYNC_PERIOD.
+type Config struct {
+	Controller Controller `json:"controller"`
+	Logging    Logging    `json:"logging"`
+	Metrics    Metrics    `json:"metrics"`
+	Health     Health     `json:"health"`
+	Client     Client     `json:"client"`
+}
+
+// Controller is how reconciling is done.
+type Controller struct {
+	ResyncPeriod      metav1.Duration      `json:"resyncPeriod"`
+	Workers           int                  `json:"workers"`
+	LeaderElection    LeaderElection       `json:"leaderElection"`
+	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
+}
+
+// LeaderElection is how one of several replicas comes to act.
+type LeaderElection struct {
+	Enabled       bool            `json:"enabled"`
+	Namespace     string          `json:"namespace"` // left out: the operator's own
+	LeaseDuration metav1.Duration `json:"leaseDuration"`
+}
+
+// Logging is what is written to standard error.
+type Logging struct {
+	Level  string `json:"level"`
+	Format string `json:"format"`
+}
+
+// Metrics is where Prometheus finds the operator's numbers.
+type Metrics struct {
+	Enabled bool `json:"enabled"`
+	Port    int  `json:"port"`
+	Secure  bool `json:"secure"`
+}
+
+// Health is where the kubelet asks.
+type Health struct {
+	Port int `json:"port"`
+}
+
+// Client limits the operator's own requests.
+type Client struct {
+	QPS   int `json:"qps"`
+	Burst int `json:"burst"`
+}
+
+// Defaults is the configuration of an operator that was told nothing.
+func Defaults() Config {
+	return Config{
+		Controller: Controller{
+			ResyncPeriod:   seconds(30),
+			Workers:        5,
+			LeaderElection: LeaderElection{Enabled: true, LeaseDuration: seconds(12)},
+		},
+		Logging: Logging{Level: "info", Format: "json"},
+		Metrics: Metrics{Enabled: true, Port: 8080, Secure: true},
+		Health:  Health{Port: 8081},
+		Client:  Client{QPS: 100, Burst: 200},
+	}
+}
+
+func seconds(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }

@@ -1,0 +1,93 @@
+package operator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func written(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultsWork(t *testing.T) {
+	config, err := Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Controller.ResyncPeriod.Duration != 30*time.Second || config.Controller.Workers != 5 || !config.Controller.LeaderElection.Enabled {
+		t.Errorf("got %+v", config)
+	}
+}
+
+func TestFileAndEnvironment(t *testing.T) {
+	path := written(t, "controller: {workers: 7, resyncPeriod: 1m}\nlogging: {level: debug}\n")
+	config, err := Load(path, []string{
+		"SWARM_CONTROLLER_WORKERS=9", "SWARM_CONTROLLER_RESYNC_PERIOD=45s", "SWARM_METRICS_ENABLED=false",
+		"SWARM_CONTROLLER_NAMESPACESELECTOR={matchLabels: {team: a}}",
+		"SWARM_OPERATOR_SERVICE_HOST=10.0.0.1", "HOME=/nowhere",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Controller.Workers != 9 || config.Controller.ResyncPeriod.Duration != 45*time.Second {
+		t.Errorf("the environment comes last: %+v", config.Controller)
+	}
+	if config.Logging.Level != "debug" || config.Logging.Format != "json" || config.Metrics.Enabled {
+		t.Errorf("got %+v", config)
+	}
+	if config.Controller.NamespaceSelector.MatchLabels["team"] != "a" {
+		t.Errorf("got %+v", config.Controller.NamespaceSelector)
+	}
+}
+
+func TestBadConfigurationIsRefusedWithTheReason(t *testing.T) {
+	for _, c := range []struct{ file, env, want string }{
+		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
+		{"controller: {worker: 3}", "", `unknown field "controller.worker"`},
+		{"controller: {workers: three}", "", "cannot unmarshal string into Go struct field"},
+		{"controller: {workers: 0}", "", "controller.workers is 0: choose 1 to 1000"},
+		{"logging: {level: loud}", "", `logging.level is "loud": choose one of ["debug" "info" "warn" "error"]`},
+		{"logging: {format: xml}", "", `logging.format is "xml": choose one of ["json" "text"]`},
+		{"controller: {leaderElection: {leaseDuration: 2s}}", "", "controller.leaderElection.leaseDuration is 2s: the minimum is 6s"},
+		{"metrics: {port: 0}", "", "metrics.port is 0: choose 1 to 65535"},
+		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
+		{"client: {qps: 50, burst: 10}", "", "client.burst is 10: choose 50 to 200000"},
+		{"controller: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}", "", `"Near" is not a valid label selector operator`},
+		{"", "SWARM_CONTROLLER_WORKERS=many", "read SWARM_CONTROLLER_WORKERS, which overrides controller.workers"},
+		{"", "SWARM_CONTROLLER_RESYNC_PERIOD=1s", "controller.resyncPeriod is 1s: the minimum is 5s"},
+	} {
+		t.Run(c.file+c.env, func(t *testing.T) {
+			_, err := Load(written(t, c.file), []string{c.env})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestMissingFileIsTold(t *testing.T) {
+	if _, err := Load("/nowhere/config.yaml", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/config.yaml") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestKeysAreThoseOfTheFile(t *testing.T) {
+	keys := Keys()
+	for _, key := range []string{"controller.leaderElection.leaseDuration", "controller.namespaceSelector", "health.port"} {
+		found := false
+		for _, known := range keys {
+			found = found || known == key
+		}
+		if !found {
+			t.Errorf("%s is missing in %v", key, keys)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Even shares agents out over types one by one, in declared order: counts differ by at most one, the first types have one more.
+func Even(agents, types int) []int {
+	counts := make([]int, types)
+	for n := range counts {
+		counts[n] = agents / types
+		if n < agents%types {
+			counts[n]++
+		}
+	}
+	return counts
+}
+
+// Weighted shares agents out by weight: every type gets one while agents suffice, in declared order, and the rest goes by largest
+// remainder, ties to the type declared first. Weights are above zero.
+func Weighted(agents int, weights []int) []int {
+	counts := make([]int, len(weights))
+	total := 0
+	for n, weight := range weights {
+		total += weight
+		if n < agents {
+			counts[n] = 1
+		}
+	}
+	for left := agents - sum(counts); left > 0; left-- {
+		counts[mostDue(agents, total, weights, counts)]++
+	}
+	return counts
+}
+
+// mostDue is the type whose count is furthest below its exact share of the agents. Adding one at a time there is the method of
+// largest remainders, and stays right when a type has more than its share because everybody gets one.
+func mostDue(agents, total int, weights, counts []int) int {
+	types := make([]int, len(weights))
+	for n := range types {
+		types[n] = n
+	}
+	due := func(n int) int { return agents*weights[n] - total*counts[n] }
+	return slices.MaxFunc(types, func(a, b int) int { return cmp.Or(cmp.Compare(due(a), due(b)), cmp.Compare(b, a)) })
+}
+
+func sum(counts []int) int {
+	total := 0
+	for _, count := range counts {
+		total += count
+	}
+	return total
+}

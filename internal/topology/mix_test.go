@@ -1,0 +1,60 @@
+package topology
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestSixAgentsOfThreeTypes(t *testing.T) {
+	if got := Even(6, 3); !slices.Equal(got, []int{2, 2, 2}) {
+		t.Errorf("balanced: %v", got)
+	}
+	if got := Weighted(6, []int{1, 4, 1}); !slices.Equal(got, []int{1, 4, 1}) {
+		t.Errorf("specialized: %v", got)
+	}
+}
+
+func TestMixOfFew(t *testing.T) {
+	for _, c := range []struct {
+		reason    string
+		got, want []int
+	}{
+		{"the first types have one more", Even(7, 3), []int{3, 2, 2}},
+		{"fewer agents than types", Even(2, 3), []int{1, 1, 0}},
+		{"no agents", Even(0, 3), []int{0, 0, 0}},
+		{"everybody gets one before anybody gets two", Weighted(3, []int{1, 100, 1}), []int{1, 1, 1}},
+		{"too few for everybody: declared order", Weighted(2, []int{1, 1, 100}), []int{1, 1, 0}},
+		{"equal weights are even", Weighted(7, []int{5, 5, 5}), []int{3, 2, 2}},
+		{"largest remainder, ties to the first", Weighted(11, []int{1, 1, 4}), []int{2, 2, 7}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			if !slices.Equal(c.got, c.want) {
+				t.Errorf("got %v, want %v", c.got, c.want)
+			}
+		})
+	}
+}
+
+func TestMixProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		agents := rapid.IntRange(0, 1000).Draw(t, "agents")
+		weights := rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 12).Draw(t, "weights")
+		counts := Weighted(agents, weights)
+		if sum(counts) != agents || sum(Even(agents, len(weights))) != agents {
+			t.Fatalf("%v does not add up to %d", counts, agents)
+		}
+		if agents >= len(weights) && slices.Contains(counts, 0) {
+			t.Fatalf("a type is left out: %v", counts)
+		}
+		// A heavier type never has fewer than a lighter one declared after it.
+		for n := range weights {
+			for m := n + 1; m < len(weights); m++ {
+				if weights[n] >= weights[m] && counts[n] < counts[m] {
+					t.Fatalf("weights %v, counts %v", weights, counts)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// The back-off of one object. It ends at a minute, so that a world that was repaired is noticed soon.
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// A Mapper names the objects that another object concerns.
+type Mapper func(ctx context.Context, object client.Object) []types.NamespacedName
+
+// A Builder puts together the one controller of a kind.
+type Builder[T client.Object] struct {
+	operator    *Operator
+	name        string
+	owns        []client.Object
+	watches     []watch
+	scope       *Scope
+	concurrency int
+	resync      time.Duration
+	finalizer   finalizer[T]
+	predicates  []predicate.Predicate
+	problems    []error
+}
+
+type watch struct {
+	object client.Object
+	mapper Mapper
+}
+
+// New begins the controller of kind T. Its name is what logs, metrics and events call it.
+func New[T client.Object](operator *Operator, name string) *Builder[T] {
+	return &Builder[T]{operator: operator, name: name, concurrency: 1}
+}
+
+// Owns reconciles an object whenever something that it controls, of this kind, changes.
+func (b *Builder[T]) Owns(kind client.Object) *Builder[T] {
+	b.owns = append(b.owns, kind)
+	return b
+}
+
+// Watches reconciles the objects that the mapper names whenever an object of this other kind changes.
+func (b *Builder[T]) Watches(kind client.Object, mapper Mapper) *Builder[T] {
+	b.watches = append(b.watches, watch{kind, mapper})
+	return b
+}
+
+// Namespaces leaves all namespaces alone that are not in scope. None means all are.
+func (b *Builder[T]) Namespaces(scope *Scope) *Builder[T] {
+	b.scope = scope
+	return b
+}
+
+// Concurrency is how many objects are reconciled at once, 1 unless told. One object is never reconciled twice at once.
+func (b *Builder[T]) Concurrency(most int) *Builder[T] {
+	if most < 1 {
+		b.problems = append(b.problems, fmt.Errorf("concurrency %d: at least 1", most))
+	}
+	b.concurrency = most
+	return b
+}
+
+// Every looks at each object again after the period, a little earlier at random, when its last reconcile was Done: drift
+// that causes no event is repaired no later than that.
+func (b *Builder[T]) Every(period time.Duration) *Builder[T] {
+	b.resync = period
+	return b
+}
+
+// Finalizer holds objects back when they are deleted, until the Cleaner says that they are cleaned. The id is of the form
+// group/name.
+func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
+	if group, name, ok := strings.Cut(id, "/"); !ok || group == "" || name == "" {
+		b.problems = append(b.problems, fmt.Errorf("finalizer %q: not of the form group/name", id))
+	}
+	b.finalizer = finalizer[T]{id: id, clean: clean, writer: b.operator.GetClient()}
+	return b
+}
+
+// Predicates choose the changes of the object itself that are worth a reconcile, instead of Changes.
+func (b *Builder[T]) Predicates(predicates ...predicate.Predicate) *Builder[T] {
+	b.predicates = predicates
+	return b
+}
+
+// Build adds the controller to the operator.
+func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
+	if err := errors.Join(b.problems...); err != nil {
+		return fmt.Errorf("build controller %q: %w", b.name, err)
+	}
+	if err := b.operator.claim(b.name, blank[T]()); err != nil {
+		return fmt.Errorf("build controller %q: %w", b.name, err)
+	}
+	if err := b.wire().Complete(b.control(reconciler)); err != nil {
+		return fmt.Errorf("build controller %q: %w", b.name, err)
+	}
+	return nil
+}
+
+func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
+	guards := []guard{paused(b.operator.prefix + "paused")}
+	if b.scope != nil {
+		guards = append(guards, b.scope.guard(b.operator.GetClient()))
+	}
+	return &control[T]{
+		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
+		guards: guards, finalizer: &b.finalizer, resync: b.resync,
+	}
+}
+
+// wire tells controller-runtime what to listen to, and the operator which caches must be synced before that.
+func (b *Builder[T]) wire() *builder.Builder {
+	if len(b.predicates) == 0 {
+		b.predicates = []predicate.Predicate{Changes()}
+	}
+	wired := builder.ControllerManagedBy(b.operator).Named(b.name).
+		For(blank[T](), builder.WithPredicates(b.predicates...)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: b.concurrency,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		})
+	for _, kind := range b.owns {
+		b.operator.needs(kind)
+		wired.Owns(kind)
+	}
+	for _, other := range b.watches {
+		b.operator.needs(other.object)
+		wired.Watches(other.object, handler.EnqueueRequestsFromMapFunc(other.mapper.requests))
+	}
+	if b.scope != nil {
+		b.follow(wired)
+	}
+	return wired
+}
+
+// follow reconciles what may have come into scope: when a namespace has other labels, and when the selector is another.
+func (b *Builder[T]) follow(wired *builder.Builder) {
+	b.operator.needs(&corev1.Namespace{})
+	concerned := handler.EnqueueRequestsFromMapFunc(within[T](b.operator.GetClient(), b.operator.GetScheme()))
+	wired.Watches(&corev1.Namespace{}, concerned, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	wired.WatchesRawSource(source.Channel(b.scope.changes(), concerned))
+}
+
+func (m Mapper) requests(ctx context.Context, object client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range m(ctx, object) {
+		requests = append(requests, reconcile.Request{NamespacedName: name})
+	}
+	return requests
+}

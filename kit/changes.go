@@ -1,0 +1,40 @@
+package kit
+
+import (
+	"reflect"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// Changes passes the updates that a controller should hear of: another spec, other labels or annotations, a deletion, or
+// a status that was wiped. A status that merely changed is the controller's own doing and passes nothing.
+func Changes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
+		before, after := update.ObjectOld, update.ObjectNew
+		return before == nil || after == nil ||
+			changedSpec(before, after) ||
+			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+			!reflect.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
+			hasStatus(before) && !hasStatus(after)
+	}}
+}
+
+// changedSpec goes by the generation. Kinds that count none (ConfigMap, Secret) have no status either: all of it is spec.
+func changedSpec(before, after client.Object) bool {
+	if after.GetGeneration() == 0 {
+		return before.GetResourceVersion() != after.GetResourceVersion()
+	}
+	return before.GetGeneration() != after.GetGeneration()
+}
+
+func hasStatus(object client.Object) bool {
+	value := reflect.Indirect(reflect.ValueOf(object))
+	if value.Kind() != reflect.Struct {
+		return false
+	}
+	status := value.FieldByName("Status")
+	return status.IsValid() && !status.IsZero()
+}

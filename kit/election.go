@@ -1,0 +1,136 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+const defaultLease = 12 * time.Second
+
+// An Election says which Lease this process competes for, and as whom.
+type Election struct {
+	// Namespace and Name of the Lease.
+	Namespace, Name string
+	// Identity is what people know this replica by, such as POD_NAME. A fresh id is added, so that every start is a new
+	// holder and has a new term.
+	Identity string
+	// Forced takes the Lease at once, whoever holds it: for programs that are known to run once. Terms grow all the same,
+	// and a former holder that still runs ends.
+	Forced bool
+	// LeaseDuration is how long others wait for a silent leader; 12 s unless told. The renew deadline is two thirds of it
+	// (8 s), the retry period a twelfth (1 s).
+	LeaseDuration time.Duration
+	// OnStarted is called in a goroutine of its own when this process begins to lead; the context ends with it.
+	OnStarted func(ctx context.Context)
+	// OnStopped is called when it leads no more.
+	OnStopped func()
+}
+
+func (e Election) leaseDuration() time.Duration { return orDefault(e.LeaseDuration, defaultLease) }
+func (e Election) renewDeadline() time.Duration { return e.leaseDuration() * 2 / 3 }
+func (e Election) retryPeriod() time.Duration   { return e.leaseDuration() / 12 }
+
+// join makes the manager's own elector compete, through a lock that kit listens at.
+//
+// Why not an elector of our own: the manager starts and stops its controllers by its elector's word, and the lock is the
+// one place where every renewal passes. What is known there is exactly what fencing needs: when a renewal was sent, and
+// that it succeeded.
+func (e Election) join(config *rest.Config, options *manager.Options, leadership *Leadership, ready <-chan struct{}) error {
+	if e.Name == "" || e.Namespace == "" || e.Identity == "" {
+		return errors.New("election: name and namespace of the Lease and an identity are needed")
+	}
+	inner, err := e.leaseLock(config, leadership.identity)
+	if err != nil {
+		return err
+	}
+	lease, renew, retry := e.leaseDuration(), e.renewDeadline(), e.retryPeriod()
+	options.LeaderElection = true
+	options.LeaderElectionID = e.Name
+	options.LeaderElectionReleaseOnCancel = true
+	options.LeaderElectionResourceLockInterface = &lock{Interface: inner, leadership: leadership, ready: ready, forced: e.Forced}
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lease, &renew, &retry
+	return nil
+}
+
+// leaseLock has a connection of its own: a request of a busy controller must not hold up a renewal, and a renewal that
+// hangs must not take the whole deadline.
+func (e Election) leaseLock(config *rest.Config, identity string) (resourcelock.Interface, error) {
+	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	own.Timeout = e.renewDeadline() / 2
+	leases, err := coordinationv1.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("election: make client: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name},
+		Client:     leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}, nil
+}
+
+// A lock is a Lease that kit listens at. It keeps out of the election until the caches are synced, tells Leadership of
+// renewals, keeps the term growing, and gives back only what it holds.
+type lock struct {
+	resourcelock.Interface
+	leadership *Leadership
+	ready      <-chan struct{}
+	forced     bool
+	holder     string // in the API server's last answer
+}
+
+// Get waits until this process is ready: whoever wins the Lease must be able to work.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	select {
+	case <-l.ready:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	record, raw, err := l.Interface.Get(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.holder = record.HolderIdentity
+	if l.forced {
+		record.HolderIdentity = "" // the elector waits for nobody
+	}
+	return record, raw, nil
+}
+
+// Create begins with term 1, since 0 means that nobody ever led.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.Interface.Create)
+}
+
+// Update renews the Lease, takes it over, or gives it back. The elector gives it back without looking whose it is, which
+// after a long freeze may be the next leader's.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" {
+		l.leadership.resign()
+		if l.holder != l.Identity() {
+			return fmt.Errorf("release lease: held by %q: %w", l.holder, ErrNotLeading)
+		}
+	}
+	return l.write(ctx, record, l.Interface.Update)
+}
+
+func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	record.LeaderTransitions = max(record.LeaderTransitions, int(l.leadership.Term()), 1)
+	sent := time.Now()
+	if err := send(ctx, record); err != nil {
+		return err
+	}
+	l.holder = record.HolderIdentity
+	if l.holder == l.Identity() {
+		l.forced = false
+		l.leadership.renew(sent, int64(record.LeaderTransitions))
+	}
+	return nil
+}

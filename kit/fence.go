@@ -1,0 +1,107 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Fenced is the client, but it writes only while this process leads: other writes are refused with ErrNotLeading, and one
+// that is under way when leadership ends is given up. Reads are free.
+func Fenced(inner client.Client, leadership *Leadership) client.Client {
+	return &fencedClient{Client: inner, fence: fence{leadership}}
+}
+
+// fencing wraps the function that makes a manager's client.
+func fencing(inner client.NewClientFunc, leadership *Leadership) client.NewClientFunc {
+	if inner == nil {
+		inner = client.New
+	}
+	return func(config *rest.Config, options client.Options) (client.Client, error) {
+		made, err := inner(config, options)
+		if err != nil {
+			return nil, err
+		}
+		return Fenced(made, leadership), nil
+	}
+}
+
+type fence struct{ leadership *Leadership }
+
+// pass makes the write if this process leads.
+func (f fence) pass(ctx context.Context, write func(context.Context) error) error {
+	if !f.leadership.Fresh() {
+		return ErrNotLeading
+	}
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.leadership.tenure, func() { cancel(ErrNotLeading) })()
+	err := write(bounded)
+	if err != nil && errors.Is(context.Cause(bounded), ErrNotLeading) {
+		return fmt.Errorf("given up: %w: %w", ErrNotLeading, err)
+	}
+	return err
+}
+
+type fencedClient struct {
+	client.Client
+	fence fence
+}
+
+func (c *fencedClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
+	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Create(ctx, object, options...) })
+}
+
+func (c *fencedClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
+	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Delete(ctx, object, options...) })
+}
+
+func (c *fencedClient) DeleteAllOf(ctx context.Context, object client.Object, options ...client.DeleteAllOfOption) error {
+	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.DeleteAllOf(ctx, object, options...) })
+}
+
+func (c *fencedClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
+	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Update(ctx, object, options...) })
+}
+
+func (c *fencedClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Patch(ctx, object, patch, options...) })
+}
+
+func (c *fencedClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Apply(ctx, object, options...) })
+}
+
+func (c *fencedClient) Status() client.SubResourceWriter { return c.SubResource("status") }
+
+func (c *fencedClient) SubResource(name string) client.SubResourceClient {
+	return &fencedPart{SubResourceClient: c.Client.SubResource(name), fence: c.fence}
+}
+
+// A fencedPart writes a subresource, such as status or scale or eviction.
+type fencedPart struct {
+	client.SubResourceClient
+	fence fence
+}
+
+func (p *fencedPart) Create(ctx context.Context, object, part client.Object, options ...client.SubResourceCreateOption) error {
+	return p.fence.pass(ctx, func(ctx context.Context) error { return p.SubResourceClient.Create(ctx, object, part, options...) })
+}
+
+func (p *fencedPart) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
+	return p.fence.pass(ctx, func(ctx context.Context) error { return p.SubResourceClient.Update(ctx, object, options...) })
+}
+
+func (p *fencedPart) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+	return p.fence.pass(ctx, func(ctx context.Context) error {
+		return p.SubResourceClient.Patch(ctx, object, patch, options...)
+	})
+}
+
+func (p *fencedPart) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+	return p.fence.pass(ctx, func(ctx context.Context) error { return p.SubResourceClient.Apply(ctx, object, options...) })
+}

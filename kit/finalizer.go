@@ -1,0 +1,102 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// pendingRetry is how long a cleanup that is Pending is left in peace.
+const pendingRetry = 5 * time.Second
+
+// A Cleaner undoes what an object has caused outside of the cluster, or waits for it to end. It is called for objects
+// that are being deleted and carry the finalizer, as often as it takes.
+type Cleaner[T client.Object] func(ctx context.Context, object T) (Cleanup, error)
+
+// A Cleanup is what a Cleaner has come to: Continue, Cleaned, Pending or NotOurs.
+type Cleanup struct {
+	outcome cleanupOutcome
+	reason  string
+}
+
+type cleanupOutcome int
+
+const (
+	notOurs cleanupOutcome = iota
+	continued
+	cleaned
+	pending
+)
+
+// Continue says that the cleanup is ordinary work: the reconciler is called, though the object is being deleted, and the
+// finalizer stays.
+func Continue() Cleanup { return Cleanup{outcome: continued} }
+
+// Cleaned says that nothing is left: the finalizer is removed, and the object may go.
+func Cleaned() Cleanup { return Cleanup{outcome: cleaned} }
+
+// Pending says that something is left: the Cleaner is called again in 5 seconds. The reason is one word.
+func Pending(reason string) Cleanup { return Cleanup{outcome: pending, reason: reason} }
+
+// NotOurs says that somebody else has to clean up: the finalizer stays, and nothing else happens.
+func NotOurs() Cleanup { return Cleanup{outcome: notOurs} }
+
+// A finalizer holds an object back until its Cleaner says that it is cleaned. Without an id it only keeps the reconciler
+// away from objects that are being deleted, lest it recreate what the garbage collector takes away.
+type finalizer[T client.Object] struct {
+	id     string
+	clean  Cleaner[T]
+	writer client.Writer
+}
+
+// settle comes before the reconciler, and tells whether it is its turn.
+func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, result Result, err error) {
+	switch {
+	case object.GetDeletionTimestamp().IsZero():
+		return true, Done(), f.hold(ctx, object)
+	case f.id == "" || !controllerutil.ContainsFinalizer(object, f.id):
+		return false, skip("NotOurs"), nil
+	}
+	cleanup, err := f.clean(ctx, object)
+	if err != nil {
+		return false, Done(), fmt.Errorf("clean up: %w", err)
+	}
+	switch cleanup.outcome {
+	case continued:
+		return true, Done(), nil
+	case cleaned:
+		return false, skip("Cleaned"), f.release(ctx, object)
+	case pending:
+		return false, RequeueAfter(pendingRetry, cleanup.reason), nil
+	}
+	return false, skip("NotOurs"), nil
+}
+
+// hold puts the finalizer on the object before anything is created for it: whatever happens next, it can be cleaned up.
+func (f *finalizer[T]) hold(ctx context.Context, object T) error {
+	if f.id == "" || controllerutil.ContainsFinalizer(object, f.id) {
+		return nil
+	}
+	if err := f.patch(ctx, object, controllerutil.AddFinalizer); err != nil {
+		return fmt.Errorf("add finalizer: %w", err)
+	}
+	return nil
+}
+
+func (f *finalizer[T]) release(ctx context.Context, object T) error {
+	if err := f.patch(ctx, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove finalizer: %w", err)
+	}
+	return nil
+}
+
+// patch names the resource version: a merge patch replaces the whole list, and with it a finalizer that somebody added
+// since we read it.
+func (f *finalizer[T]) patch(ctx context.Context, object T, change func(client.Object, string) bool) error {
+	before := object.DeepCopyObject().(client.Object)
+	change(object, f.id)
+	return f.writer.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}

@@ -1,0 +1,142 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// ErrNotLeading is the answer to every write of a process that does not lead, or can no longer be sure that it does.
+var ErrNotLeading = errors.New("not leading: the lease was not renewed in time")
+
+// Leadership is what this process knows of its own rule. It begins with winning the Lease and ends once, for good: by
+// release, or when the last renewal that succeeded is older than the renew deadline. Who wakes up from being frozen finds
+// it ended, whatever the Lease says, and starts anew as another holder with another term.
+type Leadership struct {
+	identity  string
+	deadline  time.Duration
+	onStarted func(context.Context)
+	onStopped func()
+
+	tenure context.Context // done when leadership has ended
+	end    context.CancelCauseFunc
+
+	lock    sync.Mutex
+	term    int64
+	renewed time.Time // when the last renewal that succeeded was sent
+	expiry  *time.Timer
+}
+
+func newLeadership(election Election) *Leadership {
+	l := &Leadership{
+		identity:  election.Identity + "_" + string(uuid.NewUUID()),
+		deadline:  election.renewDeadline(),
+		onStarted: election.OnStarted,
+		onStopped: election.OnStopped,
+	}
+	l.tenure, l.end = context.WithCancelCause(context.Background())
+	return l
+}
+
+// Identity is how the Lease names this process: every start is another holder.
+func (l *Leadership) Identity() string { return l.identity }
+
+// Fresh tells whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
+func (l *Leadership) Fresh() bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.fresh()
+}
+
+func (l *Leadership) fresh() bool {
+	return l.tenure.Err() == nil && !l.renewed.IsZero() && age(l.renewed) <= l.deadline
+}
+
+// age goes by the monotonic clock, which nobody can set, and by the wall clock, which goes on while the machine is
+// suspended: the longer of both, because too old is safe and too young is not.
+func age(since time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
+// Term grows with every leader: it is the Lease's count of transitions, 0 until this process leads.
+func (l *Leadership) Term() int64 {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.term
+}
+
+// RaiseTerm lifts the term above one that was seen elsewhere, as when somebody deleted the Lease and with it the count.
+// The Lease learns of it with the next renewal.
+func (l *Leadership) RaiseTerm(above int64) int64 {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.term = max(l.term, above+1)
+	return l.term
+}
+
+// Ended is closed when this process leads no more.
+func (l *Leadership) Ended() <-chan struct{} { return l.tenure.Done() }
+
+// Start implements manager.Runnable for the time of leadership: it calls back, and ends the program when leadership ends
+// before the program does.
+func (l *Leadership) Start(ctx context.Context) error {
+	leading, stop := context.WithCancel(ctx)
+	defer stop()
+	if l.onStarted != nil {
+		go l.onStarted(leading)
+	}
+	select {
+	case <-ctx.Done():
+	case <-l.tenure.Done():
+	}
+	stop()
+	if l.onStopped != nil {
+		l.onStopped()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(l.tenure)
+}
+
+// renew notes a renewal that was sent at that moment and has succeeded. One that comes too late changes nothing: others
+// may have seen us silent.
+func (l *Leadership) renew(sent time.Time, term int64) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.over() {
+		l.end(ErrNotLeading)
+		return
+	}
+	l.renewed, l.term = sent, max(l.term, term)
+	if l.expiry == nil {
+		l.expiry = time.AfterFunc(l.deadline-time.Since(sent), l.expire)
+		return
+	}
+	l.expiry.Reset(l.deadline - time.Since(sent))
+}
+
+// expire ends leadership if no renewal came in time. It looks again, since one may have come just now.
+func (l *Leadership) expire() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if left := l.deadline - age(l.renewed); left >= 0 {
+		l.expiry.Reset(left + time.Millisecond)
+		return
+	}
+	l.end(ErrNotLeading)
+}
+
+// resign ends leadership before the Lease is given back.
+func (l *Leadership) resign() {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
+	l.end(ErrNotLeading)
+}

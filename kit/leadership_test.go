@@ -1,0 +1,257 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+func TestK10_TermsAndIdentities(t *testing.T) {
+	l := newLeadership(Election{Identity: "pod-1"})
+	if !strings.HasPrefix(l.Identity(), "pod-1_") || l.Identity() == newLeadership(Election{Identity: "pod-1"}).Identity() {
+		t.Errorf("identity %q: want POD_NAME and a fresh id", l.Identity())
+	}
+	if l.Term() != 0 || l.Fresh() {
+		t.Error("leads before it was elected")
+	}
+	l.renew(time.Now(), 3)
+	if l.Term() != 3 || !l.Fresh() {
+		t.Error("does not lead after it was elected")
+	}
+	if raised := l.RaiseTerm(7); raised != 8 || l.RaiseTerm(2) != 8 {
+		t.Errorf("raised to %d", raised)
+	}
+}
+
+func TestDurationsFollowTheLease(t *testing.T) {
+	for lease, want := range map[time.Duration][3]time.Duration{
+		0:                {12 * time.Second, 8 * time.Second, time.Second},
+		24 * time.Second: {24 * time.Second, 16 * time.Second, 2 * time.Second},
+	} {
+		e := Election{LeaseDuration: lease}
+		if got := [3]time.Duration{e.leaseDuration(), e.renewDeadline(), e.retryPeriod()}; got != want {
+			t.Errorf("lease %s: got %v, want %v", lease, got, want)
+		}
+	}
+}
+
+func TestK11_LeadershipEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeadership(Election{Identity: "pod-1"})
+		for range 10 {
+			l.renew(time.Now(), 1)
+			time.Sleep(7 * time.Second)
+		}
+		if !l.Fresh() {
+			t.Fatal("was renewed in time, and yet does not lead")
+		}
+		time.Sleep(time.Second + 10*time.Millisecond)
+		synctest.Wait()
+		if l.Fresh() || !ended(l) {
+			t.Error("leads though the last renewal is older than the deadline")
+		}
+		l.renew(time.Now(), 1)
+		if l.Fresh() {
+			t.Error("leads again: leadership ends once")
+		}
+	})
+}
+
+// A process that was frozen may find the renewal's answer before its timer has run.
+func TestLateRenewalDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeadership(Election{Identity: "pod-1"})
+		l.renew(time.Now(), 1)
+		l.expiry.Stop()
+		time.Sleep(9 * time.Second)
+		l.renew(time.Now(), 1)
+		if l.Fresh() || !ended(l) {
+			t.Error("a renewal that came too late restored leadership")
+		}
+	})
+}
+
+// The renewal counts from its sending: while the answer was under way, others were already waiting.
+func TestRenewalCountsFromItsSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLeadership(Election{Identity: "pod-1"})
+		sent := time.Now()
+		time.Sleep(3 * time.Second)
+		l.renew(sent, 1)
+		time.Sleep(5*time.Second + 10*time.Millisecond)
+		synctest.Wait()
+		if l.Fresh() || !ended(l) {
+			t.Error("leads 8 seconds after the renewal was sent")
+		}
+	})
+}
+
+func TestCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var started, stopped atomic.Bool
+		l := newLeadership(Election{
+			Identity:  "pod-1",
+			OnStarted: func(ctx context.Context) { started.Store(true); <-ctx.Done() },
+			OnStopped: func() { stopped.Store(true) },
+		})
+		l.renew(time.Now(), 1)
+		result := make(chan error, 1)
+		go func() { result <- l.Start(t.Context()) }()
+		synctest.Wait()
+		if !started.Load() || stopped.Load() {
+			t.Errorf("started %t, stopped %t", started.Load(), stopped.Load())
+		}
+		if err := <-result; !errors.Is(err, ErrNotLeading) || !stopped.Load() {
+			t.Errorf("ended with %v, stopped %t", err, stopped.Load())
+		}
+	})
+}
+
+func TestResigningEndsLeadership(t *testing.T) {
+	l := newLeadership(Election{Identity: "pod-1"})
+	l.renew(time.Now(), 1)
+	l.resign()
+	if l.Fresh() || !ended(l) {
+		t.Error("leads after it resigned")
+	}
+}
+
+func ended(l *Leadership) bool {
+	select {
+	case <-l.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// A memory is a Lease without an API server.
+type memory struct {
+	resourcelock.Interface
+	identity string
+	record   resourcelock.LeaderElectionRecord
+}
+
+func (m *memory) Identity() string { return m.identity }
+
+func (m *memory) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record := m.record
+	return &record, nil, nil
+}
+
+func (m *memory) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	m.record = record
+	return nil
+}
+
+func (m *memory) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return m.Update(ctx, record)
+}
+
+func lockOver(held string, forced bool) (*lock, *memory) {
+	l := newLeadership(Election{Identity: "pod-1"})
+	inner := &memory{identity: l.Identity(), record: resourcelock.LeaderElectionRecord{HolderIdentity: held, LeaderTransitions: 4}}
+	ready := make(chan struct{})
+	close(ready)
+	return &lock{Interface: inner, leadership: l, ready: ready, forced: forced}, inner
+}
+
+func TestNobodyReleasesAnothersLease(t *testing.T) {
+	l, inner := lockOver("pod-2_x", false)
+	if _, _, err := l.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{LeaderTransitions: 4})
+	if !errors.Is(err, ErrNotLeading) || inner.record.HolderIdentity != "pod-2_x" {
+		t.Errorf("released: %v, held by %q", err, inner.record.HolderIdentity)
+	}
+}
+
+func TestForcedElectionWaitsForNobody(t *testing.T) {
+	l, _ := lockOver("pod-2_x", true)
+	if record, _, _ := l.Get(t.Context()); record.HolderIdentity != "" {
+		t.Error("the elector would wait for", record.HolderIdentity)
+	}
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaderTransitions: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if record, _, _ := l.Get(t.Context()); record.HolderIdentity != l.Identity() || l.leadership.Term() != 5 {
+		t.Errorf("held by %q in term %d", record.HolderIdentity, l.leadership.Term())
+	}
+}
+
+func TestTermIsNeverNoughtAndStaysRaised(t *testing.T) {
+	l, inner := lockOver("", false)
+	if err := l.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
+		t.Fatal(err)
+	}
+	if l.leadership.Term() != 1 || inner.record.LeaderTransitions != 1 {
+		t.Errorf("term %d, transitions %d", l.leadership.Term(), inner.record.LeaderTransitions)
+	}
+	l.leadership.RaiseTerm(41)
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil || inner.record.LeaderTransitions != 42 {
+		t.Errorf("transitions %d: %v", inner.record.LeaderTransitions, err)
+	}
+}
+
+func TestElectionWaitsUntilReady(t *testing.T) {
+	l, _ := lockOver("", false)
+	l.ready = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := l.Get(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("looked at the Lease before it was ready: %v", err)
+	}
+}
+
+func TestFence(t *testing.T) {
+	l := newLeadership(Election{Identity: "pod-1"})
+	wrote := 0
+	write := func(context.Context) error { wrote++; return nil }
+	if err := (fence{l}).pass(t.Context(), write); !errors.Is(err, ErrNotLeading) || wrote != 0 {
+		t.Errorf("a standby wrote: %v", err)
+	}
+	l.renew(time.Now(), 1)
+	if err := (fence{l}).pass(t.Context(), write); err != nil || wrote != 1 {
+		t.Errorf("a leader did not write: %v", err)
+	}
+	hanging := func(ctx context.Context) error { l.resign(); <-ctx.Done(); return ctx.Err() }
+	if err := (fence{l}).pass(t.Context(), hanging); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("a write under way was not given up: %v", err)
+	}
+}
+
+func TestNothingLeavesAFormerLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		l := newLeadership(Election{Identity: "pod-1"})
+		config := l.wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil }})
+		connection, err := config.Dial(t.Context(), "tcp", "api:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := connection.Write([]byte("a standby reads")); err != nil {
+			t.Error(err)
+		}
+		l.renew(time.Now(), 1)
+		if _, err := connection.Write([]byte("a leader writes")); err != nil {
+			t.Error(err)
+		}
+		l.expiry.Stop() // frozen: not even the timer runs
+		time.Sleep(9 * time.Second)
+		if _, err := connection.Write([]byte("too late")); !errors.Is(err, ErrNotLeading) {
+			t.Errorf("bytes left: %v", err)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// ownerIndex files objects under the UID of their controller: names come again, UIDs do not.
+const ownerIndex = "kit.controller-uid"
+
+// IndexOwner lets OwnedBy find objects of this kind. Call it before the manager starts.
+func IndexOwner(ctx context.Context, of manager.Manager, kind client.Object) error {
+	if operator, ok := of.(*Operator); ok {
+		operator.needs(kind)
+	}
+	err := of.GetFieldIndexer().IndexField(ctx, kind, ownerIndex, func(object client.Object) []string {
+		if owner := metav1.GetControllerOf(object); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index %T by owner: %w", kind, err)
+	}
+	return nil
+}
+
+// OwnedBy lists what the owner controls, from the cache and by index: no request, no search through all objects.
+func OwnedBy(ctx context.Context, reader client.Reader, owner client.Object, list client.ObjectList) error {
+	err := reader.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: string(owner.GetUID())})
+	if err != nil {
+		return fmt.Errorf("list %T owned by %s: %w", list, owner.GetName(), err)
+	}
+	return nil
+}
+
+// OwnerReference is what a server-side apply sets on a child, so that it goes when its owner goes.
+func OwnerReference(owner client.Object, scheme *runtime.Scheme) (*metav1ac.OwnerReferenceApplyConfiguration, error) {
+	kind, err := apiutil.GVKForObject(owner, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("refer to owner %s: %w", owner.GetName(), err)
+	}
+	return metav1ac.OwnerReference().
+		WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind).
+		WithName(owner.GetName()).WithUID(owner.GetUID()).
+		WithController(true).WithBlockOwnerDeletion(true), nil
+}

@@ -1,0 +1,122 @@
+package kit
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A Result says when to look at the object again, and why. The zero Result is Done.
+type Result struct {
+	outcome outcome
+	delay   time.Duration
+	reason  string
+}
+
+// An outcome is how a reconcile ended, as the metric names it.
+type outcome string
+
+const (
+	done         outcome = "done"
+	requeue      outcome = "requeue"
+	requeueAfter outcome = "requeue_after"
+	skipped      outcome = "skipped"  // paused, out of scope, being deleted and not ours: no write was made
+	conflict     outcome = "conflict" // somebody else wrote first
+	fenced       outcome = "fenced"   // no longer the leader
+	terminal     outcome = "terminal" // needs a human
+	failed       outcome = "error"
+)
+
+// Done says that the world is as the object wants it. It resets the back-off.
+func Done() Result { return Result{} }
+
+// Requeue asks for another look soon: at once the first time, later each time after that, until a reconcile is Done.
+// The reason is one word, such as "PodPending".
+func Requeue(reason string) Result { return Result{outcome: requeue, reason: reason} }
+
+// RequeueAfter asks for another look after the delay. It resets the back-off. The reason is one word.
+func RequeueAfter(delay time.Duration, reason string) Result {
+	return Result{outcome: requeueAfter, delay: delay, reason: reason}
+}
+
+func skip(reason string) Result { return Result{outcome: skipped, reason: reason} }
+
+// Terminal marks an error that only a human can do away with: it is logged and counted, and not tried again until the
+// object changes. Set a condition that tells the human.
+func Terminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	return reconcile.TerminalError(err)
+}
+
+// errStopping stands for whatever failed while the program stops: it failed because of that.
+var errStopping = errors.New("stopping")
+
+// A verdict is what a reconcile comes to: for the metric, for the log, and for the queue.
+type verdict struct {
+	outcome outcome
+	reason  string
+	answer  reconcile.Result
+	err     error
+}
+
+// judge turns what a reconciler returned into a verdict. An object that is Done is looked at again after resync.
+func judge(result Result, err error, resync time.Duration) verdict {
+	again := reconcile.Result{Requeue: true} // the only way to ask for a rate-limited retry without an error
+	switch {
+	case err == nil:
+		return result.verdict(again, resync)
+	case errors.Is(err, ErrNotLeading):
+		return verdict{outcome: fenced, reason: "NotLeading", answer: again}
+	case errors.Is(err, errStopping):
+		return verdict{outcome: skipped, reason: "Stopping", answer: again}
+	case lostRace(err):
+		return verdict{outcome: conflict, reason: string(metav1.StatusReasonConflict), answer: again}
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		return verdict{outcome: terminal, reason: reasonOf(err), err: err}
+	}
+	return verdict{outcome: failed, reason: reasonOf(err), err: err}
+}
+
+func (r Result) verdict(again reconcile.Result, resync time.Duration) verdict {
+	switch r.outcome {
+	case requeue:
+		return verdict{outcome: requeue, reason: r.reason, answer: again}
+	case requeueAfter:
+		return verdict{outcome: requeueAfter, reason: r.reason, answer: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond)}}
+	case skipped:
+		return verdict{outcome: skipped, reason: r.reason}
+	}
+	return verdict{outcome: done, reason: r.reason, answer: reconcile.Result{RequeueAfter: jittered(resync)}}
+}
+
+// jittered is up to a tenth shorter, never longer: a resync is a promise of how late a drift is repaired.
+func jittered(period time.Duration) time.Duration {
+	if period <= 0 {
+		return 0
+	}
+	return period - rand.N(period/10+1)
+}
+
+// lostRace tells a stale resource version from a field that another manager owns: the first is cured by reading again,
+// the second is not.
+func lostRace(err error) bool {
+	if !apierrors.IsConflict(err) {
+		return false
+	}
+	_, fields := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict)
+	return !fields
+}
+
+// reasonOf is the API server's one-word reason, if the error is one of its answers.
+func reasonOf(err error) string {
+	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
+		return string(reason)
+	}
+	return "Error"
+}

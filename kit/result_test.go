@@ -1,0 +1,106 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+var webApps = schema.GroupResource{Group: "example.swarm.io", Resource: "webapps"}
+
+func stale() error {
+	return apierrors.NewConflict(webApps, "a", errors.New("the object has been modified"))
+}
+
+func fieldsOfAnother() error {
+	return apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict}}, "conflict with kubectl")
+}
+
+func TestK07_Judge(t *testing.T) {
+	again := reconcile.Result{Requeue: true}
+	broken := errors.New("broken")
+	forbidden := apierrors.NewForbidden(webApps, "a", broken)
+	for name, test := range map[string]struct {
+		result Result
+		err    error
+		want   verdict
+	}{
+		"done":                 {Done(), nil, verdict{outcome: done}},
+		"the zero result":      {Result{}, nil, verdict{outcome: done}},
+		"requeue":              {Requeue("PodPending"), nil, verdict{outcome: requeue, reason: "PodPending", answer: again}},
+		"requeue after":        {RequeueAfter(time.Second, "Backoff"), nil, verdict{outcome: requeueAfter, reason: "Backoff", answer: reconcile.Result{RequeueAfter: time.Second}}},
+		"requeue after nought": {RequeueAfter(0, "Now"), nil, verdict{outcome: requeueAfter, reason: "Now", answer: reconcile.Result{RequeueAfter: time.Millisecond}}},
+		"skipped":              {skip("Paused"), nil, verdict{outcome: skipped, reason: "Paused"}},
+		"error":                {Done(), broken, verdict{outcome: failed, reason: "Error", err: broken}},
+		"error beats result":   {RequeueAfter(time.Hour, "Later"), broken, verdict{outcome: failed, reason: "Error", err: broken}},
+		"error of the server":  {Done(), forbidden, verdict{outcome: failed, reason: "Forbidden", err: forbidden}},
+		"stale object":         {Done(), fmt.Errorf("write status: %w", stale()), verdict{outcome: conflict, reason: "Conflict", answer: again}},
+		"not leading":          {Done(), fmt.Errorf("given up: %w", ErrNotLeading), verdict{outcome: fenced, reason: "NotLeading", answer: again}},
+		"cancelled by itself":  {Done(), context.Canceled, verdict{outcome: failed, reason: "Error", err: context.Canceled}},
+		"stopping":             {Done(), errStopping, verdict{outcome: skipped, reason: "Stopping", answer: again}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := judge(test.result, test.err, 0); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTerminalErrorIsNotTriedAgain(t *testing.T) {
+	got := judge(Done(), fmt.Errorf("plan: %w", Terminal(errors.New("no such image"))), time.Minute)
+	if got.outcome != terminal || got.answer != (reconcile.Result{}) || got.err == nil {
+		t.Errorf("got %+v", got)
+	}
+	if Terminal(nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestFieldConflictIsAnError(t *testing.T) {
+	if got := judge(Done(), fieldsOfAnother(), 0); got.outcome != failed {
+		t.Errorf("a field that another manager owns is cured by reading again? got %+v", got)
+	}
+}
+
+func TestResyncIsNeverLate(t *testing.T) {
+	const period = 30 * time.Second
+	seen := map[time.Duration]bool{}
+	for range 1000 {
+		after := judge(Done(), nil, period).answer.RequeueAfter
+		if after > period || after < period*9/10 {
+			t.Fatalf("resync after %s, wanted a tenth less than %s at most", after, period)
+		}
+		seen[after] = true
+	}
+	if len(seen) < 100 {
+		t.Errorf("only %d different delays: all objects would come at once", len(seen))
+	}
+	if after := judge(skip("Paused"), nil, period).answer.RequeueAfter; after != 0 {
+		t.Errorf("what is paused is looked at after %s", after)
+	}
+}
+
+func TestReasonsAreBounded(t *testing.T) {
+	var words vocabulary
+	for reason, want := range map[string]string{
+		"": "", "PodPending": "PodPending", "waiting for pod-1": otherReason, "pod-1": otherReason, "Pod1": "Pod1",
+	} {
+		if got := words.label(reason); got != want {
+			t.Errorf("%q became %q, want %q", reason, got, want)
+		}
+	}
+	for i := range 1000 {
+		words.label(fmt.Sprint("Reason", i))
+	}
+	if len(words.words) != mostReasons || words.label("Reason999") != otherReason || words.label("PodPending") != "PodPending" {
+		t.Errorf("%d reasons", len(words.words))
+	}
+}

@@ -1,0 +1,120 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// mostNote is what the API server accepts as the text of an event.
+const mostNote = 1024
+
+// Status writes the status of one kind, and tells of it.
+type Status[T client.Object] struct {
+	client   client.Client
+	recorder events.EventRecorder
+}
+
+// NewStatus makes a Status whose events say that they come from the named controller.
+func NewStatus[T client.Object](operator *Operator, name string) *Status[T] {
+	return &Status[T]{client: operator.GetClient(), recorder: operator.GetEventRecorder(name)}
+}
+
+// A Report is the one status write of a reconcile. Begin it before the status is changed.
+type Report[T client.Object] struct {
+	status     *Status[T]
+	before     client.Object
+	object     T
+	conditions *[]metav1.Condition
+	happened   []happening
+}
+
+// A happening becomes an event once the status is written.
+type happening struct{ kind, reason, note string }
+
+// Report begins a report on the object, whose conditions the reconciler points to. Change the status on the object
+// itself, its conditions through the report, then Write.
+func (s *Status[T]) Report(object T, conditions *[]metav1.Condition) *Report[T] {
+	return &Report[T]{status: s, before: object.DeepCopyObject().(client.Object), object: object, conditions: conditions}
+}
+
+// Condition sets a condition for the object's present generation. The time of the last transition stays while the status
+// does.
+func (r *Report[T]) Condition(condition metav1.Condition) {
+	if condition.ObservedGeneration == 0 {
+		condition.ObservedGeneration = r.object.GetGeneration()
+	}
+	meta.SetStatusCondition(r.conditions, condition)
+}
+
+// Normal sets a condition, and when its status or reason is news, tells it in an event with the same reason.
+func (r *Report[T]) Normal(condition metav1.Condition) { r.tell(corev1.EventTypeNormal, condition) }
+
+// Warning is Normal for news that somebody should look at.
+func (r *Report[T]) Warning(condition metav1.Condition) { r.tell(corev1.EventTypeWarning, condition) }
+
+func (r *Report[T]) tell(kind string, condition metav1.Condition) {
+	known := meta.FindStatusCondition(*r.conditions, condition.Type)
+	if known == nil || known.Status != condition.Status || known.Reason != condition.Reason {
+		r.Event(kind, condition.Reason, condition.Message)
+	}
+	r.Condition(condition)
+}
+
+// Event tells of something that no condition shows, once the status is written or needs no writing.
+func (r *Report[T]) Event(kind, reason, note string) {
+	r.happened = append(r.happened, happening{kind, reason, note})
+}
+
+// Write sends what has changed, if anything has, and then the events. A conflict means that the report was made of an old
+// object: return the error, and the reconcile comes again.
+func (r *Report[T]) Write(ctx context.Context) error {
+	if !equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {
+		patch := client.MergeFromWithOptions(r.before, client.MergeFromWithOptimisticLock{})
+		if err := r.status.client.Status().Patch(ctx, r.object, patch); err != nil {
+			return fmt.Errorf("write status: %w", err)
+		}
+	}
+	for _, news := range r.happened {
+		r.status.record(r.object, news)
+	}
+	r.happened = nil
+	return nil
+}
+
+// record refers to the object without its resource version, which would make every event one of its own: repeated ones
+// are to be counted in a series.
+func (s *Status[T]) record(object T, news happening) {
+	regarding, err := reference(object, s.client.Scheme())
+	if err != nil {
+		return // a kind that is not in the scheme could not have been reconciled
+	}
+	s.recorder.Eventf(regarding, nil, news.kind, news.reason, "Reconcile", "%s", shortened(news.note))
+}
+
+func reference(object client.Object, scheme *runtime.Scheme) (*corev1.ObjectReference, error) {
+	kind, err := apiutil.GVKForObject(object, scheme)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ObjectReference{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+	}, nil
+}
+
+func shortened(note string) string {
+	if len(note) <= mostNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:mostNote-3], "") + "..."
+}

@@ -1,0 +1,53 @@
+package kit
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// wired is the config with connections that end with leadership. The fenced client looks before it begins a write, but a
+// process can be frozen after that look, with the request half made, and would send it when it wakes. So the last look is
+// here, where bytes leave the process, and it covers events as well. The Lease is renewed over other connections.
+func (l *Leadership) wired(config *rest.Config) *rest.Config {
+	own := rest.CopyConfig(config)
+	dial := own.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	own.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		inner, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &wire{Conn: inner, leadership: l}, nil
+	}
+	return own
+}
+
+type wire struct {
+	net.Conn
+	leadership *Leadership
+}
+
+// Write sends nothing once leadership is over. Before it has begun, all that is sent are reads.
+func (w *wire) Write(bytes []byte) (int, error) {
+	if w.leadership.Over() {
+		_ = w.Close() // whoever waits for an answer need not
+		return 0, ErrNotLeading
+	}
+	return w.Conn.Write(bytes)
+}
+
+// Over tells whether this process did lead and does no more.
+func (l *Leadership) Over() bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.over()
+}
+
+func (l *Leadership) over() bool {
+	return l.tenure.Err() != nil || !l.renewed.IsZero() && !l.fresh()
+}

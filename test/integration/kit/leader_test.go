@@ -1,0 +1,78 @@
+package kit_test
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+var _ = Describe("[K10] two replicas", func() {
+	var (
+		namespace  string
+		began      time.Time
+		old, other *replica
+	)
+	BeforeEach(func(ctx SpecContext) {
+		auditLog()
+		namespace, began = inNamespace(ctx), time.Now()
+		pod := "pod-" + namespace
+		old, other = run(namespace, pod+"-a"), nil
+		Eventually(holder(ctx, namespace)).Should(Equal(old.pod), "identity begins with POD_NAME")
+		other = run(namespace, pod+"-b")
+		busy(ctx, namespace)
+		Eventually(answer(other.probes, "/readyz")).Should(Equal(200), "a standby is ready, too")
+		Eventually(writes).WithArguments("webapp/"+old.pod, began).ShouldNot(BeEmpty())
+		Expect(writes("webapp/"+other.pod, began)).To(BeEmpty(), "only the leader acts")
+	})
+
+	// succeeds waits until the other one holds the Lease and acts, and tells how long that took.
+	succeeds := func(ctx SpecContext, within time.Duration) {
+		GinkgoHelper()
+		from := time.Now()
+		Eventually(holder(ctx, namespace)).WithTimeout(within).Should(Equal(other.pod))
+		taken := time.Since(from)
+		Eventually(writes).WithArguments("webapp/"+other.pod, began).Should(Not(BeEmpty()))
+		first := writes("webapp/"+other.pod, began)[0]
+		AddReportEntry("takeover", fmt.Sprintf("lease after %s, first write after %s", taken.Round(10*time.Millisecond), first.Received.Sub(from).Round(10*time.Millisecond)))
+		Expect(first.Received.Sub(from)).To(BeNumerically("<", within))
+	}
+	// apart finds no write of the old leader after the first one of the new.
+	apart := func() {
+		GinkgoHelper()
+		first := writes("webapp/"+other.pod, began)[0]
+		for _, write := range writes("webapp/"+old.pod, began) {
+			Expect(write.Answered).To(BeTemporally("<", first.Received), "%v of the old leader came after %v of the new", write, first)
+		}
+	}
+
+	It("leader killed with -9: the other takes over within 20 s, no write overlaps", func(ctx SpecContext) {
+		old.signal(syscall.SIGKILL)
+		succeeds(ctx, 20*time.Second)
+		apart()
+	})
+
+	It("leader stopped with SIGTERM: the other takes over within 3 s, no write overlaps", func(ctx SpecContext) {
+		old.signal(syscall.SIGTERM)
+		succeeds(ctx, 3*time.Second)
+		Eventually(old.ended).Should(Receive(BeNil()), "it ended well")
+		apart()
+	})
+
+	It("[K11] leader frozen for 40 s and woken: it writes nothing more, and ends", func(ctx SpecContext) {
+		old.signal(syscall.SIGSTOP)
+		frozen := time.Now()
+		succeeds(ctx, 20*time.Second)
+		Consistently(holder(ctx, namespace)).WithTimeout(40*time.Second - time.Since(frozen)).WithPolling(250 * time.Millisecond).Should(Equal(other.pod))
+		old.signal(syscall.SIGCONT)
+		woken := time.Now()
+		Eventually(old.ended).Should(Receive(HaveOccurred()), "it ended by itself, with an error")
+		AddReportEntry("woken", fmt.Sprintf("ended %s after it was woken", time.Since(woken).Round(10*time.Millisecond)))
+		apart()
+		Expect(writes("webapp/"+old.pod, woken)).To(BeEmpty(), "not even one that failed")
+		Consistently(holder(ctx, namespace), 2*time.Second).Should(Equal(other.pod), "it did not give back what it did not hold")
+		Expect(old.log.String()).To(ContainSubstring("not leading"))
+	})
+})

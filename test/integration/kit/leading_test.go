@@ -1,0 +1,139 @@
+package kit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/kit"
+
+	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+)
+
+// A wire is a connection to the API server that can be cut: requests hang, as they do when packets are lost.
+type wire struct {
+	inner http.RoundTripper
+	cut   *atomic.Bool
+}
+
+func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
+	if w.cut.Load() {
+		<-request.Context().Done()
+		return nil, request.Context().Err()
+	}
+	return w.inner.RoundTrip(request)
+}
+
+// contender is an operator that competes for a Lease of 6 s, and notes what becomes of it.
+func contender(namespace, name string, history *names, cut *atomic.Bool) *inside {
+	return operator([]string{namespace}, func(options *kit.Options, config *rest.Config) {
+		options.Election = kit.Election{
+			Namespace: namespace, Name: "kit", Identity: name, LeaseDuration: 6 * time.Second,
+			OnStarted: func(context.Context) { history.add(name + " started") },
+			OnStopped: func() { history.add(name + " stopped") },
+		}
+		config.UserAgent = name + "/" + namespace
+		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return wire{inner, cut} })
+	})
+}
+
+var _ = It("[K11] a leader that is parted from the API server stops before the other starts", func(ctx SpecContext) {
+	namespace, history := inNamespace(ctx), &names{}
+	var cut, never atomic.Bool
+	var lock sync.Mutex
+	last := map[string]time.Time{}
+	first := map[string]time.Time{}
+	act := func(o *inside, name string) {
+		o.control(name, func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
+			annotate("written-by", fmt.Sprint(name, time.Now().UnixNano()))(app)
+			err := o.GetClient().Update(ctx, app)
+			lock.Lock()
+			defer lock.Unlock()
+			if err == nil {
+				last[name] = time.Now()
+				if first[name].IsZero() {
+					first[name] = time.Now()
+				}
+			}
+			return kit.RequeueAfter(20*time.Millisecond, "Again"), err
+		})
+	}
+	a, b := contender(namespace, "k11-a", history, &cut), contender(namespace, "k11-b", history, &never)
+	act(a, "k11-a")
+	act(b, "k11-b")
+	a.begin()
+	Eventually(history.list).Should(Equal([]string{"k11-a started"}))
+	b.begin()
+	webApp(ctx, namespace, "app")
+	acted := func(name string) func() bool {
+		return func() bool { lock.Lock(); defer lock.Unlock(); return !first[name].IsZero() }
+	}
+	Eventually(acted("k11-a")).Should(BeTrue())
+	Eventually(func() error {
+		return b.GetClient().Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "x"}})
+	}).
+		Should(MatchError(kit.ErrNotLeading), "a standby cannot write")
+
+	cut.Store(true)
+	Eventually(a.ended).Should(Receive(MatchError(kit.ErrNotLeading)), "the program ends")
+	Expect(a.GetClient().Delete(ctx, &v1.WebApp{})).To(MatchError(kit.ErrNotLeading))
+	Eventually(acted("k11-b")).Should(BeTrue())
+	Expect(history.list()).To(Equal([]string{"k11-a started", "k11-a stopped", "k11-b started"}))
+	lock.Lock()
+	defer lock.Unlock()
+	Expect(last["k11-a"]).To(BeTemporally("<", first["k11-b"]))
+	AddReportEntry("silence", fmt.Sprintf("%s between the last write of the old and the first of the new", first["k11-b"].Sub(last["k11-a"]).Round(10*time.Millisecond)))
+})
+
+var _ = It("[K10] the term grows with every start, elected or not, and never falls behind what was seen elsewhere", func(ctx SpecContext) {
+	namespace := inNamespace(ctx)
+	start := func() *inside {
+		o := operator([]string{namespace})
+		o.begin()
+		Eventually(o.Leadership.Fresh).Should(BeTrue())
+		return o
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kit"}}
+	first := start()
+	Expect(first.Leadership.Term()).To(BeEquivalentTo(1))
+	first.halt()
+	Eventually(stored(ctx, lease)).Should(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released")
+
+	second := start()
+	Expect(second.Leadership.Term()).To(BeEquivalentTo(2))
+	third := start() // without an election nobody waits, and the former holder ends
+	Expect(third.Leadership.Term()).To(BeEquivalentTo(3))
+	Eventually(second.ended).Should(Receive(HaveOccurred()))
+	Expect(second.Leadership.Fresh()).To(BeFalse())
+
+	By("somebody deleting the Lease")
+	third.halt()
+	Expect(client.IgnoreNotFound(api.Delete(ctx, lease))).To(Succeed())
+	fourth := start()
+	Expect(fourth.Leadership.Term()).To(BeEquivalentTo(1))
+	Expect(fourth.Leadership.RaiseTerm(3)).To(BeEquivalentTo(4))
+	Eventually(stored(ctx, lease)).Should(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(4))))
+	fourth.halt()
+	Expect(start().Leadership.Term()).To(BeEquivalentTo(5))
+})
+
+var _ = It("[K19] the Lease says who leads, since when, and for how long", func(ctx SpecContext) {
+	namespace := inNamespace(ctx)
+	run(namespace, "webapp-lease")
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webapp"}}
+	Eventually(holder(ctx, namespace)).Should(Equal("webapp-lease"))
+	Expect(stored(ctx, lease)(Default).Spec.LeaseDurationSeconds).To(HaveValue(BeEquivalentTo(12)))
+	renewed := lease.Spec.RenewTime.Time
+	Eventually(func(g Gomega) time.Time { return stored(ctx, lease)(g).Spec.RenewTime.Time }).WithTimeout(3 * time.Second).Should(BeTemporally(">", renewed))
+})

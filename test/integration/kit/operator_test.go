@@ -1,0 +1,147 @@
+package kit_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/swarm-io/swarm-operator/kit"
+
+	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+)
+
+// An inside is an operator inside the test process.
+type inside struct {
+	*kit.Operator
+	first string
+	log   *journal
+	ended chan error
+	stop  context.CancelFunc
+}
+
+// operator makes one that sees the given namespaces only, takes its Lease at once, and logs everything.
+func operator(namespaces []string, adjust ...func(*kit.Options, *rest.Config)) *inside {
+	GinkgoHelper()
+	of := &inside{first: namespaces[0], log: &journal{}, ended: make(chan error, 1)}
+	options := kit.Options{Election: kit.Election{Namespace: namespaces[0], Name: "kit", Identity: "inside", Forced: true}}
+	options.Manager.Scheme = scheme
+	options.Manager.Metrics = server.Options{BindAddress: "0"}
+	options.Manager.Logger = logr.FromSlogHandler(slog.NewJSONHandler(of.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	options.Manager.Controller.SkipNameValidation = new(true)
+	options.Manager.Cache.DefaultNamespaces = map[string]cache.Config{}
+	for _, namespace := range namespaces {
+		options.Manager.Cache.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	config := rest.CopyConfig(apiServer)
+	for _, change := range adjust {
+		change(&options, config)
+	}
+	var err error
+	of.Operator, err = kit.NewOperator(config, options)
+	Expect(err).NotTo(HaveOccurred())
+	return of
+}
+
+// namespace is the first one that it sees.
+func (o *inside) namespace() string { return o.first }
+
+// begin starts the operator for the rest of the spec.
+func (o *inside) begin() {
+	ctx, stop := context.WithCancel(context.Background())
+	o.stop = stop
+	go func() {
+		o.ended <- o.Start(ctx)
+		close(o.ended)
+	}()
+	DeferCleanup(o.halt)
+}
+
+func (o *inside) halt() {
+	o.stop()
+	Eventually(o.ended).Should(Or(Receive(), BeClosed()))
+}
+
+// control gives WebApps a controller that is one function.
+func (o *inside) control(name string, reconcile func(context.Context, *v1.WebApp) (kit.Result, error), adjust ...func(*kit.Builder[*v1.WebApp])) {
+	GinkgoHelper()
+	builder := kit.New[*v1.WebApp](o.Operator, name)
+	for _, change := range adjust {
+		change(builder)
+	}
+	Expect(builder.Build(kit.Func[*v1.WebApp](reconcile))).To(Succeed())
+}
+
+// A journal is a log that can be read while it is written.
+type journal struct {
+	lock sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return j.text.Write(line)
+}
+
+func (j *journal) String() string {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return j.text.String()
+}
+
+// lines are those that contain all of the words.
+func (j *journal) lines(words ...string) []string {
+	var found []string
+	for line := range strings.Lines(j.String()) {
+		if containsAll(line, words...) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// counted adds up a metric over all series that have these labels, given as name=value.
+func counted(name string, labels ...string) float64 {
+	families, err := metrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, series := range family.GetMetric() {
+			has := map[string]bool{}
+			for _, label := range series.GetLabel() {
+				has[fmt.Sprintf("%s=%s", label.GetName(), label.GetValue())] = true
+			}
+			all := true
+			for _, label := range labels {
+				all = all && has[label]
+			}
+			if all {
+				sum += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func containsAll(text string, words ...string) bool {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}

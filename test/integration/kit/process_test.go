@@ -1,0 +1,193 @@
+package kit_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+)
+
+// A replica is one process of the program.
+type replica struct {
+	pod     string
+	probes  string
+	metrics string
+	log     *journal
+	process *os.Process
+	ended   chan error
+}
+
+// run starts the program as a pod of that name, with its Lease in the namespace. Environment entries contain a "=".
+func run(namespace, pod string, arguments ...string) *replica {
+	GinkgoHelper()
+	r := &replica{pod: pod, probes: freeAddress(), metrics: freeAddress(), log: &journal{}, ended: make(chan error, 1)}
+	command := exec.Command(program, "--lease-namespace="+namespace, "--health-address="+r.probes, "--metrics-address="+r.metrics, "--resync=1s")
+	command.Env = append(os.Environ(), "POD_NAME="+pod)
+	for _, argument := range arguments {
+		if strings.HasPrefix(argument, "--") {
+			command.Args = append(command.Args, argument)
+		} else {
+			command.Env = append(command.Env, argument)
+		}
+	}
+	command.Stdout, command.Stderr = r.log, r.log
+	Expect(command.Start()).To(Succeed())
+	r.process = command.Process
+	go func() {
+		r.ended <- command.Wait()
+		close(r.ended)
+	}()
+	DeferCleanup(func() {
+		r.signal(syscall.SIGKILL)
+		Eventually(r.ended).Should(BeClosed())
+		if CurrentSpecReport().Failed() {
+			AddReportEntry("log of "+pod, r.log.String())
+		}
+	})
+	return r
+}
+
+func (r *replica) signal(signal syscall.Signal) { _ = r.process.Signal(signal) }
+
+// answer is the status code of one of its addresses, 0 when nobody answers.
+func answer(address, path string) func() int {
+	return func() int {
+		response, err := http.Get("http://" + address + path)
+		if err != nil {
+			return 0
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+}
+
+func freeAddress() string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// holder is the pod that the Lease names, "" when nobody holds it.
+func holder(ctx context.Context, namespace string) func() string {
+	return func() string {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webapp"}}
+		if api.Get(ctx, client.ObjectKeyFromObject(lease), lease) != nil || lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+		return pod
+	}
+}
+
+// A request is what the audit log says of one.
+type request struct {
+	Verb      string
+	UserAgent string
+	URI       string `json:"requestURI"`
+	ObjectRef struct{ Resource, Subresource, Namespace, Name string }
+	Response  struct{ Code int } `json:"responseStatus"`
+	Received  time.Time          `json:"requestReceivedTimestamp"`
+	Answered  time.Time          `json:"stageTimestamp"`
+}
+
+func (r request) String() string {
+	return fmt.Sprintf("%s %s %s %s/%s: %d", r.Received.Format("15:04:05.000"), r.Verb, r.ObjectRef.Resource, r.ObjectRef.Namespace, r.ObjectRef.Name, r.Response.Code)
+}
+
+func (r request) writes() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && r.ObjectRef.Resource != "leases"
+}
+
+// audited are the requests since then of whoever calls itself that.
+func audited(userAgent string, since time.Time) []request {
+	GinkgoHelper()
+	file, err := os.Open(auditLog())
+	Expect(err).NotTo(HaveOccurred())
+	defer file.Close()
+	var found []request
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if !strings.Contains(lines.Text(), userAgent) {
+			continue
+		}
+		var one request
+		if json.Unmarshal(lines.Bytes(), &one) == nil && strings.HasPrefix(one.UserAgent, userAgent) && one.Received.After(since) {
+			found = append(found, one)
+		}
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return found
+}
+
+// writes are the requests that change something, renewals of the Lease apart.
+func writes(userAgent string, since time.Time) []request {
+	return slices.DeleteFunc(audited(userAgent, since), func(r request) bool { return !r.writes() })
+}
+
+func auditLog() string {
+	GinkgoHelper()
+	data := os.Getenv("DEVCLUSTER_DATA")
+	file := filepath.Join(data, "logs/control-plane/audit-1.log")
+	if _, err := os.Stat(file); data == "" || err != nil {
+		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
+	}
+	return file
+}
+
+// busy changes WebApps all the time, so that a leader always has something to write, until the spec ends.
+func busy(ctx context.Context, namespace string) {
+	var apps []*v1.WebApp
+	for i := range 4 {
+		apps = append(apps, webApp(ctx, namespace, fmt.Sprint("busy-", i)))
+	}
+	working, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-working.Done():
+				return
+			case <-ticker.C:
+				app := apps[i%len(apps)]
+				patch := fmt.Sprintf(`{"spec":{"port":%d}}`, 1000+i%1000)
+				_ = api.Patch(working, app, client.RawPatch("application/merge-patch+json", []byte(patch)))
+			}
+		}
+	}()
+	DeferCleanup(func() { stop(); <-ended })
+}
+
+// kubeconfigAs is a file with which the program is another user.
+func kubeconfigAs(user string) string {
+	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	Expect(err).NotTo(HaveOccurred())
+	for _, info := range config.AuthInfos {
+		info.Impersonate = user
+	}
+	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
+	return file
+}

@@ -1,0 +1,79 @@
+// Package link proves on a real API server who may open the link: tokens come from its TokenRequest and are judged by its
+// TokenReview. Nothing is signed here. A token lives for ten minutes at least, so one that has expired by itself is not
+// among the cases; one that was revoked with its pod is.
+package link
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const account = "agents"
+
+// Set once, before the first test.
+var (
+	api       kubernetes.Interface
+	namespace string
+)
+
+func TestLink(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
+	}
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	RunSpecs(t, "The link and the API server")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	Expect(err).NotTo(HaveOccurred())
+	api = kubernetes.NewForConfigOrDie(config)
+	made, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-link-"}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	namespace = made.Name
+	DeferCleanup(func(ctx SpecContext) error {
+		return api.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{})
+	})
+	_, err = api.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+})
+
+// newPod is an object that no node ever runs: a token needs no more. The gate keeps schedulers away.
+func newPod(ctx SpecContext, name string) *corev1.Pod {
+	GinkgoHelper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+		ServiceAccountName: account, SchedulingGates: []corev1.PodSchedulingGate{{Name: "swarm.io/never"}},
+		Containers: []corev1.Container{{Name: "agent", Image: "example.test/agent"}},
+	}}
+	made, err := api.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(removePod, name)
+	return made
+}
+
+func removePod(ctx SpecContext, name string) {
+	_ = api.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+}
+
+// tokenFor is a token for an audience, bound to a pod unless that is nil.
+func tokenFor(ctx SpecContext, audience string, pod *corev1.Pod) string {
+	GinkgoHelper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: new(int64(600))}}
+	if pod != nil {
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
+	}
+	made, err := api.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return made.Status.Token
+}

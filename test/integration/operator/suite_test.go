@@ -1,0 +1,111 @@
+// Package operator proves the operator as a program on a real API server: started as `make run` starts it, stopped by a signal,
+// looked at by what it leaves in the cluster. Pods run on simulated nodes, so nothing here needs root.
+package operator
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const system = "swarm-system"
+
+// api reads and writes as the user of the cluster.
+var api client.Client
+
+func TestOperator(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
+	}
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "The operator as a program")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	Expect(err).NotTo(HaveOccurred())
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+		Expect(add(scheme)).To(Succeed())
+	}
+	api, err = client.New(config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	output, err := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "--force-conflicts", "--filename", fromRoot("deploy", "crds")).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	err = api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
+	Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
+})
+
+func fromRoot(elements ...string) string {
+	return filepath.Join(append([]string{"..", "..", ".."}, elements...)...)
+}
+
+// program starts the operator, which ends with the spec at the latest. Ports are free ones: suites share the machine.
+func program(environment ...string) *gexec.Session {
+	GinkgoHelper()
+	command := exec.Command(fromRoot("bin", "swarm-operator"))
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18081"}, environment...)...)
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })
+	return session
+}
+
+// namespace is one of the spec's own.
+func namespace(ctx context.Context, labels map[string]string) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-operator-", Labels: labels}}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
+	})
+	return made.Name
+}
+
+// sample is the Swarm of deploy/samples, without what only real nodes have.
+func sample(ctx context.Context, in string) *v1alpha1.Swarm {
+	GinkgoHelper()
+	text, err := os.ReadFile(fromRoot("deploy", "samples", "swarm.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	swarm := &v1alpha1.Swarm{}
+	Expect(yaml.UnmarshalStrict(text, swarm)).To(Succeed())
+	swarm.Namespace = in
+	swarm.Spec.Agents[0].Storage = nil
+	Expect(api.Create(ctx, swarm)).To(Succeed())
+	return swarm
+}
+
+// agents are the names of a namespace's Agents.
+func agents(ctx context.Context, in string) ([]string, error) {
+	list := &v1alpha1.AgentList{}
+	err := api.List(ctx, list, client.InNamespace(in))
+	names := make([]string, 0, len(list.Items))
+	for _, agent := range list.Items {
+		names = append(names, agent.Name)
+	}
+	return names, err
+}
+
+// gone tells whether an object is no longer there.
+func gone(ctx context.Context, object client.Object) bool {
+	return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object))
+}

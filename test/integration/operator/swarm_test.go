@@ -1,0 +1,164 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("A Swarm", Serial, func() {
+	var in string
+	var swarm *v1alpha1.Swarm
+
+	BeforeEach(func(ctx SpecContext) {
+		in = namespace(ctx, nil)
+		program()
+		swarm = sample(ctx, in)
+		Eventually(agents).WithContext(ctx).WithArguments(in).Should(ConsistOf(
+			"research-coordinator-0", "research-coder-0", "research-coder-1", "research-coder-2", "research-analyst-0", "research-analyst-1"))
+	})
+
+	It("gets a workload for each type, owned by it, and says how far it is", func(ctx SpecContext) {
+		workloads := &appsv1.StatefulSetList{}
+		Expect(api.List(ctx, workloads, client.InNamespace(in))).To(Succeed())
+		Expect(workloads.Items).To(HaveLen(3))
+		for _, workload := range workloads.Items {
+			Expect(metav1.IsControlledBy(&workload, swarm)).To(BeTrue())
+			Expect(*metav1.GetControllerOf(&workload).BlockOwnerDeletion).To(BeTrue())
+		}
+		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 6 agents are ready for work, 6 have a ready pod"))
+	})
+
+	It("[S03] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
+		change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
+		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(12))
+		change(ctx, swarm, func() { swarm.Spec.MaxAgents = 3 })
+		Eventually(agents).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
+		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
+	})
+
+	It("gets back at once what somebody deletes or changes", func(ctx SpecContext) {
+		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research-coder-1"}}
+		Expect(api.Delete(ctx, agent)).To(Succeed())
+		Eventually(agents).WithContext(ctx).WithArguments(in).WithTimeout(10 * time.Second).Should(ContainElement(agent.Name))
+
+		workload := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research-coder"}}
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
+		change(ctx, workload, func() { workload.Spec.Replicas = new(int32(9)) })
+		Eventually(func(ctx context.Context) (int32, error) {
+			return *workload.Spec.Replicas, api.Get(ctx, client.ObjectKeyFromObject(workload), workload)
+		}).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeEquivalentTo(3))
+	})
+
+	It("is left in peace once it is as it should be", func(ctx SpecContext) {
+		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
+		Consistently(versions).WithContext(ctx).WithArguments(in).WithTimeout(3 * time.Second).Should(Equal(versions(ctx, in)))
+	})
+
+	It("takes everything with it when it goes", func(ctx SpecContext) {
+		Expect(api.Delete(ctx, swarm)).To(Succeed())
+		Eventually(func(ctx context.Context) bool { return gone(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
+		Eventually(agents).WithContext(ctx).WithArguments(in).Should(BeEmpty())
+		Eventually(pods).WithContext(ctx).WithArguments(in).Should(BeEmpty())
+		for name, object := range map[string]client.Object{"research": &corev1.Service{}, "research-config": &corev1.ConfigMap{}} {
+			object.SetNamespace(in)
+			object.SetName(name)
+			Eventually(func(ctx context.Context) bool { return gone(ctx, object) }).WithContext(ctx).Should(BeTrue())
+		}
+	})
+})
+
+var _ = Describe("The program", Serial, func() {
+	It("refuses a configuration that cannot work, with the reason", func() {
+		session := program("SWARM_CONTROLLER_RESYNC_PERIOD=1s")
+		Eventually(session).Should(gexec.Exit(1))
+		Expect(session.Err).To(gbytes.Say("controller.resyncPeriod is 1s: the minimum is 5s"))
+	})
+
+	It("keeps to the namespaces that it was given, and follows their labels", func(ctx SpecContext) {
+		in := namespace(ctx, map[string]string{"team": "a"})
+		out := namespace(ctx, map[string]string{"team": "b"})
+		program("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {team: a}}")
+		sample(ctx, in)
+		sample(ctx, out)
+		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+		Consistently(agents).WithContext(ctx).WithArguments(out).WithTimeout(time.Second).Should(BeEmpty())
+		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: out}}
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
+		change(ctx, other, func() { other.Labels["team"] = "a" })
+		Eventually(agents).WithContext(ctx).WithArguments(out).Should(HaveLen(6))
+	})
+
+	It("stops on a signal, and lets the next one lead at once", func() {
+		first := program()
+		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
+		second := program("SWARM_HEALTH_PORT=18082")
+		Eventually(second.Err).Should(gbytes.Say("caches synced"))
+		began := time.Now()
+		Eventually(first.Terminate()).Should(gexec.Exit(0))
+		Eventually(second.Err).WithTimeout(3 * time.Second).Should(gbytes.Say("Successfully acquired lease"))
+		AddReportEntry("a stopped leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
+	})
+})
+
+// change writes until nobody else wrote in between.
+func change(ctx context.Context, object client.Object, edit func()) {
+	GinkgoHelper()
+	Eventually(func() error {
+		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		edit()
+		return api.Update(ctx, object)
+	}).Should(Succeed())
+}
+
+// condition is what a Swarm says about its readiness.
+func condition(ctx context.Context, swarm *v1alpha1.Swarm) (string, error) {
+	err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
+	for _, one := range swarm.Status.Conditions {
+		if one.Type == v1alpha1.ConditionReady {
+			return one.Message, err
+		}
+	}
+	return "", err
+}
+
+func pods(ctx context.Context, in string) ([]string, error) {
+	list := &corev1.PodList{}
+	err := api.List(ctx, list, client.InNamespace(in))
+	names := make([]string, 0, len(list.Items))
+	for _, pod := range list.Items {
+		names = append(names, pod.Name)
+	}
+	return names, err
+}
+
+// versions are the resource versions of everything that the operator writes.
+func versions(ctx context.Context, in string) []string {
+	var all []string
+	for _, list := range []client.ObjectList{&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
+		if err := api.List(ctx, list, client.InNamespace(in)); err != nil {
+			return []string{err.Error()}
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			object := item.(client.Object)
+			all = append(all, fmt.Sprintf("%T %s %s", object, object.GetName(), object.GetResourceVersion()))
+			return nil
+		})
+	}
+	return all
+}
