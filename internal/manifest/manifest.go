@@ -21,14 +21,14 @@ type Settings struct {
 	Authority string // PEM of the CA that signs the operator's certificate
 }
 
-// Names of a swarm's objects. They follow from the swarm alone.
-func (m Swarm) workload(kind string) string { return m.Name + "-" + kind }
+// Workload is the name of a type's StatefulSet. Like every name here it follows from the swarm alone.
+func (m Swarm) Workload(kind string) string { return m.Name + "-" + kind }
 func (m Swarm) service() string             { return m.Name }
 func (m Swarm) config() string              { return m.Name + "-config" }
 
 // AgentName is the name of an agent, which is also its pod's.
 func (m Swarm) AgentName(kind string, ordinal int) string {
-	return fmt.Sprintf("%s-%d", m.workload(kind), ordinal)
+	return fmt.Sprintf("%s-%d", m.Workload(kind), ordinal)
 }
 
 // Swarm is a swarm with the number of agents of each type, in declared order.

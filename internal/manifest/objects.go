@@ -91,7 +91,7 @@ func (m Swarm) StatefulSets() []*appsv1.StatefulSet {
 func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: m.meta(m.workload(kind.Type), kind.Type),
+		ObjectMeta: m.meta(m.Workload(kind.Type), kind.Type),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:                             new(replicas),
 			ServiceName:                          m.service(),

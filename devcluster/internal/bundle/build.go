@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/swarm-io/swarm-operator/devcluster"
 	"github.com/swarm-io/swarm-operator/devcluster/internal/host"
@@ -53,7 +52,7 @@ func (b Bundle) Build(ctx context.Context, source string, out io.Writer) error {
 func (b Bundle) compile(ctx context.Context, source string, out io.Writer) error {
 	fmt.Fprintf(out, "Building Kubernetes %s from Go modules. This happens once per machine: about 10 minutes on two cores with\n", Version)
 	fmt.Fprintf(out, "an empty build cache, under a minute when only the link is missing. The result is kept in %s.\n", b.folder)
-	total, err := packages(ctx, source)
+	progress, err := survey(ctx, source, out)
 	if err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func (b Bundle) compile(ctx context.Context, source string, out io.Writer) error
 	}
 	unfinished := b.Kube() + ".unfinished"
 	command := golang(ctx, source, append(append([]string{"build", "-v", "-o", unfinished}, flags()...), "./kube")...)
-	if err := follow(command, &progress{out: out, total: total, began: time.Now()}); err != nil {
+	if err := follow(ctx, command, progress); err != nil {
 		return err
 	}
 	if err := b.pause(ctx, source); err != nil {
@@ -86,18 +85,8 @@ func golang(ctx context.Context, source string, args ...string) *exec.Cmd {
 	return command
 }
 
-func packages(ctx context.Context, source string) (int, error) {
-	list := golang(ctx, source, "list", "-deps", "./kube")
-	list.Stderr = os.Stderr
-	text, err := list.Output()
-	if err != nil {
-		return 0, fmt.Errorf("list the packages to build: %w", err)
-	}
-	return bytes.Count(text, []byte("\n")), nil
-}
-
-// follow runs the compiler, which names each package it compiles on its standard error.
-func follow(command *exec.Cmd, progress *progress) error {
+// follow runs the compiler, which names each package it compiles on its standard error; all else it says there is a complaint.
+func follow(ctx context.Context, command *exec.Cmd, progress *progress) error {
 	said, err := command.StderrPipe()
 	if err != nil {
 		return fmt.Errorf("listen to the compiler: %w", err)
@@ -105,15 +94,19 @@ func follow(command *exec.Cmd, progress *progress) error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the compiler: %w", err)
 	}
-	var tail []string
+	var complaints []string
 	for lines := bufio.NewScanner(said); lines.Scan(); {
-		progress.compiled()
-		tail = append(tail, lines.Text())
-		tail = tail[max(0, len(tail)-20):]
+		if !progress.compiled(lines.Text()) {
+			complaints = append(complaints, lines.Text())
+		}
 	}
-	if err := command.Wait(); err != nil {
-		return fmt.Errorf("build Kubernetes: %w\n%s", err, strings.Join(tail, "\n"))
+	err = command.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted: what is compiled so far is kept, run `make build` again to go on")
+	case err != nil:
+		return fmt.Errorf("build Kubernetes: %w\n%s", err, strings.Join(complaints, "\n"))
 	}
-	progress.done()
+	progress.finished()
 	return nil
 }

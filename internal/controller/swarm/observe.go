@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/manifest"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -22,23 +22,23 @@ type world struct {
 }
 
 // observe reads everything once, from the cache.
-func (r *reconciler) observe(ctx context.Context, swarm *v1alpha1.Swarm) (world, error) {
+func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, error) {
 	var found world
 	workloads, agents := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}
-	if err := kit.OwnedBy(ctx, r.client, swarm, workloads); err != nil {
+	if err := kit.OwnedBy(ctx, r.client, swarm.Swarm, workloads); err != nil {
 		return found, err
 	}
-	if err := kit.OwnedBy(ctx, r.client, swarm, agents); err != nil {
+	if err := kit.OwnedBy(ctx, r.client, swarm.Swarm, agents); err != nil {
 		return found, err
 	}
 	found.workloads, found.agents = workloads.Items, agents.Items
-	for key, object := range map[string]client.Object{swarm.Name: &corev1.Service{}, swarm.Name + "-config": &corev1.ConfigMap{}} {
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: swarm.Namespace, Name: key}, object)
+	for _, object := range []client.Object{swarm.Service(), swarm.Config()} {
+		err := r.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return found, fmt.Errorf("read %T %q: %w", object, key, err)
+			return found, fmt.Errorf("read %s: %w", identity(object), err)
 		}
 		found.others = append(found.others, object)
 	}

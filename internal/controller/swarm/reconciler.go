@@ -54,11 +54,11 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 
 // Reconcile makes the world as the Swarm wants it.
 func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
-	world, err := r.observe(ctx, swarm)
+	wanted := want(swarm, r.settings)
+	world, err := r.observe(ctx, wanted)
 	if err != nil {
 		return kit.Done(), err
 	}
-	wanted := want(swarm, r.settings)
 	plan := plan(wanted, world)
 	if err := r.apply(ctx, plan); err != nil {
 		return kit.Done(), err

@@ -45,7 +45,7 @@ func count(wanted manifest.Swarm, world world) {
 	}
 	status.Types = status.Types[:0]
 	for n, kind := range wanted.Spec.Agents {
-		ready := world.ready(wanted.Name + "-" + kind.Type)
+		ready := world.ready(wanted.Workload(kind.Type))
 		status.ReadyAgents += ready
 		status.Types = append(status.Types, v1alpha1.AgentTypeStatus{Type: kind.Type, Desired: int32(wanted.Counts[n]), Ready: ready})
 	}
