@@ -8,6 +8,9 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
 
+# Findings are cached under absolute paths: a cache shared between clones reports lines of files that are gone.
+export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
+
 VERSION ?= dev
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE ?= $(shell git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)
@@ -80,12 +83,30 @@ else
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif
 
+# What changes a cluster works on the one that is named on the command line, and on no other.
+.PHONY: named-cluster
+named-cluster:
+	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make $(MAKECMDGOALS) KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
+
 .PHONY: run
-run: build ## Run the operator from source against a cluster: make run KUBECONFIG=...
-	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make run KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
+run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=...
 	@$(KUBECTL) apply --server-side -f deploy/crds
 	@$(KUBECTL) get namespace swarm-system >/dev/null 2>&1 || $(KUBECTL) create namespace swarm-system
 	@KUBECONFIG=$(abspath $(KUBECONFIG)) SWARM_LOGGING_FORMAT=text bin/swarm-operator
+
+# The images of ours that an installation needs. Those that are named, OPERATOR_IMAGE and AGENT_IMAGE, come from where they are.
+OWN_IMAGES = $(strip $(if $(OPERATOR_IMAGE),,swarm-operator) $(if $(AGENT_IMAGE),,swarm-agent))
+INSTALL = go -C tools run ./install --root $(CURDIR) --kubeconfig $(abspath $(KUBECONFIG))
+
+.PHONY: install
+install: named-cluster build ## Install the operator into a cluster: make install KUBECONFIG=... (docs/install.md)
+	@$(if $(OWN_IMAGES),go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "$(OWN_IMAGES)")
+	@$(INSTALL) --operator-image "$(or $(OPERATOR_IMAGE),localhost/swarm-operator:$(VERSION))" --agent-image "$(or $(AGENT_IMAGE),localhost/swarm-agent:$(VERSION))" \
+	  $(OWN_IMAGES:%=bin/images/%-$(ARCH).tar)
+
+.PHONY: uninstall
+uninstall: named-cluster build ## Remove the operator, its CRDs and every swarm: make uninstall KUBECONFIG=...
+	@$(INSTALL) --remove
 
 .PHONY: image
 image: ## Build the container images as tarballs into bin/images, without Docker
@@ -97,9 +118,10 @@ generate: manifests ## Generate deep copies and manifests from the API types
 	@go -C tools/proto run . ../.. api/link/v1/link.proto
 
 .PHONY: manifests
-manifests: ## Generate the CRDs
+manifests: ## Generate the CRDs and the operator's roles
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	@go -C tools run ./crds ../deploy/crds
+	@$(CONTROLLER_GEN) rbac:roleName=swarm-operator,fileName=role.yaml paths=./internal/... output:rbac:dir=deploy/kustomize
 	@$(CONTROLLER_GEN) crd paths=./examples/webapp/v1 output:crd:stdout > examples/webapp/crd.yaml
 
 .PHONY: verify

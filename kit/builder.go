@@ -39,6 +39,8 @@ type Builder[T client.Object] struct {
 	resync      time.Duration
 	finalizer   finalizer[T]
 	predicates  []predicate.Predicate
+	signals     []*Signal
+	gone        func(types.NamespacedName)
 	problems    []error
 }
 
@@ -102,6 +104,18 @@ func (b *Builder[T]) Predicates(predicates ...predicate.Predicate) *Builder[T] {
 	return b
 }
 
+// Signals reconciles the objects that the signal names.
+func (b *Builder[T]) Signals(signal *Signal) *Builder[T] {
+	b.signals = append(b.signals, signal)
+	return b
+}
+
+// Gone is called, instead of the reconciler, for an object that is no longer there: who keeps something in memory can let go.
+func (b *Builder[T]) Gone(forget func(name types.NamespacedName)) *Builder[T] {
+	b.gone = forget
+	return b
+}
+
 // Build adds the controller to the operator.
 func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
 	if err := errors.Join(b.problems...); err != nil {
@@ -123,7 +137,7 @@ func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	}
 	return &control[T]{
 		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
-		guards: guards, finalizer: &b.finalizer, resync: b.resync,
+		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone,
 	}
 }
 
@@ -145,6 +159,9 @@ func (b *Builder[T]) wire() *builder.Builder {
 	for _, other := range b.watches {
 		b.operator.needs(other.object)
 		wired.Watches(other.object, handler.EnqueueRequestsFromMapFunc(other.mapper.requests))
+	}
+	for _, signal := range b.signals {
+		wired.WatchesRawSource(signal)
 	}
 	if b.scope != nil {
 		b.follow(wired)

@@ -83,7 +83,6 @@ type lock struct {
 	leadership *Leadership
 	ready      <-chan struct{}
 	forced     bool
-	holder     string // in the API server's last answer
 }
 
 // Get waits until this process is ready: whoever wins the Lease must be able to work.
@@ -97,7 +96,7 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil {
 		return nil, nil, err
 	}
-	l.holder = record.HolderIdentity
+	l.leadership.see(record.HolderIdentity)
 	if l.forced {
 		record.HolderIdentity = "" // the elector waits for nobody
 	}
@@ -114,8 +113,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		l.leadership.resign()
-		if l.holder != l.Identity() {
-			return fmt.Errorf("release lease: held by %q: %w", l.holder, ErrNotLeading)
+		if holder := l.leadership.Holder(); holder != l.Identity() {
+			return fmt.Errorf("release lease: held by %q: %w", holder, ErrNotLeading)
 		}
 	}
 	return l.write(ctx, record, l.Interface.Update)
@@ -127,8 +126,8 @@ func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	if err := send(ctx, record); err != nil {
 		return err
 	}
-	l.holder = record.HolderIdentity
-	if l.holder == l.Identity() {
+	l.leadership.see(record.HolderIdentity)
+	if record.HolderIdentity == l.Identity() {
 		l.forced = false
 		l.leadership.renew(sent, int64(record.LeaderTransitions))
 	}

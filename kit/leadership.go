@@ -25,6 +25,7 @@ type Leadership struct {
 	end    context.CancelCauseFunc
 
 	lock    sync.Mutex
+	holder  string // of the Lease, as last seen
 	term    int64
 	renewed time.Time // when the last renewal that succeeded was sent
 	expiry  *time.Timer
@@ -43,6 +44,21 @@ func newLeadership(election Election) *Leadership {
 
 // Identity is how the Lease names this process: every start is another holder.
 func (l *Leadership) Identity() string { return l.identity }
+
+// Holder is the identity of whoever held the Lease when this process last saw it, which a standby does every retry period:
+// "" before that, and after it was given back. It may be gone since; only Fresh is sure of anything.
+func (l *Leadership) Holder() string {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.holder
+}
+
+// see notes whom the Lease names.
+func (l *Leadership) see(holder string) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.holder = holder
+}
 
 // Fresh tells whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
 func (l *Leadership) Fresh() bool {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,6 +35,7 @@ type control[T client.Object] struct {
 	guards     []guard
 	finalizer  *finalizer[T]
 	resync     time.Duration
+	gone       func(types.NamespacedName)
 	reasons    vocabulary
 }
 
@@ -43,7 +46,7 @@ type guard func(ctx context.Context, object client.Object) (reason string, err e
 func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	object := blank[T]()
 	if err := c.client.Get(ctx, request.NamespacedName, object); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		return reconcile.Result{}, c.missing(request.NamespacedName, err)
 	}
 	result, err := c.safely(ctx, object)
 	if err != nil && ctx.Err() != nil {
@@ -53,6 +56,14 @@ func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (
 	results.WithLabelValues(c.name, string(verdict.outcome), c.reasons.label(verdict.reason)).Inc()
 	log.FromContext(ctx).V(1).Info("reconciled", "outcome", verdict.outcome, "reason", verdict.reason, "after", verdict.answer.RequeueAfter.String())
 	return verdict.answer, verdict.err
+}
+
+// missing passes on that an object is gone.
+func (c *control[T]) missing(name types.NamespacedName, err error) error {
+	if apierrors.IsNotFound(err) && c.gone != nil {
+		c.gone(name)
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // safely turns a panic into an error, so that one odd object does not stop the work on all others.

@@ -36,6 +36,7 @@ const (
 	ReasonTerminating   Reason = "Terminating"
 	ReasonSuspended     Reason = "Suspended"
 	ReasonAgentsFailing Reason = "AgentsFailing"
+	ReasonApplyFailed   Reason = "ApplyFailed"
 	ReasonQuotaExceeded Reason = "QuotaExceeded"
 	ReasonSwarmNotFound Reason = "SwarmNotFound"
 	ReasonTypeNotFound  Reason = "TypeNotFound"
@@ -53,6 +54,10 @@ const (
 	ReasonQuotaReached      Reason = "QuotaReached"
 	ReasonRetryBackoff      Reason = "RetryBackoff"
 	ReasonPaused            Reason = "Paused"
+	ReasonHandedBack        Reason = "HandedBack"
+	ReasonPayloadNotFound   Reason = "PayloadNotFound"
+	ReasonNotSupported      Reason = "NotSupported"
+	ReasonRunning           Reason = "Running"
 )
 
 // Reasons why a task failed or was ended.

@@ -8,6 +8,8 @@ package manifest
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,6 +31,13 @@ func (m Swarm) config() string              { return m.Name + "-config" }
 // AgentName is the name of an agent, which is also its pod's.
 func (m Swarm) AgentName(kind string, ordinal int) string {
 	return fmt.Sprintf("%s-%d", m.Workload(kind), ordinal)
+}
+
+// Ordinal is the number of an agent among those of its type, if it is of that type.
+func (m Swarm) Ordinal(kind, agent string) (ordinal int, ours bool) {
+	number, ours := strings.CutPrefix(agent, m.Workload(kind)+"-")
+	ordinal, err := strconv.Atoi(number)
+	return ordinal, ours && err == nil && ordinal >= 0
 }
 
 // Swarm is a swarm with the number of agents of each type, in declared order.

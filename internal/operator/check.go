@@ -3,7 +3,10 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +20,10 @@ func (c Config) check() error {
 		within("controller.workers", c.Controller.Workers, 1, 1000),
 		atLeast("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, 6*time.Second),
 		named("controller.namespaceSelector", selector),
+		port("link.port", c.Link.Port),
+		dialable("link.address", c.Link.Address),
+		atLeast("link.agentLease", c.Link.AgentLease, 5*time.Second),
+		atMost("link.agentLease", c.Link.AgentLease, 5*time.Minute),
 		oneOf("logging.level", c.Logging.Level, "debug", "info", "warn", "error"),
 		oneOf("logging.format", c.Logging.Format, "json", "text"),
 		port("metrics.port", c.Metrics.Port),
@@ -27,16 +34,36 @@ func (c Config) check() error {
 	)
 }
 
+// portsDiffer finds the servers that would take each other's port.
 func (c Config) portsDiffer() error {
-	if c.Metrics.Enabled && c.Metrics.Port == c.Health.Port {
-		return fmt.Errorf("metrics.port and health.port are both %d: choose another for one of them", c.Health.Port)
+	servers := []struct {
+		key  string
+		port int
+	}{{"health.port", c.Health.Port}, {"link.port", c.Link.Port}, {"metrics.port", c.Metrics.Port}}
+	if !c.Metrics.Enabled {
+		servers = servers[:2]
 	}
-	return nil
+	var problems []error
+	taken := map[int]string{}
+	for _, server := range servers {
+		if other, twice := taken[server.port]; twice {
+			problems = append(problems, fmt.Errorf("%s and %s are both %d: choose another for one of them", server.key, other, server.port))
+		}
+		taken[server.port] = server.key
+	}
+	return errors.Join(problems...)
 }
 
 func atLeast(key string, value metav1.Duration, least time.Duration) error {
 	if value.Duration < least {
 		return fmt.Errorf("%s is %s: the minimum is %s", key, value.Duration, least)
+	}
+	return nil
+}
+
+func atMost(key string, value metav1.Duration, most time.Duration) error {
+	if value.Duration > most {
+		return fmt.Errorf("%s is %s: the maximum is %s", key, value.Duration, most)
 	}
 	return nil
 }
@@ -49,6 +76,19 @@ func within(key string, value, least, most int) error {
 }
 
 func port(key string, value int) error { return within(key, value, 1, 65535) }
+
+// dialable wants a host and a port, if anything.
+func dialable(key, value string) error {
+	if value == "" {
+		return nil
+	}
+	host, number, err := net.SplitHostPort(value)
+	if err != nil || host == "" || strings.ContainsAny(value, ", ") {
+		return fmt.Errorf("%s is %q: write one host and a port, such as \"swarm.example.org:9444\" or \"[fd00::1]:9444\"", key, value)
+	}
+	n, _ := strconv.Atoi(number) // 0 is no port either
+	return port("the port in "+key, n)
+}
 
 func oneOf(key, value string, allowed ...string) error {
 	if !slices.Contains(allowed, value) {

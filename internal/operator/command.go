@@ -44,7 +44,8 @@ func Command(ctx context.Context, arguments []string, build Build, out io.Writer
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)
 	}
 	return Run(ctx, config, Surroundings{
-		Cluster: cluster, Namespace: orOwn(*namespace), Pod: podName(), Image: *image, Version: build.Version, Log: os.Stderr,
+		Cluster: cluster, Namespace: orOwn(*namespace), Pod: podName(), Host: os.Getenv("POD_IP"),
+		Image: *image, Version: build.Version, Log: os.Stderr,
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 // variable named SWARM_ and the path in capitals, such as SWARM_CONTROLLER_RESYNC_PERIOD.
 type Config struct {
 	Controller Controller `json:"controller"`
+	Link       Link       `json:"link"`
 	Logging    Logging    `json:"logging"`
 	Metrics    Metrics    `json:"metrics"`
 	Health     Health     `json:"health"`
@@ -31,6 +32,13 @@ type LeaderElection struct {
 	Enabled       bool            `json:"enabled"`
 	Namespace     string          `json:"namespace"` // left out: the operator's own
 	LeaseDuration metav1.Duration `json:"leaseDuration"`
+}
+
+// Link is how agents reach the operator, and how long they work without hearing from it.
+type Link struct {
+	Port       int             `json:"port"`
+	Address    string          `json:"address"` // what agents dial; left out: the operator's Service, or this machine outside of a cluster
+	AgentLease metav1.Duration `json:"agentLease"`
 }
 
 // Logging is what is written to standard error.
@@ -65,6 +73,7 @@ func Defaults() Config {
 			Workers:        5,
 			LeaderElection: LeaderElection{Enabled: true, LeaseDuration: seconds(12)},
 		},
+		Link:    Link{Port: 9444, AgentLease: seconds(15)},
 		Logging: Logging{Level: "info", Format: "json"},
 		Metrics: Metrics{Enabled: true, Port: 8080, Secure: true},
 		Health:  Health{Port: 8081},

@@ -25,6 +25,9 @@ func TestDefaultsWork(t *testing.T) {
 	if config.Controller.ResyncPeriod.Duration != 30*time.Second || config.Controller.Workers != 5 || !config.Controller.LeaderElection.Enabled {
 		t.Errorf("got %+v", config)
 	}
+	if want := (Link{Port: 9444, AgentLease: seconds(15)}); config.Link != want {
+		t.Errorf("got %+v", config.Link)
+	}
 }
 
 func TestFileAndEnvironment(t *testing.T) {
@@ -59,6 +62,17 @@ func TestBadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"controller: {leaderElection: {leaseDuration: 2s}}", "", "controller.leaderElection.leaseDuration is 2s: the minimum is 6s"},
 		{"metrics: {port: 0}", "", "metrics.port is 0: choose 1 to 65535"},
 		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
+		{"link: {port: 8081}", "", "link.port and health.port are both 8081: choose another for one of them"},
+		{"link: {port: 8080}", "", "metrics.port and link.port are both 8080: choose another for one of them"},
+		{"link: {port: 70000}", "", "link.port is 70000: choose 1 to 65535"},
+		{"link: {agentLease: 4s}", "", "link.agentLease is 4s: the minimum is 5s"},
+		{"link: {agentLease: 6m}", "", "link.agentLease is 6m0s: the maximum is 5m0s"},
+		{"link: {address: swarm.example.org}", "", `link.address is "swarm.example.org": write one host and a port`},
+		{"link: {address: 'fd00::1:9444'}", "", `link.address is "fd00::1:9444": write one host and a port`},
+		{"link: {address: ':9444'}", "", `link.address is ":9444": write one host and a port`},
+		{"link: {address: 'a:1,b:2'}", "", `link.address is "a:1,b:2": write one host and a port`},
+		{"link: {address: 'a:http'}", "", "the port in link.address is 0: choose 1 to 65535"},
+		{"", "SWARM_LINK_AGENT_LEASE=1s", "link.agentLease is 1s: the minimum is 5s"},
 		{"client: {qps: 50, burst: 10}", "", "client.burst is 10: choose 50 to 200000"},
 		{"controller: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}", "", `"Near" is not a valid label selector operator`},
 		{"", "SWARM_CONTROLLER_WORKERS=many", "read SWARM_CONTROLLER_WORKERS, which overrides controller.workers"},
@@ -70,6 +84,12 @@ func TestBadConfigurationIsRefusedWithTheReason(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestPortsOfServersThatAreOffDoNotCount(t *testing.T) {
+	if _, err := Load(written(t, "metrics: {enabled: false, port: 9444}"), []string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -59,7 +59,7 @@ func settings(environment []string) map[string]string {
 	return found
 }
 
-// override sets every key that the environment names. A value is written as in the file.
+// override sets every key that the environment names. A text is taken as it is; other values are written as in the file.
 func override(section reflect.Value, path string, settings map[string]string) error {
 	for n := range section.NumField() {
 		name, _, _ := strings.Cut(section.Type().Field(n).Tag.Get("json"), ",")
@@ -71,6 +71,10 @@ func override(section reflect.Value, path string, settings map[string]string) er
 		}
 		value, set := settings[strings.ToUpper(strings.ReplaceAll(key, ".", ""))]
 		if !set {
+			continue
+		}
+		if section.Field(n).Kind() == reflect.String {
+			section.Field(n).SetString(value) // as YAML, [fd00::1]:9444 would be a list
 			continue
 		}
 		if err := decode([]byte(value), section.Field(n).Addr().Interface()); err != nil {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,16 +10,18 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/controller/swarm"
+	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -31,6 +34,7 @@ type Surroundings struct {
 	Cluster   *rest.Config
 	Namespace string // its own
 	Pod       string // its own, or anything that tells replicas apart
+	Host      string // its pod's address; "" outside of a cluster
 	Image     string // of agents
 	Version   string
 	Log       io.Writer
@@ -55,27 +59,57 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 	cluster := rest.CopyConfig(around.Cluster)
 	cluster.QPS, cluster.Burst = float32(config.Client.QPS), config.Client.Burst
 	cluster.UserAgent = "swarm-operator/" + around.Version
+	at, err := locate(ctx, config.Link, around)
+	if err != nil {
+		return nil, err
+	}
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
 			Scheme:                 scheme(),
 			HealthProbeBindAddress: address(config.Health.Port),
 			Metrics:                metrics(config.Metrics),
+			Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+				&corev1.Secret{}: authority.Cached(around.Namespace), &corev1.Pod{}: agentPods(),
+			}},
 		},
-		Election: election(config.Controller.LeaderElection, around),
+		Election: election(config.Controller.LeaderElection, around, at),
 	})
 	if err != nil {
 		return nil, err
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&config.Controller.NamespaceSelector)
-	if err != nil {
-		return nil, fmt.Errorf("select namespaces: %w", err)
-	}
-	return operator, swarm.Add(ctx, operator, swarm.Options{
-		Settings: manifest.Settings{Image: around.Image},
-		Scope:    kit.NewScope(selector),
-		Resync:   config.Controller.ResyncPeriod.Duration,
-		Workers:  config.Controller.Workers,
+	parts := parts{Operator: operator, config: config, around: around, cluster: cluster, at: at, authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link)}
+	return operator, errors.Join(parts.addLink(), parts.addControllers(ctx))
+}
+
+// parts are what the operator is put together from.
+type parts struct {
+	*kit.Operator
+	config     Config
+	around     Surroundings
+	cluster    *rest.Config // connections that do not end with leadership: for reads and reviews only
+	at         addresses
+	authority  *authority.Follower
+	dispatcher *dispatcher
+}
+
+// addLink keeps the CA and serves the link.
+func (p parts) addLink() error {
+	server, err := newLink(p.cluster, p.config.Link, link.Config{
+		Certificates: p.authority,
+		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.board.Opened},
+		Events:       p.dispatcher.board,
 	})
+	if err != nil {
+		return err
+	}
+	p.dispatcher.board.Connect(server)
+	kept := authority.Keeper{Namespace: p.around.Namespace, Names: p.at.names(p.around.Namespace), Lifetimes: authority.Standard()}
+	return errors.Join(authority.Keep(p.Operator, kept), p.Add(doorway{server, p.config.Link.Port}), p.Add(p.dispatcher))
+}
+
+// settings are what pods of agents are told.
+func (p parts) settings(ctx context.Context) manifest.Settings {
+	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx)}
 }
 
 func scheme() *runtime.Scheme {
@@ -87,13 +121,13 @@ func scheme() *runtime.Scheme {
 }
 
 // election holds the Lease even when there is no competition, because its transitions are the operator's term.
-func election(config LeaderElection, around Surroundings) kit.Election {
+func election(config LeaderElection, around Surroundings, at addresses) kit.Election {
 	namespace := config.Namespace
 	if namespace == "" {
 		namespace = around.Namespace
 	}
 	return kit.Election{
-		Namespace: namespace, Name: lease, Identity: around.Pod,
+		Namespace: namespace, Name: lease, Identity: identity(around.Pod, at.own),
 		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration,
 	}
 }

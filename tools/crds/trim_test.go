@@ -76,3 +76,10 @@ func TestFinishRefusesWhatKubectlCannotApply(t *testing.T) {
 		t.Errorf("got %v, want a sentence about client-side apply", err)
 	}
 }
+
+func TestKustomizeFindsEveryFile(t *testing.T) {
+	text := string(list([]string{"crds/a.yaml", "crds/b.yaml"}))
+	if !strings.HasSuffix(text, "resources:\n- a.yaml\n- b.yaml\n") {
+		t.Errorf("got %q", text)
+	}
+}

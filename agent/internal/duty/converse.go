@@ -26,7 +26,7 @@ func (d *duty) greet(stream *uplink.Stream) {
 	stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: &linkv1.Hello{
 		Protocol: linkv1.Protocol, Features: linkv1.Features(), Version: d.Version,
 		Namespace: d.Namespace, Swarm: d.Swarm, Agent: d.Agent, Slots: int32(d.Slots),
-		Running: d.ledger.Running(), Unacknowledged: results, Draining: d.ledger.Draining(),
+		Running: d.ledger.Running(), Unacknowledged: results, Draining: d.ledger.Draining(), Term: d.term,
 	}}})
 }
 

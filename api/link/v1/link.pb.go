@@ -533,7 +533,10 @@ type Hello struct {
 	// The version of the program, for people.
 	Version string `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
 	// The agent takes no new work and is about to leave.
-	Draining      bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
+	Draining bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
+	// The highest term that the agent was ever welcomed in. A leader below it, because somebody deleted the Lease, has to
+	// rise above it before the agent stays.
+	Term          int64 `protobuf:"varint,11,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -636,6 +639,13 @@ func (x *Hello) GetDraining() bool {
 		return x.Draining
 	}
 	return false
+}
+
+func (x *Hello) GetTerm() int64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
 }
 
 // Heartbeat asks for an Echo. The agent's lease counts from the sending of the last one that was echoed.
@@ -1489,7 +1499,7 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\x04item\x18\x04 \x01(\x05H\x00R\x04item\x88\x01\x01\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epochB\a\n" +
-	"\x05_item\"\xc6\x02\n" +
+	"\x05_item\"\xda\x02\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x1c\n" +
@@ -1501,7 +1511,8 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\x0eunacknowledged\x18\b \x03(\v2\x15.swarm.link.v1.ResultR\x0eunacknowledged\x12\x18\n" +
 	"\aversion\x18\t \x01(\tR\aversion\x12\x1a\n" +
 	"\bdraining\x18\n" +
-	" \x01(\bR\bdraining\"'\n" +
+	" \x01(\bR\bdraining\x12\x12\n" +
+	"\x04term\x18\v \x01(\x03R\x04term\"'\n" +
 	"\tHeartbeat\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\"p\n" +
 	"\bProgress\x120\n" +

@@ -19,6 +19,9 @@ type world struct {
 	workloads []appsv1.StatefulSet
 	agents    []v1alpha1.Agent
 	others    []client.Object // the Service and the ConfigMap, as far as they exist
+	busy      map[string]int  // attempts that agents hold, by agent
+	tasks     v1alpha1.TaskCounts
+	epoch     int64
 }
 
 // observe reads everything once, from the cache.
@@ -32,6 +35,16 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 		return found, err
 	}
 	found.workloads, found.agents = workloads.Items, agents.Items
+	key := client.ObjectKeyFromObject(swarm.Swarm)
+	found.busy, found.epoch = map[string]int{}, r.board.Epoch(key)
+	for n := range found.agents {
+		found.busy[found.agents[n].Name] = r.board.Busy(key, found.agents[n].Name)
+	}
+	tasks, err := r.tasks(ctx, swarm.Swarm)
+	if err != nil {
+		return found, err
+	}
+	found.tasks = countTasks(tasks)
 	for _, object := range []client.Object{swarm.Service(), swarm.Config()} {
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
@@ -43,6 +56,48 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 		found.others = append(found.others, object)
 	}
 	return found, nil
+}
+
+// tasks are the Tasks that name the swarm, straight from the cache: they must not be changed.
+func (r *reconciler) tasks(ctx context.Context, swarm *v1alpha1.Swarm) ([]v1alpha1.Task, error) {
+	list := &v1alpha1.TaskList{}
+	err := r.client.List(ctx, list, client.InNamespace(swarm.Namespace), client.MatchingFields{taskIndex: swarm.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return list.Items, nil
+}
+
+func countTasks(tasks []v1alpha1.Task) v1alpha1.TaskCounts {
+	var counts v1alpha1.TaskCounts
+	for n := range tasks {
+		switch tasks[n].Status.Phase {
+		case v1alpha1.TaskRunning:
+			counts.Running++
+		case v1alpha1.TaskCompleted:
+			counts.Completed++
+		case v1alpha1.TaskFailed, v1alpha1.TaskCancelled:
+			counts.Failed++
+		case v1alpha1.TaskPending, "":
+			counts.Pending++
+		}
+	}
+	return counts
+}
+
+// occupied tells whether an object carries agents that still hold attempts.
+func (w world) occupied(object client.Object) bool {
+	switch object := object.(type) {
+	case *v1alpha1.Agent:
+		return w.busy[object.Name] > 0
+	case *appsv1.StatefulSet:
+		for n := range w.agents {
+			if w.busy[w.agents[n].Name] > 0 && w.agents[n].Labels[v1alpha1.LabelAgentType] == object.Labels[v1alpha1.LabelAgentType] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // objects is the whole world, to compare with.

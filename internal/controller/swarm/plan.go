@@ -24,6 +24,34 @@ func want(swarm *v1alpha1.Swarm, settings manifest.Settings) manifest.Swarm {
 	return manifest.Swarm{Swarm: swarm, Counts: counts(swarm), Settings: settings}
 }
 
+// leaving are the agents that there are and should not be: the last ones of each type, and all of a type that is gone.
+func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
+	stay := wanted.AgentNames()
+	var names []string
+	for n := range agents {
+		if !slices.Contains(stay, agents[n].Name) {
+			names = append(names, agents[n].Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// drained is the swarm as it can be by now: a StatefulSet shrinks from its end, and only as far as its last agents hold nothing.
+func drained(wanted manifest.Swarm, world world) manifest.Swarm {
+	reached := wanted
+	reached.Counts = slices.Clone(wanted.Counts)
+	for n, kind := range wanted.Spec.Agents {
+		for m := range world.agents {
+			agent := &world.agents[m]
+			if ordinal, ours := wanted.Ordinal(kind.Type, agent.Name); ours && world.busy[agent.Name] > 0 {
+				reached.Counts[n] = max(reached.Counts[n], ordinal+1)
+			}
+		}
+	}
+	return reached
+}
+
 func counts(swarm *v1alpha1.Swarm) []int {
 	agents := wantedAgents(swarm)
 	if swarm.Spec.Strategy != v1alpha1.SwarmSpecialized {
@@ -65,7 +93,7 @@ func plan(wanted manifest.Swarm, world world) Plan {
 		}
 	}
 	for _, object := range existing {
-		if !kept[identity(object)] && object.GetDeletionTimestamp().IsZero() {
+		if !kept[identity(object)] && object.GetDeletionTimestamp().IsZero() && !world.occupied(object) {
 			plan.Delete = append(plan.Delete, object)
 		}
 	}

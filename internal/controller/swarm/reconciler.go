@@ -7,14 +7,18 @@ package swarm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -24,28 +28,47 @@ const name = "swarm"
 
 // Options are what the operator's configuration says about this controller.
 type Options struct {
-	Settings manifest.Settings
+	// Settings is asked at each reconcile, because the CA changes while the operator runs.
+	Settings func(context.Context) manifest.Settings
+	Board    *dispatch.Board
+	Signal   *kit.Signal // by which the board asks for a reconcile
 	Scope    *kit.Scope
 	Resync   time.Duration
 	Workers  int
 }
 
+// untrusted is how long a swarm waits for the CA at most. The watch on its Secret is faster; this is for when that was missed.
+const untrusted = 5 * time.Second
+
 type reconciler struct {
 	client   client.Client
 	status   *kit.Status[*v1alpha1.Swarm]
-	settings manifest.Settings
+	settings func(context.Context) manifest.Settings
+	board    *dispatch.Board
+	wrote    sync.Map // when the status of each swarm was last written
 }
 
-// Add gives the operator the controller of Swarms.
+// Add gives the operator the controller of Swarms. Of Secrets its cache must hold no more than the one with the link's CA: every
+// swarm is told when that changes.
 func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	for _, kind := range []client.Object{&appsv1.StatefulSet{}, &v1alpha1.Agent{}} {
 		if err := kit.IndexOwner(ctx, operator, kind); err != nil {
 			return err
 		}
 	}
-	r := &reconciler{client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name), settings: options.Settings}
+	if err := operator.GetFieldIndexer().IndexField(ctx, &v1alpha1.Task{}, taskIndex, swarmOf); err != nil {
+		return fmt.Errorf("index tasks by swarm: %w", err)
+	}
+	r := &reconciler{
+		client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name),
+		settings: options.Settings, board: options.Board,
+	}
 	return kit.New[*v1alpha1.Swarm](operator, name).
 		Owns(&appsv1.StatefulSet{}).Owns(&corev1.Service{}).Owns(&corev1.ConfigMap{}).Owns(&v1alpha1.Agent{}).
+		Watches(&corev1.Secret{}, r.all).
+		Signals(options.Signal).
+		Finalizer(v1alpha1.Finalizer, r.clean).
+		Gone(r.forget).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).
@@ -54,17 +77,40 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 
 // Reconcile makes the world as the Swarm wants it.
 func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
-	wanted := want(swarm, r.settings)
+	settings := r.settings(ctx)
+	if settings.Authority == "" {
+		return kit.RequeueAfter(untrusted, "NoAuthority"), nil // a pod without a CA could trust nobody
+	}
+	wanted := want(swarm, settings)
 	world, err := r.observe(ctx, wanted)
 	if err != nil {
 		return kit.Done(), err
 	}
-	plan := plan(wanted, world)
-	if err := r.apply(ctx, plan); err != nil {
-		return kit.Done(), err
+	r.board.Govern(client.ObjectKeyFromObject(swarm), rules(wanted, world))
+	failed := r.apply(ctx, plan(drained(wanted, world), world))
+	result, err := r.report(ctx, wanted, world, failed)
+	return result, errors.Join(failed, err)
+}
+
+// taskIndex finds the Tasks of a swarm.
+const taskIndex = "spec.swarmRef.name"
+
+func swarmOf(task client.Object) []string { return []string{task.(*v1alpha1.Task).Spec.SwarmRef.Name} }
+
+func (r *reconciler) forget(name types.NamespacedName) {
+	r.board.Dissolve(name)
+	r.wrote.Delete(name)
+}
+
+// all names every swarm.
+func (r *reconciler) all(ctx context.Context, _ client.Object) []types.NamespacedName {
+	swarms := &v1alpha1.SwarmList{}
+	if err := r.client.List(ctx, swarms); err != nil {
+		return nil // the cache is not there yet: then every swarm is still to come
 	}
-	if err := r.report(ctx, wanted, world); err != nil {
-		return kit.Done(), fmt.Errorf("report on swarm %q: %w", swarm.Name, err)
+	names := make([]types.NamespacedName, 0, len(swarms.Items))
+	for n := range swarms.Items {
+		names = append(names, client.ObjectKeyFromObject(&swarms.Items[n]))
 	}
-	return kit.Done(), nil
+	return names
 }

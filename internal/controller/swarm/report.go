@@ -3,23 +3,63 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// report is the only status write of the controller.
-func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world world) error {
+// shownEvery is how often the numbers of tasks are written at most.
+const shownEvery = 10 * time.Second
+
+// report is the only status write of the controller, but for the last one.
+func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world world, failed error) (kit.Result, error) {
 	swarm := wanted.Swarm
+	key, version, before := client.ObjectKeyFromObject(swarm), swarm.ResourceVersion, swarm.Status.DeepCopy()
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
 	count(wanted, world)
-	desired, active := total(wanted.Counts), int(swarm.Status.ActiveAgents)
-	switch {
+	describe(report, wanted, world)
+	degrade(report, swarm, world, failed)
+	swarm.Status.Phase = phase(swarm)
+	if left := r.patience(key, before, &swarm.Status); left > 0 {
+		return kit.RequeueAfter(left, "CountsUnwritten"), nil
+	}
+	if err := report.Write(ctx); err != nil {
+		return kit.Done(), fmt.Errorf("report on swarm %q: %w", swarm.Name, err)
+	}
+	if swarm.ResourceVersion != version {
+		r.wrote.Store(key, time.Now())
+	}
+	return kit.Done(), nil
+}
+
+// patience is how long news that is only about tasks has to wait.
+func (r *reconciler) patience(key client.ObjectKey, before, after *v1alpha1.SwarmStatus) time.Duration {
+	wrote, known := r.wrote.Load(key)
+	quiet := after.DeepCopy()
+	quiet.Tasks, quiet.Epoch = before.Tasks, before.Epoch
+	if !known || !equality.Semantic.DeepEqual(quiet, before) || equality.Semantic.DeepEqual(after, before) {
+		return 0
+	}
+	return time.Until(wrote.(time.Time).Add(shownEvery))
+}
+
+// describe says how far the swarm is.
+func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world world) {
+	swarm, desired := wanted.Swarm, total(wanted.Counts)
+	active := int(swarm.Status.ActiveAgents)
+	switch leave := len(leaving(wanted, world.agents)); {
 	case swarm.Spec.Mode == v1alpha1.SwarmSuspended:
 		report.Normal(v1alpha1.NotReady(swarm.Generation, v1alpha1.ReasonSuspended, "suspended: set mode to Running to go on"))
 		report.Condition(v1alpha1.Settled(swarm.Generation, v1alpha1.ReasonSuspended, ""))
+	case active >= desired && leave > 0:
+		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
+		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonScaling, fmt.Sprintf("%d agents finish what they hold and leave", leave)))
 	case active == desired:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
 		report.Condition(v1alpha1.Settled(swarm.Generation, v1alpha1.ReasonSettled, ""))
@@ -28,8 +68,31 @@ func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world wo
 		report.Normal(v1alpha1.NotReady(swarm.Generation, v1alpha1.ReasonInitializing, message))
 		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonInitializing, message))
 	}
-	swarm.Status.Phase = phase(swarm)
-	return report.Write(ctx)
+}
+
+// degrade names what does not work while the rest goes on: a write that was refused, or agents that do not get up.
+func degrade(report *kit.Report[*v1alpha1.Swarm], swarm *v1alpha1.Swarm, world world, failed error) {
+	if failed != nil {
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonApplyFailed, failed.Error()))
+		return
+	}
+	broken, first := 0, ""
+	for n := range world.agents {
+		agent := &world.agents[n]
+		if agent.Status.Phase != v1alpha1.AgentFailed {
+			continue
+		}
+		if ready := meta.FindStatusCondition(agent.Status.Conditions, v1alpha1.ConditionReady); broken == 0 && ready != nil {
+			first = agent.Name + ": " + ready.Message
+		}
+		broken++
+	}
+	if broken > 0 {
+		message := fmt.Sprintf("%d of %d agents do not get up; %s", broken, len(world.agents), first)
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonAgentsFailing, message))
+		return
+	}
+	report.Condition(v1alpha1.Sound(swarm.Generation))
 }
 
 // count fills in the numbers.
@@ -49,6 +112,11 @@ func count(wanted manifest.Swarm, world world) {
 		status.ReadyAgents += ready
 		status.Types = append(status.Types, v1alpha1.AgentTypeStatus{Type: kind.Type, Desired: int32(wanted.Counts[n]), Ready: ready})
 	}
+	tasks := world.tasks
+	if status.Tasks != nil || tasks != (v1alpha1.TaskCounts{}) {
+		status.Tasks = &tasks
+	}
+	status.Epoch = max(status.Epoch, world.epoch)
 }
 
 // phase sums up the conditions: a swarm that was once ready keeps running, however degraded.

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme} {
 		Expect(add(scheme)).To(Succeed())
 	}
 	api, err = client.New(config, client.Options{Scheme: scheme})
@@ -63,7 +64,7 @@ func fromRoot(elements ...string) string {
 func program(environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"))
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18081"}, environment...)...)
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444"}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })

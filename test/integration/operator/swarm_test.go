@@ -105,7 +105,7 @@ var _ = Describe("The program", Serial, func() {
 	It("stops on a signal, and lets the next one lead at once", func() {
 		first := program()
 		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
-		second := program("SWARM_HEALTH_PORT=18082")
+		second := program("SWARM_HEALTH_PORT=18082", "SWARM_LINK_PORT=19445")
 		Eventually(second.Err).Should(gbytes.Say("caches synced"))
 		began := time.Now()
 		Eventually(first.Terminate()).Should(gexec.Exit(0))

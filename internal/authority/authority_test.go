@@ -1,0 +1,270 @@
+package authority
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"pgregory.net/rapid"
+)
+
+const server = "swarm-operator-link.swarm-system.svc"
+
+var (
+	names = []string{server, "10.0.0.7", "fd00::7"}
+	start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	// The proportions of the standard, small enough to live through many rotations.
+	short = Lifetimes{CA: 300 * time.Hour, Serving: 30 * time.Hour, Overlap: 5 * time.Hour}
+)
+
+// failer is what testing and rapid have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, arguments ...any)
+}
+
+func next(t failer, lifetimes Lifetimes, stored Data, now time.Time) Data {
+	t.Helper()
+	wanted, changed, err := lifetimes.Next(stored, now, names)
+	if err != nil {
+		t.Fatalf("at %s: %v", now, err)
+	}
+	if changed == maps.EqualFunc(stored, wanted, bytes.Equal) {
+		t.Fatalf("at %s: changed is %t", now, changed)
+	}
+	return wanted
+}
+
+// verify asks as an agent would, with nothing but a bundle.
+func verify(certificate *x509.Certificate, bundle []byte, now time.Time, name string) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err := certificate.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, DNSName: name})
+	return err
+}
+
+func shown(t failer, stored Data) *x509.Certificate {
+	t.Helper()
+	if _, err := tls.X509KeyPair(stored[servingKey], stored[privateKey]); err != nil {
+		t.Fatalf("serve: %v", err)
+	}
+	return certificates(t, stored[servingKey])[0]
+}
+
+func certificates(t failer, text []byte) []*x509.Certificate {
+	t.Helper()
+	all, err := cert.ParseCertsPEM(text)
+	if err != nil {
+		t.Fatalf("read certificates: %v", err)
+	}
+	return all
+}
+
+func TestFirstCertificatesServeEveryName(t *testing.T) {
+	stored := next(t, Standard(), nil, start)
+	for _, name := range names {
+		if err := verify(shown(t, stored), stored[bundleKey], start, name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := verify(shown(t, stored), stored[bundleKey], start, "another.svc"); err == nil {
+		t.Error("serves a name that nobody asked for")
+	}
+	if ca := certificates(t, stored[bundleKey])[0]; !ca.NotAfter.Equal(start.AddDate(0, 0, 3650)) || ca.PublicKeyAlgorithm != x509.ECDSA {
+		t.Errorf("CA until %s, %s", ca.NotAfter, ca.PublicKeyAlgorithm)
+	}
+}
+
+func TestNothingChangesBeforeItIsDue(t *testing.T) {
+	stored, now := Data(nil), start
+	for range 200 {
+		stored = next(t, short, stored, now)
+		due := short.Due(stored)
+		if !due.After(now) {
+			t.Fatalf("at %s: due at %s already", now, due)
+		}
+		if _, changed, _ := short.Next(stored, due.Add(-time.Second), names); changed {
+			t.Fatalf("changed a second before %s", due)
+		}
+		if _, changed, _ := short.Next(stored, due, names); !changed {
+			t.Fatalf("nothing to do at %s", due)
+		}
+		now = due
+	}
+}
+
+func TestServingCertificateIsRenewed(t *testing.T) {
+	stored := next(t, short, nil, start)
+	for _, c := range []struct {
+		reason string
+		after  time.Duration
+		names  []string
+		want   bool
+	}{
+		{"young", 19 * time.Hour, names, false},
+		{"the same names in another order and spelling", time.Hour, []string{"FD00:0::7", "10.0.0.7", "Swarm-Operator-Link.swarm-system.svc", server}, false},
+		{"two thirds of its life are over", 20 * time.Hour, names, true},
+		{"one name more", time.Hour, append(slices.Clone(names), "10.0.0.8"), true},
+		{"one name less", time.Hour, names[:2], true},
+		{"made by a clock that was two hours ahead", -2 * time.Hour, names, true},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			wanted, _, err := short.Next(stored, start.Add(c.after), c.names)
+			if err != nil || bytes.Equal(wanted[servingKey], stored[servingKey]) == c.want {
+				t.Errorf("renewed: %t, %v", !c.want, err)
+			}
+		})
+	}
+}
+
+func TestRotationStepByStep(t *testing.T) {
+	first := next(t, short, nil, start)
+	old := certificates(t, first[bundleKey])[0]
+	stored := first
+	var fresh *x509.Certificate
+	for _, c := range []struct {
+		reason string
+		hour   int
+		bundle []string
+		signer string
+	}{
+		{"one CA", 199, []string{"old"}, "old"},
+		{"both are published, the old one signs", 200, []string{"old", "new"}, "old"},
+		{"until the overlap is over", 204, []string{"old", "new"}, "old"},
+		{"then the new one does", 205, []string{"new", "old"}, "new"},
+		{"what the old one signed is still good", 234, []string{"new", "old"}, "new"},
+		{"and then it is not", 235, []string{"new"}, "new"},
+	} {
+		stored = next(t, short, stored, start.Add(time.Duration(c.hour)*time.Hour))
+		bundle := certificates(t, stored[bundleKey])
+		if len(bundle) > 1 && fresh == nil {
+			fresh = bundle[1]
+		}
+		known := map[string]*x509.Certificate{"old": old, "new": fresh}
+		for n, name := range c.bundle {
+			if len(bundle) != len(c.bundle) || !bundle[n].Equal(known[name]) {
+				t.Errorf("%s: bundle of %d, want %v", c.reason, len(bundle), c.bundle)
+			}
+		}
+		if err := shown(t, stored).CheckSignatureFrom(known[c.signer]); err != nil {
+			t.Errorf("%s: not signed by the %s one: %v", c.reason, c.signer, err)
+		}
+		if (stored[nextKey] != nil) != (len(c.bundle) == 2 && c.bundle[0] == "old") {
+			t.Errorf("%s: the next key is there: %t", c.reason, stored[nextKey] != nil)
+		}
+	}
+}
+
+// published is what the world could see from a moment on.
+type published struct {
+	since       time.Time
+	bundle      []byte
+	certificate *x509.Certificate
+}
+
+// The heart of it: whatever bundle an agent may have, and whichever of the certificates a replica may still show, they fit.
+func TestEveryAgentCanAlwaysConnect(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var history []published
+		stored, now := Data(nil), start
+		for range rapid.IntRange(10, 50).Draw(t, "looks") {
+			stored = next(t, short, stored, now)
+			latest := published{now, stored[bundleKey], shown(t, stored)}
+			history = slices.DeleteFunc(append(history, latest), func(p published) bool { return p.since.Before(now.Add(-40 * time.Hour)) })
+			for n, former := range history {
+				// Superseded for longer than the overlap: nobody has this bundle any more.
+				forgotten := n+1 < len(history) && !history[n+1].since.After(now.Add(-short.Overlap))
+				if err := verify(latest.certificate, former.bundle, now, server); err != nil && !forgotten {
+					t.Fatalf("at %s, with the bundle of %s: %v", now, former.since, err)
+				}
+				if err := verify(former.certificate, latest.bundle, now, server); err != nil && now.Before(former.certificate.NotAfter) {
+					t.Fatalf("at %s, with the certificate of %s: %v", now, former.since, err)
+				}
+			}
+			// The leader looks when it is due; it may be late, or there may be none for a while, or it may look for no reason.
+			pause := time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "pause")) * time.Second
+			if rapid.Bool().Draw(t, "due") {
+				now = short.Due(stored)
+			}
+			now = now.Add(pause)
+		}
+	})
+}
+
+func TestWhatIsBrokenIsReplaced(t *testing.T) {
+	whole := next(t, short, nil, start)
+	other := next(t, short, nil, start)
+	rotating := next(t, short, whole, start.Add(200*time.Hour))
+	for _, c := range []struct {
+		reason   string
+		from     Data
+		key      string
+		value    []byte
+		at       time.Duration
+		sameRoot bool
+	}{
+		{"nothing is broken", whole, "", nil, 0, true},
+		{"no bundle", whole, bundleKey, nil, 0, false},
+		{"a garbled bundle", whole, bundleKey, []byte("garbage"), 0, false},
+		{"no key", whole, signerKey, nil, 0, false},
+		{"another CA's key", whole, signerKey, other[signerKey], 0, false},
+		{"another CA's certificate", whole, bundleKey, other[bundleKey], 0, false},
+		{"a certificate where the CA should be", whole, bundleKey, whole[servingKey], 0, false},
+		{"an expired CA", whole, "", nil, 300 * time.Hour, false},
+		{"no serving certificate", whole, servingKey, nil, 0, true},
+		{"another's serving key", whole, privateKey, other[privateKey], 0, true},
+		{"a serving key that is garbage", whole, privateKey, []byte("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"), 0, true},
+		{"something that is not ours", whole, "extra", []byte("extra"), 0, true},
+		{"the next key, while both are published", rotating, nextKey, nil, 200 * time.Hour, true},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			broken := maps.Clone(c.from)
+			if c.key != "" {
+				broken[c.key] = c.value
+			}
+			now := start.Add(c.at)
+			repaired := next(t, short, broken, now)
+			if err := verify(shown(t, repaired), repaired[bundleKey], now, server); err != nil {
+				t.Error(err)
+			}
+			if same := bytes.Equal(repaired[signerKey], c.from[signerKey]); same != c.sameRoot {
+				t.Errorf("the CA is the same: %t", same)
+			}
+			if again := next(t, short, repaired, now); !maps.EqualFunc(again, repaired, bytes.Equal) {
+				t.Error("not settled by one repair")
+			}
+		})
+	}
+}
+
+func TestNextCASignsAtOnceWhenTheOldOneCannot(t *testing.T) {
+	rotating := next(t, short, next(t, short, nil, start), start.Add(299*time.Hour))
+	for reason, broken := range map[string]Data{"expired": rotating, "lost": {bundleKey: rotating[bundleKey], nextKey: rotating[nextKey]}} {
+		now := start.Add(300 * time.Hour)
+		repaired := next(t, short, broken, now)
+		if !bytes.Equal(repaired[signerKey], rotating[nextKey]) {
+			t.Errorf("%s: agents know the next CA already, and yet it does not sign", reason)
+		}
+	}
+}
+
+func FuzzAnythingStoredBecomesWhole(f *testing.F) {
+	whole, _, _ := short.Next(nil, start, names)
+	f.Add(whole[bundleKey], whole[signerKey], whole[nextKey], whole[servingKey], whole[privateKey])
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), []byte("x"), []byte(nil), []byte(nil), []byte(nil))
+	f.Fuzz(func(t *testing.T, bundle, signer, next, serving, key []byte) {
+		stored := Data{bundleKey: bundle, signerKey: signer, nextKey: next, servingKey: serving, privateKey: key}
+		wanted, _, err := short.Next(stored, start, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := verify(shown(t, wanted), wanted[bundleKey], start, server); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+const (
+	// A timer may be wrong about days (clocks are set, machines sleep), so it is not asked for more than this.
+	lookAgain = time.Hour
+	// Somebody else wrote: what they wrote comes by the watch, this is for when it does not.
+	readAgain = time.Second
+)
+
+// A Keeper says where the Secret is kept and what the certificate is for.
+type Keeper struct {
+	Namespace string
+	Names     []string // of the server: DNS names and IP addresses
+	Lifetimes Lifetimes
+}
+
+// keeper is the leader's part: it writes what Next wants.
+type keeper struct {
+	Keeper
+	client client.Client
+	now    func() time.Time
+}
+
+// Keep makes whoever leads keep the Secret. It is no controller of kit, which is called for objects that exist: this one is called
+// when its object does not.
+func Keep(of manager.Manager, kept Keeper) error {
+	k := &keeper{Keeper: kept, client: of.GetClient(), now: time.Now}
+	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return k.requests() })
+	err := builder.ControllerManagedBy(of).Named("authority").
+		WatchesRawSource(source.Func(k.once)).
+		WatchesRawSource(source.Kind(of.GetCache(), client.Object(&corev1.Secret{}), concerned)).
+		Complete(k)
+	if err != nil {
+		return fmt.Errorf("keep the link's CA: %w", err)
+	}
+	return nil
+}
+
+func (k *keeper) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: k.Namespace, Name: SecretName}
+}
+
+func (k *keeper) requests() []reconcile.Request { return []reconcile.Request{{NamespacedName: k.key()}} }
+
+// once asks for the first look, which no event causes while there is no Secret.
+func (k *keeper) once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	queue.Add(k.requests()[0])
+	return nil
+}
+
+// Reconcile implements controller-runtime's reconcile.Reconciler.
+func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	secret := &corev1.Secret{}
+	if err := k.client.Get(ctx, k.key(), secret); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("read secret %q: %w", SecretName, err)
+	}
+	wanted, changed, err := k.Lifetimes.Next(secret.Data, k.now(), k.Names)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	due := k.Lifetimes.Due(wanted)
+	if changed {
+		err = k.write(ctx, secret, wanted)
+	}
+	switch {
+	case errors.Is(err, kit.ErrNotLeading), err != nil && ctx.Err() != nil:
+		return reconcile.Result{}, nil // the next leader does it
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		return reconcile.Result{RequeueAfter: readAgain}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("write secret %q: %w", SecretName, err)
+	case changed:
+		log.FromContext(ctx).Info("the link has new certificates", "names", k.Names, "due", due)
+	}
+	return reconcile.Result{RequeueAfter: min(max(due.Sub(k.now()), readAgain), lookAgain)}, nil
+}
+
+// write creates the Secret, or updates it if it is still the one that was read.
+func (k *keeper) write(ctx context.Context, secret *corev1.Secret, wanted Data) error {
+	secret.Data = wanted
+	if secret.ResourceVersion != "" {
+		return k.client.Update(ctx, secret)
+	}
+	secret.Namespace, secret.Name = k.Namespace, SecretName
+	secret.Labels = map[string]string{"app.kubernetes.io/managed-by": "swarm-operator"}
+	secret.Type = corev1.SecretTypeOpaque
+	return k.client.Create(ctx, secret)
+}

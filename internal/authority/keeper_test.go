@@ -1,0 +1,154 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// A desk is a keeper with a cluster in memory and a clock that stands still.
+type desk struct {
+	*keeper
+	cluster client.WithWatch
+	time    time.Time
+}
+
+func newDesk() *desk {
+	d := &desk{cluster: fake.NewFakeClient(), time: start}
+	d.keeper = &keeper{
+		Keeper: Keeper{Namespace: "swarm-system", Names: names, Lifetimes: short},
+		client: d.cluster, now: func() time.Time { return d.time },
+	}
+	return d
+}
+
+func (d *desk) look(t *testing.T) reconcile.Result {
+	t.Helper()
+	result, err := d.Reconcile(t.Context(), d.requests()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func (d *desk) secret(t *testing.T) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := d.cluster.Get(t.Context(), d.key(), secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func TestLeaderKeepsTheSecret(t *testing.T) {
+	d := newDesk()
+	if again := d.look(t).RequeueAfter; again != time.Hour {
+		t.Errorf("looks again after %s: want the longest, for twenty hours are left", again)
+	}
+	made := d.secret(t)
+	if made.Type != corev1.SecretTypeOpaque || len(made.Data) != 4 {
+		t.Errorf("type %s with %d keys", made.Type, len(made.Data))
+	}
+	d.time = start.Add(19*time.Hour + 30*time.Minute)
+	if again := d.look(t).RequeueAfter; again != 30*time.Minute || d.secret(t).ResourceVersion != made.ResourceVersion {
+		t.Errorf("looks again after %s, wrote at version %s", again, d.secret(t).ResourceVersion)
+	}
+	d.time = start.Add(20 * time.Hour)
+	d.look(t)
+	if renewed := d.secret(t); bytes.Equal(renewed.Data[servingKey], made.Data[servingKey]) || renewed.UID != made.UID {
+		t.Error("the certificate was not renewed in place")
+	}
+	if err := d.cluster.Delete(t.Context(), d.secret(t)); err != nil {
+		t.Fatal(err)
+	}
+	d.look(t)
+	if bytes.Equal(d.secret(t).Data[signerKey], made.Data[signerKey]) {
+		t.Error("a deleted CA came back")
+	}
+}
+
+func TestWhatAFailedWriteMeans(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for _, c := range []struct {
+		reason string
+		answer error
+		again  time.Duration
+		told   bool
+	}{
+		{"another leader was first", apierrors.NewAlreadyExists(secrets, SecretName), time.Second, false},
+		{"somebody wrote in between", apierrors.NewConflict(secrets, SecretName, errors.New("stale")), time.Second, false},
+		{"we lead no more", kit.ErrNotLeading, 0, false},
+		{"we may not", apierrors.NewForbidden(secrets, SecretName, errors.New("no rule")), 0, true},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			d := newDesk()
+			d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.answer },
+			})
+			result, err := d.Reconcile(t.Context(), d.requests()[0])
+			if (err != nil) != c.told || result.RequeueAfter != c.again {
+				t.Errorf("again after %s: %v", result.RequeueAfter, err)
+			}
+		})
+	}
+}
+
+func TestReplicasFollowTheSecret(t *testing.T) {
+	d := newDesk()
+	follower := Follow(d.cluster, "swarm-system")
+	if _, err := follower.Certificate(&tls.ClientHelloInfo{}); !errors.Is(err, errNoCertificate) || follower.Bundle(t.Context()) != "" {
+		t.Errorf("before there is one: %v", err)
+	}
+	d.look(t)
+	first := served(t, follower, d)
+	d.time = start.Add(20 * time.Hour)
+	d.look(t)
+	if second := served(t, follower, d); bytes.Equal(first.Certificate[0], second.Certificate[0]) {
+		t.Error("the old certificate is shown")
+	}
+	good := d.secret(t)
+	broken := good.DeepCopy()
+	broken.Data[privateKey] = []byte("garbage")
+	if err := d.cluster.Update(t.Context(), broken); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := follower.Certificate(&tls.ClientHelloInfo{}); err != nil || kept.Leaf == nil || follower.Bundle(t.Context()) != string(good.Data[bundleKey]) {
+		t.Errorf("the last one that was whole is not kept: %v", err)
+	}
+	if err := d.cluster.Delete(t.Context(), broken); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follower.Certificate(&tls.ClientHelloInfo{}); err != nil {
+		t.Error("cut off though there is no new one yet:", err)
+	}
+}
+
+// served is what a replica shows, which must be what the Secret holds.
+func served(t *testing.T, follower *Follower, d *desk) *tls.Certificate {
+	t.Helper()
+	certificate, err := follower.Certificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := d.secret(t).Data
+	if follower.Bundle(t.Context()) != string(stored[bundleKey]) {
+		t.Error("the bundle is another")
+	}
+	if !shown(t, stored).Equal(certificate.Leaf) {
+		t.Error("the certificate is another")
+	}
+	return certificate
+}

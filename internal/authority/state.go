@@ -1,0 +1,113 @@
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// state is what the Secret holds, understood.
+type state struct {
+	current pair                // signs
+	next    pair                // is published, and will sign
+	retired []*x509.Certificate // sign no more; what they have signed may be in use
+	serving pair
+}
+
+// read understands as much as it can. What is damaged is as good as missing.
+func read(stored Data) state {
+	var s state
+	bundle, _ := cert.ParseCertsPEM(stored[bundleKey])
+	signer, next := readKey(stored[signerKey]), readKey(stored[nextKey])
+	for _, ca := range bundle {
+		switch {
+		case ca.IsCA && !s.current.whole() && belong(ca, signer):
+			s.current = pair{ca, signer}
+		case ca.IsCA && !s.next.whole() && belong(ca, next):
+			s.next = pair{ca, next}
+		default:
+			s.retired = append(s.retired, ca)
+		}
+	}
+	serving, _ := cert.ParseCertsPEM(stored[servingKey])
+	if key := readKey(stored[privateKey]); len(serving) == 1 && belong(serving[0], key) {
+		s.serving = pair{serving[0], key}
+	}
+	return s
+}
+
+// readKey knows only keys such as we make.
+func readKey(text []byte) *ecdsa.PrivateKey {
+	key, err := keyutil.ParsePrivateKeyPEM(text)
+	if err != nil {
+		return nil
+	}
+	ours, _ := key.(*ecdsa.PrivateKey)
+	return ours
+}
+
+// belong tells whether the key is the certificate's.
+func belong(certificate *x509.Certificate, key *ecdsa.PrivateKey) bool {
+	return key != nil && key.PublicKey.Equal(certificate.PublicKey)
+}
+
+// data is the state as it is stored. The same state has the same bytes.
+func (s state) data() (Data, error) {
+	all := Data{}
+	bundle := []*x509.Certificate{s.current.certificate}
+	keys := map[string]*ecdsa.PrivateKey{signerKey: s.current.key, privateKey: s.serving.key}
+	if s.next.whole() {
+		bundle = append(bundle, s.next.certificate)
+		keys[nextKey] = s.next.key
+	}
+	var err error
+	if all[bundleKey], err = cert.EncodeCertificates(append(bundle, s.retired...)...); err != nil {
+		return nil, fmt.Errorf("encode bundle: %w", err)
+	}
+	if all[servingKey], err = cert.EncodeCertificates(s.serving.certificate); err != nil {
+		return nil, fmt.Errorf("encode serving certificate: %w", err)
+	}
+	for name, key := range keys {
+		if all[name], err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", name, err)
+		}
+	}
+	return all, nil
+}
+
+// A pair is a certificate with its key, or nothing.
+type pair struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func (p pair) whole() bool { return p.certificate != nil && p.key != nil }
+
+// valid tells whether it is there and good for use now. One from the future was made by a clock that was wrong.
+func (p pair) valid(now time.Time) bool {
+	return p.whole() && !now.Before(p.certificate.NotBefore) && now.Before(p.certificate.NotAfter)
+}
+
+// made is when it was made; it is good from a little earlier on.
+func (p pair) made() time.Time { return p.certificate.NotBefore.Add(skew) }
+
+// ageing is when two thirds of its time are over.
+func (p pair) ageing() time.Time {
+	return p.made().Add(p.certificate.NotAfter.Sub(p.made()) * 2 / 3)
+}
+
+func (p pair) signedBy(ca pair) bool { return p.certificate.CheckSignatureFrom(ca.certificate) == nil }
+
+// names are all that a certificate is for, in the order of tidy.
+func (p pair) names() []string {
+	all := slices.Clone(p.certificate.DNSNames)
+	for _, ip := range p.certificate.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return tidy(all)
+}

@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// hopeless are the states in which a container does not get up by itself, with what to do about them.
+var hopeless = map[string]string{
+	"ErrImagePull":               "check the name of the image, and that the node can reach its registry",
+	"ImagePullBackOff":           "check the name of the image, and that the node can reach its registry",
+	"ErrImageNeverPull":          "load the image onto the node, or change imagePullPolicy",
+	"InvalidImageName":           "correct the name of the image",
+	"CrashLoopBackOff":           "see its logs",
+	"CreateContainerConfigError": "see the pod's events",
+	"CreateContainerError":       "see the pod's events",
+	"RunContainerError":          "see the pod's events",
+}
+
+// troubleOf says why a pod does not get up, or "".
+func troubleOf(pod *corev1.Pod) string {
+	if pod.Status.Phase == corev1.PodFailed {
+		return fmt.Sprintf("the pod has failed: %s %s", pod.Status.Reason, pod.Status.Message)
+	}
+	for _, states := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for n := range states {
+			if trouble := troubleIn(&states[n]); trouble != "" {
+				return trouble
+			}
+		}
+	}
+	return ""
+}
+
+func troubleIn(container *corev1.ContainerStatus) string {
+	waiting := container.State.Waiting
+	if waiting == nil || hopeless[waiting.Reason] == "" {
+		return ""
+	}
+	said := fmt.Sprintf("container %q (image %s) is in %s: %s", container.Name, container.Image, waiting.Reason, hopeless[waiting.Reason])
+	if last := container.LastTerminationState.Terminated; last != nil {
+		said += fmt.Sprintf("; it last ended with code %d", last.ExitCode)
+	}
+	return said
+}

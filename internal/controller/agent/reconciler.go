@@ -1,0 +1,86 @@
+// Package agent shows what has become of each agent of a swarm: its pod, its link to the operator, its peers and its load.
+//
+// It promises that an Agent says why it cannot work, in words that name what to do; that load and heartbeats never cause more than a
+// write in ten seconds; and that an agent whose object is gone gets nothing more to do. It never starts or stops anything.
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// name is what logs, metrics and events call the controller.
+const name = "agent"
+
+// Options are what the operator's configuration says about this controller.
+type Options struct {
+	Board   *dispatch.Board
+	Signal  *kit.Signal // by which the board asks for a reconcile
+	Scope   *kit.Scope
+	Resync  time.Duration
+	Workers int
+}
+
+type reconciler struct {
+	client client.Client
+	status *kit.Status[*v1alpha1.Agent]
+	board  *dispatch.Board
+	wrote  sync.Map // when the status of each agent was last written
+}
+
+// Add gives the operator the controller of Agents.
+func Add(operator *kit.Operator, options Options) error {
+	r := &reconciler{client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Agent](operator, name), board: options.Board}
+	return kit.New[*v1alpha1.Agent](operator, name).
+		Watches(&corev1.Pod{}, sameName).
+		Watches(&v1alpha1.Swarm{}, r.membersOf).
+		Signals(options.Signal).
+		Gone(r.forget).
+		Namespaces(options.Scope).
+		Every(options.Resync).
+		Concurrency(options.Workers).
+		Build(r)
+}
+
+// Reconcile shows an Agent as it is.
+func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.Result, error) {
+	r.board.Enrol(agent)
+	world, err := r.observe(ctx, agent)
+	if err != nil {
+		return kit.Done(), err
+	}
+	plan := plan(agent, world)
+	return r.report(ctx, agent, plan)
+}
+
+// sameName finds the Agent of a pod.
+func sameName(_ context.Context, pod client.Object) []types.NamespacedName {
+	return []types.NamespacedName{client.ObjectKeyFromObject(pod)}
+}
+
+// membersOf finds the agents of a swarm, whose peers change with it.
+func (r *reconciler) membersOf(ctx context.Context, swarm client.Object) []types.NamespacedName {
+	agents := &v1alpha1.AgentList{}
+	if err := kit.OwnedBy(ctx, r.client, swarm, agents); err != nil {
+		return nil // the cache is not there yet: then every agent is still to come
+	}
+	names := make([]types.NamespacedName, 0, len(agents.Items))
+	for n := range agents.Items {
+		names = append(names, client.ObjectKeyFromObject(&agents.Items[n]))
+	}
+	return names
+}
+
+func (r *reconciler) forget(name types.NamespacedName) {
+	r.board.Dismiss(name)
+	r.wrote.Delete(name)
+}

@@ -1,0 +1,261 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+const (
+	// mostReassignments of one task; then something about the task itself must be killing agents.
+	mostReassignments = 5
+	// mostResult is what a status may hold inline.
+	mostResult = 4 << 10
+	// mostMessage is what the API server accepts.
+	mostMessage = 4096
+	// writtenAfter is how long the first assignment may stay unwritten, shownEvery how often progress is written.
+	writtenAfter, shownEvery = time.Second, 10 * time.Second
+	// lookAgain is how soon a ConfigMap that is missing is looked for again.
+	lookAgain = 5 * time.Second
+)
+
+// A Plan is what to write about a task and when to look again.
+type Plan struct {
+	Status v1alpha1.TaskStatus
+	Event  string    // the kind of event that the change is worth, empty when it is worth none
+	Again  time.Time // zero: only when something happens
+	Why    string
+}
+
+// plan decides what has become of a task.
+func plan(task *v1alpha1.Task, world world, now time.Time) Plan {
+	p := &planner{task: task, world: world, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
+	p.again(deadline(task), "Deadline")
+	switch {
+	case world.view.Ended != nil:
+		p.conclude(*world.view.Ended)
+	case world.view.Held != nil:
+		p.run(*world.view.Held)
+	case world.fault != nil:
+		p.fail(world.fault.reason, world.fault.message)
+	case world.stop != nil:
+		p.stop(*world.stop)
+	default:
+		p.wait(*world.view.Wait)
+	}
+	return p.Plan
+}
+
+type planner struct {
+	Plan
+	task  *v1alpha1.Task
+	world world
+	now   time.Time
+}
+
+func (p *planner) again(at time.Time, why string) {
+	if !at.IsZero() && (p.Again.IsZero() || at.Before(p.Again)) {
+		p.Again, p.Why = at, why
+	}
+}
+
+func (p Plan) result(now time.Time) kit.Result {
+	if p.Again.IsZero() || p.Status.Phase.Final() {
+		return kit.Done()
+	}
+	return kit.RequeueAfter(p.Again.Sub(now), p.Why)
+}
+
+// run shows an attempt in the hands of an agent, the first time a little late, its progress now and then.
+func (p *planner) run(held dispatch.Held) {
+	stored := p.Status.Epoch == held.Epoch && len(p.Status.AssignedAgents) > 0
+	if due := held.Since.Add(writtenAfter); held.First && !stored && p.now.Before(due) {
+		p.again(due, "AssignmentUnwritten")
+		return
+	}
+	if due := p.world.view.Wrote.Add(shownEvery); stored && p.now.Before(due) {
+		if held.Progress != p.Status.Progress || held.Message != p.Status.Message {
+			p.again(due, "ProgressUnwritten")
+		}
+		return
+	}
+	p.begin(held.Attempt, held.Epoch, held.Since)
+	p.Status.Phase, p.Status.Reason, p.Status.Message = v1alpha1.TaskRunning, "", short(held.Message)
+	p.Status.Progress, p.Status.ActiveAttempts = held.Progress, 1
+	p.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: held.Agent, Attempt: held.Attempt, Epoch: held.Epoch, Since: new(metav1.NewTime(held.Since.Truncate(time.Second)))}}
+}
+
+// begin notes that an attempt was made.
+func (p *planner) begin(attempt int32, epoch int64, since time.Time) {
+	p.Status.Attempt, p.Status.Epoch = max(p.Status.Attempt, attempt), max(p.Status.Epoch, epoch)
+	p.Status.NextRetryTime = nil
+	if p.Status.StartTime == nil {
+		p.Status.StartTime = new(metav1.NewTime(since.Truncate(time.Second)))
+	}
+}
+
+// conclude notes that an attempt has ended, and decides what comes next.
+func (p *planner) conclude(ended dispatch.End) {
+	p.begin(ended.Attempt, ended.Epoch, ended.Since)
+	p.Status.AssignedAgents, p.Status.ActiveAttempts = nil, 0
+	switch {
+	case ended.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED && !ended.Lost:
+		p.succeed(ended)
+	case ended.Outcome == linkv1.Outcome_OUTCOME_BAD_INPUT && !ended.Lost:
+		p.fail(v1alpha1.ReasonBadInput, ended.Message)
+	case p.world.stop != nil:
+		p.stop(*p.world.stop)
+	case ended.Lost:
+		p.reassign(ended)
+	case ended.Outcome == linkv1.Outcome_OUTCOME_FAILED || ended.Outcome == linkv1.Outcome_OUTCOME_RETRY:
+		p.retry(ended)
+	default:
+		p.pend(v1alpha1.ReasonHandedBack, fmt.Sprintf("agent %s gave attempt %d back: %s", ended.Agent, ended.Attempt, sentence(ended)))
+	}
+}
+
+func (p *planner) succeed(ended dispatch.End) {
+	if len(ended.Value) > mostResult {
+		p.fail(v1alpha1.ReasonResultTooLarge, fmt.Sprintf("the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(ended.Value), mostResult))
+		return
+	}
+	if len(ended.Value) > 0 {
+		p.Status.Result = &apiextensionsv1.JSON{Raw: ended.Value}
+	}
+	p.finish(v1alpha1.TaskCompleted, v1alpha1.ReasonCompleted, "")
+	p.Status.Progress, p.Event = 100, ""
+}
+
+// reassign counts a lost agent. It is no fault of the task, until it happens too often.
+func (p *planner) reassign(ended dispatch.End) {
+	p.Status.Reassignments++
+	if p.Status.Reassignments > mostReassignments {
+		p.fail(v1alpha1.ReasonTooManyReassignments, fmt.Sprintf("%d agents were lost while they ran it, the last one %s: see whether the work kills its agent", p.Status.Reassignments, ended.Agent))
+		return
+	}
+	p.pend(v1alpha1.ReasonLinkLost, ended.Message)
+}
+
+// retry tries again, later each time, unless that would be of no use or was done often enough.
+func (p *planner) retry(ended dispatch.End) {
+	rules, reason := p.task.Spec.Retry, v1alpha1.Reason(ended.Reason)
+	limit := int32(3)
+	if rules.Limit != nil {
+		limit = *rules.Limit
+	}
+	switch {
+	case reason == v1alpha1.ReasonResultTooLarge || slices.Contains(rules.NonRetryable, ended.Reason):
+		p.fail(reason, sentence(ended))
+	case limit == 0:
+		p.fail(reason, sentence(ended))
+	case p.Status.Retries >= limit:
+		p.fail(v1alpha1.ReasonRetriesExhausted, fmt.Sprintf("all %d retries failed, the last one with %s: %s", limit, reason, ended.Message))
+	default:
+		p.Status.Retries++
+		wait := backoff(rules, p.Status.Retries)
+		p.pend(v1alpha1.ReasonRetryBackoff, fmt.Sprintf("attempt %d failed with %s, retry %d of %d in %s: %s", ended.Attempt, reason, p.Status.Retries, limit, wait, ended.Message))
+		p.Status.NextRetryTime = new(metav1.NewTime(p.now.Add(wait).Truncate(time.Second).Add(time.Second)))
+	}
+}
+
+// backoff grows by the factor with every retry.
+func backoff(rules v1alpha1.TaskRetry, retries int32) time.Duration {
+	seconds, most := int64(max(rules.InitialSeconds, 1)), int64(max(rules.MaxSeconds, rules.InitialSeconds, 1))
+	for range retries - 1 {
+		seconds = min(seconds*int64(max(rules.Factor, 1)), most)
+	}
+	return time.Duration(min(seconds, most)) * time.Second
+}
+
+// pend puts the task back among those that wait.
+func (p *planner) pend(reason v1alpha1.Reason, message string) {
+	p.Status.Phase, p.Status.Reason, p.Status.Message = v1alpha1.TaskPending, string(reason), short(message)
+	p.Status.Progress, p.Status.AssignedAgents, p.Status.ActiveAttempts = 0, nil, 0
+	p.Event = corev1.EventTypeWarning
+}
+
+// wait says why nobody has the task, once that has lasted, and once for each reason.
+func (p *planner) wait(why dispatch.Wait) {
+	if limit := p.queueDeadline(); !limit.IsZero() {
+		if !p.now.Before(limit) {
+			p.fail(v1alpha1.ReasonTimedOut, fmt.Sprintf("no agent took it within %d s (timeouts.queueSeconds): %s", p.task.Spec.Timeouts.QueueSeconds, why.Message))
+			return
+		}
+		p.again(limit, "Deadline")
+	}
+	if why.Reason == v1alpha1.ReasonPayloadNotFound {
+		p.again(p.now.Add(lookAgain), string(why.Reason))
+	}
+	backingOff := p.Status.NextRetryTime != nil && p.now.Before(p.Status.NextRetryTime.Time)
+	if why.Reason == "" || backingOff || p.Status.Reason == string(why.Reason) && p.Status.Phase == v1alpha1.TaskPending {
+		return
+	}
+	if due := p.world.view.Since.Add(dispatch.ToldAfter(why.Reason)); p.now.Before(due) {
+		p.again(due, "WaitUnwritten")
+		return
+	}
+	p.pend(why.Reason, why.Message)
+	if why.Reason == v1alpha1.ReasonNoFreeSlot || why.Reason == v1alpha1.ReasonPaused {
+		p.Event = ""
+	}
+}
+
+// queueDeadline is when the first attempt has to have begun; zero when it has, or may take any time.
+func (p *planner) queueDeadline() time.Time {
+	limits := p.task.Spec.Timeouts
+	if limits == nil || limits.QueueSeconds == 0 || p.Status.StartTime != nil {
+		return time.Time{}
+	}
+	return p.task.CreationTimestamp.Add(time.Duration(limits.QueueSeconds) * time.Second)
+}
+
+func (p *planner) stop(what stop) {
+	if what.phase == v1alpha1.TaskPending {
+		if p.Status.Reason != string(what.reason) || p.Status.Phase != what.phase {
+			p.pend(what.reason, what.message)
+			p.Event = corev1.EventTypeNormal
+		}
+		return
+	}
+	p.finish(what.phase, what.reason, what.message)
+}
+
+func (p *planner) fail(reason v1alpha1.Reason, message string) {
+	p.finish(v1alpha1.TaskFailed, reason, message)
+}
+
+func (p *planner) finish(phase v1alpha1.TaskPhase, reason v1alpha1.Reason, message string) {
+	p.Status.Phase, p.Status.Reason, p.Status.Message = phase, string(reason), short(message)
+	p.Status.AssignedAgents, p.Status.ActiveAttempts, p.Status.NextRetryTime = nil, 0, nil
+	p.Status.CompletionTime = new(metav1.NewTime(p.now.Truncate(time.Second)))
+	p.Event = corev1.EventTypeWarning
+	if phase == v1alpha1.TaskCancelled {
+		p.Event = corev1.EventTypeNormal
+	}
+}
+
+// sentence is what an agent says about an end, which may be nothing.
+func sentence(ended dispatch.End) string {
+	if ended.Message != "" {
+		return ended.Message
+	}
+	return ended.Reason
+}
+
+// short keeps the end of a message, where programs say what went wrong.
+func short(message string) string {
+	if len(message) <= mostMessage {
+		return message
+	}
+	return "..." + strings.ToValidUTF8(message[len(message)-mostMessage+3:], "")
+}

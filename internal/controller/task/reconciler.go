@@ -1,0 +1,63 @@
+// Package task brings Tasks to their end: it tells dispatch what users want, writes what dispatch knows, and lets dispatch go on
+// once that is stored.
+//
+// It promises that a final phase is written once and never changes, that a result is stored before the agent may forget it, and that
+// waiting costs no writes: why a task waits is written when it becomes known, not again. It never talks to agents.
+package task
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// name is what logs, metrics and events call the controller.
+const name = "task"
+
+// Options are what the operator's configuration says about this controller.
+type Options struct {
+	Board   *dispatch.Board
+	Signal  *kit.Signal // by which the board asks for a reconcile
+	Scope   *kit.Scope
+	Workers int
+}
+
+type reconciler struct {
+	client client.Client
+	status *kit.Status[*v1alpha1.Task]
+	board  *dispatch.Board
+}
+
+// Add gives the operator the controller of Tasks.
+func Add(operator *kit.Operator, options Options) error {
+	r := &reconciler{client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Task](operator, name), board: options.Board}
+	return kit.New[*v1alpha1.Task](operator, name).
+		Signals(options.Signal).
+		Gone(options.Board.Forget).
+		Namespaces(options.Scope).
+		Concurrency(options.Workers).
+		Build(r)
+}
+
+// Reconcile brings a Task one step further.
+func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Result, error) {
+	now := time.Now()
+	world, err := r.observe(ctx, task, now)
+	if err != nil || world.view.Stale {
+		return kit.Done(), err
+	}
+	if task.Status.Phase.Final() {
+		return r.expire(ctx, task, world, now)
+	}
+	plan := plan(task, world, now)
+	if err := r.report(ctx, task, plan); err != nil {
+		return kit.Done(), err
+	}
+	r.board.Settle(task)
+	return plan.result(now), nil
+}

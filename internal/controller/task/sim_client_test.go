@@ -1,0 +1,175 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+var (
+	errServer = errors.New("the API server failed")
+	errAnswer = errors.New("the answer of the API server was lost")
+)
+
+// Faults are what goes wrong with the writes of all leaders. Each counts down with every write.
+type faults struct {
+	mu             sync.Mutex
+	before, after  int                             // so many of the next writes fail before, or after, they are stored
+	storing        func(task *v1alpha1.Task)       // called before a write is stored
+	stored         func(task *v1alpha1.Task)       // called after it, before the writer knows
+	takes          func() (there, back time.Duration) // how long a write is under way
+}
+
+func (f *faults) spend(count *int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *count <= 0 {
+		return false
+	}
+	*count--
+	return true
+}
+
+// A cache is what a leader sees of the store, a little later.
+type cache struct {
+	mu      sync.Mutex
+	objects map[types.NamespacedName]*v1alpha1.Task
+	held    chan struct{} // not nil while the cache hears nothing
+}
+
+func (c *cache) get(name types.NamespacedName) *v1alpha1.Task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if object := c.objects[name]; object != nil {
+		return object.DeepCopy()
+	}
+	return nil
+}
+
+func (c *cache) apply(news change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if news.after != nil {
+		c.objects[named(news.after.Name)] = news.after
+	} else {
+		delete(c.objects, named(news.before.Name))
+	}
+}
+
+// hold makes the cache deaf until release.
+func (c *cache) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil {
+		c.held = make(chan struct{})
+	}
+}
+
+func (c *cache) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held != nil {
+		close(c.held)
+		c.held = nil
+	}
+}
+
+func (c *cache) wait(ctx context.Context) {
+	c.mu.Lock()
+	held := c.held
+	c.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// A stubClient is a leader's client: it reads the cache and writes to the store, while it leads.
+type stubClient struct {
+	client.Client
+	leader *leader
+}
+
+func (c *stubClient) Scheme() *runtime.Scheme { return runtime.NewScheme() }
+
+func (c *stubClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if swarm, ok := object.(*v1alpha1.Swarm); ok && key.Name == swarmName {
+		swarm.Namespace, swarm.Name = key.Namespace, key.Name
+		return nil
+	}
+	return apierrors.NewNotFound(tasksResource, key.Name)
+}
+
+func (c *stubClient) Status() client.SubResourceWriter { return &stubStatus{leader: c.leader} }
+
+type stubStatus struct {
+	client.SubResourceWriter
+	leader *leader
+}
+
+// Patch stores the status if the leader leads, in the beginning and in the end.
+func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	task, faults := object.(*v1alpha1.Task), &s.leader.world.faults
+	data, err := patch.Data(task)
+	if err != nil {
+		return err
+	}
+	var of struct{ Metadata struct{ ResourceVersion string } }
+	if err := json.Unmarshal(data, &of); err != nil {
+		return err
+	}
+	there, back := faults.takes()
+	time.Sleep(there)
+	if faults.storing != nil {
+		faults.storing(task)
+	}
+	switch {
+	case !s.leader.leads():
+		return kit.ErrNotLeading
+	case faults.spend(&faults.before):
+		return errServer
+	}
+	stored, err := s.leader.world.store.put(task, of.Metadata.ResourceVersion)
+	if err != nil {
+		if apierrors.IsBadRequest(err) {
+			s.leader.world.problem("write refused: %v", err)
+		}
+		return err
+	}
+	time.Sleep(back)
+	if faults.stored != nil {
+		faults.stored(task)
+	}
+	if faults.spend(&faults.after) {
+		return errAnswer
+	}
+	stored.DeepCopyInto(task)
+	return nil
+}
+
+// A stubManager is all of a manager that the status writer needs.
+type stubManager struct {
+	manager.Manager
+	client client.Client
+}
+
+func (m stubManager) GetClient() client.Client                       { return m.client }
+func (m stubManager) GetEventRecorder(string) events.EventRecorder { return silence{} }
+
+type silence struct{}
+
+func (silence) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

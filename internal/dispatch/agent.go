@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// An agent is what the board knows of one: from its object, from its stream, and from what it was given.
+type agent struct {
+	name  link.Agent
+	swarm types.NamespacedName
+
+	enrolled bool // its object exists and says what it offers
+	kind     string
+	offers   []string
+
+	linked   bool
+	podUID   string // of the last Hello
+	slots    int
+	draining bool  // it says so itself
+	granted  int64 // Assigns that it allows on this stream
+	sent     int64 // Assigns on this stream
+
+	leaving   time.Time // since when it is to go; zero when it is not
+	holds     map[types.UID]*entry
+	strays    map[linkv1.AttemptKey]*stray
+	given     int
+	completed int64
+	failed    int64
+}
+
+// A stray is an attempt that an agent reports and that belongs to no task that the board knows.
+type stray struct {
+	attempt *linkv1.Attempt
+	result  *linkv1.Result // when it has ended
+	until   time.Time      // it is surely over by then; zero while its agent is linked
+}
+
+func (b *Board) agentOf(name link.Agent) *agent {
+	known := b.agents[name]
+	if known == nil {
+		known = &agent{name: name, holds: map[types.UID]*entry{}, strays: map[linkv1.AttemptKey]*stray{}}
+		b.agents[name] = known
+	}
+	return known
+}
+
+// Enrol takes in what an Agent object says.
+func (b *Board) Enrol(object *v1alpha1.Agent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	member := b.agentOf(link.Agent{Namespace: object.Namespace, Name: object.Name})
+	if workload := object.Status.Workload; workload != nil && !member.enrolled {
+		member.completed, member.failed = member.completed+workload.Completed, member.failed+workload.Failed
+	}
+	was := *member
+	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
+	member.swarm = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.SwarmRef.Name}
+	if !was.enrolled || was.kind != member.kind || was.swarm != member.swarm || !slices.Equal(was.offers, member.offers) {
+		b.stir(b.swarmOf(member.swarm))
+	}
+}
+
+// Dismiss forgets the object of an agent. What the agent holds stays its own until it ends.
+func (b *Board) Dismiss(name types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if member := b.agents[link.Agent{Namespace: name.Namespace, Name: name.Name}]; member != nil {
+		member.enrolled = false
+		b.discard(member)
+	}
+}
+
+// discard lets go of an agent of which nothing is left.
+func (b *Board) discard(member *agent) {
+	if !member.enrolled && !member.linked && member.busy() == 0 {
+		delete(b.agents, member.name)
+	}
+}
+
+func (a *agent) busy() int {
+	running := len(a.holds)
+	for _, stray := range a.strays {
+		if stray.result == nil {
+			running++
+		}
+	}
+	return running
+}
+
+// room is how many more attempts it would take now.
+func (a *agent) room() int {
+	credit := a.granted - a.sent
+	for _, of := range a.holds {
+		if !of.held.sent {
+			credit--
+		}
+	}
+	return max(0, min(a.slots-a.busy(), int(credit)))
+}
+
+// leave notes since when the agent is to go.
+func (a *agent) leave(leaving bool, now time.Time) {
+	switch {
+	case !leaving:
+		a.leaving = time.Time{}
+	case a.leaving.IsZero():
+		a.leaving = now
+	}
+}
+
+// An AgentView is an agent as the board sees it.
+type AgentView struct {
+	Linked    bool
+	PodUID    string
+	LastHeard time.Time // zero when never
+	Leaving   bool
+	Workload  v1alpha1.AgentWorkload
+}
+
+// Agent shows an agent.
+func (b *Board) Agent(name types.NamespacedName) AgentView {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	member := b.agents[link.Agent{Namespace: name.Namespace, Name: name.Name}]
+	if member == nil {
+		return AgentView{}
+	}
+	heard, _ := b.link.LastHeard(member.name)
+	return AgentView{
+		Linked: member.linked, PodUID: member.podUID, LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
+		Workload: v1alpha1.AgentWorkload{
+			Slots: int32(member.slots), Running: member.running(), Completed: member.completed, Failed: member.failed,
+		},
+	}
+}
+
+// running lists what an agent holds, by task.
+func (a *agent) running() []v1alpha1.RunningAttempt {
+	var list []v1alpha1.RunningAttempt
+	for _, held := range slices.SortedFunc(maps.Values(a.holds), func(x, y *entry) int { return cmp.Compare(x.name.Name, y.name.Name) }) {
+		list = append(list, v1alpha1.RunningAttempt{Task: held.name.Name, Attempt: held.held.attempt, Progress: held.held.progress})
+	}
+	return list
+}
+
+func (a *agent) object() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.name.Namespace, Name: a.name.Name}
+}

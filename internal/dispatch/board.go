@@ -1,0 +1,155 @@
+// Package dispatch is the leader's memory of who works on what: which tasks wait, which agent holds which attempt, and until when
+// nobody else may have it.
+//
+// It promises:
+//   - An attempt has at most one holder. It is given to another only when the holder has said that it ended, or can no longer be
+//     running: its lease and a margin have passed since it was last heard, or its own process says that it does not know of it.
+//   - Epochs only grow. What comes with an older epoch than the task's is refused and counted; its sender is told to stop.
+//   - Only a task's very first assignment is sent before it is written; every other one after Settle has seen it stored.
+//   - A result is acknowledged only after Settle has seen it stored, or when it is too old to matter.
+//   - After Open nothing is given out in a swarm until each of its pods has said what it runs, or a lease and a margin have passed.
+//
+// It never talks to the API server: controllers tell it what they see (Observe, Enrol, Govern), write what it answers, and confirm
+// that it is written (Settle). Everything in here can be lost at any time; the API server and the agents give it back.
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// A Link carries messages to agents.
+type Link interface {
+	Send(agent link.Agent, message *linkv1.OperatorMessage) error
+	LastHeard(agent link.Agent) (time.Time, bool)
+}
+
+// Leadership counts terms.
+type Leadership interface {
+	Term() int64
+	RaiseTerm(above int64) int64
+}
+
+// A Signal asks for the reconcile of an object.
+type Signal interface {
+	After(name types.NamespacedName, delay time.Duration)
+}
+
+// Config is what a Board needs.
+type Config struct {
+	Lease      time.Duration // of agents
+	Leadership Leadership
+	Tasks      Signal
+	Agents     Signal
+	Swarms     Signal
+	Metrics    prometheus.Registerer
+}
+
+const (
+	// margin is what the operator waits beyond an agent's lease. Agents may need a second to kill what runs.
+	margin = 1500 * time.Millisecond
+	// finishing is how long attempts on an agent that is to leave may go on before they are asked back.
+	finishing = 30 * time.Second
+	// sweepEvery is how late anything is noticed for which no timer was set.
+	sweepEvery = 30 * time.Second
+)
+
+// A Board knows who works on what. It is safe for concurrent use, and no method waits.
+type Board struct {
+	config  Config
+	link    Link
+	metrics *metrics
+	wake    chan struct{}
+
+	open     atomic.Bool // asked by the link while the board speaks to it
+	mu       sync.Mutex
+	gateEnds time.Time // then agents that have said nothing hold nothing
+	sequence int64
+	tasks    map[types.NamespacedName]*entry
+	agents   map[link.Agent]*agent
+	swarms   map[types.NamespacedName]*swarm
+}
+
+// New makes an empty board. Connect it before it is opened.
+func New(config Config) *Board {
+	return &Board{
+		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1),
+		tasks: map[types.NamespacedName]*entry{}, agents: map[link.Agent]*agent{}, swarms: map[types.NamespacedName]*swarm{},
+	}
+}
+
+// Connect gives the board its voice. The link needs the board to be made, and the board the link.
+func (b *Board) Connect(link Link) { b.link = link }
+
+// Run gives out work until the context ends. Call it after Open.
+func (b *Board) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		case <-timer.C:
+		}
+		timer.Reset(b.step(time.Now()))
+	}
+}
+
+// step does everything that is due, and says how long nothing else will be.
+func (b *Board) step(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next := earliest(now.Add(sweepEvery), b.expire(now))
+	for _, name := range slices.SortedFunc(maps.Keys(b.swarms), byName) {
+		of := b.swarms[name]
+		if !of.ruled && len(of.queue) == 0 && len(of.awaited) == 0 {
+			delete(b.swarms, name)
+			continue
+		}
+		next = earliest(next, b.pass(of, now))
+	}
+	b.metrics.show(b)
+	return max(next.Sub(now), time.Millisecond)
+}
+
+// stir makes Run look at a swarm.
+func (b *Board) stir(of *swarm) {
+	of.stirred = true
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// nextEpoch is higher than every one before it, of this leader and of all earlier ones.
+func (b *Board) nextEpoch() int64 {
+	b.sequence++
+	return b.config.Leadership.Term()<<32 | b.sequence
+}
+
+// lapse is how long after its last sign of life an agent can still be working.
+func (b *Board) lapse() time.Duration { return b.config.Lease + margin }
+
+func byName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// earliest is the first of the times that are set.
+func earliest(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,166 @@
+package dispatch
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/schedule"
+)
+
+// A Wait is why a task has no agent.
+type Wait struct {
+	Reason  v1alpha1.Reason
+	Message string
+}
+
+// Stop is what should become of a running attempt.
+type Stop int
+
+// The stops.
+const (
+	GoOn     Stop = iota
+	HandBack      // the task is to wait
+	Cancel        // the task is to end
+)
+
+// A Brief is what only the controller knows about a task.
+type Brief struct {
+	Payload []byte
+	Blocked *Wait // it cannot be given out, for this reason
+	Stop    Stop
+}
+
+// An entry is a task that is not finished.
+type entry struct {
+	name    types.NamespacedName
+	uid     types.UID
+	swarm   types.NamespacedName
+	spec    v1alpha1.TaskSpec
+	created time.Time
+	version string // the latest resource version known
+	epoch   int64  // the latest given out, stored or not
+	attempt int32  // likewise
+	stored  int64  // the latest epoch that is stored
+	brief   Brief
+	briefed bool // its controller has spoken
+
+	held      *hold
+	ended     *End
+	wait      Wait
+	waiting   time.Time // since when
+	notBefore time.Time
+	wrote     time.Time // when the status was last written
+}
+
+// A hold is an attempt in the hands of an agent.
+type hold struct {
+	agent    *agent
+	podUID   string // of the process that has it; "" when that was before this leader
+	attempt  int32
+	epoch    int64
+	since    time.Time
+	first    bool // the task's first: it may be sent before it is written
+	sent     bool
+	stopped  Stop      // what the agent was told
+	expires  time.Time // zero while the agent is linked
+	progress int32
+	message  string
+}
+
+// An End is how an attempt ended, until it is stored.
+type End struct {
+	Agent           string
+	Attempt         int32
+	Epoch           int64
+	Since           time.Time
+	Lost            bool // nobody knows; it is surely over
+	Outcome         linkv1.Outcome
+	Value           []byte
+	Reason, Message string
+
+	from link.Agent
+}
+
+// Held is an attempt that an agent has, or will have once it is written.
+type Held struct {
+	Agent    string
+	Attempt  int32
+	Epoch    int64
+	Since    time.Time
+	First    bool // the write may wait
+	Stopping bool
+	Progress int32
+	Message  string
+}
+
+// A View is a task as the board sees it, to be written. At most one of the pointers is set.
+type View struct {
+	Stale bool // the object is older than one already seen: come again with the newer one
+	Held  *Held
+	Ended *End
+	Wait  *Wait
+	Since time.Time // of the wait
+	Wrote time.Time // when the status was last written by this leader
+}
+
+func (e *entry) view() View {
+	view := View{Wrote: e.wrote}
+	switch {
+	case e.ended != nil:
+		ended := *e.ended
+		view.Ended = &ended
+	case e.held != nil:
+		view.Held = &Held{
+			Agent: e.held.agent.name.Name, Attempt: e.held.attempt, Epoch: e.held.epoch, Since: e.held.since,
+			First: e.held.first, Stopping: e.held.stopped != GoOn, Progress: e.held.progress, Message: e.held.message,
+		}
+	default:
+		wait := e.wait
+		if e.brief.Blocked != nil {
+			wait = *e.brief.Blocked
+		}
+		view.Wait, view.Since = &wait, e.waiting
+	}
+	return view
+}
+
+// learn takes in a newer version of the object.
+func (e *entry) learn(task *v1alpha1.Task) {
+	e.version, e.spec, e.stored = task.ResourceVersion, task.Spec, task.Status.Epoch
+	e.epoch, e.attempt = max(e.epoch, task.Status.Epoch), max(e.attempt, task.Status.Attempt)
+	if next := task.Status.NextRetryTime; next != nil {
+		e.notBefore = next.Time
+	}
+}
+
+// older tells whether an object is from before what is known.
+func (e *entry) older(task *v1alpha1.Task) bool {
+	order, err := resourceversion.CompareResourceVersion(task.ResourceVersion, e.version)
+	return err == nil && order < 0
+}
+
+// waits tells whether the task wants an agent.
+func (e *entry) waits() bool {
+	return e.held == nil && e.ended == nil && e.briefed && e.brief.Blocked == nil && e.brief.Stop == GoOn
+}
+
+// fresh tells whether nobody was ever given the task, as far as anybody knows.
+func (e *entry) fresh() bool { return e.epoch == 0 }
+
+// demand is the task as the engine sees it.
+func (e *entry) demand() schedule.Task {
+	return schedule.Task{
+		ID: string(e.uid), Class: classes[e.spec.Priority], Created: e.created.UnixNano(),
+		Type: e.spec.AgentType, Needs: e.spec.Capabilities,
+	}
+}
+
+var classes = map[v1alpha1.TaskPriority]schedule.Class{
+	v1alpha1.PriorityLow: schedule.Low, v1alpha1.PriorityMedium: schedule.Medium, "": schedule.Medium,
+	v1alpha1.PriorityHigh: schedule.High, v1alpha1.PriorityCritical: schedule.Critical,
+}

@@ -1,0 +1,71 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// A Census is what a new leader finds in the cluster.
+type Census struct {
+	Swarms []v1alpha1.Swarm
+	Tasks  []v1alpha1.Task
+	Pods   []corev1.Pod // of agents
+}
+
+// errLaterTerm turns an agent away until this leader's term is above everything the agent has seen.
+var errLaterTerm = errors.New("this operator has learned of a later term just now: connect again")
+
+// Open begins a leader's rule: it raises the term above every epoch that is stored, takes up what is stored as running, and
+// holds back each swarm until its agents have told what they run.
+func (b *Board) Open(census Census) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if highest := highestEpoch(census) >> 32; highest >= b.config.Leadership.Term() {
+		b.config.Leadership.RaiseTerm(highest)
+	}
+	b.gateEnds = time.Now().Add(b.lapse())
+	for n := range census.Pods {
+		pod := &census.Pods[n]
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
+			swarm.awaited[link.Agent{Namespace: pod.Namespace, Name: pod.Name}] = true
+		}
+	}
+	for n := range census.Tasks {
+		if task := &census.Tasks[n]; !task.Status.Phase.Final() {
+			b.enter(task)
+		}
+	}
+	b.open.Store(true)
+	for name := range b.tasks {
+		b.config.Tasks.After(name, 0)
+	}
+}
+
+// Opened tells whether agents may be taken in.
+func (b *Board) Opened() bool { return b.open.Load() }
+
+func highestEpoch(census Census) int64 {
+	highest := int64(0)
+	for n := range census.Swarms {
+		highest = max(highest, census.Swarms[n].Status.Epoch)
+	}
+	for n := range census.Tasks {
+		highest = max(highest, census.Tasks[n].Status.Epoch)
+	}
+	return highest
+}
+
+// heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.
+func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
+	if len(of.awaited) == 0 || !now.Before(b.gateEnds) {
+		return time.Time{}
+	}
+	return b.gateEnds
+}

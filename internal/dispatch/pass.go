@@ -1,0 +1,180 @@
+package dispatch
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/schedule"
+)
+
+const (
+	// writtenAfter is how long the write of a first assignment may wait: a task that ends sooner costs one write, not two.
+	writtenAfter = time.Second
+	// A wait is told to people once it lasts: soon when they have to do something about it, later when only time is needed.
+	toldSoon, toldLate = time.Second, 10 * time.Second
+)
+
+// pass gives out what can be given out in a swarm, and says when to look again.
+func (b *Board) pass(of *swarm, now time.Time) time.Time {
+	if until := b.heldBack(of, now); !until.IsZero() || !of.ruled {
+		return until
+	}
+	clear(of.awaited)
+	if !of.stirred && (of.due.IsZero() || now.Before(of.due)) {
+		return of.due
+	}
+	of.stirred = false
+	next, ready := of.ready(now)
+	of.due = next
+	if halt := of.rules.Halt; halt != nil {
+		for _, task := range ready {
+			b.park(task, *halt)
+		}
+		return next
+	}
+	b.bind(of, ready, now)
+	return next
+}
+
+// ready are the tasks that may start, and next is when there will be more.
+func (s *swarm) ready(now time.Time) (next time.Time, tasks map[string]*entry) {
+	tasks = make(map[string]*entry, len(s.queue))
+	for _, task := range s.queue {
+		if now.Before(task.notBefore) {
+			next = earliest(next, task.notBefore)
+			continue
+		}
+		tasks[string(task.uid)] = task
+	}
+	return next, tasks
+}
+
+// bind lets the engine decide and does what it says.
+func (b *Board) bind(of *swarm, ready map[string]*entry, now time.Time) {
+	demands := make([]schedule.Task, 0, len(ready))
+	for _, task := range ready {
+		demands = append(demands, task.demand())
+	}
+	members, offers := b.members(of.name)
+	decision := schedule.Plan(demands, offers, of.rules.Strategy)
+	for _, bound := range decision.Bound {
+		b.assign(ready[bound.Task], members[bound.Agent], now)
+	}
+	for _, waiting := range decision.Waiting {
+		b.park(ready[waiting.Task], Wait{Reason: v1alpha1.Reason(waiting.Reason), Message: waiting.Message})
+	}
+}
+
+// members are the agents of a swarm that could take work, for us and for the engine.
+func (b *Board) members(of types.NamespacedName) (map[string]*agent, []schedule.Agent) {
+	members, offers := map[string]*agent{}, []schedule.Agent{}
+	for member := range maps.Values(b.agents) {
+		if member.swarm != of || !member.enrolled || !member.linked {
+			continue
+		}
+		members[member.name.Name] = member
+		offers = append(offers, schedule.Agent{
+			Name: member.name.Name, Type: member.kind, Offers: member.offers, Slots: member.slots, Running: member.slots - member.room(), Given: member.given,
+			Draining: member.draining || !member.leaving.IsZero(),
+		})
+	}
+	return members, offers
+}
+
+// park notes why a task waits, and has it told if that is news.
+func (b *Board) park(task *entry, why Wait) {
+	if task.wait == why {
+		return
+	}
+	news := task.wait.Reason != why.Reason
+	task.wait = why
+	if news {
+		b.config.Tasks.After(task.name, ToldAfter(why.Reason))
+	}
+}
+
+// ToldAfter is how long a wait lasts before it is written.
+func ToldAfter(reason v1alpha1.Reason) time.Duration {
+	if reason == v1alpha1.ReasonNoFreeSlot {
+		return toldLate
+	}
+	return toldSoon
+}
+
+// assign gives a task to an agent: at once if it is the task's first time, once it is written if not.
+func (b *Board) assign(task *entry, member *agent, now time.Time) {
+	first := task.fresh()
+	b.take(task, &hold{
+		agent: member, podUID: member.podUID, attempt: task.attempt + 1, epoch: b.nextEpoch(), since: now, first: first,
+	})
+	if first {
+		b.metrics.waited.Observe(now.Sub(task.waiting).Seconds())
+		b.deliver(task)
+		b.config.Tasks.After(task.name, writtenAfter)
+		return
+	}
+	b.config.Tasks.After(task.name, 0)
+}
+
+// deliver sends an assignment. One that cannot be sent never was.
+func (b *Board) deliver(task *entry) {
+	held := task.held
+	member := held.agent
+	err := errAnotherPod
+	if held.podUID == member.podUID && member.linked {
+		err = b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: task.order(held)}})
+	}
+	if err == nil {
+		held.sent = true
+		member.given++
+		member.sent++
+		b.config.Agents.After(member.object(), shownEvery)
+		return
+	}
+	b.metrics.undelivered.Inc()
+	b.release(task)
+	if held.first {
+		task.epoch, task.attempt = 0, 0 // nobody has seen it: the next one is the first
+	}
+	task.notBefore = time.Now().Add(declinedPause)
+	b.queue(task)
+}
+
+// errAnotherPod keeps an assignment that was written for one pod from its successor.
+var errAnotherPod = errors.New("the agent's pod is another one now")
+
+func (e *entry) order(held *hold) *linkv1.Assign {
+	assign := &linkv1.Assign{Attempt: e.attemptOf(held), Payload: e.brief.Payload}
+	if limits := e.spec.Timeouts; limits != nil {
+		assign.RunTimeout, assign.ProgressTimeout = duration(limits.RunSeconds), duration(limits.HeartbeatSeconds)
+	}
+	return assign
+}
+
+func duration(seconds int32) *durationpb.Duration {
+	if seconds <= 0 {
+		return nil
+	}
+	return durationpb.New(time.Duration(seconds) * time.Second)
+}
+
+// order tells an agent to stop an attempt, and whether that could be said.
+func (b *Board) order(member *agent, attempt *linkv1.Attempt, how Stop) bool {
+	reason := "Cancelled"
+	if how == HandBack {
+		reason = "HandBack"
+	}
+	cancel := &linkv1.Cancel{Attempt: attempt, Reason: reason, HandBack: how == HandBack}
+	return b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: cancel}}) == nil
+}
+
+func (b *Board) acknowledge(to link.Agent, attempt *linkv1.Attempt) {
+	_ = b.link.Send(to, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Acknowledge{Acknowledge: &linkv1.Acknowledge{Attempt: attempt}}})
+}

@@ -1,0 +1,140 @@
+package dispatch
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// conclude takes a result if it is of the attempt that counts. Any other is too old to matter, which the agent is told, so that it
+// does not send it again.
+func (b *Board) conclude(member *agent, result *linkv1.Result) {
+	attempt := result.GetAttempt()
+	of := b.tasks[taskOf(attempt)]
+	switch {
+	case of == nil:
+		b.keep(member, &stray{attempt: attempt, result: result})
+		return
+	case of.ended != nil && of.ended.Epoch == attempt.GetEpoch() && !of.ended.Lost:
+		// said again while the first is being written
+	case of.awaits(member, result):
+		b.accept(of, member, result)
+	default:
+		b.metrics.stale("result")
+		b.acknowledge(member.name, attempt)
+	}
+	b.drop(member, attempt.Key())
+}
+
+// drop forgets a stray, which gives its agent the room back.
+func (b *Board) drop(member *agent, key linkv1.AttemptKey) {
+	if member.strays[key] == nil {
+		return
+	}
+	delete(member.strays, key)
+	b.stir(b.swarmOf(member.swarm))
+	b.settle(member)
+}
+
+// awaits tells whether a result is of the attempt that counts: the one that is held; one that a leader before us gave out and never
+// wrote; or one that was given up for lost, was not given to anybody since, and has ended well after all.
+func (e *entry) awaits(member *agent, result *linkv1.Result) bool {
+	epoch := result.GetAttempt().GetEpoch()
+	switch {
+	case string(e.uid) != result.GetAttempt().GetTaskUid():
+		return false
+	case e.held != nil:
+		return e.held.epoch == epoch && e.held.agent == member || epoch > e.epoch
+	case epoch > e.epoch:
+		return true
+	}
+	return epoch == e.epoch && result.GetOutcome() == linkv1.Outcome_OUTCOME_SUCCEEDED
+}
+
+func (b *Board) accept(of *entry, member *agent, result *linkv1.Result) {
+	attempt := result.GetAttempt()
+	since := time.Now()
+	if of.held != nil {
+		since = of.held.since
+	}
+	if of.held != nil && of.held.epoch != attempt.GetEpoch() {
+		b.supersede(of)
+	}
+	b.release(of)
+	of.epoch, of.attempt = max(of.epoch, attempt.GetEpoch()), max(of.attempt, attempt.GetAttempt())
+	of.ended = &End{
+		Agent: member.name.Name, Attempt: attempt.GetAttempt(), Epoch: attempt.GetEpoch(), Since: since,
+		Outcome: result.GetOutcome(), Value: result.GetValue(), Reason: result.GetReason(), Message: result.GetMessage(),
+		from: member.name,
+	}
+	switch result.GetOutcome() {
+	case linkv1.Outcome_OUTCOME_SUCCEEDED:
+		member.completed++
+	case linkv1.Outcome_OUTCOME_FAILED, linkv1.Outcome_OUTCOME_BAD_INPUT, linkv1.Outcome_OUTCOME_RETRY:
+		member.failed++
+	}
+	b.metrics.ended(result.GetOutcome())
+	b.queue(of)
+	b.config.Tasks.After(of.name, 0)
+	b.config.Agents.After(member.object(), shownEvery)
+}
+
+// lose gives up an attempt whose end nobody will ever report.
+func (b *Board) lose(of *entry, why string) {
+	held := of.held
+	of.ended = &End{
+		Agent: held.agent.name.Name, Attempt: held.attempt, Epoch: held.epoch, Since: held.since, Lost: true,
+		Reason: "LinkLost", Message: "agent " + held.agent.name.Name + " was lost: " + why,
+	}
+	b.release(of)
+	b.metrics.lost.Inc()
+	b.config.Tasks.After(of.name, 0)
+}
+
+// keep remembers an attempt of a task that the board does not know, and has its controller look for the task: if there is one, it
+// comes to Observe, and if not, to Forget.
+func (b *Board) keep(member *agent, lone *stray) {
+	member.strays[lone.attempt.Key()] = lone
+	b.config.Tasks.After(taskOf(lone.attempt), 0)
+}
+
+// adoptStrays gives a new entry what agents have said about it already.
+func (b *Board) adoptStrays(of *entry) {
+	for _, member := range b.agents {
+		for key, lone := range member.strays {
+			if key.TaskUID != string(of.uid) {
+				continue
+			}
+			delete(member.strays, key)
+			if lone.result != nil {
+				b.conclude(member, lone.result)
+			} else if member.linked {
+				b.resume(member, lone.attempt)
+			}
+		}
+	}
+}
+
+// refuseStrays ends what agents report about a task that is over.
+func (b *Board) refuseStrays(uid types.UID) {
+	for _, member := range b.agents {
+		for key, lone := range member.strays {
+			if key.TaskUID == string(uid) {
+				b.refuse(member, lone)
+			}
+		}
+	}
+}
+
+// refuse tells an agent that nobody wants an attempt. While it runs it keeps its slot.
+func (b *Board) refuse(member *agent, lone *stray) {
+	if lone.result == nil {
+		b.order(member, lone.attempt, Cancel)
+		return
+	}
+	b.metrics.stale("result")
+	b.acknowledge(member.name, lone.attempt)
+	b.drop(member, lone.attempt.Key())
+}

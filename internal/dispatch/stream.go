@@ -1,0 +1,181 @@
+package dispatch
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// shownEvery is how often the load of an agent is written, at most.
+const shownEvery = 10 * time.Second
+
+// Joined implements link.Events: an agent tells what it runs and what it never got acknowledged.
+func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if newest := newestTerm(hello); newest > b.config.Leadership.Term() {
+		b.config.Leadership.RaiseTerm(newest)
+		return errLaterTerm
+	}
+	member := b.agentOf(name)
+	if !member.enrolled {
+		member.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
+	}
+	member.linked, member.podUID, member.granted, member.sent = true, podUID, 0, 0
+	member.slots, member.draining = int(hello.GetSlots()), hello.GetDraining()
+	b.review(member, hello)
+	for _, attempt := range hello.GetRunning() {
+		b.resume(member, attempt)
+	}
+	for _, result := range hello.GetUnacknowledged() {
+		b.conclude(member, result)
+	}
+	delete(b.swarmOf(member.swarm).awaited, name)
+	b.stir(b.swarmOf(member.swarm))
+	b.config.Agents.After(member.object(), 0)
+	return nil
+}
+
+// newestTerm is the highest that an agent has heard of.
+func newestTerm(hello *linkv1.Hello) int64 {
+	newest := hello.GetTerm() << 32
+	for _, attempt := range hello.GetRunning() {
+		newest = max(newest, attempt.GetEpoch())
+	}
+	for _, result := range hello.GetUnacknowledged() {
+		newest = max(newest, result.GetAttempt().GetEpoch())
+	}
+	return newest >> 32
+}
+
+// review compares what the agent was given with what it says it has. The same pod that does not mention an attempt does not have
+// it: it never arrived, or the process that ran it is gone. Of another pod of the same name it says nothing.
+func (b *Board) review(member *agent, hello *linkv1.Hello) {
+	mentioned := map[linkv1.AttemptKey]bool{}
+	for _, attempt := range hello.GetRunning() {
+		mentioned[attempt.Key()] = true
+	}
+	for _, result := range hello.GetUnacknowledged() {
+		mentioned[result.GetAttempt().Key()] = true
+	}
+	for _, of := range member.holds {
+		held := of.held
+		if held.sent && held.podUID == member.podUID && !mentioned[of.attemptOf(held).Key()] {
+			b.lose(of, "its agent started anew")
+		}
+	}
+	for key, lone := range member.strays {
+		if !mentioned[key] && lone.until.IsZero() {
+			b.drop(member, key)
+		}
+	}
+}
+
+// resume takes up what an agent says it runs.
+func (b *Board) resume(member *agent, attempt *linkv1.Attempt) {
+	of := b.tasks[taskOf(attempt)]
+	switch {
+	case of == nil:
+		b.keep(member, &stray{attempt: attempt})
+	case string(of.uid) != attempt.GetTaskUid():
+		b.stop(member, attempt)
+	case of.held != nil && of.held.epoch == attempt.GetEpoch() && of.held.agent == member:
+		of.held.podUID, of.held.expires, of.held.stopped = member.podUID, time.Time{}, GoOn
+		b.config.Tasks.After(of.name, 0)
+	case attempt.GetEpoch() > of.epoch:
+		b.supersede(of)
+		b.take(of, &hold{
+			agent: member, podUID: member.podUID, attempt: attempt.GetAttempt(), epoch: attempt.GetEpoch(), since: time.Now(), first: true, sent: true,
+		})
+		of.ended = nil
+		b.config.Tasks.After(of.name, 0)
+	default:
+		b.stop(member, attempt)
+	}
+}
+
+// stop ends what an agent has no business to run.
+func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
+	b.metrics.stale("running")
+	member.strays[attempt.Key()] = &stray{attempt: attempt}
+	b.order(member, attempt, Cancel)
+}
+
+// Received implements link.Events.
+func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	member := b.agents[name]
+	if member == nil {
+		return
+	}
+	switch kind := message.GetKind().(type) {
+	case *linkv1.AgentMessage_Result:
+		b.conclude(member, kind.Result)
+	case *linkv1.AgentMessage_Progress:
+		b.advance(member, kind.Progress)
+	case *linkv1.AgentMessage_Credit:
+		member.granted, member.draining = max(member.granted, kind.Credit.GetGranted()), kind.Credit.GetDraining()
+		b.stir(b.swarmOf(member.swarm))
+	}
+}
+
+// advance notes progress. Only a finished task has reached 100.
+func (b *Board) advance(member *agent, progress *linkv1.Progress) {
+	attempt := progress.GetAttempt()
+	of := b.tasks[taskOf(attempt)]
+	if of == nil || of.held == nil || of.held.agent != member || of.held.epoch != attempt.GetEpoch() || string(of.uid) != attempt.GetTaskUid() {
+		b.metrics.stale("progress")
+		b.order(member, attempt, Cancel)
+		return
+	}
+	percent := min(max(progress.GetPercent(), of.held.progress), 99)
+	if percent == of.held.progress && progress.GetMessage() == of.held.message {
+		return
+	}
+	of.held.progress, of.held.message = percent, progress.GetMessage()
+	if of.stored == of.held.epoch {
+		b.config.Tasks.After(of.name, shownEvery-min(time.Since(of.wrote), shownEvery))
+	}
+}
+
+// Left implements link.Events. What the agent holds stays its own until it can no longer be working.
+func (b *Board) Left(name link.Agent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	member := b.agents[name]
+	if member == nil {
+		return
+	}
+	member.linked = false
+	over := b.over(member)
+	for _, of := range member.holds {
+		if of.held.expires.IsZero() {
+			of.held.expires = over
+		}
+	}
+	for _, lone := range member.strays {
+		if lone.until.IsZero() {
+			lone.until = over
+		}
+	}
+	b.stir(b.swarmOf(member.swarm))
+	b.config.Agents.After(member.object(), 0)
+	b.discard(member)
+}
+
+// over is when an agent that is heard no more can no longer be working.
+func (b *Board) over(member *agent) time.Time {
+	heard, known := b.link.LastHeard(member.name)
+	if !known {
+		heard = time.Now()
+	}
+	return heard.Add(b.lapse())
+}
+
+func taskOf(attempt *linkv1.Attempt) types.NamespacedName {
+	return types.NamespacedName{Namespace: attempt.GetNamespace(), Name: attempt.GetTask()}
+}

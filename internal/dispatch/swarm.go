@@ -1,0 +1,99 @@
+package dispatch
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/schedule"
+)
+
+// Rules are what a Swarm says about giving out work.
+type Rules struct {
+	Strategy schedule.Strategy
+	Halt     *Wait    // nothing new is given out, for this reason
+	Leaving  []string // agents that are to go: they get nothing new, and what they hold is asked back in the end
+}
+
+// A swarm is what the board knows of one.
+type swarm struct {
+	name    types.NamespacedName
+	rules   Rules
+	ruled   bool // its controller has spoken
+	queue   map[types.NamespacedName]*entry
+	awaited map[link.Agent]bool // agents from before this leader that have not yet told what they run
+	epoch   int64
+	stirred bool
+	due     time.Time // when something happens by itself
+}
+
+func (b *Board) swarmOf(name types.NamespacedName) *swarm {
+	known := b.swarms[name]
+	if known == nil {
+		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[link.Agent]bool{}}
+		b.swarms[name] = known
+	}
+	return known
+}
+
+// Govern sets the rules of a swarm.
+func (b *Board) Govern(name types.NamespacedName, rules Rules) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.swarmOf(name)
+	if !of.ruled {
+		b.callBack(name)
+	}
+	of.rules, of.ruled = rules, true
+	now, leaving := time.Now(), map[string]bool{}
+	for _, agent := range rules.Leaving {
+		leaving[agent] = true
+	}
+	for _, member := range b.agents {
+		if member.swarm == name {
+			member.leave(leaving[member.name.Name], now)
+		}
+	}
+	b.stir(of)
+}
+
+// callBack has the tasks looked at that waited for their swarm to appear.
+func (b *Board) callBack(swarm types.NamespacedName) {
+	for _, task := range b.tasks {
+		if task.swarm == swarm && task.brief.Blocked != nil {
+			b.config.Tasks.After(task.name, 0)
+		}
+	}
+}
+
+// Dissolve takes note that a swarm is gone. Tasks that still name it wait.
+func (b *Board) Dissolve(name types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := b.swarmOf(name)
+	of.ruled, of.rules = false, Rules{}
+}
+
+// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named.
+func (b *Board) Busy(swarm types.NamespacedName, agent string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sum := 0
+	for _, member := range b.agents {
+		if member.swarm == swarm && (agent == "" || agent == member.name.Name) {
+			sum += member.busy()
+		}
+	}
+	return sum
+}
+
+// Epoch is the highest that was given out in a swarm by this leader.
+func (b *Board) Epoch(name types.NamespacedName) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of := b.swarms[name]; of != nil {
+		return of.epoch
+	}
+	return 0
+}

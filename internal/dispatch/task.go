@@ -1,0 +1,236 @@
+package dispatch
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// declinedPause keeps a task that was declined from being tried again at once.
+const declinedPause = time.Second
+
+// Observe takes in a Task and says what should be written about it.
+func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name := client.ObjectKeyFromObject(task)
+	known := b.tasks[name]
+	if known != nil && known.uid != task.UID {
+		b.forget(known)
+		known = nil
+	}
+	switch {
+	case !b.open.Load():
+		return View{Stale: true}
+	case task.Status.Phase.Final():
+		b.finish(name, task.UID)
+		return View{}
+	case known == nil:
+		known = b.enter(task)
+	case known.older(task):
+		return View{Stale: true}
+	}
+	b.restore(known, task)
+	known.learn(task)
+	known.brief, known.briefed = brief, true
+	b.heed(known)
+	b.queue(known)
+	return known.view()
+}
+
+// enter makes an entry of a task. What is stored as assigned is taken to be running until its agent, or time, says otherwise.
+func (b *Board) enter(task *v1alpha1.Task) *entry {
+	name := client.ObjectKeyFromObject(task)
+	made := &entry{
+		name: name, uid: task.UID, created: task.CreationTimestamp.Time, waiting: time.Now(),
+		swarm: types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.SwarmRef.Name},
+	}
+	b.tasks[name] = made
+	b.config.Swarms.After(made.swarm, shownEvery)
+	b.restore(made, task)
+	made.learn(task)
+	b.adoptStrays(made)
+	return made
+}
+
+// restore takes up an assignment that is stored and that this leader did not make.
+func (b *Board) restore(of *entry, task *v1alpha1.Task) {
+	if len(task.Status.AssignedAgents) == 0 || task.Status.AssignedAgents[0].Epoch <= of.epoch {
+		return
+	}
+	given, since := task.Status.AssignedAgents[0], task.CreationTimestamp.Time
+	if given.Since != nil {
+		since = given.Since.Time
+	}
+	b.take(of, &hold{
+		agent: b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name}), attempt: given.Attempt, epoch: given.Epoch,
+		since: since, sent: true, expires: time.Now().Add(b.lapse()), progress: task.Status.Progress,
+	})
+}
+
+// take gives an entry a hold.
+func (b *Board) take(of *entry, held *hold) {
+	b.release(of)
+	of.held, of.epoch, of.attempt = held, max(of.epoch, held.epoch), max(of.attempt, held.attempt)
+	held.agent.holds[of.uid] = of
+	if held.agent.swarm.Name == "" {
+		held.agent.swarm = of.swarm
+	}
+	b.swarmOf(of.swarm).epoch = max(b.swarmOf(of.swarm).epoch, held.epoch)
+	delete(b.swarmOf(of.swarm).queue, of.name)
+}
+
+// release takes the hold away again, and gives its agent the room back.
+func (b *Board) release(of *entry) {
+	if of.held == nil {
+		return
+	}
+	member := of.held.agent
+	delete(member.holds, of.uid)
+	of.held = nil
+	b.stir(b.swarmOf(of.swarm))
+	b.settle(member)
+	b.discard(member)
+}
+
+// settle has a swarm looked at: at once when it waits for its last attempts to end, else because of its numbers, which can wait.
+func (b *Board) settle(member *agent) {
+	delay := shownEvery
+	if halted := b.swarmOf(member.swarm).rules.Halt; member.busy() == 0 && (!member.leaving.IsZero() || halted != nil) {
+		delay = 0
+	}
+	b.config.Swarms.After(member.swarm, delay)
+}
+
+// queue puts an entry where it belongs: among those that wait for an agent, or not.
+func (b *Board) queue(of *entry) {
+	swarm := b.swarmOf(of.swarm)
+	_, queued := swarm.queue[of.name]
+	switch {
+	case of.waits() && !queued:
+		swarm.queue[of.name] = of
+		of.waiting, of.wait = time.Now(), Wait{}
+		b.stir(swarm)
+	case !of.waits() && queued:
+		delete(swarm.queue, of.name)
+	}
+}
+
+// heed passes on to the agent that a task is to stop.
+func (b *Board) heed(of *entry) {
+	held := of.held
+	switch {
+	case held == nil || of.brief.Stop == GoOn || held.stopped == of.brief.Stop:
+	case !held.sent:
+		b.release(of)
+	case held.agent.linked:
+		if b.order(held.agent, of.attemptOf(held), of.brief.Stop) {
+			held.stopped = of.brief.Stop
+		}
+	}
+}
+
+// Settle hears that the object, as it is given, is stored.
+func (b *Board) Settle(task *v1alpha1.Task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.tasks[client.ObjectKeyFromObject(task)]
+	if known == nil || known.uid != task.UID {
+		return
+	}
+	if known.version != task.ResourceVersion {
+		known.wrote = time.Now()
+	}
+	known.learn(task)
+	if ended := known.ended; ended != nil && recorded(task, ended.Epoch) {
+		b.close(known)
+	}
+	switch {
+	case task.Status.Phase.Final():
+		b.finish(known.name, known.uid)
+		return
+	case known.held != nil && !known.held.sent && assigned(task, known.held.epoch):
+		b.deliver(known)
+	}
+	b.queue(known)
+}
+
+// close lets the agent forget a result that is stored.
+func (b *Board) close(of *entry) {
+	ended := of.ended
+	of.ended = nil
+	if ended.Lost {
+		return
+	}
+	b.acknowledge(ended.from, of.attempted(ended.Attempt, ended.Epoch))
+	if ended.Outcome == linkv1.Outcome_OUTCOME_DECLINED {
+		of.notBefore = time.Now().Add(declinedPause)
+	}
+}
+
+func recorded(task *v1alpha1.Task, epoch int64) bool {
+	return task.Status.Epoch >= epoch && !assigned(task, epoch)
+}
+
+func assigned(task *v1alpha1.Task, epoch int64) bool {
+	for _, given := range task.Status.AssignedAgents {
+		if given.Epoch == epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// finish lets go of a task that has reached a final phase.
+func (b *Board) finish(name types.NamespacedName, uid types.UID) {
+	if known := b.tasks[name]; known != nil {
+		b.forget(known)
+	}
+	b.refuseStrays(uid)
+}
+
+// Forget lets go of a task that is gone. Whoever runs it is told to stop, and has its slot taken until it has.
+func (b *Board) Forget(name types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.tasks[name]; known != nil {
+		b.forget(known)
+	}
+	for _, member := range b.agents {
+		for _, lone := range member.strays {
+			if lone.attempt.GetNamespace() == name.Namespace && lone.attempt.GetTask() == name.Name {
+				b.refuse(member, lone)
+			}
+		}
+	}
+}
+
+func (b *Board) forget(known *entry) {
+	delete(b.tasks, known.name)
+	delete(b.swarmOf(known.swarm).queue, known.name)
+	b.supersede(known)
+	if ended := known.ended; ended != nil && !ended.Lost {
+		b.acknowledge(ended.from, known.attempted(ended.Attempt, ended.Epoch))
+	}
+}
+
+// supersede takes an attempt away from its holder, who keeps the slot until it has stopped.
+func (b *Board) supersede(known *entry) {
+	if held := known.held; held != nil && held.sent {
+		attempt := known.attemptOf(held)
+		held.agent.strays[attempt.Key()] = &stray{attempt: attempt, until: held.expires}
+		b.order(held.agent, attempt, Cancel)
+	}
+	b.release(known)
+}
+
+func (e *entry) attemptOf(held *hold) *linkv1.Attempt { return e.attempted(held.attempt, held.epoch) }
+
+func (e *entry) attempted(attempt int32, epoch int64) *linkv1.Attempt {
+	return &linkv1.Attempt{Namespace: e.name.Namespace, Task: e.name.Name, TaskUid: string(e.uid), Attempt: attempt, Epoch: epoch}
+}

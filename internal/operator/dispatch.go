@@ -1,0 +1,84 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/controller/agent"
+	"github.com/swarm-io/swarm-operator/internal/controller/swarm"
+	"github.com/swarm-io/swarm-operator/internal/controller/task"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// A dispatcher is the board with the wires between it and the controllers.
+type dispatcher struct {
+	board                 *dispatch.Board
+	tasks, agents, swarms *kit.Signal
+	reader                client.Reader
+}
+
+func newDispatcher(operator *kit.Operator, config Link) *dispatcher {
+	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, reader: operator.GetClient()}
+	d.board = dispatch.New(dispatch.Config{
+		Lease: config.AgentLease.Duration, Leadership: operator.Leadership,
+		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry,
+	})
+	return d
+}
+
+// Start implements manager.Runnable, for the time of leadership.
+func (d *dispatcher) Start(ctx context.Context) error {
+	census, err := d.census(ctx)
+	if err != nil {
+		return fmt.Errorf("take a census: %w", err)
+	}
+	d.board.Open(census)
+	d.board.Run(ctx)
+	return nil
+}
+
+// census reads the caches, which are synced before anybody is elected.
+func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
+	swarms, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
+	err := errors.Join(d.reader.List(ctx, swarms), d.reader.List(ctx, tasks), d.reader.List(ctx, pods))
+	return dispatch.Census{Swarms: swarms.Items, Tasks: tasks.Items, Pods: pods.Items}, err
+}
+
+// agentPods keeps all other pods out of the cache.
+func agentPods() cache.ByObject {
+	ours, err := labels.NewRequirement(v1alpha1.LabelSwarm, selection.Exists, nil)
+	utilruntime.Must(err) // fails only for a label that is wrong in itself
+	return cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+}
+
+func (p parts) addControllers(ctx context.Context) error {
+	selector, err := metav1.LabelSelectorAsSelector(&p.config.Controller.NamespaceSelector)
+	if err != nil {
+		return fmt.Errorf("select namespaces: %w", err)
+	}
+	scope, resync, workers := kit.NewScope(selector), p.config.Controller.ResyncPeriod.Duration, p.config.Controller.Workers
+	return errors.Join(
+		swarm.Add(ctx, p.Operator, swarm.Options{
+			Settings: p.settings, Board: p.dispatcher.board, Signal: p.dispatcher.swarms, Scope: scope, Resync: resync, Workers: workers,
+		}),
+		agent.Add(p.Operator, agent.Options{
+			Board: p.dispatcher.board, Signal: p.dispatcher.agents, Scope: scope, Resync: resync, Workers: workers,
+		}),
+		task.Add(p.Operator, task.Options{
+			Board: p.dispatcher.board, Signal: p.dispatcher.tasks, Scope: scope, Workers: workers,
+		}),
+	)
+}

@@ -1,0 +1,105 @@
+package operator
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+// arrivals is an Events that tells who came.
+type arrivals chan link.Agent
+
+func (a arrivals) Joined(who link.Agent, _ string, _ *linkv1.Hello) error { a <- who; return nil }
+func (arrivals) Received(link.Agent, *linkv1.AgentMessage)                {}
+func (arrivals) Left(link.Agent)                                          {}
+
+// A real agent, told nothing but an address and a CA, knows the operator by what the authority has made.
+func TestAgentsDialEitherFamily(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		t.Run(host, func(t *testing.T) {
+			port := freePort(t, host)
+			stored, _, err := authority.Standard().Next(nil, time.Now(), []string{host})
+			if err != nil {
+				t.Fatal(err)
+			}
+			came := make(arrivals, 1)
+			serve(t, stored, port, came)
+			config := agent.Config{
+				Namespace: "default", Swarm: "research", Agent: "research-coder-0", Slots: 1,
+				Addresses: []string{net.JoinHostPort(host, strconv.Itoa(port))}, Log: slog.New(slog.DiscardHandler),
+				TokenFile: linktest.WriteFile(t, "token", []byte("default/research-coder-0")), CAFile: linktest.WriteFile(t, "ca.crt", stored["ca.crt"]),
+			}
+			background(t, func(ctx context.Context) error { return agent.RunWith(ctx, config, nil) })
+			select {
+			case <-came:
+			case <-time.After(20 * time.Second):
+				t.Error("the agent did not come")
+			}
+		})
+	}
+}
+
+// freePort is one that nobody uses now.
+func freePort(t *testing.T, host string) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Skip("this machine has no", host)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func serve(t *testing.T, stored authority.Data, port int, events link.Events) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: authority.SecretName}, Data: stored}
+	server, err := link.New(link.Config{
+		Certificates:  authority.Follow(fake.NewFakeClient(secret), "system"),
+		Authenticator: linktest.Tokens{},
+		Leadership:    speakers{tenure: fakeLease{fresh: true, term: 1}, open: func() bool { return true }},
+		Events:        events, Metrics: prometheus.NewRegistry(), Lease: 15 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, doorway{server, port}.Start)
+}
+
+// background runs until the test ends.
+func background(t *testing.T, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTakenPortIsTold(t *testing.T) {
+	taken, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	if err := (doorway{port: taken.Addr().(*net.TCPAddr).Port}).Start(t.Context()); err == nil {
+		t.Error("two servers on one port")
+	}
+}

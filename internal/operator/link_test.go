@@ -1,0 +1,96 @@
+package operator
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// A fakeLease is a Lease as this process sees it.
+type fakeLease struct {
+	fresh  bool
+	term   int64
+	holder string
+}
+
+func (l fakeLease) Fresh() bool    { return l.fresh }
+func (l fakeLease) Term() int64    { return l.term }
+func (l fakeLease) Holder() string { return l.holder }
+
+func TestOnlyAFreshLeaderThatIsOpenSpeaks(t *testing.T) {
+	for _, c := range []struct {
+		reason      string
+		fresh, open bool
+		want        bool
+	}{
+		{"leads and is ready", true, true, true},
+		{"leads, and its dispatcher is not ready", true, false, false},
+		{"leads no more", false, true, false},
+	} {
+		s := speakers{tenure: fakeLease{fresh: c.fresh, term: 7}, open: func() bool { return c.open }}
+		if term, leading := s.Leading(); leading != c.want || term != 7 {
+			t.Errorf("%s: leading %t in term %d", c.reason, leading, term)
+		}
+	}
+}
+
+func TestStandbyKnowsTheLeadersLink(t *testing.T) {
+	for holder, want := range map[string]string{
+		"swarm-operator-1_10.0.0.7:9444_0b3e": "10.0.0.7:9444",
+		"local-my_host_[fd00::7]:9444_0b3e":   "[fd00::7]:9444",
+		"swarm-operator-1_0b3e":               "", // a version from before the link
+		"swarm-operator-1_elsewhere_0b3e":     "",
+		"swarm-operator-1_:9444_0b3e":         "",
+		"":                                    "", // given back
+		"self_10.0.0.1:9444_0b3e":             "", // this process, which is not open
+	} {
+		s := speakers{tenure: fakeLease{holder: holder}, identity: "self_10.0.0.1:9444_0b3e"}
+		if got := s.Leader(); got != want {
+			t.Errorf("%q: got %q, want %q", holder, got, want)
+		}
+	}
+}
+
+func TestWhereTheLinkIs(t *testing.T) {
+	elsewhere := &rest.Config{Host: "https://127.0.0.1:1"} // answers nobody; the route there begins at the same address
+	for _, c := range []struct {
+		reason, host, address string
+		want                  addresses
+		name                  string
+	}{
+		{"in a cluster", "10.0.0.7", "", addresses{"10.0.0.7:9444", "swarm-operator-link.system.svc:9444"}, "swarm-operator-link.system.svc"},
+		{"in a cluster of IPv6", "fd00::7", "", addresses{"[fd00::7]:9444", "swarm-operator-link.system.svc:9444"}, "swarm-operator-link.system.svc"},
+		{"in a cluster, agents outside of it", "10.0.0.7", "swarm.example.org:443", addresses{"10.0.0.7:9444", "swarm.example.org:443"}, "swarm.example.org"},
+		{"outside, as configured", "", "[fd00::8]:443", addresses{"[fd00::8]:9444", "[fd00::8]:443"}, "fd00::8"},
+		{"outside, by the route", "", "", addresses{"127.0.0.1:9444", "127.0.0.1:9444"}, "127.0.0.1"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			got, err := locate(t.Context(), Link{Port: 9444, Address: c.address}, Surroundings{Cluster: elsewhere, Namespace: "system", Host: c.host})
+			if err != nil || got != c.want {
+				t.Errorf("got %+v, want %+v: %v", got, c.want, err)
+			}
+			names := got.names("system")
+			if !slices.Contains(names, c.name) || !slices.Contains(names, "swarm-operator-link.system.svc") {
+				t.Errorf("the certificate is for %v", names)
+			}
+			if linkOf(identity("pod", got.own)+"_0b3e") != c.want.own {
+				t.Errorf("not found in identity %q", identity("pod", got.own))
+			}
+		})
+	}
+}
+
+func TestAddressThatTheAPIServerPublishes(t *testing.T) {
+	ours := []net.Addr{
+		&net.IPNet{IP: net.IPv4(127, 0, 0, 1), Mask: net.CIDRMask(8, 32)},
+		&net.IPNet{IP: net.ParseIP("192.168.3.4"), Mask: net.CIDRMask(24, 32)},
+	}
+	if got := firstShared([]string{"192.168.3.9", "192.168.3.4"}, ours); got != "192.168.3.4" {
+		t.Errorf("got %q", got)
+	}
+	if got := firstShared([]string{"192.168.3.9"}, ours); got != "" {
+		t.Errorf("got %q, which is another machine", got)
+	}
+}

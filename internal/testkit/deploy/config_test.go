@@ -1,0 +1,31 @@
+package deploy
+
+import (
+	"maps"
+	"path/filepath"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/internal/operator"
+)
+
+// The operator refuses to start on a configuration that it does not understand, so the one that is installed must be good.
+func TestInstalledConfigurationIsUnderstood(t *testing.T) {
+	config, err := operator.Load(filepath.Join("..", "..", "..", "deploy", "kustomize", "config.yaml"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict(content(t, "deploy", "kustomize", "deployment.yaml"), &deployment); err != nil {
+		t.Fatal(err)
+	}
+	ports := map[string]int{}
+	for _, port := range deployment.Spec.Template.Spec.Containers[0].Ports {
+		ports[port.Name] = int(port.ContainerPort)
+	}
+	if want := map[string]int{"link": config.Link.Port, "metrics": config.Metrics.Port, "health": config.Health.Port}; !maps.Equal(ports, want) {
+		t.Errorf("the Deployment has ports %v, the configuration %v", ports, want)
+	}
+}

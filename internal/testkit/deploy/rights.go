@@ -1,0 +1,108 @@
+// Package deploy reads what deploy/kustomize installs, for the tests that hold it against the documentation and against a cluster.
+// It never changes a file.
+package deploy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Everywhere is where a ClusterRole holds that is bound for the cluster.
+const Everywhere = "everywhere"
+
+// A Right is what may be done to one kind of object, in the words of `kubectl auth can-i --list`.
+type Right struct {
+	Where string // everywhere, or a namespace
+	What  string // resource.group/subresource, and the names it is bound to
+	Verbs string // sorted
+}
+
+func (r Right) String() string { return fmt.Sprintf("| %s | %s | %s |", r.Where, r.What, r.Verbs) }
+
+// A Role is a Role or a ClusterRole; a Role has a namespace.
+type Role = rbacv1.Role
+
+// Roles are the roles in a YAML file of any objects.
+func Roles(text []byte) ([]Role, error) {
+	var roles []Role
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var role Role
+		if err := yaml.Unmarshal(document, &role); err != nil {
+			return nil, fmt.Errorf("read role: %w", err)
+		}
+		if strings.HasSuffix(role.Kind, "Role") {
+			roles = append(roles, role)
+		}
+	}
+	return roles, nil
+}
+
+// Granted are the rights that roles give, sorted.
+func Granted(roles []Role) []Right {
+	var rights []Right
+	for _, role := range roles {
+		where := Everywhere
+		if role.Namespace != "" {
+			where = role.Namespace
+		}
+		rights = append(rights, Split(where, role.Rules)...)
+	}
+	return Sorted(rights)
+}
+
+// Split makes a right of each resource that rules name.
+func Split(where string, rules []rbacv1.PolicyRule) []Right {
+	var rights []Right
+	for _, rule := range rules {
+		verbs := strings.Join(slices.Sorted(slices.Values(rule.Verbs)), ", ")
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				rights = append(rights, Right{Where: where, What: what(group, resource, rule.ResourceNames), Verbs: verbs})
+			}
+		}
+		for _, path := range rule.NonResourceURLs {
+			rights = append(rights, Right{Where: where, What: path, Verbs: verbs})
+		}
+	}
+	return rights
+}
+
+func what(group, resource string, names []string) string {
+	resource, part, divided := strings.Cut(resource, "/")
+	if group != "" {
+		resource += "." + group
+	}
+	if divided {
+		resource += "/" + part
+	}
+	return strings.Join(append([]string{resource}, names...), " ")
+}
+
+// Sorted puts rights in the order of the table, each once.
+func Sorted(rights []Right) []Right {
+	slices.SortFunc(rights, func(a, b Right) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(rights)
+}
+
+// Explained are the rights in the table of docs/rbac.md, each with its reason.
+func Explained(text string) map[Right]string {
+	reasons := map[Right]string{}
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 || strings.HasPrefix(cells[0], "---") {
+			continue
+		}
+		for n := range cells {
+			cells[n] = strings.TrimSpace(strings.ReplaceAll(cells[n], "`", ""))
+		}
+		if cells[0] != "where" {
+			reasons[Right{Where: cells[0], What: cells[1], Verbs: cells[2]}] = cells[3]
+		}
+	}
+	return reasons
+}

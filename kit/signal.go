@@ -1,0 +1,38 @@
+package kit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A Signal reconciles objects on the word of something that is no object, such as a stream. The zero Signal is ready for use.
+type Signal struct {
+	lock  sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Now asks for a reconcile. It never waits. Before the controller runs it does nothing: everything is reconciled when it starts.
+func (s *Signal) Now(name types.NamespacedName) { s.After(name, 0) }
+
+// After asks for a reconcile when the delay is over; an earlier one that is asked for meanwhile takes its place.
+func (s *Signal) After(name types.NamespacedName, delay time.Duration) {
+	s.lock.Lock()
+	queue := s.queue
+	s.lock.Unlock()
+	if queue != nil {
+		queue.AddAfter(reconcile.Request{NamespacedName: name}, delay)
+	}
+}
+
+// Start implements controller-runtime's source.Source.
+func (s *Signal) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.queue = queue
+	return nil
+}

@@ -1,0 +1,112 @@
+package install
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var _ = Describe("The operator's ports", func() {
+	It("[K19] answer the kubelet on every replica", func(ctx SpecContext) {
+		for _, pod := range replicas(ctx) {
+			address := forwarded("pod/"+pod.Name, "8081")
+			for _, path := range []string{"/healthz", "/readyz"} {
+				Expect(status(ctx, "http://"+address+path, "")).To(Equal(http.StatusOK), "%s of %s", path, pod.Name)
+			}
+		}
+	})
+
+	It("[K19] show metrics to those who may read them, and to nobody else", func(ctx SpecContext) {
+		space := namespace(ctx)
+		reader, stranger := serviceAccount(ctx, space, "reader"), serviceAccount(ctx, space, "stranger")
+		allowMetrics(ctx, space, "reader")
+		url := "https://" + forwarded("service/swarm-operator-metrics", "8080") + "/metrics"
+
+		Expect(status(ctx, url, "")).To(Equal(http.StatusUnauthorized), "without a token")
+		Expect(status(ctx, url, "forged")).NotTo(Equal(http.StatusOK), "with a token of nobody's")
+		Expect(status(ctx, url, stranger)).To(Equal(http.StatusForbidden), "without the right")
+		code, text := answer(ctx, url, reader)
+		Expect(code).To(Equal(http.StatusOK))
+		Expect(text).To(ContainSubstring(`leader_election_master_status{name="swarm-operator"}`))
+	})
+})
+
+// serviceAccount makes one and returns a token of it.
+func serviceAccount(ctx context.Context, namespace, name string) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	Expect(api.Create(ctx, account)).To(Succeed())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
+	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+// allowMetrics binds a service account to the role that is installed for it, and waits until that is known: the operator remembers a
+// refusal for half a minute.
+func allowMetrics(ctx context.Context, namespace, name string) {
+	GinkgoHelper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "swarm-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
+	}
+	Expect(api.Create(ctx, binding)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, binding)).To(Succeed()) })
+	Eventually(func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:                  "system:serviceaccount:" + namespace + ":" + name,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+		}}
+		err := api.Create(ctx, review)
+		return review.Status.Allowed, err
+	}).WithContext(ctx).Should(BeTrue())
+}
+
+var local = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
+
+// forwarded is a local address that leads to a port in the cluster until the spec ends.
+func forwarded(target, port string) string {
+	GinkgoHelper()
+	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--namespace", system, target, ":"+port), GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { session.Kill().Wait() })
+	Eventually(session.Out).WithTimeout(20 * time.Second).Should(gbytes.Say(local.String()))
+	return string(local.FindSubmatch(session.Out.Contents())[1])
+}
+
+func status(ctx context.Context, url, token string) int {
+	GinkgoHelper()
+	code, _ := answer(ctx, url, token)
+	return code
+}
+
+func answer(ctx context.Context, url, token string) (int, string) {
+	GinkgoHelper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	Expect(err).NotTo(HaveOccurred())
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	// The certificate is the operator's own word; Prometheus does not check it either, unless it is given one.
+	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	response, err := trusting.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	return response.StatusCode, string(text)
+}

@@ -1,0 +1,69 @@
+package install
+
+import (
+	"context"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/deploy"
+)
+
+var _ = Describe("The operator's service account", func() {
+	It("[O15] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
+		roles, err := deploy.Roles(content("deploy", "kustomize", "role.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		granted := deploy.Granted(roles)
+		for _, where := range []string{system, namespace(ctx)} {
+			Expect(rights(ctx, where)).To(Equal(within(where, granted)), "rights in namespace %s", where)
+		}
+	})
+
+	It("[O15] was never refused anything", func(ctx SpecContext) {
+		for _, pod := range replicas(ctx) {
+			Expect(kubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
+		}
+	})
+})
+
+// rights are what the operator may do in a namespace, beyond what every service account may, as `kubectl auth can-i --list` has it.
+func rights(ctx context.Context, where string) []deploy.Right {
+	GinkgoHelper()
+	everybody := listed(ctx, where, "nobody-in-particular")
+	return slices.DeleteFunc(listed(ctx, where, account), func(right deploy.Right) bool { return slices.Contains(everybody, right) })
+}
+
+func listed(ctx context.Context, where, account string) []deploy.Right {
+	GinkgoHelper()
+	config := rest.CopyConfig(server)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + system + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},
+	}
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where}}
+	Expect(clientOf(config).Create(ctx, review)).To(Succeed())
+	Expect(review.Status.Incomplete).To(BeFalse(), review.Status.EvaluationError)
+	var rules []rbacv1.PolicyRule
+	for _, rule := range review.Status.ResourceRules {
+		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, APIGroups: rule.APIGroups, Resources: rule.Resources, ResourceNames: rule.ResourceNames})
+	}
+	for _, rule := range review.Status.NonResourceRules {
+		rules = append(rules, rbacv1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
+	}
+	return deploy.Sorted(deploy.Split(where, rules))
+}
+
+// within are the rights that hold in a namespace.
+func within(where string, granted []deploy.Right) []deploy.Right {
+	var some []deploy.Right
+	for _, right := range granted {
+		if right.Where == deploy.Everywhere || right.Where == where {
+			some = append(some, deploy.Right{Where: where, What: right.What, Verbs: right.Verbs})
+		}
+	}
+	return deploy.Sorted(some)
+}

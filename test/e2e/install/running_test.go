@@ -1,0 +1,96 @@
+package install
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("The operator", func() {
+	It("[O01] serves every kind of ours, and one of its replicas leads", func(ctx SpecContext) {
+		for _, list := range []client.ObjectList{
+			&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &v1alpha1.WorkerPoolList{}, &v1alpha1.SwarmSnapshotList{},
+		} {
+			Expect(api.List(ctx, list)).To(Succeed())
+		}
+		var names []string
+		for _, pod := range replicas(ctx) {
+			names = append(names, pod.Name)
+		}
+		Eventually(leader).WithContext(ctx).Should(BeElementOf(names))
+	})
+
+	It("[O01] brings the sample swarm to work, in a restricted namespace", func(ctx SpecContext) {
+		swarm := sample(namespace(ctx))
+		Expect(api.Create(ctx, swarm)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(api.Delete(ctx, swarm)).To(Succeed())
+			Eventually(api.Get).WithContext(ctx).WithArguments(client.ObjectKeyFromObject(swarm), swarm).Should(Satisfy(apierrors.IsNotFound))
+		})
+
+		Eventually(func(g Gomega, ctx context.Context) {
+			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
+			ready := meta.FindStatusCondition(swarm.Status.Conditions, v1alpha1.ConditionReady)
+			g.Expect(ready).To(HaveValue(HaveField("Status", metav1.ConditionTrue)))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(swarm.Status.ActiveAgents).To(Equal(*swarm.Spec.Replicas), "agents that have found the operator by its Service")
+	})
+
+	It("[O18] runs in a restricted namespace, and asks for less than it allows", func(ctx SpecContext) {
+		own := &corev1.Namespace{}
+		Expect(api.Get(ctx, client.ObjectKey{Name: system}, own)).To(Succeed())
+		Expect(own.Labels).To(HaveKeyWithValue(restricted, "restricted"))
+		Expect(api.Create(ctx, privileged(), client.DryRunAll)).To(Satisfy(apierrors.IsForbidden), "the namespace means it")
+
+		for _, pod := range replicas(ctx) {
+			Expect(pod.Spec.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
+			Expect(pod.Spec.SecurityContext.SeccompProfile.Type).To(Equal(corev1.SeccompProfileTypeRuntimeDefault))
+			for _, container := range pod.Spec.Containers {
+				Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()))
+				Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
+				Expect(container.SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
+				Expect(container.SecurityContext.Capabilities.Add).To(BeEmpty())
+			}
+		}
+	})
+})
+
+// leader is the pod that holds the Lease.
+func leader(ctx context.Context) (string, error) {
+	lease := &coordinationv1.Lease{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: system, Name: "swarm-operator"}, lease); err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	return pod, nil
+}
+
+// sample is the Swarm of deploy/samples, without the types that want a server of the user's own in their image.
+func sample(namespace string) *v1alpha1.Swarm {
+	GinkgoHelper()
+	swarm := &v1alpha1.Swarm{}
+	Expect(yaml.UnmarshalStrict(content("deploy", "samples", "swarm.yaml"), swarm)).To(Succeed())
+	swarm.Namespace = namespace
+	swarm.Spec.Agents = slices.DeleteFunc(swarm.Spec.Agents, func(kind v1alpha1.AgentType) bool { return kind.Runtime.Exec == nil })
+	return swarm
+}
+
+func privileged() *corev1.Pod {
+	container := corev1.Container{Name: "any", Image: "localhost/any", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "privileged"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{container}},
+	}
+}

@@ -1,0 +1,180 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+var _ = Describe("The link", Serial, func() {
+	var in string
+	var leader *gexec.Session
+
+	BeforeEach(func(ctx SpecContext) {
+		in = namespace(ctx, nil)
+		leader = program("SWARM_LINK_AGENT_LEASE=7s")
+		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
+		sample(ctx, in)
+		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+	})
+
+	It("takes an agent that knows only what its pod was told", func(ctx SpecContext) {
+		secret, err := authoritySecret(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(secret.Type).To(Equal(corev1.SecretTypeOpaque))
+		Expect(published(ctx, in)).To(Equal(string(secret.Data["ca.crt"])))
+		answer, err := hello(ctx, in, dialed(ctx, in))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(answer.GetWelcome().GetLease().AsDuration()).To(Equal(7 * time.Second))
+		Expect(answer.GetWelcome().GetTerm()).To(BeNumerically(">", 0))
+	})
+
+	It("has a new CA when somebody deletes the old one, and tells everybody", func(ctx SpecContext) {
+		old, err := published(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		secret, err := authoritySecret(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Delete(ctx, secret)).To(Succeed())
+		began := time.Now()
+		Eventually(published).WithContext(ctx).WithArguments(in).WithTimeout(10 * time.Second).Should(And(Not(BeEmpty()), Not(Equal(old))))
+		AddReportEntry("a new CA is in the swarm's ConfigMap after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
+		Expect(welcomed(ctx, in, dialed(ctx, in))).To(Succeed())
+		_, err = helloTrusting(ctx, in, dialed(ctx, in), old)
+		Expect(err).To(MatchError(ContainSubstring("unknown authority")))
+	})
+
+	It("is shown by a standby, which knows the agent and sends it to the leader", func(ctx SpecContext) {
+		toLeader := dialed(ctx, in)
+		standby := program("SWARM_HEALTH_PORT=18082", "SWARM_LINK_PORT=19445")
+		Eventually(standby.Err).Should(gbytes.Say("attempting to acquire leader lease"))
+		toStandby := destination{address: net.JoinHostPort(toLeader.name, "19445"), name: toLeader.name}
+		Eventually(func(ctx context.Context) (string, error) {
+			answer, err := hello(ctx, in, toStandby)
+			return answer.GetRedirect().GetAddress(), err
+		}).WithContext(ctx).Should(Equal(toLeader.address))
+
+		Eventually(leader.Terminate()).Should(gexec.Exit(0))
+		Eventually(welcomed).WithContext(ctx).WithArguments(in, toStandby).Should(Succeed())
+	})
+})
+
+var _ = Describe("link.address", Serial, func() {
+	It("is what pods are told, and what the certificate is for", func(ctx SpecContext) {
+		in := namespace(ctx, nil)
+		program("SWARM_LINK_ADDRESS=swarm.example.test:443")
+		sample(ctx, in)
+		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+		Expect(dialed(ctx, in)).To(Equal(destination{"swarm.example.test:443", "swarm.example.test"}))
+		Eventually(welcomed).WithContext(ctx).WithArguments(in, destination{"127.0.0.1:19444", "swarm.example.test"}).Should(Succeed())
+	})
+})
+
+// coder is an agent of the sample.
+const coder = "research-coder-0"
+
+func authoritySecret(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	return secret, api.Get(ctx, client.ObjectKey{Namespace: system, Name: authority.SecretName}, secret)
+}
+
+// published is the CA in the swarm's ConfigMap.
+func published(ctx context.Context, in string) (string, error) {
+	config := &corev1.ConfigMap{}
+	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: "research-config"}, config)
+	return config.Data["ca.crt"], err
+}
+
+// A destination is an address and the name that the server there must prove.
+type destination struct{ address, name string }
+
+// dialed is where the swarm's pods dial.
+func dialed(ctx context.Context, in string) destination {
+	GinkgoHelper()
+	workload := &appsv1.StatefulSet{}
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: "research-coder"}, workload)).To(Succeed())
+	for _, variable := range workload.Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "SWARM_LINK_ADDRESS" {
+			host, _, err := net.SplitHostPort(variable.Value)
+			Expect(err).NotTo(HaveOccurred())
+			return destination{variable.Value, host}
+		}
+	}
+	Fail("pods are told no address")
+	return destination{}
+}
+
+func welcomed(ctx context.Context, in string, to destination) error {
+	answer, err := hello(ctx, in, to)
+	if err == nil && answer.GetWelcome() == nil {
+		return fmt.Errorf("answered with %v", answer)
+	}
+	return err
+}
+
+// hello is an agent that trusts what its ConfigMap says, and returns the operator's first answer.
+func hello(ctx context.Context, in string, to destination) (*linkv1.OperatorMessage, error) {
+	trusted, err := published(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return helloTrusting(ctx, in, to, trusted)
+}
+
+func helloTrusting(ctx context.Context, in string, to destination, bundle string) (*linkv1.OperatorMessage, error) {
+	token, err := projected(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(bundle))
+	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: to.name})
+	connection, err := grpc.NewClient("passthrough:///"+to.address, grpc.WithTransportCredentials(secure))
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token), 10*time.Second)
+	defer cancel()
+	stream, err := linkv1.NewLinkClient(connection).Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	greeting := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: in, Swarm: "research", Agent: coder, Slots: 1}
+	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: greeting}}) // what is wrong is told by Recv
+	return stream.Recv()
+}
+
+// projected is a token as the kubelet would put it into the agent's pod.
+func projected(ctx context.Context, in string) (string, error) {
+	pod := &corev1.Pod{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: coder}, pod); err != nil {
+		return "", err
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{link.Audience}, ExpirationSeconds: new(int64(600)),
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "default"}}
+	err := api.SubResource("token").Create(ctx, account, request)
+	return request.Status.Token, err
+}

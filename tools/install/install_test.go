@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A fake devcluster notes what it is asked, knows one development cluster, and fails at what the test wants.
+const fake = `#!/bin/sh
+echo "$@" >> asked
+case "$*" in
+*"$(cat failing)"*) exit 1 ;;
+*"config view"*) cat server ;;
+kubeconfig) printf 'clusters:\n- cluster: {server: "https://127.0.0.1:6443"}\n- cluster: {server: "https://127.0.0.1:6444"}\n' ;;
+*"get crd"*) cat crd ;;
+esac
+`
+
+// repository is one with that devcluster; failing is part of the command that fails.
+func repository(t *testing.T, failing string, files map[string]string) (cluster, *bytes.Buffer) {
+	t.Helper()
+	root := t.TempDir()
+	if failing == "" {
+		failing = "nothing at all"
+	}
+	all := map[string]string{
+		"bin/devcluster": fake, "failing": failing, "crd": "", "server": "https://127.0.0.1:6444",
+		"deploy/kustomize/config.yaml": "logging: {level: info}", "bin/images/a.tar": "first",
+	}
+	maps.Copy(all, files)
+	for name, text := range all {
+		write(t, filepath.Join(root, name), text)
+	}
+	out := &bytes.Buffer{}
+	return cluster{root: root, kubeconfig: "/k", out: out, complaints: out}, out
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func asked(t *testing.T, target cluster) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(target.root, "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func wantedIn(target cluster, tarballs ...string) overlay {
+	return overlay{root: target.root, operator: "localhost/swarm-operator:v1", agent: "registry.example/agent:v2", tarballs: tarballs}
+}
+
+func TestOurClusterGetsTheImages(t *testing.T) {
+	target, out := repository(t, "", nil)
+	if err := install(t.Context(), target, wantedIn(target, "bin/images/a.tar")); err != nil {
+		t.Fatal(err)
+	}
+	said := asked(t, target)
+	for _, want := range []string{"image load bin/images/a.tar\n", "kubectl --kubeconfig=/k apply --server-side --kustomize=" + target.root + "/bin/install\n", "rollout status"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q was not asked for:\n%s", want, said)
+		}
+	}
+	if !strings.Contains(out.String(), "Next:") {
+		t.Errorf("said %q", out)
+	}
+}
+
+func TestAnotherClusterIsToldHowToGetThem(t *testing.T) {
+	target, out := repository(t, "", map[string]string{"server": "https://elsewhere:6443"})
+	if err := install(t.Context(), target, wantedIn(target, "bin/images/a.tar")); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(asked(t, target), "image load") || !strings.Contains(out.String(), "OPERATOR_IMAGE=") {
+		t.Errorf("asked %s said %s", asked(t, target), out)
+	}
+}
+
+func TestWithoutADevelopmentClusterItIsAnother(t *testing.T) {
+	target, _ := repository(t, "", map[string]string{"bin/devcluster": strings.Replace(fake, "kubeconfig) printf", "kubeconfig) exit 1; printf", 1)})
+	if ours, err := target.ours(t.Context()); ours || err != nil {
+		t.Errorf("ours %t: %v", ours, err)
+	}
+}
+
+func TestOperatorThatDoesNotComeUpIsExplained(t *testing.T) {
+	target, _ := repository(t, "rollout", nil)
+	err := install(t.Context(), target, wantedIn(target))
+	if err == nil || !strings.Contains(err.Error(), "kubectl -n swarm-system get pods") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOverlayNamesImagesAndChangesWithWhatIsInstalled(t *testing.T) {
+	target, _ := repository(t, "", nil)
+	wanted := wantedIn(target, "bin/images/a.tar")
+	text := func() string {
+		folder, err := wanted.write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(filepath.Join(folder, "kustomization.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	first := text()
+	for _, want := range []string{`image: "localhost/swarm-operator:v1"`, `value: "registry.example/agent:v2"`} {
+		if !strings.Contains(first, want) {
+			t.Errorf("%s is missing in\n%s", want, first)
+		}
+	}
+	if text() != first {
+		t.Error("the same installation restarts the operator")
+	}
+	write(t, filepath.Join(target.root, "bin/images/a.tar"), "second")
+	second := text()
+	if second == first {
+		t.Error("another image under the same name does not restart the operator")
+	}
+	write(t, filepath.Join(target.root, "deploy/kustomize/config.yaml"), "logging: {level: debug}")
+	if text() == second {
+		t.Error("another configuration does not restart the operator")
+	}
+}
+
+func TestSwarmsGoBeforeTheOperator(t *testing.T) {
+	target, _ := repository(t, "", map[string]string{"crd": "swarms.swarm.io"})
+	if err := uninstall(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	said := asked(t, target)
+	swarms, rest := strings.Index(said, "delete swarms.swarm.io --all"), strings.Index(said, "delete --ignore-not-found --kustomize")
+	if swarms < 0 || rest < swarms {
+		t.Errorf("asked %s", said)
+	}
+}
+
+func TestSwarmsThatStayKeepTheOperator(t *testing.T) {
+	target, _ := repository(t, "delete swarms", map[string]string{"crd": "swarms.swarm.io"})
+	err := uninstall(t.Context(), target)
+	if err == nil || strings.Contains(asked(t, target), "kustomize") {
+		t.Errorf("got %v, asked %s", err, asked(t, target))
+	}
+}
+
+func TestUninstallingTwiceIsFine(t *testing.T) {
+	target, _ := repository(t, "", nil)
+	if err := uninstall(t.Context(), target); err != nil || strings.Contains(asked(t, target), "delete swarms") {
+		t.Errorf("got %v, asked %s", err, asked(t, target))
+	}
+}
+
+func TestAClusterMustBeNamed(t *testing.T) {
+	if err := run(t.Context(), []string{"--root", t.TempDir()}); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Errorf("got %v", err)
+	}
+}

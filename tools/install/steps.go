@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// patience is how long the operator may take to come up, and swarms to go.
+const patience = "2m"
+
+const next = `
+The operator runs in namespace swarm-system. Next:
+  kubectl apply -f deploy/samples/swarm.yaml
+  kubectl get swarms
+  kubectl -n swarm-system logs deployment/swarm-operator
+(bin/devcluster kubectl is a kubectl of the right version; make uninstall KUBECONFIG=... takes all of it away)
+`
+
+func install(ctx context.Context, target cluster, wanted overlay) error {
+	if err := bringImages(ctx, target, wanted); err != nil {
+		return err
+	}
+	folder, err := wanted.write()
+	if err != nil {
+		return err
+	}
+	if err := target.kubectl(ctx, "apply", "--server-side", "--kustomize="+folder); err != nil {
+		return err
+	}
+	if err := target.kubectl(ctx, "--namespace="+namespace, "rollout", "status", "deployment/swarm-operator", "--timeout="+patience); err != nil {
+		return fmt.Errorf("the operator is not up after %s: see why with kubectl -n %s get pods, and describe or logs of one of them", patience, namespace)
+	}
+	_, err = fmt.Fprint(target.out, next)
+	return err
+}
+
+// bringImages puts our images onto the nodes of our own cluster, and says how they get onto those of another.
+func bringImages(ctx context.Context, target cluster, wanted overlay) error {
+	if len(wanted.tarballs) == 0 {
+		return nil
+	}
+	ours, err := target.ours(ctx)
+	if err != nil {
+		return err
+	}
+	if !ours {
+		_, err := fmt.Fprintf(target.out, "not our development cluster: bring %s onto its nodes, or push them to your registry and name them with OPERATOR_IMAGE=... AGENT_IMAGE=...\n",
+			strings.Join(wanted.tarballs, " and "))
+		return err
+	}
+	return target.load(ctx, wanted.tarballs)
+}
+
+// uninstall lets swarms go first, while the operator is there to drain them and to take their finalizers off.
+func uninstall(ctx context.Context, target cluster) error {
+	fmt.Fprintln(target.out, "removing every swarm, then the operator, its CRDs and all other objects of our kinds")
+	known, err := target.ask(ctx, "get", "crd", "swarms.swarm.io", "--ignore-not-found", "--output=name")
+	if err != nil {
+		return err
+	}
+	if known != "" {
+		if err := target.kubectl(ctx, "delete", "swarms.swarm.io", "--all", "--all-namespaces", "--timeout="+patience); err != nil {
+			return fmt.Errorf("swarms are still there, so nothing else was removed: does the operator run? see kubectl -n %s get pods", namespace)
+		}
+	}
+	if err := target.kubectl(ctx, "delete", "--ignore-not-found", "--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(target.out, "removed; volumes of agents whose retention is Retain are kept")
+	return err
+}
