@@ -45,6 +45,9 @@ ENTRYPOINT ["/swarm-operator"]
 FROM base AS image-swarm-agent
 ENTRYPOINT ["/swarm-agent"]
 
+FROM base AS image-swarm-research
+ENTRYPOINT ["/swarm-research"]
+
 FROM base AS image-probe
 ENTRYPOINT ["/probe"]
 

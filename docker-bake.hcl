@@ -14,7 +14,7 @@ variable "DATE" {
 }
 
 group "default" {
-  targets = ["swarm-operator", "swarm-agent", "probe"]
+  targets = ["swarm-operator", "swarm-agent", "swarm-research", "probe"]
 }
 
 target "service" {
@@ -44,6 +44,16 @@ target "swarm-agent" {
     SERVICE = "swarm-agent"
     MODULE  = "."
     PACKAGE = "./cmd/swarm-agent"
+  }
+}
+
+target "swarm-research" {
+  inherits = ["service"]
+  tags     = ["localhost/swarm-research:${VERSION}"]
+  args = {
+    SERVICE = "swarm-research"
+    MODULE  = "."
+    PACKAGE = "./examples/research"
   }
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -75,6 +76,8 @@ func judge(result Result, err error, resync time.Duration) verdict {
 		return verdict{outcome: fenced, reason: "NotLeading", answer: again}
 	case errors.Is(err, errStopping):
 		return verdict{outcome: skipped, reason: "Stopping", answer: again}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return verdict{outcome: skipped, reason: "NamespaceTerminating"} // the object goes with it
 	case lostRace(err):
 		return verdict{outcome: conflict, reason: string(metav1.StatusReasonConflict), answer: again}
 	case errors.Is(err, reconcile.TerminalError(nil)):

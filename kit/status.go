@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,7 +81,11 @@ func (r *Report[T]) Event(kind, reason, note string) {
 func (r *Report[T]) Write(ctx context.Context) error {
 	if !equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {
 		patch := client.MergeFromWithOptions(r.before, client.MergeFromWithOptimisticLock{})
-		if err := r.status.client.Status().Patch(ctx, r.object, patch); err != nil {
+		err := r.status.client.Status().Patch(ctx, r.object, patch)
+		if apierrors.IsNotFound(err) {
+			return nil // the object is gone, and nobody is left to be told
+		}
+		if err != nil {
 			return fmt.Errorf("write status: %w", err)
 		}
 	}

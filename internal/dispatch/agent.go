@@ -64,6 +64,7 @@ func (b *Board) Enrol(object *v1alpha1.Agent) {
 	was := *member
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
 	member.swarm = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.SwarmRef.Name}
+	member.leave(slices.Contains(b.swarmOf(member.swarm).rules.Leaving, object.Name), time.Now())
 	if !was.enrolled || was.kind != member.kind || was.swarm != member.swarm || !slices.Equal(was.offers, member.offers) {
 		b.stir(b.swarmOf(member.swarm))
 	}

@@ -51,6 +51,7 @@ type entry struct {
 
 	held      *hold
 	ended     *End
+	told      *End // what the controller was told last: only that can be stored
 	wait      Wait
 	waiting   time.Time // since when
 	notBefore time.Time

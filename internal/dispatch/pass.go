@@ -132,7 +132,7 @@ func (b *Board) deliver(task *entry) {
 		err = b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: task.order(held)}})
 	}
 	if err == nil {
-		held.sent = true
+		held.sent, held.expires = true, time.Time{} // whatever the agent did while it was written
 		member.given++
 		member.sent++
 		b.config.Agents.After(member.object(), shownEvery)

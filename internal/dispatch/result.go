@@ -110,8 +110,11 @@ func (b *Board) adoptStrays(of *entry) {
 			delete(member.strays, key)
 			if lone.result != nil {
 				b.conclude(member, lone.result)
-			} else if member.linked {
-				b.resume(member, lone.attempt)
+				continue
+			}
+			b.resume(member, lone.attempt)
+			if of.held != nil && of.held.agent == member && !member.linked {
+				of.held.expires = lone.until
 			}
 		}
 	}

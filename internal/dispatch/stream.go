@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,9 +17,13 @@ const shownEvery = 10 * time.Second
 func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if newest := newestTerm(hello); newest > b.config.Leadership.Term() {
-		b.config.Leadership.RaiseTerm(newest)
+	newest, term := newestEpoch(hello), b.config.Leadership.Term()
+	if newest>>32 > term {
+		b.config.Leadership.RaiseTerm(newest >> 32)
 		return errLaterTerm
+	}
+	if newest>>32 == term { // perhaps not ours: somebody deleted the Lease, and terms come again
+		b.sequence = max(b.sequence, newest&math.MaxUint32)
 	}
 	member := b.agentOf(name)
 	if !member.enrolled {
@@ -39,8 +44,8 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 	return nil
 }
 
-// newestTerm is the highest that an agent has heard of.
-func newestTerm(hello *linkv1.Hello) int64 {
+// newestEpoch is the highest that an agent has heard of.
+func newestEpoch(hello *linkv1.Hello) int64 {
 	newest := hello.GetTerm() << 32
 	for _, attempt := range hello.GetRunning() {
 		newest = max(newest, attempt.GetEpoch())
@@ -48,7 +53,7 @@ func newestTerm(hello *linkv1.Hello) int64 {
 	for _, result := range hello.GetUnacknowledged() {
 		newest = max(newest, result.GetAttempt().GetEpoch())
 	}
-	return newest >> 32
+	return newest
 }
 
 // review compares what the agent was given with what it says it has. The same pod that does not mention an attempt does not have

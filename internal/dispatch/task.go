@@ -40,6 +40,7 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	known.brief, known.briefed = brief, true
 	b.heed(known)
 	b.queue(known)
+	known.told = known.ended
 	return known.view()
 }
 
@@ -147,7 +148,7 @@ func (b *Board) Settle(task *v1alpha1.Task) {
 		known.wrote = time.Now()
 	}
 	known.learn(task)
-	if ended := known.ended; ended != nil && recorded(task, ended.Epoch) {
+	if ended := known.ended; ended != nil && ended == known.told && recorded(task, ended.Epoch) {
 		b.close(known)
 	}
 	switch {

@@ -144,11 +144,12 @@ func TestList(t *testing.T) {
 
 func TestWrongAnswersAreRefused(t *testing.T) {
 	for reason, arguments := range map[string][]string{
-		`find service "nope": the list has swarm-operator, swarm-agent, probe`: {"--services", "nope"},
-		`no service has a platform among plan9/386`:                            {"--platforms", "plan9/386"},
-		`use version "a b"`:   {"--version", "a b"},
-		`read --date`:         {"--date", "yesterday"},
-		`use commit "-X y=z"`: {"--commit", "-X y=z"},
+		`find service "nope": the list has swarm-operator, swarm-agent, swarm-research, probe`: {"--services", "nope"},
+
+		`no service has a platform among plan9/386`: {"--platforms", "plan9/386"},
+		`use version "a b"`:                         {"--version", "a b"},
+		`read --date`:                               {"--date", "yesterday"},
+		`use commit "-X y=z"`:                       {"--commit", "-X y=z"},
 	} {
 		err := run(t.Context(), &bytes.Buffer{}, append([]string{"--root", repository, "--list"}, arguments...))
 		if err == nil || !strings.Contains(err.Error(), reason) {

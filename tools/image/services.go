@@ -31,6 +31,7 @@ var (
 var services = []Service{
 	{Name: "swarm-operator", Module: ".", Package: "./cmd/swarm-operator", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "swarm-agent", Module: ".", Package: "./cmd/swarm-agent", Platforms: everyPlatform, Files: []File{licence}},
+	{Name: "swarm-research", Module: ".", Package: "./examples/research", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "probe", Module: ".", Package: "./test/cmd/probe", Platforms: everyPlatform, Files: []File{licence}},
 }
 

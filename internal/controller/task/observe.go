@@ -58,6 +58,9 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 			return found, err
 		}
 	}
+	if found.fault != nil {
+		brief.Blocked = &dispatch.Wait{Reason: found.fault.reason, Message: found.fault.message}
+	}
 	if found.stop != nil {
 		brief.Stop = found.stop.order()
 	}

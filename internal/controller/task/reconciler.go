@@ -48,8 +48,11 @@ func Add(operator *kit.Operator, options Options) error {
 func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Result, error) {
 	now := time.Now()
 	world, err := r.observe(ctx, task, now)
-	if err != nil || world.view.Stale {
+	switch {
+	case err != nil:
 		return kit.Done(), err
+	case world.view.Stale: // the change that the cache has yet to hear of is our own, and wakes nobody
+		return kit.Requeue("CacheBehind"), nil
 	}
 	if task.Status.Phase.Final() {
 		return r.expire(ctx, task, world, now)

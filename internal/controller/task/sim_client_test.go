@@ -10,9 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/kit"
@@ -25,11 +25,11 @@ var (
 
 // Faults are what goes wrong with the writes of all leaders. Each counts down with every write.
 type faults struct {
-	mu             sync.Mutex
-	before, after  int                             // so many of the next writes fail before, or after, they are stored
-	storing        func(task *v1alpha1.Task)       // called before a write is stored
-	stored         func(task *v1alpha1.Task)       // called after it, before the writer knows
-	takes          func() (there, back time.Duration) // how long a write is under way
+	mu            sync.Mutex
+	before, after int                       // so many of the next writes fail before, or after, they are stored
+	storing       func(task *v1alpha1.Task) // called before a write is stored
+	stored        func(task *v1alpha1.Task) // called after it, before the writer knows
+	each          time.Duration             // how long a write is under way, there and back
 }
 
 func (f *faults) spend(count *int) bool {
@@ -40,6 +40,12 @@ func (f *faults) spend(count *int) bool {
 	}
 	*count--
 	return true
+}
+
+func (f *faults) underWay() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.each
 }
 
 // A cache is what a leader sees of the store, a little later.
@@ -128,12 +134,13 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 	if err != nil {
 		return err
 	}
-	var of struct{ Metadata struct{ ResourceVersion string } }
+	var of struct {
+		Metadata struct{ ResourceVersion string }
+	}
 	if err := json.Unmarshal(data, &of); err != nil {
 		return err
 	}
-	there, back := faults.takes()
-	time.Sleep(there)
+	time.Sleep(faults.underWay())
 	if faults.storing != nil {
 		faults.storing(task)
 	}
@@ -150,7 +157,7 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 		}
 		return err
 	}
-	time.Sleep(back)
+	time.Sleep(faults.underWay())
 	if faults.stored != nil {
 		faults.stored(task)
 	}
@@ -168,8 +175,8 @@ type stubManager struct {
 }
 
 func (m stubManager) GetClient() client.Client                       { return m.client }
-func (m stubManager) GetEventRecorder(string) events.EventRecorder { return silence{} }
+func (m stubManager) GetEventRecorder(string) recorder.EventRecorder { return silence{} }
 
-type silence struct{}
+type silence struct{ recorder.EventRecorder }
 
 func (silence) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

@@ -40,6 +40,7 @@ func commands() map[string]command {
 		"journal": {"journal FILE", "append start now and stop at SIGTERM, with host name and time", journal},
 		"sleep":   {"sleep [DURATION]", "wait for the duration, or for SIGTERM", sleep},
 		"env":     {"env NAME", "print an environment variable; unset is a failure", environment},
+		"work":    {"work", "be the code of an agent: payload {milliseconds, exit, untilAttempt, output, say} on standard input", work},
 		"version": {"version", "print what this was built from", showVersion},
 	}
 }
@@ -63,7 +64,11 @@ func run(ctx context.Context, out, complaints io.Writer, arguments []string) int
 		return 2
 	}
 	err := chosen.run(ctx, out, arguments[1:])
+	var own ending
 	switch {
+	case errors.As(err, &own):
+		fmt.Fprintln(complaints, own.text)
+		return own.status
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return 0
 	case errors.Is(err, errUsage):

@@ -66,7 +66,7 @@ var _ = Describe("The link", Serial, func() {
 	It("is shown by a standby, which knows the agent and sends it to the leader", func(ctx SpecContext) {
 		toLeader := dialed(ctx, in)
 		standby := program("SWARM_HEALTH_PORT=18082", "SWARM_LINK_PORT=19445")
-		Eventually(standby.Err).Should(gbytes.Say("attempting to acquire leader lease"))
+		Eventually(standby.Err).Should(gbytes.Say("caches synced"))
 		toStandby := destination{address: net.JoinHostPort(toLeader.name, "19445"), name: toLeader.name}
 		Eventually(func(ctx context.Context) (string, error) {
 			answer, err := hello(ctx, in, toStandby)

@@ -50,8 +50,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	}
 	api, err = client.New(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
-	output, err := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "--force-conflicts", "--filename", fromRoot("deploy", "crds")).CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(output))
+	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
+		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), string(output))
+	}
 	err = api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}})
 	Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
 })

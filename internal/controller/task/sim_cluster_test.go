@@ -1,0 +1,238 @@
+package task
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+const swarmName = "hive"
+
+// A cluster is a small one in one bubble of time: an API server, leaders, agents, and what the agents wrote down.
+type cluster struct {
+	store   *store
+	journal journal
+	faults  faults
+	term    atomic.Int64
+	lag     time.Duration // of the caches
+	workers int
+	runs    sync.WaitGroup
+
+	mu        sync.Mutex
+	leaders   []*leader // all that still run
+	leads     *leader   // whom agents find
+	agents    map[string]*process
+	processes []*process
+	made      int // pods
+	tasks     int // submitted by a script
+	works     map[string]func(attempt int32) work
+	problems  []string
+}
+
+func newCluster() *cluster {
+	w := &cluster{store: newStore(), lag: 2 * time.Millisecond, workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
+	w.journal.world = w
+	w.faults.each = 2 * time.Millisecond
+	return w
+}
+
+// inCluster runs a test in a cluster with a leader and the named agents, each with one slot, and reports what the journal found wrong.
+func inCluster(t *testing.T, agents []string, test func(t *testing.T, w *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newCluster()
+		for _, name := range agents {
+			w.pod(name, 1)
+		}
+		w.elect().govern(dispatch.Rules{})
+		w.pass(time.Second)
+		defer func() {
+			w.end()
+			for _, problem := range w.problems {
+				t.Error(problem)
+			}
+		}()
+		test(t, w)
+	})
+}
+
+func (w *cluster) problem(format string, arguments ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, fmt.Sprintf("%s: ", time.Since(epochOfTime).Round(time.Millisecond))+fmt.Sprintf(format, arguments...))
+}
+
+// epochOfTime is when every bubble begins.
+var epochOfTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// pass lets time pass, and everything happen that happens in it.
+func (w *cluster) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// end stops everything that runs in the bubble.
+func (w *cluster) end() {
+	for _, l := range slices.Clone(w.leaders) {
+		l.crash()
+	}
+	for _, p := range w.processes {
+		p.cable.mend()
+		p.kill()
+	}
+	for _, l := range w.leaders {
+		l.stop()
+		l.wire.close()
+	}
+	w.runs.Wait()
+}
+
+func (p *process) kill() {
+	select {
+	case <-p.killed:
+	default:
+		close(p.killed)
+	}
+}
+
+func (w *cluster) lead(l *leader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leads, w.leaders = l, append(w.leaders, l)
+}
+
+func (w *cluster) unlead(l *leader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leads == l {
+		w.leads = nil
+	}
+}
+
+func (w *cluster) current() *leader {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.leads
+}
+
+// pod makes the pod of an agent with a process in it, and tells the leader that there is such an Agent.
+func (w *cluster) pod(name string, slots int) *process {
+	w.mu.Lock()
+	w.made++
+	uid := fmt.Sprintf("pod-%d", w.made)
+	w.mu.Unlock()
+	return w.host(w.boot(name, uid, slots, &cable{latency: time.Millisecond}))
+}
+
+// restart is a crash of the process; the next one runs in the same pod.
+func (w *cluster) restart(name string) *process {
+	before := w.agent(name)
+	before.kill()
+	synctest.Wait()
+	return w.host(w.boot(name, before.podUID, before.slots, before.cable))
+}
+
+// replace makes another pod of the same name while the process of the one before goes on, on a node that nobody can reach.
+func (w *cluster) replace(name string) *process {
+	before := w.agent(name)
+	before.cable.cut()
+	before.tell(func() { before.denied = time.Now().Add(remembered) })
+	return w.pod(name, before.slots)
+}
+
+// relink breaks an agent's stream, and it opens another.
+func (w *cluster) relink(name string) {
+	p := w.agent(name)
+	p.tell(p.drop)
+}
+
+func (w *cluster) host(p *process) *process {
+	w.mu.Lock()
+	w.agents[p.name] = p
+	w.processes = append(w.processes, p)
+	leads := w.leads
+	w.mu.Unlock()
+	if leads != nil {
+		leads.enrol(p.name)
+	}
+	return p
+}
+
+func (w *cluster) agent(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.agents[name]
+}
+
+func (w *cluster) pods() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.agents))
+}
+
+// does says what the code of a task does, whatever the attempt.
+func (w *cluster) does(task string, what work) { w.doesEach(task, func(int32) work { return what }) }
+
+func (w *cluster) doesEach(task string, what func(attempt int32) work) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.works[task] = what
+}
+
+func (w *cluster) workOf(attempt *linkv1.Attempt) work {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if what := w.works[attempt.GetTask()]; what != nil {
+		return what(attempt.GetAttempt())
+	}
+	return work{takes: time.Second}
+}
+
+// submit creates a task that does the work.
+func (w *cluster) submit(name string, what work, changes ...func(*v1alpha1.TaskSpec)) *v1alpha1.Task {
+	w.does(name, what)
+	made := &v1alpha1.Task{}
+	made.Namespace, made.Name = "default", name
+	made.Spec.SwarmRef.Name = swarmName
+	for _, change := range changes {
+		change(&made.Spec)
+	}
+	return w.store.create(made)
+}
+
+// status is what is stored about a task.
+func (w *cluster) status(name string) v1alpha1.TaskStatus {
+	if stored := w.store.get(named(name)); stored != nil {
+		return stored.Status
+	}
+	return v1alpha1.TaskStatus{}
+}
+
+// until waits for something to become true; false when it does not within a minute.
+func (w *cluster) until(what func() bool) bool {
+	for range 60_000 / 5 {
+		if what() {
+			return true
+		}
+		w.pass(5 * time.Millisecond)
+	}
+	return false
+}
+
+func (w *cluster) describe() string {
+	var text strings.Builder
+	for _, task := range w.store.all() {
+		fmt.Fprintf(&text, "%s: %s %s epoch=%x\n", task.Name, task.Status.Phase, task.Status.Reason, task.Status.Epoch)
+	}
+	return text.String() + w.journal.String()
+}

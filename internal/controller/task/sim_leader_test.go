@@ -1,0 +1,229 @@
+package task
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// A leader is one process of the operator: the real board and the real reconciler on a cache, a queue and a link of its own.
+type leader struct {
+	world    *cluster
+	board    *dispatch.Board
+	wire     *wire
+	cache    *cache
+	queue    *queue
+	registry *prometheus.Registry
+	leading  atomic.Bool
+	stop     context.CancelFunc
+
+	mu   sync.Mutex
+	term int64
+}
+
+// Term implements dispatch.Leadership.
+func (l *leader) Term() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.term
+}
+
+// RaiseTerm implements dispatch.Leadership.
+func (l *leader) RaiseTerm(above int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term = max(l.term, above+1)
+	l.world.term.Store(max(l.world.term.Load(), l.term))
+	return l.term
+}
+
+func (l *leader) leads() bool { return l.leading.Load() }
+
+// elect makes a new leader on what is stored, as of now. It gives out nothing before govern.
+func (w *cluster) elect() *leader { return w.electBehind(0) }
+
+// electBehind makes a leader whose cache misses the last changes until it is released.
+func (w *cluster) electBehind(behind int) *leader {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &leader{world: w, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: w.term.Add(1)}
+	l.leading.Store(true)
+	l.wire = newWire(l)
+	l.board = dispatch.New(dispatch.Config{
+		Lease: lease, Leadership: l, Tasks: l.queue, Agents: silentSignal{}, Swarms: silentSignal{}, Metrics: l.registry,
+	})
+	l.board.Connect(l.wire)
+	position := l.fill(behind)
+	l.board.Open(l.census())
+	reconciles := &reconciler{client: &stubClient{leader: l}, board: l.board}
+	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client}}, name)
+	w.runs.Go(func() { l.board.Run(ctx) })
+	w.runs.Go(func() { l.follow(ctx, position) })
+	for range w.workers {
+		w.runs.Go(func() { l.work(ctx, reconciles) })
+	}
+	w.lead(l)
+	return l
+}
+
+// fill makes the cache of what is stored, or was some changes ago, and says where in the log that is.
+func (l *leader) fill(behind int) int {
+	l.cache = &cache{objects: map[types.NamespacedName]*v1alpha1.Task{}}
+	l.world.store.mu.Lock()
+	defer l.world.store.mu.Unlock()
+	known := l.world.store.log[:max(0, len(l.world.store.log)-behind)]
+	for _, one := range known {
+		l.cache.apply(one)
+	}
+	for name := range l.cache.objects {
+		l.queue.After(name, 0)
+	}
+	if behind > 0 {
+		l.cache.hold()
+	}
+	return len(known)
+}
+
+func (l *leader) census() dispatch.Census {
+	census := dispatch.Census{}
+	for _, object := range l.cache.objects {
+		census.Tasks = append(census.Tasks, *object.DeepCopy())
+	}
+	for _, pod := range l.world.pods() {
+		census.Pods = append(census.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: pod, Labels: map[string]string{v1alpha1.LabelSwarm: swarmName},
+		}})
+	}
+	return census
+}
+
+// govern is what the controllers of Swarms and Agents do.
+func (l *leader) govern(rules dispatch.Rules) {
+	for _, pod := range l.world.pods() {
+		l.enrol(pod)
+	}
+	l.board.Govern(named(swarmName), rules)
+}
+
+func (l *leader) enrol(agent string) {
+	l.board.Enrol(&v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: agent},
+		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarmName}, Type: "worker"},
+	})
+}
+
+// follow is the watch: it passes on what the real predicate lets through.
+func (l *leader) follow(ctx context.Context, position int) {
+	for ; ; position++ {
+		news, more := l.world.store.next(ctx, position)
+		if !more {
+			return
+		}
+		sleep(ctx, time.Until(news.at.Add(l.world.lag)))
+		l.cache.wait(ctx)
+		l.cache.apply(news)
+		switch {
+		case news.before == nil:
+			l.queue.After(named(news.after.Name), 0)
+		case news.after == nil:
+			l.queue.After(named(news.before.Name), 0)
+		case kit.Changes().Update(event.UpdateEvent{ObjectOld: news.before, ObjectNew: news.after}):
+			l.queue.After(named(news.after.Name), 0)
+		}
+	}
+}
+
+// work is kit's control loop around the reconciler.
+func (l *leader) work(ctx context.Context, reconciles *reconciler) {
+	for {
+		name, more := l.queue.take(ctx)
+		if !more {
+			return
+		}
+		task := l.cache.get(name)
+		if task == nil {
+			l.board.Forget(name)
+			l.queue.done(name, true)
+			continue
+		}
+		result, err := reconciles.Reconcile(ctx, task)
+		outcome, delay := verdict(result)
+		switch {
+		case err != nil || outcome == "requeue":
+			l.queue.retry(name)
+		case outcome == "requeue_after":
+			l.queue.After(name, max(delay, time.Millisecond))
+		}
+		l.queue.done(name, err == nil && outcome != "requeue")
+	}
+}
+
+// verdict reads what only kit can read otherwise.
+func verdict(result kit.Result) (outcome string, delay time.Duration) {
+	fields := reflect.ValueOf(result)
+	return fields.FieldByName("outcome").String(), time.Duration(fields.FieldByName("delay").Int())
+}
+
+// crash ends the process: its streams break at once, and what it had in memory is gone.
+func (l *leader) crash() {
+	l.leading.Store(false)
+	l.stop()
+	l.world.unlead(l)
+	l.wire.close()
+}
+
+// depose takes the Lease away from a process that does not know it and goes on.
+func (l *leader) depose() {
+	l.leading.Store(false)
+	l.world.unlead(l)
+}
+
+// count is the sum of a metric over the labels that match.
+func (l *leader) count(metric, label string) float64 {
+	families, err := l.registry.Gather()
+	if err != nil {
+		l.world.problem("gather metrics: %v", err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, one := range family.GetMetric() {
+			if label == "" || strings.Contains(one.String(), `"`+label+`"`) {
+				sum += one.GetCounter().GetValue() + one.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// A silentSignal is a controller that is not there.
+type silentSignal struct{}
+
+// After implements dispatch.Signal.
+func (silentSignal) After(types.NamespacedName, time.Duration) {}
+
+func sleep(ctx context.Context, wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,99 @@
+package task
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A queue behaves like controller-runtime's: of an object there is at most one entry, the earliest that was asked for, and an object
+// that is being worked on comes back only when that is done.
+type queue struct {
+	mu     sync.Mutex
+	due    map[types.NamespacedName]time.Time
+	busy   map[types.NamespacedName]bool
+	failed map[types.NamespacedName]int
+	wake   chan struct{}
+}
+
+func newQueue() *queue {
+	return &queue{due: map[types.NamespacedName]time.Time{}, busy: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]int{}, wake: make(chan struct{}, 1)}
+}
+
+// After implements dispatch.Signal.
+func (q *queue) After(name types.NamespacedName, delay time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := time.Now().Add(max(delay, 0))
+	if known, waits := q.due[name]; !waits || at.Before(known) {
+		q.due[name] = at
+	}
+	q.stir()
+}
+
+func (q *queue) stir() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// retry comes back later each time.
+func (q *queue) retry(name types.NamespacedName) {
+	q.mu.Lock()
+	q.failed[name]++
+	delay := min(5*time.Millisecond<<min(q.failed[name], 14), time.Minute)
+	q.mu.Unlock()
+	q.After(name, delay)
+}
+
+func (q *queue) done(name types.NamespacedName, forget bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.busy, name)
+	if forget {
+		delete(q.failed, name)
+	}
+	q.stir()
+}
+
+// take waits for the next object; false when the context ends.
+func (q *queue) take(ctx context.Context) (types.NamespacedName, bool) {
+	for {
+		name, wait := q.ripe()
+		if name.Name != "" {
+			return name, true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return types.NamespacedName{}, false
+		case <-q.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (q *queue) ripe() (types.NamespacedName, time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var first types.NamespacedName
+	for name, at := range q.due {
+		if !q.busy[name] && (first.Name == "" || at.Before(q.due[first]) || at.Equal(q.due[first]) && name.Name < first.Name) {
+			first = name
+		}
+	}
+	if first.Name == "" {
+		return first, time.Hour
+	}
+	if wait := time.Until(q.due[first]); wait > 0 {
+		return types.NamespacedName{}, wait
+	}
+	delete(q.due, first)
+	q.busy[first] = true
+	return first, 0
+}

@@ -1,0 +1,181 @@
+package task
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// A wire is the operator's end of the link, by the rules of package link: one session of each agent, credit, echoes only while
+// leading, silence of two leases ends a session.
+type wire struct {
+	leader *leader
+
+	mu       sync.Mutex
+	sessions map[link.Agent]*session
+	heard    map[link.Agent]time.Time
+	turns    map[link.Agent]*sync.Mutex // the events of one agent come one after the other
+}
+
+type session struct {
+	agent             link.Agent
+	stream            *stream
+	term              int64
+	granted, assigned int64
+	silence           *time.Timer
+}
+
+func newWire(l *leader) *wire {
+	return &wire{leader: l, sessions: map[link.Agent]*session{}, heard: map[link.Agent]time.Time{}, turns: map[link.Agent]*sync.Mutex{}}
+}
+
+// turn lets nobody else speak of the agent until the function that it returns is called.
+func (w *wire) turn(agent link.Agent) (end func()) {
+	w.mu.Lock()
+	mine := w.turns[agent]
+	if mine == nil {
+		mine = &sync.Mutex{}
+		w.turns[agent] = mine
+	}
+	w.mu.Unlock()
+	mine.Lock()
+	return mine.Unlock
+}
+
+// Send implements dispatch.Link.
+func (w *wire) Send(to link.Agent, message *linkv1.OperatorMessage) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	linked := w.sessions[to]
+	switch {
+	case linked == nil:
+		return link.ErrNotLinked
+	case !w.leader.leads() || linked.term != w.leader.Term():
+		w.leader.world.runs.Go(func() { w.end(linked) })
+		return link.ErrNotLeading
+	case message.GetAssign() != nil && linked.assigned >= linked.granted:
+		return link.ErrNoCredit
+	case message.GetAssign() != nil:
+		linked.assigned++
+	}
+	linked.stream.down.push(message)
+	return nil
+}
+
+// LastHeard implements dispatch.Link.
+func (w *wire) LastHeard(agent link.Agent) (time.Time, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	heard, known := w.heard[agent]
+	return heard, known
+}
+
+// receive takes a message of an agent, the first of which is Hello.
+func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
+	defer w.turn(from.agent)()
+	if hello := message.GetHello(); hello != nil {
+		w.welcome(from, hello)
+		return
+	}
+	w.mu.Lock()
+	linked := w.sessions[from.agent]
+	if linked == nil || linked.stream != from {
+		w.mu.Unlock()
+		return
+	}
+	if credit := message.GetCredit(); credit != nil {
+		linked.granted = max(linked.granted, credit.GetGranted())
+	}
+	if message.GetHeartbeat() != nil {
+		w.heard[from.agent] = time.Now()
+		linked.silence.Reset(2 * lease)
+	}
+	w.mu.Unlock()
+	if beat := message.GetHeartbeat(); beat != nil {
+		_ = w.Send(from.agent, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Echo{Echo: &linkv1.Echo{Sequence: beat.GetSequence()}}})
+		return
+	}
+	w.leader.board.Received(from.agent, message)
+}
+
+// welcome replaces the session of an agent. The caller has the agent's turn.
+func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
+	if !w.leader.leads() || !w.leader.board.Opened() {
+		from.hangUp()
+		return
+	}
+	w.mu.Lock()
+	before := w.sessions[from.agent]
+	w.mu.Unlock()
+	if before != nil {
+		w.leave(before)
+	}
+	made := &session{agent: from.agent, stream: from, term: w.leader.Term()}
+	made.silence = time.AfterFunc(2*lease, func() { w.end(made) })
+	w.mu.Lock()
+	w.sessions[from.agent], w.heard[from.agent] = made, time.Now()
+	w.mu.Unlock()
+	from.down.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{Term: made.term, Lease: durationpb.New(lease)}}})
+	if w.leader.board.Joined(from.agent, from.podUID, hello) != nil {
+		w.remove(made)
+		from.down.clear()
+		from.hangUp()
+	}
+}
+
+// end is what happens when a stream is gone.
+func (w *wire) end(gone *session) {
+	defer w.turn(gone.agent)()
+	w.mu.Lock()
+	linked := w.sessions[gone.agent] == gone
+	w.mu.Unlock()
+	if linked {
+		w.leave(gone)
+	}
+}
+
+func (w *wire) endOf(gone *stream) {
+	w.mu.Lock()
+	linked := w.sessions[gone.agent]
+	w.mu.Unlock()
+	if linked != nil && linked.stream == gone {
+		w.end(linked)
+	}
+}
+
+func (w *wire) endOfAgent(name string) {
+	w.mu.Lock()
+	linked := w.sessions[link.Agent{Namespace: "default", Name: name}]
+	w.mu.Unlock()
+	if linked != nil {
+		w.end(linked)
+	}
+}
+
+func (w *wire) leave(gone *session) {
+	gone.stream.hangUp()
+	w.leader.board.Left(gone.agent)
+	w.remove(gone)
+}
+
+func (w *wire) remove(gone *session) {
+	gone.silence.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sessions, gone.agent)
+}
+
+// close is the death of the process: nobody hears of it but the agents.
+func (w *wire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, linked := range w.sessions {
+		linked.silence.Stop()
+		linked.stream.hangUp()
+	}
+	clear(w.sessions)
+}

@@ -1,0 +1,106 @@
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// submitOne creates a task of some kind.
+func (w *cluster) submitOne(s step) {
+	w.tasks++
+	name := fmt.Sprintf("t%d", w.tasks%6)
+	if w.store.get(named(name)) != nil {
+		return
+	}
+	w.submit(name, workOf(s))
+}
+
+// workOf makes something of a number.
+func workOf(s step) work {
+	does := work{
+		takes: time.Duration(s.size*s.size) * 12 * time.Millisecond, // up to 30 s
+		stops: time.Duration(s.size%7) * 300 * time.Millisecond, dies: time.Duration(s.size%5) * 249 * time.Millisecond,
+		stubborn: s.whom == 1, reports: s.whom == 2,
+	}
+	switch s.whom {
+	case 3:
+		does.outcome, does.reason = linkv1.Outcome_OUTCOME_RETRY, "Busy"
+	case 4:
+		does.outcome, does.reason = linkv1.Outcome_OUTCOME_FAILED, "Broken"
+	}
+	return does
+}
+
+func (w *cluster) someAgent(s step) *process {
+	return w.agent([]string{"a", "b", "c"}[s.whom%3])
+}
+
+func (w *cluster) someTask(s step) types.NamespacedName { return named(fmt.Sprintf("t%d", s.whom%6)) }
+
+// cutSeen is a broken network that the operator notices.
+func (w *cluster) cutSeen(p *process) {
+	p.cable.cut()
+	if leads := w.current(); leads != nil {
+		leads.wire.endOfAgent(p.name)
+	}
+}
+
+// replaceIfStored replaces a pod whose attempts are stored. One that is not, and that a leader of the future has to hear of from the
+// pod itself, is the one thing that a pod deleted by force can do twice.
+func (w *cluster) replaceIfStored(p *process) {
+	w.journal.mu.Lock()
+	defer w.journal.mu.Unlock()
+	for _, run := range w.journal.runs {
+		if run.pod == p.podUID && run.outcome == "" && w.status(run.task).Epoch != run.epoch {
+			return
+		}
+	}
+	p.world.runs.Go(func() { w.replace(p.name) })
+}
+
+// succeed ends a leader in some way; the next one follows at once or later.
+func (w *cluster) succeed(end func(*leader), s step) {
+	end(w.current())
+	if s.whom%2 == 0 {
+		w.pass(time.Duration(s.size) * 200 * time.Millisecond)
+	}
+	w.elect().govern(dispatch.Rules{})
+}
+
+func (w *cluster) suspend(name types.NamespacedName, desire v1alpha1.TaskDesire) {
+	if stored := w.store.get(name); stored != nil && stored.Spec.Desired != v1alpha1.TaskCancel && stored.Spec.Desired != desire {
+		w.store.desire(name, func(spec *v1alpha1.TaskSpec) { spec.Desired = desire })
+	}
+}
+
+func (w *cluster) recreate(s step) {
+	name := w.someTask(s)
+	if w.store.get(name) != nil {
+		w.store.delete(name)
+		w.submit(name.Name, workOf(s))
+	}
+}
+
+func (w *cluster) slowWrites(each time.Duration) {
+	w.faults.mu.Lock()
+	defer w.faults.mu.Unlock()
+	w.faults.each = each
+}
+
+func (f *faults) set(before, after int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before, f.after = before, after
+}
+
+func (c *cable) slow(latency time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.latency = max(latency, time.Millisecond)
+}

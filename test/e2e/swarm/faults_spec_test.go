@@ -1,0 +1,96 @@
+package swarm
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("A swarm through faults", func() {
+	BeforeEach(skipUnlessOwnCluster)
+
+	It("finishes a task whose agent is killed in the middle [S21] [S26]", func(ctx SpecContext) {
+		assembled(ctx, crew("mortal", 2, 1))
+		create(ctx, task("long", "mortal", lasting(4*time.Second)))
+		held := awaitRunning(ctx, "long")
+		bodyOf(ctx, namespace, held.Name).kill("swarm-agent")
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
+		finished := taskNamed(ctx, "long")
+		Expect(finished.Status.Reassignments).To(BeEquivalentTo(1))
+		Expect(finished.Status.Retries).To(BeZero(), "a lost agent is no fault of the task")
+		Expect(finished.Status.Epoch).To(BeNumerically(">", held.Epoch))
+		proveExactlyOnce(ctx, "mortal", []string{"long"})
+	})
+
+	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
+		assembled(ctx, crew("icy", 2, 1))
+		create(ctx, task("long", "icy", lasting(6*time.Second)))
+		held := awaitRunning(ctx, "long")
+		frozen := bodyOf(ctx, namespace, held.Name)
+		frozen.freeze()
+		DeferCleanup(frozen.thaw)
+		age := iceAge{agent: held.Name, from: time.Now()}
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
+		Expect(taskNamed(ctx, "long").Status.Reassignments).To(BeEquivalentTo(1))
+		age.to = time.Now()
+		frozen.thaw()
+		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
+		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
+	})
+
+	It("loses nothing when the leader is killed during fifty tasks [S15]", func(ctx SpecContext) {
+		assembled(ctx, crew("headless", 5, 2))
+		names := submitted(ctx, "headless", 50, lasting(1500*time.Millisecond))
+		awaitRunning(ctx, names[0])
+		bodyOf(ctx, system, leader(ctx)).kill("swarm-operator")
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		proveExactlyOnce(ctx, "headless", names)
+		awaitOperator(ctx)
+	})
+
+	It("is not confused by a leader that was frozen during fifty tasks and wakes up", func(ctx SpecContext) {
+		assembled(ctx, crew("sleepy", 5, 2))
+		names := submitted(ctx, "sleepy", 50, lasting(1500*time.Millisecond))
+		awaitRunning(ctx, names[0])
+		old := leader(ctx)
+		frozen := bodyOf(ctx, system, old)
+		frozen.freeze()
+		DeferCleanup(frozen.thaw)
+		Eventually(leader).WithContext(ctx).WithArguments(ctx).ShouldNot(Equal(old))
+		frozen.thaw()
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		proveExactlyOnce(ctx, "sleepy", names)
+		awaitOperator(ctx)
+	})
+
+	It("survives the leader and an agent killed at once", func(ctx SpecContext) {
+		assembled(ctx, crew("doomed", 4, 2))
+		names := submitted(ctx, "doomed", 24, lasting(2*time.Second))
+		held := awaitRunning(ctx, names[0])
+		head, hand := bodyOf(ctx, system, leader(ctx)), bodyOf(ctx, namespace, held.Name)
+		head.kill("swarm-operator")
+		hand.kill("swarm-agent")
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		proveExactlyOnce(ctx, "doomed", names)
+		awaitOperator(ctx)
+	})
+
+	It("goes on when the API server is restarted in the middle", Serial, func(ctx SpecContext) {
+		assembled(ctx, crew("patient", 4, 2))
+		names := submitted(ctx, "patient", 24, lasting(2*time.Second))
+		awaitRunning(ctx, names[0])
+		devcluster(ctx, "restart", "kube-apiserver")
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		proveExactlyOnce(ctx, "patient", names)
+		awaitOperator(ctx)
+	})
+})

@@ -1,0 +1,156 @@
+package swarm
+
+import (
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// team is a swarm of three types.
+func team(name string) *v1alpha1.Swarm {
+	swarm := crew(name, 3, 1)
+	swarm.Spec.Topology = v1alpha1.TopologyHierarchical
+	swarm.Spec.Agents = []v1alpha1.AgentType{worker("coordinator", 1, "plan"), worker("coder", 1, "go"), worker("analyst", 1, "statistics")}
+	return swarm
+}
+
+var _ = Describe("A swarm at work", func() {
+	It("finishes tasks of all priorities on agents of the right type, with results [S05] [S06] [S09] [O01]", func(ctx SpecContext) {
+		swarm := assembled(ctx, team("demo"))
+		Expect(current(ctx, swarm).Status.Phase).To(Equal(v1alpha1.SwarmPhaseRunning))
+		Expect(swarm.Status.ActiveAgents).To(BeEquivalentTo(3))
+		Expect(swarm.Status.ObservedGeneration).To(Equal(swarm.Generation))
+
+		var names []string
+		for n, kind := range []string{"coordinator", "coder", "analyst", ""} {
+			for _, priority := range []v1alpha1.TaskPriority{v1alpha1.PriorityLow, v1alpha1.PriorityHigh, v1alpha1.PriorityCritical} {
+				made := task(fmt.Sprintf("t%d-%s", n, priority), "demo", lasting(300*time.Millisecond))
+				made.Spec.AgentType, made.Spec.Priority = kind, priority
+				create(ctx, made)
+				names = append(names, made.Name)
+			}
+		}
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		for _, name := range names {
+			finished := taskNamed(ctx, name)
+			Expect(finished.Status.Progress).To(BeEquivalentTo(100))
+			Expect(string(finished.Status.Result.Raw)).To(ContainSubstring(`"task":"` + name + `"`))
+			if finished.Spec.AgentType != "" {
+				Expect(string(finished.Status.Result.Raw)).To(ContainSubstring(`"agent":"demo-` + finished.Spec.AgentType + `-0"`))
+			}
+		}
+		Expect(kubectl(ctx, "wait", "--namespace", namespace, "task", "--all", "--for=condition=Ready", "--timeout=5s")).To(ContainSubstring("condition met"))
+		proveExactlyOnce(ctx, "demo", names)
+	})
+
+	It("lets a critical task overtake twenty of low priority [S08]", func(ctx SpecContext) {
+		assembled(ctx, crew("queue", 1, 1))
+		var names []string
+		for n := range 20 {
+			made := task(fmt.Sprintf("low-%02d", n), "queue", lasting(500*time.Millisecond))
+			made.Spec.Priority = v1alpha1.PriorityLow
+			create(ctx, made)
+			names = append(names, made.Name)
+		}
+		urgent := task("urgent", "queue", lasting(100*time.Millisecond))
+		urgent.Spec.Priority = v1alpha1.PriorityCritical
+		create(ctx, urgent)
+		awaitPhase(ctx, v1alpha1.TaskCompleted, append(names, "urgent")...)
+
+		after := 0
+		created := taskNamed(ctx, "urgent").CreationTimestamp
+		for _, said := range hear(ctx, "queue").agents {
+			if said.Event == "start" && said.Time.After(created.Time) {
+				if said.Task == "urgent" {
+					break
+				}
+				after++
+			}
+		}
+		// Times of creation are whole seconds, in which two of the others may have begun; one more was already there.
+		Expect(after).To(BeNumerically("<=", 4))
+	})
+
+	It("tries a failed attempt again, later each time, and then gives up", func(ctx SpecContext) {
+		assembled(ctx, crew("stubborn", 1, 1))
+		flaky := task("flaky", "stubborn", order{UntilAttempt: 2})
+		hopeless := task("hopeless", "stubborn", order{Exit: 3, Say: "no such page"})
+		hopeless.Spec.Retry = v1alpha1.TaskRetry{Limit: new(int32(1)), InitialSeconds: 1, Factor: 2, MaxSeconds: 10}
+		create(ctx, flaky, hopeless)
+
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "flaky")
+		Expect(taskNamed(ctx, "flaky").Status.Retries).To(BeEquivalentTo(1))
+		awaitPhase(ctx, v1alpha1.TaskFailed, "hopeless")
+		failed := taskNamed(ctx, "hopeless")
+		Expect(failed.Status.Reason).To(Equal(string(v1alpha1.ReasonRetriesExhausted)))
+		Expect(failed.Status.Message).To(ContainSubstring("no such page"))
+		Expect(failed.Status.Attempt).To(BeEquivalentTo(2))
+	})
+
+	It("stops what is cancelled and keeps what is suspended", func(ctx SpecContext) {
+		assembled(ctx, crew("obedient", 1, 2))
+		create(ctx, task("unwanted", "obedient", lasting(time.Minute)), task("later", "obedient", lasting(3*time.Second)))
+		awaitRunning(ctx, "unwanted")
+		awaitRunning(ctx, "later")
+		desire := func(name string, what v1alpha1.TaskDesire) {
+			Expect(kubectl(ctx, "patch", "--namespace", namespace, "task", name, "--type=merge", "--patch", fmt.Sprintf(`{"spec":{"desired":%q}}`, what))).To(ContainSubstring("patched"))
+		}
+		desire("unwanted", v1alpha1.TaskCancel)
+		desire("later", v1alpha1.TaskSuspend)
+		awaitPhase(ctx, v1alpha1.TaskCancelled, "unwanted")
+		awaitPhase(ctx, v1alpha1.TaskPending, "later")
+		Expect(taskNamed(ctx, "later").Status.Reason).To(Equal(string(v1alpha1.ReasonSuspended)))
+		desire("later", v1alpha1.TaskRun)
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "later")
+		proveExactlyOnce(ctx, "obedient", []string{"later"})
+	})
+
+	It("drains the last agents before it shrinks [S03] [S19] [O27]", func(ctx SpecContext) {
+		assembled(ctx, crew("shrinking", 3, 1))
+		names := submitted(ctx, "shrinking", 3, lasting(6*time.Second))
+		for _, name := range names {
+			awaitRunning(ctx, name)
+		}
+		Expect(kubectl(ctx, "scale", "--namespace", namespace, "swarm/shrinking", "--replicas=1")).To(ContainSubstring("scaled"))
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		for _, name := range names {
+			Expect(taskNamed(ctx, name).Status.Attempt).To(BeEquivalentTo(1), "it was left to finish")
+		}
+		Eventually(func(g Gomega) {
+			pods := &corev1.PodList{}
+			g.Expect(api.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelSwarm: "shrinking"})).To(Succeed())
+			g.Expect(pods.Items).To(HaveLen(1))
+			g.Expect(pods.Items[0].Name).To(Equal("shrinking-worker-0"))
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(gone(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shrinking-worker-2"}})).WithContext(ctx).Should(BeTrue())
+	})
+
+	It("goes with its tasks, its pods and everything else when it is deleted while tasks run [S10] [S13]", func(ctx SpecContext) {
+		swarm := assembled(ctx, crew("fleeting", 2, 1))
+		names := submitted(ctx, "fleeting", 4, lasting(time.Minute))
+		awaitRunning(ctx, names[0])
+		Expect(kubectl(ctx, "delete", "--namespace", namespace, "swarm/fleeting", "--timeout=60s")).To(ContainSubstring("deleted"))
+
+		Expect(gone(ctx, swarm)()).To(BeTrue())
+		tasks := &v1alpha1.TaskList{}
+		Expect(api.List(ctx, tasks, client.InNamespace(namespace))).To(Succeed())
+		Expect(tasks.Items).To(BeEmpty())
+		Eventually(func(g Gomega) {
+			for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
+				left := list
+				g.Expect(api.List(ctx, left, client.InNamespace(namespace))).To(Succeed())
+				g.Expect(left).To(HaveField("Items", BeEmpty()))
+			}
+			g.Expect(gone(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleeting-config"}})()).To(BeTrue())
+			g.Expect(gone(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleeting"}})()).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+	})
+})

@@ -1,0 +1,104 @@
+package swarm
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("A swarm in trouble", func() {
+	It("says which image does not exist, and lets the others work [S07] [S23]", func(ctx SpecContext) {
+		swarm := crew("partial", 2, 1)
+		broken := worker("broken", 1)
+		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
+		swarm.Spec.Agents = append(swarm.Spec.Agents, broken)
+		create(ctx, swarm)
+		Eventually(func(g Gomega) {
+			agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "partial-broken-0"}}
+			g.Expect(gone(ctx, agent)()).To(BeFalse())
+			g.Expect(agent.Status.Phase).To(Equal(v1alpha1.AgentFailed))
+			g.Expect(readiness(agent.Status.Conditions).Message).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
+			g.Expect(gone(ctx, swarm)()).To(BeFalse())
+			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
+				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
+				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)), HaveField("Message", ContainSubstring("partial-broken-0")))))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=AgentsFailing")).To(ContainSubstring("partial"))
+
+		create(ctx, task("anyway", "partial", order{}))
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "anyway")
+	})
+
+	It("says that a command does not exist", func(ctx SpecContext) {
+		swarm := crew("lost", 1, 1)
+		swarm.Spec.Agents[0].Runtime.Exec.Command = []string{"/no/such/program"}
+		assembled(ctx, swarm)
+		impossible := task("impossible", "lost", order{})
+		impossible.Spec.Retry.Limit = new(int32(0))
+		create(ctx, impossible)
+		awaitPhase(ctx, v1alpha1.TaskFailed, "impossible")
+		failed := taskNamed(ctx, "impossible")
+		Expect(failed.Status.Reason).To(Equal("CommandNotStarted"))
+		Expect(failed.Status.Message).To(SatisfyAll(ContainSubstring("/no/such/program"), ContainSubstring("does the image hold the program")))
+		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=CommandNotStarted")).To(ContainSubstring("impossible"))
+	})
+
+	It("tells a crash, too much output and bad input apart, and does not try the latter two again", func(ctx SpecContext) {
+		assembled(ctx, crew("clumsy", 1, 3))
+		crash := task("crash", "clumsy", order{Exit: 7, Say: "out of paper"})
+		crash.Spec.Retry.Limit = new(int32(0))
+		create(ctx, crash, task("endless", "clumsy", order{Output: 5000}), task("wrong", "clumsy", order{}))
+		garbled := task("garbled", "clumsy", order{})
+		garbled.Spec.Payload = &apiextensionsv1.JSON{Raw: []byte(`{"milliseconds": "many"}`)}
+		create(ctx, garbled)
+		awaitPhase(ctx, v1alpha1.TaskFailed, "crash", "endless", "garbled")
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "wrong")
+
+		Expect(taskNamed(ctx, "crash").Status).To(SatisfyAll(HaveField("Reason", "CommandFailed"), HaveField("Message", SatisfyAll(ContainSubstring("exit status 7"), ContainSubstring("out of paper")))))
+		Expect(taskNamed(ctx, "endless").Status).To(SatisfyAll(HaveField("Reason", string(v1alpha1.ReasonResultTooLarge)), HaveField("Message", ContainSubstring("4096")), HaveField("Attempt", BeEquivalentTo(1))))
+		Expect(taskNamed(ctx, "garbled").Status).To(SatisfyAll(HaveField("Reason", string(v1alpha1.ReasonBadInput)), HaveField("Attempt", BeEquivalentTo(1))))
+	})
+
+	It("refuses a payload above the limit and names the way out", func(ctx SpecContext) {
+		assembled(ctx, crew("small", 1, 1))
+		large := task("large", "small", order{Say: strings.Repeat("x", 9000)})
+		create(ctx, large)
+		awaitPhase(ctx, v1alpha1.TaskFailed, "large")
+		Expect(taskNamed(ctx, "large").Status).To(SatisfyAll(
+			HaveField("Reason", string(v1alpha1.ReasonPayloadTooLarge)), HaveField("Message", SatisfyAll(ContainSubstring("8192"), ContainSubstring("payloadFrom")))))
+	})
+
+	It("keeps a task of an unknown swarm waiting until there is one", func(ctx SpecContext) {
+		create(ctx, task("early", "tardy", order{}))
+		awaitPhase(ctx, v1alpha1.TaskPending, "early")
+		waiting := taskNamed(ctx, "early")
+		Expect(waiting.Status.Reason).To(Equal(string(v1alpha1.ReasonSwarmNotFound)))
+		Expect(waiting.Status.Message).To(ContainSubstring(`no Swarm "tardy"`))
+		create(ctx, crew("tardy", 1, 1))
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "early")
+	})
+
+	It("says that nobody offers what a task needs", func(ctx SpecContext) {
+		assembled(ctx, crew("plain", 1, 1))
+		special := task("special", "plain", order{})
+		special.Spec.Capabilities = []string{"gpu"}
+		create(ctx, special)
+		awaitPhase(ctx, v1alpha1.TaskPending, "special")
+		Expect(taskNamed(ctx, "special").Status).To(SatisfyAll(
+			HaveField("Reason", string(v1alpha1.ReasonNoAgentOffers)), HaveField("Message", ContainSubstring("gpu"))))
+	})
+
+	It("gives an Agent that somebody made for no swarm a condition, not a crash [S06]", func(ctx SpecContext) {
+		stray := &v1alpha1.Agent{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stray"},
+			Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "nowhere"}, Type: "coder"},
+		}
+		create(ctx, stray)
+		Eventually(func() string { return readiness(current(ctx, stray).Status.Conditions).Reason }).WithContext(ctx).Should(Equal(string(v1alpha1.ReasonSwarmNotFound)))
+	})
+})
