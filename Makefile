@@ -119,7 +119,7 @@ DEMO = go -C tools run ./demo --root $(CURDIR) --kubeconfig "$(DEMO_CLUSTER)" --
 .PHONY: demo
 demo: ## See a swarm finish tasks: brings up what is missing (KUBECONFIG=... for a cluster of your own)
 	@$(if $(DEMO_NAMED),,bin/devcluster status >/dev/null 2>&1 || $(MAKE) --no-print-directory up)
-	@$(MAKE) --no-print-directory install KUBECONFIG="$(DEMO_CLUSTER)"
+	@$(MAKE) --no-print-directory install KUBECONFIG="$(DEMO_CLUSTER)" | sed -u '/^bin.images.*sha256/d; /serverside-applied$$/d; /^$$/,$$d'
 	@$(if $(DEMO_IMAGE),,go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services swarm-research >/dev/null)
 	@$(DEMO) --image "$(or $(DEMO_IMAGE),localhost/swarm-research:$(VERSION))" $(if $(DEMO_IMAGE),,--tarball bin/images/swarm-research-$(ARCH).tar) $(DEMO_FLAGS)
 

@@ -172,18 +172,18 @@ func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var history []published
 		stored, now := Data(nil), start
-		for range rapid.IntRange(10, 50).Draw(t, "looks") {
+		for range rapid.IntRange(10, 40).Draw(t, "looks") {
 			stored = next(t, short, stored, now)
 			latest := published{now, stored[bundleKey], shown(t, stored)}
 			history = slices.DeleteFunc(append(history, latest), func(p published) bool { return p.since.Before(now.Add(-40 * time.Hour)) })
 			for n, former := range history {
 				// Superseded for longer than the overlap: nobody has this bundle any more.
 				forgotten := n+1 < len(history) && !history[n+1].since.After(now.Add(-short.Overlap))
-				if err := verify(latest.certificate, former.bundle, now, server); err != nil && !forgotten {
-					t.Fatalf("at %s, with the bundle of %s: %v", now, former.since, err)
+				if !forgotten {
+					must(t, "bundle", former.since, verify(latest.certificate, former.bundle, now, server))
 				}
-				if err := verify(former.certificate, latest.bundle, now, server); err != nil && now.Before(former.certificate.NotAfter) {
-					t.Fatalf("at %s, with the certificate of %s: %v", now, former.since, err)
+				if now.Before(former.certificate.NotAfter) {
+					must(t, "certificate", former.since, verify(former.certificate, latest.bundle, now, server))
 				}
 			}
 			// The leader looks when it is due; it may be late, or there may be none for a while, or it may look for no reason.
@@ -194,6 +194,13 @@ func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 			now = now.Add(pause)
 		}
 	})
+}
+
+func must(t failer, what string, since time.Time, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("with the %s of %s: %v", what, since, err)
+	}
 }
 
 func TestWhatIsBrokenIsReplaced(t *testing.T) {

@@ -61,7 +61,9 @@ func (k *keeper) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: SecretName}
 }
 
-func (k *keeper) requests() []reconcile.Request { return []reconcile.Request{{NamespacedName: k.key()}} }
+func (k *keeper) requests() []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: k.key()}}
+}
 
 // once asks for the first look, which no event causes while there is no Secret.
 func (k *keeper) once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -81,19 +83,23 @@ func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	due := k.Lifetimes.Due(wanted)
 	if changed {
-		err = k.write(ctx, secret, wanted)
-	}
-	switch {
-	case errors.Is(err, kit.ErrNotLeading), err != nil && ctx.Err() != nil:
-		return reconcile.Result{}, nil // the next leader does it
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		return reconcile.Result{RequeueAfter: readAgain}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("write secret %q: %w", SecretName, err)
-	case changed:
+		if err := k.write(ctx, secret, wanted); err != nil {
+			return refused(err)
+		}
 		log.FromContext(ctx).Info("the link has new certificates", "names", k.Names, "due", due)
 	}
 	return reconcile.Result{RequeueAfter: min(max(due.Sub(k.now()), readAgain), lookAgain)}, nil
+}
+
+// refused tells a failure from a write that somebody else made or will make.
+func refused(err error) (reconcile.Result, error) {
+	switch {
+	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled):
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return reconcile.Result{RequeueAfter: readAgain}, nil
+	}
+	return reconcile.Result{}, fmt.Errorf("write secret %q: %w", SecretName, err)
 }
 
 // write creates the Secret, or updates it if it is still the one that was read.

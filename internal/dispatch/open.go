@@ -34,7 +34,7 @@ func (b *Board) Open(census Census) {
 		pod := &census.Pods[n]
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
-			swarm.awaited[link.Agent{Namespace: pod.Namespace, Name: pod.Name}] = true
+			swarm.awaited[link.Agent{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
 		}
 	}
 	for n := range census.Tasks {

@@ -104,7 +104,11 @@ func (b *Board) keep(member *agent, lone *stray) {
 func (b *Board) adoptStrays(of *entry) {
 	for _, member := range b.agents {
 		for key, lone := range member.strays {
-			if key.TaskUID != string(of.uid) {
+			switch {
+			case taskOf(lone.attempt) != of.name:
+				continue
+			case key.TaskUID != string(of.uid):
+				b.refuse(member, lone)
 				continue
 			}
 			delete(member.strays, key)
@@ -120,11 +124,11 @@ func (b *Board) adoptStrays(of *entry) {
 	}
 }
 
-// refuseStrays ends what agents report about a task that is over.
-func (b *Board) refuseStrays(uid types.UID) {
+// refuseStrays ends what agents report about a task that is over, and about earlier ones of the same name.
+func (b *Board) refuseStrays(name types.NamespacedName) {
 	for _, member := range b.agents {
-		for key, lone := range member.strays {
-			if key.TaskUID == string(uid) {
+		for _, lone := range member.strays {
+			if taskOf(lone.attempt) == name {
 				b.refuse(member, lone)
 			}
 		}

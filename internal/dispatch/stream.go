@@ -38,7 +38,9 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 	for _, result := range hello.GetUnacknowledged() {
 		b.conclude(member, result)
 	}
-	delete(b.swarmOf(member.swarm).awaited, name)
+	if awaited := b.swarmOf(member.swarm).awaited; awaited[name] == types.UID(podUID) {
+		delete(awaited, name) // another pod of the same name cannot speak for it
+	}
 	b.stir(b.swarmOf(member.swarm))
 	b.config.Agents.After(member.object(), 0)
 	return nil

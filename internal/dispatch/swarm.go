@@ -22,7 +22,7 @@ type swarm struct {
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[link.Agent]bool // agents from before this leader that have not yet told what they run
+	awaited map[link.Agent]types.UID // pods from before this leader that have not yet told what they run
 	epoch   int64
 	stirred bool
 	due     time.Time // when something happens by itself
@@ -31,7 +31,7 @@ type swarm struct {
 func (b *Board) swarmOf(name types.NamespacedName) *swarm {
 	known := b.swarms[name]
 	if known == nil {
-		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[link.Agent]bool{}}
+		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[link.Agent]types.UID{}}
 		b.swarms[name] = known
 	}
 	return known

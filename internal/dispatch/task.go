@@ -28,7 +28,7 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	case !b.open.Load():
 		return View{Stale: true}
 	case task.Status.Phase.Final():
-		b.finish(name, task.UID)
+		b.finish(name)
 		return View{}
 	case known == nil:
 		known = b.enter(task)
@@ -153,7 +153,7 @@ func (b *Board) Settle(task *v1alpha1.Task) {
 	}
 	switch {
 	case task.Status.Phase.Final():
-		b.finish(known.name, known.uid)
+		b.finish(known.name)
 		return
 	case known.held != nil && !known.held.sent && assigned(task, known.held.epoch):
 		b.deliver(known)
@@ -188,11 +188,11 @@ func assigned(task *v1alpha1.Task, epoch int64) bool {
 }
 
 // finish lets go of a task that has reached a final phase.
-func (b *Board) finish(name types.NamespacedName, uid types.UID) {
+func (b *Board) finish(name types.NamespacedName) {
 	if known := b.tasks[name]; known != nil {
 		b.forget(known)
 	}
-	b.refuseStrays(uid)
+	b.refuseStrays(name)
 }
 
 // Forget lets go of a task that is gone. Whoever runs it is told to stop, and has its slot taken until it has.
@@ -202,13 +202,7 @@ func (b *Board) Forget(name types.NamespacedName) {
 	if known := b.tasks[name]; known != nil {
 		b.forget(known)
 	}
-	for _, member := range b.agents {
-		for _, lone := range member.strays {
-			if lone.attempt.GetNamespace() == name.Namespace && lone.attempt.GetTask() == name.Name {
-				b.refuse(member, lone)
-			}
-		}
-	}
+	b.refuseStrays(name)
 }
 
 func (b *Board) forget(known *entry) {

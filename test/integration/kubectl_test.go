@@ -77,8 +77,8 @@ var _ = Describe("kubectl", Ordered, func() {
 			"TOPOLOGY DESIRED ACTIVE PHASE READY REASON", "research hierarchical 6 5 Running False AgentsFailing"),
 		Entry("ag", "ag/research-coder-0", `{"status": {"phase": "Pending", "conditions": [`+conditionJSON("Ready", "False", "LinkLost")+`,`+conditionJSON("Linked", "False", "LinkLost")+`]}}`,
 			"SWARM TYPE SLOTS PHASE READY LINKED REASON", "research-coder-0 research coder 2 Pending False False LinkLost"),
-		Entry("tk", "tk/quarterly-reports", `{"status": {"phase": "Running", "progress": 40, "activeAttempts": 10, "reason": "NoFreeSlot"}}`,
-			"SWARM PRIORITY PHASE PROGRESS ACTIVE REASON", "quarterly-reports research high Running 40 10 NoFreeSlot"),
+		Entry("tk", "tk/quarterly-report", `{"status": {"phase": "Running", "progress": 40, "activeAttempts": 10, "reason": "NoFreeSlot"}}`,
+			"SWARM PRIORITY PHASE PROGRESS ACTIVE REASON", "quarterly-report research high Running 40 10 NoFreeSlot"),
 		Entry("wp", "wp/cameras", `{"status": {"size": 2, "expectedSize": 3, "jobs": 4, "version": 7, "conditions": [`+conditionJSON("Ready", "True", "Available")+`,`+conditionJSON("Converged", "False", "Converging")+`]}}`,
 			"WORKERS SIZE EXPECTED JOBS VERSION CONVERGED READY REASON", "cameras swarm-worker 2 3 4 7 False True Available"),
 		Entry("snap", "snap/nightly", `{"status": {"phase": "Ready", "manifest": {"digest": "sha256:`+digest+`", "agents": 6, "tasks": 2}, "conditions": [`+conditionJSON("Ready", "True", "Available")+`]}}`,
@@ -87,7 +87,7 @@ var _ = Describe("kubectl", Ordered, func() {
 
 	It("finds all kinds by category, and a swarm by the word swarm", func(ctx SpecContext) {
 		output := said(ctx, "get", "swarm-io", "--output", "name")
-		for _, name := range []string{"swarm.swarm.io/research", "agent.swarm.io/research-coder-0", "task.swarm.io/quarterly-reports", "workerpool.swarm.io/cameras", "swarmsnapshot.swarm.io/nightly"} {
+		for _, name := range []string{"swarm.swarm.io/research", "agent.swarm.io/research-coder-0", "task.swarm.io/quarterly-report", "workerpool.swarm.io/cameras", "swarmsnapshot.swarm.io/nightly"} {
 			Expect(output).To(ContainSubstring(name))
 		}
 		// A category of this name on more than one kind would shadow the kind: `get swarm research` would be an error

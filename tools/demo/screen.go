@@ -29,7 +29,8 @@ type (
 	line []piece
 )
 
-const barWidth = 16
+// The columns fit into a terminal of 80.
+const barWidth = 10
 
 // screen is the whole frame: a pure function of what is known.
 func screen(s scene, width int) []line {
@@ -80,7 +81,7 @@ func standing(s scene) line {
 }
 
 func row(t task) line {
-	start := fmt.Sprintf("%-18s", t.Name)
+	start := fmt.Sprintf("%-16s", t.Name)
 	priority := piece{fmt.Sprintf("%-8s  ", t.Priority), priorityStyle(t.Priority)}
 	phase := piece{fmt.Sprintf("%-9s  ", t.Phase), phaseStyle(t.Phase)}
 	found := line{{start + "  ", plain}, priority, phase}
@@ -119,7 +120,7 @@ func remark(t task) string {
 }
 
 func columns(words ...string) string {
-	return fmt.Sprintf("%-18s  %-8s  %-9s  %-22s  %s", words[0], words[1], words[2], words[3], words[4])
+	return fmt.Sprintf("%-16s  %-8s  %-9s  %-22s  %s", words[0], words[1], words[2], words[3], words[4])
 }
 
 func priorityStyle(priority string) style {

@@ -1,8 +1,10 @@
 package swarm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +37,7 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 		return found, err
 	}
 	found.workloads, found.agents = workloads.Items, agents.Items
+	slices.SortFunc(found.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	key := client.ObjectKeyFromObject(swarm.Swarm)
 	found.busy, found.epoch = map[string]int{}, r.board.Epoch(key)
 	for n := range found.agents {

@@ -70,29 +70,48 @@ func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world 
 	}
 }
 
-// degrade names what does not work while the rest goes on: a write that was refused, or agents that do not get up.
+// degrade names what does not work while the rest goes on: a write that was refused, a runtime that there is not, or agents that do
+// not get up.
 func degrade(report *kit.Report[*v1alpha1.Swarm], swarm *v1alpha1.Swarm, world world, failed error) {
-	if failed != nil {
+	unsupported, broken := unsupported(swarm), broken(world.agents)
+	switch {
+	case failed != nil:
 		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonApplyFailed, failed.Error()))
-		return
+	case unsupported != "":
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonNotSupported, unsupported))
+	case broken != "":
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonAgentsFailing, broken))
+	default:
+		report.Condition(v1alpha1.Sound(swarm.Generation))
 	}
-	broken, first := 0, ""
-	for n := range world.agents {
-		agent := &world.agents[n]
-		if agent.Status.Phase != v1alpha1.AgentFailed {
+}
+
+// unsupported is what the API allows and this version does not do yet.
+func unsupported(swarm *v1alpha1.Swarm) string {
+	for _, kind := range swarm.Spec.Agents {
+		if kind.Runtime != nil && kind.Runtime.HTTP != nil {
+			return fmt.Sprintf("type %q: runtime.http is not supported by this version of the operator: use runtime.exec", kind.Type)
+		}
+	}
+	return ""
+}
+
+// broken counts the agents that do not get up, and quotes the first.
+func broken(agents []v1alpha1.Agent) string {
+	count, first := 0, ""
+	for n := range agents {
+		if agents[n].Status.Phase != v1alpha1.AgentFailed {
 			continue
 		}
-		if ready := meta.FindStatusCondition(agent.Status.Conditions, v1alpha1.ConditionReady); broken == 0 && ready != nil {
-			first = agent.Name + ": " + ready.Message
+		if ready := meta.FindStatusCondition(agents[n].Status.Conditions, v1alpha1.ConditionReady); count == 0 && ready != nil {
+			first = agents[n].Name + ": " + ready.Message
 		}
-		broken++
+		count++
 	}
-	if broken > 0 {
-		message := fmt.Sprintf("%d of %d agents do not get up; %s", broken, len(world.agents), first)
-		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonAgentsFailing, message))
-		return
+	if count == 0 {
+		return ""
 	}
-	report.Condition(v1alpha1.Sound(swarm.Generation))
+	return fmt.Sprintf("%d of %d agents do not get up; %s", count, len(agents), first)
 }
 
 // count fills in the numbers.

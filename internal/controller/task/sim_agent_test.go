@@ -13,6 +13,7 @@ const (
 	lease      = 15 * time.Second
 	resend     = 5 * time.Second
 	reconnects = 500 * time.Millisecond
+	patience   = 10 * time.Second // with an operator that does not answer Hello
 	remembered = 10 * time.Second // how long the token of a deleted pod may still open a link
 )
 
@@ -31,6 +32,7 @@ type process struct {
 	stream         *stream
 	welcomed       bool
 	dialAt, beatAt time.Time
+	helloAt        time.Time
 	sequence       int64
 	pending        map[int64]time.Time
 	leaseFrom      time.Time
@@ -122,6 +124,9 @@ func (p *process) keepTime(now time.Time) {
 			p.finish(running)
 		}
 	}
+	if p.stream != nil && !p.welcomed && !now.Before(p.helloAt.Add(patience)) {
+		p.drop()
+	}
 	if p.stream == nil && !now.Before(p.dialAt) {
 		p.greet(now)
 	}
@@ -142,7 +147,7 @@ func (p *process) fence(now time.Time) {
 		return
 	}
 	over := !now.Before(p.leaseFrom.Add(lease))
-	if over {
+	if over && p.welcomed {
 		p.drop()
 	}
 	for _, running := range p.running {
@@ -171,7 +176,8 @@ func (p *process) next(now time.Time) time.Time {
 		due(p.leaseFrom.Add(lease), !running.fenced)
 		due(now.Add(time.Second), running.work.reports && p.welcomed)
 	}
-	due(p.leaseFrom.Add(lease), p.stream != nil && !p.leaseFrom.IsZero())
+	due(p.leaseFrom.Add(lease), p.welcomed)
+	due(p.helloAt.Add(patience), p.stream != nil && !p.welcomed)
 	due(p.dialAt, p.stream == nil)
 	due(p.beatAt.Add(lease/3), p.welcomed)
 	for _, result := range p.results {
@@ -187,7 +193,7 @@ func (p *process) greet(now time.Time) {
 	if to == nil || p.cable.broken() != nil || !p.denied.IsZero() && now.After(p.denied) {
 		return
 	}
-	p.stream = p.world.dial(p, to)
+	p.stream, p.helloAt = p.world.dial(p, to), now
 	p.pending, p.sequence, p.taken, p.granted = map[int64]time.Time{0: now}, 0, 0, 0
 	hello := &linkv1.Hello{
 		Namespace: "default", Swarm: swarmName, Agent: p.name, Slots: int32(p.slots), Term: p.term,

@@ -103,7 +103,7 @@ func (l *leader) census() dispatch.Census {
 	}
 	for _, pod := range l.world.pods() {
 		census.Pods = append(census.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: pod, Labels: map[string]string{v1alpha1.LabelSwarm: swarmName},
+			Namespace: "default", Name: pod, UID: types.UID(l.world.agent(pod).podUID), Labels: map[string]string{v1alpha1.LabelSwarm: swarmName},
 		}})
 	}
 	return census

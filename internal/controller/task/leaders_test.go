@@ -1,0 +1,217 @@
+package task
+
+import (
+	"testing"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// next ends the leader and makes another.
+func (w *cluster) next() *leader {
+	w.current().crash()
+	made := w.elect()
+	made.govern(dispatch.Rules{})
+	return made
+}
+
+func TestResultIsAcknowledgedOnlyAfterItIsStored(t *testing.T) {
+	for name, break_ := range map[string]func(w *cluster){
+		"all goes well":            func(*cluster) {},
+		"writes fail first":        func(w *cluster) { w.faults.set(5, 0) },
+		"the answer is lost":       func(w *cluster) { w.faults.set(0, 1) },
+		"answers are lost":         func(w *cluster) { w.faults.set(1, 3) },
+		"the write takes longer":   func(w *cluster) { w.slowWrites(8 * time.Second) },
+		"the cache lags behind it": func(w *cluster) { w.lag = 7 * time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+				w.submit("t", work{takes: 3 * time.Second})
+				w.pass(2 * time.Second)
+				break_(w)
+				w.pass(2 * time.Minute)
+				w.completes(t, "t", 1)
+				if acks := w.journal.acksOf("t"); len(acks) != 1 || acks[0].phase != string(v1alpha1.TaskCompleted) {
+					t.Errorf("acknowledged when this was stored: %+v", acks)
+				}
+			})
+		})
+	}
+}
+
+// The success of an attempt that was just given up comes while the loss is being written: it is not what was written.
+func TestLateSuccessIsNotAcknowledgedForTheLossThatWasStored(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 5 * time.Second})
+		w.pass(2 * time.Second)
+		w.agent("a").cable.cut()
+		w.pod("b", 1)
+		w.faults.storing = func(task *v1alpha1.Task) {
+			if task.Status.Phase == v1alpha1.TaskPending {
+				w.agent("a").cable.mend()
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		w.pass(time.Minute)
+		w.completes(t, "t", 1)
+		if acks := w.journal.acksOf("t"); len(acks) != 1 || acks[0].phase != string(v1alpha1.TaskCompleted) {
+			t.Errorf("acknowledged when this was stored: %+v", acks)
+		}
+	})
+}
+
+func TestResultIsNotLostWithTheLeader(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.faults.set(1000, 0)
+		w.submit("t", work{takes: 500 * time.Millisecond})
+		w.pass(2 * time.Second)
+		w.faults.set(0, 0)
+		if w.store.written("t") != 0 {
+			t.Fatal("the result was to be unwritten")
+		}
+		w.next()
+		w.pass(5 * time.Second)
+		w.completes(t, "t", 1)
+		if acks := w.journal.acksOf("t"); len(acks) != 1 {
+			t.Errorf("acknowledged %d times", len(acks))
+		}
+	})
+}
+
+func TestDeposedLeaderNeitherSendsNorWrites(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 500 * time.Millisecond})
+		w.slowWrites(2 * time.Second)
+		w.pass(time.Second) // the result is known, its write under way
+		old := w.current()
+		old.depose()
+		w.elect().govern(dispatch.Rules{})
+		w.pass(30 * time.Second)
+		w.completes(t, "t", 1)
+		if got := old.count("swarm_task_attempts_total", ""); got != 1 {
+			t.Errorf("the old leader took %v results", got)
+		}
+	})
+}
+
+func TestNewLeaderGivesOutNothingUntilEveryPodHasSpoken(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 14 * time.Second, stubborn: true, dies: time.Second})
+		w.pass(500 * time.Millisecond) // it runs, and that is not written
+		runs := w.agent(w.journal.of("t")[0].agent)
+		runs.cable.cut()
+		w.submit("u", work{takes: time.Second})
+		w.next()
+		elected := time.Now()
+		w.pass(lapse - time.Second)
+		if len(w.journal.of("u")) != 0 || len(w.journal.of("t")) != 1 {
+			t.Fatalf("a pod has not spoken, and work was given out:\n%s", w.describe())
+		}
+		w.pass(2 * time.Second)
+		if begun := w.journal.of("u"); len(begun) != 1 || begun[0].start.Sub(elected) < lapse {
+			t.Fatalf("want work to go on %v after %s:\n%s", lapse, since(elected), w.describe())
+		}
+		w.pass(time.Minute)
+		w.completes(t, "t", 2)
+	})
+}
+
+func TestNewLeaderGivesOutWorkOnceEveryPodHasSpoken(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.agent("b").cable.cut()
+		w.next()
+		w.submit("t", work{takes: time.Second})
+		w.pass(5 * time.Second)
+		if len(w.journal.of("t")) != 0 {
+			t.Fatal(w.describe())
+		}
+		w.agent("b").cable.mend()
+		w.pass(5 * time.Second)
+		w.completes(t, "t", 1)
+	})
+}
+
+// Another pod of the name of one that the new leader waits for cannot say what that one runs.
+func TestNewLeaderWaitsForThePodThatItFoundNotForItsName(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 14 * time.Second, stubborn: true, dies: time.Second})
+		w.pass(500 * time.Millisecond)
+		runs := w.journal.of("t")[0].agent
+		w.agent(runs).cable.cut()
+		w.next()
+		w.replace(runs)
+		w.pass(time.Minute)
+		w.completes(t, "t", 2)
+	})
+}
+
+func TestNewLeaderAdoptsAnUnwrittenFirstAssignment(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 5 * time.Second})
+		w.pass(500 * time.Millisecond)
+		w.next()
+		w.pass(2 * time.Second)
+		if status := w.status("t"); status.Phase != v1alpha1.TaskRunning || status.Epoch != w.journal.of("t")[0].epoch {
+			t.Errorf("not taken up: %+v", status)
+		}
+		w.pass(5 * time.Second)
+		w.completes(t, "t", 1)
+	})
+}
+
+// A task that a new leader hears of from an agent first, and whose agent then falls silent, is still the agent's.
+func TestAttemptToldBeforeItsTaskIsSeenStaysWithItsAgent(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 14 * time.Second, stubborn: true})
+		w.pass(500 * time.Millisecond)
+		w.current().crash()
+		next := w.electBehind(1)
+		next.govern(dispatch.Rules{})
+		w.pass(2 * time.Second)
+		w.cutSeen(w.agent(w.journal.of("t")[0].agent))
+		w.pass(time.Second)
+		next.cache.release()
+		w.pass(time.Minute)
+		w.completes(t, "t", 2)
+	})
+}
+
+func TestTermIsRaisedAboveStoredEpochs(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.next()
+		w.submit("t", work{takes: 3 * time.Second})
+		w.pass(2 * time.Second)
+		w.restart("a")
+		w.current().crash()
+		w.term.Store(0) // somebody deleted the Lease
+		w.elect().govern(dispatch.Rules{})
+		w.pass(time.Minute)
+		w.completes(t, "t", 2)
+	})
+}
+
+func TestTermIsRaisedAboveWhatAgentsReport(t *testing.T) {
+	for name, lost := range map[string]int64{"an earlier term": 1, "the same term": 2} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, []string{"a", "b", "c"}, func(t *testing.T, w *cluster) {
+				w.next()
+				w.pass(time.Second)
+				for _, task := range []string{"t", "u", "v"} {
+					w.submit(task, work{takes: 10 * time.Second})
+					w.pass(10 * time.Millisecond)
+				}
+				w.pass(200 * time.Millisecond) // they run, and nothing is written
+				w.current().crash()
+				w.term.Store(lost - 1)
+				w.elect().govern(dispatch.Rules{})
+				w.pass(3 * time.Second)
+				w.restart(w.journal.of("v")[0].agent)
+				w.pass(time.Minute)
+				w.completes(t, "t", 1)
+				w.completes(t, "u", 1)
+				w.completes(t, "v", 2)
+			})
+		})
+	}
+}
