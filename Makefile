@@ -73,20 +73,17 @@ integration: build ## Run the suites that need an API server (KUBECONFIG=... for
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
 	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
+# Suites that share one cluster with real nodes. On a cluster of your own the image of the probe must be there already.
+E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm
+LOAD_PROBE = $(if $(filter command line,$(origin KUBECONFIG)),true,bin/devcluster image load bin/images/probe-$(ARCH).tar)
+
 .PHONY: e2e
 e2e: build host-tools image ## Run the suites that need real nodes, and those of the development cluster itself
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
-ifeq ($(origin KUBECONFIG),command line)
-	@$(call cluster) $(call suite,e2e-kubernetes,./test/e2e/kubernetes/...)
-else
-	@$(call cluster,--real-nodes 2) bash -c 'bin/devcluster image load bin/images/probe-$(ARCH).tar && $(call suite,e2e-kubernetes,./test/e2e/kubernetes/...)'
+	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_PROBE) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
+ifneq ($(origin KUBECONFIG),command line)
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif
-
-# What changes a cluster works on the one that is named on the command line, and on no other.
-.PHONY: named-cluster
-named-cluster:
-	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make $(MAKECMDGOALS) KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
 
 .PHONY: run
 run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=...

@@ -36,7 +36,8 @@ func (t *terminal) show(now scene) {
 	fmt.Fprint(t.out, t.painter.frame(screen(now, width), height))
 }
 
-func (t *terminal) close() { fmt.Fprint(t.out, showCursor) }
+// close also removes the ^C that a terminal echoes.
+func (t *terminal) close() { fmt.Fprint(t.out, "\r"+clearLine+showCursor) }
 
 type log struct {
 	out    io.Writer

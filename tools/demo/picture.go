@@ -5,6 +5,7 @@ import (
 	"html"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -25,9 +26,8 @@ var colours = map[style]string{plain: "#d4d4d8", bold: "#fafafa", faint: "#8b8b9
 // picture is the lines as SVG: the same bytes for the same lines.
 func picture(lines []line, title string) string {
 	columns := 0
-	for n, each := range lines {
-		lines[n] = each.cut(pictureWidth)
-		columns = max(columns, utf8.RuneCountInString(lines[n].text()))
+	for _, each := range lines {
+		columns = max(columns, utf8.RuneCountInString(each.text()))
 	}
 	width, height := int(float64(columns)*cellWidth)+2*margin, len(lines)*cellHeight+2*margin+titleHeight
 	var all strings.Builder
@@ -78,7 +78,10 @@ func drawText(to *strings.Builder, x float64, top int, p piece) {
 	fmt.Fprintf(to, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs" fill="%s"%s>%s</text>`+"\n", x, top+12, length, colours[p.style], weight, html.EscapeString(text))
 }
 
-func draw(file string, lines []line) error {
+// draw is the picture of a run: the command, the last frame, and how long it took.
+func draw(file string, last scene, first time.Duration) error {
+	lines := append([]line{{{"$ make demo", bold}}, nil}, screen(last, pictureWidth)...)
+	lines = append(lines, nil, times(last, first))
 	if err := os.WriteFile(file, []byte(picture(lines, "A terminal in which make demo has finished a dozen tasks")), 0o644); err != nil {
 		return fmt.Errorf("draw picture: %w", err)
 	}

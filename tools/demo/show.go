@@ -134,12 +134,11 @@ func (s *show) conclude(out *os.File, chosen options) error {
 	if err := verdict(s.last); err != nil {
 		return err
 	}
-	said := summary(s.last, s.first, chosen.next)
-	for _, each := range said {
+	for _, each := range summary(s.last, s.first, chosen.next) {
 		fmt.Fprintln(out, each.text())
 	}
 	if chosen.picture == "" {
 		return nil
 	}
-	return draw(chosen.picture, append(screen(s.last, pictureWidth), said...))
+	return draw(chosen.picture, s.last, s.first)
 }

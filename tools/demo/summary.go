@@ -19,17 +19,16 @@ type hints struct {
 
 // summary is what is said at the end.
 func summary(s scene, first time.Duration, next hints) []line {
-	lines := []line{
-		nil,
-		{{fmt.Sprintf("First task done after %s, all %d after %s.", seconds(first), len(s.tasks), seconds(s.elapsed)), bold}},
-		nil,
-	}
-	lines = append(lines, result(s)...)
+	lines := append([]line{nil, times(s, first), nil}, result(s)...)
 	lines = append(lines, line{{"Try next:", bold}})
 	for _, command := range next.commands(s) {
 		lines = append(lines, line{{"  " + command, plain}})
 	}
 	return append(lines, line{{"And in the end: " + next.down, plain}})
+}
+
+func times(s scene, first time.Duration) line {
+	return line{{fmt.Sprintf("First task done after %s, all %d after %s.", seconds(first), len(s.tasks), seconds(s.elapsed)), bold}}
 }
 
 func (h hints) commands(s scene) []string {

@@ -1,0 +1,173 @@
+// Package crew is the agents of pods on simulated nodes: whatever such a pod is told to run only seems to run, so a test runs the
+// real agent for it, in its own process, on the public SDK.
+//
+// It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its
+// token is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives
+// from when its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with
+// another UID is another agent that remembers nothing. It never writes to the cluster but for TokenRequests.
+//
+// The operator must be reachable from here: start it with a link.address such as 127.0.0.1:<link.port>.
+package crew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// Options say whose agents to run, and what they do.
+type Options struct {
+	Namespace string // left out: all of them
+	Handler   agent.Handler
+	Log       *slog.Logger // left out: nowhere
+}
+
+// A Crew is all agents of the pods of swarms.
+type Crew struct {
+	api       kubernetes.Interface
+	options   Options
+	folder    string
+	leave     context.CancelFunc
+	informers informers.SharedInformerFactory
+	work      sync.WaitGroup
+
+	mu      sync.Mutex
+	members map[types.UID]context.CancelFunc
+	journal Journal // after Stop
+}
+
+// Start begins to run agents, those of pods that are there and of pods that come, until Stop or the end of the context.
+func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, error) {
+	if options.Handler == nil {
+		return nil, errors.New("start crew: there is no handler")
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	own := rest.CopyConfig(cluster)
+	own.QPS = -1 // a swarm that starts wants all of its tokens at once
+	api, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("start crew: %w", err)
+	}
+	folder, err := os.MkdirTemp("", "crew-")
+	if err != nil {
+		return nil, fmt.Errorf("start crew: %w", err)
+	}
+	ctx, leave := context.WithCancel(ctx)
+	crew := &Crew{api: api, options: options, folder: folder, leave: leave, members: map[types.UID]context.CancelFunc{}}
+	return crew, crew.watch(ctx)
+}
+
+// watch follows the pods and the ConfigMaps of swarms.
+func (c *Crew) watch(ctx context.Context) error {
+	ofSwarms := func(list *metav1.ListOptions) { list.LabelSelector = v1alpha1.LabelSwarm }
+	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace), informers.WithTweakListOptions(ofSwarms))
+	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(whenever(c.trust))
+	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(pod any) { c.muster(ctx, pod.(*corev1.Pod)) },
+		UpdateFunc: func(_, pod any) { c.muster(ctx, pod.(*corev1.Pod)) },
+		DeleteFunc: c.dismiss,
+	})
+	if err := errors.Join(configs, pods); err != nil {
+		return fmt.Errorf("start crew: %w", err)
+	}
+	c.informers.Start(ctx.Done())
+	return nil
+}
+
+func whenever[T any](there func(T)) cache.ResourceEventHandlerFuncs {
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(made any) { there(made.(T)) }, UpdateFunc: func(_, changed any) { there(changed.(T)) }}
+}
+
+// muster has an agent for a pod that runs, and for no other.
+func (c *Crew) muster(ctx context.Context, pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		c.dismiss(pod)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pod.Status.Phase != corev1.PodRunning || c.members[pod.UID] != nil || ctx.Err() != nil {
+		return
+	}
+	serving, stop := context.WithCancel(ctx)
+	c.members[pod.UID] = stop
+	c.work.Go(func() {
+		defer stop()
+		if err := c.serve(serving, pod); err != nil {
+			c.options.Log.Error("an agent could not work", "pod", pod.Name, "error", err)
+		}
+	})
+}
+
+// dismiss has the agent of a pod stop.
+func (c *Crew) dismiss(gone any) {
+	if unseen, missed := gone.(cache.DeletedFinalStateUnknown); missed {
+		gone = unseen.Obj
+	}
+	pod, isPod := gone.(*corev1.Pod)
+	if !isPod {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if stop := c.members[pod.UID]; stop != nil {
+		stop()
+		delete(c.members, pod.UID)
+	}
+}
+
+// Size is how many agents there are now.
+func (c *Crew) Size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.members)
+}
+
+// Stop ends all agents, which hand back what they hold, and waits until nothing runs any more.
+func (c *Crew) Stop() {
+	c.leave()
+	c.informers.Shutdown()
+	c.work.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.members)
+	if c.folder == "" {
+		return
+	}
+	c.journal = read(c.folder)
+	if err := os.RemoveAll(c.folder); err != nil {
+		c.options.Log.Warn("the crew's folder is left", "error", err)
+	}
+	c.folder = ""
+}
+
+// Journal is what all agents have noted so far, in the order of time. It outlives Stop.
+func (c *Crew) Journal() Journal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.folder == "" {
+		return c.journal
+	}
+	return read(c.folder)
+}
+
+// retry is how long after a failure a token is asked for again.
+const retry = 500 * time.Millisecond

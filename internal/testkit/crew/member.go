@@ -1,0 +1,121 @@
+package crew
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const (
+	audience     = "swarm.io"
+	authorityKey = "ca.crt"
+	tokenSeconds = 3600
+)
+
+// serve is the life of an agent.
+func (c *Crew) serve(ctx context.Context, pod *corev1.Pod) error {
+	home := filepath.Join(c.folder, string(pod.UID))
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	defer os.RemoveAll(home)
+	config, err := agent.ConfigFromEnvironment(environment(pod))
+	if err != nil {
+		return err
+	}
+	config.TokenFile = filepath.Join(home, "token")
+	config.CAFile = c.authorityFile(pod.Namespace, config.Swarm+"-config")
+	config.StateDir, config.RuntimeDir, config.Journal = home, home, filepath.Join(c.folder, journalFile)
+	config.Log = c.options.Log.With("agent", pod.Name)
+	config.Abort = func(string) {} // it is in the log, the journal shows what it led to, and others live in this process too
+
+	identified := make(chan struct{})
+	go c.identify(ctx, pod, config.TokenFile, sync.OnceFunc(func() { close(identified) }))
+	select {
+	case <-identified:
+		return agent.RunWith(ctx, config, c.options.Handler)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// environment is what the pod's first container would find.
+func environment(pod *corev1.Pod) func(string) string {
+	fields := map[string]string{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "metadata.uid": string(pod.UID)}
+	values := map[string]string{}
+	for _, variable := range pod.Spec.Containers[0].Env {
+		values[variable.Name] = variable.Value
+		if from := variable.ValueFrom; from != nil && from.FieldRef != nil {
+			values[variable.Name] = fields[from.FieldRef.FieldPath]
+		}
+	}
+	return func(name string) string { return values[name] }
+}
+
+// identify keeps a good token in the file, as the kubelet does, and tells when there is the first.
+func (c *Crew) identify(ctx context.Context, pod *corev1.Pod, file string, identified func()) {
+	for {
+		pause := retry
+		expires, err := c.token(ctx, pod, file)
+		switch {
+		case ctx.Err() != nil || apierrors.IsNotFound(err):
+			return
+		case err != nil:
+			c.options.Log.Warn("no token", "pod", pod.Name, "error", err)
+		default:
+			identified()
+			pause = time.Until(expires) * 4 / 5
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// token gets one that is bound to the pod.
+func (c *Crew) token(ctx context.Context, pod *corev1.Pod, file string) (expires time.Time, err error) {
+	wanted := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{audience}, ExpirationSeconds: new(int64(tokenSeconds)),
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	made, err := c.api.CoreV1().ServiceAccounts(pod.Namespace).CreateToken(ctx, pod.Spec.ServiceAccountName, wanted, metav1.CreateOptions{})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("request token: %w", err)
+	}
+	return made.Status.ExpirationTimestamp.Time, replace(file, made.Status.Token)
+}
+
+// trust brings the CA of a swarm to its agents.
+func (c *Crew) trust(config *corev1.ConfigMap) {
+	if config.Name != config.Labels[v1alpha1.LabelSwarm]+"-config" || config.Data[authorityKey] == "" {
+		return
+	}
+	if err := replace(c.authorityFile(config.Namespace, config.Name), config.Data[authorityKey]); err != nil {
+		c.options.Log.Error("agents have no CA", "namespace", config.Namespace, "error", err)
+	}
+}
+
+func (c *Crew) authorityFile(namespace, config string) string {
+	return filepath.Join(c.folder, namespace+"_"+config+".crt")
+}
+
+// replace writes a file that may be read at any time: the reader finds the old or the new one, whole.
+func replace(file, content string) error {
+	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {
+		return fmt.Errorf("write file: %w", err)
+	}
+	return os.Rename(file+".new", file)
+}
