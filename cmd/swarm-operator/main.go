@@ -2,9 +2,6 @@
 package main
 
 import (
-	"errors"
-	"flag"
-	"fmt"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,9 +14,5 @@ var version, commit, date = "dev", "unknown", "1970-01-01T00:00:00Z"
 
 func main() {
 	build := operator.Build{Version: version, Commit: commit, Date: date}
-	err := operator.Command(ctrl.SetupSignalHandler(), os.Args[1:], build, os.Stdout)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "swarm-operator:", err)
-		os.Exit(1)
-	}
+	os.Exit(operator.Command(ctrl.SetupSignalHandler(), os.Args[1:], build, os.Stdout, os.Stderr))
 }

@@ -11,6 +11,7 @@ func (b *Board) expire(now time.Time) time.Time {
 	for _, member := range b.agents {
 		if member.busy() > 0 {
 			next = earliest(next, b.expireOf(member, now))
+			b.discard(member)
 		}
 	}
 	return next

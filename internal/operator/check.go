@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // check refuses values that cannot work, all of them at once, each with what to write instead.
@@ -18,8 +19,10 @@ func (c Config) check() error {
 	return errors.Join(
 		atLeast("controller.resyncPeriod", c.Controller.ResyncPeriod, 5*time.Second),
 		within("controller.workers", c.Controller.Workers, 1, 1000),
+		label("controller.leaderElection.namespace", c.Controller.LeaderElection.Namespace),
 		atLeast("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, 6*time.Second),
-		named("controller.namespaceSelector", selector),
+		atMost("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, time.Hour),
+		selects("controller.namespaceSelector", selector),
 		port("link.port", c.Link.Port),
 		dialable("link.address", c.Link.Address),
 		atLeast("link.agentLease", c.Link.AgentLease, 5*time.Second),
@@ -90,6 +93,14 @@ func dialable(key, value string) error {
 	return port("the port in "+key, n)
 }
 
+// label wants the name of a namespace, if anything.
+func label(key, value string) error {
+	if value != "" && len(validation.IsDNS1123Label(value)) > 0 {
+		return fmt.Errorf("%s is %q: write the name of a namespace, at most 63 of a-z, 0-9 and -", key, value)
+	}
+	return nil
+}
+
 func oneOf(key, value string, allowed ...string) error {
 	if !slices.Contains(allowed, value) {
 		return fmt.Errorf("%s is %q: choose one of %q", key, value, allowed)
@@ -97,9 +108,10 @@ func oneOf(key, value string, allowed ...string) error {
 	return nil
 }
 
-func named(key string, err error) error {
+// selects passes on what is wrong with a selector, which Kubernetes says well but over several lines.
+func selects(key string, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
+		return fmt.Errorf("%s: %s", key, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	return nil
 }

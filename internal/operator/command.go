@@ -2,9 +2,11 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -21,31 +23,81 @@ func (b Build) String() string {
 // ownNamespace is where a pod finds the name of its namespace.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Command is the program: it reads flags, files and environment, and runs.
-func Command(ctx context.Context, arguments []string, build Build, out io.Writer) error {
-	flags := flag.NewFlagSet("swarm-operator", flag.ContinueOnError)
-	file := flags.String("config", "", "configuration file; every key can also be set as SWARM_<PATH> in the environment")
-	image := flags.String("agent-image", "localhost/swarm-agent:"+build.Version, "image that holds /swarm-agent")
-	namespace := flags.String("namespace", "", "the operator's own namespace (default: that of its pod, else swarm-system)")
-	version := flags.Bool("version", false, "print the version and exit")
-	if err := flags.Parse(arguments); err != nil {
-		return err
+// How the process ends.
+const (
+	well     = 0
+	badly    = 1
+	misasked = 2 // flags that there are not
+)
+
+// Command is the program: it reads flags, files and environment, runs, and returns the code to exit with. Once the flags are read,
+// all that it says is in the log.
+func Command(ctx context.Context, arguments []string, build Build, out, log io.Writer) int {
+	asked, err := parse(arguments, build)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		help(out, asked.flags)
+		return well
+	case err != nil:
+		fmt.Fprintf(log, "swarm-operator: %s: see swarm-operator --help\n", err)
+		return misasked
+	case asked.version:
+		fmt.Fprintln(out, build)
+		return well
 	}
-	if *version {
-		_, err := fmt.Fprintln(out, build)
-		return err
-	}
-	config, err := Load(*file, os.Environ())
+	config, err := Load(asked.config, os.Environ())
+	logger := logTo(log, config.Logging)
 	if err != nil {
-		return err
+		refuse(logger, err)
+		return badly
 	}
+	if err := start(ctx, config, asked, logger); err != nil {
+		logger.Error("ended", "error", err)
+		return badly
+	}
+	return well
+}
+
+// asked is what the flags say.
+type asked struct {
+	flags                    *flag.FlagSet
+	config, image, namespace string
+	version                  bool
+	build                    Build
+}
+
+func parse(arguments []string, build Build) (asked, error) {
+	flags := flag.NewFlagSet("swarm-operator", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // Command says it
+	a := asked{flags: flags, build: build}
+	flags.StringVar(&a.config, "config", "", "configuration `file`; left out: defaults and environment only")
+	flags.StringVar(&a.image, "agent-image", "localhost/swarm-agent:"+build.Version, "`image` that holds /swarm-agent")
+	flags.StringVar(&a.namespace, "namespace", "", "the operator's own `namespace`; left out: that of its pod, else swarm-system")
+	flags.BoolVar(&a.version, "version", false, "print the version and exit")
+	if err := flags.Parse(arguments); err != nil {
+		return a, err
+	}
+	if flags.NArg() > 0 {
+		return a, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	return a, nil
+}
+
+// refuse tells of every problem on a line of its own.
+func refuse(log *slog.Logger, err error) {
+	for problem := range strings.Lines(err.Error()) {
+		log.Error("configuration refused", "problem", strings.TrimSuffix(problem, "\n"))
+	}
+}
+
+func start(ctx context.Context, config Config, asked asked, log *slog.Logger) error {
 	cluster, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)
 	}
 	return Run(ctx, config, Surroundings{
-		Cluster: cluster, Namespace: orOwn(*namespace), Pod: podName(), Host: os.Getenv("POD_IP"),
-		Image: *image, Version: build.Version, Log: os.Stderr,
+		Cluster: cluster, Namespace: orOwn(asked.namespace), Pod: podName(), Host: os.Getenv("POD_IP"),
+		Image: asked.image, Version: asked.build.Version, Log: log,
 	})
 }
 

@@ -59,7 +59,7 @@ type Health struct {
 	Port int `json:"port"`
 }
 
-// Client limits the operator's own requests.
+// Client limits the requests of all controllers together. Caches, the Lease, events and the link are not counted.
 type Client struct {
 	QPS   int `json:"qps"`
 	Burst int `json:"burst"`

@@ -51,15 +51,27 @@ func TestFileAndEnvironment(t *testing.T) {
 	}
 }
 
+// [R07] [R08]
 func TestBadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
-		{"controller: {worker: 3}", "", `unknown field "controller.worker"`},
-		{"controller: {workers: three}", "", "cannot unmarshal string into Go struct field"},
+		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, resyncPeriod, workers"},
+		{"webhooks: {}", "", "webhooks is not a key: choose one of client, controller, health, link, logging, metrics"},
+		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
+		{"controller: 3", "", "controller is 3: write keys and their values"},
+		{"just words", "", `the configuration is "just words": write keys and their values`},
+		{"controller: {workers: three}", "", `controller.workers is "three": write a whole number`},
+		{"controller: {workers: 2.5}", "", "controller.workers is 2.5: write a whole number"},
+		{"controller: {resyncPeriod: 30}", "", "controller.resyncPeriod is 30: write a duration, such as 30s or 1m30s"},
+		{"controller: {namespaceSelector: {matchLabel: {a: b}}}", "", `controller.namespaceSelector is {"matchLabel":{"a":"b"}}: write a label selector, such as`},
+		{"metrics: {enabled: 1}", "", "metrics.enabled is 1: write true or false"},
+		{"logging: {level: 3}", "", "logging.level is 3: write a text"},
 		{"controller: {workers: 0}", "", "controller.workers is 0: choose 1 to 1000"},
 		{"logging: {level: loud}", "", `logging.level is "loud": choose one of ["debug" "info" "warn" "error"]`},
 		{"logging: {format: xml}", "", `logging.format is "xml": choose one of ["json" "text"]`},
 		{"controller: {leaderElection: {leaseDuration: 2s}}", "", "controller.leaderElection.leaseDuration is 2s: the minimum is 6s"},
+		{"controller: {leaderElection: {leaseDuration: 2h}}", "", "controller.leaderElection.leaseDuration is 2h0m0s: the maximum is 1h0m0s"},
+		{"controller: {leaderElection: {namespace: My_Own}}", "", `controller.leaderElection.namespace is "My_Own": write the name of a namespace`},
 		{"metrics: {port: 0}", "", "metrics.port is 0: choose 1 to 65535"},
 		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
 		{"link: {port: 8081}", "", "link.port and health.port are both 8081: choose another for one of them"},
@@ -75,15 +87,27 @@ func TestBadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"", "SWARM_LINK_AGENT_LEASE=1s", "link.agentLease is 1s: the minimum is 5s"},
 		{"client: {qps: 50, burst: 10}", "", "client.burst is 10: choose 50 to 200000"},
 		{"controller: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}", "", `"Near" is not a valid label selector operator`},
-		{"", "SWARM_CONTROLLER_WORKERS=many", "read SWARM_CONTROLLER_WORKERS, which overrides controller.workers"},
+		{"", "SWARM_CONTROLLER_WORKERS=many", `SWARM_CONTROLLER_WORKERS: controller.workers is "many": write a whole number`},
+		{"", "SWARM_METRICS_SECURE={", `SWARM_METRICS_SECURE: metrics.secure is "{": write true or false`},
+		{"", "SWARM_CONTROLLER_RESYNC_PERIOD=30", "SWARM_CONTROLLER_RESYNC_PERIOD: controller.resyncPeriod is 30: write a duration"},
 		{"", "SWARM_CONTROLLER_RESYNC_PERIOD=1s", "controller.resyncPeriod is 1s: the minimum is 5s"},
 	} {
 		t.Run(c.file+c.env, func(t *testing.T) {
 			_, err := Load(written(t, c.file), []string{c.env})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+				t.Fatalf("got %v, want %q", err, c.want)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("one problem on several lines: %q", err)
 			}
 		})
+	}
+}
+
+func TestAllProblemsAreToldAtOnce(t *testing.T) {
+	_, err := Load(written(t, "controller: {worker: 1, workers: 0}\nlogging: {format: xml}"), []string{"SWARM_HEALTH_PORT=x"})
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -96,18 +120,5 @@ func TestPortsOfServersThatAreOffDoNotCount(t *testing.T) {
 func TestMissingFileIsTold(t *testing.T) {
 	if _, err := Load("/nowhere/config.yaml", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/config.yaml") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestKeysAreThoseOfTheFile(t *testing.T) {
-	keys := Keys()
-	for _, key := range []string{"controller.leaderElection.leaseDuration", "controller.namespaceSelector", "health.port"} {
-		found := false
-		for _, known := range keys {
-			found = found || known == key
-		}
-		if !found {
-			t.Errorf("%s is missing in %v", key, keys)
-		}
 	}
 }

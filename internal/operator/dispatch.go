@@ -57,11 +57,16 @@ func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 	return dispatch.Census{Swarms: swarms.Items, Tasks: tasks.Items, Pods: pods.Items}, err
 }
 
-// agentPods keeps all other pods out of the cache.
+// agentPods keeps all other pods out of the cache, and of ours what nobody looks at: pods are the most and the largest objects.
 func agentPods() cache.ByObject {
 	ours, err := labels.NewRequirement(v1alpha1.LabelSwarm, selection.Exists, nil)
 	utilruntime.Must(err) // fails only for a label that is wrong in itself
-	return cache.ByObject{Label: labels.NewSelector().Add(*ours)}
+	return cache.ByObject{Label: labels.NewSelector().Add(*ours), Transform: func(object any) (any, error) {
+		if pod, isPod := object.(*corev1.Pod); isPod {
+			pod.Spec, pod.ManagedFields, pod.Annotations, pod.OwnerReferences = corev1.PodSpec{}, nil, nil, nil
+		}
+		return object, nil
+	}}
 }
 
 func (p parts) addControllers(ctx context.Context) error {

@@ -17,7 +17,6 @@ import (
 // by the link itself.
 func reviews(cluster *rest.Config) (link.Authenticator, error) {
 	own := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
-	own.QPS = -1
 	client, err := authentication.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("make client for token reviews: %w", err)

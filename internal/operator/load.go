@@ -1,110 +1,127 @@
 package operator
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-// variable starts the name of every environment variable that overrides a key.
-const variable = "SWARM_"
+// prefix starts the name of every environment variable that overrides a key.
+const prefix = "SWARM_"
 
-// Load reads the configuration file, if there is one, lets the environment override it, and refuses what cannot work.
+// Load reads the configuration file, if there is one, lets the environment override it, and refuses what cannot work: all of it at
+// once, each problem on a line that names the key, the value and what to write instead. What could be read is returned even then.
 func Load(path string, environment []string) (Config, error) {
 	config := Defaults()
-	if path != "" {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return config, fmt.Errorf("read configuration: %w", err)
-		}
-		if err := decode(text, &config); err != nil {
-			return config, fmt.Errorf("read configuration %s: %w", path, err)
-		}
-	}
-	if err := override(reflect.ValueOf(&config).Elem(), "", settings(environment)); err != nil {
-		return config, err
-	}
-	if err := config.check(); err != nil {
-		return config, fmt.Errorf("configuration: %w", err)
-	}
-	return config, nil
+	unread := config.read(path)
+	overridden := config.override(settings(environment))
+	return config, errors.Join(unread, overridden, config.check())
 }
 
-// decode refuses keys that do not exist and keys that come twice, and names them with their whole path.
-func decode(text []byte, into any) error {
+// read takes what the file says.
+func (c *Config) read(path string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
 	document, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return err
+		return fmt.Errorf("read configuration %s: %s", path, strings.Join(strings.Fields(err.Error()), " ")) // on one line
 	}
-	strict, err := kjson.UnmarshalStrict(document, into)
-	return errors.Join(append(strict, err)...)
+	return fill(reflect.ValueOf(c).Elem(), "", document)
 }
+
+// fill sets the keys of a section that the document names, and refuses those that do not exist.
+func fill(section reflect.Value, path string, document []byte) error {
+	named := map[string]json.RawMessage{}
+	if err := json.Unmarshal(document, &named); err != nil {
+		return fmt.Errorf("%s is %s: write keys and their values", cmp.Or(strings.TrimSuffix(path, "."), "the configuration"), document)
+	}
+	fields := map[string]reflect.Value{}
+	for field, value := range section.Fields() {
+		fields[keyOf(field)] = value
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		field, known := fields[name]
+		switch {
+		case !known:
+			problems = append(problems, fmt.Errorf("%s%s is not a key: choose one of %s", path, name, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
+		case isSection(field.Type()):
+			problems = append(problems, fill(field, path+name+".", named[name]))
+		default:
+			problems = append(problems, set(field, path+name, named[name]))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// A setting is a variable of the environment.
+type setting struct{ name, value string }
 
 // settings are the environment's variables of ours by path. Underscores do not count, so that RESYNC_PERIOD and RESYNCPERIOD both
 // stand for resyncPeriod. Others may begin with SWARM_ as well: Kubernetes itself makes some for every Service.
-func settings(environment []string) map[string]string {
-	found := map[string]string{}
+func settings(environment []string) map[string]setting {
+	found := map[string]setting{}
 	for _, entry := range environment {
 		name, value, _ := strings.Cut(entry, "=")
-		if path, ours := strings.CutPrefix(name, variable); ours {
-			found[strings.ReplaceAll(path, "_", "")] = value
+		if path, ours := strings.CutPrefix(name, prefix); ours {
+			found[strings.ReplaceAll(path, "_", "")] = setting{name, value}
 		}
 	}
 	return found
 }
 
 // override sets every key that the environment names. A text is taken as it is; other values are written as in the file.
-func override(section reflect.Value, path string, settings map[string]string) error {
-	for n := range section.NumField() {
-		name, _, _ := strings.Cut(section.Type().Field(n).Tag.Get("json"), ",")
-		key := strings.TrimPrefix(path+"."+name, ".")
-		if isSection(section.Field(n).Type()) {
-			if err := override(section.Field(n), key, settings); err != nil {
-				return err
-			}
+func (c *Config) override(settings map[string]setting) error {
+	var problems []error
+	each(reflect.ValueOf(c).Elem(), "", func(key string, value reflect.Value) {
+		chosen, named := settings[strings.ToUpper(strings.ReplaceAll(key, ".", ""))]
+		if !named {
+			return
 		}
-		value, set := settings[strings.ToUpper(strings.ReplaceAll(key, ".", ""))]
-		if !set {
-			continue
+		if value.Kind() == reflect.String {
+			value.SetString(chosen.value) // as YAML, [fd00::1]:9444 would be a list
+			return
 		}
-		if section.Field(n).Kind() == reflect.String {
-			section.Field(n).SetString(value) // as YAML, [fd00::1]:9444 would be a list
-			continue
+		document, err := yaml.YAMLToJSONStrict([]byte(chosen.value))
+		if err != nil {
+			document, _ = json.Marshal(chosen.value) // a text, which will be refused
 		}
-		if err := decode([]byte(value), section.Field(n).Addr().Interface()); err != nil {
-			return fmt.Errorf("read %s%s, which overrides %s: %w", variable, strings.ToUpper(strings.ReplaceAll(key, ".", "_")), key, err)
+		if err := set(value, key, document); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", chosen.name, err))
 		}
+	})
+	return errors.Join(problems...)
+}
+
+// set gives a key its value.
+func set(value reflect.Value, key string, document []byte) error {
+	strict, err := kjson.UnmarshalStrict(document, value.Addr().Interface())
+	if err != nil || len(strict) > 0 {
+		return fmt.Errorf("%s is %s: write %s", key, document, forms[value.Type()])
 	}
 	return nil
 }
 
-// isSection tells a part of the configuration from a value: only parts are types of this package.
-func isSection(kind reflect.Type) bool {
-	return kind.Kind() == reflect.Struct && kind.PkgPath() == reflect.TypeFor[Config]().PkgPath()
-}
-
-// Keys lists every key, for help texts and for the test that each of them does something.
-func Keys() []string {
-	keys := keysOf(reflect.TypeFor[Config](), "")
-	slices.Sort(keys)
-	return keys
-}
-
-func keysOf(section reflect.Type, path string) []string {
-	var keys []string
-	for field := range section.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if isSection(field.Type) {
-			keys = append(keys, keysOf(field.Type, path+name+".")...)
-			continue
-		}
-		keys = append(keys, path+name)
-	}
-	return keys
+// forms say how values are written.
+var forms = map[reflect.Type]string{
+	reflect.TypeFor[int]():                  "a whole number",
+	reflect.TypeFor[bool]():                 "true or false",
+	reflect.TypeFor[string]():               "a text",
+	reflect.TypeFor[metav1.Duration]():      "a duration, such as 30s or 1m30s",
+	reflect.TypeFor[metav1.LabelSelector](): "a label selector, such as {matchLabels: {team: a}}",
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -12,7 +13,7 @@ import (
 // levels by the words of the configuration.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// logTo makes slog the one way into the log, for us and for the libraries that speak logr or klog.
+// logTo makes slog the one way into the log, for us and for the libraries, whichever logger they speak to.
 func logTo(out io.Writer, config Logging) *slog.Logger {
 	options := &slog.HandlerOptions{Level: levels[config.Level]}
 	var handler slog.Handler = slog.NewJSONHandler(out, options)
@@ -22,5 +23,8 @@ func logTo(out io.Writer, config Logging) *slog.Logger {
 	bridge := logr.FromSlogHandler(handler)
 	ctrl.SetLogger(bridge)
 	klog.SetLogger(bridge)
-	return slog.New(handler)
+	logger := slog.New(handler)
+	slog.SetDefault(logger) // and with it package log, in which net/http tells of broken handshakes
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, slog.NewLogLogger(handler, slog.LevelError).Writer()))
+	return logger
 }

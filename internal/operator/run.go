@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"strconv"
 
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -37,13 +38,12 @@ type Surroundings struct {
 	Host      string // its pod's address; "" outside of a cluster
 	Image     string // of agents
 	Version   string
-	Log       io.Writer
+	Log       *slog.Logger
 }
 
 // Run is the whole operator, from here until the context is done.
 func Run(ctx context.Context, config Config, around Surroundings) error {
-	log := logTo(around.Log, config.Logging)
-	log.Info("starting", "version", around.Version, "pod", around.Pod)
+	around.Log.Info("starting", "version", around.Version, "pod", around.Pod)
 	operator, err := assemble(ctx, config, around)
 	if err != nil {
 		return err
@@ -51,13 +51,13 @@ func Run(ctx context.Context, config Config, around Surroundings) error {
 	if err := operator.Start(ctx); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	log.Info("stopped")
+	around.Log.Info("stopped")
 	return nil
 }
 
 func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Operator, error) {
 	cluster := rest.CopyConfig(around.Cluster)
-	cluster.QPS, cluster.Burst = float32(config.Client.QPS), config.Client.Burst
+	cluster.QPS = -1 // caches, the Lease and token reviews wait for nobody
 	cluster.UserAgent = "swarm-operator/" + around.Version
 	at, err := locate(ctx, config.Link, around)
 	if err != nil {
@@ -68,7 +68,8 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 			Scheme:                 scheme(),
 			HealthProbeBindAddress: address(config.Health.Port),
 			Metrics:                metrics(config.Metrics),
-			Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			NewClient:              limited(config.Client),
+			Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{
 				&corev1.Secret{}: authority.Cached(around.Namespace), &corev1.Pod{}: agentPods(),
 			}},
 		},
@@ -110,6 +111,17 @@ func (p parts) addLink() error {
 // settings are what pods of agents are told.
 func (p parts) settings(ctx context.Context) manifest.Settings {
 	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx)}
+}
+
+// limited makes the client of all controllers. Its limit is one for all kinds: a client that is only told a number of requests in
+// a second counts them for each kind apart.
+func limited(config Client) client.NewClientFunc {
+	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(config.QPS), config.Burst)
+	return func(cluster *rest.Config, options client.Options) (client.Client, error) {
+		own := rest.CopyConfig(cluster)
+		own.RateLimiter = limiter
+		return client.New(own, options)
+	}
 }
 
 func scheme() *runtime.Scheme {

@@ -28,7 +28,6 @@ var (
 type show struct {
 	swarms, tasks *board
 	changed       chan struct{}
-	order         []string // of tasks
 	began         time.Time
 
 	last  scene
@@ -39,8 +38,8 @@ func newShow(at cluster, wanted play, began time.Time) *show {
 	changed := make(chan struct{}, 1)
 	s := &show{swarms: newBoard(at.in(swarms), changed), tasks: newBoard(at.in(tasks), changed), changed: changed, began: began}
 	s.last.swarm.Name = wanted.swarm.GetName()
-	for _, task := range wanted.tasks {
-		s.order = append(s.order, task.GetName())
+	for _, object := range wanted.tasks {
+		s.last.tasks = append(s.last.tasks, taskOf(object, task{}))
 	}
 	return s
 }
@@ -87,23 +86,18 @@ func (s *show) look(elapsed time.Duration) {
 	s.last = now
 }
 
-// lookAtTasks has them in the order of the example, whether they are there yet or not.
+// lookAtTasks keeps their order, and what was known of those that cannot be seen.
 func (s *show) lookAtTasks(now *scene) []task {
 	found, trouble := s.tasks.seen()
 	if now.trouble == "" {
 		now.trouble = trouble
 	}
-	var all []task
-	for _, name := range s.order {
-		before := task{Name: name, Phase: "Pending"}
-		if at := slices.IndexFunc(s.last.tasks, func(t task) bool { return t.Name == name }); at >= 0 {
-			before = s.last.tasks[at]
-		}
-		at := slices.IndexFunc(found, func(o *unstructured.Unstructured) bool { return o.GetName() == name })
+	all := slices.Clone(s.last.tasks)
+	for n, before := range all {
+		at := slices.IndexFunc(found, func(o *unstructured.Unstructured) bool { return o.GetName() == before.Name })
 		if at >= 0 {
-			before = taskOf(found[at], before)
+			all[n] = taskOf(found[at], before)
 		}
-		all = append(all, before)
 	}
 	return all
 }

@@ -133,3 +133,39 @@ func TestHowManyAgents(t *testing.T) {
 		})
 	}
 }
+
+func TestAgentsThatHoldAttemptsStayUntilTheyDoNot(t *testing.T) {
+	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
+	fewer := want(research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(1)) }), manifest.Settings{})
+	if got := leaving(fewer, before.agents); !slices.Equal(got, []string{"research-analyst-0", "research-coder-1"}) {
+		t.Errorf("leaving %v", got)
+	}
+	before.busy = map[string]int{"research-coder-1": 1}
+	reached := drained(fewer, before)
+	if !slices.Equal(reached.Counts, []int{2, 0}) {
+		t.Errorf("counts %v: the StatefulSet must not shrink below a busy agent", reached.Counts)
+	}
+	if got := names(plan(reached, before).Delete); !slices.Equal(got, []string{"*v1alpha1.Agent research-analyst-0"}) {
+		t.Errorf("delete %v", got)
+	}
+}
+
+func TestTypeThatIsGoneStaysWhileItsAgentsAreBusy(t *testing.T) {
+	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
+	before.busy = map[string]int{"research-analyst-0": 1}
+	fewer := want(research(func(spec *v1alpha1.SwarmSpec) { spec.Agents = spec.Agents[:1] }), manifest.Settings{})
+	if got := names(plan(drained(fewer, before), before).Delete); len(got) > 0 {
+		t.Errorf("delete %v", got)
+	}
+}
+
+func TestRulesFollowTheMode(t *testing.T) {
+	for mode, reason := range map[v1alpha1.SwarmMode]v1alpha1.Reason{
+		v1alpha1.SwarmRunning: "", v1alpha1.SwarmPaused: v1alpha1.ReasonPaused, v1alpha1.SwarmDraining: v1alpha1.ReasonDraining, v1alpha1.SwarmSuspended: v1alpha1.ReasonSuspended,
+	} {
+		got := rules(want(research(func(spec *v1alpha1.SwarmSpec) { spec.Mode = mode }), manifest.Settings{}), world{})
+		if got.Halt == nil != (reason == "") || got.Halt != nil && got.Halt.Reason != reason {
+			t.Errorf("%s: got %v", mode, got.Halt)
+		}
+	}
+}

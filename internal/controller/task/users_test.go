@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
-	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
 // desire is what a user does to a task.

@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,7 +71,11 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, e
 	}
 	ctx, leave := context.WithCancel(ctx)
 	crew := &Crew{api: api, options: options, folder: folder, leave: leave, members: map[types.UID]context.CancelFunc{}}
-	return crew, crew.watch(ctx)
+	if err := crew.watch(ctx); err != nil {
+		leave()
+		return nil, fmt.Errorf("start crew: %w", err)
+	}
+	return crew, nil
 }
 
 // watch follows the pods and the ConfigMaps of swarms.
@@ -86,7 +89,7 @@ func (c *Crew) watch(ctx context.Context) error {
 		DeleteFunc: c.dismiss,
 	})
 	if err := errors.Join(configs, pods); err != nil {
-		return fmt.Errorf("start crew: %w", err)
+		return err
 	}
 	c.informers.Start(ctx.Done())
 	return nil
@@ -168,6 +171,3 @@ func (c *Crew) Journal() Journal {
 	}
 	return read(c.folder)
 }
-
-// retry is how long after a failure a token is asked for again.
-const retry = 500 * time.Millisecond

@@ -21,6 +21,8 @@ const (
 	audience     = "swarm.io"
 	authorityKey = "ca.crt"
 	tokenSeconds = 3600
+	// retry is how long after a failure a token is asked for again.
+	retry = 500 * time.Millisecond
 )
 
 // serve is the life of an agent.

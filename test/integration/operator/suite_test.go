@@ -15,7 +15,9 @@ import (
 	"github.com/onsi/gomega/gexec"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +47,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme,
+	} {
 		Expect(add(scheme)).To(Succeed())
 	}
 	api, err = client.New(config, client.Options{Scheme: scheme})
@@ -87,11 +91,17 @@ func namespace(ctx context.Context, labels map[string]string) string {
 // sample is the Swarm of deploy/samples, without what only real nodes have.
 func sample(ctx context.Context, in string) *v1alpha1.Swarm {
 	GinkgoHelper()
+	return named(ctx, in, "research")
+}
+
+// named is the sample by any name.
+func named(ctx context.Context, in, name string) *v1alpha1.Swarm {
+	GinkgoHelper()
 	text, err := os.ReadFile(fromRoot("deploy", "samples", "swarm.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	swarm := &v1alpha1.Swarm{}
 	Expect(yaml.UnmarshalStrict(text, swarm)).To(Succeed())
-	swarm.Namespace = in
+	swarm.Namespace, swarm.Name = in, name
 	swarm.Spec.Agents[0].Storage = nil
 	Expect(api.Create(ctx, swarm)).To(Succeed())
 	return swarm

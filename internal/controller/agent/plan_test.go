@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+func coder(conditions ...metav1.Condition) *v1alpha1.Agent {
+	return &v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-0", Generation: 1},
+		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}, Type: "coder", Slots: 1},
+		Status:     v1alpha1.AgentStatus{Conditions: conditions},
+	}
+}
+
+func research(topology v1alpha1.Topology) *v1alpha1.Swarm {
+	return &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research"},
+		Spec:       v1alpha1.SwarmSpec{Topology: topology, Agents: []v1alpha1.AgentType{{Type: "coder"}, {Type: v1alpha1.AgentTypeCoordinator}}},
+		Status:     v1alpha1.SwarmStatus{Types: []v1alpha1.AgentTypeStatus{{Type: "coder", Desired: 2}, {Type: v1alpha1.AgentTypeCoordinator, Desired: 1}}},
+	}
+}
+
+func running(change func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "research-coder-0", UID: "p1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+func waitingFor(reason string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "agent", Image: "example/coder:1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+		}}
+	}
+}
+
+func TestWhatAnAgentShows(t *testing.T) {
+	mesh := research(v1alpha1.TopologyMesh)
+	wasFailed := coder(v1alpha1.NotReady(1, v1alpha1.ReasonPodFailed, "it crashes"))
+	wasFailed.Status.Phase, wasFailed.Status.PodUID = v1alpha1.AgentFailed, "p1"
+	for _, c := range []struct {
+		why     string
+		agent   *v1alpha1.Agent
+		world   world
+		phase   v1alpha1.AgentPhase
+		reason  v1alpha1.Reason
+		message string
+	}{
+		{"no such swarm", coder(), world{}, v1alpha1.AgentPending, v1alpha1.ReasonSwarmNotFound, `no Swarm "research"`},
+		{"no such type", coder(), world{swarm: &v1alpha1.Swarm{}}, v1alpha1.AgentPending, v1alpha1.ReasonTypeNotFound, `no agent type "coder"`},
+		{"no pod yet", coder(), world{swarm: mesh}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "StatefulSet research-coder"},
+		{"the pod starts", coder(), world{swarm: mesh, pod: running(waitingFor("ContainerCreating"))}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "starting"},
+		{"no node takes the pod", coder(), world{swarm: mesh, pod: running(func(pod *corev1.Pod) {
+			pod.Status.Phase = corev1.PodPending
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"}}
+		})}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "0/3 nodes are available"},
+		{"an image that does not exist", coder(), world{swarm: mesh, pod: running(waitingFor("ImagePullBackOff"))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "example/coder:1"},
+		{"a crash loop", coder(), world{swarm: mesh, pod: running(waitingFor("CrashLoopBackOff"))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "see its logs"},
+		{"up between two crashes", wasFailed, world{swarm: mesh, pod: running(func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", RestartCount: 3}}
+		})}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "it crashes"},
+		{"the pod runs and the agent is silent", coder(), world{swarm: mesh, pod: running(nil)}, v1alpha1.AgentPending, v1alpha1.ReasonLinkPending, "kubectl logs"},
+		{"linked", coder(), world{swarm: mesh, pod: running(nil), view: dispatch.AgentView{Linked: true}}, v1alpha1.AgentRunning, v1alpha1.ReasonLinked, "takes work"},
+		{"linked after failing", wasFailed, world{swarm: mesh, pod: running(nil), view: dispatch.AgentView{Linked: true}}, v1alpha1.AgentRunning, v1alpha1.ReasonLinked, "takes work"},
+		{"about to leave", coder(), world{swarm: mesh, pod: running(nil), view: dispatch.AgentView{Linked: true, Leaving: true}}, v1alpha1.AgentRunning, v1alpha1.ReasonDraining, "nothing new"},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			got := plan(c.agent, c.world)
+			if got.Status.Phase != c.phase || got.Ready.Reason != string(c.reason) || !strings.Contains(got.Ready.Message, c.message) {
+				t.Errorf("got %s, %s: %q", got.Status.Phase, got.Ready.Reason, got.Ready.Message)
+			}
+		})
+	}
+}
+
+func TestHeartbeatIsShownOnlyWhenTheLinkComesOrGoes(t *testing.T) {
+	heard := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	linked := dispatch.AgentView{Linked: true, LastHeard: heard}
+	first := plan(coder(), world{swarm: research(v1alpha1.TopologyMesh), pod: running(nil), view: linked})
+	if first.Status.LastHeartbeat == nil || !first.Status.LastHeartbeat.Time.Equal(heard) {
+		t.Fatalf("got %v when the link came", first.Status.LastHeartbeat)
+	}
+	agent := coder(v1alpha1.Linked(1))
+	agent.Status.LastHeartbeat = first.Status.LastHeartbeat
+	linked.LastHeard = heard.Add(time.Hour)
+	if later := plan(agent, world{swarm: research(v1alpha1.TopologyMesh), pod: running(nil), view: linked}); !later.Status.LastHeartbeat.Time.Equal(heard) {
+		t.Errorf("got %v while nothing changed", later.Status.LastHeartbeat)
+	}
+	linked.Linked = false
+	lost := plan(agent, world{swarm: research(v1alpha1.TopologyMesh), pod: running(nil), view: linked})
+	if !lost.Status.LastHeartbeat.Time.Equal(heard.Add(time.Hour)) || lost.Linked.Reason != string(v1alpha1.ReasonLinkLost) {
+		t.Errorf("got %v, %s when the link went", lost.Status.LastHeartbeat, lost.Linked.Reason)
+	}
+}
+
+func TestPeersFollowTheTopology(t *testing.T) {
+	for topology, want := range map[v1alpha1.Topology]string{
+		v1alpha1.TopologyMesh: "research-coordinator-0 research-coder-1",
+		v1alpha1.TopologyStar: "research-coordinator-0", // the coordinator is the first, and so the hub
+	} {
+		got := plan(coder(), world{swarm: research(topology)}).Status.Peers
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, want %s", topology, got, want)
+		}
+	}
+}

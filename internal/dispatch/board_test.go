@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// A desk is a board with everything around it in the hands of a test, which calls step itself.
+type desk struct {
+	*Board
+	registry *prometheus.Registry
+	term     int64
+	version  int
+	refuse   error // what Send answers
+	sent     []*linkv1.OperatorMessage
+	heard    map[link.Agent]time.Time
+}
+
+func (d *desk) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
+	if d.refuse != nil {
+		return d.refuse
+	}
+	d.sent = append(d.sent, message)
+	return nil
+}
+
+func (d *desk) LastHeard(agent link.Agent) (time.Time, bool) {
+	at, known := d.heard[agent]
+	return at, known
+}
+
+func (d *desk) Term() int64                               { return d.term }
+func (d *desk) RaiseTerm(above int64) int64               { d.term = max(d.term, above+1); return d.term }
+func (d *desk) After(types.NamespacedName, time.Duration) {}
+
+// atDesk runs a test with an open board that has found the pods.
+func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{term: 1, heard: map[link.Agent]time.Time{}, registry: prometheus.NewRegistry()}
+		d.Board = New(Config{Lease: 15 * time.Second, Leadership: d, Tasks: d, Agents: d, Swarms: d, Metrics: d.registry})
+		d.Connect(d)
+		d.Open(Census{Pods: pods})
+		test(t, d)
+	})
+}
+
+func pod(name, swarm string) corev1.Pod {
+	made := corev1.Pod{}
+	made.Namespace, made.Name, made.UID, made.Labels = "ns", name, types.UID("pod-"+name), map[string]string{v1alpha1.LabelSwarm: swarm}
+	return made
+}
+
+// joins links an agent of a swarm with so many slots and what it says it runs.
+func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*linkv1.Attempt) link.Agent {
+	t.Helper()
+	who := link.Agent{Namespace: "ns", Name: name}
+	object := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Type: "worker"}}
+	object.Namespace, object.Name = "ns", name
+	d.Enrol(object)
+	d.heard[who] = time.Now()
+	if err := d.Joined(who, "pod-"+name, &linkv1.Hello{Swarm: swarm, Slots: int32(slots), Running: running}); err != nil {
+		t.Fatal(err)
+	}
+	d.credit(who, int64(slots))
+	return who
+}
+
+func (d *desk) credit(who link.Agent, granted int64) {
+	d.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: granted}}})
+}
+
+func (d *desk) concludes(who link.Agent, attempt *linkv1.Attempt, outcome linkv1.Outcome) {
+	d.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: &linkv1.Result{Attempt: attempt, Outcome: outcome}}})
+}
+
+func (d *desk) progresses(who link.Agent, attempt *linkv1.Attempt) {
+	d.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt, Percent: 50}}})
+}
+
+// task is a new one of a swarm, observed.
+func (d *desk) task(name, swarm string) *v1alpha1.Task {
+	made := &v1alpha1.Task{}
+	made.Namespace, made.Name, made.UID, made.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), swarm
+	d.stores(made)
+	d.Observe(made, Brief{})
+	return made
+}
+
+func (d *desk) stores(task *v1alpha1.Task) {
+	d.version++
+	task.ResourceVersion = strconv.Itoa(d.version)
+}
+
+// settles is a controller's turn: it writes what became of an attempt.
+func (d *desk) settles(task *v1alpha1.Task) {
+	view := d.Observe(task, Brief{})
+	switch {
+	case view.Ended != nil:
+		task.Status.Epoch, task.Status.AssignedAgents = view.Ended.Epoch, nil
+	case view.Held != nil:
+		task.Status.Epoch, task.Status.AssignedAgents = view.Held.Epoch, []v1alpha1.AssignedAgent{{Name: view.Held.Agent, Epoch: view.Held.Epoch}}
+	}
+	d.stores(task)
+	d.Settle(task)
+}
+
+func (d *desk) rule(swarms ...string) {
+	for _, name := range swarms {
+		d.Govern(types.NamespacedName{Namespace: "ns", Name: name}, Rules{})
+	}
+}
+
+func (d *desk) steps() { d.step(time.Now()) }
+
+// assigned are the attempts that were sent since the last call.
+func (d *desk) assigned() []*linkv1.Attempt {
+	var list []*linkv1.Attempt
+	for _, message := range d.sent {
+		if assign := message.GetAssign(); assign != nil {
+			list = append(list, assign.GetAttempt())
+		}
+	}
+	d.sent = nil
+	return list
+}
+
+// stales is how many messages of a kind were refused.
+func (d *desk) stales(t *testing.T, kind string) float64 {
+	t.Helper()
+	families, err := d.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, one := range family.GetMetric() {
+			if family.GetName() == "swarm_task_stale_total" && one.GetLabel()[0].GetValue() == kind {
+				return one.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func nameOf(task *v1alpha1.Task) types.NamespacedName {
+	return types.NamespacedName{Namespace: task.Namespace, Name: task.Name}
+}

@@ -1,0 +1,131 @@
+package operator
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// edges are values at both ends of what each key takes, and others just beyond. docs/configuration.md names the former.
+var edges = map[string]struct{ takes, refuses []string }{
+	"controller.resyncPeriod":                 {takes: []string{"5s"}, refuses: []string{"4999ms", "-1s", "30"}},
+	"controller.workers":                      {takes: []string{"1", "1000"}, refuses: []string{"0", "1001", "five"}},
+	"controller.leaderElection.enabled":       {takes: []string{"true", "false"}, refuses: []string{"maybe"}},
+	"controller.leaderElection.namespace":     {refuses: []string{"My_Own", strings.Repeat("a", 64)}},
+	"controller.leaderElection.leaseDuration": {takes: []string{"6s", "1h"}, refuses: []string{"5999ms", "3601s"}},
+	"controller.namespaceSelector":            {refuses: []string{"team=a", "{matchLabels: {a: '?'}}"}},
+	"link.port":                               {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
+	"link.address":                            {refuses: []string{"host", "host:0", ":1"}},
+	"link.agentLease":                         {takes: []string{"5s", "5m"}, refuses: []string{"4999ms", "301s"}},
+	"logging.level":                           {takes: []string{"debug", "info", "warn", "error"}, refuses: []string{"loud", ""}},
+	"logging.format":                          {takes: []string{"json", "text"}, refuses: []string{"xml", ""}},
+	"metrics.enabled":                         {takes: []string{"true", "false"}, refuses: []string{"1"}},
+	"metrics.port":                            {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
+	"metrics.secure":                          {takes: []string{"true", "false"}, refuses: []string{"tls"}},
+	"health.port":                             {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
+	"client.qps":                              {takes: []string{"1", "100000"}, refuses: []string{"0", "100001"}},
+	"client.burst":                            {takes: []string{"200000"}, refuses: []string{"99", "200001"}},
+}
+
+// A documented key is a row of the table in docs/configuration.md.
+type documented struct{ byDefault, takes, variable, effect string }
+
+func documentation(t *testing.T) map[string]documented {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]documented{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) != 7 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		for n := range cells {
+			cells[n] = strings.TrimSpace(cells[n])
+		}
+		bare := func(cell string) string { return strings.Trim(cell, "`") }
+		rows[bare(cells[1])] = documented{byDefault: bare(cells[2]), takes: cells[3], variable: bare(cells[4]), effect: cells[5]}
+	}
+	return rows
+}
+
+func TestR07_EveryKeyIsDocumentedAsItIs(t *testing.T) {
+	rows, defaults := documentation(t), texts(Defaults())
+	if documented := slices.Sorted(maps.Keys(rows)); !slices.Equal(documented, Keys()) {
+		t.Errorf("docs/configuration.md has %v,\nthe configuration has   %v", documented, Keys())
+	}
+	for key, row := range rows {
+		if row.byDefault != defaults[key] || row.variable != variable(key) || row.effect == "" {
+			t.Errorf("%s: the document has %+v, the default is %q, the variable %s", key, row, defaults[key], variable(key))
+		}
+		for _, edge := range edges[key].takes {
+			if !strings.Contains(row.takes, "`"+edge+"`") {
+				t.Errorf("%s takes %s, and the document says %q", key, edge, row.takes)
+			}
+		}
+	}
+}
+
+func TestR07_R08_EveryKeyRefusesWhatCannotWork(t *testing.T) {
+	if known := slices.Sorted(maps.Keys(edges)); !slices.Equal(known, Keys()) {
+		t.Fatalf("edges has %v,\nthe configuration has %v", known, Keys())
+	}
+	for key, edge := range edges {
+		burst := "" // must not be less than qps
+		if key == "client.qps" {
+			burst = "SWARM_CLIENT_BURST=200000"
+		}
+		for _, value := range edge.takes {
+			if _, err := Load("", []string{variable(key) + "=" + value, burst}); err != nil {
+				t.Errorf("%s: %v", value, err)
+			}
+		}
+		for _, value := range edge.refuses {
+			_, err := Load("", []string{variable(key) + "=" + value, burst})
+			if err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s=%s: got %v", key, value, err)
+			}
+		}
+	}
+}
+
+// The proofs themselves need a cluster; that each key has one is known without.
+func TestR07_EveryKeyIsProven(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "test", "integration", "operator", "keys_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range Keys() {
+		if !strings.Contains(string(text), "\t\""+key+"\":") {
+			t.Errorf("nothing shows that %s changes anything: add it to proofs in test/integration/operator/keys_test.go", key)
+		}
+	}
+}
+
+func TestExamplesOfTheDocumentWork(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, found := strings.Cut(after, "```")
+	config, err := Load(written(t, example), nil)
+	if err != nil || !found || reflect.DeepEqual(config, Defaults()) {
+		t.Errorf("got %+v: %v", config, err)
+	}
+	_, err = Load(written(t, "controller: {worker: 1, resyncPeriod: 1s}"), []string{"SWARM_CONTROLLER_WORKERS=many"})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for problem := range strings.Lines(err.Error()) {
+		if quoted := strings.ReplaceAll(strings.TrimSpace(problem), `"`, `\"`); !strings.Contains(string(text), quoted) {
+			t.Errorf("the document does not have %s", quoted)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// isSection tells a part of the configuration from a value: only parts are types of this package.
+func isSection(kind reflect.Type) bool {
+	return kind.Kind() == reflect.Struct && kind.PkgPath() == reflect.TypeFor[Config]().PkgPath()
+}
+
+func keyOf(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
+
+// each visits every key of a section.
+func each(section reflect.Value, path string, visit func(key string, value reflect.Value)) {
+	for field, value := range section.Fields() {
+		if isSection(field.Type) {
+			each(value, path+keyOf(field)+".", visit)
+			continue
+		}
+		visit(path+keyOf(field), value)
+	}
+}
+
+// Keys lists every key, for help texts and for the test that each of them does something.
+func Keys() []string { return slices.Sorted(maps.Keys(texts(Defaults()))) }
+
+// texts are the values of all keys, as one would write them.
+func texts(config Config) map[string]string {
+	all := map[string]string{}
+	each(reflect.ValueOf(config), "", func(key string, value reflect.Value) {
+		switch value := value.Interface().(type) {
+		case metav1.Duration:
+			all[key] = value.Duration.String()
+		case metav1.LabelSelector:
+			all[key] = strings.TrimPrefix(metav1.FormatLabelSelector(&value), "<none>")
+		default:
+			all[key] = fmt.Sprint(value)
+		}
+	})
+	return all
+}
+
+// variable is the name of the environment variable that overrides a key.
+func variable(key string) string {
+	name := prefix
+	for _, letter := range key {
+		switch {
+		case letter == '.':
+			name += "_"
+		case unicode.IsUpper(letter):
+			name += "_" + string(letter)
+		default:
+			name += string(unicode.ToUpper(letter))
+		}
+	}
+	return name
+}

@@ -1,0 +1,62 @@
+package kit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func TestSignalQueuesWhatItNames(t *testing.T) {
+	signal, name := &Signal{}, types.NamespacedName{Namespace: "demo", Name: "a"}
+	signal.Now(name) // nobody listens yet, and that is no error
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := signal.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	signal.After(name, time.Hour)
+	if queue.Len() != 0 {
+		t.Error("it did not wait")
+	}
+	signal.Now(name)
+	signal.Now(name)
+	if queue.Len() != 1 {
+		t.Errorf("the queue has %d, want 1", queue.Len())
+	}
+	if got, _ := queue.Get(); got.NamespacedName != name {
+		t.Errorf("got %v", got)
+	}
+}
+
+// empty is a cluster without objects.
+type empty struct{ client.Client }
+
+func (empty) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(corev1.Resource("configmaps"), name.Name)
+}
+
+func TestGoneIsToldInsteadOfReconciled(t *testing.T) {
+	var told []types.NamespacedName
+	subject := &control[*corev1.ConfigMap]{
+		name: "test", client: empty{}, finalizer: &finalizer[*corev1.ConfigMap]{},
+		gone: func(name types.NamespacedName) { told = append(told, name) },
+		reconciler: Func[*corev1.ConfigMap](func(context.Context, *corev1.ConfigMap) (Result, error) {
+			t.Error("reconciled")
+			return Done(), nil
+		}),
+	}
+	name := types.NamespacedName{Namespace: "demo", Name: "a"}
+	if _, err := subject.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || told[0] != name {
+		t.Errorf("told %v", told)
+	}
+}

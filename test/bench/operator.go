@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// linkPort is where the agents in this process find the operator.
+const linkPort = "19447"
+
+// An operator is the program under test.
+type operator struct {
+	command *exec.Cmd
+	lines   atomic.Int64 // that it has logged
+}
+
+// operate starts the operator as `make run` does, with ports of its own.
+func (c *cluster) operate(ctx context.Context) (*operator, error) {
+	command := exec.CommandContext(ctx, "bin/swarm-operator")
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.Env = append(os.Environ(),
+		"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18087", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+	log, err := command.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start the operator: %w: run `make build` first", err)
+	}
+	started := &operator{command: command}
+	go started.count(log)
+	return started, nil
+}
+
+// count keeps the log in a file of its own, for whoever wonders what the lines are.
+func (o *operator) count(log io.Reader) {
+	copied, err := os.Create("bin/bench-operator.log")
+	if err != nil {
+		copied = os.Stderr
+	}
+	defer copied.Close()
+	for scanner := bufio.NewScanner(log); scanner.Scan(); {
+		o.lines.Add(1)
+		fmt.Fprintln(copied, scanner.Text())
+	}
+}
+
+func (o *operator) stop() {
+	_ = o.command.Process.Signal(syscall.SIGTERM)
+	_ = o.command.Wait()
+}
+
+// memory is the resident set in MiB.
+func (o *operator) memory() (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.command.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
+			kib, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("read memory: no VmRSS in %q", text)
+}
+
+// A request is a line of the audit log.
+type request struct {
+	Verb      string    `json:"verb"`
+	UserAgent string    `json:"userAgent"`
+	Received  time.Time `json:"requestReceivedTimestamp"`
+	Object    struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+}
+
+func (r request) String() string {
+	return strings.Join([]string{r.Verb, r.Object.Resource, r.Object.Subresource, r.Object.Namespace + "/" + r.Object.Name}, " ")
+}
+
+// notWrites are requests that store nothing, and the Lease by which the leader leads, which is renewed every second whatever happens.
+var notWrites = []string{"leases", "tokenreviews", "subjectaccessreviews"}
+
+// writes are what the operator has written since a moment, as the API server saw it.
+func (c *cluster) writes(since time.Time) ([]request, error) {
+	file, err := os.Open(c.audit)
+	if err != nil {
+		return nil, fmt.Errorf("open audit log: %w", err)
+	}
+	defer file.Close()
+	var found []request
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		var seen request
+		if json.Unmarshal(scanner.Bytes(), &seen) != nil || !strings.HasPrefix(seen.UserAgent, "swarm-operator/") || seen.Received.Before(since) {
+			continue
+		}
+		if slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) && !slices.Contains(notWrites, seen.Object.Resource) {
+			found = append(found, seen)
+		}
+	}
+	return found, scanner.Err()
+}

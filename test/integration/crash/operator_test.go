@@ -1,0 +1,189 @@
+package crash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// An operator is the program, started again whenever it was killed.
+type operator struct {
+	namespace string // which it looks after, and lives in
+	link      int
+	health    int
+	folder    string // for the kubeconfig
+
+	mu      sync.Mutex
+	process *os.Process
+	ended   chan struct{} // closed when the process is dead
+	killed  bool
+	stopped bool
+	trouble error // it ended by itself
+	output  bytes.Buffer
+	done    chan struct{}
+}
+
+// nextPort is below those that the kernel gives to outgoing connections: a port must still be free when the operator comes back.
+var nextPort atomic.Int32
+
+func freePort() int {
+	for {
+		port := 11000 + int(nextPort.Add(1))
+		if listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))); err == nil {
+			_ = listener.Close()
+			return port
+		}
+	}
+}
+
+// start keeps an operator running behind a proxy.
+func start(namespace, proxy string) (*operator, error) {
+	folder, err := os.MkdirTemp("", "crash-")
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{namespace: namespace, link: freePort(), health: freePort(), folder: folder, done: make(chan struct{})}
+	way := clientcmdapi.NewConfig()
+	way.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + proxy}
+	way.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+	way.CurrentContext = "proxy"
+	if err := clientcmd.WriteToFile(*way, o.kubeconfig()); err != nil {
+		return nil, err
+	}
+	if err := o.spawn(); err != nil {
+		return nil, err
+	}
+	go o.keep()
+	return o, nil
+}
+
+func (o *operator) kubeconfig() string { return filepath.Join(o.folder, "kubeconfig") }
+func (o *operator) address() string    { return net.JoinHostPort("127.0.0.1", strconv.Itoa(o.link)) }
+
+func (o *operator) environment() []string {
+	return append(os.Environ(),
+		"KUBECONFIG="+o.kubeconfig(),
+		"GORACE=halt_on_error=0",
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+o.namespace+"}}",
+		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false",
+		"SWARM_LINK_AGENT_LEASE=5s",
+		"SWARM_LINK_ADDRESS="+o.address(),
+		"SWARM_LINK_PORT="+strconv.Itoa(o.link),
+		"SWARM_HEALTH_PORT="+strconv.Itoa(o.health),
+		"SWARM_METRICS_ENABLED=false",
+		"SWARM_LOGGING_FORMAT=text",
+	)
+}
+
+// spawn starts a process.
+func (o *operator) spawn() error {
+	command := exec.Command(program, "--namespace", o.namespace)
+	command.Env = o.environment()
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.Stdout, command.Stderr = o, o
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stopped {
+		return nil
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start operator: %w: run `make build` first", err)
+	}
+	ended := make(chan struct{})
+	o.process, o.ended, o.killed = command.Process, ended, false
+	go func() {
+		err := command.Wait()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if !o.killed && !(o.stopped && stoppedWell(command.ProcessState)) {
+			o.trouble = errors.Join(o.trouble, fmt.Errorf("the operator ended by itself: %w", errors.Join(err, errors.New(lastLines(o.output.String())))))
+		}
+		close(ended)
+	}()
+	return nil
+}
+
+// stoppedWell tells whether a process has ended as it was asked to. One that has just been started may not yet listen to signals.
+func stoppedWell(how *os.ProcessState) bool {
+	status, known := how.Sys().(syscall.WaitStatus)
+	return how.Success() || known && status.Signaled() && status.Signal() == syscall.SIGTERM
+}
+
+// keep starts the next process when one was killed.
+func (o *operator) keep() {
+	defer close(o.done)
+	for {
+		o.mu.Lock()
+		ended := o.ended
+		o.mu.Unlock()
+		<-ended
+		o.mu.Lock()
+		over := o.stopped || o.trouble != nil
+		o.mu.Unlock()
+		if over || o.spawn() != nil {
+			return
+		}
+	}
+}
+
+// kill ends the process at once and returns when it is dead.
+func (o *operator) kill() {
+	o.mu.Lock()
+	o.killed = true
+	ended := o.ended
+	_ = o.process.Kill()
+	o.mu.Unlock()
+	<-ended
+}
+
+// stop ends the operator for good, as Kubernetes would, and says what was wrong with it.
+func (o *operator) stop() error {
+	o.mu.Lock()
+	o.stopped = true
+	_ = o.process.Signal(syscall.SIGTERM)
+	o.mu.Unlock()
+	select {
+	case <-o.done:
+	case <-time.After(20 * time.Second):
+		o.kill()
+		return errors.New("the operator did not stop")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = os.RemoveAll(o.folder)
+	if said := o.output.String(); strings.Contains(said, "DATA RACE") {
+		return errors.Join(o.trouble, errors.New(said[strings.Index(said, "DATA RACE"):]))
+	}
+	return o.trouble
+}
+
+// Write takes the output of all processes, one after the other.
+func (o *operator) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.output.Write(text)
+}
+
+func (o *operator) said() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.output.String()
+}
+
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], "\n")
+}

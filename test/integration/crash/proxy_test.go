@@ -1,0 +1,104 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// A proxy stands between an operator and the API server, and counts what the operator writes.
+type proxy struct {
+	address string
+	victim  func() // kills the operator, and returns when it is dead
+	killAt  int    // after so many writes; 0 is never
+
+	mu     sync.Mutex
+	writes []string
+}
+
+var errKilled = errors.New("the operator is dead")
+
+// listen serves until the context ends. Whoever connects acts as the user of the cluster.
+func listen(ctx context.Context, p *proxy) error {
+	target, _, err := rest.DefaultServerUrlFor(cluster)
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(cluster)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	p.address = listener.Addr().String()
+	silent := log.New(io.Discard, "", 0)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: silent, Handler: &httputil.ReverseProxy{
+		Rewrite:        func(request *httputil.ProxyRequest) { request.SetURL(target) },
+		Transport:      transport,
+		FlushInterval:  -1, // watches stream
+		ModifyResponse: p.answered,
+		ErrorHandler:   func(answer http.ResponseWriter, _ *http.Request, _ error) { answer.WriteHeader(http.StatusBadGateway) },
+		ErrorLog:       silent,
+	}}
+	go func() { _ = server.Serve(listener) }()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return nil
+}
+
+// answered is called when the API server has done what it was asked to, and before the operator knows. While the operator is being
+// killed no other answer passes.
+func (p *proxy) answered(response *http.Response) error {
+	write := writeOf(response.Request)
+	if write == "" || response.StatusCode >= http.StatusMultipleChoices {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writes = append(p.writes, write)
+	if len(p.writes) != p.killAt {
+		return nil
+	}
+	p.victim()
+	return errKilled
+}
+
+// made are the writes so far.
+func (p *proxy) made() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.writes)
+}
+
+// uncounted are no state of the cluster's: elections, reviews and news.
+var uncounted = []string{"leases", "tokenreviews", "subjectaccessreviews", "events"}
+
+// writeOf names a write, such as "PATCH swarms/ants/status"; "" when the request is none, or one that does not count.
+func writeOf(request *http.Request) string {
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) {
+		return ""
+	}
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	parts = parts[min(len(parts), 2):] // api, version
+	if strings.HasPrefix(request.URL.Path, "/apis/") {
+		parts = parts[min(len(parts), 1):] // apis, group, version
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		parts = parts[2:]
+	}
+	if len(parts) == 0 || slices.Contains(uncounted, parts[0]) {
+		return ""
+	}
+	return request.Method + " " + strings.Join(parts, "/")
+}

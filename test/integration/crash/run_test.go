@@ -1,0 +1,306 @@
+package crash
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+)
+
+// patience is how long a stage may take: a new leader waits for an agent's lease and a margin at most.
+const patience = time.Minute
+
+// A run is one life of a swarm, from its creation to its end, under an operator of its own.
+type run struct {
+	namespace string
+	operator  *operator
+	proxy     *proxy
+	crew      *crew.Crew
+	states    []state          // after each stage
+	finished  map[string]int64 // tasks by UID, with the epoch whose result was taken
+	took      time.Duration
+	killed    string // the write after which the operator was killed
+}
+
+// play lives through all stages, with the operator killed after the write of this number if that is above 0. What should be after each
+// stage is known from an undisturbed run; in that one it is found out.
+func play(ctx context.Context, killAt int, undisturbed *run) (played *run, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(stages))*patience)
+	defer cancel()
+	began := time.Now()
+	r := &run{finished: map[string]int64{}}
+	if err := r.begin(ctx, killAt); err != nil {
+		return r, err
+	}
+	for n := range stages {
+		if err = r.live(ctx, n, undisturbed); err != nil {
+			err = fmt.Errorf("stage %q: %w", stages[n].name, err)
+			break
+		}
+	}
+	r.took = time.Since(began)
+	return r, errors.Join(err, r.end(err))
+}
+
+// begin makes a namespace and starts everything in it.
+func (r *run) begin(ctx context.Context, killAt int) error {
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-crash-"}}
+	if err := api.Create(ctx, made); err != nil {
+		return err
+	}
+	r.namespace = made.Name
+	r.proxy = &proxy{killAt: killAt, victim: func() { r.operator.kill() }}
+	if err := listen(ctx, r.proxy); err != nil {
+		return err
+	}
+	var err error
+	if r.operator, err = start(r.namespace, r.proxy.address); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	r.crew, err = crew.Start(ctx, cluster, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
+	return err
+}
+
+// end stops everything. What the agents and the operator have seen counts as well.
+func (r *run) end(failed error) error {
+	r.crew.Stop()
+	problem := errors.Join(r.operator.stop(), r.crew.Journal().Verify(), r.credited())
+	if writes := r.proxy.made(); r.proxy.killAt > 0 && len(writes) >= r.proxy.killAt {
+		r.killed = writes[r.proxy.killAt-1]
+	}
+	if failed != nil || problem != nil {
+		r.tell(errors.Join(failed, problem))
+		return problem
+	}
+	return api.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})
+}
+
+// tell shows all there is to know about a run that went wrong. Its namespace is left as it is.
+func (r *run) tell(problem error) {
+	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,statefulsets,pods", "--namespace", r.namespace, "--output", "wide").CombinedOutput()
+	GinkgoWriter.Printf("--- namespace %s, killed after write %d (%s): %v\n%s\n%s\n%s\n", r.namespace, r.proxy.killAt, r.killed, problem,
+		strings.Join(r.proxy.made(), "\n"), r.operator.said(), seen)
+	for _, noted := range r.crew.Journal() {
+		GinkgoWriter.Println(noted)
+	}
+}
+
+// work takes as long as the payload says.
+func work(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
+	var order struct{ Milliseconds int }
+	if err := task.Decode(&order); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(order.Milliseconds) * time.Millisecond):
+		return map[string]string{"task": task.Name}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// credited checks that each result that was taken is of an attempt which its agent saw succeed.
+func (r *run) credited() error {
+	var problems []error
+	for uid, epoch := range r.finished {
+		if !slices.ContainsFunc(r.crew.Journal(), func(noted crew.Entry) bool {
+			return noted.UID == uid && noted.Epoch == epoch && noted.Event == "finish" && noted.Outcome == "succeeded"
+		}) {
+			problems = append(problems, fmt.Errorf("task %s has the result of epoch %d, which no agent saw succeed", uid, epoch))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// A stage is something that a user does, and how one sees that it is done.
+type stage struct {
+	name string
+	act  func(ctx context.Context, r *run) error
+	done func(ctx context.Context, r *run) error
+}
+
+var stages = []stage{
+	{"a swarm of 2 agents", assemble, agents(2)},
+	{"3 tasks", submit, completed("quick-0", "quick-1", "slow")},
+	{"scaled to 3 agents", scale(3), agents(3)},
+	{"scaled to 1 agent", scale(1), agents(1)},
+	{"deleted", remove, nothing},
+}
+
+// live goes through one stage.
+func (r *run) live(ctx context.Context, n int, undisturbed *run) error {
+	if err := stages[n].act(ctx, r); err != nil {
+		return err
+	}
+	var now state
+	err := eventually(ctx, func() error {
+		if err := stages[n].done(ctx, r); err != nil {
+			return err
+		}
+		var err error
+		if now, err = r.observe(ctx); err != nil || undisturbed == nil {
+			return err
+		}
+		return difference(undisturbed.states[n], now)
+	})
+	if err == nil && undisturbed == nil {
+		now, err = r.settled(ctx, now)
+	}
+	if n > 0 && err == nil {
+		if names := now.replaced(r.states[n-1]); len(names) > 0 {
+			err = fmt.Errorf("replaced by others of the same name: %v", names)
+		}
+	}
+	r.states = append(r.states, now)
+	return err
+}
+
+// settled waits until nothing has changed for a while: only so can one know what there should be.
+func (r *run) settled(ctx context.Context, now state) (state, error) {
+	since := time.Now()
+	err := eventually(ctx, func() error {
+		next, err := r.observe(ctx)
+		if err != nil {
+			return err
+		}
+		if next.String() != now.String() {
+			now, since = next, time.Now()
+		}
+		if quiet := time.Since(since); quiet < 2*time.Second {
+			return fmt.Errorf("changed %s ago", quiet)
+		}
+		return nil
+	})
+	return now, err
+}
+
+// eventually tries until there is no error, and returns the last one.
+func eventually(ctx context.Context, try func() error) error {
+	var last error
+	g := NewGomega(func(string, ...int) {})
+	g.Eventually(func() error { last = try(); return last }).WithContext(ctx).WithTimeout(patience).WithPolling(100 * time.Millisecond).Should(Succeed())
+	return last
+}
+
+// difference shows the lines that are in one state only.
+func difference(wanted, found state) error {
+	if wanted.String() == found.String() {
+		return nil
+	}
+	var text strings.Builder
+	for _, line := range wanted.lines {
+		if !strings.Contains(found.String(), line) {
+			fmt.Fprintf(&text, "\n  missing: %s", line)
+		}
+	}
+	for _, line := range found.lines {
+		if !strings.Contains(wanted.String(), line) {
+			fmt.Fprintf(&text, "\n  instead: %s", line)
+		}
+	}
+	return errors.New("not as in the undisturbed run:" + text.String())
+}
+
+// name is what the swarm is called.
+const name = "ants"
+
+func assemble(ctx context.Context, r *run) error {
+	return api.Create(ctx, &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
+		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(2)), MaxAgents: 5, Agents: []v1alpha1.AgentType{{
+			Type: "worker", Slots: 1, Capabilities: []string{"carry"},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example.test/ant:1"}}}},
+		}}},
+	})
+}
+
+// submit creates tasks that end before their assignment would be written, and one that does not.
+func submit(ctx context.Context, r *run) error {
+	for task, milliseconds := range map[string]int{"quick-0": 50, "quick-1": 50, "slow": 1300} {
+		payload, err := json.Marshal(map[string]int{"milliseconds": milliseconds})
+		if err != nil {
+			return err
+		}
+		err = api.Create(ctx, &v1alpha1.Task{
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: task},
+			Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: name}, Payload: &apiextensionsv1.JSON{Raw: payload}},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scale(replicas int) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+		return api.Patch(ctx, &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}}, patch)
+	}
+}
+
+func remove(ctx context.Context, r *run) error {
+	return api.Delete(ctx, &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}})
+}
+
+// agents is done when the swarm has so many, all of them ready, and nobody leaves.
+func agents(count int32) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		swarm := &v1alpha1.Swarm{}
+		if err := api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, swarm); err != nil {
+			return err
+		}
+		status := swarm.Status
+		if tasks := int32(len(r.finished)); tasks > 0 && (status.Tasks == nil || *status.Tasks != v1alpha1.TaskCounts{Completed: tasks}) {
+			return fmt.Errorf("the swarm counts %s", text(status.Tasks))
+		}
+		if status.ObservedGeneration != swarm.Generation || status.Replicas != count || status.ActiveAgents != count || status.ReadyAgents != count {
+			return fmt.Errorf("the swarm is at %s", text(status))
+		}
+		return nil
+	}
+}
+
+func completed(names ...string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, name := range names {
+			task := &v1alpha1.Task{}
+			if err := api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, task); err != nil {
+				return err
+			}
+			if task.Status.Phase != v1alpha1.TaskCompleted {
+				return fmt.Errorf("task %s is at %s", name, text(task.Status))
+			}
+			r.finished[string(task.UID)] = task.Status.Epoch
+		}
+		return nil
+	}
+}
+
+// nothing is done when nothing is left but what is the operator's own.
+func nothing(ctx context.Context, r *run) error {
+	left, err := r.observe(ctx)
+	if err == nil && len(left.lines) > 0 {
+		return fmt.Errorf("left are\n%s", left)
+	}
+	kept := &corev1.Secret{}
+	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.SecretName}, kept))
+}

@@ -1,0 +1,120 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A status that merely changed wakes nobody, so one that somebody else has changed is noticed by the resync alone.
+func showResync(ctx SpecContext) {
+	const period = 5 * time.Second
+	in := namespace(ctx, nil)
+	often := program(only(in), "SWARM_CONTROLLER_RESYNC_PERIOD=5s", "SWARM_LOGGING_LEVEL=debug")
+	swarm := sample(ctx, in)
+	Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
+	good := swarm.Status.Selector
+	Expect(api.Status().Patch(ctx, swarm, client.RawPatch(types.MergePatchType, []byte(`{"status":{"selector":"drifted"}}`)))).To(Succeed())
+	began := time.Now()
+	Eventually(func(ctx context.Context) (string, error) {
+		err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
+		return swarm.Status.Selector, err
+	}).WithContext(ctx).WithTimeout(period + 2*time.Second).Should(Equal(good))
+	AddReportEntry("drift without an event was repaired after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s of at most 5", time.Since(began).Seconds()))
+	Expect(resyncs(often)).To(And(Not(BeEmpty()), HaveEach(And(BeNumerically(">=", period*9/10), BeNumerically("<=", period)))))
+	Eventually(often.Terminate()).Should(gexec.Exit(0))
+
+	seldom := program(only(in), "SWARM_CONTROLLER_RESYNC_PERIOD=1h", "SWARM_LOGGING_LEVEL=debug")
+	Eventually(resyncs).WithArguments(seldom).Should(And(Not(BeEmpty()), HaveEach(And(BeNumerically(">=", 54*time.Minute), BeNumerically("<=", time.Hour)))))
+}
+
+// resyncs are when the controller of Swarms said that it would look again at what was done.
+func resyncs(session *gexec.Session) []time.Duration {
+	var all []time.Duration
+	for _, line := range logged(session) {
+		if after, err := time.ParseDuration(fmt.Sprint(line["after"])); err == nil && line["outcome"] == "done" && line["controller"] == "swarm" {
+			all = append(all, after)
+		}
+	}
+	return all
+}
+
+// With few requests in a second reconciles take long, so that they pile up.
+func showWorkers(ctx SpecContext) {
+	in, port := namespace(ctx, nil), freePort()
+	for _, swarm := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		named(ctx, in, swarm)
+	}
+	for workers, setting := range map[int]string{5: "", 2: "SWARM_CONTROLLER_WORKERS=2"} {
+		session := program(only(in), setting, "SWARM_CLIENT_QPS=3", "SWARM_CLIENT_BURST=3", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+		Eventually(series).WithContext(ctx).WithArguments(port, "controller_runtime_active_workers", `controller="swarm"`).Should(BeEquivalentTo(workers))
+		Consistently(series).WithContext(ctx).WithArguments(port, "controller_runtime_active_workers", `controller="swarm"`).WithTimeout(time.Second).Should(BeNumerically("<=", workers))
+		for _, controller := range []string{"swarm", "agent", "task"} {
+			Expect(series(ctx, port, "controller_runtime_max_concurrent_reconciles", `controller="`+controller+`"`)).To(BeEquivalentTo(workers))
+		}
+		Eventually(session.Terminate()).Should(gexec.Exit(0))
+	}
+}
+
+// elected is the holder of the Lease in a namespace.
+func elected(ctx context.Context, in string) (string, error) {
+	lease, err := leaseIn(ctx, in)
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
+
+func leaseIn(ctx context.Context, in string) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	return lease, client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: in, Name: "swarm-operator"}, lease))
+}
+
+func showForced(ctx SpecContext) {
+	in := namespace(ctx, nil)
+	settings := []string{only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + in, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
+	first := program(settings...)
+	Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
+	former, err := elected(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	program(append(settings, "SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
+	Eventually(elected).WithContext(ctx).WithArguments(in).Should(And(Not(BeEmpty()), Not(Equal(former))))
+	Eventually(first).Should(gexec.Exit(1))
+	last := logged(first)[len(logged(first))-1]
+	Expect(last).To(And(HaveKeyWithValue("level", "ERROR"), HaveKeyWithValue("msg", "ended"), HaveKey("error")))
+}
+
+func showLeaseNamespace(ctx SpecContext) {
+	in := namespace(ctx, nil)
+	program(only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+in)
+	Eventually(elected).WithContext(ctx).WithArguments(in).ShouldNot(BeEmpty())
+	here, err := elected(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(elected(ctx, system)).NotTo(Equal(here))
+}
+
+func showLeaseDuration(ctx SpecContext) {
+	in := namespace(ctx, nil)
+	settings := []string{only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + in, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
+	first := program(settings...)
+	Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
+	lease, err := leaseIn(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(*lease.Spec.LeaseDurationSeconds).To(BeEquivalentTo(6))
+	next := program(append(settings, "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
+	Eventually(next.Err).Should(gbytes.Say("attempting to acquire leader lease"))
+	began := time.Now()
+	Eventually(first.Kill()).Should(gexec.Exit())
+	Eventually(next.Err).WithTimeout(10 * time.Second).Should(gbytes.Say("Successfully acquired lease"))
+	took := time.Since(began)
+	AddReportEntry("a killed leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s with a lease of 6 s", took.Seconds()))
+	Expect(took).To(And(BeNumerically(">", 4*time.Second), BeNumerically("<", 10*time.Second)))
+}

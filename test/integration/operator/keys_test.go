@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/operator"
+)
+
+// A proof shows that a key changes something that can be seen from outside.
+type proof struct {
+	ids, says string
+	show      func(SpecContext)
+}
+
+// proofs has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
+var proofs = map[string]proof{
+	"controller.resyncPeriod":                 {"[R07] [R08]", "drift that nobody hears of is repaired no later", showResync},
+	"controller.workers":                      {"[R07] [R09]", "so many objects are reconciled at once, 5 unless told", showWorkers},
+	"controller.leaderElection.enabled":       {"[R07]", "without it the Lease is taken at once, and the former holder ends", showForced},
+	"controller.leaderElection.namespace":     {"[R07]", "the Lease is there", showLeaseNamespace},
+	"controller.leaderElection.leaseDuration": {"[R07]", "a leader that was killed is followed after it", showLeaseDuration},
+	"controller.namespaceSelector":            {"[R07]", "swarms elsewhere are left alone", showSelector},
+	"link.port":                               {"[R07]", "agents are told of it, and are welcome there", showLinkPort},
+	"link.address":                            {"[R07]", "agents are told of it", showLinkAddress},
+	"link.agentLease":                         {"[R07]", "agents are told of it when they connect", showAgentLease},
+	"logging.level":                           {"[R07]", "debug tells of every reconcile, info of what happens, error of nothing while all is well", showLevel},
+	"logging.format":                          {"[R07]", "text is key=value", showFormat},
+	"metrics.enabled":                         {"[R07]", "without it the port is closed", showMetricsEnabled},
+	"metrics.port":                            {"[R07]", "they are served there", showMetricsPort},
+	"metrics.secure":                          {"[R07]", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
+	"health.port":                             {"[R07] [K13]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
+	"client.qps":                              {"[R07] [R24]", "all controllers together make so many requests in a second", showQPS},
+	"client.burst":                            {"[R07] [R24]", "so many requests may come at once", showBurst},
+}
+
+var _ = Describe("The key", Serial, func() {
+	for _, key := range operator.Keys() {
+		known, found := proofs[key]
+		It(fmt.Sprintf("%s %s: %s", known.ids, key, known.says), func(ctx SpecContext) {
+			Expect(found).To(BeTrue(), "nothing shows that %s changes anything: add it to proofs", key)
+			known.show(ctx)
+		})
+	}
+})
+
+// only keeps an operator to one namespace, away from what other specs left behind.
+func only(in string) string {
+	return "SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: " + in + "}}"
+}
+
+// freePort is one that nobody uses now.
+func freePort() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+func showSelector(ctx SpecContext) {
+	in, out := namespace(ctx, map[string]string{"tier": "gold"}), namespace(ctx, map[string]string{"tier": "tin"})
+	program("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}")
+	sample(ctx, out)
+	sample(ctx, in)
+	Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+	Expect(agents(ctx, out)).To(BeEmpty())
+}
+
+func showLinkPort(ctx SpecContext) {
+	in, port := namespace(ctx, nil), freePort()
+	program(only(in), "SWARM_LINK_PORT="+port)
+	sample(ctx, in)
+	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+	Expect(dialed(ctx, in).address).To(HaveSuffix(":" + port))
+	Eventually(welcomed).WithContext(ctx).WithArguments(in, dialed(ctx, in)).Should(Succeed())
+}
+
+func showLinkAddress(ctx SpecContext) {
+	in := namespace(ctx, nil)
+	program(only(in), "SWARM_LINK_ADDRESS=agents.example.test:443")
+	sample(ctx, in)
+	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+	Expect(dialed(ctx, in).address).To(Equal("agents.example.test:443"))
+}
+
+func showAgentLease(ctx SpecContext) {
+	in := namespace(ctx, nil)
+	program(only(in), "SWARM_LINK_AGENT_LEASE=11s")
+	sample(ctx, in)
+	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+	Eventually(func(ctx context.Context) (string, error) {
+		answer, err := hello(ctx, in, dialed(ctx, in))
+		return answer.GetWelcome().GetLease().AsDuration().String(), err
+	}).WithContext(ctx).Should(Equal("11s"))
+}

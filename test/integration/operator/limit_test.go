@@ -1,0 +1,54 @@
+package operator
+
+import (
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+)
+
+// A pace is so many writes in that time.
+type pace struct {
+	writes  float64
+	elapsed time.Duration
+}
+
+// within tells whether a limit allows the pace.
+func (p pace) within(qps, burst float64) bool { return p.writes <= burst+qps*p.elapsed.Seconds()+1 }
+
+// work is the pace of an operator that was told these limits, over the first writes for new swarms. Controllers write by PATCH; the
+// Lease, events and reviews, which are not limited, come by other methods.
+func work(ctx SpecContext, qps, burst int) pace {
+	GinkgoHelper()
+	const enough = 60
+	in, port := namespace(ctx, nil), freePort()
+	session := program(only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
+		fmt.Sprintf("SWARM_CLIENT_QPS=%d", qps), fmt.Sprintf("SWARM_CLIENT_BURST=%d", burst))
+	Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
+	began := time.Now()
+	for n := range 4 {
+		named(ctx, in, fmt.Sprintf("research-%d", n))
+	}
+	var made float64
+	Eventually(func() (float64, error) {
+		var err error
+		made, err = series(ctx, port, "rest_client_requests_total", `method="PATCH"`)
+		return made, err
+	}).Should(BeNumerically(">=", enough))
+	done := pace{made, time.Since(began)}
+	AddReportEntry(fmt.Sprintf("with client.qps %d and client.burst %d", qps, burst), ReportEntryVisibilityAlways, fmt.Sprintf("%.0f writes took %.1f s", done.writes, done.elapsed.Seconds()))
+	Eventually(session.Terminate()).Should(gexec.Exit(0))
+	return done
+}
+
+func showQPS(ctx SpecContext) {
+	Expect(work(ctx, 5, 30).within(5, 30)).To(BeTrue())
+	Expect(work(ctx, 30, 30).within(5, 30)).To(BeFalse())
+}
+
+func showBurst(ctx SpecContext) {
+	Expect(work(ctx, 5, 1000).within(5, 30)).To(BeFalse())
+}

@@ -1,0 +1,141 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// logged are the lines of the log so far. A line that is not JSON has nothing but a key "broken".
+func logged(session *gexec.Session) []map[string]any {
+	var lines []map[string]any
+	for line := range strings.Lines(string(session.Err.Contents())) {
+		if !strings.HasSuffix(line, "\n") {
+			break // is being written
+		}
+		entry := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			entry = map[string]any{"broken": line}
+		}
+		lines = append(lines, entry)
+	}
+	return lines
+}
+
+// life is an operator that has seen a swarm through to its last ready pod and was stopped then.
+func life(ctx context.Context, in string, settings ...string) *gexec.Session {
+	GinkgoHelper()
+	session := program(append(settings, only(in))...)
+	swarm := named(ctx, in, "research")
+	Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
+	Eventually(session.Terminate()).Should(gexec.Exit(0))
+	Expect(session.Out.Contents()).To(BeEmpty(), "standard output is not for logs")
+	return session
+}
+
+func showLevel(ctx SpecContext) {
+	told := map[string]string{}
+	for _, level := range []string{"debug", "info", "warn", "error"} {
+		told[level] = string(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_LEVEL="+level).Err.Contents())
+	}
+	Expect(told["debug"]).To(And(ContainSubstring(`"msg":"reconciled"`), ContainSubstring(`"msg":"starting"`)))
+	Expect(told["info"]).To(And(Not(ContainSubstring(`"msg":"reconciled"`)), ContainSubstring(`"msg":"starting"`)))
+	Expect(told["warn"]).NotTo(ContainSubstring(`"level":"INFO"`))
+	Expect(told["error"]).To(BeEmpty())
+}
+
+func showFormat(ctx SpecContext) {
+	text := string(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_FORMAT=text").Err.Contents())
+	for line := range strings.Lines(text) {
+		Expect(line).To(MatchRegexp(`^time=\S+ level=[A-Z]+ msg=("|\S)`))
+	}
+	Expect(text).To(ContainSubstring("level=INFO msg=starting version="))
+	Expect(logged(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_FORMAT=json"))).To(HaveEach(HaveKey("msg")))
+}
+
+var _ = Describe("The log", Serial, func() {
+	It("[R17] is JSON from the first line to the last, and says which reconcile an error is of", func(ctx SpecContext) {
+		in, port := namespace(ctx, nil), freePort()
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "none"}}
+		quota.Spec.Hard = corev1.ResourceList{"count/services": resource.MustParse("0")}
+		Expect(api.Create(ctx, quota)).To(Succeed())
+		session := program(only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+		named(ctx, in, "research")
+		Eventually(failures).WithArguments(session).ShouldNot(BeEmpty())
+		Eventually(code).WithContext(ctx).WithArguments(metricsURL("http", port), "").Should(Equal(http.StatusBadRequest))
+		Eventually(session.Err).Should(gbytes.Say("TLS handshake error"))
+		Eventually(session.Terminate()).Should(gexec.Exit(0))
+
+		Expect(logged(session)).To(HaveEach(And(HaveKey("time"), HaveKey("level"), HaveKey("msg"))), "lines that are broken or lack something")
+		Expect(failures(session)).To(HaveEach(And(
+			HaveKeyWithValue("controller", "swarm"), HaveKeyWithValue("namespace", in), HaveKeyWithValue("name", "research"),
+			HaveKeyWithValue("reconcileID", Not(BeEmpty())), HaveKeyWithValue("err", ContainSubstring("exceeded quota")))))
+		for _, line := range logged(session) {
+			if line["msg"] == "reconciled" {
+				Expect(line).To(And(HaveKey("controller"), HaveKey("reconcileID"), HaveKey("outcome")))
+			}
+		}
+	})
+
+	It("[R17] has neither keys nor tokens in it, not even at debug", func(ctx SpecContext) {
+		in, port := namespace(ctx, nil), freePort()
+		reader := token(ctx, in, "reader")
+		session := program(only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+		named(ctx, in, "research")
+		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+		Eventually(welcomed).WithContext(ctx).WithArguments(in, dialed(ctx, in)).Should(Succeed())
+		Expect(code(ctx, metricsURL("https", port), reader)).To(Equal(http.StatusForbidden))
+		secret, err := authoritySecret(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is made under our eyes
+		Eventually(published).WithContext(ctx).WithArguments(in).ShouldNot(Equal(string(secret.Data["ca.crt"])))
+		renewed, err := authoritySecret(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(session.Terminate()).Should(gexec.Exit(0))
+
+		said := session.Err.Contents()
+		Expect(said).To(ContainSubstring(`"msg":"reconciled"`))
+		for _, forbidden := range append(keysIn(secret, renewed), "PRIVATE KEY", "Bearer", "eyJ", reader) { // eyJ begins every token
+			Expect(bytes.Contains(said, []byte(forbidden))).To(BeFalse(), "the log has %.12s...", forbidden)
+		}
+	})
+})
+
+// failures are the lines about reconciles that failed.
+func failures(session *gexec.Session) []map[string]any {
+	var found []map[string]any
+	for _, line := range logged(session) {
+		if line["msg"] == "Reconciler error" {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// keysIn are the private keys in Secrets, in the ways that one may come upon them.
+func keysIn(secrets ...*corev1.Secret) []string {
+	GinkgoHelper()
+	var all []string
+	for _, secret := range secrets {
+		for _, name := range []string{"ca.key", "tls.key"} {
+			block, _ := pem.Decode(secret.Data[name])
+			Expect(block).NotTo(BeNil(), name)
+			written := strings.Split(string(secret.Data[name]), "\n")
+			all = append(all, written[1], base64.StdEncoding.EncodeToString(secret.Data[name])[40:80], fmt.Sprint(block.Bytes[:16]))
+		}
+	}
+	return all
+}

@@ -1,0 +1,165 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// visitor asks the operator as anybody on this machine may; the metrics' certificate is its own.
+var visitor = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+}}
+
+// visit returns the status and the text of the answer.
+func visit(ctx context.Context, url, token string) (int, string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := visitor.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// code is the status of the answer.
+func code(ctx context.Context, url, token string) (int, error) {
+	status, _, err := visit(ctx, url, token)
+	return status, err
+}
+
+// series adds up a metric over all series with this label.
+func series(ctx context.Context, port, name, label string) (float64, error) {
+	status, text, err := visit(ctx, "http://127.0.0.1:"+port+"/metrics", "")
+	if err != nil || status != http.StatusOK {
+		return 0, fmt.Errorf("scrape: %d %w", status, err)
+	}
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, name+"{") || !strings.Contains(line, label) {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += value
+	}
+	return sum, nil
+}
+
+func metricsURL(scheme, port string) string { return scheme + "://127.0.0.1:" + port + "/metrics" }
+
+func showMetricsEnabled(ctx SpecContext) {
+	port, health := freePort(), freePort()
+	off := program("SWARM_METRICS_ENABLED=false", "SWARM_METRICS_PORT="+port, "SWARM_HEALTH_PORT="+health)
+	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
+	_, err := code(ctx, metricsURL("https", port), "")
+	Expect(err).To(MatchError(ContainSubstring("connection refused")))
+	Eventually(off.Terminate()).Should(gexec.Exit(0))
+
+	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+	Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), "").Should(BeNumerically(">", 0))
+}
+
+func showMetricsPort(ctx SpecContext) {
+	port := freePort()
+	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+	Eventually(series).WithContext(ctx).WithArguments(port, "controller_runtime_max_concurrent_reconciles", "").Should(BeNumerically(">", 0))
+}
+
+func showMetricsSecure(ctx SpecContext) {
+	in, port := namespace(ctx, nil), freePort()
+	stranger, reader := token(ctx, in, "stranger"), token(ctx, in, "reader")
+	allow(ctx, "swarm-metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "reader"},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
+	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+	Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), "").Should(Equal(http.StatusUnauthorized))
+	Expect(code(ctx, metricsURL("https", port), "no-token-at-all")).To(Equal(http.StatusUnauthorized))
+	Expect(code(ctx, metricsURL("https", port), stranger)).To(Equal(http.StatusForbidden))
+	status, text, err := visit(ctx, metricsURL("https", port), reader)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(status).To(Equal(http.StatusOK))
+	Expect(text).To(ContainSubstring("controller_runtime_reconcile_total"))
+	Expect(code(ctx, metricsURL("http", port), reader)).To(Equal(http.StatusBadRequest))
+
+	open := freePort()
+	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())
+	Eventually(code).WithContext(ctx).WithArguments(metricsURL("http", open), "").Should(Equal(http.StatusOK))
+}
+
+// token is one of a service account made for it.
+func token(ctx context.Context, in, name string) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}}
+	Expect(api.Create(ctx, account)).To(Succeed())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
+	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+// allow gives somebody rights until the spec ends.
+func allow(ctx context.Context, name string, who rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	GinkgoHelper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}, Rules: rules}
+	Expect(api.Create(ctx, role)).To(Succeed())
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: []rbacv1.Subject{who},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	}
+	Expect(api.Create(ctx, binding)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		for _, made := range []client.Object{binding, role} {
+			Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
+		}
+	})
+}
+
+// An operator that may not list anything is alive and not ready, and competes with nobody.
+func showHealth(ctx SpecContext) {
+	in, port := namespace(ctx, nil), freePort()
+	healthz, readyz := "http://127.0.0.1:"+port+"/healthz", "http://127.0.0.1:"+port+"/readyz"
+	program(only(in), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+in), "SWARM_HEALTH_PORT="+port, "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+in)
+	Eventually(code).WithContext(ctx).WithArguments(healthz, "").Should(Equal(http.StatusOK))
+	Expect(code(ctx, readyz, "")).To(Equal(http.StatusInternalServerError))
+	Expect(elected(ctx, in)).To(BeEmpty())
+
+	allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "swarm-spec-" + in},
+		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	Eventually(code).WithContext(ctx).WithArguments(readyz, "").Should(Equal(http.StatusOK))
+	Eventually(elected).WithContext(ctx).WithArguments(in).ShouldNot(BeEmpty())
+}
+
+// kubeconfigAs is the cluster's, for somebody else.
+func kubeconfigAs(user string) string {
+	GinkgoHelper()
+	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	Expect(err).NotTo(HaveOccurred())
+	config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Impersonate = user
+	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	return path
+}
