@@ -66,7 +66,7 @@ test: bin/gotestsum ## Run the unit tests of all modules
 suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
 
 # Suites that share one cluster, one after the other.
-INTEGRATION := test/integration test/integration/operator test/integration/link test/integration/kit
+INTEGRATION := test/integration test/integration/operator test/integration/link test/integration/kit test/integration/crash
 
 .PHONY: integration
 integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
@@ -84,6 +84,11 @@ e2e: build host-tools image ## Run the suites that need real nodes, and those of
 ifneq ($(origin KUBECONFIG),command line)
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif
+
+# What changes a cluster works on the one that is named on the command line, and on no other.
+.PHONY: named-cluster
+named-cluster:
+	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make $(MAKECMDGOALS) KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
 
 .PHONY: run
 run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=...
@@ -150,6 +155,10 @@ verify: ## Fail when generated files or module files are not up to date
 lint: bin/golangci-lint ## Run the linters over all modules
 	@for module in . tools tools/proto; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
+
+.PHONY: bench
+bench: build ## Measure the operator beside its targets; writes bench/results.json
+	@bin/devcluster run --audit --simulated-nodes 5 -- go run ./test/bench
 
 .PHONY: acceptance
 acceptance: ## Say id by id what the last test runs have proven (docs/acceptance.md)

@@ -50,6 +50,7 @@ const (
 const (
 	ReasonNoFreeSlot        Reason = "NoFreeSlot"
 	ReasonNoAgentOffers     Reason = "NoAgentOffers"
+	ReasonNoAgentReady      Reason = "NoAgentReady"
 	ReasonDependencyPending Reason = "DependencyPending"
 	ReasonQuotaReached      Reason = "QuotaReached"
 	ReasonRetryBackoff      Reason = "RetryBackoff"

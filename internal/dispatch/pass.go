@@ -72,17 +72,17 @@ func (b *Board) bind(of *swarm, ready map[string]*entry, now time.Time) {
 	}
 }
 
-// members are the agents of a swarm that could take work, for us and for the engine.
+// members are the agents of a swarm, for us and for the engine.
 func (b *Board) members(of types.NamespacedName) (map[string]*agent, []schedule.Agent) {
 	members, offers := map[string]*agent{}, []schedule.Agent{}
 	for member := range maps.Values(b.agents) {
-		if member.swarm != of || !member.enrolled || !member.linked {
+		if member.swarm != of || !member.enrolled {
 			continue
 		}
 		members[member.name.Name] = member
 		offers = append(offers, schedule.Agent{
 			Name: member.name.Name, Type: member.kind, Offers: member.offers, Slots: member.slots, Running: member.slots - member.room(), Given: member.given,
-			Draining: member.draining || !member.leaving.IsZero(),
+			Draining: member.draining || !member.leaving.IsZero(), Away: !member.linked,
 		})
 	}
 	return members, offers
@@ -102,7 +102,7 @@ func (b *Board) park(task *entry, why Wait) {
 
 // ToldAfter is how long a wait lasts before it is written.
 func ToldAfter(reason v1alpha1.Reason) time.Duration {
-	if reason == v1alpha1.ReasonNoFreeSlot {
+	if reason == v1alpha1.ReasonNoFreeSlot || reason == v1alpha1.ReasonNoAgentReady {
 		return toldLate
 	}
 	return toldSoon

@@ -52,7 +52,7 @@ func Command(ctx context.Context, arguments []string, build Build, out, log io.W
 		return badly
 	}
 	if err := start(ctx, config, asked, logger); err != nil {
-		logger.Error("ended", "error", err)
+		logger.Error("ended", "err", err) // the word of logr, for all errors
 		return badly
 	}
 	return well

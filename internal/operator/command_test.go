@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/klog/v2"
 )
@@ -68,7 +69,7 @@ func TestR17_EveryLibraryWritesTheOneLog(t *testing.T) {
 		level string
 		want  []string
 	}{
-		{"debug", []string{"ours debug", "ours", "ours warn", "ours error", "klog", "log", "grpc"}},
+		{"debug", []string{"ours verbose", "ours debug", "ours", "ours warn", "ours error", "klog", "log", "grpc"}},
 		{"info", []string{"ours", "ours warn", "ours error", "klog", "log", "grpc"}},
 		{"warn", []string{"ours warn", "ours error", "klog", "grpc"}},
 		{"error", []string{"ours error", "klog", "grpc"}},
@@ -83,7 +84,7 @@ func TestR17_EveryLibraryWritesTheOneLog(t *testing.T) {
 			}
 			for n, line := range lines {
 				var entry struct{ Time, Level, Msg string }
-				if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" || entry.Level == "" || !strings.HasSuffix(entry.Msg, c.want[n]) {
+				if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" || levels[strings.ToLower(entry.Level)].String() != entry.Level || !strings.HasSuffix(entry.Msg, c.want[n]) {
 					t.Errorf("want %q, got %s: %v", c.want[n], line, err)
 				}
 			}
@@ -92,6 +93,7 @@ func TestR17_EveryLibraryWritesTheOneLog(t *testing.T) {
 }
 
 func speak(ours *slog.Logger) {
+	logr.FromSlogHandler(ours.Handler()).V(1).Info("ours verbose")
 	ours.Debug("ours debug")
 	ours.Info("ours")
 	ours.Warn("ours warn")

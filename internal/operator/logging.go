@@ -15,7 +15,7 @@ var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelI
 
 // logTo makes slog the one way into the log, for us and for the libraries, whichever logger they speak to.
 func logTo(out io.Writer, config Logging) *slog.Logger {
-	options := &slog.HandlerOptions{Level: levels[config.Level]}
+	options := &slog.HandlerOptions{Level: levels[config.Level], ReplaceAttr: plain}
 	var handler slog.Handler = slog.NewJSONHandler(out, options)
 	if config.Format == "text" {
 		handler = slog.NewTextHandler(out, options)
@@ -27,4 +27,15 @@ func logTo(out io.Writer, config Logging) *slog.Logger {
 	slog.SetDefault(logger) // and with it package log, in which net/http tells of broken handshakes
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, slog.NewLogLogger(handler, slog.LevelError).Writer()))
 	return logger
+}
+
+// plain keeps to the four words of the configuration: the verbosities of logr would be written as DEBUG+3 and the like.
+func plain(groups []string, attribute slog.Attr) slog.Attr {
+	if attribute.Key != slog.LevelKey || len(groups) > 0 {
+		return attribute
+	}
+	if level, ok := attribute.Value.Any().(slog.Level); ok && level < slog.LevelInfo {
+		attribute.Value = slog.StringValue(slog.LevelDebug.String())
+	}
+	return attribute
 }

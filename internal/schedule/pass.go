@@ -11,6 +11,7 @@ import (
 // The reasons for which a task waits, as Task.status.reason has them.
 const (
 	NoAgentOffers = "NoAgentOffers"
+	NoAgentReady  = "NoAgentReady"
 	NoFreeSlot    = "NoFreeSlot"
 )
 
@@ -82,7 +83,7 @@ func (a Agent) Fits(task Task) bool {
 }
 
 func (a Agent) free() int {
-	if a.Draining {
+	if a.Draining || a.Away {
 		return 0
 	}
 	return a.Slots - a.Running
@@ -107,20 +108,36 @@ func rank(task, agent string) uint64 {
 
 func (p *pass) refuse(demand *demand) *refusal {
 	wanted := describe(demand.task)
-	if len(demand.fits) == 0 {
+	draining, away := p.count(demand.fits)
+	switch {
+	case len(p.agents) == 0:
+		return &refusal{NoAgentReady, "the swarm has no agents yet"}
+	case len(demand.fits) == 0:
 		return &refusal{NoAgentOffers, fmt.Sprintf("none of the %d agents is %s", len(p.agents), wanted)}
-	}
-	draining := 0
-	for _, at := range demand.fits {
-		if p.agents[at].Draining {
-			draining++
-		}
+	case away == len(demand.fits):
+		return &refusal{NoAgentReady, fmt.Sprintf("none of the %d agents that are %s is ready", away, wanted)}
 	}
 	message := fmt.Sprintf("all slots of the %d agents that are %s are taken", len(demand.fits), wanted)
 	if draining > 0 {
 		message += fmt.Sprintf(" (%d of them draining)", draining)
 	}
+	if away > 0 {
+		message += fmt.Sprintf(" (%d of them not ready)", away)
+	}
 	return &refusal{NoFreeSlot, message}
+}
+
+// count tells how many of some agents take nothing, and why.
+func (p *pass) count(agents []int) (draining, away int) {
+	for _, at := range agents {
+		switch {
+		case p.agents[at].Away:
+			away++
+		case p.agents[at].Draining:
+			draining++
+		}
+	}
+	return draining, away
 }
 
 // describe says what a task asks of an agent, to follow "is".

@@ -30,7 +30,7 @@ type Task struct {
 	Needs   []string // capabilities, all of which the agent must offer
 }
 
-// Agent is an agent that is linked, with its room.
+// Agent is an agent of the swarm, with its room.
 type Agent struct {
 	Name     string
 	Type     string
@@ -39,6 +39,7 @@ type Agent struct {
 	Running  int // attempts that it holds now
 	Given    int // attempts that it has ever been given
 	Draining bool
+	Away     bool // it belongs to the swarm and cannot be reached now
 }
 
 // Strategy is how one of several agents that fit is chosen, in the words of Swarm.spec.strategy.

@@ -188,3 +188,23 @@ func orderIsNothing(t *rapid.T, tasks []Task, agents []Agent, strategy Strategy,
 		t.Fatalf("shuffled: %v, before: %v", got, want)
 	}
 }
+
+func TestAgentsThatCannotBeReachedAreSaidToBeSo(t *testing.T) {
+	task := Task{ID: "t", Type: "coder"}
+	near, far := Agent{Name: "a", Type: "coder", Slots: 1, Running: 1}, Agent{Name: "b", Type: "coder", Slots: 1, Away: true}
+	for _, c := range []struct {
+		reason string
+		agents []Agent
+		wait   Wait
+	}{
+		{"nobody is there", nil, Wait{"t", NoAgentReady, "the swarm has no agents yet"}},
+		{"all are away", []Agent{far}, Wait{"t", NoAgentReady, "none of the 1 agents that are of type coder is ready"}},
+		{"one is away, one is busy", []Agent{near, far}, Wait{"t", NoFreeSlot, "all slots of the 2 agents that are of type coder are taken (1 of them not ready)"}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			if got := Plan([]Task{task}, c.agents, Balanced).Waiting; len(got) != 1 || got[0] != c.wait {
+				t.Errorf("got %v, want %v", got, c.wait)
+			}
+		})
+	}
+}

@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	connectTimeout         = 10 * time.Second
+	// An address of which nobody answers, such as that of a leader that is gone, must not use up the lease.
+	connectTimeout         = 4 * time.Second
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 	// The operator may be configured to send larger frames than it takes.
 	largestFrame = 4 << 20

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
@@ -43,6 +44,29 @@ func TestStaleResultIsRefusedAcknowledgedAndCounted(t *testing.T) {
 		}
 		w.pass(10 * time.Second)
 		w.completes(t, "t", 2)
+	})
+}
+
+func TestStaleSuccessIsRefusedBetweenTwoLaterAttempts(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{}, func(spec *v1alpha1.TaskSpec) { spec.Retry = v1alpha1.TaskRetry{InitialSeconds: 20, MaxSeconds: 20} })
+		w.doesEach("t", func(attempt int32) work {
+			if attempt == 2 {
+				return work{takes: time.Second, outcome: linkv1.Outcome_OUTCOME_RETRY, reason: "Busy"}
+			}
+			return work{takes: 8 * time.Second}
+		})
+		w.pass(2 * time.Second)
+		w.agent("a").cable.cut()
+		w.pod("b", 1)
+		w.until(func() bool { return w.status("t").Retries == 1 })
+		w.agent("a").cable.mend()
+		w.pass(10 * time.Second)
+		if acks := w.journal.acksOf("t"); len(acks) != 2 || w.status("t").Phase != v1alpha1.TaskPending {
+			t.Errorf("want it acknowledged and not taken: %+v, %+v", acks, w.status("t"))
+		}
+		w.pass(time.Minute)
+		w.completes(t, "t", 3)
 	})
 }
 

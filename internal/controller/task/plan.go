@@ -205,7 +205,7 @@ func (p *planner) wait(why dispatch.Wait) {
 		return
 	}
 	p.pend(why.Reason, why.Message)
-	if why.Reason == v1alpha1.ReasonNoFreeSlot || why.Reason == v1alpha1.ReasonPaused {
+	if why.Reason == v1alpha1.ReasonNoFreeSlot || why.Reason == v1alpha1.ReasonNoAgentReady || why.Reason == v1alpha1.ReasonPaused {
 		p.Event = ""
 	}
 }

@@ -89,7 +89,7 @@ func showForced(ctx SpecContext) {
 	Eventually(elected).WithContext(ctx).WithArguments(in).Should(And(Not(BeEmpty()), Not(Equal(former))))
 	Eventually(first).Should(gexec.Exit(1))
 	last := logged(first)[len(logged(first))-1]
-	Expect(last).To(And(HaveKeyWithValue("level", "ERROR"), HaveKeyWithValue("msg", "ended"), HaveKey("error")))
+	Expect(last).To(And(HaveKeyWithValue("level", "ERROR"), HaveKeyWithValue("msg", "ended"), HaveKey("err")))
 }
 
 func showLeaseNamespace(ctx SpecContext) {
@@ -110,7 +110,7 @@ func showLeaseDuration(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(*lease.Spec.LeaseDurationSeconds).To(BeEquivalentTo(6))
 	next := program(append(settings, "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
-	Eventually(next.Err).Should(gbytes.Say("attempting to acquire leader lease"))
+	Eventually(next.Err).Should(gbytes.Say("caches synced"))
 	began := time.Now()
 	Eventually(first.Kill()).Should(gexec.Exit())
 	Eventually(next.Err).WithTimeout(10 * time.Second).Should(gbytes.Say("Successfully acquired lease"))

@@ -48,12 +48,11 @@ func life(ctx context.Context, in string, settings ...string) *gexec.Session {
 
 func showLevel(ctx SpecContext) {
 	told := map[string]string{}
-	for _, level := range []string{"debug", "info", "warn", "error"} {
+	for _, level := range []string{"debug", "info", "error"} { // and warn in internal/operator
 		told[level] = string(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_LEVEL="+level).Err.Contents())
 	}
 	Expect(told["debug"]).To(And(ContainSubstring(`"msg":"reconciled"`), ContainSubstring(`"msg":"starting"`)))
 	Expect(told["info"]).To(And(Not(ContainSubstring(`"msg":"reconciled"`)), ContainSubstring(`"msg":"starting"`)))
-	Expect(told["warn"]).NotTo(ContainSubstring(`"level":"INFO"`))
 	Expect(told["error"]).To(BeEmpty())
 }
 
@@ -63,7 +62,6 @@ func showFormat(ctx SpecContext) {
 		Expect(line).To(MatchRegexp(`^time=\S+ level=[A-Z]+ msg=("|\S)`))
 	}
 	Expect(text).To(ContainSubstring("level=INFO msg=starting version="))
-	Expect(logged(life(ctx, namespace(ctx, nil), "SWARM_LOGGING_FORMAT=json"))).To(HaveEach(HaveKey("msg")))
 }
 
 var _ = Describe("The log", Serial, func() {
@@ -79,7 +77,7 @@ var _ = Describe("The log", Serial, func() {
 		Eventually(session.Err).Should(gbytes.Say("TLS handshake error"))
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 
-		Expect(logged(session)).To(HaveEach(And(HaveKey("time"), HaveKey("level"), HaveKey("msg"))), "lines that are broken or lack something")
+		Expect(logged(session)).To(HaveEach(And(HaveKey("time"), HaveKeyWithValue("level", BeElementOf("DEBUG", "INFO", "WARN", "ERROR")), HaveKey("msg"))), "lines that are broken or lack something")
 		Expect(failures(session)).To(HaveEach(And(
 			HaveKeyWithValue("controller", "swarm"), HaveKeyWithValue("namespace", in), HaveKeyWithValue("name", "research"),
 			HaveKeyWithValue("reconcileID", Not(BeEmpty())), HaveKeyWithValue("err", ContainSubstring("exceeded quota")))))
