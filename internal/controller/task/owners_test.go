@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
@@ -33,7 +33,7 @@ func TestStaleResultIsRefusedAcknowledgedAndCounted(t *testing.T) {
 		w.pass(lapse + soon)
 		w.agent("a").cable.mend()
 		w.pass(3 * time.Second)
-		if acks := w.journal.acksOf("t"); len(acks) != 1 || acks[0].epoch != w.journal.of("t")[0].epoch {
+		if acks := w.journal.acknowledgements(); len(acks) != 1 || acks[0].epoch != w.journal.of("t")[0].epoch {
 			t.Errorf("the stale result is not acknowledged: %+v", acks)
 		}
 		if got := w.current().count("swarm_task_stale_total", "result"); got < 1 {
@@ -62,7 +62,7 @@ func TestStaleSuccessIsRefusedBetweenTwoLaterAttempts(t *testing.T) {
 		w.until(func() bool { return w.status("t").Retries == 1 })
 		w.agent("a").cable.mend()
 		w.pass(10 * time.Second)
-		if acks := w.journal.acksOf("t"); len(acks) != 2 || w.status("t").Phase != v1alpha1.TaskPending {
+		if acks := w.journal.acknowledgements(); len(acks) != 2 || w.status("t").Phase != v1alpha1.TaskPending {
 			t.Errorf("want it acknowledged and not taken: %+v, %+v", acks, w.status("t"))
 		}
 		w.pass(time.Minute)
@@ -183,7 +183,7 @@ func TestSamePodWithoutTheAttemptFreesItAtOnce(t *testing.T) {
 }
 
 func TestCreditIsNeverExceeded(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, w *cluster) {
+	inCluster(t, nil, func(_ *testing.T, w *cluster) {
 		w.pod("a", 2).cable.slow(300 * time.Millisecond)
 		w.pod("b", 3)
 		w.pass(2 * time.Second)

@@ -36,18 +36,8 @@ func (c planCase) run(t *testing.T) {
 	}
 	before := task.DeepCopy()
 	got := plan(task, c.world, noon)
-	if got.Status.Phase != c.phase || got.Status.Reason != string(c.why) {
-		t.Errorf("%s: phase %q, reason %q, want %q, %q", c.reason, got.Status.Phase, got.Status.Reason, c.phase, c.why)
-	}
-	if again := got.Again.Sub(noon); c.again != 0 && again != c.again || c.again == 0 && !got.Again.IsZero() {
-		t.Errorf("%s: looks again after %v, want %v", c.reason, again, c.again)
-	}
-	if broken := brokenRule(&before.Status, &got.Status); broken != "" {
-		t.Errorf("%s: the API server would refuse it: %s", c.reason, broken)
-	}
-	if final := got.Status.Phase.Final(); final != (got.Status.CompletionTime != nil) || final && (len(got.Status.AssignedAgents) > 0 || got.Status.NextRetryTime != nil) {
-		t.Errorf("%s: what is finished has an end, no agent and no retry: %+v", c.reason, got.Status)
-	}
+	c.compare(t, got)
+	c.judge(t, &before.Status, &got.Status)
 	if !equality.Semantic.DeepEqual(before, task) {
 		t.Errorf("%s: plan changed its input", c.reason)
 	}
@@ -55,6 +45,38 @@ func (c planCase) run(t *testing.T) {
 		c.check(t, got)
 	}
 }
+
+// compare holds a plan against what the case wants.
+func (c planCase) compare(t *testing.T, got Plan) {
+	t.Helper()
+	if got.Status.Phase != c.phase || got.Status.Reason != string(c.why) {
+		t.Errorf("%s: phase %q, reason %q, want %q, %q", c.reason, got.Status.Phase, got.Status.Reason, c.phase, c.why)
+	}
+	if again := got.Again.Sub(noon); c.again != 0 && again != c.again || c.again == 0 && !got.Again.IsZero() {
+		t.Errorf("%s: looks again after %v, want %v", c.reason, again, c.again)
+	}
+}
+
+// judge holds a status against what is true of every one.
+func (c planCase) judge(t *testing.T, before, after *v1alpha1.TaskStatus) {
+	t.Helper()
+	if broken := brokenRule(before, after); broken != "" {
+		t.Errorf("%s: the API server would refuse it: %s", c.reason, broken)
+	}
+	if final := after.Phase.Final(); final != (after.CompletionTime != nil) || final && (len(after.AssignedAgents) > 0 || after.NextRetryTime != nil) {
+		t.Errorf("%s: what is finished has an end, no agent and no retry: %+v", c.reason, after)
+	}
+}
+
+func holds(t *testing.T, got Plan, right bool) {
+	t.Helper()
+	if !right {
+		t.Errorf("%+v", got)
+	}
+}
+
+// within allows for the second to which times are rounded up.
+func within(got, want time.Duration) bool { return got >= want && got <= want+time.Second }
 
 func ended(outcome linkv1.Outcome, changes ...func(*dispatch.End)) world {
 	end := &dispatch.End{Agent: "a", Attempt: 1, Epoch: 7, Since: noon.Add(-2 * time.Second), Outcome: outcome}
@@ -106,15 +128,11 @@ func TestPlanOfEnds(t *testing.T) {
 	for _, c := range []planCase{
 		{reason: "a success completes the task", task: running, world: ended(succeeded), phase: v1alpha1.TaskCompleted, why: v1alpha1.ReasonCompleted,
 			check: func(t *testing.T, p Plan) {
-				if p.Status.Progress != 100 || p.Event != "" || p.Status.Epoch != 7 {
-					t.Errorf("%+v", p)
-				}
+				holds(t, p, p.Status.Progress == 100 && p.Event == "" && p.Status.Epoch == 7)
 			}},
 		{reason: "a success that was never written is noted with its attempt", world: ended(succeeded), phase: v1alpha1.TaskCompleted, why: v1alpha1.ReasonCompleted,
 			check: func(t *testing.T, p Plan) {
-				if p.Status.Attempt != 1 || p.Status.Epoch != 7 || !p.Status.StartTime.Time.Equal(noon.Add(-2*time.Second).Truncate(time.Second)) {
-					t.Errorf("%+v", p)
-				}
+				holds(t, p, p.Status.Attempt == 1 && p.Status.Epoch == 7 && p.Status.StartTime.Time.Equal(noon.Add(-2*time.Second).Truncate(time.Second)))
 			}},
 		{reason: "a success counts although the user cancelled", world: ended(succeeded).stopped(cancels), phase: v1alpha1.TaskCompleted, why: v1alpha1.ReasonCompleted},
 		{reason: "a result that does not fit fails", world: ended(succeeded, func(end *dispatch.End) { end.Value = bytes.Repeat([]byte("1"), mostResult+1) }),
@@ -122,15 +140,11 @@ func TestPlanOfEnds(t *testing.T) {
 		{reason: "bad input is not tried again", task: retries(3, 0), world: ended(linkv1.Outcome_OUTCOME_BAD_INPUT), phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput},
 		{reason: "a failure is tried again", task: retries(3, 0), world: ended(failed, because("Broken")), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonRetryBackoff,
 			check: func(t *testing.T, p Plan) {
-				if wait := p.Status.NextRetryTime.Sub(noon); p.Status.Retries != 1 || wait < 2*time.Second || wait > 3*time.Second {
-					t.Errorf("retry %d after %v", p.Status.Retries, wait)
-				}
+				holds(t, p, p.Status.Retries == 1 && within(p.Status.NextRetryTime.Sub(noon), 2*time.Second))
 			}},
 		{reason: "the wait grows up to its limit", task: retries(9, 5), world: ended(again, because("Busy")), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonRetryBackoff,
 			check: func(t *testing.T, p Plan) {
-				if wait := p.Status.NextRetryTime.Sub(noon); wait < 5*time.Second || wait > 6*time.Second {
-					t.Errorf("retry %d after %v", p.Status.Retries, wait)
-				}
+				holds(t, p, p.Status.Retries == 6 && within(p.Status.NextRetryTime.Sub(noon), 5*time.Second))
 			}},
 		{reason: "the last retry was the last", task: retries(2, 2), world: ended(failed, because("Broken")), phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonRetriesExhausted},
 		{reason: "limit 0 means never, and says what failed", task: retries(0, 0), world: ended(failed, because("Broken")), phase: v1alpha1.TaskFailed, why: "Broken"},
@@ -141,9 +155,7 @@ func TestPlanOfEnds(t *testing.T) {
 		{reason: "lost, and too late anyway", world: ended(0, lost).stopped(expires), phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonTimedOut},
 		{reason: "a lost agent costs a reassignment, no retry", task: running, world: ended(0, lost), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonLinkLost,
 			check: func(t *testing.T, p Plan) {
-				if p.Status.Reassignments != 1 || p.Status.Retries != 0 || p.Status.AssignedAgents != nil || p.Status.ActiveAttempts != 0 {
-					t.Errorf("%+v", p.Status)
-				}
+				holds(t, p, p.Status.Reassignments == 1 && p.Status.Retries == 0 && p.Status.AssignedAgents == nil && p.Status.ActiveAttempts == 0)
 			}},
 		{reason: "what was lost did not succeed, whatever it says", world: ended(succeeded, lost), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonLinkLost},
 		{reason: "five lost agents are bad luck", task: func(task *v1alpha1.Task) { task.Status.Reassignments = 4 }, world: ended(0, lost), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonLinkLost},
@@ -152,9 +164,7 @@ func TestPlanOfEnds(t *testing.T) {
 		{reason: "declined costs nothing", world: ended(linkv1.Outcome_OUTCOME_DECLINED), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
 		{reason: "long messages keep their end", world: ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.End) { end.Message = strings.Repeat("é", 4000) + "!" }),
 			phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput, check: func(t *testing.T, p Plan) {
-				if !strings.HasSuffix(p.Status.Message, "é!") {
-					t.Error(p.Status.Message)
-				}
+				holds(t, p, strings.HasSuffix(p.Status.Message, "é!"))
 			}},
 	} {
 		t.Run(c.reason, c.run)
@@ -168,24 +178,18 @@ func TestPlanOfRuns(t *testing.T) {
 		{reason: "a later one is written at once", world: held(0, func(h *dispatch.Held, _ *dispatch.View) { h.First = false }), phase: v1alpha1.TaskRunning},
 		{reason: "one of an earlier epoch is overwritten", task: running, world: held(0, func(h *dispatch.Held, _ *dispatch.View) { h.First, h.Epoch, h.Attempt = false, 8, 2 }),
 			phase: v1alpha1.TaskRunning, check: func(t *testing.T, p Plan) {
-				if p.Status.Epoch != 8 || p.Status.Attempt != 2 || p.Status.AssignedAgents[0].Epoch != 8 {
-					t.Errorf("%+v", p.Status)
-				}
+				holds(t, p, p.Status.Epoch == 8 && p.Status.Attempt == 2 && p.Status.AssignedAgents[0].Epoch == 8)
 			}},
 		{reason: "what is stored and has not changed needs nothing", task: running, world: held(time.Minute, func(_ *dispatch.Held, v *dispatch.View) { v.Wrote = noon.Add(-3 * time.Second) }), phase: v1alpha1.TaskRunning},
 		{reason: "progress waits for its turn", task: running, phase: v1alpha1.TaskRunning, again: 7 * time.Second,
 			world: held(time.Minute, func(h *dispatch.Held, v *dispatch.View) { h.Progress, v.Wrote = 40, noon.Add(-3*time.Second) }),
 			check: func(t *testing.T, p Plan) {
-				if p.Status.Progress != 0 {
-					t.Errorf("%+v", p.Status)
-				}
+				holds(t, p, p.Status.Progress == 0)
 			}},
 		{reason: "and is written then", task: running, phase: v1alpha1.TaskRunning,
 			world: held(time.Minute, func(h *dispatch.Held, v *dispatch.View) { h.Progress, v.Wrote = 40, noon.Add(-10*time.Second) }),
 			check: func(t *testing.T, p Plan) {
-				if p.Status.Progress != 40 {
-					t.Errorf("%+v", p.Status)
-				}
+				holds(t, p, p.Status.Progress == 40)
 			}},
 		{reason: "a cancelled task runs until its agent says otherwise", task: running, world: held(time.Minute, nil).stopped(cancels), phase: v1alpha1.TaskRunning},
 	} {
@@ -209,9 +213,7 @@ func TestPlanOfWaits(t *testing.T) {
 		{reason: "what needs a human is told sooner", world: waits(v1alpha1.ReasonNoAgentOffers, time.Second), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonNoAgentOffers},
 		{reason: "told once is enough", task: pending(v1alpha1.ReasonNoFreeSlot), world: waits(v1alpha1.ReasonNoFreeSlot, time.Hour), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonNoFreeSlot,
 			check: func(t *testing.T, p Plan) {
-				if p.Status.Message != "" || p.Event != "" {
-					t.Errorf("written again: %+v", p)
-				}
+				holds(t, p, p.Status.Message == "" && p.Event == "")
 			}},
 		{reason: "another reason is told", task: pending(v1alpha1.ReasonNoFreeSlot), world: waits(v1alpha1.ReasonNoAgentOffers, time.Hour), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonNoAgentOffers},
 		{reason: "a retry that is not due hides it", phase: v1alpha1.TaskPending, why: v1alpha1.ReasonRetryBackoff, world: waits(v1alpha1.ReasonNoFreeSlot, time.Hour),

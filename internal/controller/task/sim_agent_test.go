@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	lease      = 15 * time.Second
-	resend     = 5 * time.Second
-	reconnects = 500 * time.Millisecond
-	patience   = 10 * time.Second // with an operator that does not answer Hello
-	remembered = 10 * time.Second // how long the token of a deleted pod may still open a link
+	lease       = 15 * time.Second
+	resendEvery = 5 * time.Second
+	reconnects  = 500 * time.Millisecond
+	patience    = 10 * time.Second // with an operator that does not answer Hello
+	remembered  = 10 * time.Second // how long the token of a deleted pod may still open a link
 )
 
 // A process is one run of swarm-agent in a pod, by the rules of packages duty, ledger and lease: what it runs it tells in every Hello,
@@ -134,8 +134,12 @@ func (p *process) keepTime(now time.Time) {
 		p.beat(now)
 	}
 	p.report(now)
+	p.resend(now)
+}
+
+func (p *process) resend(now time.Time) {
 	for _, result := range p.results {
-		if p.welcomed && !now.Before(p.sentAt[result.GetAttempt().Key()].Add(resend)) {
+		if p.welcomed && !now.Before(p.sentAt[result.GetAttempt().Key()].Add(resendEvery)) {
 			p.send(result)
 		}
 	}
@@ -181,7 +185,7 @@ func (p *process) next(now time.Time) time.Time {
 	due(p.dialAt, p.stream == nil)
 	due(p.beatAt.Add(lease/3), p.welcomed)
 	for _, result := range p.results {
-		due(p.sentAt[result.GetAttempt().Key()].Add(resend), p.welcomed)
+		due(p.sentAt[result.GetAttempt().Key()].Add(resendEvery), p.welcomed)
 	}
 	return next
 }

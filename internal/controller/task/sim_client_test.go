@@ -179,4 +179,5 @@ func (m stubManager) GetEventRecorder(string) recorder.EventRecorder { return si
 
 type silence struct{ recorder.EventRecorder }
 
+//nolint:revive // the recorder's interface has that many arguments
 func (silence) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

@@ -135,19 +135,19 @@ func (w *cluster) pod(name string, slots int) *process {
 }
 
 // restart is a crash of the process; the next one runs in the same pod.
-func (w *cluster) restart(name string) *process {
+func (w *cluster) restart(name string) {
 	before := w.agent(name)
 	before.kill()
 	synctest.Wait()
-	return w.host(w.boot(name, before.podUID, before.slots, before.cable))
+	w.host(w.boot(name, before.podUID, before.slots, before.cable))
 }
 
 // replace makes another pod of the same name while the process of the one before goes on, on a node that nobody can reach.
-func (w *cluster) replace(name string) *process {
+func (w *cluster) replace(name string) {
 	before := w.agent(name)
 	before.cable.cut()
 	before.tell(func() { before.denied = time.Now().Add(remembered) })
-	return w.pod(name, before.slots)
+	w.pod(name, before.slots)
 }
 
 // relink breaks an agent's stream, and it opens another.
@@ -218,15 +218,15 @@ func (w *cluster) status(name string) v1alpha1.TaskStatus {
 	return v1alpha1.TaskStatus{}
 }
 
-// until waits for something to become true; false when it does not within a minute.
-func (w *cluster) until(what func() bool) bool {
+// until waits for something to become true, which has to be within a minute.
+func (w *cluster) until(what func() bool) {
 	for range 60_000 / 5 {
 		if what() {
-			return true
+			return
 		}
 		w.pass(5 * time.Millisecond)
 	}
-	return false
+	w.problem("waited in vain")
 }
 
 func (w *cluster) describe() string {

@@ -103,7 +103,8 @@ func (p *process) finish(ended *job) {
 	if ended.work.outcome != 0 {
 		result.Outcome = ended.work.outcome
 	}
-	if ended.stopped != 0 && !(ended.stopped == linkv1.Outcome_OUTCOME_HANDED_BACK && well && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED) {
+	inTime := ended.stopped == linkv1.Outcome_OUTCOME_HANDED_BACK && well && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED
+	if ended.stopped != 0 && !inTime {
 		result.Outcome, result.Reason = ended.stopped, ended.reason
 	}
 	if result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {

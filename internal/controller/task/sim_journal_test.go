@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,16 +106,11 @@ func (j *journal) of(task string) []stint {
 	return list
 }
 
-func (j *journal) acksOf(task string) []ack {
+// acknowledgements are those of task t, which is what most tests are about.
+func (j *journal) acknowledgements() []ack {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var list []ack
-	for _, one := range j.acks {
-		if one.task == task {
-			list = append(list, one)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(j.acks), func(one ack) bool { return one.task != "t" })
 }
 
 func (j *journal) cancelsOf(task string) []*linkv1.Cancel {

@@ -12,16 +12,16 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// desire is what a user does to a task.
-func (w *cluster) desire(task string, what v1alpha1.TaskDesire) {
-	w.store.desire(named(task), func(spec *v1alpha1.TaskSpec) { spec.Desired = what })
+// desire is what a user does to task t.
+func (w *cluster) desire(what v1alpha1.TaskDesire) {
+	w.store.desire(named("t"), func(spec *v1alpha1.TaskSpec) { spec.Desired = what })
 }
 
 func TestCancelledTaskEndsWhenItsAttemptHas(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 30 * time.Second, stops: 2 * time.Second})
 		w.pass(3 * time.Second)
-		w.desire("t", v1alpha1.TaskCancel)
+		w.desire(v1alpha1.TaskCancel)
 		w.pass(time.Second)
 		if w.status("t").Phase != v1alpha1.TaskRunning {
 			t.Errorf("the attempt has not stopped yet: %+v", w.status("t"))
@@ -39,7 +39,7 @@ func TestCancelledTaskWhoseAgentIsLostEndsAfterLeaseAndMargin(t *testing.T) {
 		w.submit("t", work{takes: 30 * time.Second})
 		w.pass(3 * time.Second)
 		w.cutSeen(w.agent(w.journal.of("t")[0].agent))
-		w.desire("t", v1alpha1.TaskCancel)
+		w.desire(v1alpha1.TaskCancel)
 		w.pass(lease / 2)
 		if w.status("t").Phase != v1alpha1.TaskRunning {
 			t.Errorf("nobody knows whether it has stopped: %+v", w.status("t"))
@@ -55,7 +55,7 @@ func TestSuspendedTaskIsHandedBackAndGoesOnWhenItMay(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 10 * time.Second})
 		w.pass(3 * time.Second)
-		w.desire("t", v1alpha1.TaskSuspend)
+		w.desire(v1alpha1.TaskSuspend)
 		w.pass(20 * time.Second)
 		status := w.status("t")
 		if status.Phase != v1alpha1.TaskPending || status.Reason != string(v1alpha1.ReasonSuspended) || len(status.AssignedAgents) != 0 {
@@ -64,7 +64,7 @@ func TestSuspendedTaskIsHandedBackAndGoesOnWhenItMay(t *testing.T) {
 		if orders := w.journal.cancelsOf("t"); len(orders) != 1 || !orders[0].GetHandBack() {
 			t.Errorf("want one order to hand back: %v", orders)
 		}
-		w.desire("t", v1alpha1.TaskRun)
+		w.desire(v1alpha1.TaskRun)
 		w.pass(20 * time.Second)
 		w.completes(t, "t", 2)
 		if w.status("t").Retries != 0 {
@@ -84,7 +84,7 @@ func TestDeletedTaskIsStoppedAndItsSlotGivenOnOnlyThen(t *testing.T) {
 		if runs := w.journal.of("t"); runs[0].end.After(w.journal.of("u")[0].start) {
 			t.Error(w.describe()) // the agent would have declined
 		}
-		if acks := w.journal.acksOf("t"); len(acks) != 1 {
+		if acks := w.journal.acknowledgements(); len(acks) != 1 {
 			t.Errorf("the result of a deleted task is acknowledged %d times", len(acks))
 		}
 	})
@@ -101,8 +101,8 @@ func TestTaskMadeAnewUnderItsNameIsAnotherTask(t *testing.T) {
 		if len(runs) != 2 || runs[1].uid != string(made.UID) || w.status("t").Epoch != runs[1].epoch {
 			t.Fatal(w.describe())
 		}
-		if runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(w.journal.acksOf("t")) != 2 {
-			t.Errorf("the old attempt is to be stopped and acknowledged: %+v\n%s", w.journal.acksOf("t"), w.describe())
+		if runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(w.journal.acknowledgements()) != 2 {
+			t.Errorf("the old attempt is to be stopped and acknowledged: %+v\n%s", w.journal.acknowledgements(), w.describe())
 		}
 	})
 }
@@ -117,8 +117,8 @@ func TestNewLeaderStopsTheAttemptOfATaskThatWasMadeAnew(t *testing.T) {
 		w.submit("t", work{takes: 2 * time.Second})
 		w.elect().govern(dispatch.Rules{})
 		w.pass(20 * time.Second)
-		if runs := w.journal.of("t"); len(runs) != 2 || runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(w.journal.acksOf("t")) != 2 {
-			t.Errorf("%+v\n%s", w.journal.acksOf("t"), w.describe())
+		if runs := w.journal.of("t"); len(runs) != 2 || runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(w.journal.acknowledgements()) != 2 {
+			t.Errorf("%+v\n%s", w.journal.acknowledgements(), w.describe())
 		}
 		w.pass(time.Minute) // the board counts now and then
 		w.audit()

@@ -1,6 +1,6 @@
 // Package link proves on a real API server who may open the link: tokens come from its TokenRequest and are judged by its
-// TokenReview. Nothing is signed here. A token lives for ten minutes at least, so one that has expired by itself is not
-// among the cases; one that was revoked with its pod is.
+// TokenReview. A token lives for ten minutes at least, so on our own cluster one that has expired is made of a real one by moving
+// its times into the past and signing it anew with the API server's own key.
 package link
 
 import (

@@ -3,7 +3,9 @@ package link
 import (
 	"context"
 	"log/slog"
+	"os"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -40,6 +42,18 @@ var _ = Describe("A token", func() {
 			return one[0] + "." + one[1] + "." + two[2]
 		}),
 	)
+
+	It("is worth nothing when its time is over", func(ctx SpecContext) {
+		if os.Getenv("DEVCLUSTER_DATA") == "" {
+			Skip("needs the key with which the API server signs tokens")
+		}
+		real := tokenFor(ctx, link.Audience, newPod(ctx, "research-coder-4"))
+		_, err := reviewer().Authenticate(ctx, moved(real, 0))
+		Expect(err).NotTo(HaveOccurred(), "signed anew it must be as good as before")
+		_, err = reviewer().Authenticate(ctx, moved(real, -time.Hour))
+		Expect(err).To(MatchError(link.ErrDenied))
+		Expect(err).To(MatchError(ContainSubstring("expired")))
+	})
 
 	It("is worth nothing when its pod is gone, even if another has the same name", func(ctx SpecContext) {
 		pod := newPod(ctx, "research-coder-1")
