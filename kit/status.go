@@ -23,6 +23,7 @@ const mostNote = 1024
 type Status[T client.Object] struct {
 	client   client.Client
 	recorder events.EventRecorder
+	patience *patience[T] // nil: everything is told at once
 }
 
 // NewStatus makes a Status whose events say that they come from the named controller.
@@ -88,6 +89,7 @@ func (r *Report[T]) Write(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("write status: %w", err)
 		}
+		r.status.patience.note(r.object.GetUID())
 	}
 	for _, news := range r.happened {
 		r.status.record(r.object, news)

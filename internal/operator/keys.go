@@ -53,16 +53,12 @@ func texts(config Config) map[string]string {
 
 // variable is the name of the environment variable that overrides a key.
 func variable(key string) string {
-	name := prefix
+	name := strings.Builder{}
 	for _, letter := range key {
-		switch {
-		case letter == '.':
-			name += "_"
-		case unicode.IsUpper(letter):
-			name += "_" + string(letter)
-		default:
-			name += string(unicode.ToUpper(letter))
+		if unicode.IsUpper(letter) {
+			name.WriteRune('_')
 		}
+		name.WriteRune(letter)
 	}
-	return name
+	return prefix + strings.ToUpper(strings.ReplaceAll(name.String(), ".", "_"))
 }

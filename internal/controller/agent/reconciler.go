@@ -6,7 +6,6 @@ package agent
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,17 +33,17 @@ type reconciler struct {
 	client client.Client
 	status *kit.Status[*v1alpha1.Agent]
 	board  *dispatch.Board
-	wrote  sync.Map // when the status of each agent was last written
 }
 
 // Add gives the operator the controller of Agents.
 func Add(operator *kit.Operator, options Options) error {
-	r := &reconciler{client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Agent](operator, name), board: options.Board}
+	status := kit.NewStatus[*v1alpha1.Agent](operator, name).Patient(shownEvery, load)
+	r := &reconciler{client: operator.GetClient(), status: status, board: options.Board}
 	return kit.New[*v1alpha1.Agent](operator, name).
 		Watches(&corev1.Pod{}, sameName).
 		Watches(&v1alpha1.Swarm{}, r.membersOf).
 		Signals(options.Signal).
-		Gone(r.forget).
+		Gone(options.Board.Dismiss).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).
@@ -78,9 +77,4 @@ func (r *reconciler) membersOf(ctx context.Context, swarm client.Object) []types
 		names = append(names, client.ObjectKeyFromObject(&agents.Items[n]))
 	}
 	return names
-}
-
-func (r *reconciler) forget(name types.NamespacedName) {
-	r.board.Dismiss(name)
-	r.wrote.Delete(name)
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,7 +44,6 @@ type reconciler struct {
 	status   *kit.Status[*v1alpha1.Swarm]
 	settings func(context.Context) manifest.Settings
 	board    *dispatch.Board
-	wrote    sync.Map // when the status of each swarm was last written
 }
 
 // Add gives the operator the controller of Swarms. Of Secrets its cache must hold no more than the one with the link's CA: every
@@ -60,7 +58,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		return fmt.Errorf("index tasks by swarm: %w", err)
 	}
 	r := &reconciler{
-		client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name),
+		client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Patient(shownEvery, numbers),
 		settings: options.Settings, board: options.Board,
 	}
 	return kit.New[*v1alpha1.Swarm](operator, name).
@@ -68,7 +66,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Watches(&corev1.Secret{}, r.all).
 		Signals(options.Signal).
 		Finalizer(v1alpha1.Finalizer, r.clean).
-		Gone(r.forget).
+		Gone(options.Board.Dissolve).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).
@@ -96,11 +94,6 @@ func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.
 const taskIndex = "spec.swarmRef.name"
 
 func swarmOf(task client.Object) []string { return []string{task.(*v1alpha1.Task).Spec.SwarmRef.Name} }
-
-func (r *reconciler) forget(name types.NamespacedName) {
-	r.board.Dissolve(name)
-	r.wrote.Delete(name)
-}
 
 // all names every swarm.
 func (r *reconciler) all(ctx context.Context, _ client.Object) []types.NamespacedName {

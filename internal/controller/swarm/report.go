@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
@@ -17,36 +15,24 @@ import (
 // shownEvery is how often the numbers of tasks are written at most.
 const shownEvery = 10 * time.Second
 
+// numbers are the news that can wait.
+func numbers(swarm *v1alpha1.Swarm) { swarm.Status.Tasks, swarm.Status.Epoch = nil, 0 }
+
 // report is the only status write of the controller, but for the last one.
 func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world world, failed error) (kit.Result, error) {
 	swarm := wanted.Swarm
-	key, version, before := client.ObjectKeyFromObject(swarm), swarm.ResourceVersion, swarm.Status.DeepCopy()
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
 	count(wanted, world)
 	describe(report, wanted, world)
 	degrade(report, swarm, world, failed)
 	swarm.Status.Phase = phase(swarm)
-	if left := r.patience(key, before, &swarm.Status); left > 0 {
+	if left := report.Patience(); left > 0 {
 		return kit.RequeueAfter(left, "CountsUnwritten"), nil
 	}
 	if err := report.Write(ctx); err != nil {
 		return kit.Done(), fmt.Errorf("report on swarm %q: %w", swarm.Name, err)
 	}
-	if swarm.ResourceVersion != version {
-		r.wrote.Store(key, time.Now())
-	}
 	return kit.Done(), nil
-}
-
-// patience is how long news that is only about tasks has to wait.
-func (r *reconciler) patience(key client.ObjectKey, before, after *v1alpha1.SwarmStatus) time.Duration {
-	wrote, known := r.wrote.Load(key)
-	quiet := after.DeepCopy()
-	quiet.Tasks, quiet.Epoch = before.Tasks, before.Epoch
-	if !known || !equality.Semantic.DeepEqual(quiet, before) || equality.Semantic.DeepEqual(after, before) {
-		return 0
-	}
-	return time.Until(wrote.(time.Time).Add(shownEvery))
 }
 
 // describe says how far the swarm is.

@@ -51,7 +51,7 @@ func playAll(ctx context.Context, undisturbed *run, writes int) (runs []*run, pr
 			}
 		})
 	}
-	for killAt := 1; killAt <= writes && ctx.Err() == nil; killAt++ {
+	for killAt := 1; killAt <= min(writes, 14) && ctx.Err() == nil; killAt++ {
 		turns <- killAt
 	}
 	close(turns)
