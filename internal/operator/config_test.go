@@ -51,8 +51,7 @@ func TestFileAndEnvironment(t *testing.T) {
 	}
 }
 
-// [R07] [R08]
-func TestBadConfigurationIsRefusedWithTheReason(t *testing.T) {
+func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
 		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, resyncPeriod, workers"},

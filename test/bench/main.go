@@ -54,7 +54,7 @@ func run(ctx context.Context, results string, quiet time.Duration) error {
 	}
 	defer agents.Stop()
 	b := &bench{cluster: cluster, operator: operator, report: &report{}, quiet: quiet}
-	for _, measure := range []func(context.Context) error{b.writes, b.latency, b.idle} {
+	for _, measure := range []func(context.Context) error{b.rest, b.writes, b.latency, b.idle} {
 		if err := measure(ctx); err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // linkPort is where the agents in this process find the operator.
@@ -23,6 +25,7 @@ const linkPort = "19447"
 type operator struct {
 	command *exec.Cmd
 	lines   atomic.Int64 // that it has logged
+	leads   atomic.Bool
 }
 
 // operate starts the operator as `make run` does, with ports of its own.
@@ -30,7 +33,7 @@ func (c *cluster) operate(ctx context.Context) (*operator, error) {
 	command := exec.CommandContext(ctx, "bin/swarm-operator")
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Env = append(os.Environ(),
-		"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18087", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT=18088", "SWARM_HEALTH_PORT=18087", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
 	log, err := command.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -43,6 +46,13 @@ func (c *cluster) operate(ctx context.Context) (*operator, error) {
 	return started, nil
 }
 
+// ready waits until it leads, which its log says.
+func (o *operator) ready(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return o.leads.Load(), nil
+	})
+}
+
 // count keeps the log in a file of its own, for whoever wonders what the lines are.
 func (o *operator) count(log io.Reader) {
 	copied, err := os.Create("bin/bench-operator.log")
@@ -52,6 +62,9 @@ func (o *operator) count(log io.Reader) {
 	defer copied.Close()
 	for scanner := bufio.NewScanner(log); scanner.Scan(); {
 		o.lines.Add(1)
+		if strings.Contains(scanner.Text(), "Starting workers") {
+			o.leads.Store(true)
+		}
 		fmt.Fprintln(copied, scanner.Text())
 	}
 }
@@ -87,10 +100,6 @@ type request struct {
 		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
 	} `json:"objectRef"`
-}
-
-func (r request) String() string {
-	return strings.Join([]string{r.Verb, r.Object.Resource, r.Object.Subresource, r.Object.Namespace + "/" + r.Object.Name}, " ")
 }
 
 // notWrites are requests that store nothing, and the Lease by which the leader leads, which is renewed every second whatever happens.

@@ -39,7 +39,8 @@ func (c *Cluster) controlPlaneRole(who identities) (supervise.Role, error) {
 	add("kube-scheduler", c.Kube, "kube-scheduler", "--kubeconfig="+who.kubeconfig("kube-scheduler"),
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
 	if c.Options.SimulatedNodes > 0 {
-		add("kwok", c.Kube, "kwok", "--kubeconfig="+who.kubeconfig("kwok"), "--config="+c.path("kwok.yaml"),
+		// Without leases a simulated node counts as lost every 50 s, and kwok never gives its pods their readiness back.
+		add("kwok", c.Kube, "kwok", "--kubeconfig="+who.kubeconfig("kwok"), "--config="+c.path("kwok.yaml"), "--node-lease-duration-seconds=40",
 			"--manage-nodes-with-annotation-selector="+simulated+"=fake", "--cidr="+c.Network.SimulatedPods().String())
 	}
 	if c.Options.RealNodes > 0 {

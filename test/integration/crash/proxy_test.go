@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -16,14 +17,31 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// A point is a write in the life of a swarm. Counting by stage and by what is written, rather than all writes in a row, finds the same
+// one again in another run, where a status may have been written once more or less often before it.
+type point struct {
+	stage int
+	write string // as writeOf names it
+	nth   int    // of its kind in the stage, from 1
+}
+
+func (p point) String() string {
+	if p.write == "" {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s (no. %d in stage %q)", p.write, p.nth, stages[p.stage].name)
+}
+
 // A proxy stands between an operator and the API server, and counts what the operator writes.
 type proxy struct {
 	address string
 	victim  func() // kills the operator, and returns when it is dead
-	killAt  int    // after so many writes; 0 is never
+	fatal   point  // the write after which that is done; of no stage when it is never done
 
-	mu     sync.Mutex
-	writes []string
+	mu      sync.Mutex
+	stage   int
+	writes  []point
+	reached bool
 }
 
 var errKilled = errors.New("the operator is dead")
@@ -66,19 +84,31 @@ func (p *proxy) answered(response *http.Response) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.writes = append(p.writes, write)
-	if len(p.writes) != p.killAt {
+	made := point{stage: p.stage, write: write, nth: 1}
+	for slices.Contains(p.writes, made) {
+		made.nth++
+	}
+	p.writes = append(p.writes, made)
+	if made != p.fatal {
 		return nil
 	}
+	p.reached = true
 	p.victim()
 	return errKilled
 }
 
-// made are the writes so far.
-func (p *proxy) made() []string {
+// enter begins a stage.
+func (p *proxy) enter(stage int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.writes)
+	p.stage = stage
+}
+
+// made are the writes so far, and whether one of them was fatal.
+func (p *proxy) made() (writes []point, fatal bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.writes), p.reached
 }
 
 // uncounted are no state of the cluster's: elections, reviews and news.

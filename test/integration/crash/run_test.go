@@ -36,17 +36,16 @@ type run struct {
 	states    []state          // after each stage
 	finished  map[string]int64 // tasks by UID, with the epoch whose result was taken
 	took      time.Duration
-	killed    string // the write after which the operator was killed
 }
 
-// play lives through all stages, with the operator killed after the write of this number if that is above 0. What should be after each
-// stage is known from an undisturbed run; in that one it is found out.
-func play(ctx context.Context, killAt int, undisturbed *run) (played *run, err error) {
+// play lives through all stages, with the operator killed right after one write. What there should be after each stage is known from an
+// undisturbed run; in that one it is found out.
+func play(ctx context.Context, fatal point, undisturbed *run) (played *run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(stages))*patience)
 	defer cancel()
 	began := time.Now()
 	r := &run{finished: map[string]int64{}}
-	if err := r.begin(ctx, killAt); err != nil {
+	if err := r.begin(ctx, fatal); err != nil {
 		return r, err
 	}
 	for n := range stages {
@@ -60,13 +59,13 @@ func play(ctx context.Context, killAt int, undisturbed *run) (played *run, err e
 }
 
 // begin makes a namespace and starts everything in it.
-func (r *run) begin(ctx context.Context, killAt int) error {
+func (r *run) begin(ctx context.Context, fatal point) error {
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-crash-"}}
 	if err := api.Create(ctx, made); err != nil {
 		return err
 	}
 	r.namespace = made.Name
-	r.proxy = &proxy{killAt: killAt, victim: func() { r.operator.kill() }}
+	r.proxy = &proxy{fatal: fatal, victim: func() { r.operator.kill() }}
 	if err := listen(ctx, r.proxy); err != nil {
 		return err
 	}
@@ -83,9 +82,6 @@ func (r *run) begin(ctx context.Context, killAt int) error {
 func (r *run) end(failed error) error {
 	r.crew.Stop()
 	problem := errors.Join(r.operator.stop(), r.crew.Journal().Verify(), r.credited())
-	if writes := r.proxy.made(); r.proxy.killAt > 0 && len(writes) >= r.proxy.killAt {
-		r.killed = writes[r.proxy.killAt-1]
-	}
 	if failed != nil || problem != nil {
 		r.tell(errors.Join(failed, problem))
 		return problem
@@ -96,8 +92,11 @@ func (r *run) end(failed error) error {
 // tell shows all there is to know about a run that went wrong. Its namespace is left as it is.
 func (r *run) tell(problem error) {
 	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,statefulsets,pods", "--namespace", r.namespace, "--output", "wide").CombinedOutput()
-	GinkgoWriter.Printf("--- namespace %s, killed after write %d (%s): %v\n%s\n%s\n%s\n", r.namespace, r.proxy.killAt, r.killed, problem,
-		strings.Join(r.proxy.made(), "\n"), r.operator.said(), seen)
+	writes, reached := r.proxy.made()
+	GinkgoWriter.Printf("--- namespace %s, killed after %s (reached: %v): %v\n%s\n%s\n", r.namespace, r.proxy.fatal, reached, problem, r.operator.said(), seen)
+	for _, write := range writes {
+		GinkgoWriter.Println(write)
+	}
 	for _, noted := range r.crew.Journal() {
 		GinkgoWriter.Println(noted)
 	}
@@ -147,6 +146,7 @@ var stages = []stage{
 
 // live goes through one stage.
 func (r *run) live(ctx context.Context, n int, undisturbed *run) error {
+	r.proxy.enter(n)
 	if err := stages[n].act(ctx, r); err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ var _ = Describe("A Swarm", Serial, func() {
 })
 
 var _ = Describe("The program", Serial, func() {
-	It("refuses a configuration that cannot work, with the reason", func() {
+	It("[R08] refuses a configuration that cannot work, with the reason", func() {
 		session := program("SWARM_CONTROLLER_RESYNC_PERIOD=1s")
 		Eventually(session).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say("controller.resyncPeriod is 1s: the minimum is 5s"))
