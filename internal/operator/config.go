@@ -77,7 +77,7 @@ func Defaults() Config {
 		Logging: Logging{Level: "info", Format: "json"},
 		Metrics: Metrics{Enabled: true, Port: 8080, Secure: true},
 		Health:  Health{Port: 8081},
-		Client:  Client{QPS: 100, Burst: 200},
+		Client:  Client{QPS: 500, Burst: 1000},
 	}
 }
 

@@ -49,8 +49,8 @@ func freePort() int {
 	}
 }
 
-// start keeps an operator running behind a proxy.
-func start(namespace, proxy string) (*operator, error) {
+// prepare makes an operator that reaches the API server by a proxy.
+func prepare(namespace, proxy string) (*operator, error) {
 	folder, err := os.MkdirTemp("", "crash-")
 	if err != nil {
 		return nil, err
@@ -60,14 +60,16 @@ func start(namespace, proxy string) (*operator, error) {
 	way.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + proxy}
 	way.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
 	way.CurrentContext = "proxy"
-	if err := clientcmd.WriteToFile(*way, o.kubeconfig()); err != nil {
-		return nil, err
-	}
+	return o, clientcmd.WriteToFile(*way, o.kubeconfig())
+}
+
+// start keeps it running.
+func (o *operator) start() error {
 	if err := o.spawn(); err != nil {
-		return nil, err
+		return err
 	}
 	go o.keep()
-	return o, nil
+	return nil
 }
 
 func (o *operator) kubeconfig() string { return filepath.Join(o.folder, "kubeconfig") }
@@ -108,7 +110,7 @@ func (o *operator) spawn() error {
 		err := command.Wait()
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if !o.killed && !(o.stopped && stoppedWell(command.ProcessState)) {
+		if wanted := o.killed || o.stopped && stoppedWell(command.ProcessState); !wanted {
 			o.trouble = errors.Join(o.trouble, fmt.Errorf("the operator ended by itself: %w", errors.Join(err, errors.New(lastLines(o.output.String())))))
 		}
 		close(ended)
@@ -164,8 +166,8 @@ func (o *operator) stop() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_ = os.RemoveAll(o.folder)
-	if said := o.output.String(); strings.Contains(said, "DATA RACE") {
-		return errors.Join(o.trouble, errors.New(said[strings.Index(said, "DATA RACE"):]))
+	if _, report, racing := strings.Cut(o.output.String(), "WARNING: DATA RACE"); racing {
+		return errors.Join(o.trouble, errors.New("data race:"+report))
 	}
 	return o.trouble
 }

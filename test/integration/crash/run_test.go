@@ -2,7 +2,6 @@ package crash
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,13 +13,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/agent"
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
-	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
 )
 
@@ -60,22 +55,21 @@ func play(ctx context.Context, fatal point, undisturbed *run) (played *run, err 
 
 // begin makes a namespace and starts everything in it.
 func (r *run) begin(ctx context.Context, fatal point) error {
+	r.proxy = &proxy{fatal: fatal, victim: func() { r.operator.kill() }}
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-crash-"}}
-	if err := api.Create(ctx, made); err != nil {
+	if err := errors.Join(api.Create(ctx, made), listen(ctx, r.proxy)); err != nil {
 		return err
 	}
 	r.namespace = made.Name
-	r.proxy = &proxy{fatal: fatal, victim: func() { r.operator.kill() }}
-	if err := listen(ctx, r.proxy); err != nil {
-		return err
-	}
-	var err error
-	if r.operator, err = start(r.namespace, r.proxy.address); err != nil {
-		return err
-	}
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	r.crew, err = crew.Start(ctx, cluster, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
-	return err
+	var err error
+	if r.crew, err = crew.Start(ctx, cluster, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log}); err != nil {
+		return err
+	}
+	if r.operator, err = prepare(r.namespace, r.proxy.address); err != nil {
+		return err
+	}
+	return r.operator.start()
 }
 
 // end stops everything. What the agents and the operator have seen counts as well.
@@ -102,20 +96,6 @@ func (r *run) tell(problem error) {
 	}
 }
 
-// work takes as long as the payload says.
-func work(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
-	var order struct{ Milliseconds int }
-	if err := task.Decode(&order); err != nil {
-		return nil, err
-	}
-	select {
-	case <-time.After(time.Duration(order.Milliseconds) * time.Millisecond):
-		return map[string]string{"task": task.Name}, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // credited checks that each result that was taken is of an attempt which its agent saw succeed.
 func (r *run) credited() error {
 	var problems []error
@@ -127,21 +107,6 @@ func (r *run) credited() error {
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// A stage is something that a user does, and how one sees that it is done.
-type stage struct {
-	name string
-	act  func(ctx context.Context, r *run) error
-	done func(ctx context.Context, r *run) error
-}
-
-var stages = []stage{
-	{"a swarm of 2 agents", assemble, agents(2)},
-	{"3 tasks", submit, completed("quick-0", "quick-1", "slow")},
-	{"scaled to 3 agents", scale(3), agents(3)},
-	{"scaled to 1 agent", scale(1), agents(1)},
-	{"deleted", remove, nothing},
 }
 
 // live goes through one stage.
@@ -217,90 +182,4 @@ func difference(wanted, found state) error {
 		}
 	}
 	return errors.New("not as in the undisturbed run:" + text.String())
-}
-
-// name is what the swarm is called.
-const name = "ants"
-
-func assemble(ctx context.Context, r *run) error {
-	return api.Create(ctx, &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
-		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(2)), MaxAgents: 5, Agents: []v1alpha1.AgentType{{
-			Type: "worker", Slots: 1, Capabilities: []string{"carry"},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example.test/ant:1"}}}},
-		}}},
-	})
-}
-
-// submit creates tasks that end before their assignment would be written, and one that does not.
-func submit(ctx context.Context, r *run) error {
-	for task, milliseconds := range map[string]int{"quick-0": 50, "quick-1": 50, "slow": 1300} {
-		payload, err := json.Marshal(map[string]int{"milliseconds": milliseconds})
-		if err != nil {
-			return err
-		}
-		err = api.Create(ctx, &v1alpha1.Task{
-			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: task},
-			Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: name}, Payload: &apiextensionsv1.JSON{Raw: payload}},
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func scale(replicas int) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-		return api.Patch(ctx, &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}}, patch)
-	}
-}
-
-func remove(ctx context.Context, r *run) error {
-	return api.Delete(ctx, &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}})
-}
-
-// agents is done when the swarm has so many, all of them ready, and nobody leaves.
-func agents(count int32) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		swarm := &v1alpha1.Swarm{}
-		if err := api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, swarm); err != nil {
-			return err
-		}
-		status := swarm.Status
-		if tasks := int32(len(r.finished)); tasks > 0 && (status.Tasks == nil || *status.Tasks != v1alpha1.TaskCounts{Completed: tasks}) {
-			return fmt.Errorf("the swarm counts %s", text(status.Tasks))
-		}
-		if status.ObservedGeneration != swarm.Generation || status.Replicas != count || status.ActiveAgents != count || status.ReadyAgents != count {
-			return fmt.Errorf("the swarm is at %s", text(status))
-		}
-		return nil
-	}
-}
-
-func completed(names ...string) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		for _, name := range names {
-			task := &v1alpha1.Task{}
-			if err := api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, task); err != nil {
-				return err
-			}
-			if task.Status.Phase != v1alpha1.TaskCompleted {
-				return fmt.Errorf("task %s is at %s", name, text(task.Status))
-			}
-			r.finished[string(task.UID)] = task.Status.Epoch
-		}
-		return nil
-	}
-}
-
-// nothing is done when nothing is left but what is the operator's own.
-func nothing(ctx context.Context, r *run) error {
-	left, err := r.observe(ctx)
-	if err == nil && len(left.lines) > 0 {
-		return fmt.Errorf("left are\n%s", left)
-	}
-	kept := &corev1.Secret{}
-	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.SecretName}, kept))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,29 +21,29 @@ type proof struct {
 
 // proofs has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
 var proofs = map[string]proof{
-	"controller.resyncPeriod":                 {"[R07] [R08]", "drift that nobody hears of is repaired no later", showResync},
-	"controller.workers":                      {"[R07] [R09]", "so many objects are reconciled at once, 5 unless told", showWorkers},
-	"controller.leaderElection.enabled":       {"[R07]", "without it the Lease is taken at once, and the former holder ends", showForced},
-	"controller.leaderElection.namespace":     {"[R07]", "the Lease is there", showLeaseNamespace},
-	"controller.leaderElection.leaseDuration": {"[R07]", "a leader that was killed is followed after it", showLeaseDuration},
-	"controller.namespaceSelector":            {"[R07]", "swarms elsewhere are left alone", showSelector},
-	"link.port":                               {"[R07]", "agents are told of it, and are welcome there", showLinkPort},
-	"link.address":                            {"[R07]", "agents are told of it", showLinkAddress},
-	"link.agentLease":                         {"[R07]", "agents are told of it when they connect", showAgentLease},
-	"logging.level":                           {"[R07]", "debug tells of every reconcile, info of what happens, error of nothing while all is well", showLevel},
-	"logging.format":                          {"[R07]", "text is key=value", showFormat},
-	"metrics.enabled":                         {"[R07]", "without it the port is closed", showMetricsEnabled},
-	"metrics.port":                            {"[R07]", "they are served there", showMetricsPort},
-	"metrics.secure":                          {"[R07]", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
-	"health.port":                             {"[R07] [K13]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
-	"client.qps":                              {"[R07] [R24]", "all controllers together make so many requests in a second", showQPS},
-	"client.burst":                            {"[R07] [R24]", "so many requests may come at once", showBurst},
+	"controller.resyncPeriod":                 {"[R08]", "drift that nobody hears of is repaired no later", showResync},
+	"controller.workers":                      {"[R09]", "so many objects are reconciled at once, 5 unless told", showWorkers},
+	"controller.leaderElection.enabled":       {"", "without it the Lease is taken at once, and the former holder ends", showForced},
+	"controller.leaderElection.namespace":     {"", "the Lease is there", showLeaseNamespace},
+	"controller.leaderElection.leaseDuration": {"", "a leader that was killed is followed after it", showLeaseDuration},
+	"controller.namespaceSelector":            {"", "swarms elsewhere are left alone", showSelector},
+	"link.port":                               {"", "agents are told of it, and are welcome there", showLinkPort},
+	"link.address":                            {"", "agents are told of it", showLinkAddress},
+	"link.agentLease":                         {"", "agents are told of it when they connect", showAgentLease},
+	"logging.level":                           {"", "debug tells of every reconcile, info of what happens, error of nothing while all is well", showLevel},
+	"logging.format":                          {"", "text is key=value", showFormat},
+	"metrics.enabled":                         {"", "without it the port is closed", showMetricsEnabled},
+	"metrics.port":                            {"", "they are served there", showMetricsPort},
+	"metrics.secure":                          {"", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
+	"health.port":                             {"[K13]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
+	"client.qps":                              {"[R24]", "all controllers together make so many requests in a second", showQPS},
+	"client.burst":                            {"[R24]", "so many requests may come at once", showBurst},
 }
 
 var _ = Describe("The key", Serial, func() {
 	for _, key := range operator.Keys() {
 		known, found := proofs[key]
-		It(fmt.Sprintf("%s %s: %s", known.ids, key, known.says), func(ctx SpecContext) {
+		It(strings.TrimSpace(fmt.Sprintf("%s %s: %s", known.ids, key, known.says)), func(ctx SpecContext) {
 			Expect(found).To(BeTrue(), "nothing shows that %s changes anything: add it to proofs", key)
 			known.show(ctx)
 		})
