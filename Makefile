@@ -55,6 +55,12 @@ host-tools: # Debian packages that a real node needs; nothing happens when they 
 	  { test "$$(id -u)" = 0 || { echo "a real node needs root and: apt-get install -y containerd runc containernetworking-plugins nftables"; exit 1; }; \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends containerd runc containernetworking-plugins nftables; }
 
+.PHONY: race-tools
+race-tools: # a C compiler, which programs need that find data races
+	@command -v gcc >/dev/null || \
+	  { test "$$(id -u)" = 0 || { echo "the race detector needs: apt-get install -y gcc libc6-dev"; exit 1; }; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; }
+
 .PHONY: test
 test: bin/gotestsum ## Run the unit tests of all modules
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/unit-*
@@ -73,14 +79,14 @@ integration: build ## Run the suites that need an API server (KUBECONFIG=... for
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
 	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
-# Suites that share one cluster with real nodes. On a cluster of your own the image of the probe must be there already.
+# Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the image of the probe must be there already.
 E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm
 LOAD_PROBE = $(if $(filter command line,$(origin KUBECONFIG)),true,bin/devcluster image load bin/images/probe-$(ARCH).tar)
 
 .PHONY: e2e
-e2e: build host-tools image ## Run the suites that need real nodes, and those of the development cluster itself
+e2e: build host-tools race-tools image ## Run the suites that need real nodes, and those of the development cluster itself
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
-	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_PROBE) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
+	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_PROBE) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG VERSION=race RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
 ifneq ($(origin KUBECONFIG),command line)
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif
@@ -98,13 +104,14 @@ run: named-cluster build ## Run the operator from source against a cluster: make
 
 # The images of ours that an installation needs. Those that are named, OPERATOR_IMAGE and AGENT_IMAGE, come from where they are.
 OWN_IMAGES = $(strip $(if $(OPERATOR_IMAGE),,swarm-operator) $(if $(AGENT_IMAGE),,swarm-agent))
+IMAGES = bin/images$(if $(RACE),-race)
 INSTALL = go -C tools run ./install --root $(CURDIR) --kubeconfig $(abspath $(KUBECONFIG))
 
 .PHONY: install
 install: named-cluster build ## Install the operator into a cluster: make install KUBECONFIG=... (docs/install.md)
-	@$(if $(OWN_IMAGES),go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "$(OWN_IMAGES)")
+	@$(if $(OWN_IMAGES),go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "$(OWN_IMAGES)" --out $(IMAGES) $(if $(RACE),--race))
 	@$(INSTALL) --operator-image "$(or $(OPERATOR_IMAGE),localhost/swarm-operator:$(VERSION))" --agent-image "$(or $(AGENT_IMAGE),localhost/swarm-agent:$(VERSION))" \
-	  $(OWN_IMAGES:%=bin/images/%-$(ARCH).tar)
+	  $(OWN_IMAGES:%=$(IMAGES)/%-$(ARCH).tar)
 
 .PHONY: uninstall
 uninstall: named-cluster build ## Remove the operator, its CRDs and every swarm: make uninstall KUBECONFIG=...

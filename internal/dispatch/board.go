@@ -111,7 +111,8 @@ func (b *Board) Run(ctx context.Context) {
 func (b *Board) step(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	next := earliest(now.Add(sweepEvery), b.expire(now))
+	b.expire(now)
+	next := now.Add(sweepEvery)
 	for _, name := range slices.SortedFunc(maps.Keys(b.swarms), byName) {
 		of := b.swarms[name]
 		if !of.ruled && len(of.queue) == 0 && len(of.awaited) == 0 {
@@ -121,7 +122,7 @@ func (b *Board) step(now time.Time) time.Duration {
 		next = earliest(next, b.pass(of, now))
 	}
 	b.metrics.show(b)
-	return max(next.Sub(now), time.Millisecond)
+	return max(earliest(next, b.expire(now)).Sub(now), time.Millisecond) // with what was just given out
 }
 
 // stir makes Run look at a swarm.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -14,6 +15,7 @@ import (
 // A Census is what a new leader finds in the cluster.
 type Census struct {
 	Swarms []v1alpha1.Swarm
+	Agents []v1alpha1.Agent
 	Tasks  []v1alpha1.Task
 	Pods   []corev1.Pod // of agents
 }
@@ -30,13 +32,7 @@ func (b *Board) Open(census Census) {
 		b.config.Leadership.RaiseTerm(highest)
 	}
 	b.gateEnds = time.Now().Add(b.lapse())
-	for n := range census.Pods {
-		pod := &census.Pods[n]
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
-			swarm.awaited[link.Agent{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
-		}
-	}
+	b.await(census)
 	for n := range census.Tasks {
 		if task := &census.Tasks[n]; !task.Status.Phase.Final() {
 			b.enter(task)
@@ -45,6 +41,25 @@ func (b *Board) Open(census Census) {
 	b.open.Store(true)
 	for name := range b.tasks {
 		b.config.Tasks.After(name, 0)
+	}
+}
+
+// await notes whose Hello is missing: that of every pod that may run something, and that of a pod which was linked and of which only
+// the name is left. Nobody knows whether its node has heard of its end; waiting for it in vain is waiting for its lease.
+func (b *Board) await(census Census) {
+	for n := range census.Pods {
+		pod := &census.Pods[n]
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
+			swarm.awaited[link.Agent{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
+		}
+	}
+	for n := range census.Agents {
+		agent := &census.Agents[n]
+		if meta.IsStatusConditionTrue(agent.Status.Conditions, v1alpha1.ConditionLinked) && agent.Status.PodUID != "" {
+			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
+			swarm.awaited[link.Agent{Namespace: agent.Namespace, Name: agent.Name}] = types.UID(agent.Status.PodUID)
+		}
 	}
 }
 

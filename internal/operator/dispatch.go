@@ -52,9 +52,9 @@ func (d *dispatcher) Start(ctx context.Context) error {
 
 // census reads the caches, which are synced before anybody is elected.
 func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
-	swarms, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
-	err := errors.Join(d.reader.List(ctx, swarms), d.reader.List(ctx, tasks), d.reader.List(ctx, pods))
-	return dispatch.Census{Swarms: swarms.Items, Tasks: tasks.Items, Pods: pods.Items}, err
+	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
+	err := errors.Join(d.reader.List(ctx, swarms), d.reader.List(ctx, agents), d.reader.List(ctx, tasks), d.reader.List(ctx, pods))
+	return dispatch.Census{Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items}, err
 }
 
 // agentPods keeps all other pods out of the cache, and of ours what nobody looks at: pods are the most and the largest objects.

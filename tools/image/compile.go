@@ -19,10 +19,15 @@ func compile(ctx context.Context, root string, service Service, platform string,
 
 	binary := filepath.Join(folder, service.Name)
 	// -trimpath and -buildvcs=false: where the clone lies, and git's state beyond the stamp, must not change a byte.
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", stamp.ldflags(), "-o", binary, service.Package)
+	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", stamp.ldflags(), "-o", binary}
+	environment := targetEnvironment(platform)
+	if stamp.Race {
+		arguments = append(arguments, "-race") // the detector is C
+		environment = append(environment, "CGO_ENABLED=1")
+	}
+	command := exec.CommandContext(ctx, "go", append(arguments, service.Package)...)
 	command.Dir = filepath.Join(root, service.Module)
-	command.Env = append(os.Environ(), targetEnvironment(platform)...)
+	command.Env = append(os.Environ(), environment...)
 	if out, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s for %s: %w\n%s", service.Name, platform, err, out)
 	}

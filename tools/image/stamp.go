@@ -15,11 +15,16 @@ type Stamp struct {
 	Version string
 	Commit  string
 	Date    time.Time
+	Race    bool // built to find data races: for tests
 }
 
 // ldflags end up in the variables main.version, main.commit and main.date of every service.
 func (s Stamp) ldflags() string {
-	return fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s -X main.date=%s", s.Version, s.Commit, s.date())
+	stamped := fmt.Sprintf("-s -w -X main.version=%s -X main.commit=%s -X main.date=%s", s.Version, s.Commit, s.date())
+	if s.Race {
+		stamped += " -linkmode external -extldflags -static"
+	}
+	return stamped
 }
 
 func (s Stamp) date() string { return s.Date.UTC().Format(time.RFC3339) }

@@ -21,7 +21,7 @@ func TestResultIsAcknowledgedOnlyAfterItIsStored(t *testing.T) {
 		"the answer is lost":       func(w *cluster) { w.faults.set(0, 1) },
 		"answers are lost":         func(w *cluster) { w.faults.set(1, 3) },
 		"the write takes longer":   func(w *cluster) { w.slowWrites(8 * time.Second) },
-		"the cache lags behind it": func(w *cluster) { w.lag = 7 * time.Second },
+		"the cache lags behind it": func(w *cluster) { w.lag.Store(int64(7 * time.Second)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
@@ -45,12 +45,12 @@ func TestLateSuccessIsNotAcknowledgedForTheLossThatWasStored(t *testing.T) {
 		w.pass(2 * time.Second)
 		w.agent("a").cable.cut()
 		w.pod("b", 1)
-		w.faults.storing = func(task *v1alpha1.Task) {
+		w.faults.onStoring(func(task *v1alpha1.Task) {
 			if task.Status.Phase == v1alpha1.TaskPending {
 				w.agent("a").cable.mend()
 				time.Sleep(100 * time.Millisecond)
 			}
-		}
+		})
 		w.pass(time.Minute)
 		w.completes(t, "t", 1)
 		if acks := w.journal.acknowledgements(); len(acks) != 1 || acks[0].phase != string(v1alpha1.TaskCompleted) {

@@ -7,6 +7,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
 // lapse is how long after its last heartbeat an agent can still be working, as the board sees it.
@@ -14,6 +15,12 @@ const lapse = lease + 1500*time.Millisecond
 
 // soon is what a reassignment may take once it is allowed.
 const soon = time.Second
+
+// lastHeard is when the leader had the last heartbeat of an agent.
+func (w *cluster) lastHeard(name string) time.Time {
+	heard, _ := w.current().wire.LastHeard(link.Agent{Namespace: "default", Name: name})
+	return heard
+}
 
 // completes checks that a task is completed by the last of so many attempts.
 func (w *cluster) completes(t *testing.T, task string, attempts int) {
@@ -74,7 +81,7 @@ func TestReassignmentWaitsForLeaseAndMarginEvenIfTheStreamIsGone(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 40 * time.Second, stubborn: true, dies: time.Second})
 		w.pass(5 * time.Second)
-		heard, _ := w.current().wire.LastHeard(w.agent("a").stream.agent)
+		heard := w.lastHeard("a")
 		w.cutSeen(w.agent("a"))
 		w.pod("b", 1)
 		w.pass(30 * time.Second)
@@ -92,7 +99,7 @@ func TestHeartbeatsAloneCount(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 40 * time.Second})
 		w.pass(5 * time.Second)
-		heard, _ := w.current().wire.LastHeard(w.agent("a").stream.agent)
+		heard := w.lastHeard("a")
 		w.agent("a").cable.cut() // the operator's stream stays up, and silent
 		w.pod("b", 1)
 		w.pass(lapse + soon)
@@ -131,13 +138,13 @@ func TestAssignmentWrittenWhileItsAgentLinksAnewIsNotGivenUp(t *testing.T) {
 		w.submit("t", work{takes: 40 * time.Second})
 		w.pass(2 * time.Second)
 		relinks := false
-		w.faults.storing = func(task *v1alpha1.Task) {
+		w.faults.onStoring(func(task *v1alpha1.Task) {
 			if task.Status.Attempt == 2 && !relinks {
 				relinks = true
 				w.relink("a")
 				time.Sleep(3 * time.Second)
 			}
-		}
+		})
 		w.restart("a")
 		w.pass(10 * time.Second)
 		w.pod("b", 1)
@@ -150,7 +157,7 @@ func TestAnotherPodOfTheSameNameDoesNotFreeTheAttempt(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 40 * time.Second, stubborn: true, dies: time.Second})
 		w.pass(5 * time.Second)
-		heard, _ := w.current().wire.LastHeard(w.agent("a").stream.agent)
+		heard := w.lastHeard("a")
 		w.replace("a")
 		w.pass(30 * time.Second)
 		runs := w.journal.of("t")

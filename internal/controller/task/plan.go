@@ -196,8 +196,7 @@ func (p *planner) wait(why dispatch.Wait) {
 	if why.Reason == v1alpha1.ReasonPayloadNotFound {
 		p.again(p.now.Add(lookAgain), string(why.Reason))
 	}
-	backingOff := p.Status.NextRetryTime != nil && p.now.Before(p.Status.NextRetryTime.Time)
-	if why.Reason == "" || backingOff || p.Status.Reason == string(why.Reason) && p.Status.Phase == v1alpha1.TaskPending {
+	if !p.news(why.Reason) {
 		return
 	}
 	if due := p.world.view.Since.Add(dispatch.ToldAfter(why.Reason)); p.now.Before(due) {
@@ -205,9 +204,19 @@ func (p *planner) wait(why dispatch.Wait) {
 		return
 	}
 	p.pend(why.Reason, why.Message)
-	if why.Reason == v1alpha1.ReasonNoFreeSlot || why.Reason == v1alpha1.ReasonNoAgentReady || why.Reason == v1alpha1.ReasonPaused {
+	if slices.Contains(ordinary, why.Reason) {
 		p.Event = ""
 	}
+}
+
+// ordinary are waits that nobody need be told of by an event.
+var ordinary = []v1alpha1.Reason{v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonPaused}
+
+// news tells whether a reason to wait is another one than is shown. Backing off is a reason of its own.
+func (p *planner) news(reason v1alpha1.Reason) bool {
+	backingOff := p.Status.NextRetryTime != nil && p.now.Before(p.Status.NextRetryTime.Time)
+	shown := p.Status.Reason == string(reason) && p.Status.Phase == v1alpha1.TaskPending
+	return reason != "" && !backingOff && !shown
 }
 
 // queueDeadline is when the first attempt has to have begun; zero when it has, or may take any time.

@@ -86,15 +86,15 @@ func play(script []step) []string {
 	for _, one := range script {
 		steps[one.what](w, one)
 		synctest.Wait()
-		if len(w.problems) > 0 {
-			return append(w.problems, w.describe())
+		if found := w.found(); len(found) > 0 {
+			return append(found, w.describe())
 		}
 	}
 	w.heal()
 	w.pass(10 * time.Minute)
 	w.audit()
-	if len(w.problems) > 0 {
-		return append(w.problems, w.describe())
+	if found := w.found(); len(found) > 0 {
+		return append(found, w.describe())
 	}
 	return nil
 }

@@ -28,7 +28,6 @@ type faults struct {
 	mu            sync.Mutex
 	before, after int                       // so many of the next writes fail before, or after, they are stored
 	storing       func(task *v1alpha1.Task) // called before a write is stored
-	stored        func(task *v1alpha1.Task) // called after it, before the writer knows
 	each          time.Duration             // how long a write is under way, there and back
 }
 
@@ -40,6 +39,19 @@ func (f *faults) spend(count *int) bool {
 	}
 	*count--
 	return true
+}
+
+// onStoring has something happen while a write is under way.
+func (f *faults) onStoring(what func(task *v1alpha1.Task)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.storing = what
+}
+
+func (f *faults) hook() func(*v1alpha1.Task) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.storing
 }
 
 func (f *faults) underWay() time.Duration {
@@ -141,8 +153,8 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 		return err
 	}
 	time.Sleep(faults.underWay())
-	if faults.storing != nil {
-		faults.storing(task)
+	if storing := faults.hook(); storing != nil {
+		storing(task)
 	}
 	switch {
 	case !s.leader.leads():
@@ -158,9 +170,6 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 		return err
 	}
 	time.Sleep(faults.underWay())
-	if faults.stored != nil {
-		faults.stored(task)
-	}
 	if faults.spend(&faults.after) {
 		return errAnswer
 	}

@@ -24,7 +24,7 @@ type cluster struct {
 	journal journal
 	faults  faults
 	term    atomic.Int64
-	lag     time.Duration // of the caches
+	lag     atomic.Int64 // of the caches, a time.Duration
 	workers int
 	runs    sync.WaitGroup
 
@@ -40,9 +40,10 @@ type cluster struct {
 }
 
 func newCluster() *cluster {
-	w := &cluster{store: newStore(), lag: 2 * time.Millisecond, workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
+	w := &cluster{store: newStore(), workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
 	w.journal.world = w
 	w.faults.each = 2 * time.Millisecond
+	w.lag.Store(int64(2 * time.Millisecond))
 	return w
 }
 
@@ -58,7 +59,7 @@ func inCluster(t *testing.T, agents []string, test func(t *testing.T, w *cluster
 		w.pass(time.Second)
 		defer func() {
 			w.end()
-			for _, problem := range w.problems {
+			for _, problem := range w.found() {
 				t.Error(problem)
 			}
 		}()
@@ -70,6 +71,13 @@ func (w *cluster) problem(format string, arguments ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.problems = append(w.problems, fmt.Sprintf("%s: ", time.Since(epochOfTime).Round(time.Millisecond))+fmt.Sprintf(format, arguments...))
+}
+
+// found are the problems so far.
+func (w *cluster) found() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.problems)
 }
 
 // epochOfTime is when every bubble begins.

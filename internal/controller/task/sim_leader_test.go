@@ -131,7 +131,7 @@ func (l *leader) follow(ctx context.Context, position int) {
 		if !more {
 			return
 		}
-		sleep(ctx, time.Until(news.at.Add(l.world.lag)))
+		sleep(ctx, time.Until(news.at.Add(time.Duration(l.world.lag.Load()))))
 		l.cache.wait(ctx)
 		l.cache.apply(news)
 		switch {

@@ -67,7 +67,7 @@ func TestStaleReadNeitherLosesNorRepeatsAnything(t *testing.T) {
 	for _, lag := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
 			inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
-				w.lag = lag
+				w.lag.Store(int64(lag))
 				for n := range 10 {
 					w.submit(fmt.Sprint("t", n), work{takes: time.Second + time.Duration(n)*30*time.Millisecond})
 				}
@@ -85,7 +85,7 @@ func TestStaleReadNeitherLosesNorRepeatsAnything(t *testing.T) {
 
 func TestResultThatComesRightAfterItsAssignmentIsWritten(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
-		w.lag = 200 * time.Millisecond
+		w.lag.Store(int64(200 * time.Millisecond))
 		w.submit("t", work{takes: 1100 * time.Millisecond})
 		w.pass(4 * time.Second)
 		w.completes(t, "t", 1)

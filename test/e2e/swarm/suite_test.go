@@ -9,6 +9,7 @@ package swarm
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,23 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 		GinkgoWriter.Println(seen, err)
 	}
 })
+
+// raceless looks for what the race detector says, in programs that are built with it.
+func raceless(ctx SpecContext) {
+	for _, arguments := range [][]string{
+		{"--namespace", system, "--selector", "app.kubernetes.io/name=swarm-operator"},
+		{"--namespace", system, "--selector", "app.kubernetes.io/name=swarm-operator", "--previous", "--ignore-errors"},
+		{"--namespace", namespace, "--selector", v1alpha1.LabelSwarm, "--container", "agent", "--ignore-errors"},
+	} {
+		said, err := kubectl(ctx, append([]string{"logs", "--tail", "-1"}, arguments...)...)
+		if err != nil && !strings.Contains(said, "previous terminated container") {
+			GinkgoWriter.Println(err)
+		}
+		Expect(said).NotTo(ContainSubstring("DATA RACE"))
+	}
+}
+
+var _ = AfterEach(raceless)
 
 // awaitOperator waits until both replicas are ready and one leads.
 func awaitOperator(ctx context.Context) {

@@ -34,12 +34,13 @@ var _ = Describe("An operator that is killed right after a write", func() {
 type outcome struct {
 	fatal    []point // after which an operator was killed
 	missed   []point // which their runs did not come to
-	slowest  time.Duration
+	slowest  *run
 	problems []string
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("%d operators were killed, the slowest run took %.1f s, %d writes were not made in their run: %v", len(o.fatal), o.slowest.Seconds(), len(o.missed), o.missed)
+	return fmt.Sprintf("%d operators were killed, the slowest run took %.1f s, that with %s; %d writes were not made in their run: %v",
+		len(o.fatal), o.slowest.took.Seconds(), o.slowest.proxy.fatal, len(o.missed), o.missed)
 }
 
 // add takes in a run.
@@ -50,7 +51,9 @@ func (o *outcome) add(played *run, err error) {
 	} else {
 		o.missed = append(o.missed, fatal)
 	}
-	o.slowest = max(o.slowest, played.took)
+	if o.slowest == nil || o.slowest.took < played.took {
+		o.slowest = played
+	}
 	if err != nil {
 		o.problems = append(o.problems, fmt.Sprintf("killed after %s, in namespace %s: %v", fatal, played.namespace, err))
 	}

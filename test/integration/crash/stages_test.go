@@ -24,6 +24,9 @@ type stage struct {
 	done func(ctx context.Context, r *run) error
 }
 
+// working is the number of the stage in which there is something to do.
+const working = 1
+
 var stages = []stage{
 	{"a swarm of 2 agents", assemble, agents(2)},
 	{"3 tasks", submit, completed("quick-0", "quick-1", "slow")},
@@ -45,9 +48,14 @@ func assemble(ctx context.Context, r *run) error {
 	})
 }
 
-// submit creates tasks that end before their assignment would be written, and one that does not.
+// submit creates tasks that end before their assignment would be written, and one that does not. That one is still running when the
+// operator comes back, if it is killed meanwhile.
 func submit(ctx context.Context, r *run) error {
-	for task, milliseconds := range map[string]int{"quick-0": 50, "quick-1": 50, "slow": 1300} {
+	slow := 1300
+	if r.proxy.fatal.stage == working {
+		slow = 4000
+	}
+	for task, milliseconds := range map[string]int{"quick-0": 50, "quick-1": 50, "slow": slow} {
 		payload, err := json.Marshal(map[string]int{"milliseconds": milliseconds})
 		if err != nil {
 			return err
@@ -82,7 +90,7 @@ func agents(count int32) func(context.Context, *run) error {
 			return err
 		}
 		status := swarm.Status
-		if tasks := int32(len(r.finished)); tasks > 0 && (status.Tasks == nil || *status.Tasks != v1alpha1.TaskCounts{Completed: tasks}) {
+		if finished := int32(len(r.finished)); finished > 0 && (status.Tasks == nil || *status.Tasks != v1alpha1.TaskCounts{Completed: finished}) {
 			return fmt.Errorf("the swarm counts %s", text(status.Tasks))
 		}
 		if status.ObservedGeneration != swarm.Generation || status.Replicas != count || status.ActiveAgents != count || status.ReadyAgents != count {

@@ -1,0 +1,45 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// A pod that was removed by force while nobody led may still run a first attempt that was never written, wherever its node is.
+func TestNewLeaderWaitsForAPodOfWhichOnlyTheNameIsLeft(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		linked := v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}}}
+		linked.Namespace, linked.Name = "ns", "a"
+		linked.Status = v1alpha1.AgentStatus{PodUID: "pod-before", Conditions: []metav1.Condition{v1alpha1.Linked(1)}}
+		d.Open(Census{Agents: []v1alpha1.Agent{linked}, Pods: []corev1.Pod{pod("a", "s")}})
+		d.rule("s")
+		d.joins(t, "a", "s", 1)
+		d.task("t", "s")
+		time.Sleep(d.lapse() - time.Millisecond)
+		d.steps()
+		if given := d.assigned(); len(given) != 0 {
+			t.Fatalf("given out while the pod before may run it: %v", given)
+		}
+		time.Sleep(time.Millisecond)
+		d.steps()
+		if given := d.assigned(); len(given) != 1 {
+			t.Errorf("given out after lease and margin: %v", given)
+		}
+	})
+}
+
+func TestTheEndOfALeaseIsDueAsSoonAsSomethingIsGivenOut(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.joins(t, "a", "s", 1)
+		d.task("t", "s")
+		if next := d.step(time.Now()); next > d.lapse() {
+			t.Errorf("looks again after %s, when the lease has been over for long", next)
+		}
+	})
+}
