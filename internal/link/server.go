@@ -79,7 +79,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(limits.FrameBytes),
 		grpc.MaxSendMsgSize(limits.FrameBytes),
 		grpc.MaxConcurrentStreams(1),
-		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
 		grpc.MaxHeaderListSize(headerBytes),
 		grpc.ConnectionTimeout(limits.HelloTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingEvery, Timeout: pingTimeout}),

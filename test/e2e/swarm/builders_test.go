@@ -140,7 +140,7 @@ func awaitPhase(ctx context.Context, phase v1alpha1.TaskPhase, names ...string) 
 		for _, name := range names {
 			g.Expect(phaseOf(ctx, name)(g)).To(Equal(phase), name)
 		}
-	}).WithContext(ctx).WithTimeout(2*patience).Should(Succeed())
+	}).WithContext(ctx).WithTimeout(2 * patience).Should(Succeed())
 }
 
 // readiness is an object's Ready condition.

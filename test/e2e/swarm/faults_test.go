@@ -93,7 +93,7 @@ func (b body) kill(word string) {
 		if err != nil {
 			continue // the container is gone
 		}
-		for _, id := range strings.Fields(string(ids)) {
+		for id := range strings.FieldsSeq(string(ids)) {
 			line, _ := os.ReadFile(filepath.Join("/proc", id, "cmdline"))
 			if number, err := strconv.Atoi(id); err == nil && strings.Contains(string(line), word) {
 				Expect(syscall.Kill(number, syscall.SIGKILL)).To(Succeed())

@@ -47,10 +47,10 @@ var _ = Describe("A token", func() {
 		if os.Getenv("DEVCLUSTER_DATA") == "" {
 			Skip("needs the key with which the API server signs tokens")
 		}
-		real := tokenFor(ctx, link.Audience, newPod(ctx, "research-coder-4"))
-		_, err := reviewer().Authenticate(ctx, moved(real, 0))
+		genuine := tokenFor(ctx, link.Audience, newPod(ctx, "research-coder-4"))
+		_, err := reviewer().Authenticate(ctx, moved(genuine, 0))
 		Expect(err).NotTo(HaveOccurred(), "signed anew it must be as good as before")
-		_, err = reviewer().Authenticate(ctx, moved(real, -time.Hour))
+		_, err = reviewer().Authenticate(ctx, moved(genuine, -time.Hour))
 		Expect(err).To(MatchError(link.ErrDenied))
 		Expect(err).To(MatchError(ContainSubstring("expired")))
 	})

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"strconv"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
