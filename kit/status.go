@@ -24,6 +24,7 @@ type Status[T client.Object] struct {
 	client   client.Client
 	recorder events.EventRecorder
 	patience *patience[T] // nil: everything is told at once
+	written  written
 }
 
 // NewStatus makes a Status whose events say that they come from the named controller.
@@ -80,6 +81,9 @@ func (r *Report[T]) Event(kind, reason, note string) {
 // Write sends what has changed, if anything has, and then the events. A conflict means that the report was made of an old
 // object: return the error, and the reconcile comes again.
 func (r *Report[T]) Write(ctx context.Context) error {
+	if err := r.status.written.current(r.before); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
 	if !equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {
 		patch := client.MergeFromWithOptions(r.before, client.MergeFromWithOptimisticLock{})
 		err := r.status.client.Status().Patch(ctx, r.object, patch)
@@ -90,6 +94,7 @@ func (r *Report[T]) Write(ctx context.Context) error {
 			return fmt.Errorf("write status: %w", err)
 		}
 		r.status.patience.note(r.object.GetUID())
+		r.status.written.note(r.object)
 	}
 	for _, news := range r.happened {
 		r.status.record(r.object, news)

@@ -28,10 +28,15 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 	if err := r.terminate(ctx, swarm, len(tasks), running); err != nil {
 		return kit.Cleanup{}, err
 	}
+	held := false
 	for n := range tasks {
 		if err := r.remove(ctx, tasks[n].DeepCopy()); err != nil {
 			return kit.Cleanup{}, err
 		}
+		held = held || len(tasks[n].Finalizers) > 0 // somebody else has to let it go
+	}
+	if running == 0 && !held {
+		return kit.Cleaned(), nil
 	}
 	return kit.Pending("Draining"), nil
 }

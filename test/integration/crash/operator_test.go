@@ -81,6 +81,7 @@ func (o *operator) environment() []string {
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+o.namespace+"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false",
+		"SWARM_CONTROLLER_RESYNC_PERIOD=10m", // what is missed must not be repaired by chance
 		"SWARM_LINK_AGENT_LEASE=5s",
 		"SWARM_LINK_ADDRESS="+o.address(),
 		"SWARM_LINK_PORT="+strconv.Itoa(o.link),

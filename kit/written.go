@@ -1,0 +1,60 @@
+package kit
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// written remembers the last version of each object that was written here. The cache may still hold an earlier one, and a report made of
+// that is worth nothing, even if it finds nothing to change: A was stored, B was written over it, the world is back at A, and so is the
+// cache; nobody would ever write A again.
+type written struct {
+	lock sync.Mutex
+	last map[types.UID]version
+}
+
+type version struct {
+	of string
+	at time.Time
+}
+
+// caughtUp is when a cache has surely heard of a write.
+const caughtUp = 5 * time.Minute
+
+func (w *written) note(object client.Object) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if len(w.last) >= mostRemembered {
+		for uid, known := range w.last {
+			if time.Since(known.at) > caughtUp {
+				delete(w.last, uid)
+			}
+		}
+	}
+	if w.last == nil {
+		w.last = map[types.UID]version{}
+	}
+	w.last[object.GetUID()] = version{object.GetResourceVersion(), time.Now()}
+}
+
+// current returns a conflict for an object that is older than what was written.
+func (w *written) current(object client.Object) error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	known, wrote := w.last[object.GetUID()]
+	if !wrote {
+		return nil
+	}
+	if order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), known.of); err != nil || order >= 0 {
+		delete(w.last, object.GetUID())
+		return nil
+	}
+	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New("the cache has yet to hear of our last write"))
+}
