@@ -86,7 +86,7 @@ LOAD_PROBE = $(if $(filter command line,$(origin KUBECONFIG)),true,bin/devcluste
 .PHONY: e2e
 e2e: build host-tools race-tools image ## Run the suites that need real nodes, and those of the development cluster itself
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
-	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_PROBE) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG VERSION=race RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
+	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_PROBE) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
 ifneq ($(origin KUBECONFIG),command line)
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif

@@ -2,7 +2,6 @@ package install
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -77,13 +76,12 @@ func leader(ctx context.Context) (string, error) {
 	return pod, nil
 }
 
-// sample is the Swarm of deploy/samples, without the types that want a server of the user's own in their image.
+// sample is the Swarm of deploy/samples, as it is.
 func sample(namespace string) *v1alpha1.Swarm {
 	GinkgoHelper()
 	swarm := &v1alpha1.Swarm{}
 	Expect(yaml.UnmarshalStrict(content("deploy", "samples", "swarm.yaml"), swarm)).To(Succeed())
 	swarm.Namespace = namespace
-	swarm.Spec.Agents = slices.DeleteFunc(swarm.Spec.Agents, func(kind v1alpha1.AgentType) bool { return kind.Runtime.Exec == nil })
 	return swarm
 }
 
