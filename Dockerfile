@@ -45,8 +45,16 @@ ENTRYPOINT ["/swarm-operator"]
 FROM base AS image-swarm-agent
 ENTRYPOINT ["/swarm-agent"]
 
+# The builder makes the second name a link; from scratch there is nothing that could, so here it is a copy.
+FROM base AS image-swarm-worker
+COPY --chmod=0555 --from=build /out/swarm-worker /bin/cat
+ENTRYPOINT ["/swarm-worker"]
+
 FROM base AS image-swarm-research
 ENTRYPOINT ["/swarm-research"]
+
+FROM base AS image-swarm-streams
+ENTRYPOINT ["/swarm-streams"]
 
 FROM base AS image-probe
 ENTRYPOINT ["/probe"]

@@ -14,7 +14,7 @@ variable "DATE" {
 }
 
 group "default" {
-  targets = ["swarm-operator", "swarm-agent", "swarm-research", "probe"]
+  targets = ["swarm-operator", "swarm-agent", "swarm-worker", "swarm-research", "swarm-streams", "probe"]
 }
 
 target "service" {
@@ -47,6 +47,16 @@ target "swarm-agent" {
   }
 }
 
+target "swarm-worker" {
+  inherits = ["service"]
+  tags     = ["localhost/swarm-worker:${VERSION}"]
+  args = {
+    SERVICE = "swarm-worker"
+    MODULE  = "."
+    PACKAGE = "./cmd/swarm-worker"
+  }
+}
+
 target "swarm-research" {
   inherits = ["service"]
   tags     = ["localhost/swarm-research:${VERSION}"]
@@ -54,6 +64,16 @@ target "swarm-research" {
     SERVICE = "swarm-research"
     MODULE  = "."
     PACKAGE = "./examples/research"
+  }
+}
+
+target "swarm-streams" {
+  inherits = ["service"]
+  tags     = ["localhost/swarm-streams:${VERSION}"]
+  args = {
+    SERVICE = "swarm-streams"
+    MODULE  = "."
+    PACKAGE = "./examples/streams"
   }
 }
 

@@ -22,6 +22,7 @@ type entry struct {
 	path    string
 	mode    int64
 	content []byte
+	link    string // what a symbolic link, which has no content, points to
 }
 
 // assemble makes an image of one layer out of a compiled binary and the service's files.
@@ -33,6 +34,9 @@ func assemble(root string, service Service, platform string, stamp Stamp, binary
 			return nil, fmt.Errorf("add file to image %s: %w", service.Name, err)
 		}
 		entries = append(entries, entry{path: file.To, mode: 0o444, content: content})
+	}
+	for _, link := range service.Links {
+		entries = append(entries, entry{path: link, mode: 0o555, link: service.binary()})
 	}
 	layer, err := layerOf(entries, stamp)
 	if err != nil {
@@ -96,6 +100,9 @@ func writeEntries(to io.Writer, entries []entry, stamp Stamp) error {
 			Size:     int64(len(e.content)),
 			ModTime:  stamp.Date.UTC(),
 			Format:   tar.FormatUSTAR,
+		}
+		if e.link != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, e.link
 		}
 		if err := writer.WriteHeader(header); err != nil {
 			return err

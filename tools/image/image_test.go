@@ -20,10 +20,11 @@ var (
 	testStamp  = Stamp{Version: "v1.2.3", Commit: "0123abc", Date: time.Unix(1_700_000_000, 0)}
 )
 
-// hello is a service of one file more, so that the order of files shows.
+// hello is a service of one file and one name more, so that the order of files shows.
 var hello = Service{
 	Name: "hello", Module: "hello", Package: ".", Platforms: everyPlatform,
 	Files: []File{{From: "hello/go.mod", To: "/etc/hello.mod"}},
+	Links: []string{"/bin/greet"},
 }
 
 // cloneOfHello puts the fixture into a folder of its own: a second clone on another machine, as far as Go can tell.
@@ -156,8 +157,11 @@ func TestLayerIsFixed(t *testing.T) {
 			t.Errorf("%s: owner %d:%d, time %s, mode %o", header.Name, header.Uid, header.Gid, header.ModTime, header.Mode)
 		}
 	}
-	if want := []string{"etc/hello.mod", "hello"}; !slices.Equal(names, want) {
-		t.Errorf("layer holds %q, want %q", names, want)
+	if want := []string{"bin/greet", "etc/hello.mod", "hello"}; !slices.Equal(names, want) {
+		t.Fatalf("layer holds %q, want %q", names, want)
+	}
+	if link := headers[0]; link.Typeflag != tar.TypeSymlink || link.Linkname != "/hello" || link.Size != 0 {
+		t.Errorf("the second name is %+v", link)
 	}
 }
 

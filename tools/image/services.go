@@ -14,6 +14,7 @@ type Service struct {
 	Package   string   // folder of its main package, from the module
 	Platforms []string // os/arch
 	Files     []File   // what else the image holds
+	Links     []string // other names of the binary in the image, by which it is another program
 }
 
 // A File is copied from the repository into the image, readable by everybody and writable by nobody.
@@ -31,7 +32,9 @@ var (
 var services = []Service{
 	{Name: "swarm-operator", Module: ".", Package: "./cmd/swarm-operator", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "swarm-agent", Module: ".", Package: "./cmd/swarm-agent", Platforms: everyPlatform, Files: []File{licence}},
+	{Name: "swarm-worker", Module: ".", Package: "./cmd/swarm-worker", Platforms: everyPlatform, Files: []File{licence}, Links: []string{"/bin/cat"}},
 	{Name: "swarm-research", Module: ".", Package: "./examples/research", Platforms: everyPlatform, Files: []File{licence}},
+	{Name: "swarm-streams", Module: ".", Package: "./examples/streams", Platforms: everyPlatform, Files: []File{licence}},
 	{Name: "probe", Module: ".", Package: "./test/cmd/probe", Platforms: everyPlatform, Files: []File{licence}},
 }
 
@@ -47,6 +50,9 @@ func (s Service) contents() []string {
 	paths := []string{s.binary()}
 	for _, file := range s.Files {
 		paths = append(paths, path.Clean(file.To))
+	}
+	for _, link := range s.Links {
+		paths = append(paths, path.Clean(link))
 	}
 	slices.Sort(paths)
 	return paths

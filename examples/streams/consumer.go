@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// again is how long to wait before a stream that broke off is asked for again.
+const again = time.Second
+
+// A consumer is worker.Jobs: each job is a stream that it reads.
+type consumer struct {
+	server string
+	name   string
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	reading map[string]*reading
+}
+
+// A reading is one stream under way.
+type reading struct {
+	stopping chan struct{}      // closed when it is to end
+	abort    context.CancelFunc // ends it without the server's help
+	done     chan struct{}      // closed when it has ended
+}
+
+func newConsumer(server, name string, log *slog.Logger) *consumer {
+	return &consumer{server: server, name: name, log: log, reading: map[string]*reading{}}
+}
+
+// Start connects. If the server does not answer, the worker tries again later.
+func (c *consumer) Start(_ context.Context, job string) error {
+	ctx, abort := context.WithCancel(context.Background())
+	body, err := c.open(ctx, job)
+	if err != nil {
+		abort()
+		return err
+	}
+	begun := &reading{stopping: make(chan struct{}), abort: abort, done: make(chan struct{})}
+	c.mu.Lock()
+	c.reading[job] = begun
+	c.mu.Unlock()
+	go func() {
+		defer close(begun.done)
+		defer abort()
+		c.read(ctx, job, begun.stopping, body)
+	}()
+	return nil
+}
+
+// Stop asks the server to end the stream and waits until it has, so that whoever is next finds it free.
+func (c *consumer) Stop(ctx context.Context, job string) error {
+	c.mu.Lock()
+	ending := c.reading[job]
+	delete(c.reading, job)
+	c.mu.Unlock()
+	close(ending.stopping)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	response, err := c.request(ctx, http.MethodDelete, job)
+	if err != nil {
+		ending.abort() // there is nobody who could serve it to two
+	} else {
+		_ = response.Body.Close()
+	}
+	select {
+	case <-ending.done:
+	case <-ctx.Done():
+		ending.abort()
+		<-ending.done
+	}
+	return nil
+}
+
+// read reads the stream, and asks for it again when it breaks off.
+func (c *consumer) read(ctx context.Context, job string, stopping <-chan struct{}, body io.ReadCloser) {
+	for {
+		if body != nil {
+			read, err := io.Copy(io.Discard, body)
+			_ = body.Close()
+			c.log.Info("stream ended", "stream", job, "bytes", read, "error", err)
+		}
+		select {
+		case <-stopping:
+			return
+		case <-time.After(again):
+		}
+		var err error
+		if body, err = c.open(ctx, job); err != nil {
+			c.log.Warn("stream broke off", "stream", job, "error", err)
+		}
+	}
+}
+
+func (c *consumer) open(ctx context.Context, job string) (io.ReadCloser, error) {
+	response, err := c.request(ctx, http.MethodGet, job)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+func (c *consumer) request(ctx context.Context, method, job string) (*http.Response, error) {
+	address := c.server + "/streams/" + url.PathEscape(job) + "?consumer=" + url.QueryEscape(c.name)
+	request, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask for stream %q: %w", job, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask for stream %q: %w", job, err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		_ = response.Body.Close()
+		return nil, fmt.Errorf("ask for stream %q: %s", job, response.Status)
+	}
+	return response, nil
+}

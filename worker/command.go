@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/worker/internal/process"
+)
+
+// ownPrefix begins the names of the variables that are the worker's own; a program gets only those that are meant for it.
+const ownPrefix = "SWARM_"
+
+// Pauses before a program that has ended is started again. One that ran as long as the longest begins anew with the first.
+const (
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// Command are jobs that are programs: one process for each job, started again whenever it ends. It gets the container's
+// environment, SWARM_JOB and SWARM_WORKER; what it prints goes to stdout and stderr, each line behind its job's name.
+// To stop it, its process group gets SIGTERM and after config.Grace SIGKILL.
+func Command(config Config, stdout, stderr io.Writer, words ...string) (Jobs, error) {
+	if len(words) == 0 || words[0] == "" {
+		return nil, errors.New("make jobs of a command: no program is named")
+	}
+	return &programs{
+		words: words, worker: config.Worker, grace: config.Grace, log: config.log(),
+		stdout: &process.Sink{To: stdout}, stderr: &process.Sink{To: stderr}, running: map[string]*run{},
+	}, nil
+}
+
+type programs struct {
+	words          []string
+	worker         string
+	grace          time.Duration
+	log            *slog.Logger
+	stdout, stderr *process.Sink
+
+	mu      sync.Mutex
+	running map[string]*run
+}
+
+// A run is a job under way, whether its program runs or rests.
+type run struct {
+	stop chan struct{} // closed to ask for the end
+	done chan struct{} // closed at the end
+}
+
+// Start starts the program, for as long as Stop is not called. That it cannot be started is no error: it is tried again
+// as if it had ended at once.
+func (p *programs) Start(_ context.Context, job string) error {
+	begun := &run{stop: make(chan struct{}), done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running[job] = begun
+	go func() {
+		defer close(begun.done)
+		p.keep(job, begun.stop)
+	}()
+	return nil
+}
+
+// Stop waits for the end of the whole process group.
+func (p *programs) Stop(_ context.Context, job string) error {
+	p.mu.Lock()
+	ending := p.running[job]
+	delete(p.running, job)
+	p.mu.Unlock()
+	if ending != nil {
+		close(ending.stop)
+		<-ending.done
+	}
+	return nil
+}
+
+// keep runs the program again and again.
+func (p *programs) keep(job string, stop <-chan struct{}) {
+	pause := time.Duration(0)
+	for {
+		began := time.Now()
+		how, err := p.run(job, stop)
+		pause = nextPause(pause, time.Since(began))
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		if err != nil {
+			p.log.Warn("program did not start", "job", job, "error", err, "again", pause.String())
+		} else {
+			p.log.Warn("program ended", "job", job, "how", how, "again", pause.String())
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// nextPause doubles, and forgets what was before a program that ran well for long enough.
+func nextPause(last, ran time.Duration) time.Duration {
+	if ran >= longestPause {
+		return firstPause
+	}
+	return min(max(2*last, firstPause), longestPause)
+}
+
+func (p *programs) run(job string, stop <-chan struct{}) (string, error) {
+	stdout, stderr := p.stdout.Labelled(job), p.stderr.Labelled(job)
+	defer stdout.Flush()
+	defer stderr.Flush()
+	return process.Program{
+		Command: p.words, Environment: environment(os.Environ(), p.worker, job),
+		Stdout: stdout, Stderr: stderr, Grace: p.grace,
+	}.Run(stop)
+}
+
+// environment is the container's own, then ours, which nobody can override.
+func environment(container []string, worker, job string) []string {
+	isOwn := func(variable string) bool { return strings.HasPrefix(variable, ownPrefix) }
+	list := slices.DeleteFunc(slices.Clone(container), isOwn)
+	return append(list, "SWARM_JOB="+job, "SWARM_WORKER="+worker)
+}

@@ -1,0 +1,110 @@
+package worker_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/swarm-io/swarm-operator/worker"
+)
+
+func TestEachJobHasItsProgram(t *testing.T) {
+	t.Setenv("SWARM_JOURNAL", "/secret")
+	t.Setenv("OF_THE_CONTAINER", "yes")
+	w := script(t, `echo "$SWARM_JOB of $SWARM_WORKER, $OF_THE_CONTAINER, $SWARM_JOURNAL."; echo "oops $SWARM_JOB" >&2; echo $$ >$1/$SWARM_JOB; exec sleep 1000`)
+	w.publish(t, 1, "a", "b")
+	w.awaitOutput(t, "[a] a of swarm-worker-0, yes, .\n")
+	w.awaitOutput(t, "[b] b of swarm-worker-0, yes, .\n")
+	w.awaitOutput(t, "[a] oops a\n")
+	a, b := w.pids(t, "a")[0], w.pids(t, "b")[0]
+	w.publish(t, 2, "b")
+	w.awaitVersion(t, 2)
+	if alive(a) || !alive(b) {
+		t.Errorf("a lives: %t, b lives: %t", alive(a), alive(b))
+	}
+	must(t, w.stop())
+	if alive(b) {
+		t.Error("b outlives its worker")
+	}
+	if strings.Contains(w.out.String(), "theirs") {
+		t.Error("a job of another worker ran")
+	}
+}
+
+// When the new list is acknowledged, nothing of the job is left, however little it heeds.
+func TestNothingOutlivesAStop(t *testing.T) {
+	for name, text := range map[string]string{
+		"a program that heeds SIGTERM":     `trap 'echo bye; exit 0' TERM; echo $$ >$1/pids; while :; do sleep 1000 & wait; done`,
+		"a program that ignores it":        `trap '' TERM; echo $$ >$1/pids; while :; do sleep 1000; done`,
+		"children that ignore it":          `bash -c "trap '' TERM; sleep 1000; sleep 1000" & echo $! $$ >$1/pids; wait`,
+		"children that are left behind":    `(trap '' TERM HUP; sleep 1000) & echo $! >$1/pids; sleep 1000`,
+		"a program that ended in between":  `echo $$ >$1/pids`,
+		"a program that does not end well": `trap 'exit 3' TERM; echo $$ >$1/pids; while :; do sleep 1000 & wait; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := script(t, text)
+			w.publish(t, 1, "a")
+			pids := w.pids(t, "pids")
+			w.publish(t, 2)
+			w.awaitVersion(t, 2)
+			for _, pid := range pids {
+				if alive(pid) {
+					t.Errorf("process %d lives on", pid)
+				}
+			}
+		})
+	}
+}
+
+func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
+	w := script(t, `test -e $1/once && echo again && exec sleep 1000; touch $1/once; sleep 1000 & echo $! >$1/pids; printf 'no end'; exit 7`)
+	w.publish(t, 1, "a")
+	child := w.pids(t, "pids")[0]
+	w.awaitOutput(t, "[a] no end\n") // written when the program's group is gone
+	if alive(child) {
+		t.Error("a child of the first run is there in the second")
+	}
+	w.awaitOutput(t, "[a] again\n")
+	must(t, w.stop())
+}
+
+func TestAProgramThatDoesNotExist(t *testing.T) {
+	w := begin(t)
+	jobs, err := worker.Command(w.config, w.out, w.out, "/nonexistent/program")
+	must(t, err)
+	w.run(t, jobs)
+	w.publish(t, 1, "a")
+	w.awaitVersion(t, 1)
+	w.publish(t, 2)
+	w.awaitVersion(t, 2) // it rests before another try, and is not waited for
+	if _, err := worker.Command(w.config, w.out, w.out); err == nil {
+		t.Error("a command of no words")
+	}
+}
+
+func TestLinesStayWhole(t *testing.T) {
+	const lines = 200
+	w := script(t, `for i in $(seq 200); do echo "$SWARM_JOB $SWARM_JOB $i"; done; head -c 40000 /dev/zero | tr '\0' x; echo; echo end; exec sleep 1000`)
+	w.publish(t, 1, "a", "b", "c")
+	for _, job := range []string{"a", "b", "c"} {
+		w.awaitOutput(t, "["+job+"] end\n")
+	}
+	counts := map[string]int{}
+	for text := range strings.Lines(w.out.String()) {
+		label, rest, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " ")
+		job := strings.Trim(label, "[]")
+		switch {
+		case strings.HasPrefix(rest, job+" "+job+" "):
+			counts[job+" line"]++
+		case strings.Trim(rest, "x") == "":
+			counts[job+" long"] += len(rest)
+		case rest != "end":
+			t.Errorf("line %.100q", text)
+		}
+	}
+	for _, job := range []string{"a", "b", "c"} {
+		if counts[job+" line"] != lines || counts[job+" long"] != 40000 {
+			t.Errorf("of %s: %d lines and %d letters", job, counts[job+" line"], counts[job+" long"])
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+// What a pod has when its environment says nothing else.
+const (
+	standardFile        = "/app/config/config.yml"
+	standardVersionFile = "/app/pod/config-version"
+	standardPort        = "9090"
+	standardGrace       = "20"
+	mostPort            = 65535
+)
+
+// Config is all that a worker needs to know.
+type Config struct {
+	Worker string // POD_NAME, by the downward API
+	PodUID string // POD_UID, by the downward API: the operator checks it
+
+	File        string // SWARM_CONFIG, the mounted list; default /app/config/config.yml
+	VersionFile string // SWARM_CONFIG_VERSION_FILE, the pod's annotation swarm.io/config-version by a downward API volume; default /app/pod/config-version
+	Port        int    // SWARM_PORT, default 9090; 0 is any
+
+	Grace   time.Duration // SWARM_GRACE_SECONDS, default 20: for Command, between SIGTERM and SIGKILL
+	Journal string        // SWARM_JOURNAL, a file that gets a line for each start, stop and acknowledgement; default none
+
+	Listener net.Listener // instead of Port
+	Log      *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
+}
+
+// ConfigFromEnvironment reads a worker's variables, by os.Getenv or the like.
+func ConfigFromEnvironment(variable func(string) string) (Config, error) {
+	either := func(name, standard string) string {
+		if value := variable(name); value != "" {
+			return value
+		}
+		return standard
+	}
+	config := Config{
+		Worker:      variable("POD_NAME"),
+		PodUID:      variable("POD_UID"),
+		File:        either("SWARM_CONFIG", standardFile),
+		VersionFile: either("SWARM_CONFIG_VERSION_FILE", standardVersionFile),
+		Journal:     variable("SWARM_JOURNAL"),
+		Log:         slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+	}
+	var problems [2]error
+	config.Port, problems[0] = number("SWARM_PORT", either("SWARM_PORT", standardPort))
+	seconds, problem := number("SWARM_GRACE_SECONDS", either("SWARM_GRACE_SECONDS", standardGrace))
+	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problem
+	return config, errors.Join(append(problems[:], config.validate())...)
+}
+
+func number(name, text string) (int, error) {
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("read environment: %s=%q is not a number", name, text)
+	}
+	return value, nil
+}
+
+// validate names everything that is missing, so that one look is enough.
+func (c Config) validate() error {
+	var problems []error
+	for _, needed := range [][2]string{
+		{"POD_NAME", c.Worker}, {"POD_UID", c.PodUID}, {"SWARM_CONFIG", c.File}, {"SWARM_CONFIG_VERSION_FILE", c.VersionFile},
+	} {
+		if needed[1] == "" {
+			problems = append(problems, fmt.Errorf("read worker configuration: %s is not set", needed[0]))
+		}
+	}
+	if c.Port < 0 || c.Port > mostPort {
+		problems = append(problems, fmt.Errorf("read worker configuration: SWARM_PORT is %d, not 0 to %d", c.Port, mostPort))
+	}
+	if c.Grace < 0 {
+		problems = append(problems, errors.New("read worker configuration: SWARM_GRACE_SECONDS is negative"))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,197 @@
+// Package duty keeps the running jobs equal to the worker's list.
+//
+// Its invariants, which the hand-over between workers rests on:
+//   - Everything that runs is on one list: the jobs of a new list start when those that are not on it have stopped.
+//   - A list is acknowledged when nothing runs that is not on it, never before, and lists are taken in the order of their versions.
+//   - Nothing starts while the file is older than the version that the pod's annotation asks for.
+//   - A file that cannot be read changes nothing.
+//
+// All state belongs to one goroutine; Start and Stop are called in others, which report back to it.
+package duty
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/swarm-io/swarm-operator/worker/internal/mount"
+	"github.com/swarm-io/swarm-operator/worker/internal/roster"
+)
+
+// Jobs starts and stops what the worker is for. See worker.Jobs.
+type Jobs interface {
+	Start(ctx context.Context, job string) error
+	Stop(ctx context.Context, job string) error
+}
+
+// A Journal is told of what happens, by the goroutine to which it happens.
+type Journal interface {
+	Started(job string)            // before Start is called
+	Stopped(job string, err error) // after nothing of it runs any more; the error is that of a start that failed
+	Acknowledged(version, config int64)
+}
+
+// A Board shows the outside how things are.
+type Board interface {
+	Acknowledge(version, config int64)
+	Report(problem string, jobs, running int)
+}
+
+// Config is all that a duty needs.
+type Config struct {
+	Worker  string
+	Jobs    Jobs
+	Journal Journal
+	Board   Board
+	Log     *slog.Logger
+}
+
+type duty struct {
+	Config
+	list         roster.Roster // the last good one
+	known        bool          // there was one
+	acknowledged bool          // the list is
+	floor        int64
+	troubles     [2]string // what is wrong with the file, and with the floor
+	leaving      bool
+	failed       []error // stops that failed while leaving
+
+	jobs    map[string]*job
+	reports chan func()
+	over    chan struct{}
+	calls   sync.WaitGroup
+}
+
+// Run follows the sights of two files, the list and the floor, until the context ends. Then it stops everything.
+func Run(ctx context.Context, config Config, sights <-chan []mount.Sight) error {
+	d := &duty{Config: config, jobs: map[string]*job{}, reports: make(chan func()), over: make(chan struct{})}
+	defer d.calls.Wait()
+	defer close(d.over)
+	done := ctx.Done()
+	for !d.leaving || len(d.jobs) > 0 {
+		select {
+		case seen := <-sights:
+			d.read(seen[0])
+			d.readFloor(seen[1])
+		case report := <-d.reports:
+			report()
+		case <-done:
+			done, sights, d.leaving = nil, nil, true
+		}
+		d.settle()
+	}
+	return errors.Join(d.failed...)
+}
+
+// read takes a new list, if it is one.
+func (d *duty) read(seen mount.Sight) {
+	next, err := roster.Roster{}, seen.Err
+	if err == nil {
+		next, err = roster.Parse(seen.Content, d.Worker)
+	}
+	if err == nil && d.known && next.Version < d.list.Version {
+		err = fmt.Errorf("take version %d: it is older than %d, which was read before", next.Version, d.list.Version)
+	}
+	if err != nil {
+		d.trouble(0, "the last good list stays", fmt.Errorf("read configuration: %w", err))
+		return
+	}
+	d.trouble(0, "", nil)
+	if d.known && next.Equal(d.list) {
+		return
+	}
+	if d.known && next.Version == d.list.Version {
+		d.Board.Acknowledge(0, 0) // somebody edits by hand: what this version means is not known any more
+	}
+	d.list, d.known, d.acknowledged = next, true, false
+	d.Log.Info("read list", "config", next.Version, "version", next.Own, "jobs", len(next.Jobs))
+	for _, name := range next.Jobs {
+		if d.jobs[name] == nil {
+			d.jobs[name] = &job{name: name}
+		}
+	}
+}
+
+// readFloor never lowers it. A pod that does not mount the annotation has no floor.
+func (d *duty) readFloor(seen mount.Sight) {
+	if errors.Is(seen.Err, fs.ErrNotExist) {
+		return
+	}
+	floor, err := int64(0), seen.Err
+	if err == nil {
+		floor, err = roster.ParseFloor(seen.Content)
+	}
+	if err != nil {
+		err = fmt.Errorf("read the pod's annotation: %w", err)
+	}
+	d.trouble(1, "nothing starts until it can be read", err)
+	d.floor = max(d.floor, floor)
+}
+
+// trouble logs a problem when it is a new one.
+func (d *duty) trouble(which int, consequence string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error() + ": " + consequence
+	}
+	if text != d.troubles[which] && text != "" {
+		d.Log.Warn(text)
+	}
+	d.troubles[which] = text
+}
+
+// settle does all that can be done now: stop, acknowledge, start.
+func (d *duty) settle() {
+	names := slices.Sorted(maps.Keys(d.jobs))
+	for _, name := range names {
+		d.release(d.jobs[name])
+	}
+	d.acknowledge()
+	for _, name := range names {
+		if held := d.jobs[name]; held != nil && d.mayStart() {
+			d.start(held)
+		}
+	}
+	d.report()
+}
+
+func (d *duty) wants(name string) bool { return !d.leaving && d.list.Lists(name) }
+
+func (d *duty) mayStart() bool {
+	return !d.leaving && d.acknowledged && d.list.Version >= d.floor && d.troubles[1] == ""
+}
+
+func (d *duty) acknowledge() {
+	if d.acknowledged || !d.known || d.leaving {
+		return
+	}
+	for name := range d.jobs {
+		if !d.wants(name) {
+			return
+		}
+	}
+	d.acknowledged = true
+	d.Journal.Acknowledged(d.list.Own, d.list.Version)
+	d.Board.Acknowledge(d.list.Own, d.list.Version)
+}
+
+// report says what somebody who looks at a worker without jobs wants to know.
+func (d *duty) report() {
+	problems := slices.DeleteFunc(slices.Clone(d.troubles[:]), func(text string) bool { return text == "" })
+	if d.known && d.list.Version < d.floor {
+		problems = append(problems, fmt.Sprintf("the file has version %d and the pod's annotation asks for %d: nothing starts until the file has caught up", d.list.Version, d.floor))
+	}
+	running := 0
+	for _, held := range d.jobs {
+		if held.state == active {
+			running++
+		}
+	}
+	d.Board.Report(strings.Join(problems, "; "), len(d.list.Jobs), running)
+}

@@ -1,0 +1,251 @@
+package duty
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/worker/internal/mount"
+)
+
+func TestJobsFollowTheList(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.expect(t, "", 0)
+		w.publish(1, "a b")
+		w.expect(t, "a b", 1)
+		w.publish(2, "b c")
+		w.expect(t, "b c", 2)
+		w.publish(3, "")
+		w.expect(t, "", 3)
+		want := "acknowledge 1, start a, start b, stop a, acknowledge 2, start c, stop b, stop c, acknowledge 3"
+		got := slices.Clone(w.log)
+		slices.Sort(got[6:8]) // two stops at once end in any order
+		if strings.Join(got, ", ") != want {
+			t.Errorf("journal %q, want %q", got, want)
+		}
+	})
+}
+
+// The heart of a hand-over: what was taken away must have ended before anybody hears that it has.
+func TestAcknowledgementWaitsForSlowStops(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.stopTakes["a"] = time.Minute
+		w.publish(1, "a b")
+		w.publish(2, "b c")
+		w.expect(t, "a b", 1)
+		time.Sleep(time.Minute - time.Nanosecond)
+		w.expect(t, "a b", 1)
+		time.Sleep(time.Nanosecond)
+		w.expect(t, "b c", 2)
+	})
+}
+
+func TestAStopThatFailsIsTriedAgain(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.stopFails["a"] = 2
+		w.publish(1, "a")
+		w.publish(2, "b")
+		w.expect(t, "a", 1)
+		time.Sleep(time.Second)
+		w.expect(t, "a", 1)
+		time.Sleep(2 * time.Second)
+		w.expect(t, "b", 2)
+	})
+}
+
+func TestAStartThatFailsIsTriedAgain(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.startFails["a"] = 2
+		w.publish(1, "a b")
+		w.expect(t, "b", 1)
+		time.Sleep(3 * time.Second)
+		w.expect(t, "a b", 1)
+	})
+}
+
+func TestAJobThatCannotStartCanBeTakenAway(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.startFails["a"] = 1000
+		w.publish(1, "a")
+		time.Sleep(time.Hour)
+		w.publish(2, "")
+		w.expect(t, "", 2)
+	})
+}
+
+// Taken away and given back before the stop has ended: it is stopped to the end, and started anew.
+func TestGivenBackWhileStopping(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.stopTakes["a"] = time.Minute
+		w.publish(1, "a")
+		w.publish(2, "")
+		w.publish(3, "a")
+		w.expect(t, "a", 3)
+		time.Sleep(time.Minute)
+		w.expect(t, "a", 3)
+		if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
+			t.Errorf("journal %q", got)
+		}
+	})
+}
+
+// Its context ended when it was taken away, so a start that succeeds all the same is not a job that runs.
+func TestGivenBackWhileStarting(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.startTakes["a"] = time.Minute
+		w.publish(1, "a")
+		w.publish(2, "")
+		w.expect(t, "a", 1)
+		w.publish(3, "a")
+		time.Sleep(3 * time.Minute)
+		w.expect(t, "a", 3)
+		if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
+			t.Errorf("journal %q", got)
+		}
+	})
+}
+
+func TestABadFileChangesNothing(t *testing.T) {
+	for reason, c := range map[string]struct {
+		seen mount.Sight
+		says string
+	}{
+		"it does not parse":        {mount.Sight{Content: []byte("version: [")}, "line"},
+		"it is empty":              {mount.Sight{}, "read version: there is none"},
+		"it is gone":               {absent, "not exist"},
+		"it cannot be read":        {mount.Sight{Err: errors.New("input/output error")}, "input/output error"},
+		"it is older than the one": {file(4, "c"), "older than 5"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			in(t, func(t *testing.T, w *world) {
+				w.publish(5, "a b")
+				w.sights <- []mount.Sight{c.seen, absent}
+				w.expect(t, "a b", 5)
+				if !strings.Contains(w.problem, c.says) || !strings.Contains(w.problem, "the last good list stays") {
+					t.Errorf("says %q, want %q", w.problem, c.says)
+				}
+				w.publish(6, "b")
+				w.expect(t, "b", 6)
+				if w.problem != "" {
+					t.Errorf("still says %q", w.problem)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutAFileItWaits(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.sights <- []mount.Sight{absent, absent}
+		w.expect(t, "", 0)
+		if !strings.Contains(w.problem, "not exist") {
+			t.Errorf("says %q", w.problem)
+		}
+		time.Sleep(time.Hour)
+		w.publish(1, "a")
+		w.expect(t, "a", 1)
+	})
+}
+
+// A container that restarts on a stale file: the jobs on it were taken away by a list that an earlier process acknowledged.
+func TestRestartOnAStaleFileStartsNothing(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.publishAbove(3, "a b", "5\n")
+		w.expect(t, "", 3)
+		if !strings.Contains(w.problem, "version 3 and the pod's annotation asks for 5") {
+			t.Errorf("says %q", w.problem)
+		}
+		w.publishAbove(4, "a b c", "5")
+		w.expect(t, "", 4)
+		w.publishAbove(5, "b", "5")
+		w.expect(t, "b", 5)
+		if slices.Contains(w.log, "start a") || w.problem != "" {
+			t.Errorf("journal %q, problem %q", w.log, w.problem)
+		}
+	})
+}
+
+func TestTheFloor(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.publishAbove(1, "a", "") // a pod without the annotation
+		w.expect(t, "a", 1)
+		w.publishAbove(1, "a", "2") // the annotation arrives before the file: what runs goes on
+		w.expect(t, "a", 1)
+		w.publishAbove(2, "a b", "2")
+		w.expect(t, "a b", 2)
+		w.publishAbove(3, "b c", "nonsense") // stops are always allowed
+		w.expect(t, "b", 3)
+		if !strings.Contains(w.problem, `"nonsense"`) || !strings.Contains(w.problem, "nothing starts") {
+			t.Errorf("says %q", w.problem)
+		}
+		w.publishAbove(3, "b c", "3")
+		w.expect(t, "b c", 3)
+		w.publishAbove(4, "b c d", "9")
+		w.expect(t, "b c", 4)
+		w.publishAbove(5, "b c d", "4") // it never falls
+		w.expect(t, "b c", 5)
+		w.publishAbove(9, "b c d", "4")
+		w.expect(t, "b c d", 9)
+	})
+}
+
+// The operator never does this; people with an editor do.
+func TestOneVersionThatMeansTwoThings(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.stopTakes["a"] = time.Minute
+		w.publish(1, "a b")
+		w.publish(1, "b")
+		w.expect(t, "a b", 0)
+		time.Sleep(time.Minute)
+		w.expect(t, "b", 1)
+	})
+}
+
+func TestAVersionWithoutNewsForUs(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.publish(1, "a")
+		w.lists[7] = "a"
+		w.sights <- []mount.Sight{{Content: []byte("version: 7\nworkloads: {swarm-worker-0: {jobs: [a], version: 1}}")}, absent}
+		w.expect(t, "a", 7)
+		if w.version != 1 || len(w.log) != 3 {
+			t.Errorf("own version %d, journal %q", w.version, w.log)
+		}
+	})
+}
+
+func TestTheEndDoesNotWaitForAnotherTry(t *testing.T) {
+	in(t, func(t *testing.T, w *world) {
+		w.stopFails["a"] = 7
+		w.publish(1, "a")
+		w.publish(2, "")
+		time.Sleep(time.Minute) // six have failed, and the next is half a minute away
+		synctest.Wait()
+		w.stopFails["a"] = 0
+		before := time.Now()
+		w.cancel()
+		w.done <- <-w.done // for the end of the test
+		if took := time.Since(before); took != 0 {
+			t.Errorf("the end took %s", took)
+		}
+	})
+}
+
+func TestAtTheEndEverythingStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.startTakes["slow"], w.stopTakes["a"], w.startFails["broken"], w.stopFails["stubborn"] = time.Minute, time.Minute, 1000, 1000
+		w.run()
+		w.publish(1, "a b broken slow stubborn")
+		acknowledged := w.config
+		wrong, err := w.end()
+		if wrong != "" || err == nil || err.Error() != `stop job "stubborn": stubborn does not heed` {
+			t.Errorf("%s: %v", wrong, err)
+		}
+		if got := strings.Join(w.running(), " "); got != "stubborn" || w.config != acknowledged {
+			t.Errorf("running %q, acknowledged %d", got, w.config)
+		}
+	})
+}

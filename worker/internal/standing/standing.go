@@ -1,0 +1,87 @@
+// Package standing is what a worker tells about itself over HTTP: to the operator, which list it has acknowledged; to the
+// kubelet and to people, that it lives and what it waits for.
+package standing
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+)
+
+// Paths of the two answers.
+const (
+	PathVersion = "/internal/version"
+	PathHealth  = "/internal/health"
+)
+
+// An Acknowledgement says that nothing runs which is not on this list, or on a later one. All zero: nothing is acknowledged.
+type Acknowledgement struct {
+	Worker  string `json:"worker"`
+	PodUID  string `json:"podUID"`
+	Version int64  `json:"version"` // of the worker's own list
+	Config  int64  `json:"config"`  // of the file
+}
+
+// Health is how the worker is. It never asks for a restart: a new process would wait for the same things.
+type Health struct {
+	Status  string `json:"status"`            // ok, or waiting when there is a problem
+	Problem string `json:"problem,omitempty"` // what it waits for
+	Jobs    int    `json:"jobs"`              // on its list
+	Running int    `json:"running"`
+}
+
+// A Board holds the latest of both.
+type Board struct {
+	mu     sync.Mutex
+	acked  Acknowledgement
+	health Health
+}
+
+// NewBoard is the board of a worker that has not read anything yet.
+func NewBoard(worker, podUID string) *Board {
+	return &Board{
+		acked:  Acknowledgement{Worker: worker, PodUID: podUID},
+		health: Health{Status: "waiting", Problem: "the file has not been read yet"},
+	}
+}
+
+// Acknowledge replaces the acknowledged versions; zeros withdraw them.
+func (b *Board) Acknowledge(version, config int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.acked.Version, b.acked.Config = version, config
+}
+
+// Report replaces the worker's health.
+func (b *Board) Report(problem string, jobs, running int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.health = Health{Status: "ok", Problem: problem, Jobs: jobs, Running: running}
+	if problem != "" {
+		b.health.Status = "waiting"
+	}
+}
+
+// ServeHTTP answers GET on the two paths.
+func (b *Board) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	b.mu.Lock()
+	acked, health := b.acked, b.health
+	b.mu.Unlock()
+	switch {
+	case request.URL.Path != PathVersion && request.URL.Path != PathHealth:
+		http.NotFound(response, request)
+	case request.Method != http.MethodGet && request.Method != http.MethodHead:
+		response.Header().Set("Allow", "GET, HEAD")
+		http.Error(response, "only GET", http.StatusMethodNotAllowed)
+	case request.URL.Path == PathVersion:
+		answer(response, acked)
+	default:
+		answer(response, health)
+	}
+}
+
+func answer(response http.ResponseWriter, value any) {
+	response.Header().Set("Content-Type", "application/json")
+	response.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(response).Encode(value) // the one who asked is gone
+}

@@ -1,0 +1,209 @@
+package program
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary is the program when it is told so, and cat when it is called so: real processes, as in a pod.
+func TestMain(m *testing.M) {
+	if os.Getenv("BE_SWARM_WORKER") == "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(Main("v1.2.3", os.Args, os.Stdout, os.Stderr))
+}
+
+func TestArguments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yml")
+	if err := os.WriteFile(file, []byte("version: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("POD_NAME", "")
+	t.Setenv("POD_UID", "")
+	for _, c := range []struct {
+		arguments string
+		code      int
+		stdout    string
+		stderr    string
+	}{
+		{"swarm-worker version", 0, "v1.2.3\n", ""},
+		{"/swarm-worker --version", 0, "v1.2.3\n", ""},
+		{"swarm-worker --help", 0, usage, ""},
+		{"swarm-worker help", 0, usage, ""},
+		{"swarm-worker", 64, "", "usage"},
+		{"swarm-worker run", 64, "", "usage"},
+		{"swarm-worker run --", 64, "", "usage"},
+		{"swarm-worker --nonsense", 64, "", "usage"},
+		{"swarm-worker hold it", 64, "", "usage"},
+		{"swarm-worker hold", 1, "", "POD_NAME is not set"},
+		{"swarm-worker run -- /bin/true", 1, "", "POD_UID is not set"},
+		{"swarm-worker /bin/true", 1, "", "POD_NAME is not set"},
+		{"swarm-worker cat " + file, 0, "version: 1\n", ""},
+		{"/bin/cat " + file + " " + file, 0, "version: 1\nversion: 1\n", ""},
+		{"cat /nonexistent " + file, 1, "version: 1\n", "/nonexistent: no such file"},
+	} {
+		t.Run(c.arguments, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := Main("v1.2.3", strings.Fields(c.arguments), &stdout, &stderr)
+			if code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
+				t.Errorf("code %d, stdout %q, stderr %q", code, &stdout, &stderr)
+			}
+		})
+	}
+}
+
+// As the image has it: a link called cat.
+func TestLinkIsCat(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "cat")
+	if err := os.Symlink(self, link); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), link)
+	command.Env = append(os.Environ(), "BE_SWARM_WORKER=1")
+	command.Stdin = strings.NewReader("through and through")
+	if output, err := command.CombinedOutput(); err != nil || string(output) != "through and through" {
+		t.Errorf("%q, %v", output, err)
+	}
+}
+
+// A process is swarm-worker with arguments, and what it logs.
+type process struct {
+	*exec.Cmd
+	address string
+	folder  string
+	logged  chan struct{} // closed when it logs no more
+}
+
+func start(t *testing.T, arguments ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], arguments...), folder: t.TempDir(), logged: make(chan struct{})}
+	list := "version: 2\nworkloads: {swarm-worker-0: {jobs: [a], version: 2}}\n"
+	if err := os.WriteFile(filepath.Join(p.folder, "config.yml"), []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Env = append(os.Environ(), "BE_SWARM_WORKER=1", "POD_NAME=swarm-worker-0", "POD_UID=u-1", "SWARM_PORT=0", "OUT="+p.folder,
+		"SWARM_CONFIG="+filepath.Join(p.folder, "config.yml"), "SWARM_JOURNAL="+filepath.Join(p.folder, "journal"))
+	log, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	lines := bufio.NewScanner(log)
+	for p.address == "" && lines.Scan() {
+		var line struct{ Msg, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "serving" {
+			p.address = line.Address
+		}
+	}
+	if p.address == "" {
+		t.Fatal("it does not say where it serves")
+	}
+	go func() {
+		defer close(p.logged)
+		_, _ = io.Copy(t.Output(), log)
+	}()
+	return p
+}
+
+func (p *process) await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for ticker := time.NewTicker(5 * time.Millisecond); !holds(); {
+		select {
+		case <-ticker.C:
+		case <-limit:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func (p *process) acknowledges(want string) func() bool {
+	return func() bool {
+		_, port, _ := strings.Cut(p.address, "]:")
+		response, err := http.Get("http://127.0.0.1:" + port + "/internal/version")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		return strings.TrimSpace(string(body)) == want
+	}
+}
+
+const second = `{"worker":"swarm-worker-0","podUID":"u-1","version":2,"config":2}`
+
+// A pod that is deleted gets SIGTERM: its programs stop and the process ends well.
+func TestSIGTERMStopsTheJobs(t *testing.T) {
+	p := start(t, "run", "--", "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
+	p.await(t, "acknowledgement", p.acknowledges(second))
+	pid := p.pid(t)
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.logged
+	if err := p.Wait(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	if syscall.Kill(pid, 0) == nil {
+		t.Error("the program lives on")
+	}
+}
+
+// The programs die with their worker, however it dies.
+func TestProgramsDieWithTheWorker(t *testing.T) {
+	p := start(t, "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
+	pid := p.pid(t)
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.logged
+	_ = p.Wait()
+	p.await(t, "the program is gone", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+func (p *process) pid(t *testing.T) (pid int) {
+	t.Helper()
+	p.await(t, "the program runs", func() bool {
+		content, _ := os.ReadFile(filepath.Join(p.folder, "pid.a"))
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
+		return pid > 0
+	})
+	return pid
+}
+
+func TestHold(t *testing.T) {
+	p := start(t, "hold")
+	p.await(t, "acknowledgement", p.acknowledges(second))
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.logged
+	if err := p.Wait(); err != nil {
+		t.Errorf("the worker ended with %v", err)
+	}
+	journal, err := os.ReadFile(filepath.Join(p.folder, "journal"))
+	if err != nil || strings.Count(string(journal), "\n") != 4 {
+		t.Errorf("journal %s (%v), want boot, acknowledge, start, stop", journal, err)
+	}
+}

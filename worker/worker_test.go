@@ -1,0 +1,137 @@
+package worker_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/worker"
+)
+
+// notes are jobs that only say what happens to them.
+type notes chan string
+
+func (n notes) Start(ctx context.Context, job string) error {
+	n <- "start " + job
+	context.AfterFunc(ctx, func() { n <- "context of " + job + " ends" })
+	return nil
+}
+
+func (n notes) Stop(_ context.Context, job string) error {
+	n <- "stop " + job
+	return nil
+}
+
+func (n notes) await(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	for range want {
+		got = append(got, <-n)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The whole way: mounted files, jobs, HTTP, journal.
+func TestWorkerFollowsItsPool(t *testing.T) {
+	w, jobs := begin(t), make(notes)
+	w.run(t, jobs)
+	w.awaitVersion(t, 0)
+	eventually(t, "it says what it waits for", func() bool {
+		return strings.Contains(w.ask(t, "/internal/health"), "no such file")
+	})
+	w.publish(t, 1, "a", "b")
+	jobs.await(t, "start a", "start b")
+	w.awaitVersion(t, 1)
+	w.swap(t, w.config.File, "version: [")
+	eventually(t, "it says what is wrong", func() bool {
+		return strings.Contains(w.ask(t, "/internal/health"), "the last good list stays")
+	})
+	w.awaitVersion(t, 1)
+	w.publish(t, 2, "b", "c")
+	jobs.await(t, "context of a ends", "start c", "stop a")
+	w.awaitVersion(t, 2)
+	eventually(t, "it is well", func() bool { return w.ask(t, "/internal/health") == `{"status":"ok","jobs":2,"running":2}` })
+
+	ended := make(chan error, 1)
+	go func() { ended <- w.stop() }()
+	jobs.await(t, "context of b ends", "context of c ends", "stop b", "stop c")
+	must(t, <-ended)
+	got := w.journal(t)
+	slices.Sort(got[7:])
+	if want := "boot,acknowledge 1,start a,start b,stop a,acknowledge 2,start c,stop b,stop c"; strings.Join(got, ",") != want {
+		t.Errorf("journal %q, want %q", got, want)
+	}
+}
+
+// A container that restarts before the kubelet has brought the list that took its jobs away.
+func TestRestartOnAStaleFile(t *testing.T) {
+	w, jobs := begin(t), make(notes)
+	w.publish(t, 3, "a", "b")
+	w.swap(t, w.config.VersionFile, "4")
+	w.run(t, jobs)
+	w.awaitVersion(t, 3) // it has read the file by now, and starts nothing
+	eventually(t, "it says what it waits for", func() bool {
+		return strings.Contains(w.ask(t, "/internal/health"), "the pod's annotation asks for 4")
+	})
+	w.publish(t, 4, "b")
+	jobs.await(t, "start b")
+	go func() { _ = w.stop() }()
+	jobs.await(t, "context of b ends", "stop b")
+}
+
+func TestConfigFromEnvironment(t *testing.T) {
+	full := worker.Config{
+		Worker: "w-0", PodUID: "u", File: "/c", VersionFile: "/v", Port: 80, Grace: time.Second, Journal: "/j",
+	}
+	sparse := worker.Config{
+		Worker: "w-0", PodUID: "u", File: "/app/config/config.yml", VersionFile: "/app/pod/config-version", Port: 9090, Grace: 20 * time.Second,
+	}
+	for _, c := range []struct {
+		environment map[string]string
+		want        worker.Config
+	}{
+		{map[string]string{"POD_NAME": "w-0", "POD_UID": "u"}, sparse},
+		{map[string]string{"POD_NAME": "w-0", "POD_UID": "u", "SWARM_CONFIG": "/c", "SWARM_CONFIG_VERSION_FILE": "/v",
+			"SWARM_PORT": "80", "SWARM_GRACE_SECONDS": "1", "SWARM_JOURNAL": "/j"}, full},
+	} {
+		got, err := worker.ConfigFromEnvironment(func(name string) string { return c.environment[name] })
+		got.Log = nil
+		if err != nil || got != c.want {
+			t.Errorf("got %+v, %v, want %+v", got, err, c.want)
+		}
+	}
+}
+
+func TestAnEnvironmentThatLacks(t *testing.T) {
+	_, err := worker.ConfigFromEnvironment(func(name string) string {
+		return map[string]string{"SWARM_PORT": "x", "SWARM_GRACE_SECONDS": "-1"}[name]
+	})
+	for _, part := range []string{"POD_NAME is not set", "POD_UID is not set", `SWARM_PORT="x" is not a number`, "SWARM_GRACE_SECONDS is negative"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
+	}
+}
+
+func TestRunRefusesWhatCannotWork(t *testing.T) {
+	good := begin(t).config
+	t.Cleanup(func() { _ = good.Listener.Close() })
+	for says, change := range map[string]func(*worker.Config){
+		"POD_NAME is not set":             func(c *worker.Config) { c.Worker = "" },
+		"SWARM_PORT is 65536":             func(c *worker.Config) { c.Port = 65536 },
+		"open journal":                    func(c *worker.Config) { c.Journal = "/nonexistent/journal" },
+		"serve /internal/version: listen": func(c *worker.Config) { c.Port, c.Listener = c.Listener.Addr().(*net.TCPAddr).Port, nil },
+	} {
+		config := good
+		change(&config)
+		if err := worker.RunWith(t.Context(), config, make(notes)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+}
