@@ -1,0 +1,143 @@
+package assign
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+var scales = []struct {
+	name          string
+	jobs, workers int
+}{{"10k-100", 10_000, 100}, {"100k-1k", 100_000, 1_000}, {"1M-10k", 1_000_000, 10_000}}
+
+// report gives a benchmark what else is worth knowing: balance, idle workers, and moves in multiples of the minimum.
+func report(b *testing.B, decision Decision, minimum int) {
+	b.StopTimer()
+	highest, total, idle := 0, 0, 0
+	for _, one := range decision.Next.shares {
+		highest = max(highest, one.load)
+		total += one.load
+		if len(one.jobs) == 0 {
+			idle++
+		}
+	}
+	b.ReportMetric(float64(highest)*float64(len(decision.Next.shares))/float64(total), "max/mean")
+	b.ReportMetric(float64(idle), "idle")
+	if minimum > 0 {
+		b.ReportMetric(float64(relocated(decision))/float64(minimum), "moves/min")
+	}
+}
+
+// From nothing: the first deal.
+func BenchmarkFirst(b *testing.B) {
+	for _, scale := range scales {
+		list := listOf(b, equal(scale.jobs)...)
+		workers := crew(scale.workers)
+		for _, strategy := range strategies {
+			b.Run(fmt.Sprintf("%s/%s", strategy, scale.name), func(b *testing.B) {
+				b.ReportAllocs()
+				var decision Decision
+				for b.Loop() {
+					decision = Plan(Input{Jobs: list, Workers: workers, Strategy: strategy})
+				}
+				report(b, decision, 0)
+			})
+		}
+	}
+}
+
+// One change of the workers, with the kept revision.
+func BenchmarkChange(b *testing.B) {
+	for _, scale := range scales {
+		list, n := listOf(b, equal(scale.jobs)...), scale.workers
+		changes := []struct {
+			name    string
+			workers []Worker
+			minimum int
+		}{
+			{"none", crew(n), 0},
+			{"plus1", crew(n + 1), scale.jobs / (n + 1)},
+			{"minus1tail", crew(n - 1), scale.jobs / n},
+			{"minus1middle", slices.Delete(crew(n), n/2, n/2+1), scale.jobs / n},
+			{"times2", crew(2 * n), scale.jobs / 2},
+			{"half", crew(n / 2), scale.jobs / 2},
+		}
+		for _, strategy := range strategies {
+			previous := Plan(Input{Jobs: list, Workers: crew(n), Strategy: strategy}).Next
+			for _, change := range changes {
+				b.Run(fmt.Sprintf("%s/%s/%s", strategy, scale.name, change.name), func(b *testing.B) {
+					b.ReportAllocs()
+					var decision Decision
+					for b.Loop() {
+						decision = Plan(Input{Jobs: list, Workers: change.workers, Previous: previous, Strategy: strategy})
+					}
+					report(b, decision, change.minimum)
+				})
+			}
+		}
+	}
+}
+
+// One job more or less, from a list in memory to the plan.
+func BenchmarkJob(b *testing.B) {
+	for _, scale := range scales {
+		jobs, workers := equal(scale.jobs), crew(scale.workers)
+		list := listOf(b, slices.Clone(jobs)...)
+		in := Input{Jobs: list, Workers: workers, Previous: Plan(Input{Jobs: list, Workers: workers}).Next}
+		lists := map[string][]Job{
+			"added":   append(slices.Clone(jobs), Job{Name: "one more", Weight: 1}),
+			"removed": slices.Delete(slices.Clone(jobs), scale.jobs/2, scale.jobs/2+1),
+		}
+		for _, name := range []string{"added", "removed"} {
+			b.Run(fmt.Sprintf("%s/%s", scale.name, name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					next, _ := list.Next(lists[name])
+					in.Jobs = next
+					Plan(in)
+					list.names, next.names = next.names, nil // as if the change were undone
+					delete(list.names, "one more")
+					list.names[jobs[scale.jobs/2].Name] = struct{}{}
+				}
+			})
+		}
+	}
+}
+
+// What a restart of the operator costs: the list is read and the stored revision restored.
+func BenchmarkRestore(b *testing.B) {
+	for _, scale := range scales {
+		jobs := equal(scale.jobs)
+		stored := Plan(Input{Jobs: listOf(b, slices.Clone(jobs)...), Workers: crew(scale.workers)}).Next.Shares()
+		b.Run(scale.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				list, _ := List(jobs)
+				Plan(Input{Jobs: list, Workers: crew(scale.workers), Previous: Restore(stored, 0)})
+			}
+		})
+	}
+}
+
+// Weighted jobs, with the kept revision.
+func BenchmarkWeighted(b *testing.B) {
+	for _, scale := range scales {
+		jobs := equal(scale.jobs)
+		for n := range jobs {
+			jobs[n].Weight = int32(1 + n*n%9)
+		}
+		list := listOf(b, jobs...)
+		for _, strategy := range []Strategy{Sticky, Hashed} {
+			previous := Plan(Input{Jobs: list, Workers: crew(scale.workers), Strategy: strategy}).Next
+			b.Run(fmt.Sprintf("%s/%s/plus1", strategy, scale.name), func(b *testing.B) {
+				b.ReportAllocs()
+				var decision Decision
+				for b.Loop() {
+					decision = Plan(Input{Jobs: list, Workers: crew(scale.workers + 1), Previous: previous, Strategy: strategy})
+				}
+				report(b, decision, scale.jobs/(scale.workers+1))
+			})
+		}
+	}
+}

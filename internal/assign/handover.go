@@ -1,0 +1,208 @@
+package assign
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Handoff is how jobs change hands, in the words of WorkerPool.spec.handoff.
+type Handoff string
+
+// The ways to hand over.
+const (
+	// Exclusive grants a job when nobody else may hold it.
+	Exclusive Handoff = "Exclusive"
+	// Overlap grants first, and revokes when that is confirmed.
+	Overlap Handoff = "Overlap"
+	// BestEffort does both at once.
+	BestEffort Handoff = "BestEffort"
+)
+
+// Phase is what a step does.
+type Phase string
+
+// The phases.
+const (
+	Revoke Phase = "Revoke" // lists become shorter
+	Grant  Phase = "Grant"  // lists become longer, or come into another order
+	Switch Phase = "Switch" // both at once
+	Wait   Phase = "Wait"   // nothing is to be published until somebody confirms
+	Done   Phase = "Done"   // everybody has confirmed the target
+)
+
+// Waiting is a worker that has to confirm something, and why that matters.
+type Waiting struct {
+	Worker string
+	Reason string
+}
+
+// Step is what is to be done now.
+type Step struct {
+	Phase   Phase
+	Publish []Share // the workers whose lists change, with their new lists, by ordinal; nobody else is touched
+	Waiting []Waiting
+}
+
+// Handover is the step from what workers may hold towards a target. Exclusive publishes twice: what leaves a worker is revoked, and
+// when all of that is confirmed, the rest is granted. A worker that is overdue holds back only its own jobs.
+func Handover(target []Share, records []Record, handoff Handoff) Step {
+	parties := meet(target, records)
+	switch handoff {
+	case Overlap:
+		return overlap(parties)
+	case BestEffort:
+		return published(Switch, parties, func(p party) []string { return p.wanted }).or(func() Step { return confirm(parties) })
+	}
+	return exclusive(parties)
+}
+
+// party is a worker with what it was told and what it shall have.
+type party struct {
+	Record
+	wanted []string
+}
+
+// meet joins targets and records, by ordinal.
+func meet(target []Share, records []Record) []party {
+	index := make(map[string]int, len(records))
+	parties := make([]party, 0, max(len(records), len(target)))
+	for _, record := range records {
+		index[record.Worker] = len(parties)
+		parties = append(parties, party{Record: record})
+	}
+	for _, share := range target {
+		at, known := index[share.Worker]
+		if !known {
+			at = len(parties)
+			parties = append(parties, party{Record: Record{Worker: share.Worker, Ordinal: share.Ordinal}})
+		}
+		parties[at].wanted = share.Jobs
+	}
+	slices.SortFunc(parties, func(a, b party) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
+	})
+	return parties
+}
+
+func exclusive(parties []party) Step {
+	return published(Revoke, parties, party.remains).or(func() Step {
+		return releases(parties)
+	}).or(func() Step {
+		holders := holding(parties)
+		return published(Grant, parties, func(p party) []string { return p.free(holders) }).or(func() Step { return confirm(parties) })
+	})
+}
+
+func overlap(parties []party) Step {
+	return published(Grant, parties, party.everything).or(func() Step {
+		waiting := confirm(parties)
+		waiting.Waiting = slices.DeleteFunc(waiting.Waiting, func(w Waiting) bool {
+			return slices.ContainsFunc(parties, func(p party) bool { return p.Worker == w.Worker && p.Overdue })
+		})
+		if len(waiting.Waiting) == 0 {
+			return Step{}
+		}
+		return waiting
+	}).or(func() Step {
+		return published(Revoke, parties, func(p party) []string { return p.wanted })
+	}).or(func() Step { return confirm(parties) })
+}
+
+// published is a step that publishes lists which differ from the published ones, or no step.
+func published(phase Phase, parties []party, list func(party) []string) Step {
+	var step Step
+	for _, p := range parties {
+		if jobs := list(p); !slices.Equal(jobs, p.Current()) {
+			step.Phase = phase
+			step.Publish = append(step.Publish, Share{Worker: p.Worker, Ordinal: p.Ordinal, Jobs: jobs})
+		}
+	}
+	return step
+}
+
+// or is the step, or another where there is none.
+func (s Step) or(other func() Step) Step {
+	if s.Phase != "" {
+		return s
+	}
+	return other()
+}
+
+// remains is what is published without what is not wanted.
+func (p party) remains() []string {
+	wanted := setOf(p.wanted)
+	return slices.DeleteFunc(slices.Clone(p.Current()), func(job string) bool { return !wanted[job] })
+}
+
+// everything is what is wanted, and then what is published besides.
+func (p party) everything() []string {
+	wanted := setOf(p.wanted)
+	rest := slices.DeleteFunc(slices.Clone(p.Current()), func(job string) bool { return wanted[job] })
+	return slices.Concat(p.wanted, rest)
+}
+
+// free is what is published already, and what is wanted and nobody else may hold.
+func (p party) free(holders map[string]string) []string {
+	published := setOf(p.Current())
+	return slices.DeleteFunc(slices.Clone(p.wanted), func(job string) bool {
+		holder, held := holders[job]
+		return held && holder != p.Worker && !published[job]
+	})
+}
+
+// several stands for more than one holder, which only Overlap and BestEffort can leave behind.
+const several = ""
+
+// holding says who may hold which job.
+func holding(parties []party) map[string]string {
+	holders := map[string]string{}
+	for _, p := range parties {
+		for _, job := range p.MayHold() {
+			if _, found := holders[job]; found {
+				holders[job] = several
+				continue
+			}
+			holders[job] = p.Worker
+		}
+	}
+	return holders
+}
+
+// releases waits for those who may hold what was revoked, unless they are overdue.
+func releases(parties []party) (step Step) {
+	for _, p := range parties {
+		if jobs := p.clings(); len(jobs) > 0 && !p.Overdue {
+			step.Phase = Wait
+			step.Waiting = append(step.Waiting, Waiting{p.Worker, fmt.Sprintf("it may still hold %s until it confirms version %d", some(jobs), p.newest())})
+		}
+	}
+	return step
+}
+
+// confirm waits for everybody who has not confirmed.
+func confirm(parties []party) Step {
+	step := Step{Phase: Done}
+	for _, p := range parties {
+		if p.Settled() {
+			continue
+		}
+		step.Phase = Wait
+		reason := fmt.Sprintf("it has not confirmed version %d", p.newest())
+		if jobs := p.clings(); len(jobs) > 0 {
+			reason += ", and may still hold " + some(jobs)
+		}
+		step.Waiting = append(step.Waiting, Waiting{p.Worker, reason})
+	}
+	return step
+}
+
+func (r Record) newest() int64 { return r.Lists[len(r.Lists)-1].Version }
+
+// some names a job, and says how many there are.
+func some(jobs []string) string {
+	if len(jobs) == 1 {
+		return jobs[0]
+	}
+	return fmt.Sprintf("%s and %d more", jobs[0], len(jobs)-1)
+}

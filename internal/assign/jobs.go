@@ -1,0 +1,188 @@
+package assign
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Job is standing work that exactly one worker owns.
+type Job struct {
+	Name      string
+	Weight    int32 // above zero
+	Dedicated bool  // it needs a worker of its own
+}
+
+// Problem is a job that cannot be taken into a list.
+type Problem struct {
+	Index  int // its place in the list
+	Job    string
+	Reason string
+}
+
+// Jobs is a checked list: every name once, every weight above zero.
+type Jobs struct {
+	jobs      []Job
+	dedicated []int32 // positions, ascending
+	weight    int     // what every shared job weighs, 0 when they differ
+	lightest  int     // of the shared jobs
+	heaviest  int
+	total     int // weight of all shared jobs
+	hashed    sync.Once
+	hashes    []uint64
+	lent      sync.Mutex
+	names     map[string]struct{} // given on to the next list, so that a small change need not hash every name again
+	prior     *Jobs               // the list before, with which this one has head and tail in common
+	head      int
+	tail      int
+}
+
+// List checks jobs and keeps the slice, which belongs to it from then on. Jobs with a problem are left out.
+func List(jobs []Job) (*Jobs, []Problem) {
+	names := make(map[string]struct{}, len(jobs))
+	var problems []Problem
+	good := jobs
+	for at, job := range jobs {
+		if reason := refusal(job, names); reason != "" {
+			if len(problems) == 0 {
+				good = slices.Clone(jobs[:at])
+			}
+			problems = append(problems, Problem{Index: at, Job: job.Name, Reason: reason})
+			continue
+		}
+		names[job.Name] = struct{}{}
+		if len(problems) > 0 {
+			good = append(good, job)
+		}
+	}
+	return checked(good, names), problems
+}
+
+func refusal(job Job, names map[string]struct{}) string {
+	if job.Name == "" {
+		return "a job without a name"
+	}
+	if job.Weight < 1 {
+		return fmt.Sprintf("job %q has weight %d, which must be above zero", job.Name, job.Weight)
+	}
+	if _, found := names[job.Name]; found {
+		return fmt.Sprintf("job %q is in the list twice", job.Name)
+	}
+	return ""
+}
+
+func checked(jobs []Job, names map[string]struct{}) *Jobs {
+	list := &Jobs{jobs: jobs, names: names}
+	for at := range jobs {
+		weight := int(jobs[at].Weight)
+		if jobs[at].Dedicated {
+			list.dedicated = append(list.dedicated, int32(at))
+			continue
+		}
+		if list.lightest == 0 || weight < list.lightest {
+			list.lightest = weight
+		}
+		list.heaviest = max(list.heaviest, weight)
+		list.total += weight
+	}
+	if list.lightest == list.heaviest {
+		list.weight = list.lightest
+	}
+	return list
+}
+
+// Next is List for jobs that differ little from these: names that are in both lists at the same end are not hashed again.
+func (l *Jobs) Next(jobs []Job) (*Jobs, []Problem) {
+	l.lent.Lock()
+	defer l.lent.Unlock()
+	if l.names == nil {
+		return List(jobs)
+	}
+	head, tail := ends(l.jobs, jobs)
+	names := l.names
+	l.names, l.prior = nil, nil
+	for _, job := range l.jobs[head : len(l.jobs)-tail] {
+		delete(names, job.Name)
+	}
+	for _, job := range jobs[head : len(jobs)-tail] {
+		if refusal(job, names) != "" {
+			return List(jobs)
+		}
+		names[job.Name] = struct{}{}
+	}
+	next := l.like(jobs, names, jobs[head:len(jobs)-tail])
+	next.prior, next.head, next.tail = l, head, tail
+	return next, nil
+}
+
+// like is checked for a list of which only some jobs are not in this one. Where all jobs are alike the others need not be read.
+func (l *Jobs) like(jobs []Job, names map[string]struct{}, others []Job) *Jobs {
+	unlike := func(job Job) bool { return job.Dedicated || int(job.Weight) != l.weight }
+	if l.weight == 0 || len(l.dedicated) > 0 || len(jobs) == 0 || slices.ContainsFunc(others, unlike) {
+		return checked(jobs, names)
+	}
+	return &Jobs{jobs: jobs, names: names, weight: l.weight, lightest: l.weight, heaviest: l.weight, total: l.weight * len(jobs)}
+}
+
+// common is ends, from memory if the other list was made from this one.
+func (l *Jobs) common(other *Jobs) (head, tail int) {
+	if other.prior == l {
+		return other.head, other.tail
+	}
+	return ends(l.jobs, other.jobs)
+}
+
+// ends is how many jobs two lists have in common at the beginning and, of the rest, at the end.
+func ends(old, jobs []Job) (head, tail int) {
+	shorter := min(len(old), len(jobs))
+	for head < shorter && old[head] == jobs[head] {
+		head++
+	}
+	for tail < shorter-head && old[len(old)-1-tail] == jobs[len(jobs)-1-tail] {
+		tail++
+	}
+	return head, tail
+}
+
+// Len is the number of jobs.
+func (l *Jobs) Len() int { return len(l.jobs) }
+
+func (l *Jobs) shared() int { return len(l.jobs) - len(l.dedicated) }
+
+func (l *Jobs) weightOf(at int32) int { return int(l.jobs[at].Weight) }
+
+// load is the weight of some jobs. Where all weigh the same nothing is read.
+func (l *Jobs) load(positions []int32) int {
+	if l.weight > 0 && len(l.dedicated) == 0 {
+		return l.weight * len(positions)
+	}
+	sum := 0
+	for _, at := range positions {
+		sum += l.weightOf(at)
+	}
+	return sum
+}
+
+// positionsIn says where the jobs of this list are in another, -1 for nowhere.
+func (l *Jobs) positionsIn(other *Jobs) []int32 {
+	head, tail := l.common(other)
+	positions := make([]int32, len(l.jobs))
+	for at := range head {
+		positions[at] = int32(at)
+	}
+	for at := len(l.jobs) - tail; at < len(l.jobs); at++ {
+		positions[at] = int32(at + len(other.jobs) - len(l.jobs))
+	}
+	between := make(map[string]int32, len(other.jobs)-head-tail)
+	for at := head; at < len(other.jobs)-tail; at++ {
+		between[other.jobs[at].Name] = int32(at)
+	}
+	for at := head; at < len(l.jobs)-tail; at++ {
+		to, found := between[l.jobs[at].Name]
+		if !found {
+			to = -1
+		}
+		positions[at] = to
+	}
+	return positions
+}

@@ -1,0 +1,185 @@
+package assign
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// pass is one assignment in the making.
+type pass struct {
+	list    *Jobs
+	workers []Worker // all that were given, by ordinal
+	seats   []seat   // those that take part, by ordinal
+	before  []share  // the previous revision in positions of the list
+	even    bool     // all that take part have the same capacity
+	left    []int32  // shared jobs that nobody can take
+	crowded []int32  // dedicated jobs for which there is no worker
+}
+
+// seat is a worker that takes part.
+type seat struct {
+	Worker
+	jobs    []int32 // ascending once settled; belongs to the previous revision until own is set
+	load    int
+	sorted  int    // how many of the jobs are known to be ascending
+	expects int    // how many jobs it will have, if that is known
+	own     bool   // jobs may be written
+	hosts   int32  // the dedicated job that has this worker for itself, or nobody
+	still   bool   // neither takes nor gives: it is away
+	rank    [2]int // where it is in each of the heaps
+}
+
+const nobody = -1
+
+func begin(in Input) *pass {
+	p := &pass{list: in.Jobs, before: in.Previous.on(in.Jobs), workers: ordered(in.Workers)}
+	p.seats = make([]seat, 0, len(p.workers))
+	held := 0
+	for _, worker := range p.workers {
+		for held < len(p.before) && p.before[held].ordinal < worker.Ordinal {
+			held++
+		}
+		found := held < len(p.before) && p.before[held].ordinal == worker.Ordinal
+		if worker.State == Leaving || worker.State == Away && !found {
+			continue
+		}
+		place := seat{Worker: worker, hosts: nobody}
+		if found {
+			place.jobs, place.load = p.before[held].jobs, p.before[held].load
+		}
+		p.seats = append(p.seats, place)
+	}
+	p.even = !slices.ContainsFunc(p.seats, func(s seat) bool { return s.Capacity != p.seats[0].Capacity })
+	return p
+}
+
+// ordered are the workers by ordinal, one for each. Without a number that Kubernetes could have given, there is no part in the pool.
+func ordered(workers []Worker) []Worker {
+	sorted := slices.DeleteFunc(slices.Clone(workers), func(w Worker) bool { return w.Ordinal < 0 || w.Ordinal > math.MaxInt32 })
+	slices.SortFunc(sorted, func(a, b Worker) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.CompactFunc(sorted, func(a, b Worker) bool { return a.Ordinal == b.Ordinal })
+}
+
+// forget begins without history.
+func (p *pass) forget() {
+	for n := range p.seats {
+		p.seats[n].jobs, p.seats[n].load = nil, 0
+	}
+}
+
+// open are the seats that share jobs.
+func (p *pass) open() []*seat {
+	open := make([]*seat, 0, len(p.seats))
+	for n := range p.seats {
+		if at := &p.seats[n]; at.hosts == nobody && !at.still {
+			open = append(open, at)
+		}
+	}
+	return open
+}
+
+func (s *seat) fits(weight int) bool { return s.Capacity == 0 || s.load+weight <= s.Capacity }
+
+// give adds a job.
+func (s *seat) give(list *Jobs, job int32) {
+	if !s.own {
+		s.sorted = len(s.jobs)
+		s.jobs = append(make([]int32, 0, max(len(s.jobs)+8, s.expects)), s.jobs...)
+		s.own = true
+	}
+	s.jobs = append(s.jobs, job)
+	s.load += list.weightOf(job)
+}
+
+// keep leaves the seat the first jobs and returns the others.
+func (s *seat) keep(list *Jobs, count int) (shed []int32) {
+	shed = s.jobs[count:]
+	s.jobs = s.jobs[:count:count]
+	s.load -= list.load(shed)
+	s.sorted = min(s.sorted, count)
+	return shed
+}
+
+// settle puts the jobs that were given in their places among those that were kept.
+func (s *seat) settle() {
+	if !s.own || slices.IsSorted(s.jobs[max(0, s.sorted-1):]) {
+		return
+	}
+	given := slices.Clone(s.jobs[s.sorted:])
+	slices.Sort(given)
+	kept := s.sorted
+	for at := len(s.jobs) - 1; len(given) > 0; at-- {
+		last := len(given) - 1
+		if kept > 0 && s.jobs[kept-1] > given[last] {
+			kept--
+			s.jobs[at] = s.jobs[kept]
+			continue
+		}
+		s.jobs[at], given = given[last], given[:last]
+	}
+	s.sorted = len(s.jobs)
+}
+
+// inListOrder sorts positions. Where they are a good part of the list, marking them in it is faster than comparing.
+func (p *pass) inListOrder(jobs []int32) []int32 {
+	if len(jobs) < p.list.Len()/16 || slices.IsSorted(jobs) {
+		slices.Sort(jobs)
+		return jobs
+	}
+	marked := make([]bool, p.list.Len())
+	for _, job := range jobs {
+		marked[job] = true
+	}
+	jobs = jobs[:0]
+	for job := range marked {
+		if marked[job] {
+			jobs = append(jobs, int32(job))
+		}
+	}
+	return jobs
+}
+
+// homeless are the shared jobs that no seat has, in list order.
+func (p *pass) homeless() []int32 {
+	placed := len(p.list.dedicated)
+	for n := range p.seats {
+		if p.seats[n].hosts == nobody {
+			placed += len(p.seats[n].jobs)
+		}
+	}
+	if placed == p.list.Len() {
+		return nil
+	}
+	housed := make([]bool, p.list.Len())
+	for n := range p.seats {
+		for _, job := range p.seats[n].jobs {
+			housed[job] = true
+		}
+	}
+	for _, job := range p.list.dedicated {
+		housed[job] = true
+	}
+	homeless := make([]int32, 0, p.list.Len()-placed)
+	for job := range housed {
+		if !housed[job] {
+			homeless = append(homeless, int32(job))
+		}
+	}
+	return homeless
+}
+
+func (p *pass) revision(strategy Strategy) *Revision {
+	revision := &Revision{list: p.list, shares: make([]share, len(p.seats))}
+	if strategy == Hashed {
+		revision.algorithm = Algorithm
+	}
+	for n := range p.seats {
+		at := &p.seats[n]
+		at.settle()
+		revision.shares[n] = share{worker: at.Name, ordinal: at.Ordinal, jobs: at.jobs, load: at.load}
+	}
+	return revision
+}

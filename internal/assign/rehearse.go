@@ -1,0 +1,43 @@
+package assign
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Rehearse is the whole hand-over as it goes when everybody confirms at once: the steps that publish.
+func Rehearse(target []Share, records []Record, handoff Handoff) (steps []Step) {
+	records = slices.Clone(records)
+	for {
+		step := Handover(target, records, handoff)
+		if len(step.Publish) > 0 {
+			steps = append(steps, step)
+		}
+		if step.Phase == Done || len(steps) > 2 {
+			return steps
+		}
+		records = obeyed(records, step)
+	}
+}
+
+// obeyed are the records after everybody has confirmed a step.
+func obeyed(records []Record, step Step) []Record {
+	for _, share := range step.Publish {
+		at := slices.IndexFunc(records, func(r Record) bool { return r.Worker == share.Worker })
+		if at < 0 {
+			at = len(records)
+			records = append(records, Record{Worker: share.Worker, Ordinal: share.Ordinal})
+		}
+		version := int64(1)
+		if len(records[at].Lists) > 0 {
+			version = records[at].newest() + 1
+		}
+		records[at] = records[at].Published(version, share.Jobs)
+	}
+	for n, r := range records {
+		if len(r.Lists) > 0 {
+			records[n] = r.Seen(cmp.Or(r.UID, "rehearsal")).Confirmed(cmp.Or(r.UID, "rehearsal"), r.newest())
+		}
+	}
+	return records
+}

@@ -1,0 +1,134 @@
+package assign
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Share is what one worker has, in the form in which revisions are stored and shown.
+type Share struct {
+	Worker  string
+	Ordinal int
+	Jobs    []string // in list order
+}
+
+// Revision is who has which job: the answer, and the index with which the next one is found.
+type Revision struct {
+	list      *Jobs
+	shares    []share // by ordinal
+	algorithm int     // of Hashed, else 0
+}
+
+type share struct {
+	worker  string
+	ordinal int
+	jobs    []int32 // ascending positions in the list
+	load    int
+}
+
+// Restore makes a revision of what was stored, or of what workers hold. A job that is there twice stays with the lowest ordinal.
+// The algorithm is that of Hashed, and 0 for other strategies.
+func Restore(stored []Share, algorithm int) *Revision {
+	sorted := slices.Clone(stored)
+	slices.SortStableFunc(sorted, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
+	})
+	total := 0
+	for _, from := range stored {
+		total += len(from.Jobs)
+	}
+	jobs, names := make([]Job, 0, total), make(map[string]struct{}, total)
+	revision := &Revision{algorithm: algorithm}
+	for _, from := range sorted {
+		to := revision.shareOf(from)
+		for _, name := range from.Jobs {
+			job := Job{Name: name, Weight: 1}
+			if refusal(job, names) == "" {
+				names[name] = struct{}{}
+				to.jobs = append(to.jobs, int32(len(jobs)))
+				jobs = append(jobs, job)
+			}
+		}
+		to.load = len(to.jobs)
+	}
+	revision.list = checked(jobs, names)
+	return revision
+}
+
+// shareOf is the last share if it has the ordinal already, else a new one.
+func (r *Revision) shareOf(from Share) *share {
+	if n := len(r.shares); n == 0 || r.shares[n-1].ordinal != from.Ordinal {
+		r.shares = append(r.shares, share{worker: from.Worker, ordinal: from.Ordinal})
+	}
+	return &r.shares[len(r.shares)-1]
+}
+
+// Algorithm is the version of Hashed that made the revision, 0 for other strategies.
+func (r *Revision) Algorithm() int { return r.algorithm }
+
+// Shares are all workers and their jobs, by ordinal.
+func (r *Revision) Shares() []Share {
+	if r == nil {
+		return nil
+	}
+	shares := make([]Share, len(r.shares))
+	for n := range r.shares {
+		shares[n] = r.named(n)
+	}
+	return shares
+}
+
+// Of is the share of the worker with an ordinal.
+func (r *Revision) Of(ordinal int) (Share, bool) {
+	if r == nil {
+		return Share{}, false
+	}
+	n, found := seek(r.shares, ordinal)
+	if !found {
+		return Share{}, false
+	}
+	return r.named(n), true
+}
+
+func (r *Revision) named(n int) Share {
+	from := r.shares[n]
+	jobs := make([]string, len(from.jobs))
+	for i, at := range from.jobs {
+		jobs[i] = r.list.jobs[at].Name
+	}
+	return Share{Worker: from.worker, Ordinal: from.ordinal, Jobs: jobs}
+}
+
+func seek(shares []share, ordinal int) (int, bool) {
+	return slices.BinarySearchFunc(shares, ordinal, func(s share, ordinal int) int { return cmp.Compare(s.ordinal, ordinal) })
+}
+
+// on is the revision in positions of another list; jobs that are not in it are left out.
+func (r *Revision) on(list *Jobs) []share {
+	if r == nil {
+		return nil
+	}
+	if r.list == list {
+		return r.shares
+	}
+	if head, _ := r.list.common(list); head == len(r.list.jobs) {
+		return r.shares // jobs were only added at the end
+	}
+	positions := r.list.positionsIn(list)
+	space := make([]int32, 0, len(positions))
+	shares := slices.Clone(r.shares)
+	for n := range shares {
+		begin := len(space)
+		for _, at := range shares[n].jobs {
+			if to := positions[at]; to >= 0 {
+				space = append(space, to)
+			}
+		}
+		jobs := space[begin:len(space):len(space)]
+		if !slices.IsSorted(jobs) {
+			slices.Sort(jobs)
+		}
+		shares[n].jobs, shares[n].load = jobs, list.load(jobs)
+	}
+	return shares
+}
