@@ -40,7 +40,7 @@ func commands() map[string]command {
 		"journal": {"journal FILE", "append start now and stop at SIGTERM, with host name and time", journal},
 		"sleep":   {"sleep [DURATION]", "wait for the duration, or for SIGTERM", sleep},
 		"env":     {"env NAME", "print an environment variable; unset is a failure", environment},
-		"work":    {"work", "be the code of an agent: payload {milliseconds, exit, untilAttempt, output, say} on standard input", work},
+		"work":    {"work", "be the code of an agent: payload {milliseconds, quickFrom, exit, untilAttempt, output, say} on standard input", work},
 		"version": {"version", "print what this was built from", showVersion},
 	}
 }

@@ -16,6 +16,7 @@ type order struct {
 	Milliseconds int    `json:"milliseconds"`
 	Exit         int    `json:"exit"`
 	UntilAttempt int    `json:"untilAttempt"` // exit 75 before this attempt
+	QuickFrom    int    `json:"quickFrom"`    // from this attempt on work takes no time
 	Output       int    `json:"output"`       // bytes of a result that is only long
 	Say          string `json:"say"`          // on standard error
 }
@@ -46,7 +47,7 @@ func work(ctx context.Context, out io.Writer, arguments []string) error {
 		return err
 	}
 	defer testimony.Close()
-	labour(ctx, testimony, time.Duration(wanted.Milliseconds)*time.Millisecond)
+	labour(ctx, testimony, wanted.length())
 	if ctx.Err() != nil {
 		return ending{143, "stopped"}
 	}
@@ -72,6 +73,13 @@ func labour(ctx context.Context, testimony *testimony, length time.Duration) {
 		case <-time.After(min(witnessEvery, length-time.Since(began))):
 		}
 	}
+}
+
+func (o order) length() time.Duration {
+	if o.QuickFrom > 0 && os.Getenv("SWARM_ATTEMPT") >= fmt.Sprint(o.QuickFrom) {
+		return 0
+	}
+	return time.Duration(o.Milliseconds) * time.Millisecond
 }
 
 func (o order) end(out io.Writer) error {

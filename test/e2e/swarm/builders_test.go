@@ -64,11 +64,15 @@ type order struct {
 	Milliseconds int    `json:"milliseconds,omitempty"`
 	Exit         int    `json:"exit,omitempty"`
 	UntilAttempt int    `json:"untilAttempt,omitempty"`
+	QuickFrom    int    `json:"quickFrom,omitempty"`
 	Output       int    `json:"output,omitempty"`
 	Say          string `json:"say,omitempty"`
 }
 
 func lasting(length time.Duration) order { return order{Milliseconds: int(length.Milliseconds())} }
+
+// endless lasts until something happens to it; the next attempt takes no time.
+func endless() order { return order{Milliseconds: int(10 * time.Minute / time.Millisecond), QuickFrom: 2} }
 
 func task(name, swarm string, payload order) *v1alpha1.Task {
 	encoded, err := json.Marshal(payload)
@@ -131,6 +135,12 @@ func awaitRunning(ctx context.Context, name string) v1alpha1.AssignedAgent {
 	GinkgoHelper()
 	Eventually(phaseOf(ctx, name)).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))
 	return taskNamed(ctx, name).Status.AssignedAgents[0]
+}
+
+// awaitBegun waits until a task was given out. A short one may be done before anybody looks.
+func awaitBegun(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(phaseOf(ctx, name)).WithContext(ctx).Should(BeElementOf(v1alpha1.TaskRunning, v1alpha1.TaskCompleted))
 }
 
 // awaitPhase waits for the end of tasks.

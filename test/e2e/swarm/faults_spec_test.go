@@ -14,7 +14,7 @@ var _ = Describe("A swarm through faults", func() {
 
 	It("finishes a task whose agent is killed in the middle [S21] [S26]", func(ctx SpecContext) {
 		assembled(ctx, crew("mortal", 2, 1))
-		create(ctx, task("long", "mortal", lasting(4*time.Second)))
+		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
 		bodyOf(ctx, namespace, held.Name).kill("swarm-agent")
 
@@ -28,7 +28,7 @@ var _ = Describe("A swarm through faults", func() {
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
 		assembled(ctx, crew("icy", 2, 1))
-		create(ctx, task("long", "icy", lasting(6*time.Second)))
+		create(ctx, task("long", "icy", endless()))
 		held := awaitRunning(ctx, "long")
 		frozen := bodyOf(ctx, namespace, held.Name)
 		frozen.freeze()
@@ -46,7 +46,7 @@ var _ = Describe("A swarm through faults", func() {
 	It("loses nothing when the leader is killed during fifty tasks [S15]", func(ctx SpecContext) {
 		assembled(ctx, crew("headless", 5, 2))
 		names := submitted(ctx, "headless", 50, lasting(1500*time.Millisecond))
-		awaitRunning(ctx, names[0])
+		awaitBegun(ctx, names[0])
 		bodyOf(ctx, system, leader(ctx)).kill("swarm-operator")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
@@ -57,7 +57,7 @@ var _ = Describe("A swarm through faults", func() {
 	It("is not confused by a leader that was frozen during fifty tasks and wakes up", func(ctx SpecContext) {
 		assembled(ctx, crew("sleepy", 5, 2))
 		names := submitted(ctx, "sleepy", 50, lasting(1500*time.Millisecond))
-		awaitRunning(ctx, names[0])
+		awaitBegun(ctx, names[0])
 		old := leader(ctx)
 		frozen := bodyOf(ctx, system, old)
 		frozen.freeze()
@@ -73,8 +73,8 @@ var _ = Describe("A swarm through faults", func() {
 	It("survives the leader and an agent killed at once", func(ctx SpecContext) {
 		assembled(ctx, crew("doomed", 4, 2))
 		names := submitted(ctx, "doomed", 24, lasting(2*time.Second))
-		held := awaitRunning(ctx, names[0])
-		head, hand := bodyOf(ctx, system, leader(ctx)), bodyOf(ctx, namespace, held.Name)
+		awaitBegun(ctx, names[0])
+		head, hand := bodyOf(ctx, system, leader(ctx)), bodyOf(ctx, namespace, "doomed-worker-0")
 		head.kill("swarm-operator")
 		hand.kill("swarm-agent")
 
@@ -86,7 +86,7 @@ var _ = Describe("A swarm through faults", func() {
 	It("goes on when the API server is restarted in the middle", Serial, func(ctx SpecContext) {
 		assembled(ctx, crew("patient", 4, 2))
 		names := submitted(ctx, "patient", 24, lasting(2*time.Second))
-		awaitRunning(ctx, names[0])
+		awaitBegun(ctx, names[0])
 		devcluster(ctx, "restart", "kube-apiserver")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
