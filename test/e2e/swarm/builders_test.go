@@ -72,7 +72,9 @@ type order struct {
 func lasting(length time.Duration) order { return order{Milliseconds: int(length.Milliseconds())} }
 
 // endless lasts until something happens to it; the next attempt takes no time.
-func endless() order { return order{Milliseconds: int(10 * time.Minute / time.Millisecond), QuickFrom: 2} }
+func endless() order {
+	return order{Milliseconds: int(10 * time.Minute / time.Millisecond), QuickFrom: 2}
+}
 
 func task(name, swarm string, payload order) *v1alpha1.Task {
 	encoded, err := json.Marshal(payload)
