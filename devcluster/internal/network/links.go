@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
@@ -30,7 +31,7 @@ func Claim(id string, realNodes int) (Plan, error) {
 
 // prefixes are all that the machine has an address in or a route to, except the default route.
 func prefixes() ([]netip.Prefix, error) {
-	routes, err := netlink.RouteList(nil, netlink.FAMILY_V4)
+	routes, err := whole(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("list the machine's routes: %w", err)
 	}
@@ -158,10 +159,23 @@ func (p Plan) configure(inside *netlink.Handle, n, nodes int) error {
 	return nil
 }
 
+// mostTries is how often a list is asked for that others change meanwhile.
+const mostTries = 20
+
+// whole asks again for a list that the kernel could not give in one piece, because interfaces came or went: those of other clusters do.
+func whole[T any](list func() ([]T, error)) (found []T, err error) {
+	for range mostTries {
+		if found, err = list(); !errors.Is(err, nl.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return found, err
+}
+
 // Remove takes away a cluster's bridge and the cables to its nodes, and with them all addresses and routes. The kernel would take
 // the cables, too, but only some time after the last process of the node.
 func Remove(id string) error {
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return fmt.Errorf("list interfaces: %w", err)
 	}
