@@ -1,6 +1,6 @@
 //go:build !linux
 
-package command
+package processgroup
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// attributes lack the parent-death signal: only Linux has it, and agents live on Linux.
+// attributes lack the parent-death signal: only Linux has it, and our programs live on Linux.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -8,14 +8,12 @@ package command
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"io"
 	"os/exec"
-	"runtime"
 	"slices"
-	"syscall"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/processgroup"
 )
 
 const (
@@ -25,7 +23,7 @@ const (
 	// shrinks when they are taken out.
 	mostOutput = 4 * MostResult
 	mostStderr = 4 << 10
-	// Descendants that left the group may hold its pipes open; they are not waited for.
+	// Descendants that left the group may hold the pipe of the progress open; they are not waited for.
 	pipeDelay = 500 * time.Millisecond
 )
 
@@ -67,50 +65,9 @@ func (r Run) Execute(stop, kill <-chan struct{}) (Exit, error) {
 	program.Env = slices.Concat(r.Environment, []string{"SWARM_PROGRESS=" + progress.name})
 	program.Stdin = bytes.NewReader(r.Payload)
 	program.Stdout, program.Stderr = output, io.MultiWriter(said, r.Stderr)
-	program.SysProcAttr = attributes()
-	program.WaitDelay = pipeDelay
-
-	adopt()
-	// The kernel sends the parent-death signal when the thread dies that started the program, so it must live as long.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := program.Start(); err != nil {
-		return Exit{}, fmt.Errorf("start %s: %w", r.Command[0], err)
+	state, err := processgroup.Run(program, stop, kill)
+	if err != nil {
+		return Exit{}, err
 	}
-	supervise(program.Process.Pid, stop, kill)
-	err = program.Wait()
-	reapGroup(program.Process.Pid)
-	if program.ProcessState == nil {
-		return Exit{}, fmt.Errorf("wait for %s: %w", r.Command[0], err)
-	}
-	return Exit{State: program.ProcessState, Output: output.kept, Overflow: output.overflow, Stderr: said.text()}, nil
-}
-
-// supervise returns when the program has ended and no other process of its group is left running. The program itself
-// stays a zombie until then, so its number, which is the group's, cannot be given to anybody else in the meantime.
-func supervise(pid int, stop, kill <-chan struct{}) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		awaitExit(pid)
-	}()
-	for {
-		select {
-		case <-ended:
-			signalGroup(pid, syscall.SIGKILL)
-			return
-		case <-stop:
-			stop = nil
-			signalGroup(pid, syscall.SIGTERM)
-		case <-kill:
-			kill = nil
-			signalGroup(pid, syscall.SIGKILL)
-		}
-	}
-}
-
-func signalGroup(pid int, signal syscall.Signal) {
-	if err := syscall.Kill(-pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.EPERM) {
-		panic(fmt.Sprintf("signal process group %d: %v", pid, err)) // the arguments are always valid
-	}
+	return Exit{State: state, Output: output.kept, Overflow: output.overflow, Stderr: said.text()}, nil
 }

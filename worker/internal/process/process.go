@@ -1,22 +1,13 @@
-// Package process runs a program in a process group of its own.
-//
-// It promises that the whole group is gone when Run returns, and that the kernel kills the program when the worker dies.
-// A descendant that leaves the group (setsid) is out of its reach until the container ends. It is the sibling of
-// agent/internal/command, without payload, result and progress.
+// Package process runs the program of a job: until it ends, or until it is told to stop and its grace is over.
 package process
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os/exec"
-	"runtime"
-	"syscall"
 	"time"
-)
 
-// Descendants that left the group may hold its pipes open; they are not waited for.
-const pipeDelay = 500 * time.Millisecond
+	"github.com/swarm-io/swarm-operator/internal/processgroup"
+)
 
 // A Program is what is run.
 type Program struct {
@@ -31,50 +22,31 @@ type Program struct {
 func (p Program) Run(stop <-chan struct{}) (string, error) {
 	program := exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // ended by signals to its group, not by a context
 	program.Env, program.Stdout, program.Stderr = p.Environment, p.Stdout, p.Stderr
-	program.SysProcAttr = attributes()
-	program.WaitDelay = pipeDelay
-
-	adopt()
-	// The kernel sends the parent-death signal when the thread dies that started the program, so it must live as long.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := program.Start(); err != nil {
-		return "", fmt.Errorf("start %s: %w", p.Command[0], err)
-	}
-	supervise(program.Process.Pid, stop, p.Grace)
-	err := program.Wait()
-	reapGroup(program.Process.Pid)
-	if program.ProcessState == nil {
-		return "", fmt.Errorf("wait for %s: %w", p.Command[0], err)
-	}
-	return program.ProcessState.String(), nil
-}
-
-// supervise returns when the program has ended and the rest of its group was killed. The program itself stays a zombie
-// until then, so its number, which is the group's, cannot be given to anybody else in the meantime.
-func supervise(pid int, stop <-chan struct{}, grace time.Duration) {
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		awaitExit(pid)
-	}()
-	var patience <-chan time.Time
-	for {
-		select {
-		case <-ended:
-			signalGroup(pid, syscall.SIGKILL)
-			return
-		case <-stop:
-			stop, patience = nil, time.After(grace)
-			signalGroup(pid, syscall.SIGTERM)
-		case <-patience:
-			signalGroup(pid, syscall.SIGKILL)
-		}
+	defer close(ended)
+	state, err := processgroup.Run(program, stop, after(p.Grace, stop, ended))
+	if err != nil {
+		return "", err
 	}
+	return state.String(), nil
 }
 
-func signalGroup(pid int, signal syscall.Signal) {
-	if err := syscall.Kill(-pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.EPERM) {
-		panic(fmt.Sprintf("signal process group %d: %v", pid, err)) // the arguments are always valid
-	}
+// after closes when the grace is over that begins with stop, unless the program has ended by then.
+func after(grace time.Duration, stop, ended <-chan struct{}) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-stop:
+		case <-ended:
+			return
+		}
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			close(over)
+		case <-ended:
+		}
+	}()
+	return over
 }

@@ -1,0 +1,67 @@
+// Package processgroup runs a program in a process group of its own.
+//
+// It promises that the whole group is gone when Run returns, and that the kernel kills the program when this process dies. A descendant
+// that leaves the group (setsid) is out of its reach until the container ends. It never decides when to stop: its caller does.
+package processgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Descendants that left the group may hold its pipes open; they are not waited for.
+const pipeDelay = 500 * time.Millisecond
+
+// Run runs the program to its end: its own, or that of the signals that stop (SIGTERM) and kill (SIGKILL) send to the whole group when
+// they close. It returns how the program ended, or that it could not be started.
+func Run(program *exec.Cmd, stop, kill <-chan struct{}) (*os.ProcessState, error) {
+	program.SysProcAttr, program.WaitDelay = attributes(), pipeDelay
+	adopt()
+	// The kernel sends the parent-death signal when the thread dies that started the program, so it must live as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := program.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", program.Args[0], err)
+	}
+	supervise(program.Process.Pid, stop, kill)
+	err := program.Wait()
+	reapGroup(program.Process.Pid)
+	if program.ProcessState == nil {
+		return nil, fmt.Errorf("wait for %s: %w", program.Args[0], err)
+	}
+	return program.ProcessState, nil
+}
+
+// supervise returns when the program has ended and no other process of its group is left running. The program itself
+// stays a zombie until then, so its number, which is the group's, cannot be given to anybody else in the meantime.
+func supervise(pid int, stop, kill <-chan struct{}) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		awaitExit(pid)
+	}()
+	for {
+		select {
+		case <-ended:
+			signalGroup(pid, syscall.SIGKILL)
+			return
+		case <-stop:
+			stop = nil
+			signalGroup(pid, syscall.SIGTERM)
+		case <-kill:
+			kill = nil
+			signalGroup(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func signalGroup(pid int, signal syscall.Signal) {
+	if err := syscall.Kill(-pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, syscall.EPERM) {
+		panic(fmt.Sprintf("signal process group %d: %v", pid, err)) // the arguments are always valid
+	}
+}
