@@ -78,7 +78,11 @@ const (
 const (
 	ReasonConverging       Reason = "Converging"
 	ReasonWorkloadNotFound Reason = "WorkloadNotFound"
+	ReasonWorkloadTaken    Reason = "WorkloadTaken"
+	ReasonNoWorkers        Reason = "NoWorkers"
 	ReasonJobsNotFound     Reason = "JobsNotFound"
+	ReasonJobsInvalid      Reason = "JobsInvalid"
+	ReasonRevisionNotFound Reason = "RevisionNotFound"
 	ReasonJobsUnassigned   Reason = "JobsUnassigned"
 	ReasonFailoverFrozen   Reason = "FailoverFrozen"
 	ReasonConfigTooLarge   Reason = "ConfigTooLarge"

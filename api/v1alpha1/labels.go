@@ -34,6 +34,10 @@ const (
 	AnnotationConfigVersion = Prefix + "config-version"
 	// AnnotationTerm on a pool's ConfigMap makes a late write of an earlier leader conflict.
 	AnnotationTerm = Prefix + "term"
+	// AnnotationLedger on a pool's ConfigMap says what workers may hold beside what is published for them.
+	AnnotationLedger = Prefix + "ledger"
+	// AnnotationChecksum on a pool's ConfigMap tells our writes from those of others.
+	AnnotationChecksum = Prefix + "checksum"
 )
 
 // SpreadAnnotation is the part of a spread annotation's key that follows the prefix, which can be configured.

@@ -79,9 +79,9 @@ type WorkerPoolStatus struct {
 	// +optional
 	ConvergedRevision int64 `json:"convergedRevision,omitempty"`
 
-	// Workers are the workers and how far each has come; in a pool of more than 1000 the first 1000, those that have
-	// not converged before the others.
-	// +kubebuilder:validation:MaxItems=1000
+	// Workers are the workers and how far each has come; in a pool of more than 100 only those that need attention, at
+	// most 100.
+	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
 	// +optional

@@ -119,7 +119,9 @@ type WorkerPoolSpec struct {
 	// +optional
 	CapacityPerWorker int32 `json:"capacityPerWorker"`
 
-	// Config is the ConfigMap through which workers learn their jobs.
+	// Config is the ConfigMap through which workers learn their jobs. Its name, key and layout cannot change: pods mount it, and it says
+	// who may hold which job.
+	// +kubebuilder:validation:XValidation:rule="has(self.name) == has(oldSelf.name)",message="config.name cannot change, since pods mount the ConfigMap and it says who holds what: delete this WorkerPool and create another"
 	// +kubebuilder:default={}
 	// +optional
 	Config PoolConfig `json:"config,omitempty,omitzero"`
@@ -156,6 +158,14 @@ type WorkerPoolSpec struct {
 	// +kubebuilder:default=Running
 	// +optional
 	Mode PoolMode `json:"mode,omitempty"`
+}
+
+// ConfigName is the name of the ConfigMap through which workers learn their jobs, and under layout PerWorker what its names begin with.
+func (p *WorkerPool) ConfigName() string {
+	if p.Spec.Config.Name != "" {
+		return p.Spec.Config.Name
+	}
+	return p.Spec.Workers.Name + "-config"
 }
 
 // WorkerPoolList is a list of worker pools.

@@ -2,6 +2,7 @@ package assign
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 )
@@ -79,28 +80,67 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// One job more or less, from a list in memory to the plan.
+// One job more or less, from a list in memory to the plan. A list is edited, or made of names that were read anew.
 func BenchmarkJob(b *testing.B) {
 	for _, scale := range scales {
 		jobs, workers := equal(scale.jobs), crew(scale.workers)
 		list := listOf(b, slices.Clone(jobs)...)
 		in := Input{Jobs: list, Workers: workers, Previous: Plan(Input{Jobs: list, Workers: workers}).Next}
-		lists := map[string][]Job{
-			"added":   append(slices.Clone(jobs), Job{Name: "one more", Weight: 1}),
-			"removed": slices.Delete(slices.Clone(jobs), scale.jobs/2, scale.jobs/2+1),
+		for _, names := range []string{"edited", "readAnew"} {
+			if names == "readAnew" {
+				jobs = equal(scale.jobs)
+			}
+			lists := map[string][]Job{
+				"added":    append(slices.Clone(jobs), Job{Name: "one more", Weight: 1}),
+				"inserted": slices.Insert(slices.Clone(jobs), scale.jobs/2, Job{Name: "one more", Weight: 1}),
+				"removed":  slices.Delete(slices.Clone(jobs), scale.jobs/2, scale.jobs/2+1),
+			}
+			for _, name := range slices.Sorted(maps.Keys(lists)) {
+				b.Run(fmt.Sprintf("%s/%s/%s", scale.name, names, name), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						next, _ := list.Next(lists[name])
+						in.Jobs = next
+						Plan(in)
+						list.names, next.names = next.names, nil // as if the change were undone
+						delete(list.names, "one more")
+						list.names[jobs[scale.jobs/2].Name] = struct{}{}
+					}
+				})
+			}
 		}
-		for _, name := range []string{"added", "removed"} {
-			b.Run(fmt.Sprintf("%s/%s", scale.name, name), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					next, _ := list.Next(lists[name])
-					in.Jobs = next
-					Plan(in)
-					list.names, next.names = next.names, nil // as if the change were undone
-					delete(list.names, "one more")
-					list.names[jobs[scale.jobs/2].Name] = struct{}{}
+	}
+}
+
+// The steps of a hand-over to one worker more, each with the records as they are then.
+func BenchmarkHandover(b *testing.B) {
+	for _, scale := range scales {
+		in := Input{Jobs: listOf(b, equal(scale.jobs)...), Workers: crew(scale.workers)}
+		in.Previous = Plan(in).Next
+		var settled []Record
+		for _, share := range in.Previous.Shares() {
+			settled = append(settled, told(share.Worker, share.Ordinal, share.Jobs...))
+		}
+		in.Workers = crew(scale.workers + 1)
+		target := Plan(in).Next.Shares()
+		for _, handoff := range []Handoff{Exclusive, Overlap} {
+			records := settled
+			for version, phase := range []string{"first", "waits", "second", "confirms", "done"} {
+				b.Run(fmt.Sprintf("%s/%s/%s", scale.name, handoff, phase), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						Handover(target, records, handoff)
+					}
+				})
+				if step := Handover(target, records, handoff); len(step.Publish) > 0 {
+					records = apply(records, step, int64(version+2))
+					continue
 				}
-			})
+				records = slices.Clone(records)
+				for n, r := range records {
+					records[n] = r.Confirmed(r.UID, r.newest())
+				}
+			}
 		}
 	}
 }

@@ -61,6 +61,7 @@ func Handover(target []Share, records []Record, handoff Handoff) Step {
 type party struct {
 	Record
 	wanted []string
+	told   bool // what is published is what is wanted: nothing is to be published to it
 }
 
 // meet joins targets and records, by ordinal.
@@ -79,6 +80,9 @@ func meet(target []Share, records []Record) []party {
 		}
 		parties[at].wanted = share.Jobs
 	}
+	for n := range parties {
+		parties[n].told = slices.Equal(parties[n].wanted, parties[n].Current())
+	}
 	slices.SortFunc(parties, func(a, b party) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
 	})
@@ -96,14 +100,11 @@ func exclusive(parties []party) Step {
 
 func overlap(parties []party) Step {
 	return published(Grant, parties, party.everything).or(func() Step {
-		waiting := confirm(parties)
-		waiting.Waiting = slices.DeleteFunc(waiting.Waiting, func(w Waiting) bool {
-			return slices.ContainsFunc(parties, func(p party) bool { return p.Worker == w.Worker && p.Overdue })
-		})
-		if len(waiting.Waiting) == 0 {
-			return Step{}
+		inTime := slices.DeleteFunc(slices.Clone(parties), func(p party) bool { return p.Overdue })
+		if step := confirm(inTime); step.Phase == Wait {
+			return step
 		}
-		return waiting
+		return Step{}
 	}).or(func() Step {
 		return published(Revoke, parties, func(p party) []string { return p.wanted })
 	}).or(func() Step { return confirm(parties) })
@@ -113,6 +114,9 @@ func overlap(parties []party) Step {
 func published(phase Phase, parties []party, list func(party) []string) Step {
 	var step Step
 	for _, p := range parties {
+		if p.told {
+			continue
+		}
 		if jobs := list(p); !slices.Equal(jobs, p.Current()) {
 			step.Phase = phase
 			step.Publish = append(step.Publish, Share{Worker: p.Worker, Ordinal: p.Ordinal, Jobs: jobs})
@@ -154,19 +158,42 @@ func (p party) free(holders map[string]string) []string {
 // several stands for more than one holder, which only Overlap and BestEffort can leave behind.
 const several = ""
 
-// holding says who may hold which job.
+// holding says who may hold the jobs that somebody is still to be granted.
 func holding(parties []party) map[string]string {
-	holders := map[string]string{}
+	wanted := asked(parties)
+	holders := make(map[string]string, len(wanted))
 	for _, p := range parties {
-		for _, job := range p.MayHold() {
-			if _, found := holders[job]; found {
-				holders[job] = several
-				continue
+		for _, jobs := range [][]string{p.Current(), p.clings()} {
+			for _, job := range jobs {
+				if !wanted[job] {
+					continue
+				}
+				if _, found := holders[job]; found {
+					holders[job] = several
+				} else {
+					holders[job] = p.Worker
+				}
 			}
-			holders[job] = p.Worker
 		}
 	}
 	return holders
+}
+
+// asked are the jobs that are wanted and not published yet.
+func asked(parties []party) map[string]bool {
+	jobs := map[string]bool{}
+	for _, p := range parties {
+		if p.told {
+			continue
+		}
+		published := setOf(p.Current())
+		for _, job := range p.wanted {
+			if !published[job] {
+				jobs[job] = true
+			}
+		}
+	}
+	return jobs
 }
 
 // releases waits for those who may hold what was revoked, unless they are overdue.

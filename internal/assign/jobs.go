@@ -124,26 +124,6 @@ func (l *Jobs) like(jobs []Job, names map[string]struct{}, others []Job) *Jobs {
 	return &Jobs{jobs: jobs, names: names, weight: l.weight, lightest: l.weight, heaviest: l.weight, total: l.weight * len(jobs)}
 }
 
-// common is ends, from memory if the other list was made from this one.
-func (l *Jobs) common(other *Jobs) (head, tail int) {
-	if other.prior == l {
-		return other.head, other.tail
-	}
-	return ends(l.jobs, other.jobs)
-}
-
-// ends is how many jobs two lists have in common at the beginning and, of the rest, at the end.
-func ends(old, jobs []Job) (head, tail int) {
-	shorter := min(len(old), len(jobs))
-	for head < shorter && old[head] == jobs[head] {
-		head++
-	}
-	for tail < shorter-head && old[len(old)-1-tail] == jobs[len(jobs)-1-tail] {
-		tail++
-	}
-	return head, tail
-}
-
 // Len is the number of jobs.
 func (l *Jobs) Len() int { return len(l.jobs) }
 
@@ -161,28 +141,4 @@ func (l *Jobs) load(positions []int32) int {
 		sum += l.weightOf(at)
 	}
 	return sum
-}
-
-// positionsIn says where the jobs of this list are in another, -1 for nowhere.
-func (l *Jobs) positionsIn(other *Jobs) []int32 {
-	head, tail := l.common(other)
-	positions := make([]int32, len(l.jobs))
-	for at := range head {
-		positions[at] = int32(at)
-	}
-	for at := len(l.jobs) - tail; at < len(l.jobs); at++ {
-		positions[at] = int32(at + len(other.jobs) - len(l.jobs))
-	}
-	between := make(map[string]int32, len(other.jobs)-head-tail)
-	for at := head; at < len(other.jobs)-tail; at++ {
-		between[other.jobs[at].Name] = int32(at)
-	}
-	for at := head; at < len(l.jobs)-tail; at++ {
-		to, found := between[l.jobs[at].Name]
-		if !found {
-			to = -1
-		}
-		positions[at] = to
-	}
-	return positions
 }

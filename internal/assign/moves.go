@@ -75,10 +75,10 @@ func (d Decision) removed() (moves []Move) {
 	if d.before == nil || d.before.list == d.pass.list {
 		return nil
 	}
-	positions := d.before.list.positionsIn(d.pass.list)
+	moved := d.before.list.shiftTo(d.pass.list)
 	for _, from := range d.before.shares {
 		for _, at := range from.jobs {
-			if positions[at] < 0 {
+			if moved.of(at) == gone {
 				moves = append(moves, Move{d.before.list.jobs[at].Name, from.worker, "", "it is no longer in the list"})
 			}
 		}

@@ -9,49 +9,61 @@ import (
 // pass is one assignment in the making.
 type pass struct {
 	list    *Jobs
-	workers []Worker // all that were given, by ordinal
-	seats   []seat   // those that take part, by ordinal
-	before  []share  // the previous revision in positions of the list
-	even    bool     // all that take part have the same capacity
-	left    []int32  // shared jobs that nobody can take
-	crowded []int32  // dedicated jobs for which there is no worker
+	workers []Worker  // all that were given, by ordinal
+	seats   []seat    // those that take part, by ordinal
+	before  []share   // the previous revision in positions of the list
+	added   []int32   // jobs that the previous revision did not know
+	orphans [][]int32 // jobs of workers that no longer take part
+	even    bool      // all that take part have the same capacity
+	left    []int32   // shared jobs that nobody can take
+	crowded []int32   // dedicated jobs for which there is no worker
 }
 
 // seat is a worker that takes part.
 type seat struct {
-	Worker
+	*Worker
 	jobs    []int32 // ascending once settled; belongs to the previous revision until own is set
 	load    int
 	sorted  int    // how many of the jobs are known to be ascending
 	expects int    // how many jobs it will have, if that is known
-	own     bool   // jobs may be written
-	hosts   int32  // the dedicated job that has this worker for itself, or nobody
-	still   bool   // neither takes nor gives: it is away
 	rank    [2]int // where it is in each of the heaps
+	hosts   int32  // the dedicated job that has this worker for itself, or nobody
+	own     bool   // jobs may be written
+	still   bool   // neither takes nor gives: it is away
 }
 
 const nobody = -1
 
 func begin(in Input) *pass {
-	p := &pass{list: in.Jobs, before: in.Previous.on(in.Jobs), workers: ordered(in.Workers)}
+	p := &pass{list: in.Jobs, workers: ordered(in.Workers), even: true}
+	p.before, p.added = in.Previous.on(in.Jobs)
 	p.seats = make([]seat, 0, len(p.workers))
-	held := 0
-	for _, worker := range p.workers {
-		for held < len(p.before) && p.before[held].ordinal < worker.Ordinal {
-			held++
-		}
-		found := held < len(p.before) && p.before[held].ordinal == worker.Ordinal
+	rest := p.before
+	for n := range p.workers {
+		worker := &p.workers[n]
+		rest = p.orphan(rest, worker.Ordinal)
+		found := len(rest) > 0 && rest[0].ordinal == worker.Ordinal
 		if worker.State == Leaving || worker.State == Away && !found {
 			continue
 		}
 		place := seat{Worker: worker, hosts: nobody}
 		if found {
-			place.jobs, place.load = p.before[held].jobs, p.before[held].load
+			place.jobs, place.load, rest = rest[0].jobs, rest[0].load, rest[1:]
 		}
 		p.seats = append(p.seats, place)
+		p.even = p.even && worker.Capacity == p.seats[0].Capacity
 	}
-	p.even = !slices.ContainsFunc(p.seats, func(s seat) bool { return s.Capacity != p.seats[0].Capacity })
+	p.orphan(rest, math.MaxInt)
 	return p
+}
+
+// orphan passes the shares below an ordinal, which nobody has taken, and returns the others.
+func (p *pass) orphan(shares []share, ordinal int) []share {
+	for len(shares) > 0 && shares[0].ordinal < ordinal {
+		p.orphans = append(p.orphans, shares[0].jobs)
+		shares = shares[1:]
+	}
+	return shares
 }
 
 // ordered are the workers by ordinal, one for each. Without a number that Kubernetes could have given, there is no part in the pool.
@@ -142,6 +154,14 @@ func (p *pass) inListOrder(jobs []int32) []int32 {
 	return jobs
 }
 
+// loose are shared jobs that no seat has, because they are new or their worker has none. There can be others, that nobody had before.
+func (p *pass) loose() []int32 {
+	jobs := slices.Concat(append(p.orphans, p.added)...)
+	jobs = slices.DeleteFunc(jobs, func(job int32) bool { return p.list.jobs[job].Dedicated })
+	slices.Sort(jobs)
+	return jobs
+}
+
 // homeless are the shared jobs that no seat has, in list order.
 func (p *pass) homeless() []int32 {
 	placed := len(p.list.dedicated)
@@ -150,8 +170,15 @@ func (p *pass) homeless() []int32 {
 			placed += len(p.seats[n].jobs)
 		}
 	}
-	if placed == p.list.Len() {
+	missing := p.list.Len() - placed
+	if missing == 0 {
 		return nil
+	}
+	if missing < p.list.Len()/16 {
+		// When these are as many as are missing, nobody need look for others.
+		if known := p.loose(); len(known) == missing {
+			return known
+		}
 	}
 	housed := make([]bool, p.list.Len())
 	for n := range p.seats {
@@ -162,7 +189,7 @@ func (p *pass) homeless() []int32 {
 	for _, job := range p.list.dedicated {
 		housed[job] = true
 	}
-	homeless := make([]int32, 0, p.list.Len()-placed)
+	homeless := make([]int32, 0, missing)
 	for job := range housed {
 		if !housed[job] {
 			homeless = append(homeless, int32(job))

@@ -106,7 +106,11 @@ func Basis(previous *Revision, records []Record) *Revision {
 	slices.SortFunc(sorted, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
 	})
-	owned := map[string]bool{}
+	total := 0
+	for _, record := range records {
+		total += len(record.Current())
+	}
+	owned := make(map[string]bool, total)
 	var shares []Share
 	take := func(worker string, ordinal int, jobs []string) {
 		share := Share{Worker: worker, Ordinal: ordinal}

@@ -22,9 +22,13 @@ func Rehearse(target []Share, records []Record, handoff Handoff) (steps []Step) 
 
 // obeyed are the records after everybody has confirmed a step.
 func obeyed(records []Record, step Step) []Record {
+	index := make(map[string]int, len(records))
+	for n := range records {
+		index[records[n].Worker] = n
+	}
 	for _, share := range step.Publish {
-		at := slices.IndexFunc(records, func(r Record) bool { return r.Worker == share.Worker })
-		if at < 0 {
+		at, known := index[share.Worker]
+		if !known {
 			at = len(records)
 			records = append(records, Record{Worker: share.Worker, Ordinal: share.Ordinal})
 		}

@@ -103,32 +103,27 @@ func seek(shares []share, ordinal int) (int, bool) {
 	return slices.BinarySearchFunc(shares, ordinal, func(s share, ordinal int) int { return cmp.Compare(s.ordinal, ordinal) })
 }
 
-// on is the revision in positions of another list; jobs that are not in it are left out.
-func (r *Revision) on(list *Jobs) []share {
+// on is the revision in positions of another list, without the jobs that are not in it, and the jobs that only that list has.
+func (r *Revision) on(list *Jobs) (shares []share, added []int32) {
 	if r == nil {
-		return nil
+		return nil, nil
 	}
 	if r.list == list {
-		return r.shares
+		return r.shares, nil
 	}
-	if head, _ := r.list.common(list); head == len(r.list.jobs) {
-		return r.shares // jobs were only added at the end
+	moved := r.list.shiftTo(list)
+	if int(moved.head) == r.list.Len() {
+		return r.shares, moved.added // jobs were only added at the end
 	}
-	positions := r.list.positionsIn(list)
-	space := make([]int32, 0, len(positions))
-	shares := slices.Clone(r.shares)
+	shares = slices.Clone(r.shares)
+	space := make([]int32, 0, moved.count(shares))
 	for n := range shares {
-		begin := len(space)
-		for _, at := range shares[n].jobs {
-			if to := positions[at]; to >= 0 {
-				space = append(space, to)
-			}
+		if moved.touches(shares[n].jobs) {
+			begin := len(space)
+			space = moved.append(space, shares[n].jobs)
+			shares[n].jobs = space[begin:len(space):len(space)]
+			shares[n].load = list.load(shares[n].jobs)
 		}
-		jobs := space[begin:len(space):len(space)]
-		if !slices.IsSorted(jobs) {
-			slices.Sort(jobs)
-		}
-		shares[n].jobs, shares[n].load = jobs, list.load(jobs)
 	}
-	return shares
+	return shares, moved.added
 }

@@ -31,6 +31,7 @@ func (c Config) check() error {
 		oneOf("logging.format", c.Logging.Format, "json", "text"),
 		port("metrics.port", c.Metrics.Port),
 		port("health.port", c.Health.Port),
+		port("api.port", c.API.Port),
 		within("client.qps", c.Client.QPS, 1, 100_000),
 		within("client.burst", c.Client.Burst, c.Client.QPS, 200_000),
 		c.portsDiffer(),
@@ -42,9 +43,9 @@ func (c Config) portsDiffer() error {
 	servers := []struct {
 		key  string
 		port int
-	}{{"health.port", c.Health.Port}, {"link.port", c.Link.Port}, {"metrics.port", c.Metrics.Port}}
+	}{{"api.port", c.API.Port}, {"health.port", c.Health.Port}, {"link.port", c.Link.Port}, {"metrics.port", c.Metrics.Port}}
 	if !c.Metrics.Enabled {
-		servers = servers[:2]
+		servers = servers[:3]
 	}
 	var problems []error
 	taken := map[int]string{}

@@ -16,6 +16,7 @@ type Config struct {
 	Logging    Logging    `json:"logging"`
 	Metrics    Metrics    `json:"metrics"`
 	Health     Health     `json:"health"`
+	API        API        `json:"api"`
 	Client     Client     `json:"client"`
 }
 
@@ -59,6 +60,11 @@ type Health struct {
 	Port int `json:"port"`
 }
 
+// API is where people ask what the operator knows, through `kubectl port-forward`.
+type API struct {
+	Port int `json:"port"`
+}
+
 // Client limits the requests of all controllers together. Caches, the Lease, events and the link are not counted.
 type Client struct {
 	QPS   int `json:"qps"`
@@ -77,6 +83,7 @@ func Defaults() Config {
 		Logging: Logging{Level: "info", Format: "json"},
 		Metrics: Metrics{Enabled: true, Port: 8080, Secure: true},
 		Health:  Health{Port: 8081},
+		API:     API{Port: 8082},
 		Client:  Client{QPS: 500, Burst: 1000},
 	}
 }

@@ -55,7 +55,7 @@ func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
 		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, resyncPeriod, workers"},
-		{"webhooks: {}", "", "webhooks is not a key: choose one of client, controller, health, link, logging, metrics"},
+		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics"},
 		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
 		{"controller: 3", "", "controller is 3: write keys and their values"},
 		{"just words", "", `the configuration is "just words": write keys and their values`},
@@ -73,6 +73,7 @@ func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"controller: {leaderElection: {namespace: My_Own}}", "", `controller.leaderElection.namespace is "My_Own": write the name of a namespace`},
 		{"metrics: {port: 0}", "", "metrics.port is 0: choose 1 to 65535"},
 		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
+		{"api: {port: 8081}", "", "health.port and api.port are both 8081: choose another for one of them"},
 		{"link: {port: 8081}", "", "link.port and health.port are both 8081: choose another for one of them"},
 		{"link: {port: 8080}", "", "metrics.port and link.port are both 8080: choose another for one of them"},
 		{"link: {port: 70000}", "", "link.port is 70000: choose 1 to 65535"},

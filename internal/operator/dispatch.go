@@ -9,16 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/controller/adoption"
 	"github.com/swarm-io/swarm-operator/internal/controller/agent"
 	"github.com/swarm-io/swarm-operator/internal/controller/swarm"
 	"github.com/swarm-io/swarm-operator/internal/controller/task"
+	"github.com/swarm-io/swarm-operator/internal/controller/workerpool"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -53,20 +51,8 @@ func (d *dispatcher) Start(ctx context.Context) error {
 // census reads the caches, which are synced before anybody is elected.
 func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
-	err := errors.Join(d.reader.List(ctx, swarms), d.reader.List(ctx, agents), d.reader.List(ctx, tasks), d.reader.List(ctx, pods))
+	err := errors.Join(d.reader.List(ctx, swarms), d.reader.List(ctx, agents), d.reader.List(ctx, tasks), d.reader.List(ctx, pods, client.HasLabels{v1alpha1.LabelSwarm}))
 	return dispatch.Census{Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items}, err
-}
-
-// agentPods keeps all other pods out of the cache, and of ours what nobody looks at: pods are the most and the largest objects.
-func agentPods() cache.ByObject {
-	ours, err := labels.NewRequirement(v1alpha1.LabelSwarm, selection.Exists, nil)
-	utilruntime.Must(err) // fails only for a label that is wrong in itself
-	return cache.ByObject{Label: labels.NewSelector().Add(*ours), Transform: func(object any) (any, error) {
-		if pod, isPod := object.(*corev1.Pod); isPod {
-			pod.Spec, pod.ManagedFields, pod.Annotations, pod.OwnerReferences = corev1.PodSpec{}, nil, nil, nil
-		}
-		return object, nil
-	}}
 }
 
 func (p parts) addControllers(ctx context.Context) error {
@@ -85,5 +71,7 @@ func (p parts) addControllers(ctx context.Context) error {
 		task.Add(p.Operator, task.Options{
 			Board: p.dispatcher.board, Signal: p.dispatcher.tasks, Scope: scope, Workers: workers,
 		}),
+		workerpool.Add(ctx, p.Operator, workerpool.Options{Scope: scope, Resync: resync, Workers: workers}),
+		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),
 	)
 }

@@ -27,6 +27,7 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"metrics.port":                            {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
 	"metrics.secure":                          {takes: []string{"true", "false"}, refuses: []string{"tls"}},
 	"health.port":                             {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
+	"api.port":                                {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
 	"client.qps":                              {takes: []string{"1", "100000"}, refuses: []string{"0", "100001"}},
 	"client.burst":                            {takes: []string{"200000"}, refuses: []string{"99", "200001"}},
 }

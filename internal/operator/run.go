@@ -9,12 +9,13 @@ import (
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -69,9 +70,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 			HealthProbeBindAddress: address(config.Health.Port),
 			Metrics:                metrics(config.Metrics),
 			NewClient:              limited(config.Client),
-			Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}: authority.Cached(around.Namespace), &corev1.Pod{}: agentPods(),
-			}},
+			Cache:                  caches(around.Namespace),
 		},
 		Election: election(config.Controller.LeaderElection, around, at),
 	})
@@ -79,7 +78,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 		return nil, err
 	}
 	parts := parts{Operator: operator, config: config, around: around, cluster: cluster, at: at, authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link)}
-	return operator, errors.Join(parts.addLink(), parts.addControllers(ctx))
+	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addControllers(ctx))
 }
 
 // parts are what the operator is put together from.
@@ -126,7 +125,7 @@ func limited(config Client) client.NewClientFunc {
 
 func scheme() *runtime.Scheme {
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
 		utilruntime.Must(add(known)) // fails only for types that are wrong in themselves
 	}
 	return known

@@ -63,6 +63,9 @@ func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.
 
 // sameName finds the Agent of a pod.
 func sameName(_ context.Context, pod client.Object) []types.NamespacedName {
+	if pod.GetLabels()[v1alpha1.LabelSwarm] == "" {
+		return nil
+	}
 	return []types.NamespacedName{client.ObjectKeyFromObject(pod)}
 }
 

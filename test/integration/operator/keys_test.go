@@ -36,6 +36,7 @@ var proofs = map[string]proof{
 	"metrics.port":                            {"", "they are served there", showMetricsPort},
 	"metrics.secure":                          {"", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
 	"health.port":                             {"[K13]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
+	"api.port":                                {"", "the introspection API answers there, and nobody without a token", showAPIPort},
 	"client.qps":                              {"[R24]", "all controllers together make so many requests in a second", showQPS},
 	"client.burst":                            {"[R24]", "so many requests may come at once", showBurst},
 }

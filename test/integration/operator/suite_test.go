@@ -70,7 +70,7 @@ func fromRoot(elements ...string) string {
 func program(environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"))
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444"}, environment...)...)
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + freePort()}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })

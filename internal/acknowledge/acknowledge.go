@@ -1,0 +1,185 @@
+// Package acknowledge asks workers which list they have loaded, again and again until the answer is the one that is waited for.
+//
+// It promises that every question is asked at once and then at growing intervals, that no more than a bounded number are under way at
+// the same time, however many workers there are, and that whoever waits is told of every answer that is news. An answer is what the
+// worker said, no more: whether it comes from the right pod and means the right list is for others to judge. It never changes anything.
+package acknowledge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	most        = 64 // questions under way
+	firstPause  = 50 * time.Millisecond
+	longestWait = 2 * time.Second
+	mostAnswer  = 4 << 10
+	gathering   = 10 * time.Millisecond // answers that come together are told together
+)
+
+// Question is put to a worker.
+type Question struct {
+	Worker  string
+	URL     string
+	UID     string // of its pod
+	Version int64  // the answer that is waited for
+}
+
+// Answer is what a worker said.
+type Answer struct {
+	Worker  string `json:"worker"`
+	UID     string `json:"podUID"`
+	Version int64  `json:"version"` // of its own list
+	Config  int64  `json:"config"`  // of the file
+}
+
+// satisfies tells whether nothing more has to be asked.
+func (a Answer) satisfies(q Question) bool {
+	return a.Worker == q.Worker && a.UID == q.UID && a.Version == q.Version
+}
+
+// A Signal wakes whoever waits for answers.
+type Signal interface {
+	After(name types.NamespacedName, delay time.Duration)
+}
+
+// Asker asks the workers of many pools.
+type Asker struct {
+	signal Signal
+	client *http.Client
+	slots  chan struct{}
+
+	lock  sync.Mutex
+	pools map[types.NamespacedName]map[string]*inquiry
+}
+
+// inquiry is a question with what has become of it.
+type inquiry struct {
+	Question
+	answer Answer
+	tried  bool
+	stop   context.CancelFunc
+}
+
+// New makes an Asker that tells of news by the signal.
+func New(signal Signal) *Asker {
+	return &Asker{
+		signal: signal,
+		client: &http.Client{
+			Timeout:       longestWait,
+			Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer}, // and no proxy: pods are near
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		slots: make(chan struct{}, most),
+		pools: map[types.NamespacedName]map[string]*inquiry{},
+	}
+}
+
+// Ask puts the questions of a pool, in place of its former ones, and returns the answers so far, by worker. It never waits. All were
+// tried when each question was put at least once.
+func (a *Asker) Ask(pool types.NamespacedName, questions []Question) (answers map[string]Answer, tried bool) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	before, now := a.pools[pool], make(map[string]*inquiry, len(questions))
+	answers, tried = map[string]Answer{}, true
+	for _, question := range questions {
+		known, asked := before[question.Worker]
+		if asked && known.Question == question {
+			delete(before, question.Worker)
+		} else {
+			known = a.begin(pool, question)
+		}
+		now[question.Worker] = known
+		answers[question.Worker] = known.answer
+		tried = tried && known.tried
+	}
+	for _, old := range before {
+		old.stop()
+	}
+	a.pools[pool] = now
+	if len(now) == 0 {
+		delete(a.pools, pool)
+	}
+	return answers, tried
+}
+
+// Forget ends all questions of a pool.
+func (a *Asker) Forget(pool types.NamespacedName) { a.Ask(pool, nil) }
+
+func (a *Asker) begin(pool types.NamespacedName, question Question) *inquiry {
+	ctx, stop := context.WithCancel(context.Background())
+	begun := &inquiry{Question: question, stop: stop}
+	go a.pursue(ctx, pool, begun)
+	return begun
+}
+
+// pursue asks until the answer is there or nobody waits for it any more.
+func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inquiry) {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestWait) {
+		answer, err := a.turn(ctx, of.URL)
+		if ctx.Err() != nil {
+			return
+		}
+		if a.note(of, answer, err) {
+			a.signal.After(pool, gathering)
+		}
+		if err == nil && answer.satisfies(of.Question) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// turn waits for a slot, and asks.
+func (a *Asker) turn(ctx context.Context, url string) (Answer, error) {
+	select {
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	case a.slots <- struct{}{}:
+	}
+	defer func() { <-a.slots }()
+	return a.ask(ctx, url)
+}
+
+// note tells whether there is news.
+func (a *Asker) note(of *inquiry, answer Answer, err error) bool {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	news := !of.tried
+	of.tried = true
+	if err == nil && answer != of.answer {
+		of.answer, news = answer, true
+	}
+	return news
+}
+
+func (a *Asker) ask(ctx context.Context, url string) (Answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return Answer{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	response, err := a.client.Do(request)
+	if err != nil {
+		return Answer{}, fmt.Errorf("ask: %w", err)
+	}
+	defer response.Body.Close()
+	var answer Answer
+	if response.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("ask %s: %s", url, response.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, mostAnswer)).Decode(&answer); err != nil {
+		return Answer{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	return answer, nil
+}

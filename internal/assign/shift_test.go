@@ -1,0 +1,111 @@
+package assign
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// edited is a list after a few changes, with the same names in memory or with copies of them.
+func edited(t *rapid.T, jobs []Job) []Job {
+	jobs = slices.Clone(jobs)
+	for n := range rapid.IntRange(0, 3).Draw(t, "changes") {
+		at := rapid.IntRange(0, len(jobs)).Draw(t, "at")
+		switch rapid.IntRange(0, 3).Draw(t, "change") {
+		case 0:
+			jobs = slices.Insert(jobs, at, Job{Name: fmt.Sprint("new-", n), Weight: 1})
+		case 1:
+			jobs = slices.Delete(jobs, at, min(at+rapid.IntRange(0, 9).Draw(t, "gone"), len(jobs)))
+		case 2:
+			if at < len(jobs) {
+				jobs[at].Weight++
+			}
+		case 3:
+			slices.Reverse(jobs[at:min(at+5, len(jobs))])
+		}
+	}
+	if rapid.Bool().Draw(t, "read anew") {
+		for n := range jobs {
+			jobs[n].Name = strings.Clone(jobs[n].Name)
+		}
+	}
+	return jobs
+}
+
+// Looking at many jobs together finds what looking at each would.
+func TestEndsInStrides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		old := equal(rapid.IntRange(0, 4*stride).Draw(t, "n"))
+		jobs := edited(t, old)
+		head, tail := 0, 0
+		shorter := min(len(old), len(jobs))
+		for head < shorter && old[head] == jobs[head] {
+			head++
+		}
+		for tail < shorter-head && old[len(old)-1-tail] == jobs[len(jobs)-1-tail] {
+			tail++
+		}
+		if gotHead, gotTail := ends(old, jobs); gotHead != head || gotTail != tail {
+			t.Fatalf("got %d and %d, want %d and %d", gotHead, gotTail, head, tail)
+		}
+	})
+}
+
+// A plan with kept indexes is the plan that is made without any.
+func TestKeptIndexesChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := listOf(t, equal(rapid.IntRange(0, 4*stride).Draw(t, "n"))...)
+		capacity := rapid.SampledFrom([]int{0, 0, 20}).Draw(t, "capacity")
+		workers := func() []Worker {
+			workers := crew(rapid.IntRange(0, 12).Draw(t, "workers"))
+			for n := range workers {
+				workers[n].Capacity = capacity
+				workers[n].State = rapid.SampledFrom([]State{Ready, Ready, Ready, Away, Leaving}).Draw(t, "state")
+			}
+			return workers
+		}
+		previous := Plan(Input{Jobs: list, Workers: workers()}).Next
+		for range 3 {
+			jobs := edited(t, list.jobs)
+			next, problems := list.Next(jobs)
+			if len(problems) > 0 {
+				continue // a new job was in the list already
+			}
+			in := Input{Jobs: next, Workers: workers(), Previous: previous}
+			kept := Plan(in)
+			sound(t, in, kept)
+			movesAddUp(t, in, kept)
+			in.Jobs, in.Previous = listOf(t, jobs...), Restore(previous.Shares(), 0)
+			if fresh := Plan(in); !slices.EqualFunc(kept.Next.Shares(), fresh.Next.Shares(), sameShare) || !slices.Equal(kept.Unassigned, fresh.Unassigned) {
+				t.Fatalf("kept: %v %v\nfresh: %v %v", kept.Next.Shares(), kept.Unassigned, fresh.Next.Shares(), fresh.Unassigned)
+			}
+			list, previous = next, kept.Next
+		}
+	})
+}
+
+// A job that nobody could take before is not forgotten over one that is new.
+func TestTheUnassignedAreNotForgotten(t *testing.T) {
+	workers := func(capacity int) []Worker {
+		workers := crew(4)
+		for n := range workers {
+			workers[n].Capacity = capacity
+		}
+		return workers
+	}
+	list := listOf(t, equal(100)...)
+	first := Plan(Input{Jobs: list, Workers: workers(24)})
+	if len(first.Unassigned) != 4 {
+		t.Fatalf("%d jobs are unassigned, and 96 fit", len(first.Unassigned))
+	}
+	next, _ := list.Next(equal(101))
+	in := Input{Jobs: next, Workers: workers(30), Previous: first.Next}
+	decision := Plan(in)
+	sound(t, in, decision)
+	if len(decision.Unassigned) > 0 {
+		t.Errorf("there is room for %v", decision.Unassigned)
+	}
+}

@@ -1,0 +1,128 @@
+// Package cli is `kubectl swarm`: it shows worker pools, says what would move in one before it does, and can send one back to an
+// earlier revision.
+//
+// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that nothing but rollback writes
+// to the cluster, and rollback nothing but spec.rollbackTo; that what fails is said in one line that names the fix; and that exit codes
+// tell failure (1) from wrong usage (2). It never waits for anything to happen.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// How the program ends.
+const (
+	well     = 0
+	badly    = 1
+	misasked = 2
+)
+
+// session is one run of the program.
+type session struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+	build Build
+	dial  func() (client.Client, error)
+	now   func() time.Time
+}
+
+// Main runs the program and returns the code to exit with.
+func Main(ctx context.Context, arguments []string, build Build, streams genericiooptions.IOStreams) int {
+	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), build: build, now: time.Now}
+	s.dial = s.connect
+	return s.run(ctx, arguments)
+}
+
+func (s *session) run(ctx context.Context, arguments []string) int {
+	root := s.root()
+	root.SetArgs(arguments)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return well
+	}
+	fmt.Fprintf(s.ErrOut, "kubectl swarm: %s\n", oneLine(explained(err).Error()))
+	if _, wrong := errors.AsType[misuse](err); wrong {
+		return misasked
+	}
+	return badly
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// misuse is what was asked in a way that cannot be understood.
+type misuse struct{ error }
+
+// misused says what is wrong with a command line, and where to read on.
+func misused(command *cobra.Command, format string, arguments ...any) error {
+	return misuse{fmt.Errorf(format+": see %s --help", append(arguments, command.CommandPath())...)}
+}
+
+const examples = `  # All pools, and why one is not converged
+  kubectl swarm pools -A -o wide
+
+  # Which worker has which job
+  kubectl swarm jobs cameras --worker swarm-worker-0
+
+  # What would move with a third worker, before there is one
+  kubectl swarm plan pool cameras --replicas 3
+
+  # Back to an earlier assignment, and forward again
+  kubectl swarm history pool cameras
+  kubectl swarm rollback pool cameras --to 7
+  kubectl swarm rollback pool cameras --undo`
+
+func (s *session) root() *cobra.Command {
+	root := group("kubectl-swarm", "Show worker pools, plan their changes, and roll them back",
+		s.poolsCommand(), s.jobsCommand(),
+		group("plan", "Say what would move, before it does", s.planCommand()),
+		group("history", "List the revisions that are kept", s.historyCommand()),
+		group("rollback", "Go back to an earlier revision", s.rollbackCommand()),
+		s.versionCommand())
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl swarm"}
+	root.Long = root.Short + ".\n\nAll connection flags of kubectl work here, too; those below are the usual ones."
+	root.Example = examples
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(s.Out)
+	root.SetErr(s.ErrOut)
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error { return misused(command, "%w", err) })
+	s.connectionFlags(root)
+	return root
+}
+
+// group is a command that only has others below it.
+func group(use, short string, below ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Short: short,
+		Args: func(command *cobra.Command, arguments []string) error {
+			if len(arguments) > 0 {
+				return misused(command, "there is no command %q", arguments[0])
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(below...)
+	return command
+}
+
+// onePool is what every command wants that is about one.
+func onePool(command *cobra.Command, arguments []string) error {
+	switch len(arguments) {
+	case 0:
+		return misused(command, "name a pool")
+	case 1:
+		return nil
+	}
+	return misused(command, "name one pool, not %d", len(arguments))
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// source finds what a shell can offer, by the pool that stands on the line already, "" for none.
+type source func(ctx context.Context, pool string) ([]string, error)
+
+// offer completes the value of a flag. A shell shows no errors: what cannot be found is not offered.
+func (s *session) offer(command *cobra.Command, flag string, from source) {
+	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
+		pool := ""
+		if len(arguments) > 0 {
+			pool = arguments[0]
+		}
+		found, _ := from(command.Context(), pool)
+		return found, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // a flag that is not there is a mistake of ours, and every test would see it
+	}
+}
+
+// words are a source that is always the same.
+func words(all ...string) source {
+	return func(context.Context, string) ([]string, error) { return all, nil }
+}
+
+// offerPools completes the names of pools, of one or of as many as there are.
+func (s *session) offerPools(most int) cobra.CompletionFunc {
+	return func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(arguments) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		found, _ := s.poolNames(command.Context())
+		rest := slices.DeleteFunc(found, func(name string) bool { return slices.Contains(arguments, name) })
+		return rest, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (s *session) poolNames(ctx context.Context) ([]string, error) {
+	at, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	list := &v1alpha1.WorkerPoolList{}
+	err = at.List(ctx, list, client.InNamespace(at.namespace))
+	return namesOf(list.Items, func(p v1alpha1.WorkerPool) string { return p.Name }), err
+}
+
+func (s *session) namespaceNames(ctx context.Context, _ string) ([]string, error) {
+	at, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.NamespaceList{}
+	err = at.List(ctx, list)
+	return namesOf(list.Items, func(n corev1.Namespace) string { return n.Name }), err
+}
+
+func (s *session) contextNames(context.Context, string) ([]string, error) {
+	config, err := s.flags.ToRawKubeConfigLoader().RawConfig()
+	return slices.Sorted(maps.Keys(config.Contexts)), err
+}
+
+func (s *session) workerNames(ctx context.Context, name string) ([]string, error) {
+	at, pool, err := s.openPool(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := at.published(ctx, pool)
+	return namesOf(lists.entries, func(e roster.Entry) string { return e.Worker }), err
+}
+
+func (s *session) jobNames(ctx context.Context, name string) ([]string, error) {
+	at, pool, err := s.openPool(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := at.jobs(ctx, pool)
+	return namesOf(jobs, nameOfJob), err
+}
+
+func (s *session) revisionNumbers(ctx context.Context, name string) ([]string, error) {
+	at, pool, err := s.openPool(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	history, err := at.history(ctx, pool)
+	return namesOf(history, func(k kept) string { return strconv.FormatInt(k.number, 10) }), err
+}
+
+func namesOf[T any](items []T, name func(T) string) []string {
+	names := make([]string, len(items))
+	for n, item := range items {
+		names[n] = name(item)
+	}
+	return names
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // a kubeconfig that works for kubectl works here
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// usual are the connection flags that help shows. The others would be most of every page.
+var usual = []string{"namespace", "context", "kubeconfig", "as", "request-timeout"}
+
+func (s *session) connectionFlags(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	s.flags.AddFlags(flags)
+	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !slices.Contains(usual, flag.Name) })
+	s.offer(root, "namespace", s.namespaceNames)
+	s.offer(root, "context", s.contextNames)
+}
+
+// connect makes a client of what the flags and the kubeconfig say.
+func (s *session) connect() (client.Client, error) {
+	config, err := s.flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	config.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("prepare client: %w", err)
+		}
+	}
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// cluster is where a command reads and writes.
+type cluster struct {
+	client.Client
+	namespace string
+}
+
+// open connects to the cluster, in the namespace that was asked for.
+func (s *session) open() (cluster, error) {
+	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return cluster{}, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	api, err := s.dial()
+	return cluster{api, namespace}, err
+}
+
+// explained adds to an error of the cluster what can be done about it.
+func explained(err error) error {
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case meta.IsNoMatchError(err):
+		return errors.New("the cluster knows no WorkerPool: install the operator, see docs/install.md")
+	case clientcmd.IsEmptyConfig(err):
+		return errors.New("no cluster is configured: set KUBECONFIG, or use --kubeconfig")
+	case clientcmd.IsContextNotFound(err):
+		return fmt.Errorf("%w: kubectl config get-contexts lists those there are", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w: log in again, or use --context", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: ask for that right, or use --context or --as", err)
+	case unreachable:
+		return fmt.Errorf("%w: check that the cluster runs, and --context and --kubeconfig", err)
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// usualKey is that of the schema, for objects that the API server has not filled in.
+const usualKey = "config.yml"
+
+// openPool connects to the cluster and reads a pool.
+func (s *session) openPool(ctx context.Context, name string) (cluster, *v1alpha1.WorkerPool, error) {
+	at, err := s.open()
+	if err != nil {
+		return at, nil, err
+	}
+	pool, err := at.pool(ctx, name)
+	return at, pool, err
+}
+
+func (c cluster) pool(ctx context.Context, name string) (*v1alpha1.WorkerPool, error) {
+	pool := &v1alpha1.WorkerPool{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, pool)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no pool %q in namespace %q: kubectl swarm pools -A lists all there are", name, c.namespace)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pool %q: %w", name, err)
+	}
+	return pool, nil
+}
+
+// published is what the workers of a pool were told.
+type published struct {
+	configs int // ConfigMaps that there are
+	version int64
+	entries []roster.Entry
+	ledger  roster.Ledger
+}
+
+// published reads the ConfigMap of a pool, or those of its workers. One that is not there yet has told nobody anything.
+func (c cluster) published(ctx context.Context, pool *v1alpha1.WorkerPool) (published, error) {
+	lists := published{ledger: roster.Ledger{}}
+	configs, err := c.configs(ctx, pool)
+	if err != nil {
+		return lists, fmt.Errorf("read what pool %q has published: %w", pool.Name, err)
+	}
+	for _, config := range configs {
+		file, err := roster.ReadFile(config.Data[cmp.Or(pool.Spec.Config.Key, usualKey)])
+		if err != nil {
+			return lists, fmt.Errorf("ConfigMap %q: %w: correct it, or delete it and let the operator write it anew", config.Name, err)
+		}
+		ledger, err := roster.ReadLedger(config.Annotations[v1alpha1.AnnotationLedger])
+		if err != nil {
+			return lists, fmt.Errorf("ConfigMap %q: %w: delete it and let the operator write it anew", config.Name, err)
+		}
+		lists.configs++
+		lists.version = max(lists.version, file.Version)
+		lists.entries = append(lists.entries, file.Workers...)
+		maps.Copy(lists.ledger, ledger)
+	}
+	return lists, nil
+}
+
+func (c cluster) configs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]corev1.ConfigMap, error) {
+	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
+		var config corev1.ConfigMap
+		if err := c.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}, &config); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return []corev1.ConfigMap{config}, nil
+	}
+	list := &corev1.ConfigMapList{}
+	err := c.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name})
+	own := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool { return !strings.HasPrefix(config.Name, pool.ConfigName()+"-") })
+	slices.SortFunc(own, func(a, b corev1.ConfigMap) int { return cmp.Or(len(a.Name)-len(b.Name), cmp.Compare(a.Name, b.Name)) }) // worker-2 before worker-10
+	return own, err
+}
+
+// jobs are those of a pool: of its spec, and then of its ConfigMaps.
+func (c cluster) jobs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]assign.Job, error) {
+	all := roster.Inline(pool.Spec.Jobs)
+	for _, from := range pool.Spec.JobsFrom {
+		more, err := c.jobsFrom(ctx, from.ConfigMapKeyRef)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+func (c cluster) jobsFrom(ctx context.Context, key v1alpha1.ConfigMapKey) ([]assign.Job, error) {
+	config := &corev1.ConfigMap{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: key.Name}, config)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no ConfigMap %q: create it, or take it out of spec.jobsFrom", key.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	text, found := config.Data[key.Key]
+	if !found {
+		return nil, fmt.Errorf("ConfigMap %q has no key %q: add it, or correct spec.jobsFrom", key.Name, key.Key)
+	}
+	jobs, err := roster.Jobs(text)
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %q, key %q: %w: correct the list", key.Name, key.Key, err)
+	}
+	return jobs, nil
+}
+
+// kept is a revision that is stored.
+type kept struct {
+	name    string
+	number  int64
+	created time.Time
+	data    roster.Revision
+}
+
+// history are the kept revisions of a pool, by number.
+func (c cluster) history(ctx context.Context, pool *v1alpha1.WorkerPool) ([]kept, error) {
+	list := &appsv1.ControllerRevisionList{}
+	if err := c.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
+		return nil, fmt.Errorf("list revisions of pool %q: %w", pool.Name, err)
+	}
+	var all []kept
+	for n := range list.Items {
+		object := &list.Items[n]
+		// A StatefulSet whose pods carry the label has revisions with it, too.
+		if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != pool.UID {
+			continue
+		}
+		data, err := roster.ReadRevision(object.Data.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("ControllerRevision %q: %w: delete it", object.Name, err)
+		}
+		all = append(all, kept{object.Name, object.Revision, object.CreationTimestamp.Time, data})
+	}
+	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.number, b.number) })
+	return all, nil
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// situation is all that a plan of the operator would begin with. Unlike the operator it takes every worker for ready.
+type situation struct {
+	pool     *v1alpha1.WorkerPool
+	workload workload
+	lists    published
+	history  []kept
+}
+
+func (p published) file() roster.File { return roster.File{Version: p.version, Workers: p.entries} }
+
+func (c cluster) situation(ctx context.Context, pool *v1alpha1.WorkerPool) (s situation, err error) {
+	s.pool = pool
+	if s.workload, err = c.workload(ctx, pool); err != nil {
+		return s, err
+	}
+	if s.lists, err = c.published(ctx, pool); err != nil {
+		return s, err
+	}
+	s.history, err = c.history(ctx, pool)
+	return s, err
+}
+
+// question is what shall be different.
+type question struct {
+	replicas    int // negative: as it is
+	add, remove []string
+	strategy    assign.Strategy // "": as it is
+}
+
+// asItIs changes nothing.
+var asItIs = question{replicas: -1}
+
+// size is how many workers there shall be.
+func (s situation) size(q question) int {
+	switch {
+	case q.replicas >= 0:
+		return q.replicas
+	case s.pool.Spec.Replicas != nil:
+		return int(*s.pool.Spec.Replicas)
+	}
+	return s.workload.replicas
+}
+
+// input is what the assignment depends on.
+func (s situation) input(q question, jobs []assign.Job, records []assign.Record) (assign.Input, error) {
+	list, problems := assign.List(slices.Clone(jobs))
+	if len(problems) > 0 {
+		return assign.Input{}, fmt.Errorf("%s: correct the list, which the operator refuses whole", problems[0].Reason)
+	}
+	return assign.Input{
+		Jobs: list, Workers: s.workload.workers(s.size(q), int(s.pool.Spec.CapacityPerWorker), records),
+		Strategy: cmp.Or(q.strategy, assign.Strategy(s.pool.Spec.Strategy), assign.Sticky), ImbalancePercent: int(s.pool.Spec.ImbalancePercent),
+	}, nil
+}
+
+// newest is the newest kept revision, nil for none.
+func (s situation) newest() *assign.Revision {
+	if len(s.history) == 0 {
+		return nil
+	}
+	newest := s.history[len(s.history)-1].data
+	return assign.Restore(newest.Shares(), newest.Algorithm)
+}
+
+// ahead is what the operator would do if something were different. While the newest revision is still the answer it is followed, also
+// when it has yet to be carried out.
+func (s situation) ahead(q question, jobs []assign.Job) (forecast, error) {
+	records, newest := s.workload.records(s.lists), s.newest()
+	input, err := s.input(q, jobs, records)
+	if err != nil {
+		return forecast{}, err
+	}
+	before := assign.Basis(newest, records)
+	made := s.forecast(q, input.Strategy, jobs)
+	if newest != nil {
+		input.Previous = newest
+		if decision := assign.Plan(input); decision.Refused == "" && decision.Next.Same(newest) {
+			return made.follow(decision, before, records, "the newest revision has it there, and is being carried out"), nil
+		}
+	}
+	input.Previous = before
+	decision := assign.Plan(input)
+	if decision.Refused != "" {
+		return forecast{}, errors.New(decision.Refused + ": try another --strategy")
+	}
+	return made.follow(decision, before, records, "it is planned there"), nil
+}
+
+// back is what the operator would do if a kept revision were pinned: its jobs, where they were, as far as there are those workers.
+func (s situation) back(to kept) (forecast, error) {
+	records, jobs := s.workload.records(s.lists), to.data.Jobs()
+	input, err := s.input(asItIs, jobs, records)
+	if err != nil {
+		return forecast{}, err
+	}
+	input.Previous, input.Strategy = assign.Restore(to.data.Shares(), 0), assign.Sticky
+	made := s.forecast(asItIs, input.Strategy, jobs)
+	made.Revision = to.number
+	return made.follow(assign.Plan(input), assign.Basis(s.newest(), records), records, fmt.Sprintf("revision %d has it there", to.number)), nil
+}
+
+func (s situation) forecast(q question, strategy assign.Strategy, jobs []assign.Job) forecast {
+	made := forecast{
+		Namespace: s.pool.Namespace, Pool: s.pool.Name, Strategy: string(strategy), Handoff: string(cmp.Or(s.pool.Spec.Handoff, v1alpha1.HandoffExclusive)),
+		Jobs: len(jobs), SizeBefore: len(s.lists.entries), SizeAfter: s.size(q), jobs: jobs,
+	}
+	if s.pool.Spec.Mode == v1alpha1.PoolPaused {
+		made.Notes = append(made.Notes, "the pool is paused: nothing moves before spec.mode is Running")
+	}
+	return made
+}

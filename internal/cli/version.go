@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// Build is what the linker knows of a program.
+type Build struct{ Version, Commit, Date string }
+
+func (b Build) String() string {
+	return fmt.Sprintf("kubectl-swarm %s (commit %s, %s)", b.Version, b.Commit, b.Date)
+}
+
+func (s *session) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of this program",
+		Args: func(command *cobra.Command, arguments []string) error {
+			if len(arguments) > 0 {
+				return misused(command, "unexpected argument %q", arguments[0])
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(s.Out, s.build)
+			return err
+		},
+	}
+}

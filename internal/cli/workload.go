@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// workload is the StatefulSet or Deployment whose pods are the workers.
+type workload struct {
+	kind     v1alpha1.WorkloadKind
+	name     string
+	replicas int
+	start    int          // the first ordinal
+	pods     []assign.Pod // of a Deployment, whose pods have slots instead of ordinals
+}
+
+// newcomer is the name of a pod that is not there yet, where only its owner will know how to call it.
+const newcomer = "(new)"
+
+func (c cluster) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, error) {
+	found := workload{kind: cmp.Or(pool.Spec.Workers.Kind, v1alpha1.WorkloadStatefulSet), name: pool.Spec.Workers.Name}
+	read := c.statefulSet
+	if found.slotted() {
+		read = c.deployment
+	}
+	err := read(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: found.name}, &found)
+	if apierrors.IsNotFound(err) {
+		return found, fmt.Errorf("there is no %s %q in namespace %q: create it, or delete pool %q", found.kind, found.name, pool.Namespace, pool.Name)
+	}
+	if err != nil {
+		return found, fmt.Errorf("read %s %q: %w", found.kind, found.name, err)
+	}
+	return found, nil
+}
+
+func (c cluster) statefulSet(ctx context.Context, key client.ObjectKey, to *workload) error {
+	object := &appsv1.StatefulSet{}
+	err := c.Get(ctx, key, object)
+	to.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
+	if object.Spec.Ordinals != nil {
+		to.start = int(object.Spec.Ordinals.Start)
+	}
+	return err
+}
+
+func (c cluster) deployment(ctx context.Context, key client.ObjectKey, to *workload) error {
+	object := &appsv1.Deployment{}
+	if err := c.Get(ctx, key, object); err != nil {
+		return err
+	}
+	to.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
+	selector, err := metav1.LabelSelectorAsSelector(object.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	list := &corev1.PodList{}
+	if err := c.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return err
+	}
+	for n := range list.Items {
+		if phase := list.Items[n].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			to.pods = append(to.pods, slotted(&list.Items[n]))
+		}
+	}
+	return nil
+}
+
+func slotted(pod *corev1.Pod) assign.Pod {
+	slot, err := strconv.Atoi(pod.Labels[v1alpha1.LabelSlot])
+	if err != nil {
+		slot = assign.NoSlot
+	}
+	return assign.Pod{Name: pod.Name, Slot: slot, Created: pod.CreationTimestamp.Unix()}
+}
+
+// slotted tells whether pods have slots of ours, because they have no ordinals.
+func (w workload) slotted() bool { return w.kind == v1alpha1.WorkloadDeployment }
+
+// ordinal is that of a StatefulSet's pod, by its name; -1 for none.
+func (w workload) ordinal(worker string) int {
+	ordinal, err := strconv.Atoi(strings.TrimPrefix(worker, w.name+"-"))
+	if err != nil {
+		return -1
+	}
+	return ordinal
+}
+
+// records are what workers may hold, by ordinal.
+func (w workload) records(lists published) []assign.Record {
+	records := lists.ledger.Records(lists.file())
+	for n := range records {
+		if !w.slotted() {
+			records[n].Ordinal = w.ordinal(records[n].Worker)
+		}
+	}
+	slices.SortFunc(records, func(a, b assign.Record) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
+	})
+	return records
+}
+
+// workers are as many as there shall be, all of them ready, and those that have to leave.
+func (w workload) workers(size, capacity int, records []assign.Record) []assign.Worker {
+	names := w.names(size, records)
+	var all []assign.Worker
+	for ordinal := w.start; ordinal < w.start+size; ordinal++ {
+		all = append(all, assign.Worker{Name: names[ordinal], Ordinal: ordinal, Capacity: capacity})
+		delete(names, ordinal)
+	}
+	for ordinal, name := range names {
+		all = append(all, assign.Worker{Name: name, Ordinal: ordinal, Capacity: capacity, State: assign.Leaving})
+	}
+	return all
+}
+
+// names are those of the workers that there are and of those that there shall be, by ordinal. A replaced pod's slot is its successor's.
+func (w workload) names(size int, records []assign.Record) map[int]string {
+	names := map[int]string{}
+	for _, record := range records {
+		if wanted := record.Ordinal >= w.start && record.Ordinal < w.start+size; !wanted {
+			names[record.Ordinal] = record.Worker
+		}
+	}
+	for _, pod := range assign.Slots(w.pods, max(size, len(w.pods))) {
+		names[pod.Slot] = pod.Name
+	}
+	newcomers := 0
+	for ordinal := w.start; ordinal < w.start+size; ordinal++ {
+		switch {
+		case !w.slotted():
+			names[ordinal] = fmt.Sprintf("%s-%d", w.name, ordinal)
+		case names[ordinal] == "":
+			newcomers++
+			names[ordinal] = newcomer
+			if newcomers > 1 { // names are how the engine tells workers apart
+				names[ordinal] = fmt.Sprintf("(new %d)", newcomers)
+			}
+		}
+	}
+	return names
+}

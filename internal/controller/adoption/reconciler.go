@@ -1,0 +1,149 @@
+// Package adoption makes a WorkerPool for every StatefulSet that is labelled with a pool's name and has none, with the jobs of the
+// ConfigMap swarm-controller-config.
+//
+// It promises that a pool somebody else has made is never changed or deleted, and that the pool which was made goes with the label: the
+// ConfigMap stays as it is, and workers go on with what they have. It never touches the StatefulSet.
+package adoption
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+const (
+	// name is what logs, metrics and events call the controller.
+	name = "adoption"
+	// jobsFrom and jobsKey are where the jobs of a pool that was made come from.
+	jobsFrom = "swarm-controller-config"
+	jobsKey  = "config.yml"
+	// portName is that of the container port at which a worker acknowledges.
+	portName = "internal"
+)
+
+// Options are what the operator's configuration says about this controller.
+type Options struct {
+	Scope   *kit.Scope
+	Workers int
+}
+
+type reconciler struct {
+	client   client.Client
+	recorder events.EventRecorder
+}
+
+// Add gives the operator the controller of labelled StatefulSets.
+func Add(ctx context.Context, operator *kit.Operator, options Options) error {
+	if err := kit.IndexOwner(ctx, operator, &v1alpha1.WorkerPool{}); err != nil {
+		return err
+	}
+	r := &reconciler{client: operator.GetClient(), recorder: operator.GetEventRecorder(name)}
+	return kit.New[*appsv1.StatefulSet](operator, name).
+		Owns(&v1alpha1.WorkerPool{}).
+		Namespaces(options.Scope).
+		Concurrency(options.Workers).
+		Build(r)
+}
+
+// Reconcile makes the pool that a label asks for, and removes the one that no label asks for any more.
+func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet) (kit.Result, error) {
+	if !workload.DeletionTimestamp.IsZero() {
+		return kit.Done(), nil // what was made for it goes with it
+	}
+	made := &v1alpha1.WorkerPoolList{}
+	if err := kit.OwnedBy(ctx, r.client, workload, made); err != nil {
+		return kit.Done(), err
+	}
+	wanted, exists := workload.Labels[v1alpha1.LabelPool], false
+	for n := range made.Items {
+		if made.Items[n].Name == wanted {
+			exists = true
+		} else if err := r.remove(ctx, workload, &made.Items[n]); err != nil {
+			return kit.Done(), err
+		}
+	}
+	if wanted == "" || exists {
+		return kit.Done(), nil
+	}
+	return kit.Done(), r.make(ctx, workload, wanted)
+}
+
+// make creates the pool, unless somebody has made one of that name.
+func (r *reconciler) make(ctx context.Context, workload *appsv1.StatefulSet, name string) error {
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: workload.Namespace, Name: name}, &v1alpha1.WorkerPool{})
+	if err == nil || !apierrors.IsNotFound(err) {
+		return client.IgnoreNotFound(err)
+	}
+	pool := poolFor(workload, name)
+	err = r.client.Create(ctx, pool)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case apierrors.IsInvalid(err):
+		r.recorder.Eventf(workload, nil, corev1.EventTypeWarning, "PoolRefused", "Reconcile", "%v", err)
+		return kit.Terminal(fmt.Errorf("make pool %q: %w", name, err))
+	case err != nil:
+		return fmt.Errorf("make pool %q: %w", name, err)
+	}
+	r.recorder.Eventf(workload, pool, corev1.EventTypeNormal, "PoolMade", "Reconcile",
+		"WorkerPool %q was made for the label %s, with jobs from ConfigMap %q", name, v1alpha1.LabelPool, jobsFrom)
+	return nil
+}
+
+// remove deletes a pool that was made for a label which is gone.
+func (r *reconciler) remove(ctx context.Context, workload *appsv1.StatefulSet, pool *v1alpha1.WorkerPool) error {
+	if !pool.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := r.client.Delete(ctx, pool, client.Preconditions{UID: &pool.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove pool %q: %w", pool.Name, err)
+	}
+	r.recorder.Eventf(workload, nil, corev1.EventTypeNormal, "PoolRemoved", "Reconcile",
+		"WorkerPool %q went with the label %s; ConfigMap %q stays as it is", pool.Name, v1alpha1.LabelPool, pool.ConfigName())
+	return nil
+}
+
+// poolFor is the pool of a labelled StatefulSet. It goes when the StatefulSet goes.
+func poolFor(workload *appsv1.StatefulSet, name string) *v1alpha1.WorkerPool {
+	pool := &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: workload.Namespace, Name: name,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "StatefulSet", Name: workload.Name, UID: workload.UID, Controller: new(true),
+			}},
+		},
+		Spec: v1alpha1.WorkerPoolSpec{
+			Workers:  v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: workload.Name},
+			JobsFrom: []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: jobsFrom, Key: jobsKey}}},
+		},
+	}
+	if port := acknowledges(workload.Spec.Template.Spec.Containers); port > 0 {
+		pool.Spec.Refresh.Acknowledge = &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: port}}
+	}
+	return pool
+}
+
+// acknowledges is the port at which workers acknowledge, 0 for none.
+func acknowledges(containers []corev1.Container) int32 {
+	for _, container := range containers {
+		for _, port := range container.Ports {
+			if port.Name == portName {
+				return port.ContainerPort
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,121 @@
+package workerpool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
+
+// abreast is how many pods are nudged at once.
+const abreast = 8
+
+// apply does what the plan says, in the order in which it is safe to be killed in between: a revision is kept before it is published,
+// and only what is published is delivered.
+func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, memory *memory) error {
+	if plan.Revision != nil {
+		if err := r.keep(ctx, pool, *plan.Revision, memory); err != nil {
+			return err
+		}
+	}
+	for _, sheet := range plan.Publish {
+		if err := r.write(ctx, pool, sheet, memory); err != nil {
+			return err
+		}
+	}
+	if err := r.nudge(ctx, plan.Nudge); err != nil {
+		return err
+	}
+	if plan.Scale != nil {
+		if err := r.scale(ctx, pool, *plan.Scale); err != nil {
+			return err
+		}
+	}
+	for _, revision := range plan.Discard {
+		if err := r.discard(ctx, pool, revision); err != nil {
+			return err
+		}
+	}
+	return r.evict(ctx, plan.Evict)
+}
+
+// nudge tells pods, several at a time. One that is gone, or is another by now, needs nothing.
+func (r *reconciler) nudge(ctx context.Context, nudges []nudge) error {
+	failed, slots := make(chan error, len(nudges)), make(chan struct{}, abreast)
+	for _, one := range nudges {
+		slots <- struct{}{}
+		go func() {
+			defer func() { <-slots }()
+			failed <- r.tell(ctx, one)
+		}()
+	}
+	var all []error
+	for range nudges {
+		all = append(all, <-failed)
+	}
+	return errors.Join(all...)
+}
+
+func (r *reconciler) tell(ctx context.Context, one nudge) error {
+	metadata := map[string]any{"uid": one.pod.UID}
+	if len(one.labels) > 0 {
+		metadata["labels"] = one.labels
+	}
+	if len(one.annotations) > 0 {
+		metadata["annotations"] = one.annotations
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return fmt.Errorf("nudge pod %q: %w", one.pod.Name, err)
+	}
+	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: one.pod.Namespace, Name: one.pod.Name}}
+	pod.SetGroupVersionKind(podKind)
+	if err := r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); !ignorable(err) {
+		return fmt.Errorf("nudge pod %q: %w", one.pod.Name, err)
+	}
+	return nil
+}
+
+// scale changes the number of pods of the workload, and nothing else of it.
+func (r *reconciler) scale(ctx context.Context, pool *v1alpha1.WorkerPool, replicas int32) error {
+	of := pool.Spec.Workers
+	found, err := r.find(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: of.Name}, of.Kind)
+	if err != nil {
+		return fmt.Errorf("scale %s %q: %w", of.Kind, of.Name, err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":%d}}`, found.object.GetResourceVersion(), replicas)
+	err = r.client.SubResource("scale").Patch(ctx, found.object, client.RawPatch(types.MergePatchType, patch), client.WithSubResourceBody(&autoscalingv1.Scale{}))
+	if err != nil {
+		return fmt.Errorf("scale %s %q to %d: %w", of.Kind, of.Name, replicas, err)
+	}
+	return nil
+}
+
+// evict asks for pods to go, by their UID. A budget that does not allow it now will be asked again.
+func (r *reconciler) evict(ctx context.Context, evictions []eviction) error {
+	for _, one := range evictions {
+		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &one.pod.UID}}}
+		err := r.client.SubResource("eviction").Create(ctx, one.pod.DeepCopy(), body)
+		if !ignorable(err) && !apierrors.IsTooManyRequests(err) {
+			return fmt.Errorf("evict pod %q: %w", one.pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// ignorable tells whether a write has succeeded, or its object is gone or another one: the next reconcile looks again.
+func ignorable(err error) bool {
+	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
+}

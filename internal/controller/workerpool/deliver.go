@@ -1,0 +1,190 @@
+package workerpool
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// cheap is how little it costs to delete a pod of a Deployment whose jobs have been taken away: it is the first to go.
+const cheap = "-1000000"
+
+// nudge is what a pod is told: a new version, so that the kubelet brings the file at once; its slot; that it is the first to go.
+type nudge struct {
+	pod         *corev1.Pod
+	labels      map[string]string
+	annotations map[string]string
+}
+
+// deliver nudges exactly the pods that do not know the version of their list.
+func (d *draft) deliver() {
+	if d.Paused {
+		return
+	}
+	versions := map[string]int64{}
+	for _, record := range d.records {
+		if len(record.Lists) > 0 {
+			versions[record.Worker] = record.Lists[len(record.Lists)-1].Version
+		}
+	}
+	slots := map[string]int{}
+	for _, pod := range d.crew.slots {
+		slots[pod.Name] = pod.Slot
+	}
+	for _, m := range d.crew.members {
+		if m.pod == nil {
+			continue
+		}
+		tell := nudge{pod: m.pod, labels: map[string]string{}, annotations: map[string]string{}}
+		if version := versions[m.Name]; version > 0 {
+			tell.annotate(v1alpha1.AnnotationConfigVersion, strconv.FormatInt(version, 10))
+		}
+		if slot, found := slots[m.Name]; found && slot != assign.NoSlot {
+			tell.label(v1alpha1.LabelSlot, strconv.Itoa(slot))
+			if !m.wanted {
+				tell.annotate(corev1.PodDeletionCost, cheap)
+			}
+		}
+		if len(tell.labels)+len(tell.annotations) > 0 {
+			d.Nudge = append(d.Nudge, tell)
+		}
+	}
+}
+
+func (n nudge) annotate(key, value string) {
+	if n.pod.Annotations[key] != value {
+		n.annotations[key] = value
+	}
+}
+
+func (n nudge) label(key, value string) {
+	if n.pod.Labels[key] != value {
+		n.labels[key] = value
+	}
+}
+
+// eviction is a pod that has to go, and why.
+type eviction struct {
+	pod    *corev1.Pod
+	reason string
+}
+
+// refresh replaces pods that cannot be brought on otherwise: losers before gainers, so many at a time that the others stay ready.
+func (d *draft) refresh() {
+	if d.Paused || d.Revision != nil || len(d.Publish) > 0 {
+		return // first things first: what is published now may settle it
+	}
+	away := 0
+	for _, m := range d.crew.members {
+		if m.wanted && !m.ready {
+			away++
+		}
+	}
+	room := int(d.pool.Spec.Refresh.MaxUnavailable) - away
+	for _, losing := range []bool{true, false} {
+		for _, record := range d.records {
+			pod := d.present[record.Worker]
+			if pod == nil || (len(record.Lists) > 1) != losing {
+				continue
+			}
+			d.replace(record, pod, &room)
+		}
+	}
+}
+
+// replace evicts a pod if it must go and others can spare it. One that is not ready is missed by nobody.
+func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
+	reason := d.mustGo(record, pod)
+	if reason == "" {
+		return
+	}
+	d.Converged = false
+	d.Waiting = append(d.Waiting, assign.Waiting{Worker: record.Worker, Reason: "its pod is replaced: " + reason})
+	if pod.DeletionTimestamp != nil {
+		return
+	}
+	if ready, _ := readiness(pod); ready {
+		if *room <= 0 {
+			return
+		}
+		*room--
+	}
+	d.Evict = append(d.Evict, eviction{pod, reason})
+}
+
+// mustGo is why a pod has to be replaced, "" for no reason.
+func (d *draft) mustGo(record assign.Record, pod *corev1.Pod) string {
+	refresh, account := d.pool.Spec.Refresh, d.ledger[record.Worker]
+	seen := d.memory.witness[record.Worker]
+	switch {
+	case account.UID == record.UID && account.UID != "":
+		return "only a new pod is sure to have its present list"
+	case account.UID != "" && refresh.Acknowledge == nil && !record.Settled() && seen.uid == record.UID:
+		return "it may have begun before its present list was published"
+	case d.failed(record.Worker) && len(record.Lists) > 1:
+		return "it was not ready for too long"
+	case refresh.Policy != v1alpha1.RefreshAuto || refresh.Acknowledge == nil || !record.Overdue:
+		return ""
+	}
+	return "it has not acknowledged its list in time"
+}
+
+func (d *draft) failed(worker string) bool {
+	for _, m := range d.crew.members {
+		if m.Name == worker {
+			return m.failed && d.crew.frozen == nil
+		}
+	}
+	return false
+}
+
+// scale gives the workload the number of pods that the pool wants: more at once, fewer when those at the end have nothing any more.
+func (d *draft) scale() {
+	if d.pool.Spec.Replicas == nil || d.Paused {
+		return
+	}
+	wanted, have := int(*d.pool.Spec.Replicas), d.world.workload.replicas
+	if wanted < have {
+		wanted = max(wanted, d.occupied()-d.world.workload.start)
+	}
+	if wanted != have && (wanted > have || d.Revision == nil && len(d.Publish) == 0) {
+		d.Scale = new(int32(wanted))
+	}
+}
+
+// occupied is one above the highest ordinal that may hold something. In a Deployment all go at once, since nobody can say which.
+func (d *draft) occupied() int {
+	highest := 0
+	for _, record := range d.records {
+		if len(record.MayHold()) > 0 {
+			highest = max(highest, record.Ordinal+1)
+		}
+	}
+	if d.world.workload.slotted() && highest > int(*d.pool.Spec.Replicas) {
+		return d.world.workload.replicas
+	}
+	return highest
+}
+
+// clean discards revisions that are neither needed nor to be kept.
+func (d *draft) clean() {
+	keep := int(d.pool.Spec.RevisionHistoryLimit) + 1 // and the newest one
+	old := d.world.history[:max(0, len(d.world.history)-keep)]
+	for _, revision := range old {
+		if revision.number < d.pool.Status.ConvergedRevision && revision.number != d.pool.Spec.RollbackTo {
+			d.Discard = append(d.Discard, revision)
+		}
+	}
+}
+
+func labelsOf(of workload) string {
+	selector, err := metav1.LabelSelectorAsSelector(of.selector)
+	if err != nil {
+		return ""
+	}
+	return selector.String()
+}

@@ -1,0 +1,120 @@
+package workerpool
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// holdings are what workers may hold now: what they were told, less what they have been heard to give up, or what went with their pod.
+func (d *draft) holdings() []assign.Record {
+	var records []assign.Record
+	for _, record := range d.world.published.records(d.world.workload) {
+		pod := d.present[record.Worker]
+		switch {
+		case pod != nil:
+			record = d.heard(record.Seen(string(pod.UID)), pod)
+		case d.world.verified && d.world.workload.slotted():
+			continue // no other pod will ever have its name
+		case d.world.verified:
+			record = record.Vacant()
+		}
+		records = append(records, d.overdue(record))
+	}
+	return records
+}
+
+// heard is the record after what its pod has said, or what must be assumed of it.
+func (d *draft) heard(record assign.Record, pod *corev1.Pod) assign.Record {
+	version := record.Lists[len(record.Lists)-1].Version
+	if d.pool.Spec.Refresh.Acknowledge != nil {
+		if answer := d.world.answers[record.Worker]; answer.Worker == record.Worker && answer.Config >= answer.Version {
+			return record.Confirmed(answer.UID, answer.Version)
+		}
+		return record
+	}
+	if d.assumed(record, pod, version) {
+		return record.Confirmed(record.UID, version)
+	}
+	return record
+}
+
+// assumed tells whether a worker that cannot be asked must have loaded its list: its pod began after the list was published, the pool has
+// converged on it before, or it has had its time and is trusted to watch the file.
+func (d *draft) assumed(record assign.Record, pod *corev1.Pod, version int64) bool {
+	status, account := d.pool.Status, d.world.published.ledger[record.Worker]
+	if status.ConvergedRevision == d.world.number() && status.Version == d.world.published.version && status.Version >= version {
+		return true
+	}
+	if account.UID != "" { // it has to be replaced
+		seen := d.memory.witness[record.Worker]
+		ready, _ := readiness(pod)
+		return ready && account.UID != record.UID && seen.version == version && seen.uid != record.UID
+	}
+	return d.now.Sub(d.memory.waitingSince(record, d.now)) >= d.deadline()
+}
+
+// overdue marks those who have had their time to confirm.
+func (d *draft) overdue(record assign.Record) assign.Record {
+	if record.Settled() {
+		d.memory.settled(record.Worker)
+		return record
+	}
+	waited := d.now.Sub(d.memory.waitingSince(record, d.now))
+	record.Overdue = waited >= d.deadline()
+	if !record.Overdue {
+		d.crew.await(d.deadline() - waited)
+	}
+	return record
+}
+
+func (d *draft) deadline() time.Duration {
+	return time.Duration(d.pool.Spec.Refresh.DeadlineSeconds) * time.Second
+}
+
+// births are the pods that must be replaced to load what is published for them: by policy, or because nothing else can prove that they
+// have given up a job. Others' are as they were.
+func (d *draft) births(shares []assign.Share) map[string]string {
+	births := map[string]string{}
+	for worker, account := range d.world.published.ledger {
+		births[worker] = account.UID
+	}
+	before := make(map[string]assign.Record, len(d.records))
+	for _, record := range d.records {
+		before[record.Worker] = record
+	}
+	for _, share := range shares {
+		record := before[share.Worker]
+		births[share.Worker] = ""
+		if d.mustReplace(record, share) {
+			births[share.Worker] = record.UID
+			if pod := d.present[share.Worker]; pod != nil {
+				births[share.Worker] = string(pod.UID)
+			}
+		}
+	}
+	return births
+}
+
+func (d *draft) mustReplace(record assign.Record, share assign.Share) bool {
+	refresh := d.pool.Spec.Refresh
+	switch {
+	case refresh.Policy == v1alpha1.RefreshRestart:
+		return true
+	case refresh.Acknowledge != nil, refresh.Policy == v1alpha1.RefreshHotReload, d.pool.Spec.Handoff != v1alpha1.HandoffExclusive:
+		return false
+	}
+	keeps := make(map[string]bool, len(share.Jobs))
+	for _, job := range share.Jobs {
+		keeps[job] = true
+	}
+	for _, job := range record.MayHold() {
+		if !keeps[job] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,122 @@
+package workerpool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+const (
+	// workloadIndex files pods and pools under their workload.
+	workloadIndex = "workerpool.workload"
+	// configIndex files pools under the ConfigMaps that they read or write.
+	configIndex = "workerpool.config"
+)
+
+func workloadKey(kind v1alpha1.WorkloadKind, name string) string { return string(kind) + "/" + name }
+
+// index lets pools, and pods, be found by what they belong to.
+func index(ctx context.Context, operator *kit.Operator) error {
+	if err := kit.IndexOwner(ctx, operator, &appsv1.ControllerRevision{}); err != nil {
+		return err
+	}
+	fields := operator.GetFieldIndexer()
+	for kind, entries := range map[client.Object]map[string]client.IndexerFunc{
+		&corev1.Pod{}:          {workloadIndex: byWorkload},
+		&v1alpha1.WorkerPool{}: {workloadIndex: byWorkload, configIndex: byConfig},
+	} {
+		for name, of := range entries {
+			if err := fields.IndexField(ctx, kind, name, of); err != nil {
+				return fmt.Errorf("index %T: %w", kind, err)
+			}
+		}
+	}
+	return nil
+}
+
+func byWorkload(object client.Object) []string {
+	if pool, isPool := object.(*v1alpha1.WorkerPool); isPool {
+		return []string{workloadKey(pool.Spec.Workers.Kind, pool.Spec.Workers.Name)}
+	}
+	if kind, name := workloadOfPod(object); name != "" {
+		return []string{workloadKey(kind, name)}
+	}
+	return nil
+}
+
+func byConfig(object client.Object) []string {
+	pool := object.(*v1alpha1.WorkerPool)
+	names := []string{pool.ConfigName()}
+	for _, from := range pool.Spec.JobsFrom {
+		names = append(names, from.ConfigMapKeyRef.Name)
+	}
+	return names
+}
+
+// workloadOfPod goes by the pod's controller. A Deployment's pods belong to a ReplicaSet, whose name is the Deployment's and the hash of
+// the template.
+func workloadOfPod(pod client.Object) (kind v1alpha1.WorkloadKind, name string) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return "", ""
+	}
+	switch hash := pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; {
+	case owner.Kind == "StatefulSet":
+		return v1alpha1.WorkloadStatefulSet, owner.Name
+	case owner.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(owner.Name, "-"+hash):
+		return v1alpha1.WorkloadDeployment, strings.TrimSuffix(owner.Name, "-"+hash)
+	}
+	return "", ""
+}
+
+func workloadItself(kind v1alpha1.WorkloadKind) func(client.Object) (v1alpha1.WorkloadKind, string) {
+	return func(object client.Object) (v1alpha1.WorkloadKind, string) { return kind, object.GetName() }
+}
+
+// poolsOf finds the pools of a workload.
+func (r *reconciler) poolsOf(workload func(client.Object) (v1alpha1.WorkloadKind, string)) kit.Mapper {
+	return func(ctx context.Context, object client.Object) []types.NamespacedName {
+		kind, name := workload(object)
+		if name == "" {
+			return nil
+		}
+		return r.named(ctx, object.GetNamespace(), client.MatchingFields{workloadIndex: workloadKey(kind, name)})
+	}
+}
+
+// readers finds the pools that read or write a ConfigMap.
+func (r *reconciler) readers(ctx context.Context, config client.Object) []types.NamespacedName {
+	names := r.named(ctx, config.GetNamespace(), client.MatchingFields{configIndex: config.GetName()})
+	if pool := config.GetLabels()[v1alpha1.LabelPool]; pool != "" {
+		names = append(names, types.NamespacedName{Namespace: config.GetNamespace(), Name: pool})
+	}
+	return names
+}
+
+// rivals finds the other pools of the same workload: when one goes, the next one's turn has come.
+func (r *reconciler) rivals(ctx context.Context, pool client.Object) []types.NamespacedName {
+	others := r.named(ctx, pool.GetNamespace(), client.MatchingFields{workloadIndex: byWorkload(pool)[0]})
+	return slices.DeleteFunc(others, func(other types.NamespacedName) bool { return other.Name == pool.GetName() })
+}
+
+func (r *reconciler) named(ctx context.Context, namespace string, matching client.MatchingFields) []types.NamespacedName {
+	pools := &v1alpha1.WorkerPoolList{}
+	if err := r.client.List(ctx, pools, client.InNamespace(namespace), matching, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is not there yet: then every pool is still to come
+	}
+	names := make([]types.NamespacedName, 0, len(pools.Items))
+	for n := range pools.Items {
+		names = append(names, client.ObjectKeyFromObject(&pools.Items[n]))
+	}
+	return names
+}

@@ -1,0 +1,282 @@
+package workerpool
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// together is how long a new worker waits for others that are starting: one plan for all moves less than one for each.
+const together = 3 * time.Second
+
+// member is a worker, or the place of one.
+type member struct {
+	assign.Worker
+	pod    *corev1.Pod // nil for none
+	ready  bool
+	since  time.Time // of being ready, or of not being
+	joined bool      // the newest revision knows it
+	wanted bool      // the workload shall have it
+	failed bool      // it was not ready for too long
+}
+
+// shown is the member's state, in the words of status.
+func (m member) shown() v1alpha1.WorkerState {
+	switch {
+	case !m.wanted:
+		return v1alpha1.WorkerLeaving
+	case m.ready && m.State == assign.Ready:
+		return v1alpha1.WorkerReady
+	case !m.joined && !m.failed:
+		return v1alpha1.WorkerJoining
+	}
+	return v1alpha1.WorkerNotReady
+}
+
+// crew is everybody who takes part, or shall.
+type crew struct {
+	members []member // by ordinal
+	slots   []assign.Pod
+	wait    time.Duration // until somebody may join, or fails
+	frozen  *refusal
+}
+
+// enlist finds the members, and decides who takes part.
+func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) crew {
+	c := crew{}
+	if world.workload.slotted() {
+		c.members, c.slots = holders(world)
+	} else {
+		c.members = numbered(world)
+	}
+	wanted, newest := world.wanted(pool), world.newest()
+	for n := range c.members {
+		m := &c.members[n]
+		m.Capacity = int(pool.Spec.CapacityPerWorker)
+		m.wanted = m.Ordinal >= world.workload.start && m.Ordinal < world.workload.start+wanted
+		_, m.joined = newest.Of(m.Ordinal)
+		m.ready, m.since = readiness(m.pod)
+		if m.pod == nil {
+			m.since = memory.absentSince(m.Name, now)
+		} else {
+			delete(memory.missing, m.Name)
+		}
+		m.State = stateOf(*m)
+	}
+	c.gather(pool, newest == nil, now)
+	c.failover(pool, wanted, world.veterans(), now)
+	return c
+}
+
+func stateOf(m member) assign.State {
+	switch {
+	case !m.wanted:
+		return assign.Leaving
+	case m.ready:
+		return assign.Ready
+	}
+	return assign.Away
+}
+
+// numbered are the pods of a StatefulSet, those that it shall have, and those that may hold something.
+func numbered(world world) []member {
+	members := map[int]*member{}
+	add := func(ordinal int) *member {
+		if members[ordinal] == nil {
+			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", world.workload.object.GetName(), ordinal), Ordinal: ordinal}}
+		}
+		return members[ordinal]
+	}
+	for ordinal := world.workload.start; ordinal < world.workload.start+world.workload.replicas; ordinal++ {
+		add(ordinal)
+	}
+	for _, pod := range world.pods {
+		if ordinal := world.workload.ordinal(pod.Name); ordinal >= 0 {
+			add(ordinal).pod = pod
+		}
+	}
+	for _, entry := range world.published.entries {
+		if ordinal := world.workload.ordinal(entry.Worker); ordinal >= 0 {
+			add(ordinal)
+		}
+	}
+	return sorted(members)
+}
+
+// holders are the pods of a Deployment that have a slot, and the slots whose pod is gone.
+func holders(world world) ([]member, []assign.Pod) {
+	pods := make([]assign.Pod, 0, len(world.pods))
+	present := world.byName()
+	for _, pod := range world.pods {
+		pods = append(pods, assign.Pod{Name: pod.Name, Slot: slotOf(pod), Created: pod.CreationTimestamp.Unix()})
+	}
+	slots := assign.Slots(pods, world.workload.replicas)
+	members := map[int]*member{}
+	for _, pod := range slots {
+		if pod.Slot != assign.NoSlot {
+			members[pod.Slot] = &member{Worker: assign.Worker{Name: pod.Name, Ordinal: pod.Slot}, pod: present[pod.Name]}
+		}
+	}
+	for _, share := range world.newest().Shares() {
+		if members[share.Ordinal] == nil {
+			members[share.Ordinal] = &member{Worker: assign.Worker{Name: share.Worker, Ordinal: share.Ordinal}}
+		}
+	}
+	return sorted(members), slots
+}
+
+func sorted(members map[int]*member) []member {
+	list := make([]member, 0, len(members))
+	for _, m := range members {
+		list = append(list, *m)
+	}
+	slices.SortFunc(list, func(a, b member) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	return list
+}
+
+func slotOf(pod *corev1.Pod) int {
+	slot, err := strconv.Atoi(pod.Labels[v1alpha1.LabelSlot])
+	if err != nil {
+		return assign.NoSlot
+	}
+	return slot
+}
+
+// readiness is whether a pod is ready and not on its way out, and since when.
+func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
+	if pod == nil {
+		return false, time.Time{}
+	}
+	since = pod.CreationTimestamp.Time
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			ready = condition.Status == corev1.ConditionTrue
+			if !condition.LastTransitionTime.IsZero() {
+				since = condition.LastTransitionTime.Time
+			}
+		}
+	}
+	if ready && pod.DeletionTimestamp != nil {
+		return false, pod.DeletionTimestamp.Time
+	}
+	return ready, since
+}
+
+// gather lets new workers wait for others that are starting.
+func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
+	patience := together
+	if first {
+		patience = time.Duration(pool.Spec.Refresh.DeadlineSeconds) * time.Second
+	}
+	var earliest time.Time
+	starting := false
+	for _, m := range c.members {
+		switch {
+		case m.joined || !m.wanted:
+		case m.ready && (earliest.IsZero() || m.since.Before(earliest)):
+			earliest = m.since
+		case !m.ready:
+			starting = true
+		}
+	}
+	if left := earliest.Add(patience).Sub(now); starting && !earliest.IsZero() && left > 0 {
+		c.await(left)
+		for n := range c.members {
+			if !c.members[n].joined && c.members[n].State == assign.Ready {
+				c.members[n].State = assign.Away
+			}
+		}
+	}
+}
+
+// await asks for another look.
+func (c *crew) await(delay time.Duration) {
+	if c.wait == 0 || delay < c.wait {
+		c.wait = delay
+	}
+}
+
+// failover lets workers lose their jobs that were not ready for too long, unless too many are at once: those count, too, that have
+// lost theirs already and are not back.
+func (c *crew) failover(pool *v1alpha1.WorkerPool, size int, veterans map[int]bool, now time.Time) {
+	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
+	var failing []int
+	down := 0
+	for n, m := range c.members {
+		if m.ready || !m.wanted || !veterans[m.Ordinal] {
+			continue
+		}
+		if left := m.since.Add(after).Sub(now); left > 0 {
+			c.await(left)
+			continue
+		}
+		down++
+		c.members[n].failed = true
+		if m.joined {
+			failing = append(failing, n)
+		}
+	}
+	if most := max(1, size*int(pool.Spec.Failover.MaxPercent)/100); down > most && len(failing) > 0 {
+		c.frozen = refuse(v1alpha1.ReasonFailoverFrozen,
+			"%d of %d workers were not ready for %s, the first is %s, and at most %d (%d %%) may lose their jobs at once: nothing moves until some are back",
+			down, size, after, c.members[failing[0]].Name, most, pool.Spec.Failover.MaxPercent)
+		return
+	}
+	for _, n := range failing {
+		c.members[n].State = assign.Leaving
+	}
+}
+
+// workers are the members as the engine sees them.
+func (c *crew) workers() []assign.Worker {
+	all := make([]assign.Worker, len(c.members))
+	for n, m := range c.members {
+		all[n] = m.Worker
+	}
+	return all
+}
+
+// ready counts the members who take part.
+func (c *crew) ready() int {
+	count := 0
+	for _, m := range c.members {
+		if m.ready && m.wanted {
+			count++
+		}
+	}
+	return count
+}
+
+// newest is the newest revision, nil for none.
+func (w world) newest() *assign.Revision {
+	if len(w.history) == 0 {
+		return nil
+	}
+	return w.history[len(w.history)-1].index
+}
+
+// wanted is how many workers there shall be: the pool's own number while it scales in, else the workload's.
+func (w world) wanted(pool *v1alpha1.WorkerPool) int {
+	if pool.Spec.Replicas != nil {
+		return min(int(*pool.Spec.Replicas), w.workload.replicas)
+	}
+	return w.workload.replicas
+}
+
+// veterans are the ordinals that have had a part in any kept revision.
+func (w world) veterans() map[int]bool {
+	known := map[int]bool{}
+	for _, revision := range w.history {
+		for _, share := range revision.data.Workers {
+			known[share.Ordinal] = true
+		}
+	}
+	return known
+}

@@ -1,0 +1,72 @@
+package workerpool
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// memory is what is kept of a pool between reconciles: indexes that would be costly to make again, writes that the cache has yet to hear
+// of, and since when somebody is waited for. All of it can be lost at any time.
+type memory struct {
+	of      types.UID
+	jobs    jobs
+	kept    *kept             // the newest revision
+	sheets  map[string]*sheet // by name, as last read or written
+	asked   map[string]asked
+	missing map[string]time.Time // workers without a pod, since when
+	witness map[string]witness
+	begun   time.Time // when the pool last stopped being converged
+	news    []event   // that is yet to be told
+}
+
+// event is something that has happened.
+type event struct {
+	reason  string
+	message string
+}
+
+// asked is a worker who has yet to confirm a version, and since when.
+type asked struct {
+	uid     string
+	version int64
+	since   time.Time
+}
+
+// witness is a pod that was seen, past the cache, after a version was published.
+type witness struct {
+	version int64
+	uid     string
+}
+
+func newMemory(of types.UID) *memory {
+	return &memory{
+		of: of, sheets: map[string]*sheet{}, asked: map[string]asked{}, missing: map[string]time.Time{}, witness: map[string]witness{},
+	}
+}
+
+// absentSince is since when a worker has no pod.
+func (m *memory) absentSince(worker string, now time.Time) time.Time {
+	since, known := m.missing[worker]
+	if !known {
+		since = now
+		m.missing[worker] = now
+	}
+	return since
+}
+
+// waitingSince is since when a record's pod was to confirm its version.
+func (m *memory) waitingSince(record assign.Record, now time.Time) time.Time {
+	version := record.Lists[len(record.Lists)-1].Version
+	known := m.asked[record.Worker]
+	if known.uid != record.UID || known.version != version {
+		known = asked{record.UID, version, now}
+		m.asked[record.Worker] = known
+	}
+	return known.since
+}
+
+// settled forgets that a worker was waited for.
+func (m *memory) settled(worker string) { delete(m.asked, worker) }

@@ -1,0 +1,127 @@
+package workerpool
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+)
+
+// world is what there is of a pool.
+type world struct {
+	refused   *refusal // why nothing can be done
+	workload  workload
+	pods      []*corev1.Pod // of the workload, in no order; straight from the cache: they must not be changed
+	verified  bool          // the pods were read past the cache, after the published lists
+	history   []kept        // by number
+	published published
+	answers   map[string]acknowledge.Answer // by worker
+	tried     bool                          // everybody was asked at least once
+}
+
+// observe reads everything once, from the cache, and pods past it when somebody's absence would matter.
+func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) (world, error) {
+	found := world{tried: true}
+	sources, err := r.sources(ctx, pool)
+	if err != nil {
+		return found, err
+	}
+	memory.jobs = memory.jobs.read(pool, sources)
+	if found.history, err = r.history(ctx, pool, memory); err != nil {
+		return found, err
+	}
+	if found.workload, found.refused, err = r.workload(ctx, pool); err != nil || found.refused != nil {
+		return found, err
+	}
+	if found.published, found.refused, err = r.published(ctx, pool, memory); err != nil || found.refused != nil {
+		return found, err
+	}
+	if found.pods, err = r.pods(ctx, found.workload); err != nil {
+		return found, err
+	}
+	if found.dubious(pool, memory) {
+		if found.pods, err = r.livePods(ctx, found.workload); err != nil {
+			return found, err
+		}
+		found.verified = true
+		found.testify(memory)
+	}
+	found.answers, found.tried = r.asker.Ask(client.ObjectKeyFromObject(pool), found.questions(pool))
+	return found, nil
+}
+
+// sources are the ConfigMaps that jobs come from.
+func (r *reconciler) sources(ctx context.Context, pool *v1alpha1.WorkerPool) ([]source, error) {
+	var all []source
+	for _, from := range pool.Spec.JobsFrom {
+		object := &corev1.ConfigMap{}
+		err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: from.ConfigMapKeyRef.Name}, object, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			object = nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read ConfigMap %q: %w", from.ConfigMapKeyRef.Name, err)
+		}
+		all = append(all, source{from.ConfigMapKeyRef, object})
+	}
+	return all, nil
+}
+
+// dubious tells whether the cache is not enough: a worker that may hold what it was told to give up seems to be gone, or was not seen
+// since its list was published although only its replacement can prove anything.
+func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
+	present := w.byName()
+	for _, record := range w.published.records(w.workload) {
+		account := w.published.ledger[record.Worker]
+		pod := present[record.Worker]
+		if pod == nil && (len(record.Lists) > 1 || w.workload.slotted() || !w.workload.expects(record.Ordinal)) {
+			return true
+		}
+		version := record.Lists[len(record.Lists)-1].Version
+		if pod != nil && pool.Spec.Refresh.Acknowledge == nil && account.UID != "" && memory.witness[record.Worker].version != version {
+			return true
+		}
+	}
+	return false
+}
+
+// testify remembers who was there after the present lists were published.
+func (w world) testify(memory *memory) {
+	present := w.byName()
+	for _, entry := range w.published.entries {
+		pod := present[entry.Worker]
+		if pod != nil && memory.witness[entry.Worker].version != entry.Version {
+			memory.witness[entry.Worker] = witness{entry.Version, string(pod.UID)}
+		}
+	}
+}
+
+// questions are put to everybody who has a list and can be asked.
+func (w world) questions(pool *v1alpha1.WorkerPool) []acknowledge.Question {
+	at := pool.Spec.Refresh.Acknowledge
+	if at == nil {
+		return nil
+	}
+	present := w.byName()
+	var all []acknowledge.Question
+	for _, entry := range w.published.entries {
+		if pod := present[entry.Worker]; pod != nil && pod.Status.PodIP != "" {
+			all = append(all, acknowledge.Question{
+				Worker: entry.Worker, UID: string(pod.UID), Version: entry.Version, URL: endpoint(pod.Status.PodIP, at.HTTPGet),
+			})
+		}
+	}
+	return all
+}
+
+func (w world) byName() map[string]*corev1.Pod {
+	present := make(map[string]*corev1.Pod, len(w.pods))
+	for _, pod := range w.pods {
+		present[pod.Name] = pod
+	}
+	return present
+}

@@ -1,0 +1,162 @@
+package workerpool
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// A Plan is what to do about a pool now, and what to say about it.
+type Plan struct {
+	Refused    *refusal // nothing can be done, and why
+	Problem    *refusal // part of it cannot be done, and why
+	Revision   *kept    // to be stored before anything is published
+	News       string   // about that revision
+	Publish    []*sheet // to be written, in order
+	Nudge      []nudge
+	Evict      []eviction
+	Scale      *int32
+	Discard    []kept
+	Number     int64 // of the revision that is followed
+	Version    int64 // that is published then
+	Jobs       int
+	Size       int
+	Expected   int
+	Selector   string
+	Sources    []v1alpha1.JobSourceStatus
+	Workers    []v1alpha1.WorkerStatus
+	Unassigned []assign.Unassigned
+	Waiting    []assign.Waiting
+	Converged  bool
+	Paused     bool
+	Again      time.Duration // when to look again, 0 for when something happens
+	Unheard    bool          // somebody has yet to be asked for the first time: it is too early to say anything
+}
+
+// draft is a plan in the making.
+type draft struct {
+	Plan
+	pool    *v1alpha1.WorkerPool
+	world   world
+	memory  *memory
+	now     time.Time
+	crew    crew
+	present map[string]*corev1.Pod // by name
+	records []assign.Record
+	ledger  roster.Ledger
+	target  []assign.Share
+}
+
+// plan decides what to do now. It cannot fail, and cannot reach the cluster.
+func plan(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) Plan {
+	d := draft{pool: pool, world: world, memory: memory, now: now}
+	d.Sources, d.Jobs, d.Unheard = memory.jobs.sources, len(memory.jobs.all), !world.tried
+	d.Number, d.Version = max(pool.Status.Revision, world.number()), max(world.published.version, pool.Status.Version)
+	if world.refused != nil {
+		d.Refused = world.refused
+		return d.Plan
+	}
+	d.crew = enlist(pool, world, memory, now)
+	d.present = world.byName()
+	d.records, d.ledger = d.holdings(), world.published.ledger
+	d.Size, d.Expected, d.Selector = d.crew.ready(), world.wanted(pool), labelsOf(world.workload)
+	d.Paused = pool.Spec.Mode == v1alpha1.PoolPaused
+	d.aim()
+	d.step()
+	d.deliver()
+	d.refresh()
+	d.scale()
+	d.clean()
+	d.describe()
+	d.Again = d.crew.wait
+	return d.Plan
+}
+
+// number is that of the newest stored revision, 0 for none.
+func (w world) number() int64 {
+	if len(w.history) == 0 {
+		return 0
+	}
+	return w.history[len(w.history)-1].number
+}
+
+// step publishes what may be published now.
+func (d *draft) step() {
+	if d.target == nil || d.Paused {
+		return
+	}
+	step := assign.Handover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff))
+	d.Waiting = step.Waiting
+	d.Converged = step.Phase == assign.Done
+	if len(step.Publish) == 0 {
+		return
+	}
+	d.publish(step.Publish)
+}
+
+// publish puts new lists into the records, and these into sheets. The number of the version is one more than any before.
+func (d *draft) publish(shares []assign.Share) {
+	version := d.Version + 1
+	index := make(map[string]int, len(d.records))
+	for n, record := range d.records {
+		index[record.Worker] = n
+	}
+	births := d.births(shares)
+	for _, share := range shares {
+		at, known := index[share.Worker]
+		if !known {
+			at = len(d.records)
+			d.records = append(d.records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal})
+		}
+		d.records[at].Ordinal = share.Ordinal
+		d.records[at] = d.records[at].Published(version, share.Jobs)
+	}
+	d.forgetGone()
+	slices.SortFunc(d.records, byOrdinal)
+	ledger := roster.Keep(d.records, births)
+	file := filed(d.records)
+	file.Version = version
+	d.sheets(file, ledger, shares)
+}
+
+// sheets are the ConfigMaps that change. If one of them would be too large none is written, and no revision either.
+func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.Share) {
+	changed := map[string]bool{}
+	for _, share := range shares {
+		changed[d.pool.ConfigName()+"-"+share.Worker] = true
+	}
+	divided := divided(d.pool, file, ledger)
+	for _, name := range sortedNames(divided) {
+		if d.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && !changed[name] {
+			continue
+		}
+		content := divided[name]
+		if existing := d.world.published.sheets[name]; existing != nil {
+			content.object = existing.object
+		} else {
+			content.object = blank(d.pool, name).object
+		}
+		if _, refused := content.written(d.pool, 0); refused != nil {
+			d.Problem, d.Publish, d.Revision, d.Number = refused, nil, nil, d.world.number()
+			return
+		}
+		d.Publish = append(d.Publish, content)
+	}
+	d.Version, d.ledger, d.Converged = file.Version, ledger, false
+}
+
+// forgetGone drops those whose pod is gone and who have nothing: they are not to be told anything any more.
+func (d *draft) forgetGone() {
+	aimed := make(map[string]bool, len(d.target))
+	for _, share := range d.target {
+		aimed[share.Worker] = true
+	}
+	d.records = slices.DeleteFunc(d.records, func(r assign.Record) bool {
+		return r.UID == "" && len(r.Lists) <= 1 && len(r.Current()) == 0 && !aimed[r.Worker]
+	})
+}

@@ -1,0 +1,127 @@
+package workerpool
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// published is what workers were told.
+type published struct {
+	sheets  map[string]*sheet // by name of ConfigMap
+	version int64             // the highest of all
+	entries []roster.Entry
+	ledger  roster.Ledger
+	missing bool // there is no ConfigMap
+	torn    bool // somebody else has written to one
+}
+
+// records are what workers may hold, by ordinal. Nobody has confirmed anything yet.
+func (p published) records(of workload) []assign.Record {
+	records := p.ledger.Records(roster.File{Version: p.version, Workers: p.entries})
+	for n := range records {
+		if !of.slotted() {
+			records[n].Ordinal = of.ordinal(records[n].Worker)
+		}
+	}
+	slices.SortFunc(records, func(a, b assign.Record) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
+	})
+	return records
+}
+
+// published reads the ConfigMaps of a pool, or says whose they are.
+func (r *reconciler) published(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) (published, *refusal, error) {
+	objects, err := r.configs(ctx, pool, memory)
+	if err != nil {
+		return published{}, nil, err
+	}
+	found := published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}, missing: len(objects) == 0}
+	for _, object := range objects {
+		ours := object.Labels[v1alpha1.LabelPool] == pool.Name
+		if !ours && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
+			return found, refuse(v1alpha1.ReasonConfigNotOurs,
+				"ConfigMap %q is somebody else's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
+		}
+		found.add(memory.sheet(object, pool.Spec.Config.Key), ours)
+	}
+	return found, nil, nil
+}
+
+func (p *published) add(s *sheet, ours bool) {
+	p.sheets[s.object.Name] = s
+	p.version = max(p.version, s.file.Version)
+	p.entries = append(p.entries, s.file.Workers...)
+	for worker, account := range s.ledger {
+		p.ledger[worker] = account
+	}
+	p.torn = p.torn || ours && s.torn
+}
+
+// sheet is a ConfigMap as read before, if it is the same, or as we wrote it, if the cache has yet to hear of that.
+func (m *memory) sheet(object *corev1.ConfigMap, key string) *sheet {
+	if known := m.sheets[object.Name]; known != nil && !known.older(object) {
+		return known
+	}
+	made := read(object, key)
+	m.sheets[object.Name] = made
+	return made
+}
+
+// configs are the ConfigMaps of the pool that exist.
+func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) ([]*corev1.ConfigMap, error) {
+	objects := map[string]*corev1.ConfigMap{}
+	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
+		list := &corev1.ConfigMapList{}
+		if err := r.client.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list ConfigMaps of the pool: %w", err)
+		}
+		for n := range list.Items {
+			objects[list.Items[n].Name] = &list.Items[n]
+		}
+	} else if err := r.config(ctx, r.client, objects, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}); err != nil {
+		return nil, err
+	}
+	for name := range memory.sheets { // what we have written may not be in the cache yet, or may have been deleted
+		if objects[name] == nil {
+			delete(memory.sheets, name)
+			if err := r.config(ctx, r.live, objects, client.ObjectKey{Namespace: pool.Namespace, Name: name}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	all := make([]*corev1.ConfigMap, 0, len(objects))
+	for _, object := range objects {
+		all = append(all, object)
+	}
+	slices.SortFunc(all, func(a, b *corev1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func (r *reconciler) config(ctx context.Context, from client.Reader, into map[string]*corev1.ConfigMap, key client.ObjectKey) error {
+	object := &corev1.ConfigMap{}
+	err := from.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read ConfigMap %q: %w", key.Name, err)
+	}
+	into[key.Name] = object
+	return nil
+}
+
+// blank is the sheet of a ConfigMap that does not exist yet.
+func blank(pool *v1alpha1.WorkerPool, name string) *sheet {
+	return &sheet{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: roster.Ledger{}}
+}

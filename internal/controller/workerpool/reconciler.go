@@ -1,0 +1,118 @@
+// Package workerpool shares the standing jobs of a WorkerPool out over the pods of a workload, and brings each its list.
+//
+// It promises:
+//   - Nobody is granted a job while somebody else may hold it, under handoff Exclusive: what workers may hold is stored in the same write
+//     as the list that says so, and every such write is refused when anybody else has written since.
+//   - What is published is made of stored revisions alone: killed at any moment, the next one goes on from there to the same end.
+//   - Workers whose list does not change see no write, no nudge and no restart.
+//   - Jobs that cannot be read, a workload that is not there, a ConfigMap that is somebody else's: the running assignment stays as it is.
+//
+// It never owns, edits or restarts a workload beyond what the pool says: spec.replicas, the policy of refresh and failover.
+package workerpool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// name is what logs, metrics and events call the controller.
+const name = "workerpool"
+
+// Leadership counts terms.
+type Leadership interface {
+	Term() int64
+	RaiseTerm(above int64) int64
+}
+
+// Options are what the operator's configuration says about this controller.
+type Options struct {
+	Scope   *kit.Scope
+	Resync  time.Duration
+	Workers int
+}
+
+type reconciler struct {
+	client     client.Client
+	live       client.Reader // past the cache
+	status     *kit.Status[*v1alpha1.WorkerPool]
+	leadership Leadership
+	asker      *acknowledge.Asker
+
+	lock     sync.Mutex
+	memories map[types.NamespacedName]*memory
+}
+
+// Add gives the operator the controller of WorkerPools. The cache must hold pods with their controller and their Ready condition, and of
+// ControllerRevisions no more than those with the label of a pool.
+func Add(ctx context.Context, operator *kit.Operator, options Options) error {
+	if err := index(ctx, operator); err != nil {
+		return err
+	}
+	signal := &kit.Signal{}
+	r := &reconciler{
+		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.WorkerPool](operator, name),
+		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{},
+	}
+	return kit.New[*v1alpha1.WorkerPool](operator, name).
+		Owns(&appsv1.ControllerRevision{}).
+		Watches(&corev1.Pod{}, r.poolsOf(workloadOfPod)).
+		Watches(&appsv1.StatefulSet{}, r.poolsOf(workloadItself(v1alpha1.WorkloadStatefulSet))).
+		Watches(&appsv1.Deployment{}, r.poolsOf(workloadItself(v1alpha1.WorkloadDeployment))).
+		Watches(&corev1.ConfigMap{}, r.readers).
+		Watches(&v1alpha1.WorkerPool{}, r.rivals).
+		Signals(signal).
+		Gone(r.forget).
+		Namespaces(options.Scope).
+		Every(options.Resync).
+		Concurrency(options.Workers).
+		Build(r)
+}
+
+// Reconcile brings a pool one step further.
+func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (kit.Result, error) {
+	memory, now := r.remember(pool), time.Now()
+	world, err := r.observe(ctx, pool, memory)
+	if err != nil {
+		return kit.Done(), err
+	}
+	if world.refused == nil {
+		if err := r.secure(ctx, pool, &world); err != nil {
+			return kit.Done(), err
+		}
+	}
+	plan := plan(pool, world, memory, now)
+	if err := r.apply(ctx, pool, plan, memory); err != nil {
+		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
+	}
+	return r.report(ctx, pool, plan, memory)
+}
+
+func (r *reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	key := client.ObjectKeyFromObject(pool)
+	known := r.memories[key]
+	if known == nil || known.of != pool.UID {
+		known = newMemory(pool.UID)
+		r.memories[key] = known
+	}
+	return known
+}
+
+func (r *reconciler) forget(pool types.NamespacedName) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	delete(r.memories, pool)
+	r.asker.Forget(pool)
+}

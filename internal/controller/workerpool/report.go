@@ -1,0 +1,248 @@
+package workerpool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+const (
+	// brief is how long a hand-over goes on before it is shown: most end sooner, and then cost one write.
+	brief = time.Second
+	// mostShown is how many workers, and how many unassigned jobs, status lists.
+	mostShown = 100
+	// mostNews is how many events wait to be told.
+	mostNews = 20
+	// retry is how soon an eviction that a budget has refused is asked for again.
+	retry = 5 * time.Second
+)
+
+// describe lists the workers: all of a small pool, else those that need attention.
+func (d *draft) describe() {
+	records := map[string]assign.Record{}
+	for _, record := range d.records {
+		records[record.Worker] = record
+	}
+	for _, m := range d.crew.members {
+		record, known := records[m.Name]
+		if !known && m.pod == nil && !m.wanted {
+			continue
+		}
+		state := m.shown()
+		if len(d.crew.members) > mostShown && (state == v1alpha1.WorkerReady && record.Settled() || len(d.Workers) == mostShown) {
+			continue
+		}
+		shown := v1alpha1.WorkerStatus{Name: m.Name, Jobs: int32(len(record.Current())), State: state, Revision: d.since(m)}
+		if len(record.Lists) > 0 {
+			shown.Acknowledged = d.acknowledged(record)
+		}
+		d.Workers = append(d.Workers, shown)
+	}
+}
+
+// since is the revision in which the worker's list last changed.
+func (d *draft) since(m member) int64 {
+	number := d.Number
+	history := d.world.history
+	if d.Revision != nil {
+		history = append(history[:len(history):len(history)], *d.Revision)
+	}
+	var jobs []string
+	for n := len(history) - 1; n >= 0; n-- {
+		share, found := shareOf(history[n], m.Ordinal)
+		if n == len(history)-1 {
+			jobs = share
+			if !found {
+				return 0
+			}
+		} else if !found || !equal(share, jobs) {
+			break
+		}
+		number = history[n].number
+	}
+	return number
+}
+
+func shareOf(revision kept, ordinal int) ([]string, bool) {
+	for _, share := range revision.data.Workers {
+		if share.Ordinal == ordinal {
+			return share.Jobs, true
+		}
+	}
+	return nil, false
+}
+
+func equal(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for n := range a {
+		if a[n] != b[n] {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
+	switch {
+	case !record.Settled():
+		return v1alpha1.AckWaiting
+	case d.pool.Spec.Refresh.Acknowledge == nil:
+		return v1alpha1.AckAssumed
+	}
+	return v1alpha1.AckReceived
+}
+
+// report is the only status write; a hand-over that ends soon is not shown.
+func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, memory *memory) (kit.Result, error) {
+	memory.note(plan)
+	if plan.Unheard {
+		return kit.RequeueAfter(brief, "Asking"), nil // its answer wakes us sooner
+	}
+	if left := memory.brevity(pool, plan); left > 0 {
+		return kit.RequeueAfter(left, "Converging"), nil
+	}
+	report := r.status.Report(pool, &pool.Status.Conditions)
+	for _, news := range memory.news {
+		report.Event(corev1.EventTypeNormal, news.reason, news.message)
+	}
+	fill(pool, plan)
+	judge(report, pool, plan)
+	if err := report.Write(ctx); err != nil {
+		return kit.Done(), fmt.Errorf("report on pool %q: %w", pool.Name, err)
+	}
+	memory.news = nil
+	return plan.result(), nil
+}
+
+// note keeps what has happened until it is told.
+func (m *memory) note(plan Plan) {
+	if plan.News != "" {
+		m.news = append(m.news, event{"Planned", plan.News})
+	}
+	for _, one := range plan.Evict {
+		m.news = append(m.news, event{"Replacing", fmt.Sprintf("pod %s: %s", one.pod.Name, one.reason)})
+	}
+	m.news = m.news[max(0, len(m.news)-mostNews):]
+}
+
+// result is when to look again.
+func (p Plan) result() kit.Result {
+	switch {
+	case len(p.Evict) > 0:
+		return kit.RequeueAfter(retry, "Replacing")
+	case p.Again > 0:
+		return kit.RequeueAfter(p.Again, "Waiting")
+	}
+	return kit.Done()
+}
+
+// brevity is how long a pool that was converged may be on its way before that is said.
+func (m *memory) brevity(pool *v1alpha1.WorkerPool, plan Plan) time.Duration {
+	if plan.Converged || plan.Refused != nil || plan.Problem != nil || plan.Paused || pool.Status.ObservedGeneration != pool.Generation {
+		m.begun = time.Time{}
+		return 0
+	}
+	if m.begun.IsZero() {
+		m.begun = time.Now()
+	}
+	return brief - time.Since(m.begun)
+}
+
+// fill sets everything but the conditions.
+func fill(pool *v1alpha1.WorkerPool, plan Plan) {
+	status := &pool.Status
+	status.ObservedGeneration, status.Jobs, status.Source = pool.Generation, int32(plan.Jobs), plan.Sources
+	if plan.Refused != nil {
+		return
+	}
+	status.Size, status.ExpectedSize, status.Selector = int32(plan.Size), int32(plan.Expected), plan.Selector
+	status.Version, status.Revision, status.Workers = plan.Version, plan.Number, plan.Workers
+	if plan.Converged {
+		status.ConvergedRevision = plan.Number
+	}
+	status.Unassigned = nil
+	for _, job := range plan.Unassigned[:min(len(plan.Unassigned), mostShown)] {
+		status.Unassigned = append(status.Unassigned, job.Job)
+	}
+}
+
+// judge sets the conditions, and the phase that sums them up.
+func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan) {
+	generation, status := pool.Generation, &pool.Status
+	trouble := plan.trouble()
+	if trouble != nil {
+		report.Warning(v1alpha1.Degraded(generation, trouble.reason, trouble.message))
+	} else {
+		report.Condition(v1alpha1.Sound(generation))
+	}
+	switch {
+	case plan.Refused != nil:
+		report.Condition(v1alpha1.NotReady(generation, plan.Refused.reason, plan.Refused.message))
+		report.Condition(v1alpha1.Converging(generation, plan.Refused.reason, plan.Refused.message))
+		status.Phase = v1alpha1.PoolPending
+		return
+	case plan.Converged:
+		report.Normal(v1alpha1.Converged(generation, fmt.Sprintf("revision %d, version %d: every job is where it should be", plan.Number, plan.Version)))
+		status.Phase = v1alpha1.PoolConverged
+	default:
+		reason, message := plan.why()
+		report.Condition(v1alpha1.Converging(generation, reason, message))
+		status.Phase = v1alpha1.PoolConverging
+		if plan.Number == 0 {
+			status.Phase = v1alpha1.PoolPending
+		}
+	}
+	judgeReadiness(report, pool, plan, trouble)
+}
+
+// judgeReadiness says whether the jobs have workers: a hand-over of a pool that has once converged changes nothing about that.
+func judgeReadiness(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, trouble *refusal) {
+	generation, status := pool.Generation, &pool.Status
+	switch reason, message := plan.why(); {
+	case trouble != nil:
+		status.Phase = v1alpha1.PoolDegraded
+		report.Normal(v1alpha1.NotReady(generation, trouble.reason, trouble.message))
+	case plan.Expected == 0 && plan.Jobs > 0:
+		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
+	case status.ConvergedRevision == 0 && !plan.Converged:
+		report.Normal(v1alpha1.NotReady(generation, reason, message))
+	default:
+		report.Normal(v1alpha1.Ready(generation, v1alpha1.ReasonAvailable, fmt.Sprintf("%d jobs on %d workers", plan.Jobs-len(plan.Unassigned), plan.Size)))
+	}
+}
+
+// trouble is what a person should look at, nil for nothing.
+func (p Plan) trouble() *refusal {
+	switch {
+	case p.Refused != nil:
+		return p.Refused
+	case p.Problem != nil:
+		return p.Problem
+	case len(p.Unassigned) > 0 && p.Expected > 0 && p.Number > 0:
+		first := p.Unassigned[0]
+		return refuse(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job, first.Reason)
+	}
+	return nil
+}
+
+// why is what the pool waits for.
+func (p Plan) why() (v1alpha1.Reason, string) {
+	switch {
+	case p.Paused:
+		return v1alpha1.ReasonPaused, "paused: set mode to Running to go on"
+	case p.Number == 0:
+		return v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d of %d workers are ready", p.Size, p.Expected)
+	case len(p.Waiting) > 0:
+		first := p.Waiting[0]
+		return v1alpha1.ReasonConverging, fmt.Sprintf("waiting for %d workers; %s: %s", len(p.Waiting), first.Worker, first.Reason)
+	}
+	return v1alpha1.ReasonConverging, "a new list was published"
+}

@@ -1,0 +1,171 @@
+package workerpool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// secure makes the config ours before anything is decided by it: there is one, an empty one at first; nobody else has written to it; and
+// it carries our term, so that a late write of an earlier leader is refused.
+func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, world *world) error {
+	memory := r.remember(pool)
+	if world.published.missing || world.published.torn {
+		if err := r.restore(ctx, pool, world, memory); err != nil {
+			return err
+		}
+	}
+	term := r.leadership.Term()
+	for _, name := range sortedNames(world.published.sheets) {
+		sheet := world.published.sheets[name]
+		if sheet.term() > term {
+			term = r.leadership.RaiseTerm(sheet.term())
+		}
+		if sheet.term() != term || sheet.object.Labels[v1alpha1.LabelPool] != pool.Name {
+			if err := r.write(ctx, pool, sheet, memory); err != nil {
+				return err
+			}
+			world.published.sheets[name] = memory.sheets[name]
+		}
+	}
+	return nil
+}
+
+func sortedNames(sheets map[string]*sheet) []string {
+	names := make([]string, 0, len(sheets))
+	for name := range sheets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// restore publishes what the kept revisions say, in place of what is gone or was changed by somebody else.
+func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, world *world, memory *memory) error {
+	file, ledger := world.rebuilt(pool)
+	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(file.Workers) == 0 {
+		return nil // there is nobody to have one
+	}
+	restored := published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}}
+	for name, content := range divided(pool, file, ledger) {
+		sheet := world.published.sheets[name]
+		if sheet == nil {
+			sheet = blank(pool, name)
+		}
+		content.object = sheet.object
+		if err := r.write(ctx, pool, content, memory); err != nil {
+			return err
+		}
+		restored.add(memory.sheets[name], true)
+	}
+	world.published = restored
+	return nil
+}
+
+// divided is a file in sheets, by name: one for all, or one for each worker.
+func divided(pool *v1alpha1.WorkerPool, file roster.File, ledger roster.Ledger) map[string]*sheet {
+	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
+		return map[string]*sheet{pool.ConfigName(): {file: file, ledger: ledger}}
+	}
+	sheets := make(map[string]*sheet, len(file.Workers))
+	for _, entry := range file.Workers {
+		own := roster.Ledger{}
+		if account, found := ledger[entry.Worker]; found {
+			own[entry.Worker] = account
+		}
+		sheets[pool.ConfigName()+"-"+entry.Worker] = &sheet{file: roster.File{Version: entry.Version, Workers: []roster.Entry{entry}}, ledger: own}
+	}
+	return sheets
+}
+
+// rebuilt is what can be said of a config that was lost. If the newest revision had converged as it was planned, that is it, to the byte.
+// Else a worker may hold what any revision since the last converged one gave it, and keeps what all of them did.
+func (w world) rebuilt(pool *v1alpha1.WorkerPool) (roster.File, roster.Ledger) {
+	if len(w.history) == 0 {
+		return roster.File{Version: w.floor(pool), Workers: nil}, roster.Ledger{}
+	}
+	newest := w.history[len(w.history)-1]
+	if newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !w.published.torn {
+		return newest.file(), newest.ledger()
+	}
+	records := w.editions(pool.Status.ConvergedRevision)
+	for n, record := range records {
+		records[n] = record.Published(w.floor(pool)+1, everywhere(record.Lists))
+	}
+	return filed(records), roster.Keep(records, nil)
+}
+
+// everywhere are the jobs that are on all lists, in the order of the last one.
+func everywhere(lists []assign.Edition) []string {
+	jobs := slices.Clone(lists[len(lists)-1].Jobs)
+	for _, list := range lists[:len(lists)-1] {
+		held := make(map[string]bool, len(list.Jobs))
+		for _, job := range list.Jobs {
+			held[job] = true
+		}
+		jobs = slices.DeleteFunc(jobs, func(job string) bool { return !held[job] })
+	}
+	return jobs
+}
+
+// filed are the published lists of records.
+func filed(records []assign.Record) roster.File {
+	var file roster.File
+	for _, record := range records {
+		if len(record.Lists) > 0 {
+			last := record.Lists[len(record.Lists)-1]
+			file.Version = max(file.Version, last.Version)
+			file.Workers = append(file.Workers, roster.Entry{Worker: record.Worker, Version: last.Version, Jobs: last.Jobs})
+		}
+	}
+	return file
+}
+
+// floor is a version that was published, or planned, and none after it is known.
+func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
+	version := max(pool.Status.Version, w.published.version)
+	for _, revision := range w.history {
+		version = max(version, revision.data.Version)
+	}
+	for _, pod := range w.pods {
+		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
+		version = max(version, nudged)
+	}
+	return version
+}
+
+// write stores a sheet, if nobody has written since it was read.
+func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet *sheet, memory *memory) error {
+	object, refused := sheet.written(pool, r.leadership.Term())
+	if refused != nil {
+		return fmt.Errorf("write ConfigMap %q: %s", sheet.object.Name, refused.message)
+	}
+	var err error
+	if object.ResourceVersion == "" {
+		err = r.client.Create(ctx, object)
+	} else {
+		err = r.client.Update(ctx, object)
+	}
+	if err != nil {
+		delete(memory.sheets, sheet.object.Name)
+		return fmt.Errorf("write ConfigMap %q: %w", sheet.object.Name, raced(err, object.Name))
+	}
+	memory.sheets[object.Name] = read(object, pool.Spec.Config.Key)
+	return nil
+}
+
+// raced makes a conflict of what else says that the world is another than it was when it was read.
+func raced(err error, name string) error {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return apierrors.NewConflict(schema.GroupResource{}, name, err)
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package workerpool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+const (
+	// mostText is how long the file of a ConfigMap may become, which the API server accepts up to 1 MiB.
+	mostText = 900 << 10
+	// mostLedger leaves room for the other annotations, of which the API server accepts 256 KiB.
+	mostLedger = 240 << 10
+)
+
+// sheet is a ConfigMap with what it says: the file of all workers, or of one.
+type sheet struct {
+	object *corev1.ConfigMap
+	file   roster.File
+	ledger roster.Ledger
+	torn   bool // somebody else has written to it, or it cannot be read
+}
+
+// read is what a ConfigMap says. What is not as we wrote it is torn.
+func read(object *corev1.ConfigMap, key string) *sheet {
+	made := &sheet{object: object}
+	text, ledger := object.Data[key], object.Annotations[v1alpha1.AnnotationLedger]
+	var errors [2]error
+	made.file, errors[0] = roster.ReadFile(text)
+	made.ledger, errors[1] = roster.ReadLedger(ledger)
+	made.torn = errors[0] != nil || errors[1] != nil || object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
+	return made
+}
+
+// written is the ConfigMap that says something else, or the refusal of something too large.
+func (s *sheet) written(pool *v1alpha1.WorkerPool, term int64) (*corev1.ConfigMap, *refusal) {
+	text := s.file.String()
+	ledger, err := s.ledger.Encode()
+	switch {
+	case err != nil:
+		return nil, refuse(v1alpha1.ReasonConfigTooLarge, "%v", err)
+	case len(text) > mostText, len(ledger) > mostLedger:
+		return nil, refuse(v1alpha1.ReasonConfigTooLarge,
+			"ConfigMap %q would have %d bytes for workers and %d to remember, and %d and %d are the most: use config.layout PerWorker, shorter names, or several pools",
+			s.object.Name, len(text), len(ledger), mostText, mostLedger)
+	}
+	object := s.object.DeepCopy()
+	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelPool, pool.Name)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationTerm, strconv.FormatInt(term, 10))
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationLedger, ledger)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationChecksum, checksum(text, ledger))
+	if object.Data == nil {
+		object.Data = map[string]string{}
+	}
+	object.Data[pool.Spec.Config.Key] = text
+	return object, nil
+}
+
+// term is that of the leader who wrote the sheet.
+func (s *sheet) term() int64 {
+	term, _ := strconv.ParseInt(s.object.Annotations[v1alpha1.AnnotationTerm], 10, 64) // none is 0
+	return term
+}
+
+// older tells whether the sheet is older than another of the same name.
+func (s *sheet) older(other *corev1.ConfigMap) bool {
+	order, err := resourceversion.CompareResourceVersion(s.object.ResourceVersion, other.ResourceVersion)
+	return err != nil || order < 0 || s.object.UID != other.UID
+}
+
+func checksum(text, ledger string) string {
+	hash := sha256.New()
+	for _, part := range []string{text, "\x00", ledger} {
+		_, _ = hash.Write([]byte(part)) // a hash takes everything
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}

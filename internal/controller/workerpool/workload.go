@@ -1,0 +1,132 @@
+package workerpool
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// workload is the StatefulSet or Deployment whose pods are the workers.
+type workload struct {
+	object   client.Object
+	kind     v1alpha1.WorkloadKind
+	replicas int // as somebody wants them
+	start    int // the first ordinal
+	selector *metav1.LabelSelector
+}
+
+// slotted tells whether pods have slots of ours, because they have no ordinals.
+func (w workload) slotted() bool { return w.kind == v1alpha1.WorkloadDeployment }
+
+// expects tells whether the workload wants a pod of that ordinal.
+func (w workload) expects(ordinal int) bool { return ordinal >= w.start && ordinal < w.start+w.replicas }
+
+// ordinal is that of a StatefulSet's pod, by its name; -1 for none.
+func (w workload) ordinal(pod string) int {
+	ordinal, err := strconv.Atoi(strings.TrimPrefix(pod, w.object.GetName()+"-"))
+	if err != nil {
+		return -1
+	}
+	return ordinal
+}
+
+// workload finds the workload of a pool, unless another pool has it.
+func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, *refusal, error) {
+	of := pool.Spec.Workers
+	rivals := &v1alpha1.WorkerPoolList{}
+	if err := r.client.List(ctx, rivals, client.InNamespace(pool.Namespace), client.MatchingFields{workloadIndex: workloadKey(of.Kind, of.Name)}); err != nil {
+		return workload{}, nil, fmt.Errorf("list pools of %s %q: %w", of.Kind, of.Name, err)
+	}
+	if first := slices.MinFunc(append(rivals.Items, *pool), older); first.UID != pool.UID {
+		return workload{}, refuse(v1alpha1.ReasonWorkloadTaken, "%s %q has a pool already, %q: delete one of the two", of.Kind, of.Name, first.Name), nil
+	}
+	found, err := r.find(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: of.Name}, of.Kind)
+	if apierrors.IsNotFound(err) {
+		return found, refuse(v1alpha1.ReasonWorkloadNotFound, "there is no %s %q in namespace %q: create it, or delete this pool", of.Kind, of.Name, pool.Namespace), nil
+	}
+	if err != nil {
+		return found, nil, fmt.Errorf("read %s %q: %w", of.Kind, of.Name, err)
+	}
+	return found, nil, nil
+}
+
+// older puts the pool first that was there first.
+func older(a, b v1alpha1.WorkerPool) int {
+	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
+		return order
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func (r *reconciler) find(ctx context.Context, key client.ObjectKey, kind v1alpha1.WorkloadKind) (workload, error) {
+	if kind == v1alpha1.WorkloadDeployment {
+		object := &appsv1.Deployment{}
+		err := r.client.Get(ctx, key, object)
+		return workload{object: object, kind: kind, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector}, err
+	}
+	object := &appsv1.StatefulSet{}
+	err := r.client.Get(ctx, key, object)
+	found := workload{object: object, kind: v1alpha1.WorkloadStatefulSet, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector}
+	if object.Spec.Ordinals != nil {
+		found.start = int(object.Spec.Ordinals.Start)
+	}
+	return found, err
+}
+
+// pods are those of the workload, from the cache.
+func (r *reconciler) pods(ctx context.Context, of workload) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := r.client.List(ctx, list, client.InNamespace(of.object.GetNamespace()),
+		client.MatchingFields{workloadIndex: workloadKey(of.kind, of.object.GetName())}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %q: %w", of.object.GetName(), err)
+	}
+	return of.own(list), nil
+}
+
+// livePods are those of the workload as the API server has them now.
+func (r *reconciler) livePods(ctx context.Context, of workload) ([]*corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(of.selector)
+	if err != nil {
+		return nil, fmt.Errorf("read selector of %q: %w", of.object.GetName(), err)
+	}
+	list := &corev1.PodList{}
+	if err := r.live.List(ctx, list, client.InNamespace(of.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("list pods of %q past the cache: %w", of.object.GetName(), err)
+	}
+	return of.own(list), nil
+}
+
+// own are the pods that the workload controls.
+func (w workload) own(list *corev1.PodList) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for n := range list.Items {
+		kind, name := workloadOfPod(&list.Items[n])
+		owner := metav1.GetControllerOf(&list.Items[n])
+		if kind == w.kind && name == w.object.GetName() && (w.slotted() || owner.UID == w.object.GetUID()) {
+			pods = append(pods, &list.Items[n])
+		}
+	}
+	return pods
+}
+
+// endpoint is where a worker is asked.
+func endpoint(ip string, at v1alpha1.AcknowledgeHTTPGet) string {
+	path := at.Path
+	if path == "" {
+		path = "/internal/version"
+	}
+	return "http://" + net.JoinHostPort(ip, strconv.Itoa(int(at.Port))) + path
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+func TestOnlyThoseWhoMayAreAnswered(t *testing.T) {
+	of := &cluster{may: map[right]bool{
+		{"list", "workerpools", "a", ""}: true, {"get", "workerpools", "a", "p"}: true, {"list", "tasks", "", ""}: true,
+	}}
+	for _, c := range []struct {
+		reason, path, authorization string
+		status                      int
+		want                        string
+	}{
+		{"no token", "/v1/pools", "", 401, "this path needs a header `Authorization: Bearer <token>`"},
+		{"an empty token", "/v1/pools", "Bearer ", 401, "this path needs a header"},
+		{"another scheme", "/v1/pools", "Basic ana", 401, "this path needs a header"},
+		{"far too long", "/v1/pools", "Bearer " + strings.Repeat("x", longestToken+1), 401, "this path needs a header"},
+		{"not accepted", "/v1/pools", "Bearer forged", 401, "the API server does not accept the token"},
+		{"one namespace is not all", "/v1/pools", "Bearer ana", 403, `workerpools.swarm.io is forbidden: User "ana" cannot list resource "workerpools" in API group "swarm.io" at the cluster scope`},
+		{"one namespace is not another", "/v1/pools?namespace=b", "Bearer ana", 403, `cannot list resource "workerpools" in API group "swarm.io" in the namespace "b"`},
+		{"the first counts, for both", "/v1/pools?namespace=b&namespace=a", "Bearer ana", 403, `in the namespace "b"`},
+		{"in that namespace", "/v1/pools?namespace=a", "bearer ana", 200, `{"items":[]}`},
+		{"list is not get", "/v1/pools/a/q", "Bearer ana", 403, `workerpools.swarm.io "q" is forbidden: User "ana" cannot get resource "workerpools" in API group "swarm.io" in the namespace "a"`},
+		{"what is not there is told to those who may ask", "/v1/pools/a/p", "Bearer ana", 404, "not found"},
+		{"another kind", "/v1/swarms", "Bearer ana", 403, `cannot list resource "swarms"`},
+		{"everywhere", "/v1/tasks", "Bearer ana", 200, `{"items":[]}`},
+		{"a bad parameter is told to those who may ask", "/v1/swarms?limit=x", "Bearer ana", 403, "swarms.swarm.io is forbidden"},
+	} {
+		got := send(reading(t, of), http.MethodGet, c.path, c.authorization)
+		if got.Code != c.status || !strings.Contains(strings.ReplaceAll(got.Body.String(), `\"`, `"`), c.want) {
+			t.Errorf("%s: got %d %s", c.reason, got.Code, got.Body)
+		}
+		if challenged := got.Header().Get("WWW-Authenticate") == "Bearer"; challenged != (c.status == 401) {
+			t.Errorf("%s: headers are %v", c.reason, got.Header())
+		}
+	}
+}
+
+func TestReviewIsAboutTheWholeCaller(t *testing.T) {
+	of := &cluster{}
+	ask(reading(t, of), "/v1/pools/a/p/workers/w", "ana")
+	want := authorizationv1.SubjectAccessReviewSpec{
+		User: "ana", UID: "u", Groups: []string{"g"}, Extra: map[string]authorizationv1.ExtraValue{"pod": {"p"}},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Group: "swarm.io", Version: "v1alpha1", Resource: "workerpools", Namespace: "a", Name: "p"},
+	}
+	if !reflect.DeepEqual(of.asked, want) {
+		t.Errorf("asked about %+v", of.asked)
+	}
+}
+
+func TestOnlyGoodAnswersAreRememberedForAWhile(t *testing.T) {
+	of, now := &cluster{may: map[right]bool{{"list", "tasks", "", ""}: true}}, time.Now()
+	g := newGuard(tokens{of}, accesses{of})
+	g.callers.now, g.allowed.now = func() time.Time { return now }, func() time.Time { return now }
+	admit := func(token string, wanted right, tokenReviews, accessReviews int) {
+		t.Helper()
+		of.tokenReviews, of.accessReviews = 0, 0
+		_ = g.admit(t.Context(), token, wanted)
+		if of.tokenReviews != tokenReviews || of.accessReviews != accessReviews {
+			t.Errorf("%d and %d reviews, want %d and %d", of.tokenReviews, of.accessReviews, tokenReviews, accessReviews)
+		}
+	}
+	all, swarms := right{"list", "tasks", "", ""}, right{"list", "swarms", "", ""}
+	admit("ana", all, 1, 1)
+	admit("ana", all, 0, 0)
+	admit("ana", swarms, 0, 1)
+	admit("ana", swarms, 0, 1) // denied, which may change at any time
+	admit("bo", all, 1, 1)     // somebody else
+	admit("forged", all, 1, 0)
+	admit("forged", all, 1, 0)
+	now = now.Add(trustFor)
+	admit("ana", all, 1, 1)
+	of.down = errors.New("API server is away")
+	admit("cy", all, 1, 0)
+	of.down = nil
+	admit("cy", all, 1, 1) // no answer is no answer to remember
+}
+
+func TestNoAnswerOfTheAPIServerIsNoRefusal(t *testing.T) {
+	of := &cluster{down: errors.New("API server is away")}
+	if status, body := ask(reading(t, of), "/v1/tasks", "root"); status != http.StatusServiceUnavailable || body != `{"error":"review token: API server is away"}` {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
+func TestMemoryIsBoundedAndHasNoTokens(t *testing.T) {
+	m := newMemory[int]()
+	for n := range 3 * mostKept {
+		m.keep(fingerprintOf(fmt.Sprint(n)), n)
+	}
+	if len(m.known) > mostKept {
+		t.Errorf("%d are kept", len(m.known))
+	}
+	if last, known := m.recall(fingerprintOf(fmt.Sprint(3*mostKept - 1))); !known || last != 3*mostKept-1 {
+		t.Error("what was kept last is gone")
+	}
+	if fingerprintOf("a", "b") == fingerprintOf("ab") || fingerprintOf("a", "1:b") == fingerprintOf("a1:b") {
+		t.Error("parts pass for others")
+	}
+}
+
+func TestTurnstile(t *testing.T) {
+	gate := make(turnstile, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := gate.pass(t.Context(), func() error {
+		cancel()
+		return gate.pass(ctx, func() error { return errors.New("two at once") })
+	})
+	if statusOf(err) != http.StatusServiceUnavailable {
+		t.Errorf("got %v", err)
+	}
+	if err := gate.pass(t.Context(), func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,144 @@
+// Package httpapi answers questions about pools, swarms and tasks over HTTP, as JSON. openapi.json describes it.
+//
+// It promises that asking changes nothing; that nobody sees here what they could not see with kubectl, since every path under /v1 wants
+// a token, which the API server judges, and the right to get or list that kind; that the same state gives the same bytes; and that
+// every answer is bounded and every refusal is one line that says why. The jobs of workers count as part of their pool.
+//
+// It shows what the operator's cache knows, which may be a moment old. It never logs a request, and never keeps, logs or repeats a token.
+package httpapi
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// longest is how long an answer may take to make. It is sent in what is left of longestExchange.
+	longest, longestExchange = 20 * time.Second, 30 * time.Second
+	// mostReadings happen at once: a list of everything is memory.
+	mostReadings = 4
+	// mostHeader has room for a token of the longest kind.
+	mostHeader = 32 << 10
+)
+
+//go:embed openapi.json
+var description []byte
+
+// Config is what the API is made of.
+type Config struct {
+	Reader client.Reader
+	Tokens TokenReviews
+	Access AccessReviews
+	Log    *slog.Logger // hears of panics only
+}
+
+// api is what its routes share.
+type api struct {
+	reader   client.Reader
+	guard    *guard
+	readings turnstile
+}
+
+// A route is a path under /v1, the right that it needs, and who finds what it shows.
+type route struct {
+	path, verb, resource string
+	find                 func(context.Context, question) (any, error)
+}
+
+func (a *api) routes() []route {
+	return []route{
+		{"/v1/pools", "list", "workerpools", a.pools},
+		{"/v1/pools/:namespace/:name", "get", "workerpools", a.pool},
+		{"/v1/pools/:namespace/:name/workers/:worker", "get", "workerpools", a.worker},
+		{"/v1/swarms", "list", "swarms", a.swarms},
+		{"/v1/tasks", "list", "tasks", a.tasks},
+	}
+}
+
+// New makes the handler of all paths.
+func New(config Config) http.Handler { return engine(config) }
+
+// NewServer bounds what a slow or hostile caller can take.
+func NewServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: longestExchange, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
+	}
+}
+
+func engine(config Config) *gin.Engine {
+	gin.SetMode(gin.ReleaseMode) // otherwise it prints every route
+	paths := gin.New()
+	paths.HandleMethodNotAllowed, paths.RedirectTrailingSlash = true, false
+	paths.Use(recovery(config.Log))
+	paths.NoRoute(func(c *gin.Context) {
+		fail(c, refuse(http.StatusNotFound, "there is nothing at %s: see /openapi.json", c.Request.URL.Path))
+	})
+	paths.NoMethod(func(c *gin.Context) {
+		fail(c, refuse(http.StatusMethodNotAllowed, "%s is not allowed: this API only reads", c.Request.Method))
+	})
+	paths.GET("/healthz", func(c *gin.Context) { c.PureJSON(http.StatusOK, gin.H{"status": "ok"}) })
+	paths.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json; charset=utf-8", description) })
+	shared := &api{reader: config.Reader, guard: newGuard(config.Tokens, config.Access), readings: make(turnstile, mostReadings)}
+	for _, to := range shared.routes() {
+		paths.GET(to.path, shared.serve(to))
+	}
+	return paths
+}
+
+func (a *api) serve(to route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), longest)
+		defer cancel()
+		found, err := a.answer(ctx, to, c)
+		if err != nil {
+			fail(c, err)
+			return
+		}
+		c.Header("Cache-Control", "no-store")
+		c.PureJSON(http.StatusOK, found)
+	}
+}
+
+// answer looks at who asks before it looks at anything else.
+func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, err error) {
+	namespace, name := c.Param("namespace"), c.Param("name")
+	if to.verb == "list" {
+		namespace = c.Query("namespace")
+	}
+	if err := a.guard.admit(ctx, bearer(c.Request), right{to.verb, to.resource, namespace, name}); err != nil {
+		return nil, err
+	}
+	part, err := pageOf(c.Query("limit"), c.Query("continue"))
+	if err != nil {
+		return nil, err
+	}
+	asked := question{namespace: namespace, name: name, worker: c.Param("worker"), swarm: c.Query("swarm"), page: part}
+	err = a.readings.pass(ctx, func() (err error) {
+		found, err = to.find(ctx, asked)
+		return err
+	})
+	return found, err
+}
+
+// A question is what a caller who was let in wants to know.
+type question struct {
+	namespace, name, worker, swarm string
+	page                           page
+}
+
+// recovery keeps a mistake of ours to the request that met it.
+func recovery(log *slog.Logger) gin.HandlerFunc {
+	return gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
+		log.Error("panic in the HTTP API", "path", c.FullPath(), "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		fail(c, refuse(http.StatusInternalServerError, "a mistake in the operator: its log has more"))
+	})
+}

@@ -1,0 +1,75 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// trustFor is how long a token that was revoked, or a right that was taken away, may still count.
+	trustFor = 10 * time.Second
+	mostKept = 4096
+)
+
+// A fingerprint stands for what was asked, so that neither tokens nor long names are kept.
+type fingerprint [sha256.Size]byte
+
+func fingerprintOf(parts ...string) fingerprint {
+	hash := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(hash, "%d:%s", len(part), part) // with its length, lest two parts pass for others
+	}
+	return fingerprint(hash.Sum(nil))
+}
+
+// A memory keeps a bounded number of good answers for a short time.
+type memory[V any] struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	known map[fingerprint]kept[V]
+}
+
+type kept[V any] struct {
+	value V
+	until time.Time
+}
+
+func newMemory[V any]() *memory[V] {
+	return &memory[V]{now: time.Now, known: map[fingerprint]kept[V]{}}
+}
+
+func (m *memory[V]) recall(key fingerprint) (V, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, known := m.known[key]
+	if !known || !m.now().Before(found.until) {
+		var none V
+		return none, false
+	}
+	return found.value, true
+}
+
+func (m *memory[V]) keep(key fingerprint, value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= mostKept {
+		m.makeRoom()
+	}
+	m.known[key] = kept[V]{value, m.now().Add(trustFor)}
+}
+
+// makeRoom drops what is over, and everything else when that is not enough: asking again is cheap, growing is not.
+func (m *memory[V]) makeRoom() {
+	now := m.now()
+	for key, found := range m.known {
+		if !now.Before(found.until) {
+			delete(m.known, key)
+		}
+	}
+	if len(m.known) >= mostKept {
+		clear(m.known)
+	}
+}

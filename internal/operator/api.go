@@ -1,0 +1,51 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/swarm-io/swarm-operator/internal/httpapi"
+)
+
+// A window is the introspection API at its port, on every replica. It is open to the pod's own loopback only, where `kubectl
+// port-forward` arrives, because what it serves is plain HTTP: so the tokens of callers are on no network.
+type window struct {
+	handler http.Handler
+	port    int
+}
+
+// Start implements manager.Runnable.
+func (w window) Start(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port)))
+	if err != nil {
+		return fmt.Errorf("open api.port: %w", err)
+	}
+	served := manager.Server{Name: "api", Server: httpapi.NewServer(w.handler), Listener: listener, ShutdownTimeout: new(3 * time.Second)}
+	return served.Start(ctx)
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (window) NeedLeaderElection() bool { return false }
+
+// addAPI has its reviews on connections that do not end with leadership, as the link has: a standby answers as well.
+func (p parts) addAPI() error {
+	own := rest.AddUserAgent(rest.CopyConfig(p.cluster), "api")
+	tokens, unidentified := authentication.NewForConfig(own)
+	access, unauthorized := authorization.NewForConfig(own)
+	if err := errors.Join(unidentified, unauthorized); err != nil {
+		return fmt.Errorf("make clients for the reviews of the API: %w", err)
+	}
+	return p.Add(window{port: p.config.API.Port, handler: httpapi.New(httpapi.Config{
+		Reader: p.GetClient(), Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews(), Log: p.around.Log,
+	})})
+}

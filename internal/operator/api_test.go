@@ -1,0 +1,69 @@
+package operator
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTakenPortOfTheAPIIsTold(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	err = window{port: taken.Addr().(*net.TCPAddr).Port}.Start(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "open api.port: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPIIsForLoopbackOnly(t *testing.T) {
+	port := freePort(t, "127.0.0.1")
+	background(t, window{http.NotFoundHandler(), port}.Start)
+	if !answers(t, "127.0.0.1", port, 5*time.Second) {
+		t.Error("nobody answers")
+	}
+	for _, host := range others(t) {
+		if answers(t, host, port, 0) {
+			t.Errorf("%s is open, and plain HTTP is not for networks", host)
+		}
+	}
+}
+
+// others are this machine's addresses that others could dial.
+func others(t *testing.T) []string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, one := range all {
+		if network, is := one.(*net.IPNet); is && !network.IP.IsLoopback() && !network.IP.IsLinkLocalUnicast() {
+			found = append(found, network.IP.String())
+		}
+	}
+	return found
+}
+
+// answers tells whether somebody takes a connection there, in that time.
+func answers(t *testing.T, host string, port int, patience time.Duration) bool {
+	t.Helper()
+	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		cancel()
+		if err == nil {
+			_ = connection.Close()
+			return true
+		}
+		if time.Now().After(until) {
+			return false
+		}
+	}
+}

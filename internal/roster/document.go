@@ -1,0 +1,138 @@
+package roster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+func fromDocument(text string) ([]assign.Job, error) {
+	root, err := onlyDocument(text)
+	if root == nil || err != nil {
+		return nil, err
+	}
+	list, err := listIn(root)
+	if list == nil || err != nil {
+		return nil, err
+	}
+	jobs := make([]assign.Job, 0, len(list.Content))
+	for _, node := range list.Content {
+		job, err := fromNode(node)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", node.Line, err)
+		}
+		jobs = append(jobs, job)
+	}
+	return jobs, nil
+}
+
+// onlyDocument is what the text holds, nil for nothing. Keys that are there twice, and a second document, would be jobs that nobody runs.
+func onlyDocument(text string) (*yaml.Node, error) {
+	var first, second yaml.Node
+	var values any
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	if err := decoder.Decode(&first); err != nil {
+		return nil, inWords(err)
+	}
+	if err := first.Decode(&values); err != nil {
+		return nil, inWords(err)
+	}
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, fmt.Errorf("line %d: a second document: a list is only one", second.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, inWords(err)
+	}
+	return first.Content[0], nil
+}
+
+// inWords is an error of the parser, the first if there are several, nil for the end of the text.
+func inWords(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if several, ok := errors.AsType[*yaml.TypeError](err); ok {
+		return errors.New(several.Errors[0])
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+}
+
+// listIn finds the list of a document, nil for an empty one.
+func listIn(node *yaml.Node) (*yaml.Node, error) {
+	if node.Kind == yaml.MappingNode {
+		at := -1
+		for n := 0; n < len(node.Content); n += 2 {
+			if node.Content[n].Value == "jobs" {
+				at = n + 1
+			}
+		}
+		if at < 0 {
+			return nil, fmt.Errorf("line %d: there is no list under jobs", node.Line)
+		}
+		node = node.Content[at]
+	}
+	switch {
+	case node.Kind == yaml.SequenceNode:
+		return node, nil
+	case node.Tag == "!!null":
+		return nil, nil
+	}
+	return nil, fmt.Errorf("line %d: jobs is not a list", node.Line)
+}
+
+func fromNode(node *yaml.Node) (assign.Job, error) {
+	job := assign.Job{Weight: 1}
+	switch node.Kind {
+	case yaml.ScalarNode:
+		job.Name = textOf(node)
+	case yaml.MappingNode:
+		for n := 0; n < len(node.Content); n += 2 {
+			if err := set(&job, node.Content[n].Value, node.Content[n+1]); err != nil {
+				return job, err
+			}
+		}
+	default:
+		return job, errors.New("a job is a name, or {name, weight, qos}")
+	}
+	if wrong := misnamed(job.Name); wrong != "" {
+		return job, errors.New(wrong)
+	}
+	return job, nil
+}
+
+// textOf is a name as it is written, so that 007 stays 007; nothing, and the words for it, are no name.
+func textOf(node *yaml.Node) string {
+	if node.ShortTag() == "!!null" {
+		return ""
+	}
+	return node.Value
+}
+
+// set is one field of a job in a document.
+func set(job *assign.Job, field string, value *yaml.Node) error {
+	switch field {
+	case "name":
+		if value.Kind != yaml.ScalarNode {
+			return errors.New("name is not a text")
+		}
+		job.Name = textOf(value)
+	case "weight":
+		if err := value.Decode(&job.Weight); value.ShortTag() != "!!int" || err != nil || job.Weight < 1 || job.Weight > mostWeight {
+			return fmt.Errorf("weight %s is not a whole number from 1 to %d", value.Value, mostWeight)
+		}
+	case "qos":
+		if value.Value != string(v1alpha1.JobShared) && value.Value != string(v1alpha1.JobDedicated) {
+			return fmt.Errorf("qos %q is neither Shared nor Dedicated", value.Value)
+		}
+		job.Dedicated = value.Value == string(v1alpha1.JobDedicated)
+	default:
+		return fmt.Errorf("a job has no field %q, only name, weight and qos", field)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package roster
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+func golden(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The first answer is the one that a person expects, to the byte.
+func TestGolden27(t *testing.T) {
+	jobs, err := Jobs(golden(t, "pool-27-jobs.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, problems := assign.List(jobs)
+	if list.Len() != 27 || len(problems) > 0 {
+		t.Fatalf("%d jobs, %v", list.Len(), problems)
+	}
+	workers := []assign.Worker{{Name: "swarm-worker-0"}, {Name: "swarm-worker-1", Ordinal: 1}}
+	file := File{Version: 1}
+	for _, share := range assign.Plan(assign.Input{Jobs: list, Workers: workers}).Next.Shares() {
+		file.Workers = append(file.Workers, Entry{Worker: share.Worker, Version: 1, Jobs: share.Jobs})
+	}
+	want := golden(t, "pool-27-expected.yml")
+	if got := file.String(); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	read, err := ReadFile(want)
+	if err != nil || !reflect.DeepEqual(read, file) {
+		t.Errorf("read %v, %v", read, err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		file   File
+		text   string
+	}{
+		{"a pool without workers", File{Version: 4}, "version: 4\nworkloads: {}\n"},
+		{"a worker without jobs", File{Version: 2, Workers: []Entry{{"w-0", 1, nil}}}, "version: 2\nworkloads:\n  w-0:\n    jobs: []\n    version: 1\n"},
+		{"what YAML takes for something else is in quotes", File{Workers: []Entry{{"0w", 0, []string{"no", "NULL", "5", "-x", "a: b", "a #b", "a:", "é", `"`}}}},
+			"version: 0\nworkloads:\n  \"0w\":\n    jobs:\n      - \"no\"\n      - \"NULL\"\n      - \"5\"\n      - \"-x\"\n      - \"a: b\"\n      - \"a #b\"\n      - \"a:\"\n      - \"é\"\n      - \"\\\"\"\n    version: 0\n"},
+		{"what YAML cannot hold is written out", File{Workers: []Entry{{"w", 0, []string{"a\x01b\x7fc\u0085d\ufeffe\u2028f<"}}}},
+			"version: 0\nworkloads:\n  w:\n    jobs:\n      - \"a\\u0001b\\u007fc\\u0085d\\ufeffe\\u2028f<\"\n    version: 0\n"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			if got := c.file.String(); got != c.text {
+				t.Errorf("got\n%s\nwant\n%s", got, c.text)
+			}
+			if again := reread(t, c.text); again != c.text {
+				t.Errorf("read as\n%s", again)
+			}
+		})
+	}
+}
+
+// reread is a file after it was read, as text, since that has only one word for no jobs.
+func reread(t interface {
+	Fatalf(format string, arguments ...any)
+}, text string,
+) string {
+	file, err := ReadFile(text)
+	if err != nil {
+		t.Fatalf("read %q: %v", text, err)
+	}
+	return file.String()
+}
+
+func TestFilesOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		text   string
+		want   string
+	}{
+		{"no file yet", "", "version: 0\nworkloads: {}\n"},
+		{"nobody yet", "version: 3\nworkloads:\n", "version: 3\nworkloads: {}\n"},
+		{"JSON", `{"version": 3, "workloads": {"w": {"jobs": ["a"], "version": 2}}}`, "version: 3\nworkloads:\n  w:\n    jobs:\n      - a\n    version: 2\n"},
+		{"a worker of which nothing is said", "workloads: {w: }", "version: 0\nworkloads:\n  w:\n    jobs: []\n    version: 0\n"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			if got := reread(t, c.text); got != c.want {
+				t.Errorf("got\n%s", got)
+			}
+		})
+	}
+	for _, c := range []struct {
+		reason string
+		text   string
+		err    string
+	}{
+		{"no YAML", "version: [", "read the workers' file: line 1: did not find expected node content"},
+		{"no map", "hello", "read the workers' file: line 1: cannot unmarshal"},
+		{"a version in words", "version: new", "read the workers' file: line 1: cannot unmarshal"},
+		{"a text for workers", "version: 1\nworkloads: w\n", "read the workers' file: line 2: workloads is not a map of workers"},
+		{"a list of workers", "workloads: [w, {jobs: [a]}]", "read the workers' file: line 1: workloads is not a map of workers"},
+		{"a worker twice, of whom one would lose its jobs", "workloads:\n  w: {jobs: [a]}\n  w: {jobs: [b]}\n", `read the workers' file: line 3: worker "w" is there twice`},
+		{"a text for jobs", "workloads:\n  w: {jobs: a}\n", "read the workers' file: line 2: cannot unmarshal"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			file, err := ReadFile(c.text)
+			if err == nil || !strings.HasPrefix(err.Error(), c.err) || strings.Contains(err.Error(), "\n") || !reflect.DeepEqual(file, File{}) {
+				t.Errorf("got %v, %v, want %q", file, err, c.err)
+			}
+		})
+	}
+}
+
+// someFile has any names, also such as the schema refuses.
+func someFile() *rapid.Generator[File] {
+	name := rapid.StringN(1, 60, 253)
+	return rapid.Custom(func(t *rapid.T) File {
+		file := File{Version: rapid.Int64().Draw(t, "version")}
+		for _, worker := range rapid.SliceOfDistinct(name, rapid.ID).Draw(t, "workers") {
+			file.Workers = append(file.Workers, Entry{worker, rapid.Int64().Draw(t, "own"), rapid.SliceOf(name).Draw(t, "jobs")})
+		}
+		return file
+	})
+}
+
+func same(a, b File) bool { return fmt.Sprintf("%+q", a) == fmt.Sprintf("%+q", b) }
+
+func TestAnyFile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		file := someFile().Draw(t, "file")
+		read, err := ReadFile(file.String())
+		if err != nil || !same(read, file) {
+			t.Fatalf("read %+q, %v of\n%s", read, err, file)
+		}
+	})
+}
+
+// FuzzFile writes any two names and reads them again.
+func FuzzFile(f *testing.F) {
+	f.Add("w-0", "stream:a", int64(1))
+	f.Add("0", "no", int64(-1))
+	f.Add("a:", "\u0085\x7f\ufeff\uffff", int64(0))
+	f.Fuzz(func(t *testing.T, worker, job string, version int64) {
+		if !utf8.ValidString(worker) || !utf8.ValidString(job) || len(worker) > 253 {
+			return // neither the API server nor Jobs lets them in
+		}
+		file := File{Version: version, Workers: []Entry{{worker, version, []string{job}}}}
+		if read, err := ReadFile(file.String()); err != nil || !same(read, file) {
+			t.Fatalf("read %+q, %v of\n%s", read, err, file)
+		}
+	})
+}
+
+// FuzzReadFile reads anything, and what it can read it reads again as it has written it.
+func FuzzReadFile(f *testing.F) {
+	f.Add("version: 1\nworkloads:\n  w-0:\n    jobs:\n      - a\n    version: 1\n")
+	f.Add("workloads: {a: &x {jobs: [no]}, b: *x}")
+	f.Add("workloads: {<<: {jobs: []}}")
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := ReadFile(text)
+		if err != nil {
+			return
+		}
+		if written := file.String(); reread(t, written) != written {
+			t.Fatalf("%q becomes %q becomes %q", text, written, reread(t, written))
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package roster
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// Ledger is what a file does not say about its workers, and what has to be known of them before anything is given to somebody else. It
+// is stored in the same write as the file.
+type Ledger map[string]Account
+
+// Account is what a worker was told before.
+type Account struct {
+	Ordinal int              `json:"ordinal"`
+	UID     string           `json:"uid,omitempty"`     // of the pod that was there when its list was published
+	Earlier []assign.Edition `json:"earlier,omitempty"` // lists that it has not been heard to give up, without what is published now
+}
+
+// Keep is the ledger of records: what they hold beside their published list. Births are the pods for which a list was published.
+func Keep(records []assign.Record, births map[string]string) Ledger {
+	ledger := make(Ledger, len(records))
+	for _, record := range records {
+		account := Account{Ordinal: record.Ordinal, UID: births[record.Worker]}
+		current := make(map[string]bool, len(record.Current()))
+		for _, job := range record.Current() {
+			current[job] = true
+		}
+		for n := 0; n < len(record.Lists)-1; n++ {
+			rest := slices.DeleteFunc(slices.Clone(record.Lists[n].Jobs), func(job string) bool { return current[job] })
+			if len(rest) > 0 {
+				account.Earlier = append(account.Earlier, assign.Edition{Version: record.Lists[n].Version, Jobs: rest})
+			}
+		}
+		ledger[record.Worker] = account
+	}
+	return ledger
+}
+
+// Records are what workers may hold, by the file and its ledger. Nobody has confirmed anything yet: they are to be asked.
+func (l Ledger) Records(file File) []assign.Record {
+	records := make([]assign.Record, 0, len(file.Workers))
+	listed := make(map[string]bool, len(file.Workers))
+	for _, entry := range file.Workers {
+		account := l[entry.Worker]
+		listed[entry.Worker] = true
+		record := assign.Record{Worker: entry.Worker, Ordinal: account.Ordinal, Lists: slices.Clone(account.Earlier)}
+		records = append(records, record.Published(entry.Version, entry.Jobs))
+	}
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		if account := l[name]; !listed[name] && len(account.Earlier) > 0 {
+			record := assign.Record{Worker: name, Ordinal: account.Ordinal, Lists: slices.Clone(account.Earlier)}
+			records = append(records, record.Published(file.Version, nil))
+		}
+	}
+	return records
+}
+
+// Encode is the ledger as text, packed when it is long.
+func (l Ledger) Encode() (string, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", fmt.Errorf("encode ledger: %w", err)
+	}
+	if len(text) <= long {
+		return string(text), nil
+	}
+	return pack(string(text)), nil
+}
+
+// ReadLedger reads what Encode has made; there is none in an empty text.
+func ReadLedger(text string) (Ledger, error) {
+	ledger := Ledger{}
+	if text == "" {
+		return ledger, nil
+	}
+	if text[0] != '{' {
+		unpacked, err := unpack(text)
+		if err != nil {
+			return nil, fmt.Errorf("read ledger: %w", err)
+		}
+		text = unpacked
+	}
+	if err := json.Unmarshal([]byte(text), &ledger); err != nil {
+		return nil, fmt.Errorf("read ledger: %w", err)
+	}
+	return ledger, nil
+}

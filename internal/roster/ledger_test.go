@@ -1,0 +1,131 @@
+package roster
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+func TestLedgerKeepsWhatTheFileDoesNotSay(t *testing.T) {
+	edition := func(version int64, jobs ...string) assign.Edition {
+		return assign.Edition{Version: version, Jobs: jobs}
+	}
+	for _, c := range []struct {
+		reason string
+		record assign.Record
+		want   Account
+	}{
+		{"a worker that has confirmed", assign.Record{Worker: "w", Ordinal: 3, Lists: []assign.Edition{edition(4, "a")}}, Account{Ordinal: 3, UID: "u"}},
+		{"a worker that was told nothing", assign.Record{Worker: "w"}, Account{UID: "u"}},
+		{"a job that was revoked", assign.Record{Worker: "w", Lists: []assign.Edition{edition(1, "a", "b"), edition(2, "a")}},
+			Account{UID: "u", Earlier: []assign.Edition{edition(1, "b")}}},
+		{"an earlier list with nothing but what is published", assign.Record{Worker: "w", Lists: []assign.Edition{edition(1, "a"), edition(2, "b", "c"), edition(3, "a", "b")}},
+			Account{UID: "u", Earlier: []assign.Edition{edition(2, "c")}}},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			got := Keep([]assign.Record{c.record}, map[string]string{"w": "u"})["w"]
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestLedgersThatAreRead(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		text   string
+		err    string
+	}{
+		{"none", "", ""},
+		{"an empty one", "{}", ""},
+		{"a packed one", pack(`{"w": {"ordinal": 1}}`), ""},
+		{"neither JSON nor packed", "hello", "read ledger: unpack: "},
+		{"not JSON", "{", "read ledger: unexpected end of JSON input"},
+		{"packed, and not JSON", pack("hello"), "read ledger: invalid character"},
+		{"packed, and cut", pack(strings.Repeat("{", 100))[:20], "read ledger: unpack: unexpected EOF"},
+		{"a few bytes that become many", pack(strings.Repeat("0", mostUnpacked+1)), "read ledger: unpack: more than 67108864 bytes"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			ledger, err := ReadLedger(c.text)
+			switch {
+			case c.err == "" && (err != nil || ledger == nil):
+				t.Errorf("got %v, %v", ledger, err)
+			case c.err != "" && (err == nil || !strings.HasPrefix(err.Error(), c.err) || ledger != nil):
+				t.Errorf("got %v, %v, want %q", ledger, err, c.err)
+			}
+		})
+	}
+}
+
+// someRecords are workers in the middle of something.
+func someRecords(t *rapid.T) (records []assign.Record) {
+	job := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "é: \x7f"})
+	for n := range rapid.IntRange(0, 5).Draw(t, "workers") {
+		record := assign.Record{Worker: fmt.Sprint("w-", n), Ordinal: n}
+		for version := range rapid.IntRange(1, 4).Draw(t, "lists") {
+			record = record.Published(int64(version+1), rapid.SliceOfDistinct(job, rapid.ID).Draw(t, "jobs"))
+		}
+		records = append(records, record)
+	}
+	return records
+}
+
+// A leader that knows only the file and the ledger knows who may hold which job, also of workers that are no longer in the file.
+func TestAnyLedger(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		records := someRecords(t)
+		file := File{Version: 9}
+		for n, record := range records {
+			if n%2 == 1 && len(record.Current()) == 0 {
+				continue
+			}
+			last := record.Lists[len(record.Lists)-1]
+			file.Workers = append(file.Workers, Entry{record.Worker, last.Version, last.Jobs})
+		}
+		text, err := Keep(records, nil).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ledger, err := ReadLedger(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, after := holdings(records), holdings(ledger.Records(file)); !reflect.DeepEqual(before, after) {
+			t.Fatalf("before %v, after %v", before, after)
+		}
+	})
+}
+
+// holdings are who may hold what.
+func holdings(records []assign.Record) map[string][]string {
+	held := map[string][]string{}
+	for _, record := range records {
+		if jobs := slices.Sorted(slices.Values(record.MayHold())); len(jobs) > 0 {
+			held[fmt.Sprint(record.Worker, " ", record.Ordinal)] = jobs
+		}
+	}
+	return held
+}
+
+func TestLongLedgersArePacked(t *testing.T) {
+	ledger := Ledger{}
+	for n := range 5000 {
+		ledger[fmt.Sprint("worker-", n)] = Account{Ordinal: n, UID: "0b5a2a0e-6d7e-4a3b-9a53-3a8f5d1c2e4f"}
+	}
+	text, err := ledger.Encode()
+	if err != nil || len(text) > long {
+		t.Fatalf("%d bytes, %v", len(text), err)
+	}
+	again, _ := ledger.Encode()
+	read, err := ReadLedger(text)
+	if err != nil || again != text || !reflect.DeepEqual(read, ledger) {
+		t.Errorf("read %d accounts of %d, %v; the same again: %v", len(read), len(ledger), err, again == text)
+	}
+}

@@ -1,0 +1,101 @@
+package roster
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+func TestRevisionIsReadableJSON(t *testing.T) {
+	revision := Revision{
+		Strategy: "Sticky", Version: 7, Workers: []Share{{Worker: "w-0", Version: 6, Jobs: []string{"a", "b"}}, {Worker: "w-1", Ordinal: 1, Version: 7, Jobs: []string{"c"}}},
+		Unassigned: []string{"d"}, Weights: map[string]int32{"b": 5}, Dedicated: []string{"c", "d"},
+	}
+	text, err := revision.Encode()
+	want := `{"strategy":"Sticky","version":7,"workers":[{"name":"w-0","ordinal":0,"version":6,"jobs":["a","b"]},{"name":"w-1","ordinal":1,"version":7,"jobs":["c"]}],` +
+		`"unassigned":["d"],"weights":{"b":5},"dedicated":["c","d"]}`
+	if err != nil || string(text) != want {
+		t.Fatalf("got %s, %v", text, err)
+	}
+	read, err := ReadRevision(text)
+	if err != nil || !reflect.DeepEqual(read, revision) {
+		t.Errorf("read %+v, %v", read, err)
+	}
+	if shares := fmt.Sprint(revision.Shares()); shares != "[{w-0 0 [a b]} {w-1 1 [c]}]" {
+		t.Errorf("shares %s", shares)
+	}
+	jobs := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 5}, {Name: "c", Weight: 1, Dedicated: true}, {Name: "d", Weight: 1, Dedicated: true}}
+	if got := revision.Jobs(); !reflect.DeepEqual(got, jobs) {
+		t.Errorf("jobs %v", got)
+	}
+}
+
+func TestRevisionsThatAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		text   string
+		err    string
+	}{
+		{"nothing", "", "read revision: unexpected end of JSON input"},
+		{"somebody else's", `{"workers": 3}`, "read revision: json: cannot unmarshal number"},
+		{"not packed", `{"packed": "hello"}`, "read revision: unpack: "},
+		{"packed, and not JSON", `{"packed": "` + pack("hello") + `"}`, "read revision: invalid character"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			revision, err := ReadRevision([]byte(c.text))
+			if err == nil || !strings.HasPrefix(err.Error(), c.err) || !reflect.DeepEqual(revision, Revision{}) {
+				t.Errorf("got %+v, %v, want %q", revision, err, c.err)
+			}
+		})
+	}
+}
+
+// Short or long, a revision is read as it was kept, and always the same bytes.
+func TestAnyRevision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringN(1, 20, -1)
+		revision := Revision{
+			Strategy: "Hashed", Algorithm: rapid.IntRange(0, 3).Draw(t, "algorithm"), Version: rapid.Int64().Draw(t, "version"),
+			Weights: rapid.MapOfN(name, rapid.Int32Range(2, mostWeight), 1, 5).Draw(t, "weights"), Dedicated: rapid.SliceOfN(name, 1, 5).Draw(t, "dedicated"),
+		}
+		copies := rapid.SampledFrom([]int{1, 1, 1000}).Draw(t, "copies")
+		for n := range copies {
+			revision.Workers = append(revision.Workers, Share{Worker: fmt.Sprint("worker-with-a-name-", n), Ordinal: n, Version: 1, Jobs: rapid.SliceOfN(name, 1, 3).Draw(t, "jobs")})
+		}
+		text, err := revision.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := revision.Encode()
+		read, err := ReadRevision(text)
+		if err != nil || !bytes.Equal(text, again) || !reflect.DeepEqual(read, revision) {
+			t.Fatalf("read %+v, %v", read, err)
+		}
+	})
+}
+
+// FuzzReadRevision reads anything, and what it can read it can write and read again.
+func FuzzReadRevision(f *testing.F) {
+	f.Add([]byte(`{"version": 1, "workers": [{"name": "w", "jobs": ["a"]}]}`))
+	f.Add([]byte(`{"packed": "` + pack(`{"version": 2}`) + `"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		revision, err := ReadRevision(text)
+		if err != nil {
+			return
+		}
+		written, err := revision.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := ReadRevision(written)
+		if rewritten, _ := read.Encode(); err != nil || !bytes.Equal(rewritten, written) {
+			t.Fatalf("%s becomes %s, %v", written, rewritten, err)
+		}
+	})
+}
