@@ -140,13 +140,14 @@ func TestAnyLines(t *testing.T) {
 func TestAnyDocument(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOf(names()).Draw(t, "names")
-		text := "jobs:\n"
+		var text strings.Builder
+		text.WriteString("jobs:\n")
 		for _, name := range list {
-			text += "- " + quoted(name) + "\n"
+			text.WriteString("- " + quoted(name) + "\n")
 		}
-		jobs, err := Jobs(text)
+		jobs, err := Jobs(text.String())
 		if err != nil || !slices.Equal(jobs, plainly(list...)) {
-			t.Fatalf("got %v, %v of\n%s", jobs, err, text)
+			t.Fatalf("got %v, %v of\n%s", jobs, err, text.String())
 		}
 	})
 }

@@ -29,7 +29,7 @@ func Keep(records []assign.Record, births map[string]string) Ledger {
 		for _, job := range record.Current() {
 			current[job] = true
 		}
-		for n := 0; n < len(record.Lists)-1; n++ {
+		for n := range len(record.Lists) - 1 {
 			rest := slices.DeleteFunc(slices.Clone(record.Lists[n].Jobs), func(job string) bool { return current[job] })
 			if len(rest) > 0 {
 				account.Earlier = append(account.Earlier, assign.Edition{Version: record.Lists[n].Version, Jobs: rest})
@@ -47,16 +47,26 @@ func (l Ledger) Records(file File) []assign.Record {
 	for _, entry := range file.Workers {
 		account := l[entry.Worker]
 		listed[entry.Worker] = true
-		record := assign.Record{Worker: entry.Worker, Ordinal: account.Ordinal, Lists: slices.Clone(account.Earlier)}
+		record := assign.Record{Worker: entry.Worker, Ordinal: account.Ordinal, Lists: account.before(entry.Version)}
 		records = append(records, record.Published(entry.Version, entry.Jobs))
 	}
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		if account := l[name]; !listed[name] && len(account.Earlier) > 0 {
-			record := assign.Record{Worker: name, Ordinal: account.Ordinal, Lists: slices.Clone(account.Earlier)}
+			record := assign.Record{Worker: name, Ordinal: account.Ordinal, Lists: account.before(file.Version)}
 			records = append(records, record.Published(file.Version, nil))
 		}
 	}
 	return records
+}
+
+// before are the earlier lists, with versions below the one that is published. Others cannot be, unless somebody has written to the file, and
+// a worker that confirms the published list must not be taken to confirm an earlier one.
+func (a Account) before(version int64) []assign.Edition {
+	lists := slices.Clone(a.Earlier)
+	for n := range lists {
+		lists[n].Version = min(lists[n].Version, version-1)
+	}
+	return lists
 }
 
 // Encode is the ledger as text, packed when it is long.

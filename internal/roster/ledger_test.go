@@ -103,6 +103,18 @@ func TestAnyLedger(t *testing.T) {
 	})
 }
 
+// A file that somebody has set back is no reason to wait for ever: who confirms what is published has given up the rest.
+func TestVersionsThatWereSetBack(t *testing.T) {
+	ledger := Ledger{"w": {Earlier: []assign.Edition{{Version: 7, Jobs: []string{"b"}}, {Version: 9, Jobs: []string{"c"}}}}}
+	record := ledger.Records(File{Version: 7, Workers: []Entry{{"w", 7, []string{"a"}}}})[0].Seen("uid")
+	if held := record.MayHold(); !slices.Equal(held, []string{"a", "b", "c"}) {
+		t.Errorf("may hold %v", held)
+	}
+	if held := record.Confirmed("uid", 7).MayHold(); !slices.Equal(held, []string{"a"}) {
+		t.Errorf("has confirmed, and may hold %v", held)
+	}
+}
+
 // holdings are who may hold what.
 func holdings(records []assign.Record) map[string][]string {
 	held := map[string][]string{}

@@ -36,6 +36,16 @@ func TestRevisionIsReadableJSON(t *testing.T) {
 	}
 }
 
+// Describe notes all that Jobs needs to give the jobs back.
+func TestDescribe(t *testing.T) {
+	jobs := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 5}, {Name: "c", Weight: 2, Dedicated: true}}
+	revision := Revision{Workers: []Share{{Worker: "w", Jobs: []string{"a", "b"}}}, Unassigned: []string{"c"}}
+	revision.Describe(jobs)
+	if got := revision.Jobs(); !reflect.DeepEqual(got, jobs) || len(revision.Weights) != 2 || len(revision.Dedicated) != 1 {
+		t.Errorf("got %v of %+v", got, revision)
+	}
+}
+
 func TestRevisionsThatAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		reason string

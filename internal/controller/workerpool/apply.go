@@ -24,7 +24,7 @@ const abreast = 8
 
 // apply does what the plan says, in the order in which it is safe to be killed in between: a revision is kept before it is published,
 // and only what is published is delivered.
-func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, memory *memory) error {
+func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan *Plan, memory *memory) (err error) {
 	if plan.Revision != nil {
 		if err := r.keep(ctx, pool, *plan.Revision, memory); err != nil {
 			return err
@@ -48,7 +48,11 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 			return err
 		}
 	}
-	return r.evict(ctx, plan.Evict)
+	plan.Evicted, err = r.evict(ctx, plan.Evict)
+	for _, one := range plan.Evicted {
+		memory.witness[one.pod.Name] = witness{one.version, string(one.pod.UID)}
+	}
+	return err
 }
 
 // nudge tells pods, several at a time. One that is gone, or is another by now, needs nothing.
@@ -103,16 +107,19 @@ func (r *reconciler) scale(ctx context.Context, pool *v1alpha1.WorkerPool, repli
 	return nil
 }
 
-// evict asks for pods to go, by their UID. A budget that does not allow it now will be asked again.
-func (r *reconciler) evict(ctx context.Context, evictions []eviction) error {
+// evict asks for pods to go, by their UID, and tells which of them do. A budget that does not allow it now will be asked again.
+func (r *reconciler) evict(ctx context.Context, evictions []eviction) (gone []eviction, err error) {
 	for _, one := range evictions {
 		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &one.pod.UID}}}
 		err := r.client.SubResource("eviction").Create(ctx, one.pod.DeepCopy(), body)
-		if !ignorable(err) && !apierrors.IsTooManyRequests(err) {
-			return fmt.Errorf("evict pod %q: %w", one.pod.Name, err)
+		switch {
+		case err == nil:
+			gone = append(gone, one)
+		case !ignorable(err) && !apierrors.IsTooManyRequests(err):
+			return gone, fmt.Errorf("evict pod %q: %w", one.pod.Name, err)
 		}
 	}
-	return nil
+	return gone, nil
 }
 
 // ignorable tells whether a write has succeeded, or its object is gone or another one: the next reconcile looks again.

@@ -31,10 +31,6 @@ func (d *draft) deliver() {
 			versions[record.Worker] = record.Lists[len(record.Lists)-1].Version
 		}
 	}
-	slots := map[string]int{}
-	for _, pod := range d.crew.slots {
-		slots[pod.Name] = pod.Slot
-	}
 	for _, m := range d.crew.members {
 		if m.pod == nil {
 			continue
@@ -43,8 +39,8 @@ func (d *draft) deliver() {
 		if version := versions[m.Name]; version > 0 {
 			tell.annotate(v1alpha1.AnnotationConfigVersion, strconv.FormatInt(version, 10))
 		}
-		if slot, found := slots[m.Name]; found && slot != assign.NoSlot {
-			tell.label(v1alpha1.LabelSlot, strconv.Itoa(slot))
+		if d.world.workload.slotted() {
+			tell.label(v1alpha1.LabelSlot, strconv.Itoa(m.Ordinal))
 			if !m.wanted {
 				tell.annotate(corev1.PodDeletionCost, cheap)
 			}
@@ -67,10 +63,11 @@ func (n nudge) label(key, value string) {
 	}
 }
 
-// eviction is a pod that has to go, and why.
+// eviction is a pod that has to go, why, and the version of the list that its successor begins with.
 type eviction struct {
-	pod    *corev1.Pod
-	reason string
+	pod     *corev1.Pod
+	reason  string
+	version int64
 }
 
 // refresh replaces pods that cannot be brought on otherwise: losers before gainers, so many at a time that the others stay ready.
@@ -113,19 +110,21 @@ func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
 		}
 		*room--
 	}
-	d.Evict = append(d.Evict, eviction{pod, reason})
+	d.Evict = append(d.Evict, eviction{pod, reason, record.Lists[len(record.Lists)-1].Version})
 }
 
-// mustGo is why a pod has to be replaced, "" for no reason.
+// mustGo is why a pod has to be replaced, "" for no reason. One that is new since its list was published is not replaced again, whatever
+// it does not say: the next one would not say it either.
 func (d *draft) mustGo(record assign.Record, pod *corev1.Pod) string {
 	refresh, account := d.pool.Spec.Refresh, d.ledger[record.Worker]
-	seen := d.memory.witness[record.Worker]
 	switch {
 	case account.UID == record.UID && account.UID != "":
 		return "only a new pod is sure to have its present list"
-	case account.UID != "" && refresh.Acknowledge == nil && !record.Settled() && seen.uid == record.UID:
+	case d.memory.succeeds(pod, record):
+		return ""
+	case account.UID != "" && refresh.Acknowledge == nil && !record.Settled():
 		return "it may have begun before its present list was published"
-	case d.failed(record.Worker) && len(record.Lists) > 1:
+	case len(record.Lists) > 1 && d.failed(record.Worker):
 		return "it was not ready for too long"
 	case refresh.Policy != v1alpha1.RefreshAuto || refresh.Acknowledge == nil || !record.Overdue:
 		return ""

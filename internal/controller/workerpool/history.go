@@ -101,6 +101,10 @@ func (w world) editions(from int64) []assign.Record {
 	return records
 }
 
+func revisionName(pool *v1alpha1.WorkerPool, number int64) string {
+	return fmt.Sprintf("%s-%d", pool.Name, number)
+}
+
 // keep stores a revision.
 func (r *reconciler) keep(ctx context.Context, pool *v1alpha1.WorkerPool, revision kept, memory *memory) error {
 	data, err := revision.data.Encode()
@@ -109,7 +113,7 @@ func (r *reconciler) keep(ctx context.Context, pool *v1alpha1.WorkerPool, revisi
 	}
 	object := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pool.Namespace, Name: fmt.Sprintf("%s-%d", pool.Name, revision.number),
+			Namespace: pool.Namespace, Name: revisionName(pool, revision.number),
 			Labels: map[string]string{v1alpha1.LabelPool: pool.Name},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "WorkerPool", Name: pool.Name, UID: pool.UID, Controller: new(true),

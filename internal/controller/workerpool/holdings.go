@@ -15,6 +15,8 @@ func (d *draft) holdings() []assign.Record {
 	for _, record := range d.world.published.records(d.world.workload) {
 		pod := d.present[record.Worker]
 		switch {
+		case pod != nil && d.memory.succeeds(pod, record):
+			record = d.heard(record.Vacant().Seen(string(pod.UID)), pod)
 		case pod != nil:
 			record = d.heard(record.Seen(string(pod.UID)), pod)
 		case d.world.verified && d.world.workload.slotted():
@@ -50,9 +52,8 @@ func (d *draft) assumed(record assign.Record, pod *corev1.Pod, version int64) bo
 		return true
 	}
 	if account.UID != "" { // it has to be replaced
-		seen := d.memory.witness[record.Worker]
 		ready, _ := readiness(pod)
-		return ready && account.UID != record.UID && seen.version == version && seen.uid != record.UID
+		return ready && account.UID != record.UID && d.memory.succeeds(pod, record)
 	}
 	return d.now.Sub(d.memory.waitingSince(record, d.now)) >= d.deadline()
 }

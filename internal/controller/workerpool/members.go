@@ -42,8 +42,7 @@ func (m member) shown() v1alpha1.WorkerState {
 
 // crew is everybody who takes part, or shall.
 type crew struct {
-	members []member // by ordinal
-	slots   []assign.Pod
+	members []member      // by ordinal
 	wait    time.Duration // until somebody may join, or fails
 	frozen  *refusal
 }
@@ -52,7 +51,7 @@ type crew struct {
 func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) crew {
 	c := crew{}
 	if world.workload.slotted() {
-		c.members, c.slots = holders(world)
+		c.members = holders(world)
 	} else {
 		c.members = numbered(world)
 	}
@@ -111,15 +110,14 @@ func numbered(world world) []member {
 }
 
 // holders are the pods of a Deployment that have a slot, and the slots whose pod is gone.
-func holders(world world) ([]member, []assign.Pod) {
+func holders(world world) []member {
 	pods := make([]assign.Pod, 0, len(world.pods))
 	present := world.byName()
 	for _, pod := range world.pods {
 		pods = append(pods, assign.Pod{Name: pod.Name, Slot: slotOf(pod), Created: pod.CreationTimestamp.Unix()})
 	}
-	slots := assign.Slots(pods, world.workload.replicas)
 	members := map[int]*member{}
-	for _, pod := range slots {
+	for _, pod := range assign.Slots(pods, world.workload.replicas) {
 		if pod.Slot != assign.NoSlot {
 			members[pod.Slot] = &member{Worker: assign.Worker{Name: pod.Name, Ordinal: pod.Slot}, pod: present[pod.Name]}
 		}
@@ -129,7 +127,7 @@ func holders(world world) ([]member, []assign.Pod) {
 			members[share.Ordinal] = &member{Worker: assign.Worker{Name: share.Worker, Ordinal: share.Ordinal}}
 		}
 	}
-	return sorted(members), slots
+	return sorted(members)
 }
 
 func sorted(members map[int]*member) []member {
@@ -169,31 +167,43 @@ func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	return ready, since
 }
 
-// gather lets new workers wait for others that are starting.
+// gather lets new workers wait for others that are starting: in a pool without a revision as long as workers have to load a list.
 func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
 	patience := together
 	if first {
 		patience = time.Duration(pool.Spec.Refresh.DeadlineSeconds) * time.Second
 	}
-	var earliest time.Time
-	starting := false
-	for _, m := range c.members {
-		switch {
-		case m.joined || !m.wanted:
-		case m.ready && (earliest.IsZero() || m.since.Before(earliest)):
-			earliest = m.since
-		case !m.ready:
+	var joining []int
+	starting, earliest := false, now
+	for n, m := range c.members {
+		if m.joined || !m.wanted {
+			continue
+		}
+		if !m.ready {
 			starting = true
+			continue
+		}
+		joining = append(joining, n)
+		if m.since.Before(earliest) {
+			earliest = m.since
 		}
 	}
-	if left := earliest.Add(patience).Sub(now); starting && !earliest.IsZero() && left > 0 {
-		c.await(left)
-		for n := range c.members {
-			if !c.members[n].joined && c.members[n].State == assign.Ready {
-				c.members[n].State = assign.Away
-			}
-		}
+	left := earliest.Add(patience).Sub(now)
+	if !starting || len(joining) == 0 || left <= 0 {
+		return
 	}
+	c.await(left)
+	for _, n := range joining {
+		c.members[n].State = assign.Away
+	}
+}
+
+// gathering tells whether somebody who has never taken part has not been given up yet.
+func (c *crew) gathering(pool *v1alpha1.WorkerPool, now time.Time) bool {
+	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
+	return slices.ContainsFunc(c.members, func(m member) bool {
+		return m.wanted && !m.joined && m.State == assign.Away && m.since.Add(after).After(now)
+	})
 }
 
 // await asks for another look.

@@ -3,6 +3,7 @@ package workerpool
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/internal/assign"
@@ -22,10 +23,10 @@ type memory struct {
 	news    []event   // that is yet to be told
 }
 
-// event is something that has happened.
+// event is something that has happened, and what it is about.
 type event struct {
-	reason  string
-	message string
+	reason, message string
+	about           *corev1.ObjectReference
 }
 
 // asked is a worker who has yet to confirm a version, and since when.
@@ -70,3 +71,9 @@ func (m *memory) waitingSince(record assign.Record, now time.Time) time.Time {
 
 // settled forgets that a worker was waited for.
 func (m *memory) settled(worker string) { delete(m.asked, worker) }
+
+// succeeds tells whether a pod has taken the place of one that was there after the record's list was published: it began with that list.
+func (m *memory) succeeds(pod *corev1.Pod, record assign.Record) bool {
+	seen := m.witness[pod.Name]
+	return seen.uid != "" && seen.uid != string(pod.UID) && seen.version == record.Lists[len(record.Lists)-1].Version
+}

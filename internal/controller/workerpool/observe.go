@@ -78,7 +78,8 @@ func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
 	for _, record := range w.published.records(w.workload) {
 		account := w.published.ledger[record.Worker]
 		pod := present[record.Worker]
-		if pod == nil && (len(record.Lists) > 1 || w.workload.slotted() || !w.workload.expects(record.Ordinal)) {
+		passing := w.workload.slotted() || !w.workload.expects(record.Ordinal) // nobody is to come back under this name
+		if pod == nil && (len(record.Lists) > 1 || passing && len(record.Current()) > 0) {
 			return true
 		}
 		version := record.Lists[len(record.Lists)-1].Version

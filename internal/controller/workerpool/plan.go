@@ -20,6 +20,7 @@ type Plan struct {
 	Publish    []*sheet // to be written, in order
 	Nudge      []nudge
 	Evict      []eviction
+	Evicted    []eviction // those of them that go
 	Scale      *int32
 	Discard    []kept
 	Number     int64 // of the revision that is followed
@@ -33,6 +34,7 @@ type Plan struct {
 	Unassigned []assign.Unassigned
 	Waiting    []assign.Waiting
 	Converged  bool
+	Gathering  bool // workers that shall take part are starting
 	Paused     bool
 	Again      time.Duration // when to look again, 0 for when something happens
 	Unheard    bool          // somebody has yet to be asked for the first time: it is too early to say anything
@@ -65,6 +67,7 @@ func plan(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time)
 	d.present = world.byName()
 	d.records, d.ledger = d.holdings(), world.published.ledger
 	d.Size, d.Expected, d.Selector = d.crew.ready(), world.wanted(pool), labelsOf(world.workload)
+	d.Gathering = d.crew.gathering(pool, now)
 	d.Paused = pool.Spec.Mode == v1alpha1.PoolPaused
 	d.aim()
 	d.step()

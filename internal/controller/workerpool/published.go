@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,9 +63,7 @@ func (p *published) add(s *sheet, ours bool) {
 	p.sheets[s.object.Name] = s
 	p.version = max(p.version, s.file.Version)
 	p.entries = append(p.entries, s.file.Workers...)
-	for worker, account := range s.ledger {
-		p.ledger[worker] = account
-	}
+	maps.Copy(p.ledger, s.ledger)
 	p.torn = p.torn || ours && s.torn
 }
 

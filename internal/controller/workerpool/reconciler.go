@@ -59,9 +59,9 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	if err := index(ctx, operator); err != nil {
 		return err
 	}
-	signal := &kit.Signal{}
+	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
 	r := &reconciler{
-		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.WorkerPool](operator, name),
+		client: operator.GetClient(), live: operator.GetAPIReader(), status: status,
 		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, name).
@@ -92,7 +92,7 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 		}
 	}
 	plan := plan(pool, world, memory, now)
-	if err := r.apply(ctx, pool, plan, memory); err != nil {
+	if err := r.apply(ctx, pool, &plan, memory); err != nil {
 		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
 	}
 	return r.report(ctx, pool, plan, memory)

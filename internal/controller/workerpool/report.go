@@ -3,8 +3,10 @@ package workerpool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -15,6 +17,8 @@ import (
 const (
 	// brief is how long a hand-over goes on before it is shown: most end sooner, and then cost one write.
 	brief = time.Second
+	// shownEvery is how often mere progress is written at most.
+	shownEvery = 3 * time.Second
 	// mostShown is how many workers, and how many unassigned jobs, status lists.
 	mostShown = 100
 	// mostNews is how many events wait to be told.
@@ -46,25 +50,19 @@ func (d *draft) describe() {
 	}
 }
 
-// since is the revision in which the worker's list last changed.
+// since is the revision in which the worker's list last changed, 0 when it has none.
 func (d *draft) since(m member) int64 {
-	number := d.Number
 	history := d.world.history
 	if d.Revision != nil {
-		history = append(history[:len(history):len(history)], *d.Revision)
+		history = append(slices.Clip(history), *d.Revision)
 	}
-	var jobs []string
-	for n := len(history) - 1; n >= 0; n-- {
-		share, found := shareOf(history[n], m.Ordinal)
-		if n == len(history)-1 {
-			jobs = share
-			if !found {
-				return 0
-			}
-		} else if !found || !equal(share, jobs) {
+	number, present := int64(0), []string(nil)
+	for _, revision := range slices.Backward(history) {
+		jobs, found := shareOf(revision, m.Ordinal)
+		if !found || number > 0 && !slices.Equal(jobs, present) {
 			break
 		}
-		number = history[n].number
+		number, present = revision.number, jobs
 	}
 	return number
 }
@@ -76,18 +74,6 @@ func shareOf(revision kept, ordinal int) ([]string, bool) {
 		}
 	}
 	return nil, false
-}
-
-func equal(a, b []string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for n := range a {
-		if a[n] != b[n] {
-			return false
-		}
-	}
-	return true
 }
 
 func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
@@ -102,19 +88,25 @@ func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
 
 // report is the only status write; a hand-over that ends soon is not shown.
 func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, memory *memory) (kit.Result, error) {
-	memory.note(plan)
-	if plan.Unheard {
+	memory.note(pool, plan)
+	switch {
+	case plan.Unheard:
 		return kit.RequeueAfter(brief, "Asking"), nil // its answer wakes us sooner
+	case len(plan.Publish) > 0:
+		return kit.Requeue("Published"), nil // what is to be said follows from who has loaded it
 	}
 	if left := memory.brevity(pool, plan); left > 0 {
 		return kit.RequeueAfter(left, "Converging"), nil
 	}
 	report := r.status.Report(pool, &pool.Status.Conditions)
 	for _, news := range memory.news {
-		report.Event(corev1.EventTypeNormal, news.reason, news.message)
+		report.EventAbout(news.about, corev1.EventTypeNormal, news.reason, news.message)
 	}
 	fill(pool, plan)
 	judge(report, pool, plan)
+	if left := report.Patience(); left > 0 {
+		return kit.RequeueAfter(left, "Counting"), nil
+	}
 	if err := report.Write(ctx); err != nil {
 		return kit.Done(), fmt.Errorf("report on pool %q: %w", pool.Name, err)
 	}
@@ -122,13 +114,27 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 	return plan.result(), nil
 }
 
-// note keeps what has happened until it is told.
-func (m *memory) note(plan Plan) {
-	if plan.News != "" {
-		m.news = append(m.news, event{"Planned", plan.News})
+// progress is the news that can wait: how many have loaded their lists.
+func progress(pool *v1alpha1.WorkerPool) {
+	pool.Status.Workers = nil
+	for n := range pool.Status.Conditions {
+		if pool.Status.Conditions[n].Type == v1alpha1.ConditionConverged {
+			pool.Status.Conditions[n].Message = ""
+		}
 	}
-	for _, one := range plan.Evict {
-		m.news = append(m.news, event{"Replacing", fmt.Sprintf("pod %s: %s", one.pod.Name, one.reason)})
+}
+
+// note keeps what has happened until it is told.
+func (m *memory) note(pool *v1alpha1.WorkerPool, plan Plan) {
+	if plan.News != "" {
+		m.news = append(m.news, event{"Planned", plan.News, &corev1.ObjectReference{
+			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace, Name: revisionName(pool, plan.Number),
+		}})
+	}
+	for _, one := range plan.Evicted {
+		m.news = append(m.news, event{"Replacing", fmt.Sprintf("pod %s: %s", one.pod.Name, one.reason), &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: one.pod.Name, UID: one.pod.UID,
+		}})
 	}
 	m.news = m.news[max(0, len(m.news)-mostNews):]
 }
@@ -190,7 +196,7 @@ func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, 
 		status.Phase = v1alpha1.PoolPending
 		return
 	case plan.Converged:
-		report.Normal(v1alpha1.Converged(generation, fmt.Sprintf("revision %d, version %d: every job is where it should be", plan.Number, plan.Version)))
+		report.Normal(v1alpha1.Converged(generation, "every job is where it should be"))
 		status.Phase = v1alpha1.PoolConverged
 	default:
 		reason, message := plan.why()
@@ -209,13 +215,13 @@ func judgeReadiness(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.Wor
 	switch reason, message := plan.why(); {
 	case trouble != nil:
 		status.Phase = v1alpha1.PoolDegraded
-		report.Normal(v1alpha1.NotReady(generation, trouble.reason, trouble.message))
+		report.Condition(v1alpha1.NotReady(generation, trouble.reason, trouble.message)) // Degraded has told it
 	case plan.Expected == 0 && plan.Jobs > 0:
 		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
 	case status.ConvergedRevision == 0 && !plan.Converged:
 		report.Normal(v1alpha1.NotReady(generation, reason, message))
 	default:
-		report.Normal(v1alpha1.Ready(generation, v1alpha1.ReasonAvailable, fmt.Sprintf("%d jobs on %d workers", plan.Jobs-len(plan.Unassigned), plan.Size)))
+		report.Normal(v1alpha1.Ready(generation, v1alpha1.ReasonAvailable, "every job has a worker"))
 	}
 }
 
@@ -226,7 +232,7 @@ func (p Plan) trouble() *refusal {
 		return p.Refused
 	case p.Problem != nil:
 		return p.Problem
-	case len(p.Unassigned) > 0 && p.Expected > 0 && p.Number > 0:
+	case len(p.Unassigned) > 0 && p.Expected > 0 && !p.Gathering:
 		first := p.Unassigned[0]
 		return refuse(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job, first.Reason)
 	}
@@ -238,7 +244,7 @@ func (p Plan) why() (v1alpha1.Reason, string) {
 	switch {
 	case p.Paused:
 		return v1alpha1.ReasonPaused, "paused: set mode to Running to go on"
-	case p.Number == 0:
+	case p.Number == 0 || p.Gathering && len(p.Waiting) == 0:
 		return v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d of %d workers are ready", p.Size, p.Expected)
 	case len(p.Waiting) > 0:
 		first := p.Waiting[0]

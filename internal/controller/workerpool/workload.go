@@ -31,7 +31,9 @@ type workload struct {
 func (w workload) slotted() bool { return w.kind == v1alpha1.WorkloadDeployment }
 
 // expects tells whether the workload wants a pod of that ordinal.
-func (w workload) expects(ordinal int) bool { return ordinal >= w.start && ordinal < w.start+w.replicas }
+func (w workload) expects(ordinal int) bool {
+	return ordinal >= w.start && ordinal < w.start+w.replicas
+}
 
 // ordinal is that of a StatefulSet's pod, by its name; -1 for none.
 func (w workload) ordinal(pod string) int {

@@ -1,0 +1,145 @@
+package workerpool
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+)
+
+// step is something that happens to a pool.
+type step func(t *rapid.T, s *story)
+
+// A story is a pool through faults: leaders die after any write and are followed by others, late ones write what they had planned,
+// caches are behind, pods are replaced, files come late, workers answer late or not at all.
+type story struct {
+	*cluster
+	leader *leader
+	late   *leader // a former leader, and what it had planned to do
+	plan   Plan
+	term   int64
+}
+
+func (s *story) somebody(t *rapid.T) *process {
+	names := slices.Sorted(maps.Keys(s.pods))
+	if len(names) == 0 {
+		return nil
+	}
+	return s.pods[rapid.SampledFrom(names).Draw(t, "pod")]
+}
+
+func (s *story) succeed() {
+	s.term++
+	s.leader = newLeader(s.term)
+	s.note("leader of term %d", s.term)
+}
+
+var steps = map[string]step{
+	"reconcile":      func(_ *rapid.T, s *story) { s.reconcile(s.leader, lives) },
+	"reconcileAgain": func(_ *rapid.T, s *story) { s.reconcile(s.leader, lives) },
+	"die": func(t *rapid.T, s *story) {
+		s.reconcile(s.leader, rapid.IntRange(0, 6).Draw(t, "writes"))
+		s.succeed()
+	},
+	"fallBehind": func(_ *rapid.T, s *story) { s.leader.cached = s.list() },
+	"catchUp":    func(_ *rapid.T, s *story) { s.leader.cached = nil },
+	"depose": func(_ *rapid.T, s *story) { // it has decided, and writes when another leads
+		w := s.observe(s.leader)
+		if s.secure(s.leader, &w) {
+			s.late, s.plan = s.leader, plan(s.pool, w, s.leader.memory, s.now)
+			s.succeed()
+		}
+	},
+	"writeLate": func(t *rapid.T, s *story) {
+		if s.late != nil {
+			s.plan.Revision = nil // the names of revisions are taken, or not read
+			s.apply(s.late, s.plan, rapid.IntRange(0, 3).Draw(t, "writes"))
+			s.late = nil
+		}
+	},
+	"scale": func(t *rapid.T, s *story) {
+		s.replicas = rapid.IntRange(0, 4).Draw(t, "replicas")
+		s.note("scale to %d", s.replicas)
+	},
+	"scalePool": func(t *rapid.T, s *story) {
+		wanted := int32(rapid.IntRange(0, 4).Draw(t, "replicas"))
+		s.pool.Spec.Replicas = &wanted
+		s.note("scale pool to %d", wanted)
+	},
+	"leaveScaling": func(_ *rapid.T, s *story) { s.pool.Spec.Replicas = nil },
+	"raise":        func(_ *rapid.T, s *story) { s.raise() },
+	"prune":        func(_ *rapid.T, s *story) { s.prune() },
+	"jobs":         func(t *rapid.T, s *story) { s.want(rapid.IntRange(0, 9).Draw(t, "jobs")) },
+	"loseConfig": func(t *rapid.T, s *story) {
+		if rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
+			s.config = nil
+			s.note("the config is deleted")
+		}
+	},
+	"mount": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			s.mount(p)
+		}
+	},
+	"load": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			p.load()
+			s.note("%s loads, and runs %v", p.pod.Name, slices.Sorted(maps.Keys(p.running)))
+		}
+	},
+	"restartContainer": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			p.running, p.answer = map[string]bool{}, acknowledge.Answer{}
+		}
+	},
+	"ready": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			p.ready(true, s.now)
+		}
+	},
+	"unready": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			p.ready(false, s.now)
+		}
+	},
+	"silence": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			p.unheeding = !p.unheeding
+		}
+	},
+	"terminate": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			s.terminate(p.pod.Name)
+		}
+	},
+	"bury": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			s.bury(p.pod.Name)
+		}
+	},
+	"wait": func(t *rapid.T, s *story) {
+		s.now = s.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+	},
+}
+
+func TestNeverTwoOwners(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &story{cluster: newCluster(rapid.IntRange(1, 9).Draw(t, "jobs"), rapid.IntRange(1, 4).Draw(t, "workers"))}
+		s.succeed()
+		s.settle(t, s.leader)
+		names := slices.Sorted(maps.Keys(steps))
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			steps[rapid.SampledFrom(names).Draw(t, "step")](t, s)
+			s.owners(t)
+		}
+		if s.pool.Spec.Replicas != nil {
+			s.replicas = int(*s.pool.Spec.Replicas)
+		}
+		s.succeed()
+		s.settle(t, s.leader)
+	})
+}

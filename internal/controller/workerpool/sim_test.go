@@ -1,0 +1,394 @@
+package workerpool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// A cluster is the API server's side of a pool and its pods, in memory: ConfigMaps are written by resource version, revisions once.
+type cluster struct {
+	pool     *v1alpha1.WorkerPool
+	config   *corev1.ConfigMap // nil for none
+	version  int               // of the last write
+	history  []kept
+	pods     map[string]*process
+	replicas int
+	born     int
+	now      time.Time
+	trace    []string
+}
+
+// A process is a pod with the worker in it, and the file as its kubelet has brought it.
+type process struct {
+	pod       *corev1.Pod
+	mounted   string
+	floor     int64
+	running   map[string]bool
+	answer    acknowledge.Answer
+	unheeding bool // it reads nothing
+}
+
+func newCluster(jobs, replicas int) *cluster {
+	c := &cluster{pods: map[string]*process{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
+	c.pool = &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "sim", UID: "pool", Generation: 1}}
+	c.pool.Spec = v1alpha1.WorkerPoolSpec{
+		Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"}, Handoff: v1alpha1.HandoffExclusive,
+		Config: v1alpha1.PoolConfig{Key: "config.yml", Layout: v1alpha1.LayoutShared}, RevisionHistoryLimit: 3,
+		Failover: v1alpha1.PoolFailover{AfterSeconds: 30, MaxPercent: 50},
+		Refresh: v1alpha1.PoolRefresh{
+			Policy: v1alpha1.RefreshAuto, DeadlineSeconds: 10, MaxUnavailable: 1,
+			Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: 9090}},
+		},
+	}
+	c.want(jobs)
+	return c
+}
+
+// want sets the list of jobs.
+func (c *cluster) want(jobs int) {
+	c.pool.Spec.Jobs = nil
+	for n := range jobs {
+		c.pool.Spec.Jobs = append(c.pool.Spec.Jobs, v1alpha1.Job{Name: fmt.Sprintf("j%02d", n), Weight: 1})
+	}
+	c.pool.Generation++
+}
+
+func (c *cluster) note(format string, arguments ...any) {
+	c.trace = append(c.trace, fmt.Sprintf(format, arguments...))
+}
+
+// raise makes the pods that the StatefulSet lacks. A new pod begins with the file as it is now, if it is delivered at once.
+func (c *cluster) raise() {
+	for n := range c.replicas {
+		name := fmt.Sprintf("w-%d", n)
+		if c.pods[name] != nil {
+			continue
+		}
+		c.born++
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "sim", UID: types.UID(fmt.Sprintf("u%d", c.born)), CreationTimestamp: metav1.NewTime(c.now),
+		}}
+		pod.Status.PodIP = "127.0.0.1"
+		made := &process{pod: pod, running: map[string]bool{}}
+		c.pods[name] = made
+		made.ready(false, c.now)
+		c.mount(made)
+		c.note("raise %s as %s", name, pod.UID)
+	}
+}
+
+// prune tells the pods that the StatefulSet does not want to go.
+func (c *cluster) prune() {
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		if ordinal, _ := strconv.Atoi(name[2:]); ordinal >= c.replicas {
+			c.terminate(name)
+		}
+	}
+}
+
+func (c *cluster) terminate(name string) {
+	if p := c.pods[name]; p != nil && p.pod.DeletionTimestamp == nil {
+		p.pod = p.pod.DeepCopy()
+		p.pod.DeletionTimestamp = new(metav1.NewTime(c.now))
+		c.note("terminate %s", name)
+	}
+}
+
+// bury removes a pod whose processes have ended.
+func (c *cluster) bury(name string) {
+	if p := c.pods[name]; p != nil && p.pod.DeletionTimestamp != nil {
+		delete(c.pods, name)
+		c.note("bury %s", name)
+	}
+}
+
+// mount brings a pod the file and the annotation as they are now.
+func (c *cluster) mount(p *process) {
+	if c.config != nil {
+		p.mounted = c.config.Data["config.yml"]
+	}
+	p.floor, _ = strconv.ParseInt(p.pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64)
+}
+
+// load is what the SDK does with a file: stop, acknowledge, start.
+func (p *process) load() {
+	file, err := roster.ReadFile(p.mounted)
+	if err != nil || p.mounted == "" || file.Version < p.floor || file.Version < p.answer.Config || p.pod.DeletionTimestamp != nil {
+		return
+	}
+	wanted := map[string]bool{}
+	answer := acknowledge.Answer{Worker: p.pod.Name, UID: string(p.pod.UID), Config: file.Version}
+	for _, entry := range file.Workers {
+		if entry.Worker == p.pod.Name {
+			answer.Version = entry.Version
+			for _, job := range entry.Jobs {
+				wanted[job] = true
+			}
+		}
+	}
+	p.running, p.answer = wanted, answer
+}
+
+func (p *process) ready(is bool, now time.Time) {
+	p.pod = p.pod.DeepCopy()
+	status := corev1.ConditionFalse
+	if is {
+		status = corev1.ConditionTrue
+	}
+	p.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(now)}}
+}
+
+// owners fails when a job runs twice.
+func (c *cluster) owners(t fataler) {
+	t.Helper()
+	holder := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		for job := range c.pods[name].running {
+			if other, taken := holder[job]; taken {
+				t.Fatalf("job %s runs on %s and on %s:\n%s", job, other, name, c.story())
+			}
+			holder[job] = name
+		}
+	}
+}
+
+func (c *cluster) story() string {
+	text := strings.Join(c.trace, "\n") + "\n"
+	if c.config != nil {
+		text += c.config.Data["config.yml"] + c.config.Annotations[v1alpha1.AnnotationLedger]
+	}
+	return text
+}
+
+type fataler interface {
+	Helper()
+	Fatalf(format string, arguments ...any)
+}
+
+// A leader is an operator: what it remembers, and how far its cache is behind.
+type leader struct {
+	memory *memory
+	term   int64
+	cached []*corev1.Pod // nil for up to date
+}
+
+func newLeader(term int64) *leader { return &leader{memory: newMemory("pool"), term: term} }
+
+func (c *cluster) list() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
+		pods = append(pods, c.pods[name].pod)
+	}
+	return pods
+}
+
+// observe is what the leader sees; absence is verified as the reconciler does.
+func (c *cluster) observe(l *leader) world {
+	l.memory.jobs = l.memory.jobs.read(c.pool, nil)
+	w := world{tried: true, history: slices.Clone(c.history), pods: c.list(), answers: map[string]acknowledge.Answer{}}
+	if l.cached != nil {
+		w.pods = l.cached
+	}
+	if len(w.history) > 0 {
+		newest := &w.history[len(w.history)-1]
+		l.memory.kept = newest
+	}
+	w.workload = workload{
+		object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "sim"}},
+		kind:   v1alpha1.WorkloadStatefulSet, replicas: c.replicas,
+	}
+	w.published = published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}, missing: c.config == nil}
+	if c.config != nil {
+		w.published.add(read(c.config.DeepCopy(), "config.yml"), true)
+	}
+	if w.dubious(c.pool, l.memory) {
+		w.pods, w.verified = c.list(), true
+		w.testify(l.memory)
+	}
+	for name, p := range c.pods {
+		if !p.unheeding {
+			w.answers[name] = p.answer
+		}
+	}
+	return w
+}
+
+// store writes a sheet, if nobody has written since it was read.
+func (c *cluster) store(l *leader, s *sheet) bool {
+	object, refused := s.written(c.pool, l.term)
+	if refused != nil {
+		return false
+	}
+	current := ""
+	if c.config != nil {
+		current = c.config.ResourceVersion
+	}
+	if object.ResourceVersion != current {
+		c.note("conflict of term %d", l.term)
+		return false
+	}
+	c.version++
+	object.ResourceVersion = strconv.Itoa(c.version)
+	c.config = object
+	c.note("term %d writes version %d", l.term, s.file.Version)
+	return true
+}
+
+// secure is the reconciler's.
+func (c *cluster) secure(l *leader, w *world) bool {
+	if w.published.missing {
+		file, ledger := w.rebuilt(c.pool)
+		made := divided(c.pool, file, ledger)[c.pool.ConfigName()]
+		made.object = blank(c.pool, c.pool.ConfigName()).object
+		if !c.store(l, made) {
+			return false
+		}
+	} else if s := w.published.sheets[c.pool.ConfigName()]; s.term() != l.term && !c.store(l, s) {
+		return false
+	}
+	w.published = published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}}
+	w.published.add(read(c.config.DeepCopy(), "config.yml"), true)
+	return true
+}
+
+// apply is the reconciler's; after so many writes the leader is dead. It tells whether it lived.
+func (c *cluster) apply(l *leader, plan Plan, writes int) bool {
+	var all []func() bool
+	if plan.Revision != nil {
+		all = append(all, func() bool { return c.keep(l, *plan.Revision) })
+	}
+	for _, s := range plan.Publish {
+		all = append(all, func() bool { return c.store(l, s) })
+	}
+	for _, one := range plan.Nudge {
+		all = append(all, func() bool { return c.tell(one) })
+	}
+	if plan.Scale != nil {
+		all = append(all, func() bool { c.replicas = int(*plan.Scale); return true })
+	}
+	for _, one := range plan.Evict {
+		all = append(all, func() bool { return c.evict(l, one) })
+	}
+	for n, write := range all {
+		if n == writes || !write() {
+			return false
+		}
+	}
+	fill(c.pool, plan)
+	return true
+}
+
+// keep stores a revision, once.
+func (c *cluster) keep(l *leader, revision kept) bool {
+	if len(c.history) > 0 && c.history[len(c.history)-1].number >= revision.number {
+		return false
+	}
+	c.history = append(c.history, revision)
+	c.note("revision %d of term %d", revision.number, l.term)
+	return true
+}
+
+func (c *cluster) tell(one nudge) bool {
+	if p := c.pods[one.pod.Name]; p != nil && p.pod.UID == one.pod.UID {
+		p.pod = p.pod.DeepCopy()
+		for key, value := range one.annotations {
+			metav1.SetMetaDataAnnotation(&p.pod.ObjectMeta, key, value)
+		}
+	}
+	return true
+}
+
+func (c *cluster) evict(l *leader, one eviction) bool {
+	if p := c.pods[one.pod.Name]; p != nil && p.pod.UID == one.pod.UID {
+		c.terminate(one.pod.Name)
+		l.memory.witness[one.pod.Name] = witness{one.version, string(one.pod.UID)}
+	}
+	return true
+}
+
+const lives = 1 << 20
+
+// reconcile is one pass of a leader, who may die after so many writes.
+func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
+	w := c.observe(l)
+	if !c.secure(l, &w) {
+		return Plan{}, false
+	}
+	made := plan(c.pool, w, l.memory, c.now)
+	return made, c.apply(l, made, writes)
+}
+
+// settle lets everything go well until the pool has converged, and fails when it does not.
+func (c *cluster) settle(t fataler, l *leader) {
+	t.Helper()
+	l.cached = nil
+	for range 60 {
+		c.now = c.now.Add(time.Second)
+		c.raise()
+		c.prune()
+		for name, p := range maps.Clone(c.pods) {
+			if p.pod.DeletionTimestamp != nil {
+				c.bury(name)
+				continue
+			}
+			p.unheeding = false
+			if ready, _ := readiness(p.pod); !ready {
+				p.ready(true, c.now)
+			}
+			c.mount(p)
+			p.load()
+			c.owners(t)
+		}
+		made, lived := c.reconcile(l, lives)
+		if lived && made.Converged && made.Size == c.replicas && len(made.Nudge) == 0 && made.Number > 0 && len(c.pods) == c.replicas {
+			c.complete(t, made)
+			return
+		}
+	}
+	t.Fatalf("the pool does not converge:\n%s", c.story())
+}
+
+// complete fails when a job does not run that should.
+func (c *cluster) complete(t fataler, made Plan) {
+	t.Helper()
+	running := 0
+	for _, p := range c.pods {
+		running += len(p.running)
+	}
+	if c.replicas > 0 && running != len(c.pool.Spec.Jobs)-len(made.Unassigned) {
+		t.Fatalf("%d jobs run of %d:\n%s", running, len(c.pool.Spec.Jobs), c.story())
+	}
+}
+
+func TestAPoolConvergesAndIsQuiet(t *testing.T) {
+	c, l := newCluster(27, 2), newLeader(1)
+	c.settle(t, l)
+	for _, replicas := range []int{3, 1, 0, 12} {
+		c.replicas = replicas
+		c.settle(t, l)
+	}
+	written := c.version
+	for range 10 {
+		c.now = c.now.Add(time.Minute)
+		if made, _ := c.reconcile(l, 0); made.Revision != nil || len(made.Publish)+len(made.Nudge)+len(made.Evict) > 0 {
+			t.Fatalf("a converged pool wants to write: %+v", made)
+		}
+	}
+	if c.version != written {
+		t.Errorf("the config was written %d times for nothing", c.version-written)
+	}
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// perSource is how many jobs fit well into one ConfigMap.
+const perSource = 25_000
+
+// pools measures worker pools, with an operator that has seen nothing else. Their workers are simulated pods that cannot be asked: a
+// list counts as loaded a second after it was published, and that second is not counted.
+func (b *bench) pools(ctx context.Context) error {
+	if err := b.cluster.clear(ctx); err != nil {
+		return err
+	}
+	b.operator.stop()
+	var err error
+	if b.operator, err = b.cluster.operate(ctx); err != nil {
+		return err
+	}
+	for _, measure := range []func(context.Context) error{b.operator.ready, b.idlePools, b.scaleOut, b.hugePool} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idlePools watches a thousand pools that have nothing to do.
+func (b *bench) idlePools(ctx context.Context) error {
+	const count = 1000
+	for n := range count {
+		if err := b.cluster.pool(ctx, poolShape{name: fmt.Sprintf("pool-%04d", n), jobs: 27, workers: 2}); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("waiting for %d pools of 2 workers\n", count)
+	if err := b.cluster.converged(ctx, count); err != nil {
+		return err
+	}
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	since := time.Now()
+	fmt.Printf("watching %d idle pools of 27 jobs for %s\n", count, b.quiet)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(b.quiet):
+	}
+	written, err := b.cluster.writes(since)
+	if err != nil {
+		return err
+	}
+	b.report.Count(fmt.Sprintf("writes of the operator in %s, %d idle pools of 27 jobs", b.quiet, count), float64(len(written)), 0, "writes")
+	memory, err := b.operator.memory()
+	b.report.Time("RSS of the operator with them", memory, 100, "MiB")
+	return err
+}
+
+// scaleOut counts what one worker more costs a pool of 100, and how long it takes until the last list is published.
+func (b *bench) scaleOut(ctx context.Context) error {
+	shape := poolShape{name: "big", jobs: 10_000, workers: 100}
+	if err := b.cluster.pool(ctx, shape); err != nil {
+		return err
+	}
+	if err := b.cluster.follows(ctx, shape.name, 100); err != nil {
+		return err
+	}
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	since := time.Now()
+	if err := b.cluster.scale(ctx, shape.name, 101); err != nil {
+		return err
+	}
+	if err := b.cluster.follows(ctx, shape.name, 101); err != nil {
+		return err
+	}
+	written, err := b.cluster.writes(since)
+	if err != nil {
+		return err
+	}
+	cost := costOf(written)
+	b.report.Count("writes for one worker more, 10,000 jobs on 100 workers, until the last list is published", float64(cost.writes), float64(cost.nudged+3), "writes")
+	b.report.Time("the same, from kubectl scale, without waiting for acknowledgements", (cost.last.Sub(since) - cost.waited).Seconds(), 3, "s")
+	return nil
+}
+
+// cost is what a hand-over took.
+type cost struct {
+	writes, nudged int
+	last           time.Time
+	waited         time.Duration
+}
+
+// costOf goes through the writes of a hand-over: what it waited lies between the last nudge before the second config and that config.
+func costOf(written []request) (sum cost) {
+	configs := 0
+	for _, request := range written {
+		switch request.Object.Resource {
+		case "workerpools", "events":
+			continue // which tell of it
+		case "configmaps":
+			if configs++; configs == 2 {
+				sum.waited = request.Received.Sub(sum.last)
+			}
+		case "pods":
+			sum.nudged++
+		}
+		sum.writes++
+		sum.last = request.Received
+	}
+	return sum
+}
+
+// hugePool shares out a hundred thousand jobs.
+func (b *bench) hugePool(ctx context.Context) error {
+	begun := time.Now()
+	shape := poolShape{name: "huge", jobs: 100_000, workers: 1000, layout: v1alpha1.LayoutPerWorker}
+	if err := b.cluster.pool(ctx, shape); err != nil {
+		return err
+	}
+	if err := b.cluster.follows(ctx, shape.name, shape.workers); err != nil {
+		return err
+	}
+	fmt.Printf("100,000 jobs reached 1,000 workers after %.0f s, pods included\n", time.Since(begun).Seconds())
+	memory, err := b.operator.memory()
+	b.report.Time("RSS of the operator with 100,000 jobs on 1,000 workers as well, layout PerWorker", memory, 200, "MiB")
+	return err
+}
+
+// poolShape is a pool and its workload.
+type poolShape struct {
+	name          string
+	jobs, workers int
+	layout        v1alpha1.ConfigLayout
+}
+
+// pool creates a StatefulSet of simulated pods, its jobs and its pool.
+func (c *cluster) pool(ctx context.Context, shape poolShape) error {
+	object := metav1.ObjectMeta{Namespace: space, Name: shape.name}
+	labels := map[string]string{"app": shape.name}
+	pool := &v1alpha1.WorkerPool{ObjectMeta: object, Spec: v1alpha1.WorkerPoolSpec{
+		Workers: v1alpha1.WorkloadReference{Name: shape.name}, Config: v1alpha1.PoolConfig{Layout: shape.layout},
+		Refresh: v1alpha1.PoolRefresh{Policy: v1alpha1.RefreshHotReload, DeadlineSeconds: 1},
+	}}
+	objects := []client.Object{&appsv1.StatefulSet{ObjectMeta: object, Spec: appsv1.StatefulSetSpec{
+		ServiceName: shape.name, Replicas: new(int32(shape.workers)), PodManagementPolicy: appsv1.ParallelPodManagement,
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "worker", Image: "localhost/simulated:1"}}},
+		},
+	}}}
+	for begin := 0; begin < shape.jobs; begin += perSource {
+		source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: fmt.Sprintf("%s-jobs-%d", shape.name, begin)}}
+		source.Data = map[string]string{"jobs": jobList(begin, min(begin+perSource, shape.jobs))}
+		pool.Spec.JobsFrom = append(pool.Spec.JobsFrom, v1alpha1.JobSource{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: source.Name, Key: "jobs"}})
+		objects = append(objects, source)
+	}
+	for _, made := range append(objects, pool) {
+		if err := c.api.Create(ctx, made); err != nil {
+			return fmt.Errorf("create %T %q: %w", made, made.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func jobList(from, to int) string {
+	var list strings.Builder
+	for n := from; n < to; n++ {
+		fmt.Fprintf(&list, "stream:camera-%06d\n", n)
+	}
+	return list.String()
+}
+
+func (c *cluster) scale(ctx context.Context, name string, workers int32) error {
+	workload := &appsv1.StatefulSet{}
+	if err := c.api.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, workload); err != nil {
+		return fmt.Errorf("scale: %w", err)
+	}
+	before := workload.DeepCopy()
+	workload.Spec.Replicas = &workers
+	return c.api.Patch(ctx, workload, client.MergeFrom(before))
+}
+
+// patient is how long simulated pods may take on a busy machine.
+const patient = 15 * time.Minute
+
+// follows waits until a pool has converged on so many workers.
+func (c *cluster) follows(ctx context.Context, name string, workers int) error {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+		pool := &v1alpha1.WorkerPool{}
+		err := c.api.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, pool)
+		return pool.Status.Size == int32(workers) && pool.Status.ConvergedRevision > 0 && converged(pool), err
+	})
+}
+
+// converged waits until so many pools are.
+func (c *cluster) converged(ctx context.Context, count int) error {
+	return wait.PollUntilContextTimeout(ctx, time.Second, patient, true, func(ctx context.Context) (bool, error) {
+		pools := &v1alpha1.WorkerPoolList{}
+		if err := c.api.List(ctx, pools, client.InNamespace(space)); err != nil {
+			return false, err
+		}
+		done := 0
+		for n := range pools.Items {
+			if converged(&pools.Items[n]) && pools.Items[n].Status.Size == pools.Items[n].Status.ExpectedSize {
+				done++
+			}
+		}
+		return done == count, nil
+	})
+}
+
+func converged(pool *v1alpha1.WorkerPool) bool {
+	return meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged)
+}
+
+// clear removes the swarms, and waits until they are gone.
+func (c *cluster) clear(ctx context.Context) error {
+	if err := c.api.DeleteAllOf(ctx, &v1alpha1.Swarm{}, client.InNamespace(space)); err != nil {
+		return fmt.Errorf("delete swarms: %w", err)
+	}
+	return wait.PollUntilContextTimeout(ctx, time.Second, patient, true, func(ctx context.Context) (bool, error) {
+		pods := &corev1.PodList{}
+		err := c.api.List(ctx, pods, client.InNamespace(space))
+		return len(pods.Items) == 0, err
+	})
+}
