@@ -72,21 +72,21 @@ test: bin/gotestsum ## Run the unit tests of all modules
 suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
 
 # Suites that share one cluster, one after the other.
-INTEGRATION := test/integration test/integration/operator test/integration/link test/integration/kit test/integration/crash
+INTEGRATION := test/integration test/integration/operator test/integration/link test/integration/kit test/integration/crash test/integration/cli
 
 .PHONY: integration
 integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
 	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
-# Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the image of the probe must be there already.
-E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm
-LOAD_PROBE = $(if $(filter command line,$(origin KUBECONFIG)),true,bin/devcluster image load bin/images/probe-$(ARCH).tar)
+# Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the images of the probe and of the worker must be there already.
+E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm test/e2e/pool
+LOAD_IMAGES = $(if $(filter command line,$(origin KUBECONFIG)),true,for name in probe swarm-worker; do bin/devcluster image load bin/images/$$name-$(ARCH).tar || exit; done)
 
 .PHONY: e2e
 e2e: build host-tools race-tools image ## Run the suites that need real nodes, and those of the development cluster itself
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
-	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_PROBE) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
+	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_IMAGES) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
 ifneq ($(origin KUBECONFIG),command line)
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
 endif
@@ -149,23 +149,24 @@ generate: manifests ## Generate deep copies and manifests from the API types
 manifests: ## Generate the CRDs and the operator's roles
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	@go -C tools run ./crds ../deploy/crds
-	@$(CONTROLLER_GEN) rbac:roleName=swarm-operator,fileName=role.yaml paths=./internal/... output:rbac:dir=deploy/kustomize
+	@$(CONTROLLER_GEN) rbac:roleName=swarm-operator,fileName=role.yaml paths=./internal/... output:rbac:dir=deploy/kustomize/operator
 	@$(CONTROLLER_GEN) crd paths=./examples/webapp/v1 output:crd:stdout > examples/webapp/crd.yaml
 
 .PHONY: verify
 verify: ## Fail when generated files or module files are not up to date
 	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples $$before && $(MAKE) --no-print-directory generate && \
 	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
-	@for module in . tools tools/proto devcluster; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
+	@for module in . tools tools/proto devcluster test/bench/peers; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
 
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters over all modules
-	@for module in . tools tools/proto; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
+	@for module in . tools tools/proto test/bench/peers; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
 
 .PHONY: bench
-bench: build ## Measure the operator beside its targets; writes bench/results.json
-	@bin/devcluster run --audit --simulated-nodes 5 -- go run ./test/bench
+bench: build ## Measure the engines and the operator beside their peers and targets; writes bench/results.json
+	@go -C test/bench/peers run . --results $(CURDIR)/bench/results.json
+	@bin/devcluster run --audit --simulated-nodes 40 -- go run ./test/bench
 
 .PHONY: acceptance
 acceptance: ## Say id by id what the last test runs have proven (docs/acceptance.md)

@@ -42,7 +42,10 @@ type Report[T client.Object] struct {
 }
 
 // A happening becomes an event once the status is written.
-type happening struct{ kind, reason, note string }
+type happening struct {
+	kind, reason, note string
+	related            *corev1.ObjectReference // nil for none
+}
 
 // Report begins a report on the object, whose conditions the reconciler points to. Change the status on the object
 // itself, its conditions through the report, then Write.
@@ -75,7 +78,13 @@ func (r *Report[T]) tell(kind string, condition metav1.Condition) {
 
 // Event tells of something that no condition shows, once the status is written or needs no writing.
 func (r *Report[T]) Event(kind, reason, note string) {
-	r.happened = append(r.happened, happening{kind, reason, note})
+	r.happened = append(r.happened, happening{kind: kind, reason: reason, note: note})
+}
+
+// EventAbout is Event with another object that it is about. Events that differ in their note alone are counted as one, under the first
+// note; those about different objects are not.
+func (r *Report[T]) EventAbout(related *corev1.ObjectReference, kind, reason, note string) {
+	r.happened = append(r.happened, happening{kind, reason, note, related})
 }
 
 // Write sends what has changed, if anything has, and then the events. A conflict means that the report was made of an old
@@ -110,7 +119,11 @@ func (s *Status[T]) record(object T, news happening) {
 	if err != nil {
 		return // a kind that is not in the scheme could not have been reconciled
 	}
-	s.recorder.Eventf(regarding, nil, news.kind, news.reason, "Reconcile", "%s", shortened(news.note))
+	var related runtime.Object
+	if news.related != nil {
+		related = news.related
+	}
+	s.recorder.Eventf(regarding, related, news.kind, news.reason, "Reconcile", "%s", shortened(news.note))
 }
 
 func reference(object client.Object, scheme *runtime.Scheme) (*corev1.ObjectReference, error) {

@@ -36,13 +36,13 @@ type WorkerPoolStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
-	Size int32 `json:"size,omitempty"`
+	Size int32 `json:"size"`
 
 	// ExpectedSize is the number of workers that the workload should have.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
-	ExpectedSize int32 `json:"expectedSize,omitempty"`
+	ExpectedSize int32 `json:"expectedSize"`
 
 	// Selector finds the pods of the pool, as the scale subresource wants it.
 	// +kubebuilder:validation:MaxLength=4096
@@ -53,7 +53,7 @@ type WorkerPoolStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
-	Jobs int32 `json:"jobs,omitempty"`
+	Jobs int32 `json:"jobs"`
 
 	// Source says which ConfigMaps the jobs were read from, and in which state.
 	// +kubebuilder:validation:MaxItems=16
@@ -65,7 +65,7 @@ type WorkerPoolStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="version never decreases: read the published version and go on from there"
 	// +optional
-	Version int64 `json:"version,omitempty"`
+	Version int64 `json:"version"`
 
 	// Revision numbers the plans. It never decreases.
 	// +kubebuilder:validation:Minimum=0

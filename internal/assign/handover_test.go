@@ -166,3 +166,10 @@ func TestRehearseIsTwoSteps(t *testing.T) {
 		}
 	}
 }
+
+func TestARehearsalEndsThoughRecordsContradictThemselves(t *testing.T) {
+	twice := Record{Worker: "w0", UID: "u"}.Published(3, []string{"a"}).Published(3, []string{"b"})
+	if steps := Rehearse([]Share{{Worker: "w0", Jobs: []string{"c"}}}, []Record{twice}, Exclusive); len(steps) == 0 {
+		t.Error("nothing would be published")
+	}
+}

@@ -5,19 +5,24 @@ import (
 	"slices"
 )
 
+// mostLooks is how often a rehearsal looks at the records: twice to publish, after each once more to see it confirmed, and records that
+// contradict themselves never are.
+const mostLooks = 5
+
 // Rehearse is the whole hand-over as it goes when everybody confirms at once: the steps that publish.
 func Rehearse(target []Share, records []Record, handoff Handoff) (steps []Step) {
 	records = slices.Clone(records)
-	for {
+	for range mostLooks {
 		step := Handover(target, records, handoff)
 		if len(step.Publish) > 0 {
 			steps = append(steps, step)
 		}
-		if step.Phase == Done || len(steps) > 2 {
-			return steps
+		if step.Phase == Done {
+			break
 		}
 		records = obeyed(records, step)
 	}
+	return steps
 }
 
 // obeyed are the records after everybody has confirmed a step.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -34,9 +35,12 @@ func (s *session) connectionFlags(root *cobra.Command) {
 
 // connect makes a client of what the flags and the kubeconfig say.
 func (s *session) connect() (client.Client, error) {
+	if s.unconfigured() {
+		return nil, clientcmd.ErrEmptyConfig
+	}
 	config, err := s.flags.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig: %w", err)
+		return nil, unread(err)
 	}
 	config.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	scheme := runtime.NewScheme()
@@ -58,10 +62,20 @@ type cluster struct {
 func (s *session) open() (cluster, error) {
 	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return cluster{}, fmt.Errorf("read kubeconfig: %w", err)
+		return cluster{}, unread(err)
 	}
 	api, err := s.dial()
 	return cluster{api, namespace}, err
+}
+
+// unconfigured tells whether nobody has said which cluster: then the library would take whatever answers on this machine.
+func (s *session) unconfigured() bool {
+	config, err := s.flags.ToRawKubeConfigLoader().RawConfig()
+	return err == nil && len(config.Clusters) == 0 && *s.flags.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
+}
+
+func unread(err error) error {
+	return fmt.Errorf("read kubeconfig: %w: check --context and --kubeconfig; kubectl config get-contexts lists the contexts", err)
 }
 
 // explained adds to an error of the cluster what can be done about it.
@@ -70,10 +84,8 @@ func explained(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
 		return errors.New("the cluster knows no WorkerPool: install the operator, see docs/install.md")
-	case clientcmd.IsEmptyConfig(err):
+	case errors.Is(err, clientcmd.ErrEmptyConfig), clientcmd.IsEmptyConfig(err):
 		return errors.New("no cluster is configured: set KUBECONFIG, or use --kubeconfig")
-	case clientcmd.IsContextNotFound(err):
-		return fmt.Errorf("%w: kubectl config get-contexts lists those there are", err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w: log in again, or use --context", err)
 	case apierrors.IsForbidden(err):

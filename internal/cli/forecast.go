@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ type forecast struct {
 	Moving     int            `json:"moving"`
 	Staying    int            `json:"staying"`
 	Starting   int            `json:"starting"` // jobs that no worker has
-	Ending     int            `json:"ending"`   // jobs that no worker will have
+	Ending     int            `json:"ending"`   // jobs that are no longer in the list
 	Configs    int            `json:"configs"`  // how often the config is published until it is done
 	Workers    []workerChange `json:"workers"`
 	Moves      []jobMove      `json:"moves"`
@@ -34,12 +35,13 @@ type forecast struct {
 
 // workerChange is what becomes of a worker.
 type workerChange struct {
-	Worker  string   `json:"worker"`
-	Ordinal int      `json:"ordinal"`
-	Before  int      `json:"before"`
-	After   int      `json:"after"`
-	Gains   []string `json:"gains"`
-	Loses   []string `json:"loses"`
+	Worker   string   `json:"worker"`
+	Ordinal  int      `json:"ordinal"`
+	Replaces string   `json:"replaces,omitempty"` // whose place it takes, with the jobs
+	Before   int      `json:"before"`
+	After    int      `json:"after"`
+	Gains    []string `json:"gains"`
+	Loses    []string `json:"loses"`
 }
 
 // jobMove is a job that changes hands; "" is nobody.
@@ -61,19 +63,28 @@ type step struct {
 	Workers []string `json:"workers"` // whose lists change
 }
 
-// follow fills in what a decision makes of what there is before. Otherwise is the reason of moves that the decision has none for.
-func (f forecast) follow(decision assign.Decision, before *assign.Revision, records []assign.Record, otherwise string) forecast {
+// reasons are those of jobs that a decision leaves where it wants them, though they are not there yet.
+type reasons struct{ there, nowhere string }
+
+func (r reasons) of(move jobMove) string {
+	if move.To == "" {
+		return r.nowhere
+	}
+	return r.there
+}
+
+// follow fills in what a decision makes of what there is before.
+func (f forecast) follow(decision assign.Decision, before *assign.Revision, records []assign.Record, otherwise reasons) forecast {
 	was, will := before.Shares(), decision.Next.Shares()
 	why := map[string]string{}
 	for _, move := range decision.Moves() {
 		why[move.Job] = move.Reason
 	}
-	f.Moves, f.Unassigned, f.Steps = []jobMove{}, []unassigned{}, []step{}
-	for _, move := range f.moves(was, will) {
-		move.Reason = cmp.Or(why[move.Job], otherwise)
-		f.Moves = append(f.Moves, move)
+	f.compare(was, will)
+	for n, move := range f.Moves {
+		f.Moves[n].Reason = cmp.Or(why[move.Job], otherwise.of(move))
 	}
-	f.Workers = changes(was, will)
+	f.Workers, f.Unassigned, f.Steps = changes(was, will), []unassigned{}, []step{}
 	for _, job := range decision.Unassigned {
 		f.Unassigned = append(f.Unassigned, unassigned(job))
 	}
@@ -82,7 +93,6 @@ func (f forecast) follow(decision assign.Decision, before *assign.Revision, reco
 		f.Steps = append(f.Steps, step{string(published.Phase), names})
 	}
 	f.Configs = len(f.Steps)
-	f.tally()
 	return f
 }
 
@@ -102,84 +112,73 @@ func places(shares []assign.Share) map[string]place {
 	return all
 }
 
-// moves are the jobs that change hands, in list order, and then those that are no longer in the list.
-func (f forecast) moves(before, after []assign.Share) []jobMove {
-	var moves []jobMove
+// compare finds the jobs that change hands, in list order, and then those that are no longer in the list. It counts the others.
+func (f *forecast) compare(before, after []assign.Share) {
 	was, will := places(before), places(after)
-	note := func(job string) {
-		from, had := was[job]
-		to, has := will[job]
-		if had != has || from.ordinal != to.ordinal {
-			moves = append(moves, jobMove{Job: job, From: from.worker, To: to.worker})
-		}
-		delete(was, job)
-	}
+	f.Moves = []jobMove{}
 	for _, job := range f.jobs {
-		note(job.Name)
+		from, had := was[job.Name]
+		to, has := will[job.Name]
+		delete(was, job.Name)
+		switch {
+		case had != has || from.ordinal != to.ordinal:
+			f.move(job.Name, from, to)
+		case has:
+			f.Staying++
+		}
 	}
 	for _, share := range before {
 		for _, job := range share.Jobs {
-			if _, left := was[job]; left {
-				note(job)
+			if from, left := was[job]; left {
+				f.Ending++
+				f.move(job, from, place{})
 			}
 		}
 	}
-	return moves
 }
 
-// tally counts what happens to jobs.
-func (f *forecast) tally() {
-	for _, move := range f.Moves {
-		switch {
-		case move.From == "":
-			f.Starting++
-		case move.To == "":
-			f.Ending++
-		default:
-			f.Moving++
-		}
+func (f *forecast) move(job string, from, to place) {
+	switch {
+	case from.worker == "":
+		f.Starting++
+	case to.worker != "":
+		f.Moving++
 	}
-	f.Staying = f.Jobs - f.Moving - f.Starting
-	for _, job := range f.Unassigned {
-		if slices.ContainsFunc(f.Moves, func(m jobMove) bool { return m.Job == job.Job }) {
-			continue // it has been counted as ending
-		}
-		f.Staying--
-	}
-	f.Staying -= f.evicted()
-}
-
-// evicted counts the jobs that lose their worker and are still in the list.
-func (f *forecast) evicted() (number int) {
-	for _, job := range f.Unassigned {
-		if slices.ContainsFunc(f.Moves, func(m jobMove) bool { return m.Job == job.Job && m.To == "" }) {
-			number++
-		}
-	}
-	return number
+	f.Moves = append(f.Moves, jobMove{Job: job, From: from.worker, To: to.worker})
 }
 
 // changes are what becomes of each worker, by ordinal.
 func changes(before, after []assign.Share) []workerChange {
 	was, will := byOrdinal(before), byOrdinal(after)
 	all := []workerChange{}
-	for _, share := range slices.Concat(after, before) {
-		from, to := was[share.Ordinal], will[share.Ordinal]
-		if slices.ContainsFunc(all, func(c workerChange) bool { return c.Ordinal == share.Ordinal }) {
-			continue
+	for _, ordinal := range slices.Sorted(maps.Keys(joined(was, will))) {
+		from, to := was[ordinal], will[ordinal]
+		change := workerChange{
+			Worker: cmp.Or(to.Worker, from.Worker), Ordinal: ordinal, Before: len(from.Jobs), After: len(to.Jobs),
+			Gains: without(to.Jobs, from.Jobs), Loses: without(from.Jobs, to.Jobs),
 		}
-		all = append(all, workerChange{
-			Worker: share.Worker, Ordinal: share.Ordinal, Before: len(from), After: len(to), Gains: without(to, from), Loses: without(from, to),
-		})
+		if change.Worker != from.Worker {
+			change.Replaces = from.Worker
+		}
+		all = append(all, change)
 	}
-	slices.SortFunc(all, func(a, b workerChange) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	return all
 }
 
-func byOrdinal(shares []assign.Share) map[int][]string {
-	all := make(map[int][]string, len(shares))
+func joined(both ...map[int]assign.Share) map[int]bool {
+	keys := map[int]bool{}
+	for _, each := range both {
+		for key := range each {
+			keys[key] = true
+		}
+	}
+	return keys
+}
+
+func byOrdinal(shares []assign.Share) map[int]assign.Share {
+	all := make(map[int]assign.Share, len(shares))
 	for _, share := range shares {
-		all[share.Ordinal] = append(all[share.Ordinal], share.Jobs...)
+		all[share.Ordinal] = share
 	}
 	return all
 }
@@ -195,10 +194,6 @@ func without(jobs, others []string) []string {
 
 // summary is the forecast in one line.
 func (f forecast) summary() string {
-	size := count(f.SizeAfter, "worker")
-	if f.SizeBefore != f.SizeAfter {
-		size = fmt.Sprintf("%d -> %s", f.SizeBefore, size)
-	}
 	parts := []string{fmt.Sprintf("%d move", f.Moving), fmt.Sprintf("%d stay", f.Staying)}
 	for _, part := range []struct {
 		number int
@@ -208,5 +203,15 @@ func (f forecast) summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.number, part.what))
 		}
 	}
-	return fmt.Sprintf("%s over %s: %s; %s", count(f.Jobs, "job"), size, strings.Join(parts, ", "), count(f.Configs, "published config"))
+	return fmt.Sprintf("%s: %s; %s", f.size(), strings.Join(parts, ", "), count(f.Configs, "published config"))
 }
+
+func (f forecast) size() string {
+	if f.SizeBefore == f.SizeAfter {
+		return fmt.Sprintf("%s over %s", count(f.Jobs, "job"), count(f.SizeAfter, "worker"))
+	}
+	return fmt.Sprintf("%s over %d -> %s", count(f.Jobs, "job"), f.SizeBefore, count(f.SizeAfter, "worker"))
+}
+
+// still tells whether nothing would be done.
+func (f forecast) still() bool { return len(f.Moves) == 0 && f.Configs == 0 }

@@ -67,6 +67,25 @@ func (s situation) input(q question, jobs []assign.Job, records []assign.Record)
 	}, nil
 }
 
+// records are what workers may hold. Unlike the operator, which asks them, it takes the status' word for what they have confirmed.
+func (s situation) records() []assign.Record {
+	records := s.workload.records(s.lists)
+	if s.pool.Status.Version != s.lists.version {
+		return records // the status is about something else
+	}
+	heard := map[string]bool{}
+	for _, worker := range s.pool.Status.Workers {
+		heard[worker.Name] = worker.Acknowledged == v1alpha1.AckReceived || worker.Acknowledged == v1alpha1.AckAssumed
+	}
+	all := len(s.history) > 0 && s.pool.Status.ConvergedRevision == s.history[len(s.history)-1].number
+	for n, record := range records {
+		if all || heard[record.Worker] {
+			records[n] = record.Seen("heard").Confirmed("heard", record.Lists[len(record.Lists)-1].Version)
+		}
+	}
+	return records
+}
+
 // newest is the newest kept revision, nil for none.
 func (s situation) newest() *assign.Revision {
 	if len(s.history) == 0 {
@@ -79,7 +98,7 @@ func (s situation) newest() *assign.Revision {
 // ahead is what the operator would do if something were different. While the newest revision is still the answer it is followed, also
 // when it has yet to be carried out.
 func (s situation) ahead(q question, jobs []assign.Job) (forecast, error) {
-	records, newest := s.workload.records(s.lists), s.newest()
+	records, newest := s.records(), s.newest()
 	input, err := s.input(q, jobs, records)
 	if err != nil {
 		return forecast{}, err
@@ -89,7 +108,7 @@ func (s situation) ahead(q question, jobs []assign.Job) (forecast, error) {
 	if newest != nil {
 		input.Previous = newest
 		if decision := assign.Plan(input); decision.Refused == "" && decision.Next.Same(newest) {
-			return made.follow(decision, before, records, "the newest revision has it there, and is being carried out"), nil
+			return made.follow(decision, before, records, reasons{"the newest revision, which is being carried out, has it there", "it is no longer in the list"}), nil
 		}
 	}
 	input.Previous = before
@@ -97,12 +116,12 @@ func (s situation) ahead(q question, jobs []assign.Job) (forecast, error) {
 	if decision.Refused != "" {
 		return forecast{}, errors.New(decision.Refused + ": try another --strategy")
 	}
-	return made.follow(decision, before, records, "it is planned there"), nil
+	return made.follow(decision, before, records, reasons{}), nil // the decision has them all
 }
 
 // back is what the operator would do if a kept revision were pinned: its jobs, where they were, as far as there are those workers.
 func (s situation) back(to kept) (forecast, error) {
-	records, jobs := s.workload.records(s.lists), to.data.Jobs()
+	records, jobs := s.records(), to.data.Jobs()
 	input, err := s.input(asItIs, jobs, records)
 	if err != nil {
 		return forecast{}, err
@@ -110,7 +129,8 @@ func (s situation) back(to kept) (forecast, error) {
 	input.Previous, input.Strategy = assign.Restore(to.data.Shares(), 0), assign.Sticky
 	made := s.forecast(asItIs, input.Strategy, jobs)
 	made.Revision = to.number
-	return made.follow(assign.Plan(input), assign.Basis(s.newest(), records), records, fmt.Sprintf("revision %d has it there", to.number)), nil
+	otherwise := reasons{fmt.Sprintf("revision %d has it there", to.number), fmt.Sprintf("revision %d does not have it", to.number)}
+	return made.follow(assign.Plan(input), assign.Basis(s.newest(), records), records, otherwise), nil
 }
 
 func (s situation) forecast(q question, strategy assign.Strategy, jobs []assign.Job) forecast {

@@ -135,8 +135,10 @@ func (w workload) names(size int, records []assign.Record) map[int]string {
 			names[record.Ordinal] = record.Worker
 		}
 	}
-	for _, pod := range assign.Slots(w.pods, max(size, len(w.pods))) {
-		names[pod.Slot] = pod.Name
+	for _, pod := range assign.Slots(w.pods, size) {
+		if pod.Slot != assign.NoSlot {
+			names[pod.Slot] = pod.Name
+		}
 	}
 	newcomers := 0
 	for ordinal := w.start; ordinal < w.start+size; ordinal++ {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
 
 func main() {
@@ -34,7 +35,7 @@ func main() {
 type bench struct {
 	cluster  *cluster
 	operator *operator
-	report   *report
+	report   *report.Report
 	quiet    time.Duration
 }
 
@@ -47,19 +48,19 @@ func run(ctx context.Context, results string, quiet time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer operator.stop()
 	agents, err := crew.Start(ctx, cluster.config, crew.Options{Handler: agent.HandlerFunc(work)})
 	if err != nil {
 		return err
 	}
 	defer agents.Stop()
-	b := &bench{cluster: cluster, operator: operator, report: &report{}, quiet: quiet}
-	for _, measure := range []func(context.Context) error{b.rest, b.writes, b.latency, b.idle} {
+	b := &bench{cluster: cluster, operator: operator, report: report.New("operator"), quiet: quiet}
+	defer func() { b.operator.stop() }()
+	for _, measure := range []func(context.Context) error{b.rest, b.writes, b.latency, b.idle, b.pools} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
 	}
-	return b.report.close(results)
+	return b.report.Close(results)
 }
 
 // work lasts as long as its payload says.

@@ -20,7 +20,7 @@ func (b *bench) rest(ctx context.Context) error {
 		return err
 	}
 	memory, err := b.operator.memory()
-	b.report.time("RSS of the operator, nothing to do", memory, 60, "MiB")
+	b.report.Time("RSS of the operator, nothing to do", memory, 60, "MiB")
 	return err
 }
 
@@ -45,7 +45,7 @@ func (b *bench) writes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.report.count(fmt.Sprintf("operator writes per task of %s", sort.length), cost, sort.target, "writes")
+		b.report.Count(fmt.Sprintf("operator writes per task of %s", sort.length), cost, sort.target, "writes")
 	}
 	return nil
 }
@@ -112,8 +112,8 @@ func (b *bench) latency(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report.time(fmt.Sprintf("create to Completed, %d tasks/s, p50", rate), milliseconds(percentile(took, 50)), 50, "ms")
-	b.report.time(fmt.Sprintf("create to Completed, %d tasks/s, p99", rate), milliseconds(percentile(took, 99)), 250, "ms")
+	b.report.Time(fmt.Sprintf("create to Completed, %d tasks/s, p50", rate), milliseconds(percentile(took, 50)), 50, "ms")
+	b.report.Time(fmt.Sprintf("create to Completed, %d tasks/s, p99", rate), milliseconds(percentile(took, 99)), 250, "ms")
 	return nil
 }
 
@@ -154,13 +154,13 @@ func (b *bench) idle(ctx context.Context) error {
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		fmt.Printf("  written although idle: %d x %s\n", kinds[kind], kind)
 	}
-	b.report.count(fmt.Sprintf("writes of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(len(written)), 0, "writes")
-	b.report.count(fmt.Sprintf("log lines of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(b.operator.lines.Load()-before), 0, "lines")
+	b.report.Count(fmt.Sprintf("writes of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(len(written)), 0, "writes")
+	b.report.Count(fmt.Sprintf("log lines of the operator in %s, 100 idle swarms of 3 agents", b.quiet), float64(b.operator.lines.Load()-before), 0, "lines")
 	memory, err := b.operator.memory()
 	if err != nil {
 		return err
 	}
-	b.report.time("RSS of the operator with them, their 300 agents linked", memory, 100, "MiB")
+	b.report.Time("RSS of the operator with them, their 300 agents linked", memory, 100, "MiB")
 	return nil
 }
 

@@ -13,12 +13,12 @@ import (
 
 // The operator refuses to start on a configuration that it does not understand, so the one that is installed must be good.
 func TestInstalledConfigurationIsUnderstood(t *testing.T) {
-	config, err := operator.Load(filepath.Join("..", "..", "..", "deploy", "kustomize", "config.yaml"), nil)
+	config, err := operator.Load(filepath.Join("..", "..", "..", "deploy", "kustomize", "operator", "config.yaml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict(content(t, "deploy", "kustomize", "deployment.yaml"), &deployment); err != nil {
+	if err := yaml.UnmarshalStrict(content(t, "deploy", "kustomize", "operator", "deployment.yaml"), &deployment); err != nil {
 		t.Fatal(err)
 	}
 	ports := map[string]int{}

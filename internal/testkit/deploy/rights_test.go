@@ -21,7 +21,7 @@ func content(t *testing.T, elements ...string) []byte {
 
 func roles(t *testing.T, file string) []Role {
 	t.Helper()
-	found, err := Roles(content(t, "deploy", "kustomize", file))
+	found, err := Roles(content(t, "deploy", "kustomize", "operator", file))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("found %d roles in %s: %v", len(found), file, err)
 	}

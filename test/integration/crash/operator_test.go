@@ -24,6 +24,7 @@ type operator struct {
 	namespace string // which it looks after, and lives in
 	link      int
 	health    int
+	api       int
 	folder    string // for the kubeconfig
 
 	mu      sync.Mutex
@@ -55,7 +56,7 @@ func prepare(namespace, proxy string) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{namespace: namespace, link: freePort(), health: freePort(), folder: folder, done: make(chan struct{})}
+	o := &operator{namespace: namespace, link: freePort(), health: freePort(), api: freePort(), folder: folder, done: make(chan struct{})}
 	way := clientcmdapi.NewConfig()
 	way.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + proxy}
 	way.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
@@ -86,6 +87,7 @@ func (o *operator) environment() []string {
 		"SWARM_LINK_ADDRESS="+o.address(),
 		"SWARM_LINK_PORT="+strconv.Itoa(o.link),
 		"SWARM_HEALTH_PORT="+strconv.Itoa(o.health),
+		"SWARM_API_PORT="+strconv.Itoa(o.api),
 		"SWARM_METRICS_ENABLED=false",
 		"SWARM_LOGGING_FORMAT=text",
 	)

@@ -100,10 +100,12 @@ func showMetricsSecure(ctx SpecContext) {
 	Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), "").Should(Equal(http.StatusUnauthorized))
 	Expect(code(ctx, metricsURL("https", port), "no-token-at-all")).To(BeNumerically(">=", http.StatusBadRequest))
 	Expect(code(ctx, metricsURL("https", port), stranger)).To(Equal(http.StatusForbidden))
-	status, text, err := visit(ctx, metricsURL("https", port), reader)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(status).To(Equal(http.StatusOK))
-	Expect(text).To(ContainSubstring("controller_runtime_reconcile_total"))
+	Eventually(func(g Gomega) { // the series are there when controllers are, which is after the port is open
+		status, text, err := visit(ctx, metricsURL("https", port), reader)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(status).To(Equal(http.StatusOK))
+		g.Expect(text).To(ContainSubstring("controller_runtime_reconcile_total"))
+	}).WithContext(ctx).Should(Succeed())
 	plain, _ := code(ctx, metricsURL("http", port), reader) // refused, or cut off before that is read
 	Expect(plain).NotTo(Equal(http.StatusOK))
 

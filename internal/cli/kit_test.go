@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// noon is when the tests take place.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a cluster with what is in it, and the person in front of it.
+type world struct {
+	t       *testing.T
+	api     client.Client
+	objects []client.Object
+}
+
+func worldOf(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	t.Setenv("KUBECONFIG", "/dev/null") // nobody's cluster
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &world{t: t, api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), objects: objects}
+}
+
+// asked is what the program answers: its exit code, and what it says.
+func (w *world) asked(line string) (code int, out, said string) {
+	w.t.Helper()
+	var stdout, stderr bytes.Buffer
+	s := &session{
+		IOStreams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true),
+		build: Build{"v1", "abc", "today"}, now: func() time.Time { return noon },
+		dial: func() (client.Client, error) { return w.api, nil },
+	}
+	arguments := strings.Fields(line)
+	if strings.HasSuffix(line, " ") { // somebody waits for the shell to go on
+		arguments = append(arguments, "")
+	}
+	code = s.run(w.t.Context(), arguments)
+	return code, stdout.String(), stderr.String()
+}
+
+// answers is what the program says when all is well.
+func (w *world) answers(line string) string {
+	w.t.Helper()
+	code, out, said := w.asked(line)
+	if code != well || said != "" {
+		w.t.Fatalf("kubectl swarm %s: exit code %d, %s", line, code, said)
+	}
+	return out
+}
+
+// compare holds text against a golden file.
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs, see it with -update:\n%s", file, got)
+	}
+}
+
+// decoded is an answer as data.
+func decoded[T any](t *testing.T, text string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return value
+}
+
+// cameras is a pool of a StatefulSet with the 27 jobs that everybody knows, by a ConfigMap.
+func cameras() *v1alpha1.WorkerPool {
+	return &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cameras", UID: "cameras-uid"},
+		Spec: v1alpha1.WorkerPoolSpec{
+			Workers:  v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "swarm-worker"},
+			JobsFrom: []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "camera-list", Key: "jobs.txt"}}},
+			Strategy: v1alpha1.PoolSticky, Handoff: v1alpha1.HandoffExclusive, Config: v1alpha1.PoolConfig{Key: "config.yml"},
+		},
+	}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile("../roster/testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func configMap(name, key, content string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{v1alpha1.LabelPool: "cameras"}},
+		Data:       map[string]string{key: content},
+	}
+}
+
+func statefulSet(replicas int32) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker"}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
+}
+
+// golden27 are the objects of a pool of two workers that has converged, as the operator leaves them.
+func golden27(t *testing.T) []client.Object {
+	t.Helper()
+	pool := cameras()
+	pool.Status = v1alpha1.WorkerPoolStatus{
+		Size: 2, ExpectedSize: 2, Jobs: 27, Version: 1, Revision: 1, ConvergedRevision: 1,
+		Workers: []v1alpha1.WorkerStatus{
+			{Name: "swarm-worker-0", Jobs: 14, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
+			{Name: "swarm-worker-1", Jobs: 13, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
+		},
+		Conditions: []metav1.Condition{v1alpha1.Ready(1, v1alpha1.ReasonAvailable, ""), v1alpha1.Converged(1, "everybody has it")},
+	}
+	published := text(t, "pool-27-expected.yml")
+	return []client.Object{
+		pool, statefulSet(2), configMap("camera-list", "jobs.txt", text(t, "pool-27-jobs.txt")), configMap("swarm-worker-config", "config.yml", published),
+		revisionOf(t, 1, published),
+	}
+}
+
+// revisionOf is a kept revision with what a file says.
+func revisionOf(t *testing.T, number int64, published string) *appsv1.ControllerRevision {
+	t.Helper()
+	file, err := roster.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := roster.Revision{Strategy: "Sticky", Version: file.Version}
+	for n, entry := range file.Workers {
+		data.Workers = append(data.Workers, roster.Share{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
+	}
+	raw, err := data.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: fmt.Sprint("cameras-", number), Labels: map[string]string{v1alpha1.LabelPool: "cameras"},
+			CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(10-number) * time.Hour)),
+			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "swarm.io/v1alpha1", Kind: "WorkerPool", Name: "cameras", UID: "cameras-uid", Controller: new(true)}},
+		},
+		Data: runtime.RawExtension{Raw: raw}, Revision: number,
+	}
+}
+
+// fileOf is what workers are told, by their names and jobs.
+func fileOf(version int64, entries ...roster.Entry) string {
+	return roster.File{Version: version, Workers: entries}.String()
+}
+
+func told(worker string, jobs ...string) roster.Entry {
+	return roster.Entry{Worker: worker, Version: 3, Jobs: jobs}
+}
+
+func ledgerOf(t *testing.T, records ...assign.Record) map[string]string {
+	t.Helper()
+	ledger, err := roster.Keep(records, nil).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{v1alpha1.AnnotationLedger: ledger}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// mostReplicas is as many as the schema allows.
+const mostReplicas = 10_000
+
+var strategies = []assign.Strategy{assign.Sticky, assign.Contiguous, assign.Hashed}
+
+func (s *session) planCommand() *cobra.Command {
+	q, strategy := question{}, ""
+	command := &cobra.Command{
+		Use: "pool POOL", Aliases: []string{"pools", "workerpool", "wp"},
+		Short: "Say which jobs of a pool would move, before they do",
+		Long: `Say which jobs of a pool would move, before they do.
+
+It asks the engine that the operator asks, from what is published now, and takes every worker for ready. Nothing is written.
+Without a flag it says what the operator is about to do.`,
+		Example: `  kubectl swarm plan pool cameras --replicas 3
+  kubectl swarm plan pool cameras --add-job stream:lobby --remove-job stream:roof
+  kubectl swarm plan pool cameras --strategy contiguous -o json`,
+		Args: onePool, ValidArgsFunction: s.offerPools(1),
+	}
+	flags := command.Flags()
+	flags.IntVar(&q.replicas, "replicas", 0, "`number` of workers; left out: as many as there shall be")
+	flags.StringArrayVar(&q.add, "add-job", nil, "`job` to add at the end of the list; may be repeated")
+	flags.StringArrayVar(&q.remove, "remove-job", nil, "`job` to take out of the list; may be repeated")
+	flags.StringVar(&strategy, "strategy", "", "Sticky, Contiguous or Hashed; left out: the pool's")
+	form := s.formFlag(command, wide, asJSON, asYAML)
+	s.offer(command, "strategy", words(namesOf(strategies, func(s assign.Strategy) string { return string(s) })...))
+	s.offer(command, "remove-job", s.jobNames)
+	command.RunE = func(command *cobra.Command, arguments []string) (err error) {
+		if q.strategy, err = strategyOf(command, strategy); err != nil {
+			return err
+		}
+		if q.replicas, err = replicasOf(command, q.replicas); err != nil {
+			return err
+		}
+		return s.plan(command.Context(), arguments[0], q, form)
+	}
+	return command
+}
+
+// replicasOf is the number of workers that was asked for, negative for none.
+func replicasOf(command *cobra.Command, number int) (int, error) {
+	switch {
+	case !command.Flags().Changed("replicas"):
+		return asItIs.replicas, nil
+	case number < 0 || number > mostReplicas:
+		return number, misused(command, "--replicas %d is not from 0 to %d", number, mostReplicas)
+	}
+	return number, nil
+}
+
+// strategyOf is a strategy in whatever case it was written.
+func strategyOf(command *cobra.Command, written string) (assign.Strategy, error) {
+	if !command.Flags().Changed("strategy") {
+		return "", nil
+	}
+	at := slices.IndexFunc(strategies, func(s assign.Strategy) bool { return strings.EqualFold(string(s), written) })
+	if at < 0 {
+		return "", misused(command, "--strategy %q is none of Sticky, Contiguous, Hashed", written)
+	}
+	return strategies[at], nil
+}
+
+func (s *session) plan(ctx context.Context, name string, q question, form *form) error {
+	at, pool, err := s.openPool(ctx, name)
+	if err != nil {
+		return err
+	}
+	now, err := at.situation(ctx, pool)
+	if err != nil {
+		return err
+	}
+	jobs, err := at.jobs(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if jobs, err = q.changed(jobs); err != nil {
+		return err
+	}
+	made, err := now.ahead(q, jobs)
+	if err != nil {
+		return fmt.Errorf("plan pool %q: %w", name, err)
+	}
+	if pin := pool.Spec.RollbackTo; pin > 0 {
+		made.Notes = append(made.Notes, fmt.Sprintf("the pool is pinned to revision %d: none of this happens before kubectl swarm rollback pool %s --undo", pin, name))
+	}
+	return s.foretell(made, form)
+}
+
+// changed is the list of jobs with what was added and without what was removed.
+func (q question) changed(jobs []assign.Job) ([]assign.Job, error) {
+	for _, name := range q.remove {
+		at := slices.IndexFunc(jobs, func(job assign.Job) bool { return job.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("job %q is not in the list: leave out --remove-job %s", name, name)
+		}
+		jobs = slices.Delete(jobs, at, at+1)
+	}
+	for _, name := range q.add {
+		if slices.ContainsFunc(jobs, func(job assign.Job) bool { return job.Name == name }) {
+			return nil, fmt.Errorf("job %q is in the list already: leave out --add-job %s", name, name)
+		}
+		jobs = append(jobs, assign.Job{Name: name, Weight: 1})
+	}
+	return jobs, nil
+}
+
+func nameOfJob(job assign.Job) string { return job.Name }

@@ -1,0 +1,136 @@
+package gang
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// What a worker may do.
+const (
+	started = "start"
+	stopped = "stop"
+	exited  = "exit" // of a process: nothing of it runs any more
+)
+
+// An Entry is something that a worker did.
+type Entry struct {
+	Time      time.Time
+	Event     string
+	Namespace string
+	Worker    string
+	UID       string // of its pod
+	Process   int64
+	Job       string
+}
+
+func (e Entry) String() string {
+	return fmt.Sprintf("%s %s of %s by process %d of %s (%s)", e.Time.Format("15:04:05.000"), e.Event, e.Job, e.Process, e.Worker, e.UID)
+}
+
+// notes are what all workers did, in the order in which it happened.
+type notes struct {
+	mu   sync.Mutex
+	all  []Entry
+	gone map[int64]bool // processes that have exited
+}
+
+// add takes what a process says, unless it is dead.
+func (n *notes) add(entry Entry) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone[entry.Process] {
+		return
+	}
+	if entry.Event == exited {
+		if n.gone == nil {
+			n.gone = map[int64]bool{}
+		}
+		n.gone[entry.Process] = true
+	}
+	entry.Time = time.Now()
+	n.all = append(n.all, entry)
+}
+
+func (n *notes) dead(process int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.gone[process]
+}
+
+func (n *notes) of(namespace string) Journal {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.all), func(e Entry) bool { return e.Namespace != namespace })
+}
+
+// A Journal is what the workers of a namespace did, in the order in which it happened.
+type Journal []Entry
+
+// Verify says where a job was started while somebody had it.
+func (j Journal) Verify() error {
+	var problems []error
+	owners := map[string]Entry{}
+	for _, entry := range j {
+		owner, owned := owners[entry.Job]
+		switch {
+		case entry.Event == exited:
+			for job, of := range owners {
+				if of.Process == entry.Process {
+					delete(owners, job)
+				}
+			}
+		case entry.Event == started && owned:
+			problems = append(problems, fmt.Errorf("two owners: %s, while this had not ended: %s", entry, owner))
+		case entry.Event == started:
+			owners[entry.Job] = entry
+		case owner.Process == entry.Process:
+			delete(owners, entry.Job)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Running is what runs at the end of the journal, by worker, in the order of names. Workers that run nothing are not there.
+func (j Journal) Running() map[string][]string {
+	type run struct {
+		process int64
+		job     string
+	}
+	running := map[run]string{}
+	for _, entry := range j {
+		switch this := (run{entry.Process, entry.Job}); entry.Event {
+		case started:
+			running[this] = entry.Worker
+		case stopped:
+			delete(running, this)
+		case exited:
+			for of := range running {
+				if of.process == entry.Process {
+					delete(running, of)
+				}
+			}
+		}
+	}
+	workers := map[string][]string{}
+	for of, worker := range running {
+		workers[worker] = append(workers[worker], of.job)
+	}
+	for _, jobs := range workers {
+		slices.Sort(jobs)
+	}
+	return workers
+}
+
+// Starts counts how often jobs were started, by name.
+func (j Journal) Starts() map[string]int {
+	counts := map[string]int{}
+	for _, entry := range j {
+		if entry.Event == started {
+			counts[entry.Job]++
+		}
+	}
+	return counts
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// handover measures the steps to one worker more, each with the records as they are then.
+func (b bench) handover() {
+	for _, size := range []scale{small, medium} {
+		c := chainOf(size)
+		records := make([]assign.Record, 0, size.workers+1)
+		for _, share := range c.revision.Shares() {
+			records = append(records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal}.Published(1, share.Jobs))
+		}
+		confirm(records)
+		c.crew(workersOf(size.workers + 1))
+		slowest, configs := walk(c.revision.Shares(), records)
+		b.report.Time(fmt.Sprintf("Handover, %s, one worker more: the slowest step", size), milliseconds(slowest), 5, "ms")
+		b.report.Count(fmt.Sprintf("Handover, %s, one worker more: steps that publish", size), float64(configs), 2, "steps")
+	}
+}
+
+// walk goes all steps to a target: the time of the slowest, and how many of them publish.
+func walk(target []assign.Share, records []assign.Record) (slowest time.Duration, configs int) {
+	for version := int64(2); ; version++ {
+		var step assign.Step
+		times := make([]time.Duration, turns)
+		for n := range times {
+			times[n], _ = measure(func() { step = assign.Handover(target, records, assign.Exclusive) })
+		}
+		slowest = max(slowest, median(times))
+		switch step.Phase {
+		case assign.Done:
+			return slowest, configs
+		case assign.Wait:
+			confirm(records)
+		default:
+			configs++
+			records = publish(records, step, version)
+		}
+	}
+}
+
+// publish writes down what a step says.
+func publish(records []assign.Record, step assign.Step, version int64) []assign.Record {
+	index := make(map[string]int, len(records))
+	for n := range records {
+		index[records[n].Worker] = n
+	}
+	for _, share := range step.Publish {
+		at, known := index[share.Worker]
+		if !known {
+			at = len(records)
+			records = append(records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal})
+		}
+		records[at] = records[at].Published(version, share.Jobs)
+	}
+	return records
+}
+
+// confirm lets everybody confirm what was published last.
+func confirm(records []assign.Record) {
+	for n, record := range records {
+		uid := "uid-" + record.Worker
+		records[n] = record.Seen(uid).Confirmed(uid, record.Lists[len(record.Lists)-1].Version)
+	}
+}

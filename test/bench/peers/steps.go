@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// turns is how often a small change is made and undone.
+const turns = 7
+
+// chain is a pool that changes a little each time, with the indexes that a controller keeps.
+type chain struct {
+	list     *assign.Jobs
+	revision *assign.Revision
+	workers  []assign.Worker
+}
+
+func chainOf(size scale) *chain {
+	c := &chain{workers: workersOf(size.workers)}
+	c.list, _ = assign.List(jobsOf(size.jobs))
+	c.revision = assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers}).Next
+	return c
+}
+
+// jobs changes the list and plans.
+func (c *chain) jobs(jobs []assign.Job) {
+	list, _ := c.list.Next(jobs)
+	c.list, c.revision = list, assign.Plan(assign.Input{Jobs: list, Workers: c.workers, Previous: c.revision}).Next
+}
+
+// crew changes the workers and plans.
+func (c *chain) crew(workers []assign.Worker) {
+	c.revision = assign.Plan(assign.Input{Jobs: c.list, Workers: workers, Previous: c.revision}).Next
+}
+
+// steps are the incremental changes at the largest size. One worker more is part of the race.
+func (b bench) steps() {
+	c, n := chainOf(large), large.workers
+	crew := func(name string, changed []assign.Worker) {
+		b.step(name, func() func() { return func() { c.crew(changed) } }, func() { c.crew(c.workers) })
+	}
+	crew("one worker less, in the middle", slices.Delete(workersOf(n), n/2, n/2+1))
+
+	whole := jobsOf(large.jobs)
+	jobs := func(name string, edited func() []assign.Job) {
+		b.step(name, func() func() {
+			changed := edited()
+			return func() { c.jobs(changed) }
+		}, func() { c.jobs(slices.Clone(whole)) })
+	}
+	c.jobs(slices.Clone(whole))
+	middle, more := len(whole)/2, assign.Job{Name: "one more", Weight: 1}
+	jobs("one job more, at the end", func() []assign.Job { return append(slices.Clone(whole), more) })
+	jobs("one job more, in the middle", func() []assign.Job { return slices.Insert(slices.Clone(whole), middle, more) })
+	jobs("one job less, in the middle", func() []assign.Job { return slices.Delete(slices.Clone(whole), middle, middle+1) })
+	jobs("one job less, all names read anew", func() []assign.Job {
+		read := slices.Delete(slices.Clone(whole), middle, middle+1)
+		for n := range read {
+			read[n].Name = strings.Clone(read[n].Name)
+		}
+		return read
+	})
+}
+
+// step prepares a change, times it and undoes it, in turns.
+func (b bench) step(name string, prepare func() func(), undo func()) {
+	times := make([]time.Duration, turns)
+	for n := range times {
+		times[n], _ = measure(prepare())
+		undo()
+	}
+	b.report.Time(fmt.Sprintf("%s, %s, %s", sticky, large, name), milliseconds(median(times)), 5, "ms")
+}
+
+// allocations are those of a plan when there are ten times as many jobs, over those when there are not.
+func (b bench) allocations() {
+	count := func(jobs int, change func(c *chain)) float64 {
+		c := chainOf(scale{jobs: jobs, workers: medium.workers})
+		least := uint64(1 << 62)
+		for range 3 {
+			_, allocated := measure(func() { change(c) })
+			least = min(least, allocated)
+		}
+		return float64(least)
+	}
+	same := func(c *chain) { assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers, Previous: c.revision}) }
+	few, many := count(medium.jobs, same), count(10*medium.jobs, same)
+	b.report.Count(fmt.Sprintf("%s, nothing changed: allocations more for %s jobs than for %s", sticky, short(10*medium.jobs), short(medium.jobs)), many-few, 0, "allocs")
+	larger := workersOf(medium.workers + 1)
+	plus := func(c *chain) { assign.Plan(assign.Input{Jobs: c.list, Workers: larger, Previous: c.revision}) }
+	b.report.Count(fmt.Sprintf("%s, one worker more: allocations per thousand of %s jobs", sticky, short(10*medium.jobs)),
+		1000*count(10*medium.jobs, plus)/float64(10*medium.jobs), 1, "allocs")
+}

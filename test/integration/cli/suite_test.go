@@ -1,0 +1,111 @@
+// Package cli proves `kubectl swarm` as a program on a real API server: what it says and how it ends, on objects that are made by hand as
+// the operator leaves them. No operator runs.
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// Set once, before the first test.
+var (
+	api       client.Client
+	namespace string
+)
+
+func TestCLI(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
+	}
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "kubectl swarm")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	Expect(err).NotTo(HaveOccurred())
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+		Expect(add(scheme)).To(Succeed())
+	}
+	api, err = client.New(config, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
+		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), string(output))
+	}
+	namespace = newNamespace(ctx)
+	furnish(ctx, namespace)
+})
+
+func fromRoot(elements ...string) string {
+	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", ".."}, elements...)...))
+	Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// newNamespace ends with whoever asked for it.
+func newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-cli-"}}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
+	})
+	return made.Name
+}
+
+// answer is how the program ended, and what it has said.
+type answer struct {
+	code      int
+	out, said string
+}
+
+// ask runs the program in the suite's namespace.
+func ask(arguments ...string) answer {
+	GinkgoHelper()
+	return end(exec.Command(fromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
+}
+
+// end runs a command to its end.
+func end(command *exec.Cmd) answer {
+	GinkgoHelper()
+	session, err := gexec.Start(command, gbytes.NewBuffer(), gbytes.NewBuffer())
+	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	Eventually(session).Should(gexec.Exit())
+	return answer{session.ExitCode(), string(session.Out.Contents()), string(session.Err.Contents())}
+}
+
+// says is what the program prints when it succeeds.
+func says(line string) string {
+	GinkgoHelper()
+	got := ask(strings.Fields(line)...)
+	Expect(got.code).To(Equal(0), got.said)
+	Expect(got.said).To(BeEmpty())
+	return got.out
+}
+
+// row matches a line of a table by its words.
+func row(words string) string {
+	return `(?m)^` + strings.ReplaceAll(words, " ", ` +`) + ` *$`
+}

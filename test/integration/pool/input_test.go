@@ -1,0 +1,185 @@
+package pool
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const good = "jobs: [d, e]"
+
+var _ = Describe("Jobs that cannot be read", Ordered, func() {
+	var s *scene
+	var before string
+
+	BeforeAll(func(ctx SpecContext) {
+		s = &scene{in: namespace(ctx)}
+		s.source(ctx, "list", good)
+		s.statefulSet(ctx, 2)
+		s.create(ctx, named("a b c"), from("list"))
+		s.settle(ctx)
+		before = s.text(ctx)
+	})
+	AfterAll(func(ctx SpecContext) {
+		Expect(workers.Journal(s.in).Verify()).To(Succeed())
+		Expect(workers.Journal(s.in).Starts()).To(HaveEach(1), "nothing was stopped meanwhile")
+		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
+	})
+
+	// refused is told, changes nothing, and is over when the list is good again.
+	refused := func(ctx SpecContext, reason v1alpha1.Reason, message string) {
+		GinkgoHelper()
+		s.degraded(ctx, reason, message)
+		Expect(s.text(ctx)).To(Equal(before))
+		Expect(s.pool.Status.Revision).To(BeEquivalentTo(1))
+		s.source(ctx, "list", good)
+		s.sound(ctx)
+		Expect(s.text(ctx)).To(Equal(before))
+	}
+
+	DescribeTable("change nothing, and are told with what to correct", func(ctx SpecContext, text, message string) {
+		s.source(ctx, "list", text)
+		refused(ctx, v1alpha1.ReasonJobsInvalid, message)
+	},
+		Entry("a name that the spec has", "jobs: [d, b]", `"b"`),
+		Entry("a name that is there twice", "d\nd\n", `"d"`),
+		Entry("no name", "jobs:\n- d\n- name: ''\n", "line 3: a job without a name"),
+		Entry("a control character, escaped", "jobs:\n- \"d\\u0007\"\n", "line 2: job \"d\\a\" has control characters in its name"),
+		Entry("a control character, as it is", "d\nx\x01y\n", "line 2: character U+0001"),
+		Entry("YAML that does not parse", "jobs:\n- d\n- [e\n", "line"),
+		Entry("weight 0", "jobs:\n- {name: d, weight: 0}\n", "line 2: weight 0 is not a whole number from 1"),
+		Entry("a negative weight", "jobs:\n- {name: d, weight: -1}\n", "line 2: weight -1"),
+		Entry("an unknown field", "jobs:\n- d\n- {name: e, wieght: 2}\n", `line 3: a job has no field "wieght"`),
+	)
+
+	It("may not be there at all", func(ctx SpecContext) {
+		Expect(api.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "list"}})).To(Succeed())
+		refused(ctx, v1alpha1.ReasonJobsNotFound, `there is no ConfigMap "list"`)
+	})
+
+	It("may be under another key", func(ctx SpecContext) {
+		source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "list"}}
+		change(ctx, source, func(object *corev1.ConfigMap) { object.Data = map[string]string{"other": good} })
+		refused(ctx, v1alpha1.ReasonJobsNotFound, `ConfigMap "list" has no key "jobs"`)
+	})
+
+	It("may be 2 MiB long, which is too much for one ConfigMap", func(ctx SpecContext) {
+		for _, name := range []string{"long-0", "long-1"} {
+			var text strings.Builder
+			for n := range 8192 {
+				fmt.Fprintf(&text, "%s-%0120d\n", name, n)
+			}
+			Expect(text.Len()).To(Equal(1<<20), "as much as fits")
+			s.source(ctx, name, text.String())
+		}
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) {
+			from("long-0")(spec)
+			from("long-1")(spec)
+		})
+		s.degraded(ctx, v1alpha1.ReasonConfigTooLarge, "use config.layout PerWorker")
+		Expect(s.text(ctx)).To(Equal(before))
+		Expect(s.pool.Status.Revision).To(BeEquivalentTo(1))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.JobsFrom = spec.JobsFrom[:1] })
+		s.sound(ctx)
+		Expect(s.text(ctx)).To(Equal(before))
+	})
+
+	It("may be a revision that is not kept", func(ctx SpecContext) {
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.RollbackTo = 7 })
+		s.degraded(ctx, v1alpha1.ReasonRevisionNotFound, "revision 7 is not kept any more: choose one of 1, or remove rollbackTo")
+		Expect(s.text(ctx)).To(Equal(before))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.RollbackTo = 0 })
+		s.sound(ctx)
+		Expect(s.text(ctx)).To(Equal(before))
+	})
+})
+
+var _ = Describe("A pool that cannot do its work", func() {
+	It("is the second one of its workload, and takes over when the first is deleted", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c"))
+		before := s.text(ctx)
+		first := s.pool
+		s.pool = poolNamed(s.in, "streams-too", named("x y"))
+		Expect(api.Create(ctx, s.pool)).To(Succeed())
+		s.degraded(ctx, v1alpha1.ReasonWorkloadTaken, `StatefulSet "w" has a pool already, "streams": delete one of the two`)
+		Expect(s.text(ctx)).To(Equal(before))
+		Expect(api.Delete(ctx, first)).To(Succeed())
+		// What the first has published is still somebody else's.
+		s.degraded(ctx, v1alpha1.ReasonConfigNotOurs, `ConfigMap "w-config" is somebody else's`)
+		Expect(s.text(ctx)).To(Equal(before))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Config.Adopt = v1alpha1.AdoptAlways })
+		s.settle(ctx)
+		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"x"}, "w-1": {"y"}}))
+	})
+
+	It("finds a ConfigMap of somebody else's, and takes it over only when it is told to", func(ctx SpecContext) {
+		s := empty(ctx)
+		theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: config}, Data: map[string]string{"config.yml": "theirs: true\n", "more": "of it"}}
+		Expect(api.Create(ctx, theirs)).To(Succeed())
+		s.statefulSet(ctx, 2)
+		s.create(ctx, named("a b"))
+		s.degraded(ctx, v1alpha1.ReasonConfigNotOurs, "set config.adopt to Always")
+		Expect(s.config(ctx)).To(HaveField("ResourceVersion", theirs.ResourceVersion))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Config.Adopt = v1alpha1.AdoptAlways })
+		s.settle(ctx)
+		Expect(s.config(ctx).Data).To(HaveKeyWithValue("more", "of it"))
+	})
+
+	It("takes an empty ConfigMap, which is a placeholder [P17]", func(ctx SpecContext) {
+		s := empty(ctx)
+		Expect(api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: config}})).To(Succeed())
+		s.statefulSet(ctx, 2)
+		s.create(ctx, nil)
+		s.settle(ctx)
+		Expect(workers.Journal(s.in)).To(BeEmpty())
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b") })
+		s.settle(ctx)
+		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a"}, "w-1": {"b"}}))
+	})
+
+	It("has no workload until somebody makes one", func(ctx SpecContext) {
+		s := empty(ctx)
+		s.create(ctx, named("a b"))
+		s.degraded(ctx, v1alpha1.ReasonWorkloadNotFound, `there is no StatefulSet "w"`)
+		Expect(client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, &corev1.ConfigMap{}))).To(Succeed())
+		s.statefulSet(ctx, 2)
+		s.settle(ctx)
+		s.sound(ctx)
+	})
+
+	It("[P13] has more dedicated jobs than workers, and shares out the rest", func(ctx SpecContext) {
+		s := stage(ctx, 3, named("a b c d"))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) {
+			for _, name := range []string{"x", "y", "z"} {
+				spec.Jobs = append(spec.Jobs, v1alpha1.Job{Name: name, QoS: v1alpha1.JobDedicated})
+			}
+		})
+		s.degraded(ctx, v1alpha1.ReasonJobsUnassigned, "1 of 7 jobs have no worker; z: ")
+		s.settle(ctx)
+		Expect(s.pool.Status.Unassigned).To(Equal([]string{"z"}))
+		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a", "b", "c", "d"}, "w-1": {"y"}, "w-2": {"x"}}))
+		s.scale(ctx, 4)
+		s.sound(ctx)
+		s.settle(ctx)
+		Expect(workers.Journal(s.in).Running()).To(HaveLen(4))
+	})
+
+	It("[P13] has more jobs than its workers may hold", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c d e"))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.CapacityPerWorker = 2 })
+		s.degraded(ctx, v1alpha1.ReasonJobsUnassigned, "1 of 5 jobs have no worker")
+		s.settle(ctx)
+		Expect(s.pool.Status.Unassigned).To(HaveLen(1))
+		Expect(s.lists(ctx)).To(HaveEach(HaveLen(2)))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.CapacityPerWorker = 3 })
+		s.sound(ctx)
+		s.settle(ctx)
+	})
+})

@@ -1,0 +1,289 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+)
+
+const (
+	workload = "w"
+	config   = "w-config"
+)
+
+// A scene is a workload and its pool in a namespace of their own.
+type scene struct {
+	in   string
+	pool *v1alpha1.WorkerPool
+}
+
+// spec is a change of a pool's spec.
+type spec func(*v1alpha1.WorkerPoolSpec)
+
+// empty is a namespace without anything.
+func empty(ctx context.Context) *scene {
+	GinkgoHelper()
+	s := &scene{in: namespace(ctx)}
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(workers.Journal(s.in).Verify()).To(Succeed(), "over the whole spec nobody has had what was another's")
+		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
+	})
+	return s
+}
+
+// stage is a StatefulSet with so many workers, whose pool has shared out the jobs.
+func stage(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec) *scene {
+	GinkgoHelper()
+	s := empty(ctx)
+	s.statefulSet(ctx, size)
+	s.create(ctx, jobs, changes...)
+	s.settle(ctx)
+	return s
+}
+
+func (s *scene) statefulSet(ctx context.Context, size int32) {
+	GinkgoHelper()
+	labels := map[string]string{"app": workload}
+	Expect(api.Create(ctx, &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &size, PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config),
+		},
+	})).To(Succeed())
+}
+
+// create makes the pool. Its workers are asked, and have all the time that they need.
+func (s *scene) create(ctx context.Context, jobs []v1alpha1.Job, changes ...spec) {
+	GinkgoHelper()
+	s.pool = poolNamed(s.in, "streams", jobs, changes...)
+	Expect(api.Create(ctx, s.pool)).To(Succeed())
+}
+
+func poolNamed(in, name string, jobs []v1alpha1.Job, changes ...spec) *v1alpha1.WorkerPool {
+	pool := &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		Spec: v1alpha1.WorkerPoolSpec{
+			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: workload}, Jobs: jobs,
+			Refresh: v1alpha1.PoolRefresh{Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}, DeadlineSeconds: 600},
+		},
+	}
+	for _, change := range changes {
+		change(&pool.Spec)
+	}
+	return pool
+}
+
+// named are jobs by their names, which are separated by spaces.
+func named(names string) []v1alpha1.Job {
+	var jobs []v1alpha1.Job
+	for name := range strings.FieldsSeq(names) {
+		jobs = append(jobs, v1alpha1.Job{Name: name})
+	}
+	return jobs
+}
+
+// from takes more jobs from a ConfigMap.
+func from(name string) spec {
+	return func(s *v1alpha1.WorkerPoolSpec) {
+		s.JobsFrom = append(s.JobsFrom, v1alpha1.JobSource{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: name, Key: "jobs"}})
+	}
+}
+
+// change writes until nobody else wrote in between.
+func change[T client.Object](ctx context.Context, object T, edit func(T)) {
+	GinkgoHelper()
+	Eventually(func() error {
+		if err := api.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		edit(object)
+		return api.Update(ctx, object)
+	}).Should(Succeed())
+}
+
+func (s *scene) change(ctx context.Context, edit spec) {
+	GinkgoHelper()
+	change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) { edit(&pool.Spec) })
+}
+
+// scale is somebody who scales the workload itself.
+func (s *scene) scale(ctx context.Context, size int32) {
+	GinkgoHelper()
+	change(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload}}, func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
+}
+
+// source makes a ConfigMap with jobs, or changes it.
+func (s *scene) source(ctx context.Context, name, text string) {
+	GinkgoHelper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: name}, Data: map[string]string{"jobs": text}}
+	if err := api.Create(ctx, object); err != nil {
+		Expect(client.IgnoreAlreadyExists(err)).To(Succeed())
+		Expect(api.Update(ctx, object)).To(Succeed())
+	}
+}
+
+// config is the ConfigMap that workers mount.
+func (s *scene) config(ctx context.Context) *corev1.ConfigMap {
+	GinkgoHelper()
+	object := &corev1.ConfigMap{}
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object)).To(Succeed())
+	return object
+}
+
+// text is what workers mount.
+func (s *scene) text(ctx context.Context) string {
+	GinkgoHelper()
+	return s.config(ctx).Data["config.yml"]
+}
+
+func (s *scene) file(ctx context.Context) (roster.File, error) {
+	object := &corev1.ConfigMap{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object); err != nil {
+		return roster.File{}, err
+	}
+	return roster.ReadFile(object.Data["config.yml"])
+}
+
+// lists are the published lists, by worker.
+func (s *scene) lists(ctx context.Context) map[string][]string {
+	GinkgoHelper()
+	file, err := s.file(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return listsOf(file)
+}
+
+func listsOf(file roster.File) map[string][]string {
+	lists := map[string][]string{}
+	for _, entry := range file.Workers {
+		if len(entry.Jobs) > 0 {
+			lists[entry.Worker] = slices.Sorted(slices.Values(entry.Jobs))
+		}
+	}
+	return lists
+}
+
+// version is that of the published file.
+func (s *scene) version(ctx context.Context) int64 {
+	GinkgoHelper()
+	file, err := s.file(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return file.Version
+}
+
+// settle waits until the pool has answered its spec and says that it has converged, and the workers run what is published.
+func (s *scene) settle(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(s.unsettled).WithContext(ctx).Should(BeEmpty())
+}
+
+// unsettled is why the pool is not as it should be.
+func (s *scene) unsettled(ctx context.Context) (string, error) {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(s.pool), s.pool); err != nil {
+		return "", err
+	}
+	file, err := s.file(ctx)
+	if err != nil {
+		return err.Error(), nil
+	}
+	status, running := s.pool.Status, workers.Journal(s.in).Running()
+	switch {
+	case status.ObservedGeneration != s.pool.Generation:
+		return "the spec is not answered", nil
+	case !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConverged):
+		return s.said(ctx, v1alpha1.ConditionConverged), nil
+	case status.Version != file.Version:
+		return fmt.Sprintf("status has version %d, the file %d", status.Version, file.Version), nil
+	case fmt.Sprint(running) != fmt.Sprint(listsOf(file)):
+		return fmt.Sprintf("%v runs, and %v is published", running, listsOf(file)), nil
+	}
+	return "", nil
+}
+
+// said is a condition in one line.
+func (s *scene) said(ctx context.Context, condition string) string {
+	return said(ctx, s.pool, condition)
+}
+
+func said(ctx context.Context, pool *v1alpha1.WorkerPool, condition string) string {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool); err != nil {
+		return err.Error()
+	}
+	if pool.Status.ObservedGeneration != pool.Generation {
+		return "the spec is not answered"
+	}
+	found := meta.FindStatusCondition(pool.Status.Conditions, condition)
+	if found == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s %s: %s", found.Status, found.Reason, found.Message)
+}
+
+// degraded waits until the pool says what is wrong, as a condition and as an event.
+func (s *scene) degraded(ctx context.Context, reason v1alpha1.Reason, message string) {
+	GinkgoHelper()
+	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(And(HavePrefix("True "+string(reason)+": "), ContainSubstring(message)))
+	Expect(s.said(ctx, v1alpha1.ConditionReady)).To(HavePrefix("False " + string(reason) + ": "))
+	Eventually(s.events).WithContext(ctx).Should(ContainElement(HavePrefix("Warning " + string(reason) + ": ")))
+}
+
+// sound waits until nothing is wrong any more.
+func (s *scene) sound(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(HavePrefix("False"))
+}
+
+// waiting waits until the pool says for whom it does.
+func (s *scene) waiting(ctx context.Context, worker string) {
+	GinkgoHelper()
+	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(HavePrefix("False Converging: waiting for "), ContainSubstring(worker+": ")))
+}
+
+// events are what was told about the pool.
+func (s *scene) events(ctx context.Context) ([]string, error) {
+	list := &corev1.EventList{}
+	err := api.List(ctx, list, client.InNamespace(s.in))
+	var all []string
+	for _, event := range list.Items {
+		if event.InvolvedObject.Name == s.pool.Name {
+			all = append(all, fmt.Sprintf("%s %s: %s", event.Type, event.Reason, event.Message))
+		}
+	}
+	return all, err
+}
+
+func (s *scene) pod(ctx context.Context, name string) *corev1.Pod {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: name}, pod)).To(Succeed())
+	return pod
+}
+
+// worker is that of a pod that runs.
+func (s *scene) worker(name string) *gang.Worker {
+	GinkgoHelper()
+	found := workers.Of(s.in, name)
+	Expect(found).NotTo(BeNil(), "pod %s has a worker", name)
+	return found
+}
+
+// readiness is what a kubelet says about a pod.
+func (s *scene) readiness(ctx context.Context, pod string, status corev1.ConditionStatus) {
+	GinkgoHelper()
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status, metav1.Now().UTC().Format("2006-01-02T15:04:05Z"))
+	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: pod}}
+	Expect(api.Status().Patch(ctx, object, client.RawPatch("application/strategic-merge-patch+json", patch))).To(Succeed())
+}

@@ -1,0 +1,133 @@
+// Package pool proves the hand-over of standing jobs on a real API server: the operator is the program, pods are on simulated nodes, and
+// their workers are real ones in this process (internal/testkit/gang), which can be told to go wrong in every way that the rules of the
+// hand-over are there for.
+package pool
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+)
+
+// ours labels the namespaces that the suite's operator looks after.
+const ours = "pool.suite.swarm.io/namespace"
+
+// Set once, before the first spec.
+var (
+	api     client.Client // reads and writes as the user of the cluster
+	workers *gang.Gang
+	program *gexec.Session // the operator that runs now
+	home    string         // the namespace with its Lease
+)
+
+func TestPool(t *testing.T) {
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
+	}
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	SetDefaultConsistentlyDuration(1500 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "Worker pools")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	cluster, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	Expect(err).NotTo(HaveOccurred())
+	cluster.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
+		Expect(add(scheme)).To(Succeed())
+	}
+	api, err = client.New(cluster, client.Options{Scheme: scheme})
+	Expect(err).NotTo(HaveOccurred())
+	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
+		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), string(output))
+	}
+	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	workers, err = gang.Start(context.WithoutCancel(ctx), cluster, log)
+	Expect(err).NotTo(HaveOccurred())
+	home = namespace(ctx)
+	begin()
+})
+
+// Pods go when their workers have ended, so the gang is the last to leave.
+var _ = AfterSuite(func(ctx SpecContext) {
+	if program != nil {
+		program.Terminate().Wait(20 * time.Second)
+	}
+	if workers == nil {
+		return
+	}
+	list := &corev1.NamespaceList{}
+	Expect(api.List(ctx, list, client.MatchingLabels{ours: "true"})).To(Succeed())
+	for n := range list.Items {
+		Expect(client.IgnoreNotFound(api.Delete(ctx, &list.Items[n]))).To(Succeed())
+	}
+	Eventually(func() ([]corev1.Pod, error) {
+		left := &corev1.PodList{}
+		err := api.List(ctx, left, client.HasLabels{gang.Label})
+		return left.Items, err
+	}).Should(BeEmpty())
+	workers.Stop()
+})
+
+func fromRoot(elements ...string) string {
+	return filepath.Join(append([]string{"..", "..", ".."}, elements...)...)
+}
+
+// begin starts the operator. Without an election one that starts leads at once, and what is missed is not repaired by a resync.
+func begin() {
+	GinkgoHelper()
+	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
+	command.Env = append(os.Environ(),
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+ours+": \"true\"}}",
+		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
+		"SWARM_LINK_PORT="+freePort(), "SWARM_HEALTH_PORT="+freePort(), "SWARM_API_PORT="+freePort(), "SWARM_METRICS_ENABLED=false")
+	var err error
+	program, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+}
+
+// halt ends the operator, and begin starts the next one.
+func halt() {
+	GinkgoHelper()
+	Eventually(program.Terminate()).Should(gexec.Exit(0))
+}
+
+func freePort() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", ":0")
+	Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// namespace is one that the operator looks after.
+func namespace(ctx context.Context) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-pool-", Labels: map[string]string{ours: "true"}}}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	return made.Name
+}
