@@ -72,7 +72,7 @@ test: bin/gotestsum ## Run the unit tests of all modules
 suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
 
 # Suites that share one cluster, one after the other.
-INTEGRATION := test/integration test/integration/operator test/integration/link test/integration/kit test/integration/crash test/integration/cli
+INTEGRATION := test/integration test/integration/operator test/integration/pool test/integration/link test/integration/kit test/integration/crash
 
 .PHONY: integration
 integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)

@@ -74,6 +74,7 @@ type WorkerPool struct {
 
 // WorkerPoolSpec names the workers and their jobs. With neither jobs nor jobsFrom the pool is an empty placeholder.
 // +kubebuilder:validation:XValidation:rule="!has(self.imbalancePercent) || self.strategy == 'Hashed'",message="imbalancePercent belongs to strategy Hashed: remove it or choose Hashed"
+// +kubebuilder:validation:XValidation:rule="!has(self.config) || !has(self.config.layout) || self.config.layout != 'PerWorker' || !has(self.workers.kind) || self.workers.kind == 'StatefulSet'",message="config.layout PerWorker needs workers of kind StatefulSet, whose names are known before their pods are made: choose StatefulSet, or layout Shared"
 type WorkerPoolSpec struct {
 	// Workers names the workload. It cannot change: who may hold which job is known only for the pods of one
 	// workload, so that a pool moved to another could let two workers hold the same job.
@@ -167,6 +168,9 @@ func (p *WorkerPool) ConfigName() string {
 	}
 	return p.Spec.Workers.Name + "-config"
 }
+
+// ConfigNameOf is the name of a worker's own ConfigMap under layout PerWorker.
+func (p *WorkerPool) ConfigNameOf(worker string) string { return p.ConfigName() + "-" + worker }
 
 // WorkerPoolList is a list of worker pools.
 // +kubebuilder:object:root=true

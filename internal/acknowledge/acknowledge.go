@@ -41,9 +41,9 @@ type Answer struct {
 	Config  int64  `json:"config"`  // of the file
 }
 
-// satisfies tells whether nothing more has to be asked.
+// satisfies tells whether nothing more has to be asked. A worker whose list is newer than its file cannot be right.
 func (a Answer) satisfies(q Question) bool {
-	return a.Worker == q.Worker && a.UID == q.UID && a.Version == q.Version
+	return a.Worker == q.Worker && a.UID == q.UID && a.Version == q.Version && a.Config >= a.Version
 }
 
 // A Signal wakes whoever waits for answers.

@@ -132,7 +132,7 @@ func (d Decision) whyLeft(job int32, source share) string {
 func (d Decision) whyNoSeat(source share) string {
 	for _, worker := range d.pass.workers {
 		if worker.Ordinal == source.ordinal && worker.State == Leaving {
-			return fmt.Sprintf("%s is leaving", worker.Name)
+			return fmt.Sprintf("%s gives up its jobs", worker.Name)
 		}
 	}
 	return fmt.Sprintf("%s is gone", source.worker)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The families of algorithms that people know, in the standard library only, beside BenchmarkFirst. Peers as they are published
-// belong in a bench module of their own.
+// The families of algorithms that people know, in the standard library only, beside BenchmarkFirst. Peers as they are published are in
+// test/bench/peers, a module of its own.
 var peers = []struct {
 	name string
 	most int // jobs times workers above which it takes minutes

@@ -20,8 +20,11 @@ type addresses struct {
 	told string // what agents dial first, whoever leads
 }
 
-// linkService is the name of the Service before the link of all replicas.
-const linkService = "swarm-operator-link"
+// The Services before all replicas: one for agents, one for the API server.
+const (
+	linkService    = "swarm-operator-link"
+	webhookService = "swarm-operator-webhook"
+)
 
 // locate finds the addresses. In a cluster agents dial the Service. Outside there is none: they dial this process, or what the
 // configuration says, which then is also where this process is found.
@@ -41,21 +44,22 @@ func locate(ctx context.Context, config Link, around Surroundings) (addresses, e
 	switch {
 	case config.Address != "":
 	case inCluster:
-		found.told = net.JoinHostPort(serviceHost(around.Namespace), port)
+		found.told = net.JoinHostPort(hostOf(linkService, around.Namespace), port)
 	default:
 		found.told = found.own
 	}
 	return found, nil
 }
 
-// names are what the certificate must be good for. The Service is always among them: pods that were told of it before somebody
-// set link.address go on dialing it.
+// names are what the certificate must be good for: the link and the webhook show the same one. The link's Service is always among them:
+// pods that were told of it before somebody set link.address go on dialing it. So is the webhook's, lest the certificate change with
+// whether the replica that leads serves it.
 func (a addresses) names(namespace string) []string {
 	host, _, _ := net.SplitHostPort(a.told)
-	return []string{serviceHost(namespace), host}
+	return []string{hostOf(linkService, namespace), hostOf(webhookService, namespace), host}
 }
 
-func serviceHost(namespace string) string { return linkService + "." + namespace + ".svc" }
+func hostOf(service, namespace string) string { return service + "." + namespace + ".svc" }
 
 // reachable is an address of this machine that pods can reach. An API server on this machine has already found one and has published
 // it, while its clients here use localhost. When it runs elsewhere, the address that we reach it from is a good guess.

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
 )
 
@@ -23,6 +25,8 @@ func caches(namespace string) cache.Options {
 			&corev1.Pod{}:                {Transform: outline},
 			&appsv1.Deployment{}:         {Transform: outline},
 			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool)}, // others hold whole templates
+
+			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,8 @@ func (c Config) check() error {
 		atLeast("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, 6*time.Second),
 		atMost("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, time.Hour),
 		selects("controller.namespaceSelector", selector),
+		port("webhook.port", c.Webhook.Port),
+		absolute("webhook.certDir", c.Webhook.CertDir),
 		port("link.port", c.Link.Port),
 		dialable("link.address", c.Link.Address),
 		atLeast("link.agentLease", c.Link.AgentLease, 5*time.Second),
@@ -40,12 +43,16 @@ func (c Config) check() error {
 
 // portsDiffer finds the servers that would take each other's port.
 func (c Config) portsDiffer() error {
-	servers := []struct {
+	type server struct {
 		key  string
 		port int
-	}{{"api.port", c.API.Port}, {"health.port", c.Health.Port}, {"link.port", c.Link.Port}, {"metrics.port", c.Metrics.Port}}
-	if !c.Metrics.Enabled {
-		servers = servers[:3]
+	}
+	servers := []server{{"api.port", c.API.Port}, {"health.port", c.Health.Port}, {"link.port", c.Link.Port}}
+	if c.Metrics.Enabled {
+		servers = append(servers, server{"metrics.port", c.Metrics.Port})
+	}
+	if c.Webhook.Enabled {
+		servers = append(servers, server{"webhook.port", c.Webhook.Port})
 	}
 	var problems []error
 	taken := map[int]string{}
@@ -92,6 +99,14 @@ func dialable(key, value string) error {
 	}
 	n, _ := strconv.Atoi(number) // 0 is no port either
 	return port("the port in "+key, n)
+}
+
+// absolute wants a path that means the same from wherever the operator is started.
+func absolute(key, value string) error {
+	if !filepath.IsAbs(value) {
+		return fmt.Errorf("%s is %q: write a path from the root, such as %q", key, value, Defaults().Webhook.CertDir)
+	}
+	return nil
 }
 
 // label wants the name of a namespace, if anything.

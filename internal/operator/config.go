@@ -12,6 +12,7 @@ import (
 // variable named SWARM_ and the path in capitals, such as SWARM_CONTROLLER_RESYNC_PERIOD.
 type Config struct {
 	Controller Controller `json:"controller"`
+	Webhook    Webhook    `json:"webhook"`
 	Link       Link       `json:"link"`
 	Logging    Logging    `json:"logging"`
 	Metrics    Metrics    `json:"metrics"`
@@ -33,6 +34,13 @@ type LeaderElection struct {
 	Enabled       bool            `json:"enabled"`
 	Namespace     string          `json:"namespace"` // left out: the operator's own
 	LeaseDuration metav1.Duration `json:"leaseDuration"`
+}
+
+// Webhook is where the API server asks about pods before it stores them.
+type Webhook struct {
+	Enabled bool   `json:"enabled"`
+	Port    int    `json:"port"`
+	CertDir string `json:"certDir"` // tls.crt and tls.key of somebody else; without them the operator has its own
 }
 
 // Link is how agents reach the operator, and how long they work without hearing from it.
@@ -79,6 +87,7 @@ func Defaults() Config {
 			Workers:        5,
 			LeaderElection: LeaderElection{Enabled: true, LeaseDuration: seconds(12)},
 		},
+		Webhook: Webhook{Enabled: true, Port: 9443, CertDir: "/tmp/k8s-webhook-server/serving-certs"},
 		Link:    Link{Port: 9444, AgentLease: seconds(15)},
 		Logging: Logging{Level: "info", Format: "json"},
 		Metrics: Metrics{Enabled: true, Port: 8080, Secure: true},

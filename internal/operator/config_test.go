@@ -55,7 +55,7 @@ func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
 		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, resyncPeriod, workers"},
-		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics"},
+		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics, webhook"},
 		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
 		{"controller: 3", "", "controller is 3: write keys and their values"},
 		{"just words", "", `the configuration is "just words": write keys and their values`},
@@ -75,6 +75,8 @@ func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
 		{"api: {port: 8081}", "", "health.port and api.port are both 8081: choose another for one of them"},
 		{"link: {port: 8081}", "", "link.port and health.port are both 8081: choose another for one of them"},
+		{"webhook: {port: 9444}", "", "webhook.port and link.port are both 9444: choose another for one of them"},
+		{"webhook: {certDir: certs}", "", `webhook.certDir is "certs": write a path from the root`},
 		{"link: {port: 8080}", "", "metrics.port and link.port are both 8080: choose another for one of them"},
 		{"link: {port: 70000}", "", "link.port is 70000: choose 1 to 65535"},
 		{"link: {agentLease: 4s}", "", "link.agentLease is 4s: the minimum is 5s"},
@@ -112,7 +114,7 @@ func TestAllProblemsAreToldAtOnce(t *testing.T) {
 }
 
 func TestPortsOfServersThatAreOffDoNotCount(t *testing.T) {
-	if _, err := Load(written(t, "metrics: {enabled: false, port: 9444}"), []string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
+	if _, err := Load(written(t, "metrics: {enabled: false, port: 9444}\nwebhook: {enabled: false, port: 9444}"), []string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
 		t.Error(err)
 	}
 }

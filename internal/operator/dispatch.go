@@ -8,7 +8,6 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -56,11 +55,7 @@ func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 }
 
 func (p parts) addControllers(ctx context.Context) error {
-	selector, err := metav1.LabelSelectorAsSelector(&p.config.Controller.NamespaceSelector)
-	if err != nil {
-		return fmt.Errorf("select namespaces: %w", err)
-	}
-	scope, resync, workers := kit.NewScope(selector), p.config.Controller.ResyncPeriod.Duration, p.config.Controller.Workers
+	scope, resync, workers := p.scope, p.config.Controller.ResyncPeriod.Duration, p.config.Controller.Workers
 	return errors.Join(
 		swarm.Add(ctx, p.Operator, swarm.Options{
 			Settings: p.settings, Board: p.dispatcher.board, Signal: p.dispatcher.swarms, Scope: scope, Resync: resync, Workers: workers,

@@ -8,10 +8,12 @@ import (
 	"net"
 	"strconv"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
@@ -77,8 +79,12 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 	if err != nil {
 		return nil, err
 	}
-	parts := parts{Operator: operator, config: config, around: around, cluster: cluster, at: at, authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link)}
-	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addControllers(ctx))
+	selector, err := metav1.LabelSelectorAsSelector(&config.Controller.NamespaceSelector)
+	if err != nil {
+		return nil, fmt.Errorf("select namespaces: %w", err)
+	}
+	parts := parts{Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: kit.NewScope(selector), authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link)}
+	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(), parts.addControllers(ctx))
 }
 
 // parts are what the operator is put together from.
@@ -88,6 +94,7 @@ type parts struct {
 	around     Surroundings
 	cluster    *rest.Config // connections that do not end with leadership: for reads and reviews only
 	at         addresses
+	scope      *kit.Scope
 	authority  *authority.Follower
 	dispatcher *dispatcher
 }
@@ -125,7 +132,7 @@ func limited(config Client) client.NewClientFunc {
 
 func scheme() *runtime.Scheme {
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
 		utilruntime.Must(add(known)) // fails only for types that are wrong in themselves
 	}
 	return known

@@ -34,6 +34,7 @@ var _ = DescribeTable("a WorkerPool is refused", refused(pool),
 	Entry("config with an impossible name", `spec.config.name: Config`, `spec.config.name in body should match`),
 	Entry("config with an impossible key", `spec.config.key: a/b`, `spec.config.key in body should match`),
 	Entry("unknown layout", `spec.config.layout: Split`, `supported values: "Shared", "PerWorker"`),
+	Entry("a ConfigMap for each worker of a Deployment", `{spec.workers.kind: Deployment, spec.config.layout: PerWorker}`, `config.layout PerWorker needs workers of kind StatefulSet`),
 	Entry("unknown adoption", `spec.config.adopt: Perhaps`, `supported values: "Never", "Always"`),
 	Entry("unknown handoff", `spec.handoff: Sudden`, `supported values: "Exclusive", "Overlap", "BestEffort"`),
 

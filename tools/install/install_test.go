@@ -149,6 +149,25 @@ func TestSwarmsGoBeforeTheOperator(t *testing.T) {
 	}
 }
 
+func TestAdmissionGoesBeforeTheOperator(t *testing.T) {
+	target, _ := repository(t, "", nil)
+	if err := uninstall(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	said := asked(t, target)
+	admission, rest := strings.Index(said, "mutatingwebhookconfigurations.admissionregistration.k8s.io swarm-operator\n"), strings.Index(said, "delete --ignore-not-found --kustomize")
+	if admission < 0 || rest < admission {
+		t.Errorf("asked %s", said)
+	}
+}
+
+func TestAdmissionThatStaysKeepsTheOperator(t *testing.T) {
+	target, _ := repository(t, "mutatingwebhookconfigurations", nil)
+	if err := uninstall(t.Context(), target); err == nil || strings.Contains(asked(t, target), "kustomize") {
+		t.Errorf("got %v, asked %s", err, asked(t, target))
+	}
+}
+
 func TestSwarmsThatStayKeepTheOperator(t *testing.T) {
 	target, _ := repository(t, "delete swarms", map[string]string{"crd": "swarms.swarm.io"})
 	err := uninstall(t.Context(), target)

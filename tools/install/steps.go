@@ -53,7 +53,8 @@ func bringImages(ctx context.Context, target cluster, wanted overlay) error {
 	return target.load(ctx, wanted.tarballs)
 }
 
-// uninstall lets swarms go first, while the operator is there to drain them and to take their finalizers off.
+// uninstall lets swarms go first, while the operator is there to drain them and to take their finalizers off. Admission goes before the
+// operator that answers for it.
 func uninstall(ctx context.Context, target cluster) error {
 	fmt.Fprintln(target.out, "removing every swarm, then the operator, its CRDs and all other objects of our kinds")
 	known, err := target.ask(ctx, "get", "crd", "swarms.swarm.io", "--ignore-not-found", "--output=name")
@@ -64,6 +65,10 @@ func uninstall(ctx context.Context, target cluster) error {
 		if err := target.kubectl(ctx, "delete", "swarms.swarm.io", "--all", "--all-namespaces", "--timeout="+patience); err != nil {
 			return fmt.Errorf("swarms are still there, so nothing else was removed: does the operator run? see kubectl -n %s get pods", namespace)
 		}
+	}
+	// While there is nobody to answer, the API server would refuse every pod that it has to ask about.
+	if err := target.kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator"); err != nil {
+		return err
 	}
 	if err := target.kubectl(ctx, "delete", "--ignore-not-found", "--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {
 		return err

@@ -126,24 +126,35 @@ func (d *draft) keep(decision assign.Decision, all []assign.Job) {
 	data.Describe(all)
 	d.Number++
 	d.Revision = &kept{number: d.Number, data: data, index: decision.Next}
-	d.News = d.tell(decision.Moves())
+	d.News = d.tell(decision)
 }
 
 // tell sums up what a new revision moves.
-func (d *draft) tell(moves []assign.Move) string {
-	moved, added, removed := 0, 0, 0
-	for _, move := range moves {
-		switch {
-		case move.From == "":
-			added++
-		case move.To == "":
-			removed++
-		default:
-			moved++
+func (d *draft) tell(decision assign.Decision) string {
+	before := map[string]int{}
+	for _, share := range d.world.newest().Shares() {
+		for _, job := range share.Jobs {
+			before[job] = share.Ordinal
 		}
 	}
-	said := fmt.Sprintf("revision %d: of %d jobs %d move, %d are given out, %d are taken back", d.Number, d.Jobs, moved, added, removed)
-	if len(moves) > 0 {
+	moved, added := 0, 0
+	for _, share := range decision.Next.Shares() {
+		for _, job := range share.Jobs {
+			ordinal, had := before[job]
+			delete(before, job)
+			switch {
+			case !had:
+				added++
+			case ordinal != share.Ordinal:
+				moved++
+			}
+		}
+	}
+	said := fmt.Sprintf("revision %d: of %d jobs %d move, %d are given out, %d are taken back", d.Number, d.Jobs, moved, added, len(before))
+	if pin := d.pool.Spec.RollbackTo; pin > 0 {
+		return fmt.Sprintf("%s, as revision %d has them", said, pin)
+	}
+	if moves := decision.Moves(); len(moves) > 0 {
 		said += fmt.Sprintf("; %s: %s", moves[0].Job, moves[0].Reason)
 	}
 	return said

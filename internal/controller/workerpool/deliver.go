@@ -1,6 +1,7 @@
 package workerpool
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,6 +101,7 @@ func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
 		return
 	}
 	d.Converged = false
+	d.Waiting = slices.DeleteFunc(d.Waiting, func(w assign.Waiting) bool { return w.Worker == record.Worker })
 	d.Waiting = append(d.Waiting, assign.Waiting{Worker: record.Worker, Reason: "its pod is replaced: " + reason})
 	if pod.DeletionTimestamp != nil {
 		return

@@ -153,13 +153,14 @@ func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.S
 	d.Version, d.ledger, d.Converged = file.Version, ledger, false
 }
 
-// forgetGone drops those whose pod is gone and who have nothing: they are not to be told anything any more.
+// forgetGone drops those who shall have nothing and have nothing: their pod is gone, or has confirmed it. They are not to be told
+// anything any more, and a worker that the file does not name runs nothing.
 func (d *draft) forgetGone() {
 	aimed := make(map[string]bool, len(d.target))
 	for _, share := range d.target {
 		aimed[share.Worker] = true
 	}
 	d.records = slices.DeleteFunc(d.records, func(r assign.Record) bool {
-		return r.UID == "" && len(r.Lists) <= 1 && len(r.Current()) == 0 && !aimed[r.Worker]
+		return !aimed[r.Worker] && len(r.MayHold()) == 0 && (r.UID == "" || r.Settled())
 	})
 }

@@ -196,7 +196,7 @@ func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, 
 		status.Phase = v1alpha1.PoolPending
 		return
 	case plan.Converged:
-		report.Normal(v1alpha1.Converged(generation, "every job is where it should be"))
+		report.Normal(v1alpha1.Converged(generation, "every job that has a worker is where it should be"))
 		status.Phase = v1alpha1.PoolConverged
 	default:
 		reason, message := plan.why()

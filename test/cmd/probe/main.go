@@ -41,6 +41,8 @@ func commands() map[string]command {
 		"sleep":   {"sleep [DURATION]", "wait for the duration, or for SIGTERM", sleep},
 		"env":     {"env NAME", "print an environment variable; unset is a failure", environment},
 		"work":    {"work", "be the code of an agent: payload {milliseconds, quickFrom, exit, untilAttempt, output, say} on standard input", work},
+		"stand":   {"stand", "be a worker of a pool; jobs that begin with stuck do not stop", stand},
+		"answer":  {"answer [--port P] TEXT", "answer every HTTP request with the text", answer},
 		"version": {"version", "print what this was built from", showVersion},
 	}
 }

@@ -26,11 +26,11 @@ func serve(ctx context.Context, out io.Writer, arguments []string) error {
 		return fmt.Errorf("listen on port %d: %w", *port, err)
 	}
 	fmt.Fprintf(out, "serving on %s\n", listener.Addr())
-	return serveOn(ctx, listener)
+	return serveOn(ctx, listener, handler())
 }
 
-func serveOn(ctx context.Context, listener net.Listener) error {
-	server := &http.Server{Handler: handler(), ReadHeaderTimeout: networkPatience}
+func serveOn(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: networkPatience}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

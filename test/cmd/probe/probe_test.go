@@ -75,7 +75,7 @@ func TestServeAnswersAndStops(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- serveOn(ctx, listener) }()
+	go func() { ended <- serveOn(ctx, listener, handler()) }()
 
 	base := "http://" + listener.Addr().String()
 	host, _ := os.Hostname()

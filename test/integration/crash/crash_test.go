@@ -12,28 +12,24 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-const (
-	// atOnce is how many runs go on at the same time. They mostly wait.
-	atOnce = 6
-	// often is how many times an operator is killed at each write while tasks run: which agent finds its successor first is left to
-	// chance, and only one of the ways shows what goes wrong when that gives out work too early.
-	often = 3
-)
-
 var _ = Describe("An operator that is killed right after a write", func() {
-	It("comes to the same end after every single one [S15] [K02] [O09]", func(ctx SpecContext) {
-		began := time.Now()
-		undisturbed, err := play(ctx, point{}, nil)
-		Expect(err).NotTo(HaveOccurred())
-		writes, _ := undisturbed.proxy.made()
-		AddReportEntry("undisturbed", ReportEntryVisibilityAlways, fmt.Sprintf("%d writes in %.1f s", len(writes), undisturbed.took.Seconds()))
-
-		outcome := playAll(ctx, undisturbed, writes)
-		AddReportEntry("killed after each", ReportEntryVisibilityAlways, fmt.Sprintf("%s, all in %.0f s", outcome, time.Since(began).Seconds()))
-		Expect(outcome.problems).To(BeEmpty())
-		Expect(kinds(outcome.fatal)).To(ContainElements(kinds(writes)), "every kind of write was the last of an operator")
-	})
+	It("comes to the same end after every single one in the life of a swarm [S15] [K02] [O09]", swarms.proof)
+	It("comes to the same end after every single one in the life of a pool [P21] [P11]", pools.proof)
 })
+
+// proof plays the scenario undisturbed, and then with each write in turn as the last of an operator.
+func (s scenario) proof(ctx SpecContext) {
+	began := time.Now()
+	undisturbed, err := s.play(ctx, point{}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	writes, _ := undisturbed.proxy.made()
+	AddReportEntry("undisturbed", ReportEntryVisibilityAlways, fmt.Sprintf("%d writes in %.1f s", len(writes), undisturbed.took.Seconds()))
+
+	outcome := s.playAll(ctx, undisturbed, writes)
+	AddReportEntry("killed after each", ReportEntryVisibilityAlways, fmt.Sprintf("%s, all in %.0f s", outcome, time.Since(began).Seconds()))
+	Expect(outcome.problems).To(BeEmpty())
+	Expect(kinds(outcome.fatal)).To(ContainElements(kinds(writes)), "every kind of write was the last of an operator")
+}
 
 // An outcome sums up runs.
 type outcome struct {
@@ -65,15 +61,15 @@ func (o *outcome) add(played *run, err error) {
 }
 
 // playAll plays a run for each write.
-func playAll(ctx context.Context, undisturbed *run, writes []point) outcome {
+func (s scenario) playAll(ctx context.Context, undisturbed *run, writes []point) outcome {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var sum outcome
 	turns := make(chan point)
-	for range atOnce {
+	for range s.atOnce {
 		all.Go(func() {
 			for fatal := range turns {
-				played, err := play(ctx, fatal, undisturbed)
+				played, err := s.play(ctx, fatal, undisturbed)
 				mu.Lock()
 				sum.add(played, err)
 				mu.Unlock()
@@ -81,11 +77,7 @@ func playAll(ctx context.Context, undisturbed *run, writes []point) outcome {
 		})
 	}
 	for _, fatal := range writes {
-		times := 1
-		if fatal.stage == working {
-			times = often
-		}
-		for range times {
+		for range s.times(fatal) {
 			turns <- fatal
 		}
 	}

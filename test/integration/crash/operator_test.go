@@ -88,6 +88,7 @@ func (o *operator) environment() []string {
 		"SWARM_LINK_PORT="+strconv.Itoa(o.link),
 		"SWARM_HEALTH_PORT="+strconv.Itoa(o.health),
 		"SWARM_API_PORT="+strconv.Itoa(o.api),
+		"SWARM_WEBHOOK_ENABLED=false", // nothing here asks it, and its port is one
 		"SWARM_METRICS_ENABLED=false",
 		"SWARM_LOGGING_FORMAT=text",
 	)

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A point is a write in the life of a swarm. Counting by stage and by what is written, rather than all writes in a row, finds the same
+// A point is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row, finds the same
 // one again in another run, where a status may have been written once more or less often before it.
 type point struct {
-	stage int
+	stage string
 	write string // as writeOf names it
 	nth   int    // of its kind in the stage, from 1
 }
@@ -29,7 +29,7 @@ func (p point) String() string {
 	if p.write == "" {
 		return "nothing"
 	}
-	return fmt.Sprintf("%s (no. %d in stage %q)", p.write, p.nth, stages[p.stage].name)
+	return fmt.Sprintf("%s (no. %d in stage %q)", p.write, p.nth, p.stage)
 }
 
 // A proxy stands between an operator and the API server, and counts what the operator writes.
@@ -39,7 +39,7 @@ type proxy struct {
 	fatal   point  // the write after which that is done; of no stage when it is never done
 
 	mu      sync.Mutex
-	stage   int
+	stage   string
 	writes  []point
 	reached bool
 }
@@ -98,7 +98,7 @@ func (p *proxy) answered(response *http.Response) error {
 }
 
 // enter begins a stage.
-func (p *proxy) enter(stage int) {
+func (p *proxy) enter(stage string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stage = stage

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,19 +13,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
 )
 
 // patience is how long a stage may take: a new leader waits for an agent's lease and a margin at most.
 const patience = time.Minute
 
-// A run is one life of a swarm, from its creation to its end, under an operator of its own.
+// A scenario is a life, of a swarm or of a pool, from its creation to its end.
+type scenario struct {
+	stages []stage
+	times  func(fatal point) int                            // how often an operator is killed at a write
+	atOnce int                                              // so many runs go on at the same time: they mostly wait
+	begin  func(context.Context, *run) error                // starts what pods should run
+	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and says what it has seen
+}
+
+// A run is one life under an operator of its own.
 type run struct {
+	scenario
 	namespace string
 	operator  *operator
 	proxy     *proxy
-	crew      *crew.Crew
+	crew      *crew.Crew       // of a swarm
 	states    []state          // after each stage
 	finished  map[string]int64 // tasks by UID, with the epoch whose result was taken
 	took      time.Duration
@@ -35,89 +42,76 @@ type run struct {
 
 // play lives through all stages, with the operator killed right after one write. What there should be after each stage is known from an
 // undisturbed run; in that one it is found out.
-func play(ctx context.Context, fatal point, undisturbed *run) (played *run, err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(stages))*patience)
+func (s scenario) play(ctx context.Context, fatal point, undisturbed *run) (played *run, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(s.stages))*patience)
 	defer cancel()
 	began := time.Now()
-	r := &run{finished: map[string]int64{}}
-	if err := r.begin(ctx, fatal); err != nil {
+	r := &run{scenario: s, finished: map[string]int64{}}
+	if err := r.start(ctx, fatal); err != nil {
 		return r, err
 	}
-	for n := range stages {
+	for n := range s.stages {
 		if err = r.live(ctx, n, undisturbed); err != nil {
-			err = fmt.Errorf("stage %q: %w", stages[n].name, err)
+			err = fmt.Errorf("stage %q: %w", s.stages[n].name, err)
 			break
 		}
 	}
 	r.took = time.Since(began)
-	return r, errors.Join(err, r.end(err))
+	return r, errors.Join(err, r.finish(err))
 }
 
-// begin makes a namespace and starts everything in it.
-func (r *run) begin(ctx context.Context, fatal point) error {
+// start makes a namespace and starts everything in it.
+func (r *run) start(ctx context.Context, fatal point) error {
 	r.proxy = &proxy{fatal: fatal, victim: func() { r.operator.kill() }}
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-crash-"}}
 	if err := errors.Join(api.Create(ctx, made), listen(ctx, r.proxy)); err != nil {
 		return err
 	}
 	r.namespace = made.Name
-	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	var err error
-	if r.crew, err = crew.Start(ctx, cluster, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log}); err != nil {
+	if err := r.begin(ctx, r); err != nil {
 		return err
 	}
+	var err error
 	if r.operator, err = prepare(r.namespace, r.proxy.address); err != nil {
 		return err
 	}
 	return r.operator.start()
 }
 
-// end stops everything. What the agents and the operator have seen counts as well.
-func (r *run) end(failed error) error {
-	r.crew.Stop()
-	problem := errors.Join(r.operator.stop(), r.crew.Journal().Verify(), r.credited())
+// finish stops everything. What pods and the operator have seen counts as well.
+func (r *run) finish(failed error) error {
+	noted, problem := r.end(r)
+	problem = errors.Join(r.operator.stop(), problem)
 	if failed != nil || problem != nil {
-		r.tell(errors.Join(failed, problem))
+		r.tell(errors.Join(failed, problem), noted)
 		return problem
 	}
 	return api.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})
 }
 
 // tell shows all there is to know about a run that went wrong. Its namespace is left as it is.
-func (r *run) tell(problem error) {
-	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,statefulsets,pods", "--namespace", r.namespace, "--output", "wide").CombinedOutput()
+func (r *run) tell(problem error, noted []fmt.Stringer) {
+	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,workerpools,statefulsets,pods", "--namespace", r.namespace, "--output", "wide").CombinedOutput()
 	writes, reached := r.proxy.made()
 	GinkgoWriter.Printf("--- namespace %s, killed after %s (reached: %v): %v\n%s\n%s\n", r.namespace, r.proxy.fatal, reached, problem, r.operator.said(), seen)
 	for _, write := range writes {
 		GinkgoWriter.Println(write)
 	}
-	for _, noted := range r.crew.Journal() {
-		GinkgoWriter.Println(noted)
+	for _, entry := range noted {
+		GinkgoWriter.Println(entry)
 	}
-}
-
-// credited checks that each result that was taken is of an attempt which its agent saw succeed.
-func (r *run) credited() error {
-	var problems []error
-	for uid, epoch := range r.finished {
-		if !slices.ContainsFunc(r.crew.Journal(), func(noted crew.Entry) bool {
-			return noted.UID == uid && noted.Epoch == epoch && noted.Event == "finish" && noted.Outcome == "succeeded"
-		}) {
-			problems = append(problems, fmt.Errorf("task %s has the result of epoch %d, which no agent saw succeed", uid, epoch))
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // live goes through one stage.
 func (r *run) live(ctx context.Context, n int, undisturbed *run) error {
-	r.proxy.enter(n)
-	if err := stages[n].act(ctx, r); err != nil {
+	stage := r.stages[n]
+	r.proxy.enter(stage.name)
+	if err := stage.act(ctx, r); err != nil {
 		return err
 	}
 	var now state
 	err := eventually(ctx, func() error {
-		if err := stages[n].done(ctx, r); err != nil {
+		if err := stage.done(ctx, r); err != nil {
 			return err
 		}
 		var err error

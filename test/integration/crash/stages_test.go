@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
 )
 
 // A stage is something that a user does, and how one sees that it is done.
@@ -24,15 +28,60 @@ type stage struct {
 	done func(ctx context.Context, r *run) error
 }
 
-// working is the number of the stage in which there is something to do.
-const working = 1
+// working is the stage in which agents have something to do.
+const working = "3 tasks"
 
-var stages = []stage{
-	{"a swarm of 2 agents", assemble, agents(2)},
-	{"3 tasks", submit, completed("quick-0", "quick-1", "slow")},
-	{"scaled to 3 agents", scale(3), agents(3)},
-	{"scaled to 1 agent", scale(1), agents(1)},
-	{"deleted", remove, nothing},
+// often is how many times an operator is killed at each write while tasks run: which agent finds its successor first is left to
+// chance, and only one of the ways shows what goes wrong when that gives out work too early.
+const often = 3
+
+// swarms is the life of a swarm.
+var swarms = scenario{
+	stages: []stage{
+		{"a swarm of 2 agents", assemble, agents(2)},
+		{working, submit, completed("quick-0", "quick-1", "slow")},
+		{"scaled to 3 agents", scale(3), agents(3)},
+		{"scaled to 1 agent", scale(1), agents(1)},
+		{"deleted", remove, nothing},
+	},
+	times: func(fatal point) int {
+		if fatal.stage == working {
+			return often
+		}
+		return 1
+	},
+	atOnce: 6,
+	begin:  recruit,
+	end:    disband,
+}
+
+// recruit starts the agents.
+func recruit(ctx context.Context, r *run) (err error) {
+	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	r.crew, err = crew.Start(ctx, cluster, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
+	return err
+}
+
+// disband stops the agents, and says what was wrong with what they did.
+func disband(r *run) (noted []fmt.Stringer, problem error) {
+	r.crew.Stop()
+	for _, entry := range r.crew.Journal() {
+		noted = append(noted, entry)
+	}
+	return noted, errors.Join(r.crew.Journal().Verify(), r.credited())
+}
+
+// credited checks that each result that was taken is of an attempt which its agent saw succeed.
+func (r *run) credited() error {
+	var problems []error
+	for uid, epoch := range r.finished {
+		if !slices.ContainsFunc(r.crew.Journal(), func(noted crew.Entry) bool {
+			return noted.UID == uid && noted.Epoch == epoch && noted.Event == "finish" && noted.Outcome == "succeeded"
+		}) {
+			problems = append(problems, fmt.Errorf("task %s has the result of epoch %d, which no agent saw succeed", uid, epoch))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // name is what the swarm is called.

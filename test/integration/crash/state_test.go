@@ -42,7 +42,7 @@ func (s state) replaced(before state) []string {
 func (r *run) observe(ctx context.Context) (state, error) {
 	found := state{uids: map[string]types.UID{}}
 	for _, list := range []client.ObjectList{
-		&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &appsv1.StatefulSetList{},
+		&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &v1alpha1.WorkerPoolList{}, &appsv1.StatefulSetList{},
 		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 	} {
 		if err := api.List(ctx, list, client.InNamespace(r.namespace)); err != nil {
@@ -73,6 +73,8 @@ func itemsOf(list client.ObjectList) []client.Object {
 	case *v1alpha1.AgentList:
 		return pointers(list.Items)
 	case *v1alpha1.TaskList:
+		return pointers(list.Items)
+	case *v1alpha1.WorkerPoolList:
 		return pointers(list.Items)
 	case *appsv1.StatefulSetList:
 		return pointers(list.Items)
@@ -116,12 +118,14 @@ func describe(object client.Object) string {
 		parts = append(parts, "phase", status.Phase, "reason", status.Reason, "progress", status.Progress, "result", status.Result,
 			"retries", status.Retries, "reassignments", status.Reassignments, "agents", len(status.AssignedAgents), "active", status.ActiveAttempts,
 			"conditions", conditions(status.Conditions))
+	case *v1alpha1.WorkerPool:
+		parts = append(parts, poolState(object)...)
 	case *appsv1.StatefulSet:
 		parts = append(parts, "labels", object.Labels, "spec", object.Spec, "pods", object.Status.Replicas, "ready", object.Status.ReadyReplicas)
 	case *corev1.Service:
 		parts = append(parts, "labels", object.Labels, "selector", object.Spec.Selector, "address", object.Spec.ClusterIP)
 	case *corev1.ConfigMap:
-		parts = append(parts, "labels", object.Labels, "swarm", object.Data["swarm.json"], "ca", strings.HasPrefix(object.Data["ca.crt"], "-----BEGIN"))
+		parts = append(parts, "labels", object.Labels, "swarm", object.Data["swarm.json"], "ca", strings.HasPrefix(object.Data["ca.crt"], "-----BEGIN"), "lists", listsOf(object))
 	case *corev1.Pod:
 		parts = append(parts, "phase", object.Status.Phase)
 	}

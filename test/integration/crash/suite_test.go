@@ -2,11 +2,12 @@
 // of the answer, and must come to the same end as if nothing had happened.
 //
 // The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between
-// it and the API server and counts. Pods are on simulated nodes; their agents are real ones (internal/testkit/crew).
+// it and the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/crew, gang).
 package crash
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
 )
 
 // Set once, before the first test.
@@ -30,6 +32,7 @@ var (
 	cluster *rest.Config
 	api     client.Client // reads and writes as the user of the cluster
 	program string        // the operator
+	workers *gang.Gang    // those of pools
 )
 
 func TestCrash(t *testing.T) {
@@ -55,6 +58,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(output))
 	}
+	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+	workers, err = gang.Start(context.WithoutCancel(ctx), cluster, log)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(workers.Stop)
 	began := time.Now()
 	program = build(ctx)
 	AddReportEntry("the operator", ReportEntryVisibilityAlways, program+", built in "+time.Since(began).Round(time.Second).String())

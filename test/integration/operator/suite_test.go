@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -48,7 +49,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme,
+		admissionv1.AddToScheme, v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme,
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}
@@ -70,7 +71,7 @@ func fromRoot(elements ...string) string {
 func program(environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"))
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + freePort()}, environment...)...)
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + freePort()}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -280,10 +282,12 @@ func (s *scene) worker(name string) *gang.Worker {
 	return found
 }
 
-// readiness is what a kubelet says about a pod.
-func (s *scene) readiness(ctx context.Context, pod string, status corev1.ConditionStatus) {
+// readiness is what a kubelet says about pods, of all at the same moment.
+func (s *scene) readiness(ctx context.Context, status corev1.ConditionStatus, pods ...string) {
 	GinkgoHelper()
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status, metav1.Now().UTC().Format("2006-01-02T15:04:05Z"))
-	object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: pod}}
-	Expect(api.Status().Patch(ctx, object, client.RawPatch("application/strategic-merge-patch+json", patch))).To(Succeed())
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339))
+	for _, pod := range pods {
+		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: pod}}
+		Expect(api.Status().Patch(ctx, object, client.RawPatch(types.StrategicMergePatchType, patch))).To(Succeed())
+	}
 }

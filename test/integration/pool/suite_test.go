@@ -44,6 +44,7 @@ func TestPool(t *testing.T) {
 		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
 	}
 	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	SetDefaultConsistentlyDuration(1500 * time.Millisecond)
@@ -104,7 +105,7 @@ func begin() {
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+ours+": \"true\"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
-		"SWARM_LINK_PORT="+freePort(), "SWARM_HEALTH_PORT="+freePort(), "SWARM_API_PORT="+freePort(), "SWARM_METRICS_ENABLED=false")
+		"SWARM_LINK_PORT="+freePort(), "SWARM_HEALTH_PORT="+freePort(), "SWARM_API_PORT="+freePort(), "SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false")
 	var err error
 	program, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")

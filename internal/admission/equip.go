@@ -1,0 +1,78 @@
+package admission
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// equip gives a worker its own ConfigMap, if its pool has one for each.
+func equip(pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
+	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker || !worksFor(pod, pool.Spec.Workers) {
+		return nil
+	}
+	if pod.Name == "" {
+		return fmt.Errorf("WorkerPool %q has layout PerWorker, and this pod gets its name too late for that: use a StatefulSet, or a pool of layout Shared", pool.Name)
+	}
+	volumes, found := redirected(pod.Spec.Volumes, pool.ConfigName(), pool.ConfigNameOf(pod.Name))
+	if !found {
+		return fmt.Errorf("WorkerPool %q has layout PerWorker, and this pod has no volume of ConfigMap %q: add it to the template of %s %q",
+			pool.Name, pool.ConfigName(), pool.Spec.Workers.Kind, pool.Spec.Workers.Name)
+	}
+	pod.Spec.Volumes = volumes
+	return nil
+}
+
+// worksFor tells whether a pod is of that workload. A Deployment's belong to a ReplicaSet, whose name is the Deployment's and the hash of
+// the template.
+func worksFor(pod *corev1.Pod, workers v1alpha1.WorkloadReference) bool {
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case owner == nil:
+		return false
+	case workers.Kind == v1alpha1.WorkloadDeployment:
+		return owner.Kind == "ReplicaSet" && owner.Name == workers.Name+"-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	}
+	return owner.Kind == string(workers.Kind) && owner.Name == workers.Name
+}
+
+// redirected are the volumes with another ConfigMap in the place of one, and whether that one was there. A worker gets its ConfigMap when
+// it is Ready, so that its pod must be able to start without: the volume becomes optional.
+func redirected(volumes []corev1.Volume, from, to string) (changed []corev1.Volume, found bool) {
+	changed = make([]corev1.Volume, len(volumes))
+	for n := range volumes {
+		changed[n] = *volumes[n].DeepCopy()
+		for _, source := range configMaps(&changed[n]) {
+			if *source.name == from {
+				*source.name, *source.optional, found = to, new(true), true
+			}
+		}
+	}
+	return changed, found
+}
+
+// configMap is where a volume names a ConfigMap, and where it says that there may be none.
+type configMap struct {
+	name     *string
+	optional **bool
+}
+
+// configMaps are those that a volume takes files from.
+func configMaps(volume *corev1.Volume) []configMap {
+	var all []configMap
+	if whole := volume.ConfigMap; whole != nil {
+		all = append(all, configMap{&whole.Name, &whole.Optional})
+	}
+	if volume.Projected != nil {
+		for _, source := range volume.Projected.Sources {
+			if part := source.ConfigMap; part != nil {
+				all = append(all, configMap{&part.Name, &part.Optional})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,78 @@
+// Package admission looks at the pods of worker pools before they are stored. A template of a StatefulSet cannot name a ConfigMap for each
+// ordinal, so under layout PerWorker it is admission that names the worker's own.
+//
+// It promises:
+//   - The answer follows from the pod and its pool's spec alone: a dry run gets the same one, and so does whoever tries again.
+//   - A pod is changed in its volumes of the pool's ConfigMap and nowhere else, or refused with one line that names the fix.
+//   - Pods of layout Shared, of other workloads, without the label of a pool and of namespaces out of scope pass as they are.
+//   - The API server's configuration has the bundle by which it knows the webhook, kept by whoever leads.
+//
+// It never writes anything else, and it never creates that configuration: without one nobody asks.
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// Path is where the API server asks about pods.
+const Path = "/pods"
+
+// Pods answers the API server about pods. The reader should be a cache: whoever makes a pod waits for the answer.
+func Pods(reader client.Reader, scheme *runtime.Scheme, scope *kit.Scope) *admission.Webhook {
+	return admission.WithDefaulter(scheme, pods{reader, scope})
+}
+
+type pods struct {
+	reader client.Reader
+	scope  *kit.Scope
+}
+
+// Default implements admission.Defaulter.
+func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	name := pod.Labels[v1alpha1.LabelPool]
+	ours, err := p.includes(ctx, request.Namespace)
+	if err != nil || name == "" || !ours {
+		return err
+	}
+	pool := &v1alpha1.WorkerPool{}
+	switch err := p.reader.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, pool); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no WorkerPool %q in namespace %q: create it first, or take the label %s off the pod's template", name, request.Namespace, v1alpha1.LabelPool)
+	case err != nil:
+		return unread("WorkerPool", name, err)
+	}
+	return equip(pod, pool)
+}
+
+// includes tells whether a namespace is in scope. One that the cache does not know yet counts as such: a pod that was refused will be
+// tried again, one that has passed is what it is.
+func (p pods) includes(ctx context.Context, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, unread("namespace", name, err)
+	}
+	return p.scope.Includes(namespace), nil
+}
+
+// unread is a failure of ours, not of the pod's.
+func unread(kind, name string, err error) error {
+	return apierrors.NewInternalError(fmt.Errorf("read %s %q: %w", kind, name, err))
+}

@@ -1,0 +1,54 @@
+package operator
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/authority"
+)
+
+// addWebhook serves admission on every replica. With certificates of our own the API server is told by which CA to know them; who brings
+// others tells it as well.
+func (p parts) addWebhook() error {
+	if !p.config.Webhook.Enabled {
+		return nil
+	}
+	brought, err := p.config.Webhook.brought()
+	if err != nil {
+		return err
+	}
+	options, from := webhook.Options{Port: p.config.Webhook.Port, CertDir: p.config.Webhook.CertDir}, p.config.Webhook.CertDir
+	if !brought {
+		from = "Secret " + authority.SecretName
+		options.TLSOpts = []func(*tls.Config){func(config *tls.Config) { config.GetCertificate = p.authority.Certificate }}
+		if err := admission.Keep(p.Operator, p.authority.Bundle); err != nil {
+			return err
+		}
+	}
+	p.around.Log.Info("the webhook has its certificate", "from", from)
+	server := webhook.NewServer(options)
+	server.Register(admission.Path, admission.Pods(p.GetClient(), p.GetScheme(), p.scope))
+	return errors.Join(p.Add(server), p.AddReadyzCheck("webhook", server.StartedChecker()))
+}
+
+// brought tells whether somebody has put a certificate and its key into the folder. One without the other is a mistake of theirs.
+func (w Webhook) brought() (bool, error) {
+	found := map[string]bool{}
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		_, err := os.Stat(filepath.Join(w.CertDir, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false, fmt.Errorf("look for certificates in webhook.certDir: %w", err)
+		}
+		found[name] = err == nil
+	}
+	if found["tls.crt"] != found["tls.key"] {
+		return false, fmt.Errorf("webhook.certDir %s must hold both tls.crt and tls.key, or neither", w.CertDir)
+	}
+	return found["tls.crt"], nil
+}

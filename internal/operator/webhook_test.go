@@ -1,0 +1,49 @@
+package operator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWhoBringsTheCertificate(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		files  []string
+		want   bool
+		told   string
+	}{
+		{"nobody", nil, false, ""},
+		{"somebody", []string{"tls.crt", "tls.key"}, true, ""},
+		{"somebody who brings something else as well", []string{"ca.crt", "tls.crt", "tls.key"}, true, ""},
+		{"somebody who forgot the key", []string{"tls.crt"}, false, "must hold both tls.crt and tls.key, or neither"},
+		{"somebody who forgot the certificate", []string{"tls.key"}, false, "must hold both tls.crt and tls.key, or neither"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			folder := t.TempDir()
+			for _, name := range c.files {
+				if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := Webhook{CertDir: folder}.brought()
+			if got != c.want || (err != nil) != (c.told != "") || err != nil && !strings.Contains(err.Error(), c.told) {
+				t.Errorf("got %t: %v", got, err)
+			}
+		})
+	}
+}
+
+func TestFolderThatIsNotThereBringsNothing(t *testing.T) {
+	if got, err := (Webhook{CertDir: filepath.Join(t.TempDir(), "missing")}).brought(); got || err != nil {
+		t.Errorf("got %t: %v", got, err)
+	}
+}
+
+func TestFolderThatIsAFileIsTold(t *testing.T) {
+	file := written(t, "")
+	if _, err := (Webhook{CertDir: file}).brought(); err == nil || !strings.Contains(err.Error(), "webhook.certDir") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package pool
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// awaitVersion waits until something newer was published.
+func awaitVersion(ctx context.Context, pool *v1alpha1.WorkerPool, above int64) {
+	GinkgoHelper()
+	Eventually(func() int64 {
+		all := scene.seen.published(pool.ConfigName())
+		return all[len(all)-1].Version
+	}).WithContext(ctx).Should(BeNumerically(">", above))
+}
+
+var _ = Describe("A pool through faults", func() {
+	BeforeEach(skipUnlessOwnCluster)
+
+	It("drains a worker before it shrinks, also one that is killed between stop and acknowledgement [P09] [P21]", func(ctx SpecContext) {
+		pool := poolOf("shrinking", "a", "b", "free", "stuck")
+		create(ctx, statefulSet("shrinking", 2, standing()), pool)
+		before := settled(ctx, pool, 2, 4)
+		Expect(before.Workloads["shrinking-1"].Jobs).To(HaveExactElements("free", "stuck"))
+		scaleTo(ctx, "workerpool/shrinking", "1")
+		Eventually(func(g Gomega) {
+			lines, err := scene.heard(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(says(lines, "stop", "shrinking-1", "free")).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+		Consistently(func(g Gomega) {
+			g.Expect(look(ctx, g, pool).Workloads["shrinking-0"].Jobs).To(HaveExactElements("a", "b"), "the other job may be held still")
+			g.Expect(*current(ctx, statefulSetNamed("shrinking")).Spec.Replicas).To(BeEquivalentTo(2), "it is needed still")
+		}).WithContext(ctx).WithTimeout(brief).Should(Succeed())
+
+		bodyOf(ctx, scene.namespace, "shrinking-1").kill("probe")
+		after := settled(ctx, pool, 1, 4)
+		Expect(after.Workloads["shrinking-0"].Jobs).To(ConsistOf("a", "b", "free", "stuck"))
+		proveUntouched(ctx, before, after)
+		proveDrained(ctx, "shrinking", "shrinking-1")
+		scene.proveSingleOwners(ctx)
+	})
+
+	It("goes on where the leader was killed in the middle of a hand-over [P21]", func(ctx SpecContext) {
+		pool := poolOf("headless", numbered("job", 8)...)
+		create(ctx, statefulSet("headless", 2, holding()), pool)
+		before := settled(ctx, pool, 2, 8)
+		silent := bodyOf(ctx, scene.namespace, "headless-1")
+		silent.freeze()
+		DeferCleanup(silent.thaw)
+		scaleTo(ctx, "sts/headless", "4")
+		awaitVersion(ctx, pool, before.Version)
+		bodyOf(ctx, system, leader(ctx)).kill("swarm-operator")
+		silent.thaw()
+
+		after := settled(ctx, pool, 4, 8)
+		Expect(moved(before, after)).To(Equal(4))
+		proveUntouched(ctx, before, after)
+		scene.proveSingleOwners(ctx)
+		awaitOperator(ctx)
+	})
+
+	It("keeps everything where it is when a pod is deleted by force, and goes on when the API server is restarted while it scales [P21]", Serial, func(ctx SpecContext) {
+		pool := poolOf("patient", numbered("job", 8)...)
+		pool.Spec.Refresh.DeadlineSeconds = 15 // a kubelet that has lost its watch brings an old file when it is nudged
+		create(ctx, statefulSet("patient", 2, holding()), pool)
+		before := settled(ctx, pool, 2, 8)
+		Expect(kubectl(ctx, "delete", "pod", "--namespace", scene.namespace, "patient-1", "--force", "--grace-period=0")).To(ContainSubstring("deleted"))
+		Eventually(func(g Gomega) {
+			g.Expect(look(ctx, g, pool).uids["patient-1"]).NotTo(Or(BeEmpty(), Equal(before.uids["patient-1"])))
+		}).WithContext(ctx).Should(Succeed())
+		forced := settled(ctx, pool, 2, 8)
+		Expect(forced.text).To(Equal(before.text))
+
+		scaleTo(ctx, "sts/patient", "4")
+		devcluster(ctx, "restart", "kube-apiserver")
+		after := settled(ctx, pool, 4, 8)
+		proveUntouched(ctx, forced, after)
+		scene.proveSingleOwners(ctx, before.uids["patient-1"])
+		awaitOperator(ctx)
+	})
+
+	It("moves no job when the operator is restarted, and restores a config that was deleted while it was away [P02] [P11] [P20]", Serial, func(ctx SpecContext) {
+		pool := poolOf("steady", streams()...)
+		create(ctx, statefulSet("steady", 2, holding()), pool)
+		before := settled(ctx, pool, 2, 27)
+		Expect(kubectl(ctx, "rollout", "restart", "--namespace", system, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")).To(ContainSubstring("successfully rolled out"))
+		awaitOperator(ctx)
+
+		DeferCleanup(func(ctx SpecContext) { resizeOperator(ctx, 2) })
+		resizeOperator(ctx, 0)
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: "steady-config"}}
+		Expect(parsed(current(ctx, config)).text).To(Equal(before.text), "after a rolling restart")
+		Expect(api.Delete(ctx, config)).To(Succeed())
+		resizeOperator(ctx, 2)
+		Eventually(func(g Gomega) {
+			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(config), config)).To(Succeed())
+			g.Expect(parsed(config).text).To(Equal(before.text), "from the stored revision, to the byte")
+		}).WithContext(ctx).Should(Succeed())
+		after := settled(ctx, pool, 2, 27)
+		Expect(after.text).To(Equal(before.text))
+		Expect(proveUntouched(ctx, before, after)).To(BeZero())
+		Expect(stops(scene.journal(ctx))).To(BeEmpty())
+	})
+})
+
+// resizeOperator gives the operator so many replicas and waits until it has them.
+func resizeOperator(ctx context.Context, replicas int32) {
+	GinkgoHelper()
+	deployed := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "swarm-operator"}}
+	edit(ctx, deployed, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
+	if replicas > 0 {
+		awaitOperator(ctx)
+		return
+	}
+	Eventually(func(g Gomega) {
+		pods := &corev1.PodList{}
+		g.Expect(api.List(ctx, pods, client.InNamespace(system), client.MatchingLabels(deployed.Spec.Selector.MatchLabels))).To(Succeed())
+		g.Expect(pods.Items).To(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// proveDrained checks the order of a scale-in: the list of the last worker without jobs, its acknowledgement, then fewer replicas.
+func proveDrained(ctx context.Context, name, last string) {
+	GinkgoHelper()
+	scales, emptied := scene.seen.scaled(name), edition{}
+	for _, edition := range scene.seen.published(name + "-config") {
+		if work, there := edition.Workloads[last]; there && len(work.Jobs) == 0 {
+			emptied = edition
+			break
+		}
+	}
+	Expect(emptied.Version).NotTo(BeZero(), "no list without jobs was published for %s", last)
+	shrunk := scales[len(scales)-1]
+	Expect(shrunk.number).To(BeNumerically(">", emptied.number))
+	for _, said := range scene.journal(ctx) {
+		if said.Event == "acknowledge" && said.Worker == last && said.Version == emptied.Version {
+			Expect(said.Time).To(BeTemporally("<", shrunk.at))
+			return
+		}
+	}
+	Fail(last + " has acknowledged no list without jobs")
+}

@@ -1,0 +1,77 @@
+package pool
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("The refresh of workers", func() {
+	It("leaves every pod alone under HotReload and replaces only those with another list under Restart [P06] [P07]", func(ctx SpecContext) {
+		hot, cold := poolOf("hot", numbered("hot", 7)...), poolOf("cold", numbered("cold", 6)...)
+		hot.Spec.Refresh.Policy, cold.Spec.Refresh.Policy = v1alpha1.RefreshHotReload, v1alpha1.RefreshRestart
+		create(ctx, statefulSet("hot", 2, holding()), hot, statefulSet("cold", 3, holding()), cold)
+		hotBefore, coldBefore := settled(ctx, hot, 2, 7), settled(ctx, cold, 3, 6)
+
+		scaleTo(ctx, "sts/hot", "3")
+		edit(ctx, cold, func(p *v1alpha1.WorkerPool) { p.Spec.Jobs = p.Spec.Jobs[:5] })
+		hotAfter := settled(ctx, hot, 3, 7)
+		for worker, uid := range hotBefore.uids {
+			Expect(hotAfter.uids[worker]).To(Equal(uid), "of worker %s", worker)
+		}
+		lines := scene.journal(ctx)
+		for job, owner := range hotAfter.owners() {
+			Expect(says(lines, "start", owner, job)).To(BeTrue(), "%s was given to %s", job, owner)
+			if was := hotBefore.owners()[job]; was != owner {
+				Expect(says(lines, "stop", was, job)).To(BeTrue(), "%s was taken from %s", job, was)
+			}
+		}
+
+		coldAfter := settled(ctx, cold, 3, 5)
+		Expect(proveUntouched(ctx, coldBefore, coldAfter)).To(Equal(1))
+		Expect(coldAfter.uids["cold-2"]).NotTo(Equal(coldBefore.uids["cold-2"]), "its list has changed")
+		scene.proveSingleOwners(ctx)
+	})
+
+	It("replaces a worker that does not acknowledge in time under Auto, and nobody has its jobs before [P07] [P08]", func(ctx SpecContext) {
+		pool := poolOf("auto", numbered("stuck", 4)...)
+		pool.Spec.Refresh.DeadlineSeconds = 3
+		create(ctx, statefulSet("auto", 2, standing()), pool)
+		before := settled(ctx, pool, 2, 4)
+		scaleTo(ctx, "sts/auto", "3")
+		after := settled(ctx, pool, 3, 4)
+		replaced := 0
+		for worker, uid := range before.uids {
+			if after.uids[worker] != uid {
+				replaced++
+			}
+		}
+		Expect(replaced).To(Equal(1), "the one that lost a job")
+		Expect(proveUntouched(ctx, before, after)).To(Equal(1))
+		Expect(kubectl(ctx, "get", "events", "--namespace", scene.namespace, "--field-selector", "reason=Replacing")).To(ContainSubstring("not acknowledged"))
+		scene.proveSingleOwners(ctx)
+	})
+
+	It("does not believe who names another version or another pod, and says who [P08]", func(ctx SpecContext) {
+		lies := map[string]string{
+			"boaster":  `{"worker": "$(POD_NAME)", "podUID": "$(POD_UID)", "version": 99, "config": 99}`,
+			"impostor": `{"worker": "$(POD_NAME)", "podUID": "00000000-0000-0000-0000-000000000000", "version": 1, "config": 1}`,
+			"other":    `{"worker": "somebody", "podUID": "$(POD_UID)", "version": 1, "config": 1}`,
+		}
+		truth := poolOf("honest", "honest")
+		create(ctx, statefulSet("honest", 1, lying(`{"worker": "$(POD_NAME)", "podUID": "$(POD_UID)", "version": 1, "config": 1}`)), truth)
+		for name, lie := range lies {
+			pool := poolOf(name, name)
+			pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload
+			create(ctx, statefulSet(name, 1, lying(lie)), pool)
+		}
+		Eventually(condition(ctx, truth, v1alpha1.ConditionConverged)).WithContext(ctx).Should(HaveField("Status", metav1.ConditionTrue), "that is all it takes")
+		for name := range lies {
+			blames := SatisfyAll(HaveField("Status", metav1.ConditionFalse), HaveField("Message", ContainSubstring(name+"-0")))
+			Eventually(condition(ctx, poolOf(name), v1alpha1.ConditionConverged)).WithContext(ctx).Should(blames)
+			Consistently(condition(ctx, poolOf(name), v1alpha1.ConditionConverged)).WithContext(ctx).WithTimeout(brief).Should(blames)
+		}
+	})
+})

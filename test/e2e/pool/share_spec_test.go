@@ -1,0 +1,168 @@
+package pool
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+func listing(name string) string {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	Expect(err).NotTo(HaveOccurred())
+	return string(text)
+}
+
+func streams() []string { return strings.Fields(listing("pool-27-jobs.txt")) }
+
+func scaleTo(ctx context.Context, workload string, replicas string) {
+	GinkgoHelper()
+	Expect(kubectl(ctx, "scale", "--namespace", scene.namespace, workload, "--replicas="+replicas)).To(ContainSubstring("scaled"))
+}
+
+var _ = Describe("A pool of streams", func() {
+	It("shares 27 jobs out over 2 workers as a person would, for all to see [P03] [P05] [P10] [P12]", func(ctx SpecContext) {
+		pool := poolOf("swarm-worker", streams()...)
+		create(ctx, statefulSet("swarm-worker", 2, holding()), pool)
+		Expect(settled(ctx, pool, 2, 27).text).To(Equal(listing("pool-27-expected.yml")))
+
+		described, err := kubectl(ctx, "describe", "--namespace", scene.namespace, "cm", "swarm-worker-config")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(described).To(ContainSubstring(listing("pool-27-expected.yml")))
+		for _, name := range []string{"swarm-worker-0", "swarm-worker-1"} {
+			Expect(kubectl(ctx, "exec", "--namespace", scene.namespace, name, "--", "cat", "/app/config/config.yml")).To(Equal(listing("pool-27-expected.yml")))
+		}
+
+		shown, err := kubectl(ctx, "get", "--namespace", scene.namespace, "workerpools")
+		Expect(err).NotTo(HaveOccurred())
+		rows := strings.Split(shown, "\n")
+		Expect(strings.Fields(rows[0])).To(HaveExactElements("NAME", "WORKERS", "SIZE", "EXPECTED", "JOBS", "VERSION", "CONVERGED", "READY", "REASON", "AGE"))
+		Expect(strings.Fields(rows[1])[:9]).To(HaveExactElements("swarm-worker", "swarm-worker", "2", "2", "27", "1", "True", "True", "Available"))
+		Expect(pool.Status.Phase).To(Equal(v1alpha1.PoolConverged))
+		Expect(pool.Status.Workers).To(HaveExactElements(
+			v1alpha1.WorkerStatus{Name: "swarm-worker-0", Jobs: 14, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
+			v1alpha1.WorkerStatus{Name: "swarm-worker-1", Jobs: 13, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady}))
+		scene.proveSingleOwners(ctx)
+	})
+
+	It("follows a StatefulSet that is scaled 2, 3, 1, 0, 12, and no job ever has two workers [P09] [P21]", func(ctx SpecContext) {
+		pool := poolOf("swarm-worker", streams()...)
+		create(ctx, statefulSet("swarm-worker", 2, holding()), pool)
+		two := settled(ctx, pool, 2, 27)
+		stop := question(ctx, "swarm-worker")
+
+		scaleTo(ctx, "sts/swarm-worker", "3")
+		three := settled(ctx, pool, 3, 27)
+		Expect(moved(two, three)).To(Equal(9), "the fewest there can be")
+		Expect(proveUntouched(ctx, two, three)).To(Equal(2))
+
+		scaleTo(ctx, "sts/swarm-worker", "1")
+		one := settled(ctx, pool, 1, 27)
+		Expect(moved(three, one)).To(Equal(18))
+		Expect(proveUntouched(ctx, three, one)).To(Equal(3))
+
+		scaleTo(ctx, "sts/swarm-worker", "0")
+		none := settled(ctx, pool, 0, 27)
+		Expect(none.owners()).To(BeEmpty())
+		Expect(pool.Status.Conditions).To(ContainElement(SatisfyAll(HaveField("Type", v1alpha1.ConditionReady), HaveField("Reason", string(v1alpha1.ReasonNoWorkers)))))
+
+		scaleTo(ctx, "sts/swarm-worker", "12")
+		twelve := settled(ctx, pool, 12, 27)
+		for worker, work := range twelve.Workloads {
+			Expect(len(work.Jobs)).To(BeElementOf(2, 3), worker)
+		}
+		stop(ctx)
+		scene.proveSingleOwners(ctx)
+		AddReportEntry("with a nudge lists were acknowledged after", ReportEntryVisibilityAlways, summary(deliveries(ctx, "swarm-worker-config")))
+	})
+
+	It("touches only the workers whose list changes [P01] [P11]", func(ctx SpecContext) {
+		pool := poolOf("few", numbered("job", 9)...)
+		create(ctx, statefulSet("few", 3, holding()), pool)
+		before := settled(ctx, pool, 3, 9)
+		edit(ctx, pool, func(p *v1alpha1.WorkerPool) { p.Spec.Jobs = append(p.Spec.Jobs, v1alpha1.Job{Name: "another"}) })
+		more := settled(ctx, pool, 3, 10)
+		Expect(proveUntouched(ctx, before, more)).To(Equal(1))
+		Expect(more.Version).To(Equal(before.Version+1), "nothing had to be taken away from anybody")
+
+		edit(ctx, pool, func(p *v1alpha1.WorkerPool) { p.Spec.Jobs = p.Spec.Jobs[:9] })
+		less := settled(ctx, pool, 3, 9)
+		Expect(proveUntouched(ctx, more, less)).To(Equal(1))
+		Expect(less.Version).To(Equal(more.Version + 1))
+		edit(ctx, pool, func(p *v1alpha1.WorkerPool) { p.Spec.RevisionHistoryLimit = 5 })
+		Expect(settled(ctx, pool, 3, 9).text).To(Equal(less.text), "no change, no version")
+		scene.proveSingleOwners(ctx)
+	})
+})
+
+// question asks the workers of a StatefulSet all the time what they have loaded, until it is told to stop. What they say must be true by
+// their journals, and must never go back.
+func question(ctx context.Context, of string) (stop func(context.Context)) {
+	asking, end := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	var answers []answer
+	asked.Go(func() {
+		for asking.Err() == nil {
+			answers = append(answers, round(asking, of)...)
+		}
+	})
+	return func(ctx context.Context) {
+		GinkgoHelper()
+		end()
+		asked.Wait()
+		proveHonest(answers, scene.journal(ctx))
+		AddReportEntry("answers of workers that were compared with their journals", ReportEntryVisibilityAlways, len(answers))
+	}
+}
+
+// round asks all workers that there are, at once. Those that cannot answer are asked in the next round.
+func round(ctx context.Context, of string) []answer {
+	ctx, stop := context.WithTimeout(ctx, brief)
+	defer stop()
+	pods, _ := scene.pods(ctx, of)
+	said := make(chan *answer, len(pods))
+	for name := range pods {
+		go func() {
+			one, err := scene.ask(ctx, name)
+			if err != nil {
+				said <- nil
+				return
+			}
+			said <- &one
+		}()
+	}
+	var answers []answer
+	for range pods {
+		if one := <-said; one != nil {
+			answers = append(answers, *one)
+		}
+	}
+	return answers
+}
+
+func proveHonest(answers []answer, lines []line) {
+	GinkgoHelper()
+	type loaded struct {
+		uid     string
+		version int64
+	}
+	witnessed, latest := map[loaded]bool{}, map[string]int64{}
+	for _, said := range lines {
+		witnessed[loaded{said.PodUID, said.Version}] = said.Event == "acknowledge" || witnessed[loaded{said.PodUID, said.Version}]
+	}
+	for _, said := range answers {
+		Expect(said.Version == 0 || witnessed[loaded{said.PodUID, said.Version}]).To(BeTrue(), "%v is not in the journal", said)
+		Expect(said.Version).To(BeNumerically(">=", latest[said.PodUID]), "%v goes back", said)
+		latest[said.PodUID] = said.Version
+	}
+}
+
+func statefulSetNamed(name string) *appsv1.StatefulSet { return statefulSet(name, 0, holding()) }

@@ -1,0 +1,146 @@
+package pool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	journalFolder = "/journal"
+	journalFile   = journalFolder + "/journal.jsonl"
+	reader        = "reader"
+	readerPort    = "8080"
+)
+
+// A stage is a namespace with a journal that all its workers write to, a pod that reads it, and a record of what was seen there.
+type stage struct {
+	namespace string
+	seen      *chronicle
+}
+
+func open(ctx context.Context) *stage {
+	GinkgoHelper()
+	made := &stage{namespace: createNamespace(ctx)}
+	made.seen = record(ctx, made.namespace)
+	create(ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: "journal"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
+		},
+	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: reader}, Spec: restricted(corev1.Container{
+		Name: reader, Image: probeImage(), Args: []string{"serve", "--port", readerPort},
+		VolumeMounts: []corev1.VolumeMount{{Name: "journal", MountPath: journalFolder}},
+	}, claimed("journal"))}
+	// Until its service account is there, a namespace refuses pods.
+	Eventually(api.Create).WithContext(ctx).WithArguments(pod).Should(Succeed())
+	return made
+}
+
+func (s *stage) close(ctx SpecContext) {
+	s.seen.stop()
+	Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})).To(Succeed())
+}
+
+// A line is one of the journal that the workers of a stage share.
+type line struct {
+	Time    time.Time `json:"time"`
+	Event   string    `json:"event"` // boot, start, stop, acknowledge
+	Worker  string    `json:"worker"`
+	PodUID  string    `json:"podUID"`
+	Job     string    `json:"job"`
+	Version int64     `json:"version"`
+	Config  int64     `json:"config"`
+}
+
+func (l line) String() string {
+	return fmt.Sprintf("%s %s (%.8s) %s %s", l.Time.Format("05.000"), l.Worker, l.PodUID, l.Event, l.Job)
+}
+
+// heard is the journal so far, for Eventually.
+func (s *stage) heard(ctx context.Context) ([]line, error) {
+	text, err := core.CoreV1().Pods(s.namespace).ProxyGet("http", reader, readerPort, "file", map[string]string{"path": journalFile}).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var lines []line
+	scanner := bufio.NewScanner(bytes.NewReader(text))
+	for scanner.Scan() {
+		var parsed line
+		if err := json.Unmarshal(scanner.Bytes(), &parsed); err != nil {
+			return nil, fmt.Errorf("read journal: %w: %s", err, scanner.Text())
+		}
+		lines = append(lines, parsed)
+	}
+	return lines, nil
+}
+
+// journal is the journal so far. Somebody has written to it.
+func (s *stage) journal(ctx context.Context) []line {
+	GinkgoHelper()
+	var lines []line
+	Eventually(func() (err error) {
+		lines, err = s.heard(ctx)
+		return err
+	}).WithContext(ctx).Should(Succeed())
+	return lines
+}
+
+// answer is what a worker says of itself.
+type answer struct {
+	Worker  string `json:"worker"`
+	PodUID  string `json:"podUID"`
+	Version int64  `json:"version"`
+	Config  int64  `json:"config"`
+}
+
+// ask asks a worker as the operator does.
+func (s *stage) ask(ctx context.Context, pod string) (said answer, err error) {
+	err = s.fetch(ctx, pod, "internal/version", &said)
+	return said, err
+}
+
+// health is how a worker finds itself.
+type health struct {
+	Status  string `json:"status"`
+	Problem string `json:"problem"`
+	Running int    `json:"running"`
+}
+
+func (s *stage) health(ctx context.Context, pod string) (said health, err error) {
+	err = s.fetch(ctx, pod, "internal/health", &said)
+	return said, err
+}
+
+func (s *stage) fetch(ctx context.Context, pod, path string, into any) error {
+	text, err := core.CoreV1().Pods(s.namespace).ProxyGet("http", pod, port, path, nil).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", pod, err)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// pods are those of a workload, by name.
+func (s *stage) pods(ctx context.Context, of string) (map[string]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := api.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": of}); err != nil {
+		return nil, err
+	}
+	found := map[string]*corev1.Pod{}
+	for n := range list.Items {
+		found[list.Items[n].Name] = &list.Items[n]
+	}
+	return found, nil
+}

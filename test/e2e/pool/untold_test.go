@@ -1,0 +1,88 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// quick is what a kubelet needs for a file when it looks at the pod anyway.
+	quick = 5 * time.Second
+	// longest is what it may need otherwise: it looks once in 60 to 90 s.
+	longest = 120 * time.Second
+)
+
+// untold is a worker whose list changes without a nudge. That takes a minute, in which specs run.
+var untold struct {
+	stage *stage
+	took  chan time.Duration
+}
+
+// sampleUntold gives a worker lists by hand, and tells nobody.
+func sampleUntold(ctx context.Context) {
+	GinkgoHelper()
+	untold.stage, untold.took = open(ctx), make(chan time.Duration, 1)
+	DeferCleanup(untold.stage.close)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: untold.stage.namespace, Name: "untold-config"}, Data: listed(1)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: untold.stage.namespace, Name: "untold"}, Spec: worker(holding(), "untold")}
+	create(ctx, config, pod)
+	Eventually(untold.stage.ask).WithContext(ctx).WithArguments("untold").Should(HaveField("Version", BeEquivalentTo(1)))
+	go func() {
+		defer close(untold.took)
+		// The kubelet looks at a pod several times while it starts. The first list that is not brought by that counts.
+		for version := int64(2); ; version++ {
+			took, err := untoldDelivery(config, version)
+			if err != nil {
+				GinkgoWriter.Println("measure without a nudge:", err)
+				return
+			}
+			if took > quick {
+				untold.took <- took
+				return
+			}
+		}
+	}()
+}
+
+// untoldDelivery is how long a list takes to its worker when nobody is told of it.
+func untoldDelivery(config *corev1.ConfigMap, version int64) (time.Duration, error) {
+	ctx, stop := context.WithTimeout(context.Background(), longest)
+	defer stop()
+	config.Data, config.ResourceVersion = listed(version), "" // whatever has become of the last try
+	began := time.Now()
+	for err := api.Update(ctx, config); err != nil; err = api.Update(ctx, config) { // the API server may be away
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		began = time.Now()
+	}
+	for ctx.Err() == nil {
+		if said, err := untold.stage.ask(ctx, "untold"); err == nil && said.Version == version {
+			return time.Since(began), nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return 0, ctx.Err()
+}
+
+func listed(version int64) map[string]string {
+	return map[string]string{"config.yml": fmt.Sprintf("version: %d\nworkloads:\n  untold:\n    jobs: []\n    version: %d\n", version, version)}
+}
+
+var _ = AfterSuite(func(ctx SpecContext) {
+	if untold.took == nil {
+		return
+	}
+	var took time.Duration
+	Eventually(untold.took).WithContext(ctx).WithTimeout(longest).Should(Receive(&took))
+	AddReportEntry("without a nudge a list was acknowledged after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", took.Seconds()))
+})

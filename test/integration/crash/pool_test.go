@@ -1,0 +1,155 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+)
+
+// pools is the life of a pool over a StatefulSet.
+var pools = scenario{
+	stages: []stage{
+		{"a pool of 2 workers", enlist, converged(2)},
+		{"scaled to 3 workers", change(`{"replicas":3}`), converged(3)},
+		{"other jobs", change(`{"jobs":` + listed("bcdefghij") + `}`), converged(3)},
+		{"scaled to 2 workers", change(`{"replicas":2}`), converged(2)},
+		{"rolled back", change(`{"rollbackTo":1}`), converged(2)},
+		{"left to itself, with a shorter history", change(`{"rollbackTo":null,"revisionHistoryLimit":1}`), converged(2)},
+		{"deleted", dissolve, dismissed},
+	},
+	times:  func(point) int { return 1 },
+	atOnce: 10,
+	begin:  func(context.Context, *run) error { return nil }, // the gang is there already
+	end:    examine,
+}
+
+// line is what pool and workload are called.
+const line = "line"
+
+// listed is a list of jobs, one for each letter.
+func listed(letters string) string {
+	var jobs []string
+	for _, letter := range letters {
+		jobs = append(jobs, fmt.Sprintf(`{"name":"%c"}`, letter))
+	}
+	return "[" + strings.Join(jobs, ",") + "]"
+}
+
+func enlist(ctx context.Context, r *run) error {
+	labels := map[string]string{"app": line}
+	workload := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: line},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(2)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: line,
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, line+"-config"),
+		},
+	}
+	pool := &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: line},
+		Spec: v1alpha1.WorkerPoolSpec{
+			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: line}, Replicas: new(int32(2)),
+			Refresh: v1alpha1.PoolRefresh{
+				DeadlineSeconds: 600, Acknowledge: &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}},
+			},
+		},
+	}
+	for _, letter := range "abcdefgh" {
+		pool.Spec.Jobs = append(pool.Spec.Jobs, v1alpha1.Job{Name: string(letter)})
+	}
+	return errors.Join(api.Create(ctx, workload), api.Create(ctx, pool))
+}
+
+func change(spec string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":`+spec+`}`))
+		return api.Patch(ctx, &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: line}}, patch)
+	}
+}
+
+// converged is done when the pool says so of its present spec, with that many workers, and they run what is published.
+func converged(size int32) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		pool, config := &v1alpha1.WorkerPool{}, &corev1.ConfigMap{}
+		if err := errors.Join(
+			api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: line}, pool),
+			api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: line + "-config"}, config),
+		); err != nil {
+			return err
+		}
+		status, running := pool.Status, workers.Journal(r.namespace).Running()
+		switch lists := listsOf(config); {
+		case status.ObservedGeneration != pool.Generation, status.Size != size, status.ExpectedSize != size, status.ConvergedRevision != status.Revision,
+			!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConverged):
+			return fmt.Errorf("the pool is at %s", text(status))
+		case fmt.Sprint(lists) != fmt.Sprint(running):
+			return fmt.Errorf("%v runs, and %v is published", running, lists)
+		}
+		return nil
+	}
+}
+
+// listsOf are the lists of a config by worker, without versions; those without jobs are not there.
+func listsOf(config *corev1.ConfigMap) map[string][]string {
+	file, err := roster.ReadFile(config.Data["config.yml"])
+	if err != nil {
+		return map[string][]string{"": {err.Error()}}
+	}
+	lists := map[string][]string{}
+	for _, entry := range file.Workers {
+		if len(entry.Jobs) > 0 {
+			lists[entry.Worker] = slices.Sorted(slices.Values(entry.Jobs))
+		}
+	}
+	return lists
+}
+
+// poolState is what matters about a pool: not its versions and revisions, of which there may be more after a kill.
+func poolState(pool *v1alpha1.WorkerPool) []any {
+	status := pool.Status
+	for n := range status.Workers {
+		status.Workers[n].Revision = 0
+	}
+	return []any{
+		"current", status.ObservedGeneration == pool.Generation, "phase", status.Phase, "size", status.Size, "expected", status.ExpectedSize,
+		"jobs", status.Jobs, "workers", status.Workers, "unassigned", status.Unassigned, "conditions", conditions(status.Conditions),
+	}
+}
+
+func dissolve(ctx context.Context, r *run) error {
+	of := metav1.ObjectMeta{Namespace: r.namespace, Name: line}
+	return errors.Join(api.Delete(ctx, &v1alpha1.WorkerPool{ObjectMeta: of}), api.Delete(ctx, &appsv1.StatefulSet{ObjectMeta: of}))
+}
+
+// dismissed is done when all workers have ended, and their pods are gone.
+func dismissed(ctx context.Context, r *run) error {
+	left := &corev1.PodList{}
+	if err := api.List(ctx, left, client.InNamespace(r.namespace)); err != nil {
+		return err
+	}
+	if running := workers.Journal(r.namespace).Running(); len(left.Items)+len(running) > 0 {
+		return fmt.Errorf("%d pods are left, and %v runs", len(left.Items), running)
+	}
+	return nil
+}
+
+// examine says what was wrong with what workers did.
+func examine(r *run) (noted []fmt.Stringer, problem error) {
+	journal := workers.Journal(r.namespace)
+	for _, entry := range journal {
+		noted = append(noted, entry)
+	}
+	return noted, journal.Verify()
+}

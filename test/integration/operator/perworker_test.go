@@ -1,0 +1,138 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
+	var in string
+
+	BeforeEach(func(ctx SpecContext) {
+		port := freePort()
+		in = namespace(ctx, nil)
+		program(answering(in, port)...)
+		installed(ctx, in, port, nil)
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+	})
+
+	It("gives each worker its own ConfigMap, and that its own list", func(ctx SpecContext) {
+		pool(ctx, in, v1alpha1.LayoutPerWorker)
+		set := workers(ctx, in)
+		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
+		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-1").Should(Equal([]string{"lists-worker-1", "other"}))
+		Eventually(list).WithContext(ctx).WithArguments(in, "lists-worker-0").Should(And(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"), Not(ContainSubstring("worker-1"))))
+		Eventually(list).WithContext(ctx).WithArguments(in, "lists-worker-1").Should(And(ContainSubstring("worker-1:\n    jobs:\n      - c\n"), Not(ContainSubstring("worker-0"))))
+
+		tried := worker(set)
+		Expect(api.Create(ctx, tried, client.DryRunAll)).To(Succeed())
+		Expect(tried.Spec.Volumes[0].ConfigMap.Name).To(Equal("lists-worker-7"), "in a dry run")
+		tried = worker(set)
+		tried.Spec.Volumes = nil
+		Expect(api.Create(ctx, tried, client.DryRunAll)).To(MatchError(ContainSubstring(`no volume of ConfigMap "lists": add it to the template of StatefulSet "worker"`)))
+	})
+
+	It("holds workers back until there is their pool, and says so where one looks", func(ctx SpecContext) {
+		workers(ctx, in)
+		Eventually(told).WithContext(ctx).WithArguments(in).Should(ContainElement(ContainSubstring(`there is no WorkerPool "cameras" in namespace "` + in + `": create it first`)))
+		Expect(pods(ctx, in)).To(BeEmpty())
+		pool(ctx, in, v1alpha1.LayoutPerWorker)
+		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
+	})
+
+	It("leaves the workers of layout Shared as they are", func(ctx SpecContext) {
+		pool(ctx, in, v1alpha1.LayoutShared)
+		workers(ctx, in)
+		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists", "other"}))
+	})
+})
+
+// pool shares three jobs over the workers.
+func pool(ctx context.Context, in string, layout v1alpha1.ConfigLayout) {
+	GinkgoHelper()
+	Expect(api.Create(ctx, &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "cameras"},
+		Spec: v1alpha1.WorkerPoolSpec{
+			Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "worker"},
+			Jobs:    []v1alpha1.Job{{Name: "a"}, {Name: "b"}, {Name: "c"}},
+			Config:  v1alpha1.PoolConfig{Name: "lists", Layout: layout},
+		},
+	})).To(Succeed())
+}
+
+// workers are two pods that name their pool. Nothing of what they mount is there yet.
+func workers(ctx context.Context, in string) *appsv1.StatefulSet {
+	GinkgoHelper()
+	labels := map[string]string{"app": "worker", v1alpha1.LabelPool: "cameras"}
+	set := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "worker"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "worker", Image: "localhost/any"}},
+				Volumes:    []corev1.Volume{volume("config", "lists"), volume("more", "other")},
+			}},
+		},
+	}
+	Expect(api.Create(ctx, set)).To(Succeed())
+	return set
+}
+
+func volume(name, configMap string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: configMap}}}}
+}
+
+// worker is one more of the set, as its controller would make it.
+func worker(of *appsv1.StatefulSet) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: of.Namespace, Name: "worker-7", Labels: of.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))},
+		},
+		Spec: *of.Spec.Template.Spec.DeepCopy(),
+	}
+}
+
+// mounted are the ConfigMaps of a pod.
+func mounted(ctx context.Context, in, name string) ([]string, error) {
+	pod := &corev1.Pod{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, pod); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, volume := range pod.Spec.Volumes {
+		if volume.ConfigMap != nil {
+			names = append(names, volume.ConfigMap.Name)
+		}
+	}
+	return names, nil
+}
+
+// list is what a ConfigMap of the pool says.
+func list(ctx context.Context, in, name string) (string, error) {
+	found := &corev1.ConfigMap{}
+	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, found)
+	return found.Data["config.yml"], err
+}
+
+// told are the events of the StatefulSet.
+func told(ctx context.Context, in string) ([]string, error) {
+	events := &corev1.EventList{}
+	err := api.List(ctx, events, client.InNamespace(in))
+	var all []string
+	for _, event := range events.Items {
+		if event.InvolvedObject.Kind == "StatefulSet" {
+			all = append(all, fmt.Sprintf("%s: %s", event.Reason, event.Message))
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,178 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const noPool = `there is no WorkerPool "nobodys"`
+
+// answering are the settings of an operator whose webhook the API server, on the same machine, can ask.
+func answering(in, port string) []string {
+	return []string{only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, "SWARM_LINK_ADDRESS=127.0.0.1:19444"}
+}
+
+// installed has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec ends.
+func installed(ctx context.Context, in, port string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
+	GinkgoHelper()
+	text, err := os.ReadFile(fromRoot("deploy", "kustomize", "operator", "admission.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	made := &admissionv1.MutatingWebhookConfiguration{}
+	Expect(yaml.UnmarshalStrict(text, made)).To(Succeed())
+	for n := range made.Webhooks {
+		path := *made.Webhooks[n].ClientConfig.Service.Path
+		made.Webhooks[n].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:" + port + path), CABundle: bundle}
+		made.Webhooks[n].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: in}}
+	}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
+	return made
+}
+
+// bundle is whom the API server trusts.
+func bundle(ctx context.Context, of *admissionv1.MutatingWebhookConfiguration) (string, error) {
+	found := &admissionv1.MutatingWebhookConfiguration{}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(of), found); err != nil {
+		return "", err
+	}
+	return string(found.Webhooks[0].ClientConfig.CABundle), nil
+}
+
+// stray is a pod of a pool that there is not; with no pool, of none.
+func stray(in, pool string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "stray"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}}}
+	if pool != "" {
+		pod.Labels = map[string]string{v1alpha1.LabelPool: pool}
+	}
+	return pod
+}
+
+// refusal is what the API server says to a stray pod.
+func refusal(ctx context.Context, in string) error {
+	return api.Create(ctx, stray(in, "nobodys"), client.DryRunAll)
+}
+
+func showWebhookEnabled(ctx SpecContext) {
+	port, health := freePort(), freePort()
+	off := program("SWARM_WEBHOOK_ENABLED=false", "SWARM_WEBHOOK_PORT="+port, "SWARM_HEALTH_PORT="+health)
+	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
+	_, err := code(ctx, "https://127.0.0.1:"+port+"/pods", "")
+	Expect(err).To(MatchError(ContainSubstring("connection refused")))
+	Eventually(off.Terminate()).Should(gexec.Exit(0))
+
+	program("SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+port)
+	Eventually(code).WithContext(ctx).WithArguments("https://127.0.0.1:"+port+"/pods", "").Should(BeNumerically(">", 0))
+}
+
+func showWebhookPort(ctx SpecContext) {
+	in, port := namespace(ctx, nil), freePort()
+	program(answering(in, port)...)
+	installed(ctx, in, port, nil)
+	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+}
+
+func showWebhookCertDir(ctx SpecContext) {
+	in, port, folder := namespace(ctx, nil), freePort(), GinkgoT().TempDir()
+	first := brought(folder)
+	configuration := installed(ctx, in, port, first)
+	program(append(answering(in, port), "SWARM_WEBHOOK_CERT_DIR="+folder)...)
+	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+	Expect(shown(ctx, port)).To(Equal(leaf(first)))
+
+	second := brought(folder)
+	Eventually(shown).WithContext(ctx).WithArguments(port).Should(Equal(leaf(second)))
+	Expect(bundle(ctx, configuration)).To(Equal(string(first)), "whoever brings certificates tells the API server, too")
+}
+
+// brought puts a new certificate and its key into the folder, and returns it with its CA.
+func brought(folder string) []byte {
+	GinkgoHelper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(folder, "tls.key"), key, 0o600)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(folder, "tls.crt"), certificate, 0o600)).To(Succeed())
+	return certificate
+}
+
+// leaf names the first certificate of a bundle.
+func leaf(bundle []byte) string {
+	GinkgoHelper()
+	all, err := cert.ParseCertsPEM(bundle)
+	Expect(err).NotTo(HaveOccurred())
+	return fingerprint(all[0])
+}
+
+func fingerprint(of *x509.Certificate) string { return fmt.Sprintf("%x", of.Signature) }
+
+// shown names the certificate that is shown at a port.
+func shown(ctx context.Context, port string) (string, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	return fingerprint(connection.(*tls.Conn).ConnectionState().PeerCertificates[0]), nil
+}
+
+var _ = Describe("The webhook", Serial, func() {
+	It("[R21] is known by its CA, also by a new one", func(ctx SpecContext) {
+		in, port := namespace(ctx, nil), freePort()
+		program(answering(in, port)...)
+		configuration := installed(ctx, in, port, nil)
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		old, err := bundle(ctx, configuration)
+		Expect(err).NotTo(HaveOccurred())
+		secret, err := authoritySecret(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(old).To(Equal(string(secret.Data["ca.crt"])))
+
+		Expect(api.Delete(ctx, secret)).To(Succeed())
+		Eventually(bundle).WithContext(ctx).WithArguments(configuration).ShouldNot(Equal(old))
+		began := time.Now()
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		AddReportEntry("after a new bundle the webhook answers again in", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
+	})
+
+	It("[K13] [R15] is served by a standby as well", func(ctx SpecContext) {
+		in, port := namespace(ctx, nil), freePort()
+		leader := program(answering(in, freePort())...)
+		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
+		standby := program(append(answering(in, port), "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
+		installed(ctx, in, port, nil)
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		Expect(standby.Err.Contents()).NotTo(ContainSubstring("Successfully acquired lease"))
+	})
+
+	It("[R25] stands in nobody's way but that of pods that name a pool, and readyz tells whether it is there", func(ctx SpecContext) {
+		in, port, health := namespace(ctx, nil), freePort(), freePort()
+		installed(ctx, in, port, nil)
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring("failed calling webhook")), "while nobody answers")
+		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())
+
+		program(append(answering(in, port), "SWARM_HEALTH_PORT="+health)...)
+		Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz/webhook", "").Should(Equal(http.StatusOK))
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
+		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())
+	})
+})

@@ -1,0 +1,123 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+)
+
+// deployment is a pool over the pods of a Deployment, which the pool scales.
+func deployment(ctx context.Context, size int32, jobs string) *scene {
+	GinkgoHelper()
+	s := empty(ctx)
+	labels := map[string]string{"app": workload}
+	Expect(api.Create(ctx, &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
+		Spec:       appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config)},
+	})).To(Succeed())
+	s.create(ctx, named(jobs), func(spec *v1alpha1.WorkerPoolSpec) {
+		spec.Workers.Kind, spec.Replicas = v1alpha1.WorkloadDeployment, &size
+	})
+	s.settle(ctx)
+	return s
+}
+
+// slots are the pods that are there to stay, by slot.
+func (s *scene) slots(ctx context.Context) (map[string]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := api.List(ctx, list, client.InNamespace(s.in), client.HasLabels{v1alpha1.LabelSlot})
+	slots := map[string]corev1.Pod{}
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil {
+			slots[pod.Labels[v1alpha1.LabelSlot]] = pod
+		}
+	}
+	return slots, err
+}
+
+// held are the running jobs, by slot.
+func (s *scene) held(ctx context.Context) (map[string][]string, error) {
+	slots, err := s.slots(ctx)
+	held := map[string][]string{}
+	for slot, pod := range slots {
+		held[slot] = workers.Journal(s.in).Running()[pod.Name]
+	}
+	return held, err
+}
+
+var _ = Describe("A pool over a Deployment", func() {
+	It("[P14] gives the slot of a pod that is gone, and its jobs, to the one that takes its place", func(ctx SpecContext) {
+		s := deployment(ctx, 3, "a b c d e f")
+		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
+		Eventually(s.held).WithContext(ctx).Should(Equal(want))
+		before, err := s.slots(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		victim := before["1"]
+		Expect(api.Delete(ctx, &victim)).To(Succeed())
+		Eventually(func(g Gomega) {
+			now, err := s.slots(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(slices.Sorted(maps.Keys(now))).To(Equal([]string{"0", "1", "2"}))
+			g.Expect(now["1"].UID).NotTo(Equal(victim.UID))
+			g.Expect(now["0"].UID).To(Equal(before["0"].UID))
+			g.Expect(now["2"].UID).To(Equal(before["2"].UID))
+		}).Should(Succeed())
+		Eventually(s.held).WithContext(ctx).Should(Equal(want))
+		s.settle(ctx)
+		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 2, "d": 2, "e": 1, "f": 1}), "nothing else has moved")
+	})
+
+	It("[P14] is scaled in by deleting the pod that was drained, and no other", func(ctx SpecContext) {
+		s := deployment(ctx, 3, "a b c d e f")
+		before, err := s.slots(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(before).To(HaveLen(3))
+		leaving := before["2"]
+		drained := s.worker(leaving.Name)
+		drained.Hold()
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(2)) })
+		s.waiting(ctx, leaving.Name)
+		Consistently(s.slots).WithContext(ctx).Should(HaveLen(3), "nobody goes who may hold something")
+		drained.Release()
+		Eventually(s.slots).WithContext(ctx).Should(HaveLen(2))
+		now, err := s.slots(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, slot := range []string{"0", "1"} {
+			Expect(now[slot].UID).To(Equal(before[slot].UID), fmt.Sprintf("slot %s", slot))
+		}
+		s.settle(ctx)
+		Expect(workers.Journal(s.in).Running()).To(And(HaveLen(2), HaveEach(HaveLen(3))))
+	})
+
+	It("[P14] moves nothing that need not move in a rolling update", func(ctx SpecContext) {
+		s := deployment(ctx, 3, "a b c d e f")
+		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
+		Eventually(s.held).WithContext(ctx).Should(Equal(want))
+		before, err := s.slots(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		change(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload}}, func(object *appsv1.Deployment) {
+			object.Spec.Template.Spec.Containers[0].Image = "example.test/worker:2"
+		})
+		Eventually(func(g Gomega) {
+			now, err := s.slots(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(slices.Sorted(maps.Keys(now))).To(Equal([]string{"0", "1", "2"}))
+			for slot, pod := range now {
+				g.Expect(pod.UID).NotTo(Equal(before[slot].UID))
+			}
+		}).Should(Succeed())
+		Eventually(s.held).WithContext(ctx).Should(Equal(want))
+		s.settle(ctx)
+	})
+})

@@ -1,0 +1,61 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("Workers that are not ready", func() {
+	It("are evicted after a while, and lose their jobs when they are gone", func(ctx SpecContext) {
+		s := stage(ctx, 4, named("a b c d e f g h"))
+		former := s.worker("w-3")
+		former.Hold() // its process hangs
+		before := s.lists(ctx)["w-3"]
+		s.readiness(ctx, corev1.ConditionFalse, "w-3")
+		Consistently(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-3", before), "not before afterSeconds")
+		s.change(ctx, failover(1, 25))
+		Eventually(s.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-3: "), ContainSubstring("not ready for too long"))))
+		Eventually(func() string { return string(s.pod(ctx, "w-3").UID) }).Should(Not(Equal(former.UID())))
+		s.settle(ctx)
+		Eventually(s.lists).WithContext(ctx).Should(HaveLen(4), "its successor takes part")
+	})
+
+	It("keep their jobs when they are too many at once", func(ctx SpecContext) {
+		s := stage(ctx, 4, named("a b c d e f g h"))
+		before := s.text(ctx)
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Mode = v1alpha1.PoolPaused })
+		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("False Paused: "))
+		s.readiness(ctx, corev1.ConditionFalse, "w-2", "w-3")
+		s.awaitSize(ctx, 2)
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) {
+			failover(1, 25)(spec)
+			spec.Mode = v1alpha1.PoolRunning
+		})
+		s.degraded(ctx, v1alpha1.ReasonFailoverFrozen, "2 of 4 workers were not ready for 1s, the first is w-2, and at most 1 (25 %) may lose their jobs at once")
+		Consistently(s.text).WithContext(ctx).Should(Equal(before))
+		s.readiness(ctx, corev1.ConditionTrue, "w-2", "w-3")
+		s.sound(ctx)
+		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(HaveLen(4))
+	})
+})
+
+func failover(after, percent int32) spec {
+	return func(spec *v1alpha1.WorkerPoolSpec) {
+		spec.Failover = v1alpha1.PoolFailover{AfterSeconds: after, MaxPercent: percent}
+	}
+}
+
+// awaitSize waits until so many workers take part.
+func (s *scene) awaitSize(ctx context.Context, size int) {
+	GinkgoHelper()
+	Eventually(func() string {
+		_ = s.said(ctx, v1alpha1.ConditionReady)
+		return fmt.Sprint(s.pool.Status.Size)
+	}).Should(Equal(fmt.Sprint(size)))
+}

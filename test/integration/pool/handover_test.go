@@ -1,0 +1,219 @@
+package pool
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+)
+
+// hotReload waits for workers for ever.
+func hotReload(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.Policy = v1alpha1.RefreshHotReload }
+
+// A revoke is a hand-over that waits for w-0, since a third worker has come.
+type revoke struct {
+	*scene
+	moved []string // what w-0 has been told to give up
+	keeps []string
+}
+
+// revoking has w-0 made to go wrong in some way, and a third worker that shall have a part of its jobs.
+func revoking(ctx context.Context, wrong func(*gang.Worker), changes ...spec) *revoke {
+	GinkgoHelper()
+	s := stage(ctx, 2, named("a b c d e f g h i"), changes...)
+	before := s.lists(ctx)["w-0"]
+	wrong(s.worker("w-0"))
+	s.scale(ctx, 3)
+	var keeps []string
+	Eventually(func() []string {
+		keeps = s.lists(ctx)["w-0"]
+		return keeps
+	}).Should(Not(HaveLen(len(before))))
+	moved := slices.DeleteFunc(slices.Clone(before), func(job string) bool { return slices.Contains(keeps, job) })
+	return &revoke{s, moved, keeps}
+}
+
+// granted are the jobs that w-0 has lost and that are on somebody's list.
+func (r *revoke) granted(ctx context.Context) []string {
+	GinkgoHelper()
+	var all []string
+	for _, list := range r.lists(ctx) {
+		for _, job := range list {
+			if slices.Contains(r.moved, job) {
+				all = append(all, job)
+			}
+		}
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// withheld checks that nobody gets what w-0 may hold.
+func (r *revoke) withheld(ctx context.Context) {
+	GinkgoHelper()
+	r.waiting(ctx, "w-0")
+	Consistently(r.granted).WithContext(ctx).Should(BeEmpty())
+}
+
+// done checks that everything is where it should be in the end.
+func (r *revoke) done(ctx context.Context) {
+	GinkgoHelper()
+	r.settle(ctx)
+	Expect(r.granted(ctx)).To(Equal(r.moved))
+	Expect(slices.Sorted(maps.Keys(r.lists(ctx)))).To(Equal([]string{"w-0", "w-1", "w-2"}))
+	Expect(r.lists(ctx)).To(HaveEach(HaveLen(3)))
+	Expect(r.lists(ctx)["w-0"]).To(Equal(r.keeps))
+}
+
+var _ = Describe("A hand-over", func() {
+	It("[P21] waits until the file has arrived, and costs two versions", func(ctx SpecContext) {
+		r := revoking(ctx, (*gang.Worker).Hold)
+		r.withheld(ctx)
+		r.worker("w-0").Release()
+		r.done(ctx)
+		Expect(r.version(ctx)).To(BeEquivalentTo(3))
+	})
+
+	It("starts nothing that was moved, when a worker is restarted on a stale file", func(ctx SpecContext) {
+		r := revoking(ctx, (*gang.Worker).Hold)
+		Eventually(func() string { return r.pod(ctx, "w-0").Annotations[v1alpha1.AnnotationConfigVersion] }).Should(Equal("2"))
+		r.worker("w-0").Restart()
+		r.withheld(ctx)
+		Consistently(func() []string { return workers.Journal(r.in).Running()["w-0"] }).Should(BeEmpty())
+		r.worker("w-0").Release()
+		r.done(ctx)
+		for _, job := range r.moved {
+			Expect(workers.Journal(r.in).Starts()).To(HaveKeyWithValue(job, 2), "by w-0 at first and by its new owner")
+		}
+	})
+
+	It("does not believe another pod at the address", func(ctx SpecContext) {
+		r := revoking(ctx, (*gang.Worker).Hold, hotReload)
+		other := r.worker("w-1").Address()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+other+`","podIPs":[{"ip":"`+other+`"}]}}`))
+		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
+		r.withheld(ctx)
+		own := r.worker("w-0").Address()
+		patch = client.RawPatch(types.MergePatchType, []byte(`{"status":{"podIP":"`+own+`","podIPs":[{"ip":"`+own+`"}]}}`))
+		Expect(api.Status().Patch(ctx, r.pod(ctx, "w-0"), patch)).To(Succeed())
+		r.worker("w-0").Release()
+		r.done(ctx)
+	})
+
+	DescribeTable("[P08] does not believe a worker that", func(ctx SpecContext, lie func(*gang.Answer)) {
+		r := revoking(ctx, func(worker *gang.Worker) {
+			worker.Hold()
+			worker.Lie(lie)
+		}, hotReload)
+		r.withheld(ctx)
+		r.worker("w-0").Lie(nil)
+		r.worker("w-0").Release()
+		r.done(ctx)
+	},
+		Entry("has another UID", func(answer *gang.Answer) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
+		Entry("has another name", func(answer *gang.Answer) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
+		Entry("says a version that was never published", func(answer *gang.Answer) { answer.Version, answer.Config = 999, 999 }),
+		Entry("says a version above that of its file", func(answer *gang.Answer) { answer.Version = 2 }),
+	)
+
+	It("goes on after a crash between stop and acknowledgement", func(ctx SpecContext) {
+		r := revoking(ctx, (*gang.Worker).CrashAfterStop, hotReload)
+		r.done(ctx)
+		exits := 0
+		for _, entry := range workers.Journal(r.in) {
+			if entry.Event == "exit" && entry.Worker == "w-0" {
+				exits++
+			}
+		}
+		Expect(exits).To(Equal(1))
+	})
+
+	It("goes on when the pod that may hold something is deleted, and comes back under its name", func(ctx SpecContext) {
+		r := revoking(ctx, (*gang.Worker).Hold, hotReload)
+		r.withheld(ctx)
+		former := r.pod(ctx, "w-0")
+		Expect(api.Delete(ctx, former)).To(Succeed())
+		r.done(ctx)
+		Expect(r.pod(ctx, "w-0").UID).NotTo(Equal(former.UID))
+	})
+
+	It("[P08] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
+		r := revoking(ctx, (*gang.Worker).Mute, hotReload, deadline(1))
+		former := r.pod(ctx, "w-0").UID
+		Eventually(r.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
+		r.withheld(ctx)
+		Expect(r.pod(ctx, "w-0").UID).To(Equal(former))
+		Expect(r.lists(ctx)["w-2"]).NotTo(BeEmpty(), "what others have given up is not held back")
+	})
+
+	It("[P08] replaces under Auto a worker that says nothing, after the deadline", func(ctx SpecContext) {
+		r := revoking(ctx, func(worker *gang.Worker) {
+			worker.Hold()
+			worker.Mute()
+		})
+		former := r.pod(ctx, "w-0").UID
+		r.withheld(ctx)
+		r.change(ctx, deadline(1))
+		Eventually(r.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-0: "), ContainSubstring("it has not acknowledged its list in time"))))
+		r.change(ctx, deadline(600))
+		r.done(ctx)
+		Expect(r.pod(ctx, "w-0").UID).NotTo(Equal(former))
+	})
+
+	It("is planned anew from who may hold what, while a grant is not acknowledged", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c"), hotReload, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(2)) })
+		held := s.worker("w-1")
+		held.Hold()
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d") })
+		Eventually(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-1", []string{"c", "d"}))
+		s.waiting(ctx, "w-1")
+		// Everything shall go to w-0 now, also the job that w-1 has perhaps, perhaps not.
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(1)) })
+		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b"}}))
+		s.waiting(ctx, "w-1")
+		Consistently(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b"}}))
+		Expect(s.pod(ctx, "w-1").DeletionTimestamp).To(BeNil(), "nobody is scaled away who may hold something")
+		held.Release()
+		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b", "c", "d"}}))
+		s.settle(ctx)
+		Eventually(func() error {
+			return api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: "w-1"}, &corev1.Pod{})
+		}).ShouldNot(Succeed())
+		Expect(workers.Journal(s.in).Starts()).To(HaveKeyWithValue("d", 1), "w-1 has never begun it")
+	})
+
+	DescribeTable("costs as many versions as its kind says", func(ctx SpecContext, handoff v1alpha1.PoolHandoff, versions int, overlaps bool) {
+		s := &scene{in: namespace(ctx)} // it may have two owners on purpose
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
+		})
+		s.statefulSet(ctx, 2)
+		s.create(ctx, named("a b c d e f"), func(spec *v1alpha1.WorkerPoolSpec) { spec.Handoff = handoff })
+		s.settle(ctx)
+		before := s.version(ctx)
+		s.scale(ctx, 3)
+		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(And(HaveLen(3), HaveEach(HaveLen(2))))
+		s.settle(ctx)
+		Expect(s.version(ctx) - before).To(BeEquivalentTo(versions))
+		if overlaps {
+			Expect(workers.Journal(s.in).Verify()).To(MatchError(ContainSubstring("two owners")))
+		}
+	},
+		Entry("Exclusive", v1alpha1.HandoffExclusive, 2, false),
+		Entry("Overlap", v1alpha1.HandoffOverlap, 2, true),
+		Entry("BestEffort", v1alpha1.HandoffBestEffort, 1, false),
+	)
+})
+
+// deadline is how long workers have.
+func deadline(seconds int32) spec {
+	return func(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.DeadlineSeconds = seconds }
+}

@@ -1,0 +1,213 @@
+package pool
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// term is that of the leader who wrote last.
+func (s *scene) term(ctx context.Context) int64 {
+	GinkgoHelper()
+	term, err := strconv.ParseInt(s.config(ctx).Annotations[v1alpha1.AnnotationTerm], 10, 64)
+	Expect(err).NotTo(HaveOccurred())
+	return term
+}
+
+// restart has another operator lead, and waits until it has seen the pool.
+func (s *scene) restart(ctx context.Context, meanwhile func()) {
+	GinkgoHelper()
+	before := s.term(ctx)
+	halt()
+	meanwhile()
+	begin()
+	Eventually(func(g Gomega) {
+		object := &corev1.ConfigMap{}
+		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object)).To(Succeed())
+		term, err := strconv.ParseInt(object.Annotations[v1alpha1.AnnotationTerm], 10, 64)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(term).To(BeNumerically(">", before))
+	}).Should(Succeed())
+}
+
+// writes are what the operator has written in the namespace since then, by the audit log.
+func (s *scene) writes(since time.Time) []string {
+	GinkgoHelper()
+	data := os.Getenv("DEVCLUSTER_DATA")
+	file, err := os.Open(filepath.Join(data, "logs/control-plane/audit-1.log"))
+	if data == "" || err != nil {
+		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
+	}
+	defer file.Close()
+	var all []string
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var one struct {
+			Verb, UserAgent string
+			ObjectRef       struct{ Resource, Subresource, Namespace, Name string }
+			Received        time.Time `json:"requestReceivedTimestamp"`
+		}
+		if !strings.Contains(lines.Text(), s.in) || json.Unmarshal(lines.Bytes(), &one) != nil || one.Received.Before(since) {
+			continue
+		}
+		writing := slices.Contains([]string{"create", "update", "patch", "delete"}, one.Verb)
+		if of := one.ObjectRef; writing && of.Namespace == s.in && of.Resource != "events" && strings.HasPrefix(one.UserAgent, "swarm-operator/") {
+			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s %s/%s/%s", one.Verb, of.Resource, of.Name, of.Subresource), "/"))
+		}
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return all
+}
+
+// nothing is a time in which the operator was left alone.
+func nothing() {}
+
+var _ = Describe("What is published", func() {
+	It("[P01] [P11] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
+		s := empty(ctx)
+		s.source(ctx, "list", "jobs: [a, b]")
+		s.statefulSet(ctx, 2)
+		s.create(ctx, nil, from("list"))
+		s.settle(ctx)
+		Expect(s.version(ctx)).To(BeEquivalentTo(1))
+		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a"}, "w-1": {"b"}}))
+		for number, step := range []struct {
+			list, text string
+		}{
+			{"a\nb\nc\n", "version: 2\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n    version: 1\n"},
+			{"# the same\na\nb\nc\n", "version: 2\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n    version: 1\n"},
+			{"a\nb\nc\nd\n", "version: 3\nworkloads:\n  w-0:\n    jobs:\n      - a\n      - c\n    version: 2\n  w-1:\n    jobs:\n      - b\n      - d\n    version: 3\n"},
+			{"b\nc\nd\n", "version: 4\nworkloads:\n  w-0:\n    jobs:\n      - c\n    version: 4\n  w-1:\n    jobs:\n      - b\n      - d\n    version: 3\n"},
+		} {
+			s.source(ctx, "list", step.list)
+			Eventually(s.text).WithContext(ctx).Should(Equal(step.text), "step %d", number)
+			s.settle(ctx)
+		}
+		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}))
+	})
+
+	It("[P02] [P11] is the same to the byte, whatever happens to the operator and to the ConfigMap", func(ctx SpecContext) {
+		s := stage(ctx, 3, named("a b c d e f g"))
+		s.scale(ctx, 2)
+		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(HaveLen(2))
+		s.settle(ctx)
+		before, starts := s.text(ctx), workers.Journal(s.in).Starts()
+		s.restart(ctx, nothing)
+		Expect(s.text(ctx)).To(Equal(before))
+		s.restart(ctx, func() { Expect(api.Delete(ctx, s.config(ctx))).To(Succeed()) })
+		Expect(s.text(ctx)).To(Equal(before))
+		s.settle(ctx)
+		Expect(workers.Journal(s.in).Starts()).To(Equal(starts), "nobody has noticed")
+	})
+
+	It("[P11] is written only when it changes, and by a new leader to stamp its term", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c"))
+		began := time.Now()
+		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) {
+			pool.Annotations = map[string]string{v1alpha1.AnnotationReconcileAt: "now"}
+		})
+		Consistently(s.writes).WithArguments(began).Should(BeEmpty())
+		before := s.text(ctx)
+		s.restart(ctx, nothing)
+		Consistently(s.writes).WithArguments(began).Should(Equal([]string{"update configmaps/w-config"}))
+		Expect(s.text(ctx)).To(Equal(before))
+	})
+
+	It("is brought back when somebody else writes to it", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c d"))
+		before := s.lists(ctx)
+		change(ctx, s.config(ctx), func(object *corev1.ConfigMap) {
+			object.Data["config.yml"] = strings.Replace(object.Data["config.yml"], "      - a\n", "", 1)
+		})
+		Eventually(s.lists).WithContext(ctx).Should(Equal(before))
+		s.settle(ctx)
+		Eventually(s.events).WithContext(ctx).Should(ContainElement(HavePrefix("Normal ConfigRestored: ")))
+		Expect(s.lists(ctx)).To(Equal(before))
+	})
+
+	It("cannot be overwritten by a late write of an old leader", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c"))
+		late := s.config(ctx)
+		s.restart(ctx, nothing)
+		before := s.text(ctx)
+		late.Data["config.yml"] = "version: 2\nworkloads: {}\n"
+		Expect(apierrors.IsConflict(api.Update(ctx, late))).To(BeTrue())
+		Expect(s.text(ctx)).To(Equal(before))
+	})
+
+	It("stays as it is while the pool is paused, by its annotation or by its mode", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b c"))
+		began := time.Now()
+		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) {
+			pool.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
+			pool.Spec.Jobs = named("a b c d")
+		})
+		Consistently(s.writes).WithArguments(began).Should(BeEmpty())
+		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) { pool.Annotations = nil })
+		s.settle(ctx)
+		Expect(s.version(ctx)).To(BeEquivalentTo(2))
+
+		began = time.Now()
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Mode, spec.Jobs = v1alpha1.PoolPaused, named("a c") })
+		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("False Paused: "))
+		Consistently(s.writes).WithArguments(began).Should(HaveEach("patch workerpools/streams/status"))
+		Expect(s.version(ctx)).To(BeEquivalentTo(2))
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Mode = v1alpha1.PoolRunning })
+		s.settle(ctx)
+		Expect(s.version(ctx)).To(BeEquivalentTo(3))
+	})
+
+	It("[O10] can be rolled back to a revision that is kept, and comes back", func(ctx SpecContext) {
+		s := stage(ctx, 2, named("a b"), func(spec *v1alpha1.WorkerPoolSpec) { spec.RevisionHistoryLimit = 2 })
+		wanted := map[int64]map[string][]string{1: s.lists(ctx)}
+		for n, jobs := range []string{"a b c", "a b c d", "c d"} {
+			s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named(jobs) })
+			s.settle(ctx)
+			wanted[int64(n)+2] = s.lists(ctx)
+		}
+		Expect(s.pool.Status.Revision).To(BeEquivalentTo(4))
+		Eventually(s.revisions).WithContext(ctx).Should(Equal([]int64{2, 3, 4}))
+
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.RollbackTo = 3 })
+		s.settle(ctx)
+		Expect(s.lists(ctx)).To(Equal(wanted[3]))
+		Expect(s.pool.Status.Revision).To(BeEquivalentTo(5), "a rollback is a new revision with earlier content")
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("e f g") })
+		s.settle(ctx)
+		Expect(s.lists(ctx)).To(Equal(wanted[3]), "it is pinned")
+		Expect(s.revisions(ctx)).To(ContainElement(BeEquivalentTo(3)), "what is pinned is kept")
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.RollbackTo = 0 })
+		s.settle(ctx)
+		Expect(workers.Journal(s.in).Running()).To(HaveLen(2))
+		Expect(s.pool.Status.Jobs).To(BeEquivalentTo(3))
+	})
+})
+
+// revisions are the numbers of those that are kept.
+func (s *scene) revisions(ctx context.Context) ([]int64, error) {
+	list := &appsv1.ControllerRevisionList{}
+	err := api.List(ctx, list, client.InNamespace(s.in), client.MatchingLabels{v1alpha1.LabelPool: s.pool.Name})
+	var numbers []int64
+	for _, revision := range list.Items {
+		numbers = append(numbers, revision.Revision)
+	}
+	slices.Sort(numbers)
+	return numbers, err
+}
