@@ -29,7 +29,7 @@ func repository(t *testing.T, failing string, files map[string]string) (cluster,
 	}
 	all := map[string]string{
 		"bin/devcluster": fake, "failing": failing, "crd": "", "server": "https://127.0.0.1:6444",
-		"deploy/kustomize/config.yaml": "logging: {level: info}", "bin/images/a.tar": "first",
+		"deploy/kustomize/operator/config.yaml": "logging: {level: info}", "bin/images/a.tar": "first",
 	}
 	maps.Copy(all, files)
 	for name, text := range all {
@@ -131,7 +131,7 @@ func TestOverlayNamesImagesAndChangesWithWhatIsInstalled(t *testing.T) {
 	if second == first {
 		t.Error("another image under the same name does not restart the operator")
 	}
-	write(t, filepath.Join(target.root, "deploy/kustomize/config.yaml"), "logging: {level: debug}")
+	write(t, filepath.Join(target.root, "deploy/kustomize/operator/config.yaml"), "logging: {level: debug}")
 	if text() == second {
 		t.Error("another configuration does not restart the operator")
 	}

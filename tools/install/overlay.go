@@ -71,7 +71,7 @@ func (o overlay) write() (string, error) {
 // digest is of everything that a pod reads once: its image and its configuration. An image of somebody else is known by its name.
 func (o overlay) digest() (string, error) {
 	sum := sha256.New()
-	for _, name := range append([]string{"deploy/kustomize/config.yaml"}, o.tarballs...) {
+	for _, name := range append([]string{"deploy/kustomize/operator/config.yaml"}, o.tarballs...) {
 		file, err := os.Open(filepath.Join(o.root, name))
 		if err != nil {
 			return "", fmt.Errorf("digest what is installed: %w", err)

@@ -133,7 +133,7 @@ func TestWorkersFitTheirPool(t *testing.T) {
 	}
 	policy := applied[networkingv1.NetworkPolicy](t, "NetworkPolicy", "swarm-operator")
 	reaches := slices.ContainsFunc(policy.Spec.Egress, func(rule networkingv1.NetworkPolicyEgressRule) bool {
-		return len(rule.To) == 1 && rule.To[0].PodSelector.MatchLabels["app.kubernetes.io/name"] == "swarm-worker" && rule.Ports[0].Port.IntVal == container.Ports[0].ContainerPort
+		return len(rule.To) == 1 && rule.To[0].NamespaceSelector != nil && rule.Ports[0].Port.IntVal == container.Ports[0].ContainerPort
 	})
 	if container.Ports[0].Name != "internal" || !reaches {
 		t.Errorf("the operator asks at the port named internal, which is %q, and may reach %v", container.Ports[0].Name, policy.Spec.Egress)
