@@ -33,7 +33,7 @@ func (c *cluster) operate(ctx context.Context) (*operator, error) {
 	command := exec.CommandContext(ctx, "bin/swarm-operator")
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Env = append(os.Environ(),
-		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT=18088", "SWARM_HEALTH_PORT=18087", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT=18088", "SWARM_HEALTH_PORT=18087", "SWARM_API_PORT=18086", "SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
 	log, err := command.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func (d *draft) publish(shares []assign.Share) {
 func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.Share) {
 	changed := map[string]bool{}
 	for _, share := range shares {
-		changed[d.pool.ConfigName()+"-"+share.Worker] = true
+		changed[d.pool.ConfigNameOf(share.Worker)] = true
 	}
 	divided := divided(d.pool, file, ledger)
 	for _, name := range sortedNames(divided) {

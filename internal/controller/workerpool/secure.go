@@ -84,7 +84,7 @@ func divided(pool *v1alpha1.WorkerPool, file roster.File, ledger roster.Ledger) 
 		if account, found := ledger[entry.Worker]; found {
 			own[entry.Worker] = account
 		}
-		sheets[pool.ConfigName()+"-"+entry.Worker] = &sheet{file: roster.File{Version: entry.Version, Workers: []roster.Entry{entry}}, ledger: own}
+		sheets[pool.ConfigNameOf(entry.Worker)] = &sheet{file: roster.File{Version: entry.Version, Workers: []roster.Entry{entry}}, ledger: own}
 	}
 	return sheets
 }
