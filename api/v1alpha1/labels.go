@@ -32,6 +32,8 @@ const (
 const (
 	// AnnotationConfigVersion on a pod nudges the kubelet and tells the worker which version its file must reach.
 	AnnotationConfigVersion = Prefix + "config-version"
+	// AnnotationNudge on a pod nudges the kubelet once more, when the first time brought nothing.
+	AnnotationNudge = Prefix + "nudge"
 	// AnnotationTerm on a pool's ConfigMap makes a late write of an earlier leader conflict.
 	AnnotationTerm = Prefix + "term"
 	// AnnotationLedger on a pool's ConfigMap says what workers may hold beside what is published for them.

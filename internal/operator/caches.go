@@ -38,7 +38,7 @@ func outline(object any) (any, error) {
 	case *corev1.Pod:
 		object.Spec, object.ManagedFields = corev1.PodSpec{}, nil
 		object.OwnerReferences = controllerOf(object.OwnerReferences)
-		object.Annotations = only(object.Annotations, v1alpha1.AnnotationConfigVersion, corev1.PodDeletionCost)
+		object.Annotations = only(object.Annotations, v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost)
 		status := object.Status
 		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, Conditions: status.Conditions}
 		if object.Labels[v1alpha1.LabelSwarm] != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	}
 	if err := r.nudge(ctx, plan.Nudge); err != nil {
 		return err
+	}
+	for _, one := range plan.Nudge {
+		memory.told[one.pod.Name] = told{one.String(), time.Now()}
 	}
 	if plan.Scale != nil {
 		if err := r.scale(ctx, pool, *plan.Scale); err != nil {

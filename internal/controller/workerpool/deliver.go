@@ -1,8 +1,10 @@
 package workerpool
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,24 +23,31 @@ type nudge struct {
 	annotations map[string]string
 }
 
+func (n nudge) String() string { return fmt.Sprint(n.pod.UID, n.labels, n.annotations) }
+
+// again is when a worker that has not acknowledged is nudged once more: the kubelet may have looked before it heard of the new file.
+var again = []time.Duration{4 * time.Second, 12 * time.Second, 28 * time.Second}
+
 // deliver nudges exactly the pods that do not know the version of their list.
 func (d *draft) deliver() {
 	if d.Paused {
 		return
 	}
-	versions := map[string]int64{}
+	records := make(map[string]assign.Record, len(d.records))
 	for _, record := range d.records {
-		if len(record.Lists) > 0 {
-			versions[record.Worker] = record.Lists[len(record.Lists)-1].Version
-		}
+		records[record.Worker] = record
 	}
 	for _, m := range d.crew.members {
 		if m.pod == nil {
 			continue
 		}
 		tell := nudge{pod: m.pod, labels: map[string]string{}, annotations: map[string]string{}}
-		if version := versions[m.Name]; version > 0 {
-			tell.annotate(v1alpha1.AnnotationConfigVersion, strconv.FormatInt(version, 10))
+		if record := records[m.Name]; len(record.Lists) > 0 {
+			version := strconv.FormatInt(record.Lists[len(record.Lists)-1].Version, 10)
+			tell.annotate(v1alpha1.AnnotationConfigVersion, version)
+			if times := d.insist(record); times > 0 {
+				tell.annotate(v1alpha1.AnnotationNudge, fmt.Sprintf("%s.%d", version, times))
+			}
 		}
 		if d.world.workload.slotted() {
 			tell.label(v1alpha1.LabelSlot, strconv.Itoa(m.Ordinal))
@@ -46,10 +55,26 @@ func (d *draft) deliver() {
 				tell.annotate(corev1.PodDeletionCost, cheap)
 			}
 		}
-		if len(tell.labels)+len(tell.annotations) > 0 {
+		if len(tell.labels)+len(tell.annotations) > 0 && !d.memory.knows(tell, d.now) {
 			d.Nudge = append(d.Nudge, tell)
 		}
 	}
+}
+
+// insist is how many times a worker was to be nudged again by now.
+func (d *draft) insist(record assign.Record) (times int) {
+	if record.Settled() || record.UID == "" || d.pool.Spec.Refresh.Acknowledge == nil {
+		return 0
+	}
+	waited := d.now.Sub(d.memory.waitingSince(record, d.now))
+	for _, after := range again {
+		if waited < after {
+			d.crew.await(after - waited)
+			break
+		}
+		times++
+	}
+	return times
 }
 
 func (n nudge) annotate(key, value string) {

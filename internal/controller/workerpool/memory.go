@@ -19,6 +19,7 @@ type memory struct {
 	asked   map[string]asked
 	missing map[string]time.Time // workers without a pod, since when
 	witness map[string]witness
+	told    map[string]told
 	begun   time.Time // when the pool last stopped being converged
 	news    []event   // that is yet to be told
 }
@@ -36,6 +37,12 @@ type asked struct {
 	since   time.Time
 }
 
+// told is what a pod was told last, and when: the cache may have yet to hear of it.
+type told struct {
+	what string
+	at   time.Time
+}
+
 // witness is a pod that was seen, past the cache, after a version was published.
 type witness struct {
 	version int64
@@ -44,7 +51,7 @@ type witness struct {
 
 func newMemory(of types.UID) *memory {
 	return &memory{
-		of: of, sheets: map[string]*sheet{}, asked: map[string]asked{}, missing: map[string]time.Time{}, witness: map[string]witness{},
+		of: of, sheets: map[string]*sheet{}, asked: map[string]asked{}, missing: map[string]time.Time{}, witness: map[string]witness{}, told: map[string]told{},
 	}
 }
 
@@ -76,4 +83,13 @@ func (m *memory) settled(worker string) { delete(m.asked, worker) }
 func (m *memory) succeeds(pod *corev1.Pod, record assign.Record) bool {
 	seen := m.witness[pod.Name]
 	return seen.uid != "" && seen.uid != string(pod.UID) && seen.version == record.Lists[len(record.Lists)-1].Version
+}
+
+// caughtUp is when the cache has surely heard of a nudge.
+const caughtUp = 5 * time.Second
+
+// knows tells whether a pod was told the same just now.
+func (m *memory) knows(one nudge, now time.Time) bool {
+	known := m.told[one.pod.Name]
+	return known.what == one.String() && now.Sub(known.at) < caughtUp
 }

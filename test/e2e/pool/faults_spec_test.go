@@ -70,7 +70,6 @@ var _ = Describe("A pool through faults", func() {
 
 	It("keeps everything where it is when a pod is deleted by force, and goes on when the API server is restarted while it scales [P21]", Serial, func(ctx SpecContext) {
 		pool := poolOf("patient", numbered("job", 8)...)
-		pool.Spec.Refresh.DeadlineSeconds = 15 // a kubelet that has lost its watch brings an old file when it is nudged
 		create(ctx, statefulSet("patient", 2, holding()), pool)
 		before := settled(ctx, pool, 2, 8)
 		Expect(kubectl(ctx, "delete", "pod", "--namespace", scene.namespace, "patient-1", "--force", "--grace-period=0")).To(ContainSubstring("deleted"))

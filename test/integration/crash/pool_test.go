@@ -116,15 +116,13 @@ func listsOf(config *corev1.ConfigMap) map[string][]string {
 	return lists
 }
 
-// poolState is what matters about a pool: not its versions and revisions, of which there may be more after a kill.
+// poolState is what matters about a pool: not its versions and revisions, of which there may be more after a kill, and not how far each
+// worker is, which is told with some patience; what is published says enough about them.
 func poolState(pool *v1alpha1.WorkerPool) []any {
 	status := pool.Status
-	for n := range status.Workers {
-		status.Workers[n].Revision = 0
-	}
 	return []any{
 		"current", status.ObservedGeneration == pool.Generation, "phase", status.Phase, "size", status.Size, "expected", status.ExpectedSize,
-		"jobs", status.Jobs, "workers", status.Workers, "unassigned", status.Unassigned, "conditions", conditions(status.Conditions),
+		"jobs", status.Jobs, "unassigned", status.Unassigned, "conditions", conditions(status.Conditions),
 	}
 }
 
