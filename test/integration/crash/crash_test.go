@@ -20,7 +20,7 @@ var _ = Describe("An operator that is killed right after a write", func() {
 // proof plays the scenario undisturbed, and then with each write in turn as the last of an operator.
 func (s scenario) proof(ctx SpecContext) {
 	began := time.Now()
-	undisturbed, err := s.play(ctx, point{}, nil)
+	undisturbed, err := s.play(ctx, nil, nil)
 	Expect(err).NotTo(HaveOccurred())
 	writes, _ := undisturbed.proxy.made()
 	AddReportEntry("undisturbed", ReportEntryVisibilityAlways, fmt.Sprintf("%d writes in %.1f s", len(writes), undisturbed.took.Seconds()))
@@ -46,26 +46,28 @@ func (o outcome) String() string {
 
 // add takes in a run.
 func (o *outcome) add(played *run, err error) {
-	fatal := played.proxy.fatal
-	if _, reached := played.proxy.made(); reached {
-		o.fatal = append(o.fatal, fatal)
-	} else {
-		o.missed = append(o.missed, fatal)
+	_, reached := played.proxy.made()
+	for _, fatal := range played.proxy.fatal {
+		if slices.Contains(reached, fatal) {
+			o.fatal = append(o.fatal, fatal)
+		} else {
+			o.missed = append(o.missed, fatal)
+		}
 	}
 	if o.slowest == nil || o.slowest.took < played.took {
 		o.slowest = played
 	}
 	if err != nil {
-		o.problems = append(o.problems, fmt.Sprintf("killed after %s, in namespace %s: %v", fatal, played.namespace, err))
+		o.problems = append(o.problems, fmt.Sprintf("killed after %s, in namespace %s: %v", reached, played.namespace, err))
 	}
 }
 
-// playAll plays a run for each write.
+// playAll plays a run for each life.
 func (s scenario) playAll(ctx context.Context, undisturbed *run, writes []point) outcome {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var sum outcome
-	turns := make(chan point)
+	turns := make(chan []point)
 	for range s.atOnce {
 		all.Go(func() {
 			for fatal := range turns {
@@ -76,10 +78,8 @@ func (s scenario) playAll(ctx context.Context, undisturbed *run, writes []point)
 			}
 		})
 	}
-	for _, fatal := range writes {
-		for range s.times(fatal) {
-			turns <- fatal
-		}
+	for _, fatal := range s.lives(writes) {
+		turns <- fatal
 	}
 	close(turns)
 	all.Wait()

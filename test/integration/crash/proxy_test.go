@@ -26,22 +26,19 @@ type point struct {
 }
 
 func (p point) String() string {
-	if p.write == "" {
-		return "nothing"
-	}
 	return fmt.Sprintf("%s (no. %d in stage %q)", p.write, p.nth, p.stage)
 }
 
 // A proxy stands between an operator and the API server, and counts what the operator writes.
 type proxy struct {
 	address string
-	victim  func() // kills the operator, and returns when it is dead
-	fatal   point  // the write after which that is done; of no stage when it is never done
+	victim  func()  // kills the operator, and returns when it is dead
+	fatal   []point // the writes after which that is done
 
 	mu      sync.Mutex
 	stage   string
 	writes  []point
-	reached bool
+	reached []point // of the fatal ones
 }
 
 var errKilled = errors.New("the operator is dead")
@@ -89,10 +86,10 @@ func (p *proxy) answered(response *http.Response) error {
 		made.nth++
 	}
 	p.writes = append(p.writes, made)
-	if made != p.fatal {
+	if !slices.Contains(p.fatal, made) {
 		return nil
 	}
-	p.reached = true
+	p.reached = append(p.reached, made)
 	p.victim()
 	return errKilled
 }
@@ -104,11 +101,16 @@ func (p *proxy) enter(stage string) {
 	p.stage = stage
 }
 
-// made are the writes so far, and whether one of them was fatal.
-func (p *proxy) made() (writes []point, fatal bool) {
+// made are the writes so far, and those of them that were fatal.
+func (p *proxy) made() (writes, fatal []point) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.writes), p.reached
+	return slices.Clone(p.writes), slices.Clone(p.reached)
+}
+
+// killsIn tells whether the operator is to be killed in a stage.
+func (p *proxy) killsIn(stage string) bool {
+	return slices.ContainsFunc(p.fatal, func(fatal point) bool { return fatal.stage == stage })
 }
 
 // uncounted are no state of the cluster's: elections, reviews and news.

@@ -22,7 +22,7 @@ const patience = time.Minute
 // A scenario is a life, of a swarm or of a pool, from its creation to its end.
 type scenario struct {
 	stages []stage
-	times  func(fatal point) int                            // how often an operator is killed at a write
+	lives  func(writes []point) [][]point                   // after which writes operators are killed, life by life
 	atOnce int                                              // so many runs go on at the same time: they mostly wait
 	begin  func(context.Context, *run) error                // starts what pods should run
 	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and says what it has seen
@@ -40,9 +40,9 @@ type run struct {
 	took      time.Duration
 }
 
-// play lives through all stages, with the operator killed right after one write. What there should be after each stage is known from an
+// play lives through all stages, with the operator killed right after some writes. What there should be after each stage is known from an
 // undisturbed run; in that one it is found out.
-func (s scenario) play(ctx context.Context, fatal point, undisturbed *run) (played *run, err error) {
+func (s scenario) play(ctx context.Context, fatal []point, undisturbed *run) (played *run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(s.stages))*patience)
 	defer cancel()
 	began := time.Now()
@@ -61,7 +61,7 @@ func (s scenario) play(ctx context.Context, fatal point, undisturbed *run) (play
 }
 
 // start makes a namespace and starts everything in it.
-func (r *run) start(ctx context.Context, fatal point) error {
+func (r *run) start(ctx context.Context, fatal []point) error {
 	r.proxy = &proxy{fatal: fatal, victim: func() { r.operator.kill() }}
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-crash-"}}
 	if err := errors.Join(api.Create(ctx, made), listen(ctx, r.proxy)); err != nil {

@@ -44,15 +44,24 @@ var swarms = scenario{
 		{"scaled to 1 agent", scale(1), agents(1)},
 		{"deleted", remove, nothing},
 	},
-	times: func(fatal point) int {
-		if fatal.stage == working {
-			return often
-		}
-		return 1
-	},
+	lives:  oneByOne,
 	atOnce: 6,
 	begin:  recruit,
 	end:    disband,
+}
+
+// oneByOne has an operator killed once in each life.
+func oneByOne(writes []point) (lives [][]point) {
+	for _, fatal := range writes {
+		times := 1
+		if fatal.stage == working {
+			times = often
+		}
+		for range times {
+			lives = append(lives, []point{fatal})
+		}
+	}
+	return lives
 }
 
 // recruit starts the agents.
@@ -101,7 +110,7 @@ func assemble(ctx context.Context, r *run) error {
 // operator comes back, if it is killed meanwhile.
 func submit(ctx context.Context, r *run) error {
 	slow := 1300
-	if r.proxy.fatal.stage == working {
+	if r.proxy.killsIn(working) {
 		slow = 4000
 	}
 	for task, milliseconds := range map[string]int{"quick-0": 50, "quick-1": 50, "slow": slow} {

@@ -1,0 +1,85 @@
+package pool
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// dev is the namespace of deploy/kustomize/envs/dev.
+const dev = "swarm"
+
+var _ = Describe("What people type", func() {
+	It("works on deploy/kustomize/envs/dev: apply, scale, set image, rollout restart [P15] [P20]", func(ctx SpecContext) {
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dev, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+		create(ctx, space)
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(kubectl(ctx, "delete", "namespace", dev, "--wait=false")).To(ContainSubstring("deleted"))
+		})
+		Expect(kubectl(ctx, "apply", "--server-side", "--kustomize", "../../../deploy/kustomize/envs/dev", "--selector", "app.kubernetes.io/name=swarm-worker")).To(ContainSubstring("statefulset.apps/swarm-worker"))
+		Expect(devText(ctx, 2)).To(Equal(listing("pool-27-expected.yml")))
+
+		Expect(kubectl(ctx, "scale", "--namespace", dev, "sts", "swarm-worker", "--replicas=3")).To(ContainSubstring("scaled"))
+		text := devText(ctx, 3)
+		before := devPods(ctx)
+		Expect(kubectl(ctx, "set", "image", "--namespace", dev, "sts/swarm-worker", "swarm-worker="+workerImage())).To(Or(BeEmpty(), ContainSubstring("image updated")))
+		Expect(kubectl(ctx, "rollout", "restart", "--namespace", dev, "sts", "swarm-worker")).To(ContainSubstring("restarted"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", dev, "sts", "swarm-worker", "--timeout=80s")).To(ContainSubstring("complete"))
+		for worker, uid := range devPods(ctx) {
+			Expect(uid).NotTo(Equal(before[worker]), worker)
+		}
+		Expect(devText(ctx, 3)).To(Equal(text), "replaced workers have what they had")
+	})
+
+	It("gives every worker a ConfigMap of its own under layout PerWorker [P05]", func(ctx SpecContext) {
+		pool := poolOf("own", numbered("job", 6)...)
+		pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker
+		workload := statefulSet("own", 2, holding())
+		workload.Spec.Template.Labels[v1alpha1.LabelPool] = pool.Name
+		create(ctx, pool, workload)
+		for n := range 2 {
+			name := fmt.Sprintf("own-%d", n)
+			Eventually(func(g Gomega) {
+				said, err := kubectl(ctx, "exec", "--namespace", scene.namespace, name, "--", "cat", "/app/config/config.yml")
+				g.Expect(err).NotTo(HaveOccurred(), said)
+				g.Expect(said).To(And(ContainSubstring(name), ContainSubstring(fmt.Sprintf("job-%02d", 3*n)), Not(ContainSubstring(fmt.Sprintf("own-%d", 1-n)))))
+			}).WithContext(ctx).Should(Succeed())
+		}
+		Eventually(condition(ctx, pool, v1alpha1.ConditionConverged)).WithContext(ctx).Should(HaveField("Status", metav1.ConditionTrue))
+	})
+})
+
+// devText is what the pool of envs/dev has published when so many workers have acknowledged it.
+func devText(ctx context.Context, workers int32) string {
+	GinkgoHelper()
+	config := &corev1.ConfigMap{}
+	Eventually(func(g Gomega) {
+		pool := &v1alpha1.WorkerPool{}
+		key := client.ObjectKey{Namespace: dev, Name: "swarm-worker"}
+		g.Expect(api.Get(ctx, key, pool)).To(Succeed())
+		g.Expect(pool.Status.Size).To(Equal(workers))
+		g.Expect(pool.Status.ExpectedSize).To(Equal(workers))
+		g.Expect(meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged)).To(BeTrue())
+		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: dev, Name: "swarm-worker-config"}, config)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+	return config.Data["config.yml"]
+}
+
+func devPods(ctx context.Context) map[string]types.UID {
+	GinkgoHelper()
+	pods, uids := &corev1.PodList{}, map[string]types.UID{}
+	Expect(api.List(ctx, pods, client.InNamespace(dev))).To(Succeed())
+	for _, pod := range pods.Items {
+		uids[pod.Name] = pod.UID
+	}
+	return uids
+}
