@@ -15,5 +15,5 @@ var (
 )
 
 func main() {
-	os.Exit(program.Main(version+" ("+commit+", "+date+")", os.Args, os.Stdout, os.Stderr))
+	os.Exit(program.Main("swarm-worker "+version+" (commit "+commit+", "+date+")", os.Args, os.Stdout, os.Stderr))
 }

@@ -115,7 +115,7 @@ func TestR18_DockerfileMakesTheSameImages(t *testing.T) {
 // The variables of the Dockerfile stand where the builder has the stamp's values.
 var variables = Stamp{Version: "${VERSION}", Commit: "${COMMIT}"}
 
-func TestR18_DockerfileStampsTheSame(t *testing.T) {
+func TestR18_P18_DockerfileStampsTheSame(t *testing.T) {
 	stages := parseDockerfile(t, repository+"/Dockerfile", "probe")
 	for _, name := range []string{"SERVICE", "COMMIT", "DATE", "VERSION"} {
 		if _, declared := stages["build"].arguments[name]; !declared {

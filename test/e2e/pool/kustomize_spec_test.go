@@ -19,7 +19,7 @@ import (
 const dev = "swarm"
 
 var _ = Describe("What people type", func() {
-	It("works on deploy/kustomize/envs/dev: apply, scale, set image, rollout restart [P15] [P20]", func(ctx SpecContext) {
+	It("works on deploy/kustomize/envs/dev: apply, scale, set image, rollout restart [P15] [P18] [P20]", func(ctx SpecContext) {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dev, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 		create(ctx, space)
 		DeferCleanup(func(ctx SpecContext) {
@@ -27,6 +27,9 @@ var _ = Describe("What people type", func() {
 		})
 		Expect(kubectl(ctx, "apply", "--server-side", "--kustomize", "../../../deploy/kustomize/envs/dev", "--selector", "app.kubernetes.io/name=swarm-worker")).To(ContainSubstring("statefulset.apps/swarm-worker"))
 		Expect(devText(ctx, 2)).To(Equal(listing("pool-27-expected.yml")))
+		build := MatchRegexp(`^swarm-(operator|worker) \S+ \(commit \w+, \S+\)\n$`)
+		Expect(kubectl(ctx, "exec", "--namespace", dev, "swarm-worker-0", "--", "/swarm-worker", "--version")).To(build)
+		Expect(kubectl(ctx, "exec", "--namespace", system, "deploy/swarm-operator", "--", "/swarm-operator", "--version")).To(build)
 
 		Expect(kubectl(ctx, "scale", "--namespace", dev, "sts", "swarm-worker", "--replicas=3")).To(ContainSubstring("scaled"))
 		text := devText(ctx, 3)
