@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -90,7 +91,14 @@ func refuse(log *slog.Logger, err error) {
 	}
 }
 
+// thrift is how much garbage may lie around, in percent of what is in use, unless GOGC says otherwise: a program that mostly waits has
+// more time to spare than memory.
+const thrift = 50
+
 func start(ctx context.Context, config Config, asked asked, log *slog.Logger) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(thrift)
+	}
 	cluster, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"sync"
 
@@ -45,9 +46,7 @@ const (
 // Template is that of a workload whose pods have workers here, with the ConfigMap that they mount.
 func Template(labels map[string]string, config string) corev1.PodTemplateSpec {
 	marked := map[string]string{Label: "worker"}
-	for key, value := range labels {
-		marked[key] = value
-	}
+	maps.Copy(marked, labels)
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: marked, Finalizers: []string{finalizer}},
 		Spec: corev1.PodSpec{

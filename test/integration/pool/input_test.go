@@ -166,9 +166,10 @@ var _ = Describe("A pool that cannot do its work", func() {
 		Expect(s.pool.Status.Unassigned).To(Equal([]string{"z"}))
 		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a", "b", "c", "d"}, "w-1": {"y"}, "w-2": {"x"}}))
 		s.scale(ctx, 4)
+		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(HaveLen(4))
 		s.sound(ctx)
 		s.settle(ctx)
-		Expect(workers.Journal(s.in).Running()).To(HaveLen(4))
+		Expect(s.pool.Status.Unassigned).To(BeEmpty())
 	})
 
 	It("[P13] has more jobs than its workers may hold", func(ctx SpecContext) {

@@ -199,7 +199,7 @@ func (s *scene) unsettled(ctx context.Context) (string, error) {
 	}
 	file, err := s.file(ctx)
 	if err != nil {
-		return err.Error(), nil
+		return "", err
 	}
 	status, running := s.pool.Status, workers.Journal(s.in).Running()
 	switch {

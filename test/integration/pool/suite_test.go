@@ -47,7 +47,7 @@ func TestPool(t *testing.T) {
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	SetDefaultConsistentlyDuration(1500 * time.Millisecond)
+	SetDefaultConsistentlyDuration(time.Second)
 	SetDefaultConsistentlyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "Worker pools")
 }
