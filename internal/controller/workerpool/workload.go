@@ -1,6 +1,7 @@
 package workerpool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -64,12 +65,14 @@ func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (w
 	return found, nil, nil
 }
 
-// older puts the pool first that was there first.
+// older puts the pool first that was there first; of two that were made in the same second, the one that has begun.
 func older(a, b v1alpha1.WorkerPool) int {
-	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
-		return order
-	}
-	return strings.Compare(a.Name, b.Name)
+	begun := func(pool v1alpha1.WorkerPool) int64 { return min(pool.Status.Revision, 1) }
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(begun(b), begun(a)),
+		strings.Compare(a.Name, b.Name),
+	)
 }
 
 func (r *reconciler) find(ctx context.Context, key client.ObjectKey, kind v1alpha1.WorkloadKind) (workload, error) {
