@@ -62,6 +62,7 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	chosen := options.Manager
 	chosen.Controller.CacheSyncTimeout = o.syncTimeout
 	chosen.NewClient = fencing(chosen.NewClient, o.Leadership)
+	chosen.Logger = quietly(chosen.Logger)
 	if err := options.Election.join(config, &chosen, o.Leadership, o.synced); err != nil {
 		return nil, err
 	}

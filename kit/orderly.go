@@ -1,0 +1,34 @@
+package kit
+
+import (
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// orderly keeps an error out of the log that is none: when a manager is told to stop it gives the Lease back, and now and then tells of
+// that as if it had lost it. When it does lose it, Start returns the error.
+type orderly struct{ logr.LogSink }
+
+// quietly is the logger, or controller-runtime's when there is none, without that error.
+func quietly(logger logr.Logger) logr.Logger {
+	if logger.GetSink() == nil {
+		logger = log.Log
+	}
+	return logger.WithSink(orderly{logger.GetSink()})
+}
+
+// Error implements logr.LogSink.
+func (o orderly) Error(err error, message string, keysAndValues ...any) {
+	if message == "error received after stop sequence was engaged" && err != nil && err.Error() == "leader election lost" {
+		return
+	}
+	o.LogSink.Error(err, message, keysAndValues...)
+}
+
+// WithValues implements logr.LogSink.
+func (o orderly) WithValues(keysAndValues ...any) logr.LogSink {
+	return orderly{o.LogSink.WithValues(keysAndValues...)}
+}
+
+// WithName implements logr.LogSink.
+func (o orderly) WithName(name string) logr.LogSink { return orderly{o.LogSink.WithName(name)} }
