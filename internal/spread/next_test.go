@@ -1,0 +1,247 @@
+package spread
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// quiet is a world in which nothing stands in the way of a move.
+func quiet(policy Policy, replicas int, pods []Pod) World {
+	return World{
+		Policy: &policy, Replicas: replicas, Pods: pods,
+		Spot: Supply{Nodes: 3}, OnDemand: Supply{Nodes: 3}, Budget: Budget{Allowed: NoLimit, Step: 1},
+		Now: noon.Add(time.Hour), Cooldown: 10 * time.Second, PendingDeadline: time.Minute,
+	}
+}
+
+// crew is a Ready pod per letter, numbered in order: s runs on spot, o on on-demand; S and O wait for them since noon.
+func crew(letters string) []Pod {
+	var pods []Pod
+	for n, letter := range letters {
+		class := OnDemand
+		if strings.ContainsRune("sS", letter) {
+			class = Spot
+		}
+		pod := Pod{Name: fmt.Sprintf("web-%d", n), Number: n, Made: class, Created: noon}
+		if strings.ContainsRune("so", letter) {
+			pod.Node, pod.Phase = class, Ready
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+var sixty = Policy{MinOnDemand: 2, SpotPercent: 60}
+
+const ten = "oosssososs" // the classes of the first ten under sixty
+
+func right() []Pod { return crew(ten) }
+
+func TestR02_ClassesOfTen(t *testing.T) {
+	var classes strings.Builder
+	for k := range 10 {
+		classes.WriteString(string(Of(sixty, k)[0]))
+	}
+	if classes.String() != ten {
+		t.Errorf("got %s, want %s", classes.String(), ten)
+	}
+}
+
+func TestR04_Next(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		change func(*World)
+		moves  string
+		word   Word
+		says   string
+	}{
+		{"balanced is left alone", func(*World) {}, "", Balanced, "4 on-demand and 6 spot, as wanted"},
+		{"all on-demand: one pod tries spot first", func(w *World) { w.Pods, w.Budget.Step = crew("oooooooooo"), 5 }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"all spot: one pod tries on-demand first, highest number", func(w *World) { w.Pods, w.Budget.Step = crew("ssssssssss"), 5 }, "evict web-7 to on-demand", Rebalancing, "moving 1 pod"},
+		{"in steps when somebody is there", func(w *World) { w.Pods, w.Budget.Step = crew("oososooooo"), 3 }, "evict web-9 to spot, evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 3 pods"},
+		{"no more than budgets allow", func(w *World) { w.Pods, w.Budget = crew("oososooooo"), Budget{Allowed: 1, Step: 3} }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"a budget allows nothing", func(w *World) { w.Pods, w.Budget = crew("oososooooo"), Budget{Step: 3} }, "", BlockedByPDB, "its PodDisruptionBudget allows no more"},
+		{"the override deletes", func(w *World) { w.Pods, w.Budget = crew("oososooooo"), Budget{Step: 1, Override: true} }, "delete web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"replacements come first", func(w *World) { w.Pods = crew("oososooooo")[:9] }, "", Rebalancing, "waiting: 1 pod of 10 away"},
+		{"cooldown", func(w *World) { w.Pods, w.LastMove = crew("oososooooo"), w.Now.Add(-time.Second) }, "", Rebalancing, "the last change was less than 10s ago"},
+		{"cooldown, guessed from the newest pod", func(w *World) { w.Pods = crew("oososooooo"); w.Pods[0].Created = w.Now.Add(-time.Second) }, "", Rebalancing, "less than 10s"},
+		{"a rollout is left alone", func(w *World) { w.Pods, w.Hold = crew("oososooooo"), "a rollout is in progress" }, "", Rebalancing, "waiting: a rollout is in progress"},
+		{"shrinking: the excess goes by itself", func(w *World) { w.Pods, w.Replicas = crew("oooooooooo"), 5 }, "", Rebalancing, "5 pods more than the replicas"},
+		{"a pair on each other's class is the right mix", func(w *World) { w.Pods = right(); w.Pods[0].Node, w.Pods[9].Node = Spot, OnDemand }, "", Balanced, "as wanted"},
+		{"made without admission and right by chance", func(w *World) {
+			for n := range w.Pods {
+				w.Pods[n].Number, w.Pods[n].Made = Unnumbered, ""
+			}
+		}, "", Balanced, "as wanted"},
+		{"an odd scale-down left a gap of the same class", func(w *World) { w.Pods[9].Number = 14 }, "", Balanced, "as wanted"},
+		{"one number twice", func(w *World) { w.Pods[9].Number = 8 }, "", Balanced, "as wanted"},
+		{"the volume does not let it go", func(w *World) { w.Pods[9].Node, w.Pods[9].Bound = OnDemand, "has a volume in zone a" }, "", Rebalancing, "1 pod cannot be moved: web-9 has a volume in zone a"},
+		{"the floor keeps its Ready pods", func(w *World) {
+			w.Policy, w.Replicas, w.Pods = &Policy{MinOnDemand: 2, SpotPercent: 100}, 4, crew("oOso")
+			w.OnDemand.Nodes = 0
+		}, "", Rebalancing, "only 2 Ready on on-demand nodes, and the floor is 2"},
+		{"a node that goes away is left before, cooldown or not", func(w *World) { w.Pods[2].Doomed, w.LastMove = true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"nor may a node that goes away break a budget", func(w *World) { w.Pods[2].Doomed, w.Budget.Allowed = true, 0 }, "", BlockedByPDB, "allows no more"},
+		{"fewer replicas than the floor", func(w *World) { w.Policy, w.Replicas, w.Pods = &Policy{5, 60}, 3, crew("ooo") }, "", Balanced, "3 pods, and the floor is 5: all on-demand"},
+		{"nothing is asked for", func(w *World) { w.Policy = nil }, "", "", ""},
+		{"invalid: the last good setting stays", func(w *World) { w.Problem, w.Pods = "x", crew("oososooooo") }, "evict web-9 to spot", Invalid, "the last good setting stays: at least 2 on-demand, 60% spot"},
+		{"invalid from the start", func(w *World) { w.Problem, w.Policy, w.Pods = "x", nil, crew("oooooooooo") }, "", Invalid, "nothing is moved"},
+		{"a number without a pod tries first", func(w *World) { w.Pods, w.Budget.Step = crew("ooooooooo"), 5 }, "", Rebalancing, "one pod tries spot nodes first"},
+		{"a pod that has no node disturbs nobody", func(w *World) {
+			w.Pods[9], w.Now, w.Budget = crew("oooooooooO")[9], noon.Add(30*time.Second), Budget{}
+		}, "delete web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"a pod that does not get Ready may be the one to go", func(w *World) { w.Pods[9].Node, w.Pods[9].Phase = OnDemand, Starting }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"but not while another one is away", func(w *World) {
+			w.Pods[9].Node, w.Pods[9].Phase, w.Pods[0].Phase = OnDemand, Starting, Starting
+		}, "", Rebalancing, "waiting: 2 pods of 10 away"},
+		{"scaled to nothing", func(w *World) { w.Replicas = 0 }, "", Rebalancing, "waiting: 10 pods more than the replicas"},
+		{"no replicas", func(w *World) { w.Replicas, w.Pods = 0, nil }, "", Balanced, "0 on-demand and 0 spot"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			world := quiet(sixty, 10, right())
+			c.change(&world)
+			expect(t, world, c.moves, c.word, c.says)
+		})
+	}
+}
+
+func expect(t *testing.T, world World, moves string, word Word, says string) {
+	t.Helper()
+	decision := Next(world)
+	var got []string
+	for _, move := range decision.Moves {
+		got = append(got, fmt.Sprintf("%s %s to %s", move.Verb, move.Pod, move.To))
+	}
+	if strings.Join(got, ", ") != moves {
+		t.Errorf("moves %q, want %q", strings.Join(got, ", "), moves)
+	}
+	if decision.Word != word || !strings.Contains(decision.Reason, says) {
+		t.Errorf("says %s: %s, want %s: %s", decision.Word, decision.Reason, word, says)
+	}
+	slices.Reverse(world.Pods)
+	if again := Next(world); fmt.Sprint(again) != fmt.Sprint(decision) {
+		t.Errorf("the order of pods matters: %v, then %v", decision, again)
+	}
+}
+
+func TestR06_Shortage(t *testing.T) {
+	late := func(w *World) { w.Now = noon.Add(61 * time.Second) }
+	fallen := func(w *World) { w.Pods = crew("oososooooo") } // 3, 6, 8 and 9 are not where they belong
+	for _, c := range []struct {
+		reason string
+		change func(*World)
+		moves  string
+		word   Word
+		says   string
+	}{
+		{"a pending pod is given time", func(w *World) { w.Pods[9], w.Now = crew("oooooooooS")[9], noon.Add(59*time.Second) }, "", Rebalancing, "waiting for 1 pod"},
+		{"then it falls back", func(w *World) { w.Pods[9] = crew("oooooooooS")[9]; late(w) }, "delete web-9 to on-demand", SpotUnavailable, "1 pod short on spot nodes, which have no room"},
+		{"at once where nobody makes nodes", func(w *World) {
+			w.Pods[9], w.Now, w.Spot = crew("oooooooooS")[9], noon.Add(time.Second), Supply{Static: true}
+		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
+		{"Ready pods stay though spot is gone", func(w *World) { w.Spot = Supply{Static: true} }, "", Balanced, "as wanted"},
+		{"a fallback asks no budget and no rollout", func(w *World) {
+			w.Pods[9], w.Budget, w.Hold = crew("oooooooooS")[9], Budget{}, "a rollout is in progress"
+			late(w)
+		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
+		{"spot failed lately: left alone", func(w *World) { fallen(w); w.Spot.Failed = w.Now.Add(-time.Minute) }, "", SpotUnavailable, "4 pods short on spot nodes, which have no room"},
+		{"spot is back: one pod tries", func(w *World) {
+			fallen(w)
+			w.Spot.Failed, w.Spot.Returned, w.Budget.Step = w.Now.Add(-time.Minute), w.Now, 5
+		}, "evict web-9 to spot", SpotUnavailable, "number 9 tries whether there is room again"},
+		{"spot failed long ago: one pod tries", func(w *World) { fallen(w); w.Spot.Failed, w.Budget.Step = w.Now.Add(-10*time.Minute), 5 }, "evict web-9 to spot", SpotUnavailable, "number 9 tries"},
+		{"while one tries the others stay", func(w *World) {
+			fallen(w)
+			w.Spot.Failed, w.Budget.Step = w.Now.Add(-11*time.Minute), 5
+			w.Pods[9] = Pod{Name: "web-9", Number: 9, Made: Spot, Created: w.Now.Add(-30 * time.Second)}
+		}, "", SpotUnavailable, "number 9 tries"},
+		{"it has arrived: the others follow in steps", func(w *World) {
+			fallen(w)
+			w.Spot.Failed, w.Budget.Step = w.Now.Add(-11*time.Minute), 2
+			w.Pods[9] = Pod{Name: "web-9", Number: 9, Made: Spot, Node: Spot, Phase: Ready, Created: w.Now.Add(-30 * time.Second)}
+		}, "evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 2 pods"},
+		{"on-demand is short: above the floor spot helps out", func(w *World) { w.Pods[5] = crew("oosssO")[5]; late(w) }, "delete web-5 to spot", Rebalancing, "moving 1 pod"},
+		{"on-demand is short: the floor waits", func(w *World) { w.Pods[1] = crew("oO")[1]; late(w) }, "", Rebalancing, "1 pod pending, and there is no room where they may go"},
+		{"both are short: nothing goes back and forth", func(w *World) {
+			w.Pods[9] = crew("oooooooooS")[9]
+			w.OnDemand.Failed = noon
+			late(w)
+		}, "", SpotUnavailable, "no room"},
+		{"nor does one that was made without us", func(w *World) { w.Pods = crew("oOsssooooo"); w.Pods[1].Made, w.Pods[1].Number = "", Unnumbered }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"both were short: one that waits in vain tries the other", func(w *World) {
+			w.Pods[9], w.Pods[8] = crew("oooooooooS")[9], crew("ooooooooS")[8]
+			w.Now = noon.Add(2 * time.Minute)
+			w.OnDemand.Failed = w.Now.Add(-11 * time.Minute)
+			w.Pods[0].Created, w.Pods[1].Created = noon.Add(-time.Hour), noon.Add(-time.Hour)
+			w.Pods[5].Created, w.Pods[7].Created = noon.Add(-time.Hour), noon.Add(-time.Hour)
+		}, "delete web-8 to on-demand", SpotUnavailable, "no room"},
+		{"one Pending pod does not stop the others", func(w *World) { w.Pods = crew("oOsssooooo") }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			world := quiet(sixty, 10, right())
+			c.change(&world)
+			expect(t, world, c.moves, c.word, c.says)
+		})
+	}
+}
+
+func TestR06_Place(t *testing.T) {
+	closed, tries := Gate{Standing: Closed, Probe: Unnumbered}, Gate{Standing: Probing, Probe: 9}
+	for _, c := range []struct {
+		reason   string
+		shortage Shortage
+		number   int
+		want     Class
+	}{
+		{"nothing is short", Shortage{}, 9, Spot},
+		{"spot is short", Shortage{Spot: closed}, 9, OnDemand},
+		{"this one tries", Shortage{Spot: tries}, 9, Spot},
+		{"another one tries", Shortage{Spot: tries}, 8, OnDemand},
+		{"on-demand is short", Shortage{OnDemand: closed}, 5, Spot},
+		{"the floor stays", Shortage{OnDemand: closed}, 1, OnDemand},
+		{"both are short", Shortage{Spot: closed, OnDemand: closed}, 9, Spot},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			if got := c.shortage.Place(sixty, c.number); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestR06_WhenToLookAgain(t *testing.T) {
+	world := quiet(sixty, 10, right())
+	if again := Next(world).Again; !again.IsZero() {
+		t.Errorf("balanced looks again at %s", again)
+	}
+	world.Pods[9] = crew("oooooooooS")[9]
+	world.Now = noon.Add(20 * time.Second)
+	if again := Next(world).Again; !again.Equal(noon.Add(time.Minute)) {
+		t.Errorf("a pending pod: %s", again)
+	}
+	world.Now = noon.Add(2 * time.Minute)
+	decision := Next(world)
+	if failed := decision.Shortage.Spot.Failed; !failed.Equal(noon.Add(time.Minute)) {
+		t.Errorf("failed at %s", failed)
+	}
+	if !decision.Again.Equal(noon.Add(11 * time.Minute)) {
+		t.Errorf("spot is tried again at %s", decision.Again)
+	}
+	world.Pods, world.LastMove = crew("oososooooo"), world.Now.Add(-time.Second)
+	if again := Next(world).Again; !again.Equal(world.Now.Add(9 * time.Second)) {
+		t.Errorf("cooldown: %s", again)
+	}
+}
+
+func TestR06_StatusText(t *testing.T) {
+	for want, decision := range map[string]Decision{
+		"Balanced": {Word: Balanced}, "": {}, "Invalid: no": {Word: Invalid, problem: "no"},
+	} {
+		if got := decision.Status(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package spread
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var (
+	noon   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	tenOf4 = Policy{MinOnDemand: 4, SpotPercent: 100}
+)
+
+func numbered(numbers ...int) []Pod {
+	var pods []Pod
+	for n, number := range numbers {
+		pods = append(pods, Pod{Name: fmt.Sprintf("p-%d", n), Number: number, Made: OnDemand, Node: OnDemand, Phase: Ready, Created: noon})
+	}
+	return pods
+}
+
+func TestR03_TenPodsInSequenceKeepTheFloor(t *testing.T) {
+	numbers := NewNumbers(time.Minute)
+	var pods []Pod
+	for n := range 10 {
+		number := numbers.Take(fmt.Sprint(n), noon)
+		pods = append(pods, Pod{Name: fmt.Sprint(n), Number: number, Made: Of(tenOf4, number), Node: Of(tenOf4, number), Phase: Ready})
+		numbers.See(tenOf4, 10, pods)
+		if got, want := running(living(pods)), Wanted(tenOf4, n+1); got != want {
+			t.Fatalf("after %d pods %v, want %v", n+1, got, want)
+		}
+	}
+}
+
+func TestR03_BurstOf50InAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy, numbers := somePolicy(t), NewNumbers(time.Minute)
+		requests := make([]int, 50)
+		for n := range requests {
+			requests[n] = n
+		}
+		order := rapid.Permutation(requests).Draw(t, "order")
+		pods, watched := make([]Pod, 0, 50), 0
+		for n, request := range order {
+			number := numbers.Take(fmt.Sprint(request), noon)
+			if again := numbers.Take(fmt.Sprint(request), noon); again != number {
+				t.Fatalf("request %d got %d, then %d", request, number, again)
+			}
+			pods = append(pods, Pod{Name: fmt.Sprint(request), Number: number, Made: Of(policy, number), Node: Of(policy, number), Phase: Ready, Created: noon})
+			if rapid.Bool().Draw(t, "seen") {
+				watched = rapid.IntRange(watched, n+1).Draw(t, "watched")
+				numbers.See(policy, 50, pods[:watched])
+			}
+		}
+		if got, want := running(living(pods)), Wanted(policy, 50); got != want {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		if decision := Next(quiet(policy, 50, pods)); len(decision.Moves) > 0 || decision.Word != Balanced {
+			t.Fatalf("a burst calls for %v, %s", decision.Moves, decision.Word)
+		}
+	})
+}
+
+func TestR03_DryRunsTakeNoNumber(t *testing.T) {
+	numbers := NewNumbers(time.Minute)
+	for range 20 {
+		if got := numbers.Lowest(noon); got != 0 {
+			t.Fatalf("a dry run moved the lowest number to %d", got)
+		}
+	}
+	if got := numbers.Take("real", noon); got != 0 {
+		t.Errorf("the first pod got %d", got)
+	}
+}
+
+func TestR03_Numbers(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		seen   []Pod
+		after  time.Duration
+		want   int
+	}{
+		{"given numbers are held", nil, 0, 2},
+		{"a number whose pod never appears is free after a while", nil, time.Minute, 0},
+		{"a pod that appeared holds its number for good", numbered(0), time.Minute, 1},
+		{"the lowest free number fills a gap", numbered(0, 1, 3), 0, 2},
+		{"a terminating pod holds nothing", []Pod{{Number: 0, Phase: Terminating}, {Number: 1}}, time.Minute, 0},
+		{"a pod that came and went between two looks holds nothing", []Pod{{Number: 0, Phase: Terminating, Created: noon}, {Number: 1}}, 0, 0},
+		{"a pod that went before is not the one", []Pod{{Number: 0, Phase: Terminating, Created: noon.Add(-time.Hour)}, {Number: 1}}, 0, 2},
+		{"pods without a number stand for one", numbered(Unnumbered, Unnumbered, 1), time.Minute, 3},
+		{"a number beyond the replicas is not given twice", numbered(0, 1, 2, 3, 12), time.Minute, 5},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			numbers := NewNumbers(time.Minute)
+			numbers.Take("a", noon)
+			numbers.Take("b", noon)
+			numbers.See(Policy{}, 10, c.seen)
+			if got := numbers.Take("c", noon.Add(c.after)); got != c.want {
+				t.Errorf("got %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// Pods come and go, are seen late or early: while none is later than grace, no two have one number.
+func TestR03_NeverTwoPodsWithOneNumber(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		policy, numbers, now := somePolicy(t), NewNumbers(time.Minute), noon
+		var pods []Pod
+		for n := range rapid.IntRange(1, 60).Draw(t, "events") {
+			now = now.Add(time.Second / 2)
+			switch {
+			case len(pods) > 0 && rapid.IntRange(0, 2).Draw(t, "event") == 0:
+				pods = slices.Delete(pods, 0, 1)
+				numbers.See(policy, 20, pods)
+			default:
+				number := numbers.Take(fmt.Sprint(n), now)
+				if slices.ContainsFunc(pods, func(pod Pod) bool { return pod.Number == number }) {
+					t.Fatalf("number %d is given twice", number)
+				}
+				pods = append(pods, Pod{Name: fmt.Sprint(n), Number: number, Node: Of(policy, number), Phase: Ready, Created: now})
+			}
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package spread
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// everythingAbove is the share when only a floor is given: all that is above it may be spot.
+const everythingAbove = 100
+
+// Parse reads a policy from the texts of its two annotations, "" for one that is left out. Without either there is no policy, and
+// nothing is changed: the answer is nil. Blanks around a value do no harm, blanks within are refused.
+func Parse(minOnDemand, spotPercentage string) (*Policy, error) {
+	floor, share := strings.TrimSpace(minOnDemand), strings.TrimSpace(spotPercentage)
+	if floor == "" && share == "" {
+		return nil, nil
+	}
+	policy := Policy{SpotPercent: everythingAbove}
+	var err error
+	if floor != "" {
+		if policy.MinOnDemand, err = parseFloor(floor); err != nil {
+			return nil, err
+		}
+	}
+	if share != "" {
+		if policy.SpotPercent, err = parsePercent(share); err != nil {
+			return nil, err
+		}
+	}
+	return &policy, nil
+}
+
+func parseFloor(text string) (int, error) {
+	floor, whole := parseWhole(text)
+	if !whole || floor > math.MaxInt32 {
+		return 0, fmt.Errorf(`min-on-demand is %s: write a number of replicas, such as "2"`, quoted(text))
+	}
+	return floor, nil
+}
+
+func parsePercent(text string) (int, error) {
+	percent, whole := parseWhole(strings.TrimSuffix(text, "%"))
+	if !whole || percent > 100 {
+		return 0, fmt.Errorf(`spot-percentage is %s: write a whole number from 0 to 100, such as "60" or "60%%"`, quoted(text))
+	}
+	return percent, nil
+}
+
+// parseWhole reads digits and nothing else: no sign, no blank, no point.
+func parseWhole(text string) (int, bool) {
+	if strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	number, err := strconv.Atoi(text)
+	return number, err == nil
+}
+
+// quoted is a text that anybody may have written, fit for a line of status.
+func quoted(text string) string {
+	const longest = 40
+	if len(text) > longest {
+		text = text[:longest] + "..."
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+// Distribution is how many pods each class has.
+type Distribution struct{ OnDemand, Spot int }
+
+// Wanted is the distribution of so many replicas.
+func Wanted(policy Policy, replicas int) Distribution {
+	spot, onDemand := Split(policy, replicas)
+	return Distribution{OnDemand: onDemand, Spot: spot}
+}
+
+// String is the text of the distribution annotations, such as "on-demand:4,spot:6".
+func (d Distribution) String() string {
+	return fmt.Sprintf("%s:%d,%s:%d", OnDemand, d.OnDemand, Spot, d.Spot)
+}
+
+// ParseDistribution reads what String wrote, and nothing else.
+func ParseDistribution(text string) (Distribution, error) {
+	first, second, _ := strings.Cut(text, ",")
+	onDemand, okOnDemand := counted(first, OnDemand)
+	spot, okSpot := counted(second, Spot)
+	read := Distribution{OnDemand: onDemand, Spot: spot}
+	if !okOnDemand || !okSpot || read.String() != text {
+		return Distribution{}, fmt.Errorf(`distribution is %s: expected the form "on-demand:4,spot:6"`, quoted(text))
+	}
+	return read, nil
+}
+
+func counted(text string, class Class) (int, bool) {
+	digits, found := strings.CutPrefix(text, string(class)+":")
+	number, whole := parseWhole(digits)
+	return number, found && whole
+}

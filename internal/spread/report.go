@@ -1,0 +1,96 @@
+package spread
+
+import "fmt"
+
+// withoutPolicy leaves everything as it is.
+func withoutPolicy(world World) Decision {
+	decision := Decision{Current: running(living(world.Pods)), problem: world.Problem}
+	if world.Problem != "" {
+		decision.Word, decision.Reason = Invalid, "nothing is moved until the setting is valid"
+	}
+	return decision
+}
+
+// running counts the pods that have a node.
+func running(seats []seat) Distribution {
+	var current Distribution
+	for _, pod := range seats {
+		switch pod.Node {
+		case Spot:
+			current.Spot++
+		case OnDemand:
+			current.OnDemand++
+		}
+	}
+	return current
+}
+
+// report finds the word and the reason for what was decided.
+func (p *pass) report() {
+	d := &p.decision
+	spot := d.Shortage.Spot.Standing
+	switch {
+	case p.Problem != "":
+		d.problem = p.Problem
+		d.Word, d.Reason = Invalid, fmt.Sprintf("the last good setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand, p.policy.SpotPercent)
+	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blocked:
+		d.Word, d.Reason = Balanced, p.balance()
+	case spot != Open && d.Current.Spot < d.Desired.Spot:
+		d.Word, d.Reason = SpotUnavailable, p.spotShortage()
+	case p.blocked && len(d.Moves) == 0:
+		d.Word, d.Reason = BlockedByPDB, p.wait
+	default:
+		d.Word, d.Reason = Rebalancing, p.progress()
+	}
+}
+
+func (p *pass) balance() string {
+	if p.Replicas > 0 && p.Replicas <= p.policy.MinOnDemand {
+		return fmt.Sprintf("%s, and the floor is %d: all on-demand", pods(p.Replicas), p.policy.MinOnDemand)
+	}
+	return fmt.Sprintf("%d on-demand and %d spot, as wanted", p.decision.Desired.OnDemand, p.decision.Desired.Spot)
+}
+
+func (p *pass) spotShortage() string {
+	d := p.decision
+	gap := d.Desired.Spot - d.Current.Spot
+	if gate := d.Shortage.Spot; gate.takes(gate.Probe) {
+		return fmt.Sprintf("%s short on spot nodes; number %d tries whether there is room again", pods(gap), gate.Probe)
+	}
+	return fmt.Sprintf("%s short on spot nodes, which have no room", pods(gap))
+}
+
+func (p *pass) progress() string {
+	bound := p.count(func(pod seat) bool { return pod.Bound != "" && pod.misplaced(p.policy) })
+	stuck := p.count(func(pod seat) bool { return p.overdue(pod.Pod) })
+	switch moves := p.decision.Moves; {
+	case len(moves) > 0:
+		return fmt.Sprintf("moving %s", pods(len(moves)))
+	case p.wait != "":
+		return "waiting: " + p.wait
+	case bound > 0:
+		return fmt.Sprintf("%s cannot be moved: %s", pods(bound), p.firstBound())
+	case p.count(alive) > p.Replicas:
+		return fmt.Sprintf("waiting: %s more than the replicas", pods(p.count(alive)-p.Replicas))
+	case stuck > 0:
+		return fmt.Sprintf("%s pending, and there is no room where they may go", pods(stuck))
+	default:
+		return fmt.Sprintf("waiting for %s to come up", pods(p.away()))
+	}
+}
+
+func (p *pass) firstBound() string {
+	for _, pod := range p.seats {
+		if pod.Bound != "" && pod.misplaced(p.policy) {
+			return fmt.Sprintf("%s %s", pod.Name, pod.Bound)
+		}
+	}
+	return ""
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}

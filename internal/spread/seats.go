@@ -1,0 +1,94 @@
+package spread
+
+import (
+	"cmp"
+	"slices"
+)
+
+// seat is a live pod with the number that it stands for.
+type seat struct {
+	Pod
+	number int  // Unnumbered when there are more pods than replicas
+	gone   bool // taken away by this decision
+}
+
+// seated gives every live pod a number below the replicas, as far as there are enough. A pod keeps its own number. Those without
+// one, with one that another pod has, or with one beyond the replicas stand for the lowest free numbers of the class that they
+// run on, and only then for others: a pod that was made without us is moved only if the mix is wrong.
+func seated(policy Policy, replicas int, pods []Pod) []seat {
+	seats := living(pods)
+	taken := make([]bool, max(0, replicas))
+	var strays []int
+	for n := range seats {
+		if own := seats[n].Number; own >= 0 && own < len(taken) && !taken[own] {
+			seats[n].number, taken[own] = own, true
+			continue
+		}
+		strays = append(strays, n)
+	}
+	// Those beyond the replicas are the first to go when the workload shrinks, so they are the last to get a seat.
+	slices.SortStableFunc(strays, func(a, b int) int { return cmp.Compare(seats[a].beyond(replicas), seats[b].beyond(replicas)) })
+	var free [2][]int
+	for k, held := range taken {
+		if !held {
+			free[rank(Of(policy, k))] = append(free[rank(Of(policy, k))], k)
+		}
+	}
+	seatStrays(seats, strays, free)
+	slices.SortStableFunc(seats, func(a, b seat) int { return cmp.Compare(uint(a.number), uint(b.number)) })
+	return seats
+}
+
+// seatStrays fills free numbers, which are listed by class: each stray on its own class first, the rest anywhere.
+func seatStrays(seats []seat, strays []int, free [2][]int) {
+	var rest []int
+	for _, n := range strays {
+		own := &free[rank(seats[n].where())]
+		if len(*own) == 0 || seats[n].where() == "" {
+			rest = append(rest, n)
+			continue
+		}
+		seats[n].number, *own = (*own)[0], (*own)[1:]
+	}
+	left := slices.Sorted(slices.Values(slices.Concat(free[0], free[1])))
+	for n, k := range left[:min(len(left), len(rest))] {
+		seats[rest[n]].number = k
+	}
+}
+
+func rank(class Class) int {
+	if class == Spot {
+		return 1
+	}
+	return 0
+}
+
+// beyond is a pod's number if it is not below the replicas, else 0.
+func (s seat) beyond(replicas int) int {
+	if s.Number < replicas {
+		return 0
+	}
+	return s.Number
+}
+
+// living are the pods that are not on their way out, in a total order: of two with one number the better established is first.
+func living(pods []Pod) []seat {
+	var seats []seat
+	for _, pod := range pods {
+		if pod.Phase != Terminating {
+			seats = append(seats, seat{Pod: pod, number: Unnumbered})
+		}
+	}
+	slices.SortFunc(seats, func(a, b seat) int {
+		return cmp.Or(cmp.Compare(uint(a.Number), uint(b.Number)), cmp.Compare(b.Phase, a.Phase), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
+	return seats
+}
+
+// stands is the number by which a seat is placed: that of its seat, else its own.
+func (s seat) stands() int {
+	if s.number == Unnumbered {
+		return s.Number
+	}
+	return s.number
+}
