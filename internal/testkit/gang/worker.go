@@ -67,7 +67,7 @@ func (w *Worker) begin(ctx context.Context) {
 		return // the pod is being deleted already
 	}
 	status := map[string]any{"podIP": address, "podIPs": []map[string]string{{"ip": address}}}
-	w.patch(ctx, map[string]any{"metadata": map[string]any{"uid": w.uid}, "status": status}, "status")
+	w.patch(ctx, types.MergePatchType, map[string]any{"metadata": map[string]any{"uid": w.uid}, "status": status}, "status")
 }
 
 func (w *Worker) mount(ctx context.Context) error {
@@ -159,7 +159,9 @@ func (w *Worker) report(err error) {
 // leave ends the worker, and then lets its pod go.
 func (w *Worker) leave() {
 	w.end()
-	w.patch(context.Background(), map[string]any{"metadata": map[string]any{"uid": w.uid, "finalizers": nil}})
+	w.patch(context.Background(), types.StrategicMergePatchType, map[string]any{"metadata": map[string]any{
+		"uid": w.uid, "$deleteFromPrimitiveList/finalizers": []string{finalizer},
+	}})
 }
 
 // end is SIGTERM, and the end of the process.
@@ -177,10 +179,10 @@ func (w *Worker) end() {
 	w.report(os.RemoveAll(w.home))
 }
 
-func (w *Worker) patch(ctx context.Context, change map[string]any, subresources ...string) {
+func (w *Worker) patch(ctx context.Context, how types.PatchType, change map[string]any, subresources ...string) {
 	patch, err := json.Marshal(change)
 	if err == nil {
-		_, err = w.gang.api.CoreV1().Pods(w.namespace).Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+		_, err = w.gang.api.CoreV1().Pods(w.namespace).Patch(ctx, w.name, how, patch, metav1.PatchOptions{}, subresources...)
 	}
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && ctx.Err() == nil {
 		w.gang.log.Error("a pod was not changed", "pod", w.name, "error", err)

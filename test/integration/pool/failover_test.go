@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
+
+// vanished keeps a pod that was deleted, as a node does that is not there to end it.
+const vanished = "example.com/vanished"
 
 var _ = Describe("Workers that are not ready", func() {
 	It("are evicted after a while, and lose their jobs when they are gone", func(ctx SpecContext) {
@@ -21,9 +25,31 @@ var _ = Describe("Workers that are not ready", func() {
 		Consistently(s.lists).WithContext(ctx).Should(HaveKeyWithValue("w-3", before), "not before afterSeconds")
 		s.change(ctx, failover(1, 25))
 		Eventually(s.events).WithContext(ctx).Should(ContainElement(And(HavePrefix("Normal Replacing: pod w-3: "), ContainSubstring("not ready for too long"))))
-		Eventually(func() string { return string(s.pod(ctx, "w-3").UID) }).Should(Not(Equal(former.UID())))
+		Eventually(s.uid).WithContext(ctx).WithArguments("w-3").ShouldNot(Or(BeEmpty(), Equal(former.UID())))
 		s.settle(ctx)
 		Eventually(s.lists).WithContext(ctx).Should(HaveLen(4), "its successor takes part")
+	})
+
+	It("keep their jobs on a node that has vanished until somebody declares the pod gone, and the pool says for whom it waits", func(ctx SpecContext) {
+		s := stage(ctx, 4, named("a b c d e f g h"))
+		s.worker("w-3").Hold()
+		held := s.lists(ctx)["w-3"]
+		lost := s.pod(ctx, "w-3")
+		change(ctx, lost, func(pod *corev1.Pod) { pod.Finalizers = append(pod.Finalizers, vanished) }) // no kubelet says that it has ended
+		s.readiness(ctx, corev1.ConditionFalse, "w-3")
+		s.change(ctx, failover(1, 25))
+		Eventually(func() bool { return s.pod(ctx, "w-3").DeletionTimestamp.IsZero() }).Should(BeFalse(), "it is evicted")
+		s.waiting(ctx, "w-3")
+		Consistently(func() []string {
+			lists := s.lists(ctx)
+			return slices.Concat(lists["w-0"], lists["w-1"], lists["w-2"])
+		}).ShouldNot(ContainElements(held), "nobody else may have them")
+
+		change(ctx, lost, func(pod *corev1.Pod) {
+			pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(name string) bool { return name == vanished })
+		})
+		Eventually(s.uid).WithContext(ctx).WithArguments("w-3").ShouldNot(Or(BeEmpty(), Equal(string(lost.UID))))
+		s.settle(ctx)
 	})
 
 	It("keep their jobs when they are too many at once", func(ctx SpecContext) {

@@ -274,6 +274,13 @@ func (s *scene) pod(ctx context.Context, name string) *corev1.Pod {
 	return pod
 }
 
+// uid is that of a pod, "" while there is none.
+func (s *scene) uid(ctx context.Context, name string) (string, error) {
+	pod := &corev1.Pod{}
+	err := client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: name}, pod))
+	return string(pod.UID), err
+}
+
 // worker is that of a pod that runs.
 func (s *scene) worker(name string) *gang.Worker {
 	GinkgoHelper()
