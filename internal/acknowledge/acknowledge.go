@@ -92,7 +92,7 @@ func (a *Asker) Ask(pool types.NamespacedName, questions []Question) (answers ma
 	answers, tried = map[string]Answer{}, true
 	for _, question := range questions {
 		known, asked := before[question.Worker]
-		if asked && known.Question == question {
+		if asked && (known.Question == question || known.answer.satisfies(question)) { // who has said it need not say it elsewhere
 			delete(before, question.Worker)
 		} else {
 			known = a.begin(pool, question)

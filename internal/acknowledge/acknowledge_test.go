@@ -72,6 +72,10 @@ func TestItAsksUntilTheAnswerIsTheRightOne(t *testing.T) {
 	for range 100 {
 		asker.Ask(pool, questions)
 	}
+	elsewhere := []Question{{Worker: "w", URL: "http://127.0.0.1:1/", UID: "u", Version: 2}}
+	if answers, tried := asker.Ask(pool, elsewhere); !tried || answers["w"].Version != 2 {
+		t.Errorf("what was said is forgotten when the place to ask changes: %v", answers)
+	}
 	if now := asked.Load(); now != before {
 		t.Errorf("a worker was asked %d times more after it had answered", now-before)
 	}
