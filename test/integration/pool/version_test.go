@@ -80,7 +80,7 @@ func (s *scene) writes(since time.Time) []string {
 func nothing() {}
 
 var _ = Describe("What is published", func() {
-	It("[P01] [P11] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
+	It("[P01] [P19] [P11] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
 		s := empty(ctx)
 		s.source(ctx, "list", "jobs: [a, b]")
 		s.statefulSet(ctx, 2)
