@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
 // awaitVersion waits until something newer was published.
@@ -23,7 +24,7 @@ func awaitVersion(ctx context.Context, pool *v1alpha1.WorkerPool, above int64) {
 }
 
 var _ = Describe("A pool through faults", func() {
-	BeforeEach(skipUnlessOwnCluster)
+	BeforeEach(harm.SkipElsewhere)
 
 	It("drains a worker before it shrinks, also one that is killed between stop and acknowledgement [P09] [P21]", func(ctx SpecContext) {
 		pool := poolOf("shrinking", "a", "b", "free", "stuck")
@@ -41,7 +42,7 @@ var _ = Describe("A pool through faults", func() {
 			g.Expect(*current(ctx, statefulSetNamed("shrinking")).Spec.Replicas).To(BeEquivalentTo(2), "it is needed still")
 		}).WithContext(ctx).WithTimeout(brief).Should(Succeed())
 
-		bodyOf(ctx, scene.namespace, "shrinking-1").kill("probe")
+		bodyOf(ctx, scene.namespace, "shrinking-1").Kill("probe")
 		after := settled(ctx, pool, 1, 4)
 		Expect(after.Workloads["shrinking-0"].Jobs).To(ConsistOf("a", "b", "free", "stuck"))
 		proveUntouched(ctx, before, after)
@@ -54,12 +55,12 @@ var _ = Describe("A pool through faults", func() {
 		create(ctx, statefulSet("headless", 2, holding()), pool)
 		before := settled(ctx, pool, 2, 8)
 		silent := bodyOf(ctx, scene.namespace, "headless-1")
-		silent.freeze()
-		DeferCleanup(silent.thaw)
+		silent.Freeze()
+		DeferCleanup(silent.Thaw)
 		scaleTo(ctx, "sts/headless", "4")
 		awaitVersion(ctx, pool, before.Version)
-		bodyOf(ctx, system, leader(ctx)).kill("swarm-operator")
-		silent.thaw()
+		bodyOf(ctx, system, leader(ctx)).Kill("swarm-operator")
+		silent.Thaw()
 
 		after := settled(ctx, pool, 4, 8)
 		Expect(moved(before, after)).To(Equal(4))
@@ -80,7 +81,7 @@ var _ = Describe("A pool through faults", func() {
 		Expect(forced.text).To(Equal(before.text))
 
 		scaleTo(ctx, "sts/patient", "4")
-		devcluster(ctx, "restart", "kube-apiserver")
+		harm.Devcluster(ctx, "restart", "kube-apiserver")
 		after := settled(ctx, pool, 4, 8)
 		proveUntouched(ctx, forced, after)
 		scene.proveSingleOwners(ctx, before.uids["patient-1"])

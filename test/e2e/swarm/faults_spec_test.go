@@ -7,16 +7,17 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
 var _ = Describe("A swarm through faults", func() {
-	BeforeEach(skipUnlessOwnCluster)
+	BeforeEach(harm.SkipElsewhere)
 
 	It("finishes a task whose agent is killed in the middle [S21] [S26]", func(ctx SpecContext) {
 		assembled(ctx, crew("mortal", 2, 1))
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
-		bodyOf(ctx, namespace, held.Name).kill("swarm-agent")
+		bodyOf(ctx, namespace, held.Name).Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")
@@ -31,14 +32,14 @@ var _ = Describe("A swarm through faults", func() {
 		create(ctx, task("long", "icy", endless()))
 		held := awaitRunning(ctx, "long")
 		frozen := bodyOf(ctx, namespace, held.Name)
-		frozen.freeze()
-		DeferCleanup(frozen.thaw)
+		frozen.Freeze()
+		DeferCleanup(frozen.Thaw)
 		age := iceAge{agent: held.Name, from: time.Now()}
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		Expect(taskNamed(ctx, "long").Status.Reassignments).To(BeEquivalentTo(1))
 		age.to = time.Now()
-		frozen.thaw()
+		frozen.Thaw()
 		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
 		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
 	})
@@ -47,7 +48,7 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("headless", 5, 2))
 		names := submitted(ctx, "headless", 50, lasting(1500*time.Millisecond))
 		awaitBegun(ctx, names[0])
-		bodyOf(ctx, system, leader(ctx)).kill("swarm-operator")
+		bodyOf(ctx, system, leader(ctx)).Kill("swarm-operator")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "headless", names)
@@ -60,10 +61,10 @@ var _ = Describe("A swarm through faults", func() {
 		awaitBegun(ctx, names[0])
 		old := leader(ctx)
 		frozen := bodyOf(ctx, system, old)
-		frozen.freeze()
-		DeferCleanup(frozen.thaw)
+		frozen.Freeze()
+		DeferCleanup(frozen.Thaw)
 		Eventually(leader).WithContext(ctx).WithArguments(ctx).ShouldNot(Equal(old))
-		frozen.thaw()
+		frozen.Thaw()
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "sleepy", names)
@@ -75,8 +76,8 @@ var _ = Describe("A swarm through faults", func() {
 		names := submitted(ctx, "doomed", 24, lasting(2*time.Second))
 		awaitBegun(ctx, names[0])
 		head, hand := bodyOf(ctx, system, leader(ctx)), bodyOf(ctx, namespace, "doomed-worker-0")
-		head.kill("swarm-operator")
-		hand.kill("swarm-agent")
+		head.Kill("swarm-operator")
+		hand.Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "doomed", names)
@@ -87,7 +88,7 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("patient", 4, 2))
 		names := submitted(ctx, "patient", 24, lasting(2*time.Second))
 		awaitBegun(ctx, names[0])
-		devcluster(ctx, "restart", "kube-apiserver")
+		harm.Devcluster(ctx, "restart", "kube-apiserver")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "patient", names)
