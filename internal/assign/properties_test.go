@@ -127,7 +127,7 @@ func againIsNothing(t *rapid.T, in Input, decision Decision) {
 }
 
 // Equal jobs: every job once, sizes differ by at most one, whatever the pool was before.
-func TestP03_S29_EqualJobsAreBalanced(t *testing.T) {
+func TestP03_EqualJobsAreBalanced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var previous *Revision
 		for range 3 {

@@ -8,7 +8,7 @@ import (
 )
 
 var _ = Describe("kubectl swarm rollback", Ordered, func() {
-	It("[O10] lists the revisions that are kept, and not those of the StatefulSet", func() {
+	It("lists the revisions that are kept, and not those of the StatefulSet", func() {
 		out := says("history pool cameras")
 		Expect(out).To(MatchRegexp(row("REVISION AGE STRATEGY WORKERS JOBS MARK")))
 		Expect(out).To(MatchRegexp(`(?m)^2 +\d+s +Sticky +2 +2 +-$`))
@@ -16,13 +16,13 @@ var _ = Describe("kubectl swarm rollback", Ordered, func() {
 		Expect(says("history pool cameras -o name")).To(Equal("controllerrevision.apps/cameras-1\ncontrollerrevision.apps/cameras-2\ncontrollerrevision.apps/cameras-3\n"))
 	})
 
-	It("[O10] shows what going back would move, and does not go", func(ctx SpecContext) {
+	It("shows what going back would move, and does not go", func(ctx SpecContext) {
 		before := snapshot(ctx)
 		Expect(says("rollback pool cameras --to 2 --dry-run")).To(HavePrefix("2 jobs over 2 workers: 2 move, 0 stay, 25 end; 2 published configs\n"))
 		Expect(snapshot(ctx)).To(Equal(before))
 	})
 
-	It("[O10] pins an earlier revision, and writes nothing else", func(ctx SpecContext) {
+	It("pins an earlier revision, and writes nothing else", func(ctx SpecContext) {
 		before := cameras(ctx)
 		Expect(says("rollback pool cameras --to 2")).
 			To(Equal("workerpool.swarm.io/cameras pinned to revision 2: 2 jobs over 2 workers: 2 move, 0 stay, 25 end; 2 published configs\n"))
@@ -35,13 +35,13 @@ var _ = Describe("kubectl swarm rollback", Ordered, func() {
 		Expect(says("plan pool cameras")).To(ContainSubstring("the pool is pinned to revision 2"))
 	})
 
-	It("[O10] names the revisions there are when one is asked for that is not", func(ctx SpecContext) {
+	It("names the revisions there are when one is asked for that is not", func(ctx SpecContext) {
 		got := ask("rollback", "pool", "cameras", "--to", "9")
 		Expect(got).To(Equal(answer{1, "", "kubectl swarm: revision 9 of pool \"cameras\" is not kept: choose one of 1, 2, 3\n"}))
 		Expect(cameras(ctx).Spec.RollbackTo).To(Equal(int64(2)))
 	})
 
-	It("[O10] lets the pool go on", func(ctx SpecContext) {
+	It("lets the pool go on", func(ctx SpecContext) {
 		Expect(says("rollback pool cameras --undo")).To(HavePrefix("workerpool.swarm.io/cameras no longer pinned to revision 2: 27 jobs"))
 		pool := cameras(ctx)
 		Expect(pool.Spec.RollbackTo).To(BeZero())
