@@ -28,10 +28,12 @@ const (
 // A Mapper names the objects that another object concerns.
 type Mapper func(ctx context.Context, object client.Object) []types.NamespacedName
 
-// A Builder puts together the one controller of a kind.
+// A Builder puts together the one controller of a kind, or one that stands beside it.
 type Builder[T client.Object] struct {
 	operator    *Operator
 	name        string
+	beside      bool
+	departing   bool
 	owns        []client.Object
 	watches     []watch
 	scope       *Scope
@@ -41,17 +43,26 @@ type Builder[T client.Object] struct {
 	predicates  []predicate.Predicate
 	signals     []*Signal
 	gone        func(types.NamespacedName)
+	outside     func(types.NamespacedName)
 	problems    []error
 }
 
 type watch struct {
-	object client.Object
-	mapper Mapper
+	object     client.Object
+	mapper     Mapper
+	predicates []predicate.Predicate
 }
 
 // New begins the controller of kind T. Its name is what logs, metrics and events call it.
 func New[T client.Object](operator *Operator, name string) *Builder[T] {
 	return &Builder[T]{operator: operator, name: name, concurrency: 1}
+}
+
+// Beside lets a kind have this controller and another. It is for those who write nothing of the object that anybody else does: kit cannot
+// tell, and two who write the same undo each other's work.
+func (b *Builder[T]) Beside() *Builder[T] {
+	b.beside = true
+	return b
 }
 
 // Owns reconciles an object whenever something that it controls, of this kind, changes.
@@ -60,9 +71,9 @@ func (b *Builder[T]) Owns(kind client.Object) *Builder[T] {
 	return b
 }
 
-// Watches reconciles the objects that the mapper names whenever an object of this other kind changes.
-func (b *Builder[T]) Watches(kind client.Object, mapper Mapper) *Builder[T] {
-	b.watches = append(b.watches, watch{kind, mapper})
+// Watches reconciles the objects that the mapper names whenever an object of this other kind changes, in a way that all predicates pass.
+func (b *Builder[T]) Watches(kind client.Object, mapper Mapper, predicates ...predicate.Predicate) *Builder[T] {
+	b.watches = append(b.watches, watch{kind, mapper, predicates})
 	return b
 }
 
@@ -98,6 +109,12 @@ func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
 	return b
 }
 
+// Departing reconciles objects that are being deleted, too, and holds none of them back: for those who only want to know.
+func (b *Builder[T]) Departing() *Builder[T] {
+	b.departing = true
+	return b
+}
+
 // Predicates choose the changes of the object itself that are worth a reconcile, instead of Changes.
 func (b *Builder[T]) Predicates(predicates ...predicate.Predicate) *Builder[T] {
 	b.predicates = predicates
@@ -116,12 +133,18 @@ func (b *Builder[T]) Gone(forget func(name types.NamespacedName)) *Builder[T] {
 	return b
 }
 
+// Outside is called, instead of the reconciler, for an object that is not in scope, or no longer: see Gone.
+func (b *Builder[T]) Outside(forget func(name types.NamespacedName)) *Builder[T] {
+	b.outside = forget
+	return b
+}
+
 // Build adds the controller to the operator.
 func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
 	if err := errors.Join(b.problems...); err != nil {
 		return fmt.Errorf("build controller %q: %w", b.name, err)
 	}
-	if err := b.operator.claim(b.name, blank[T]()); err != nil {
+	if err := b.claim(); err != nil {
 		return fmt.Errorf("build controller %q: %w", b.name, err)
 	}
 	if err := b.wire().Complete(b.control(reconciler)); err != nil {
@@ -130,11 +153,21 @@ func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
 	return nil
 }
 
+// claim takes the kind, unless this controller only stands beside the one that has it.
+func (b *Builder[T]) claim() error {
+	b.operator.needs(blank[T]())
+	if b.beside {
+		return nil
+	}
+	return b.operator.claim(b.name, blank[T]())
+}
+
 func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	guards := []guard{paused(b.operator.prefix + "paused")}
 	if b.scope != nil {
-		guards = append(guards, b.scope.guard(b.operator.GetClient()))
+		guards = append(guards, b.scope.guard(b.operator.GetClient(), b.outside))
 	}
+	b.finalizer.opened = b.departing
 	return &control[T]{
 		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
 		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone,
@@ -158,7 +191,7 @@ func (b *Builder[T]) wire() *builder.Builder {
 	}
 	for _, other := range b.watches {
 		b.operator.needs(other.object)
-		wired.Watches(other.object, handler.EnqueueRequestsFromMapFunc(other.mapper.requests))
+		wired.Watches(other.object, handler.EnqueueRequestsFromMapFunc(other.mapper.requests), builder.WithPredicates(other.predicates...))
 	}
 	for _, signal := range b.signals {
 		wired.WatchesRawSource(signal)

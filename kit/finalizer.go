@@ -50,6 +50,7 @@ type finalizer[T client.Object] struct {
 	id     string
 	clean  Cleaner[T]
 	writer client.Writer
+	opened bool // the reconciler wants to see objects that are being deleted
 }
 
 // settle comes before the reconciler, and tells whether it is its turn.
@@ -57,6 +58,8 @@ func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, resul
 	switch {
 	case object.GetDeletionTimestamp().IsZero():
 		return true, Done(), f.hold(ctx, object)
+	case f.opened && f.id == "":
+		return true, Done(), nil
 	case f.id == "" || !controllerutil.ContainsFinalizer(object, f.id):
 		return false, skip("NotOurs"), nil
 	}

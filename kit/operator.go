@@ -99,7 +99,7 @@ func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// claim lets a kind have one controller only: two would undo each other's work.
+// claim lets a kind have one controller only, but for those that stand beside it: two would undo each other's work.
 func (o *Operator) claim(name string, object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, o.GetScheme())
 	if err != nil {
@@ -109,7 +109,6 @@ func (o *Operator) claim(name string, object client.Object) error {
 		return fmt.Errorf("kind %s has a controller already, %q", kind.Kind, other)
 	}
 	o.controllers[kind] = name
-	o.needs(object)
 	return nil
 }
 

@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -57,8 +57,8 @@ func (s *Scope) changes() <-chan event.GenericEvent {
 	return listener
 }
 
-// guard keeps reconcilers out of the other namespaces. Objects without a namespace are always in scope.
-func (s *Scope) guard(reader client.Reader) guard {
+// guard keeps reconcilers out of the other namespaces, and tells whoever wants to know. Objects without a namespace are always in scope.
+func (s *Scope) guard(reader client.Reader, outside func(types.NamespacedName)) guard {
 	return func(ctx context.Context, object client.Object) (string, error) {
 		if object.GetNamespace() == "" {
 			return "", nil
@@ -69,10 +69,13 @@ func (s *Scope) guard(reader client.Reader) guard {
 			return "", fmt.Errorf("read namespace %q: %w", object.GetNamespace(), err)
 		}
 		// A namespace that the cache does not know yet will have its objects reconciled when it does.
-		if apierrors.IsNotFound(err) || !s.Includes(namespace) {
-			return "OutOfScope", nil
+		if err == nil && s.Includes(namespace) {
+			return "", nil
 		}
-		return "", nil
+		if outside != nil {
+			outside(client.ObjectKeyFromObject(object))
+		}
+		return "OutOfScope", nil
 	}
 }
 

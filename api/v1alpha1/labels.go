@@ -45,7 +45,7 @@ const (
 // SpreadAnnotation is the part of a spread annotation's key that follows the prefix, which can be configured.
 type SpreadAnnotation string
 
-// Spread annotations. The first four are read from a Deployment or StatefulSet, the others are written to it.
+// Spread annotations. The first five are read from a Deployment or StatefulSet, the next five are written to it, the others to its pods.
 const (
 	// SpreadMode opts in when its value is SpreadEnabled; it works as a label, too.
 	SpreadMode SpreadAnnotation = "spread"
@@ -55,16 +55,29 @@ const (
 	SpreadMinOnDemand SpreadAnnotation = "min-on-demand"
 	// SpreadPDBOverride allows deleting instead of evicting when it is "true".
 	SpreadPDBOverride SpreadAnnotation = "pdb-override"
+	// SpreadWindows is when Ready pods may be moved, such as "0 2 * * * for 3h"; it works on a namespace, too.
+	SpreadWindows SpreadAnnotation = "disruption-windows"
 	// SpreadDesired is the wanted split, such as "on-demand:4,spot:6".
 	SpreadDesired SpreadAnnotation = "desired-distribution"
 	// SpreadCurrent is the split as it is, in the same form.
 	SpreadCurrent SpreadAnnotation = "current-distribution"
 	// SpreadStatus says whether the two agree and, if not, why.
 	SpreadStatus SpreadAnnotation = "spread-status"
+	// SpreadReason is what stands behind the status, while that is not Balanced.
+	SpreadReason SpreadAnnotation = "spread-reason"
+	// SpreadSettings is the last good setting, which stays in force while the present one is invalid.
+	SpreadSettings SpreadAnnotation = "spread-settings"
+	// SpreadNumber is the number of a pod among the replicas.
+	SpreadNumber SpreadAnnotation = "spread-number"
+	// SpreadClass is the class of nodes that a pod was made for.
+	SpreadClass SpreadAnnotation = "spread-class"
 )
 
-// SpreadEnabled is the value of SpreadMode that opts a workload in.
-const SpreadEnabled = "enabled"
+// Values of SpreadMode: the first opts a workload in, and so does no other. The second is what the StatefulSets of a Swarm without spread say.
+const (
+	SpreadEnabled  = "enabled"
+	SpreadDisabled = "disabled"
+)
 
 // Values of SpreadStatus. An invalid setting follows SpreadInvalid after a colon and a space.
 const (

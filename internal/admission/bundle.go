@@ -66,14 +66,23 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if !changed {
 		return reconcile.Result{}, nil
 	}
-	switch err := k.client.Patch(ctx, wanted, client.StrategicMergeFrom(found, client.MergeFromWithOptimisticLock{})); {
-	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil // what somebody else wrote comes by the watch
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("patch MutatingWebhookConfiguration %q: %w", ConfigurationName, err)
+	written, err := bring(ctx, k.client, found, wanted)
+	if written {
+		log.FromContext(ctx).Info("the API server knows the webhook by its CA")
 	}
-	log.FromContext(ctx).Info("the API server knows the webhook by its CA")
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, err
+}
+
+// bring turns the configuration that was found into the one that is wanted, and tells whether it did: what somebody else wrote meanwhile
+// comes by the watch.
+func bring(ctx context.Context, to client.Client, found, wanted *admissionv1.MutatingWebhookConfiguration) (written bool, err error) {
+	switch err := to.Patch(ctx, wanted, client.StrategicMergeFrom(found, client.MergeFromWithOptimisticLock{})); {
+	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("patch MutatingWebhookConfiguration %q: %w", ConfigurationName, err)
+	}
+	return true, nil
 }
 
 // trusting is the configuration with that bundle, and whether it is another one then.

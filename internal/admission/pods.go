@@ -5,7 +5,8 @@
 //   - The answer follows from the pod and its pool's spec alone: a dry run gets the same one, and so does whoever tries again.
 //   - A pod is changed in its volumes of the pool's ConfigMap and nowhere else, or refused with one line that names the fix.
 //   - Pods of layout Shared, of other workloads, without the label of a pool and of namespaces out of scope pass as they are.
-//   - The API server's configuration has the bundle by which it knows the webhook, kept by whoever leads.
+//   - The API server's configuration has the bundle by which it knows the webhooks, and asks about the pods of workloads that are spread in
+//     just those namespaces that hold one. Whoever leads keeps it so, whatever others make of it.
 //
 // It never writes anything else, and it never creates that configuration: without one nobody asks.
 package admission

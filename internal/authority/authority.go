@@ -1,5 +1,6 @@
 // Package authority keeps the CA that agents know the operator by, and the certificate that the operator shows them. Both are in one
-// Secret: the leader writes it, every replica reads it, and the swarms' ConfigMaps carry the part that is public.
+// Secret: the leader writes it, every replica reads it, and the swarms' ConfigMaps carry the part that is public. Replicas know each other
+// by the same certificate: who shows it has read the Secret.
 //
 // It promises:
 //   - What is to be stored follows from what is stored, from the time and from the names: Next is the whole policy. Where keys are
@@ -124,10 +125,12 @@ func (l Lifetimes) forget(s *state, now time.Time) {
 	}
 }
 
-// certify makes a new serving certificate when the old one grows old, is another CA's, or has other names.
+// certify makes a new serving certificate when the old one grows old, is another CA's, has other names, or is from before replicas called
+// each other with it.
 func (l Lifetimes) certify(s *state, now time.Time, names []string) (err error) {
 	wanted := tidy(names)
-	if s.serving.valid(now) && s.serving.signedBy(s.current) && now.Before(s.serving.ageing()) && slices.Equal(s.serving.names(), wanted) {
+	young := s.serving.valid(now) && now.Before(s.serving.ageing())
+	if young && s.serving.signedBy(s.current) && slices.Equal(s.serving.names(), wanted) && slices.Equal(s.serving.certificate.ExtKeyUsage, uses) {
 		return nil
 	}
 	s.serving, err = s.current.sign(now, l.Serving, wanted)

@@ -42,10 +42,20 @@ func next(t failer, lifetimes Lifetimes, stored Data, now time.Time) Data {
 
 // verify asks as an agent would, with nothing but a bundle.
 func verify(certificate *x509.Certificate, bundle []byte, now time.Time, name string) error {
+	return verifyAs(x509.ExtKeyUsageServerAuth, certificate, x509.VerifyOptions{Roots: pool(bundle), CurrentTime: now, DNSName: name})
+}
+
+// verifyAs asks whether a certificate is good for a use; tried one by one, since x509 is content when any of several is.
+func verifyAs(use x509.ExtKeyUsage, certificate *x509.Certificate, options x509.VerifyOptions) error {
+	options.KeyUsages = []x509.ExtKeyUsage{use}
+	_, err := certificate.Verify(options)
+	return err
+}
+
+func pool(bundle []byte) *x509.CertPool {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
-	_, err := certificate.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, DNSName: name})
-	return err
+	return roots
 }
 
 func shown(t failer, stored Data) *x509.Certificate {
@@ -119,6 +129,35 @@ func TestServingCertificateIsRenewed(t *testing.T) {
 				t.Errorf("renewed: %t, %v", !c.want, err)
 			}
 		})
+	}
+}
+
+func TestReplicasKnowEachOtherByTheCertificate(t *testing.T) {
+	stored := next(t, short, nil, start)
+	if err := verifyAs(x509.ExtKeyUsageClientAuth, shown(t, stored), x509.VerifyOptions{Roots: pool(stored[bundleKey]), CurrentTime: start}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCertificateFromBeforeReplicasCalledIsRenewed(t *testing.T) {
+	whole := next(t, short, nil, start)
+	s := read(whole)
+	template := *s.serving.certificate
+	template.SerialNumber, template.ExtKeyUsage = nil, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	var err error
+	if s.serving, err = issue(&template, s.current); err != nil {
+		t.Fatal(err)
+	}
+	former, err := s.data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed := next(t, short, former, start.Add(time.Hour))
+	if got := shown(t, renewed).ExtKeyUsage; !slices.Equal(got, uses) {
+		t.Errorf("good for %v", got)
+	}
+	if !bytes.Equal(renewed[signerKey], whole[signerKey]) || !bytes.Equal(renewed[bundleKey], whole[bundleKey]) {
+		t.Error("agents have a new CA to learn for that")
 	}
 }
 

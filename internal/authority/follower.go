@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"sync"
 
@@ -38,6 +39,7 @@ type Follower struct {
 type material struct {
 	certificate *tls.Certificate
 	bundle      string
+	pool        *x509.CertPool // the same as bundle
 }
 
 // Follow reads the Secret through a cache.
@@ -57,6 +59,23 @@ func (f *Follower) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 // Bundle is whom agents should trust, in PEM; "" when there is nobody yet.
 func (f *Follower) Bundle(ctx context.Context) string { return f.latest(ctx).bundle }
 
+// Pool is whom replicas should trust: nobody, when there is no CA yet.
+func (f *Follower) Pool(ctx context.Context) *x509.CertPool {
+	if known := f.latest(ctx); known.pool != nil {
+		return known.pool
+	}
+	return x509.NewCertPool()
+}
+
+// Client is how one replica calls another, whose certificate is good for that name. It is of the moment: ask again for each connection.
+func (f *Follower) Client(ctx context.Context, serverName string) (*tls.Config, error) {
+	known := f.latest(ctx)
+	if known.certificate == nil {
+		return nil, errNoCertificate
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: known.pool, Certificates: []tls.Certificate{*known.certificate}, ServerName: serverName}, nil
+}
+
 func (f *Follower) latest(ctx context.Context) material {
 	secret := &corev1.Secret{}
 	err := f.secrets.Get(ctx, f.key, secret)
@@ -75,6 +94,6 @@ func (f *Follower) latest(ctx context.Context) material {
 // understood takes a Secret as a whole or not at all: a bundle without its certificate would lead agents astray.
 func understood(stored Data) (material, bool) {
 	certificate, unreadable := tls.X509KeyPair(stored[servingKey], stored[privateKey])
-	_, garbled := cert.ParseCertsPEM(stored[bundleKey])
-	return material{&certificate, string(stored[bundleKey])}, unreadable == nil && garbled == nil
+	pool, garbled := cert.NewPoolFromBytes(stored[bundleKey])
+	return material{&certificate, string(stored[bundleKey]), pool}, unreadable == nil && garbled == nil
 }

@@ -16,6 +16,9 @@ import (
 // skew is how far a client's clock may be behind ours.
 const skew = time.Hour
 
+// uses are what the certificate is good for: agents and the API server know the operator by it, and so do replicas that it calls.
+var uses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+
 // newCA makes a CA. Its name tells it from the one before, for people and for libraries that look a CA up by its name.
 func newCA(now time.Time, life time.Duration) (pair, error) {
 	template := &x509.Certificate{
@@ -41,7 +44,7 @@ func (p pair) sign(now time.Time, life time.Duration, names []string) (pair, err
 		NotBefore:   now.Add(-skew),
 		NotAfter:    now.Add(life),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: uses,
 	}
 	if template.NotAfter.After(p.certificate.NotAfter) {
 		template.NotAfter = p.certificate.NotAfter

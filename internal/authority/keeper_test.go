@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -135,6 +138,44 @@ func TestReplicasFollowTheSecret(t *testing.T) {
 	if _, err := follower.Certificate(&tls.ClientHelloInfo{}); err != nil {
 		t.Error("cut off though there is no new one yet:", err)
 	}
+}
+
+func TestReplicasCallEachOther(t *testing.T) {
+	d := newDesk()
+	caller, called := Follow(d.cluster, "swarm-system"), Follow(d.cluster, "swarm-system")
+	if _, err := caller.Client(t.Context(), server); !errors.Is(err, errNoCertificate) || !called.Pool(t.Context()).Equal(x509.NewCertPool()) {
+		t.Errorf("before there is one: %v", err)
+	}
+	d.look(t)
+	config, err := caller.Client(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !config.RootCAs.Equal(called.Pool(t.Context())) || !config.Certificates[0].Leaf.Equal(shown(t, d.secret(t).Data)) {
+		t.Error("calls with something else than the Secret holds")
+	}
+	config.Time = func() time.Time { return d.time }
+	if err := call(t, config, &tls.Config{
+		MinVersion: tls.VersionTLS13, GetCertificate: called.Certificate,
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: called.Pool(t.Context()), Time: config.Time,
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// call has a client and a server shake hands.
+func call(t *testing.T, client, server *tls.Config) error {
+	t.Helper()
+	near, far := net.Pipe()
+	defer near.Close()
+	answered := make(chan error, 1)
+	go func() {
+		defer far.Close()
+		answered <- tls.Server(far, server).HandshakeContext(t.Context())
+	}()
+	called := tls.Client(near, client).HandshakeContext(t.Context())
+	go func() { _, _ = io.Copy(io.Discard, near) }() // or the server's last word finds no reader
+	return errors.Join(called, <-answered)
 }
 
 // served is what a replica shows, which must be what the Secret holds.

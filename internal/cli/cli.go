@@ -1,5 +1,5 @@
-// Package cli is `kubectl swarm`: it shows worker pools, says what would move in one before it does, and can send one back to an
-// earlier revision.
+// Package cli is `kubectl swarm`: it shows worker pools and workloads that are split between spot and on-demand nodes, says what would
+// move in one before it does, and can send a pool back to an earlier revision.
 //
 // It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that nothing but rollback writes
 // to the cluster, and rollback nothing but spec.rollbackTo; that what fails is said in one line that names the fix; and that exit codes
@@ -77,15 +77,19 @@ const examples = `  # All pools, and why one is not converged
   # What would move with a third worker, before there is one
   kubectl swarm plan pool cameras --replicas 3
 
+  # Which workloads are split between spot and on-demand nodes as they should be, and what is in the way
+  kubectl swarm spread -A
+  kubectl swarm plan spread deployment/web --spot-percentage 80
+
   # Back to an earlier assignment, and forward again
   kubectl swarm history pool cameras
   kubectl swarm rollback pool cameras --to 7
   kubectl swarm rollback pool cameras --undo`
 
 func (s *session) root() *cobra.Command {
-	root := group("kubectl-swarm", "Show worker pools, plan their changes, and roll them back",
-		s.poolsCommand(), s.jobsCommand(),
-		group("plan", "Say what would move, before it does", s.planCommand()),
+	root := group("kubectl-swarm", "Show worker pools and spread workloads, plan their changes, and roll pools back",
+		s.poolsCommand(), s.jobsCommand(), s.spreadCommand(),
+		group("plan", "Say what would move, before it does", s.planCommand(), s.planSpreadCommand()),
 		group("history", "List the revisions that are kept", s.historyCommand()),
 		group("rollback", "Go back to an earlier revision", s.rollbackCommand()),
 		s.versionCommand())

@@ -175,7 +175,7 @@ func TestCompletion(t *testing.T) {
 		{"strategies", "__complete plan pool cameras --strategy ", "Sticky Contiguous Hashed"},
 		{"forms", "__complete plan pool cameras -o ", "wide json yaml"},
 		{"nothing of a pool that is not there", "__complete jobs nobody --worker ", ""},
-		{"things to plan", "__complete plan ", "pool"},
+		{"things to plan", "__complete plan ", "pool spread"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			code, out, _ := worldOf(t, several(t)...).asked(c.line)

@@ -9,6 +9,8 @@
 //     so a leader that was frozen cannot keep work alive that another has given away.
 //   - Whatever an agent or a stranger does costs a bounded amount of memory: frames, streams, connections, queues and
 //     rates have limits, and each refusal is counted.
+//   - Other replicas come to the same port and show a certificate, which agents have none of. They meet a server of their own, so that
+//     what they may cost and what agents may cost are two things.
 //
 // It never decides what an agent should do, and it never writes to the API server.
 package link
@@ -16,10 +18,12 @@ package link
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
@@ -68,7 +72,7 @@ type Events interface {
 	Left(agent Agent)
 }
 
-// Config is what a Server needs. All fields but Limits must be set.
+// Config is what a Server needs. All fields but Limits and Peers must be set.
 type Config struct {
 	Certificates  Certificates
 	Authenticator Authenticator
@@ -77,7 +81,18 @@ type Config struct {
 	Metrics       prometheus.Registerer
 	Lease         time.Duration // told to agents
 	Limits        Limits
+	Peers         Peers
 }
+
+// Peers is what other replicas of the operator may ask for at the same port. The zero value is nothing.
+type Peers struct {
+	// Authority is asked at each connection: a certificate that it has not signed is refused with the connection.
+	Authority func(context.Context) *x509.CertPool
+	// Register adds services. They are also reached by callers without a certificate, and have to refuse them.
+	Register func(grpc.ServiceRegistrar)
+}
+
+func (p Peers) wanted() bool { return p.Authority != nil && p.Register != nil }
 
 // Limits bound what agents and strangers can cost. A zero field has the default.
 type Limits struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -56,12 +57,16 @@ func New(config Config) (*Server, error) {
 
 // Serve takes connections until the context ends; then it says goodbye to every agent.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	server := grpc.NewServer(s.options()...)
+	peers := s.openVestibule(listener.Addr())
+	server := grpc.NewServer(s.options(peers)...)
 	linkv1.RegisterLinkServer(server, s)
+	if peers != nil {
+		s.config.Peers.Register(server)
+	}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		s.farewell(server)
+		s.farewell(server, peers)
 	})
 	err := server.Serve(&gate{Listener: listener, most: int64(s.config.Limits.Connections), metrics: s.metrics})
 	if !stop() {
@@ -69,13 +74,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return nil
 	}
 	server.Stop()
+	peers.stop()
 	return err
 }
 
-func (s *Server) options() []grpc.ServerOption {
+func (s *Server) options(peers *vestibule) []grpc.ServerOption {
 	limits := s.config.Limits
 	return []grpc.ServerOption{
-		grpc.Creds(newTLS(s.config.Certificates, s.metrics)),
+		grpc.Creds(newTLS(s.config, s.metrics, peers)),
 		grpc.MaxRecvMsgSize(limits.FrameBytes),
 		grpc.MaxSendMsgSize(limits.FrameBytes),
 		grpc.MaxConcurrentStreams(1),
@@ -87,10 +93,18 @@ func (s *Server) options() []grpc.ServerOption {
 	}
 }
 
-func (s *Server) farewell(server *grpc.Server) {
+func (s *Server) farewell(server *grpc.Server, peers *vestibule) {
 	for _, linked := range s.registry.all() {
 		linked.end(&ending{status: status.Error(codes.Unavailable, "this operator stops: connect again")})
 	}
+	var both sync.WaitGroup
+	both.Go(func() { gently(server) })
+	both.Go(peers.stop)
+	both.Wait()
+}
+
+// gently stops a server that has sent everybody away, and does not wait for those who stay.
+func gently(server *grpc.Server) {
 	timer := time.AfterFunc(farewell, server.Stop)
 	defer timer.Stop()
 	server.GracefulStop()

@@ -71,15 +71,19 @@ func markUsed(stream context.Context) {
 	}
 }
 
-// countedTLS counts handshakes that fail.
+// countedTLS counts handshakes that fail, and sends peers on to where they are expected.
 type countedTLS struct {
 	credentials.TransportCredentials
 	metrics *metrics
+	peers   *vestibule // nil: nobody is expected
 }
 
-func newTLS(certificates Certificates, metrics *metrics) credentials.TransportCredentials {
-	config := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: certificates.Certificate}
-	return &countedTLS{TransportCredentials: credentials.NewTLS(config), metrics: metrics}
+func newTLS(config Config, metrics *metrics, peers *vestibule) credentials.TransportCredentials {
+	shown := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: config.Certificates.Certificate}
+	if peers != nil {
+		shown = knowing(shown, config.Peers)
+	}
+	return &countedTLS{TransportCredentials: credentials.NewTLS(shown), metrics: metrics, peers: peers}
 }
 
 // ServerHandshake is asked by gRPC for every connection.
@@ -95,10 +99,14 @@ func (t *countedTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		return connection, info, nil
 	}
 	from.secure.Store(true)
+	if t.peers != nil && len(secured.State.VerifiedChains) > 0 {
+		from.used.Store(true)
+		return nil, nil, t.peers.receive(proven{connection, secured})
+	}
 	return connection, origin{secured, from}, nil
 }
 
 // Clone keeps the count in copies.
 func (t *countedTLS) Clone() credentials.TransportCredentials {
-	return &countedTLS{TransportCredentials: t.TransportCredentials.Clone(), metrics: t.metrics}
+	return &countedTLS{TransportCredentials: t.TransportCredentials.Clone(), metrics: t.metrics, peers: t.peers}
 }

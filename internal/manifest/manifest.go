@@ -21,6 +21,8 @@ type Settings struct {
 	Image     string // holds /swarm-agent
 	Link      string // host:port at which agents reach the operator
 	Authority string // PEM of the CA that signs the operator's certificate
+
+	SpreadPrefix string // of the annotations that split replicas between spot and on-demand nodes
 }
 
 // Workload is the name of a type's StatefulSet. Like every name here it follows from the swarm alone.

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,7 +31,7 @@ func sample(t *testing.T) Swarm {
 			swarm.Spec.Agents[n].Slots = 1
 		}
 	}
-	return Swarm{Swarm: swarm, Counts: []int{1, 3, 2}, Settings: Settings{Image: "localhost/swarm-agent:dev", Link: "swarm-operator.swarm-system:9444", Authority: "PEM\n"}}
+	return Swarm{Swarm: swarm, Counts: []int{1, 3, 2}, Settings: Settings{Image: "localhost/swarm-agent:dev", Link: "swarm-operator.swarm-system:9444", Authority: "PEM\n", SpreadPrefix: v1alpha1.Prefix}}
 }
 
 func golden(t *testing.T, name string, objects ...any) {
@@ -95,5 +96,25 @@ func TestWhatTheUserSaysStands(t *testing.T) {
 	}
 	if made.Labels["team"] != "research" || made.Labels[v1alpha1.LabelSwarm] != "research" {
 		t.Errorf("got %v", made.Labels)
+	}
+}
+
+func TestSpreadIsSaidOnEveryWorkload(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		spread *v1alpha1.Spread
+		want   map[string]string
+	}{
+		{"none, said as well, lest an earlier one stays", nil, map[string]string{"swarm.io/spread": "disabled"}},
+		{"both numbers", &v1alpha1.Spread{MinOnDemand: new(int32(1)), SpotPercentage: new(int32(60))}, map[string]string{"swarm.io/spread": "enabled", "swarm.io/min-on-demand": "1", "swarm.io/spot-percentage": "60"}},
+		{"one number", &v1alpha1.Spread{SpotPercentage: new(int32(0))}, map[string]string{"swarm.io/spread": "enabled", "swarm.io/min-on-demand": "", "swarm.io/spot-percentage": "0"}},
+	} {
+		swarm := sample(t)
+		swarm.Spec.Spread = c.spread
+		for _, set := range swarm.StatefulSets() {
+			if !maps.Equal(set.Annotations, c.want) {
+				t.Errorf("%s: %s says %v", c.reason, set.Name, set.Annotations)
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -89,7 +90,7 @@ func (m Swarm) StatefulSets() []*appsv1.StatefulSet {
 // statefulSet starts its pods in parallel, since one broken agent must not hold back the next, and replaces them only when they are
 // deleted, which the operator does once an agent is drained.
 func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{
+	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
 		ObjectMeta: m.meta(m.Workload(kind.Type), kind.Type),
 		Spec: appsv1.StatefulSetSpec{
@@ -103,6 +104,29 @@ func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.Stat
 			PersistentVolumeClaimRetentionPolicy: retention(kind),
 		},
 	}
+	set.Annotations = m.spread()
+	return set
+}
+
+// spread is what a workload says about the nodes it wants. Every word is always there: one that was left out would stay behind when
+// somebody takes it out of the Swarm.
+func (m Swarm) spread() map[string]string {
+	says := func(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(m.Settings.SpreadPrefix) }
+	if m.Spec.Spread == nil {
+		return map[string]string{says(v1alpha1.SpreadMode): v1alpha1.SpreadDisabled}
+	}
+	return map[string]string{
+		says(v1alpha1.SpreadMode):           v1alpha1.SpreadEnabled,
+		says(v1alpha1.SpreadMinOnDemand):    number(m.Spec.Spread.MinOnDemand),
+		says(v1alpha1.SpreadSpotPercentage): number(m.Spec.Spread.SpotPercentage),
+	}
+}
+
+func number(stated *int32) string {
+	if stated == nil {
+		return ""
+	}
+	return strconv.Itoa(int(*stated))
 }
 
 // stateVolume is the name of an agent's own volume; with the pod's name it makes that of the claim.

@@ -8,22 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
 // caches keep out what nobody looks at.
-func caches(namespace string) cache.Options {
+func caches(namespace string, spreading survey.Settings) cache.Options {
+	outline := outlines(spreading)
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}:             authority.Cached(namespace),
 			&corev1.Pod{}:                {Transform: outline},
 			&appsv1.Deployment{}:         {Transform: outline},
+			&appsv1.StatefulSet{}:        {Transform: outline},
+			&corev1.Node{}:               {Transform: outline},
+			&corev1.Namespace{}:          {Transform: outline},
 			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool)}, // others hold whole templates
 
 			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
@@ -31,23 +37,90 @@ func caches(namespace string) cache.Options {
 	}
 }
 
-// outline leaves of pods and Deployments what is needed to tell whose they are and how they are. Workers are found by the workload they
-// belong to, which no label says, so that the cache holds all pods: they must be small.
-func outline(object any) (any, error) {
+// outlines leave of pods, workloads and nodes what is needed to tell whose they are and how they are. Workers are found by the workload they
+// belong to, which no label says, so that the cache holds all pods and workloads: they must be small. What belongs to a swarm is compared
+// with what it should be, and told of in detail.
+func outlines(spreading survey.Settings) toolscache.TransformFunc {
+	kept := []string{v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, spreading.Key(v1alpha1.SpreadNumber), spreading.Key(v1alpha1.SpreadClass)}
+	return func(object any) (any, error) {
+		if pod, isPod := object.(*corev1.Pod); isPod {
+			pod.Annotations = only(pod.Annotations, kept...)
+		}
+		return outline(object), nil
+	}
+}
+
+func outline(object any) any {
 	switch object := object.(type) {
 	case *corev1.Pod:
-		object.Spec, object.ManagedFields = corev1.PodSpec{}, nil
+		object.Spec, object.ManagedFields = corev1.PodSpec{NodeName: object.Spec.NodeName, Volumes: claims(object.Spec.Volumes)}, nil
 		object.OwnerReferences = controllerOf(object.OwnerReferences)
-		object.Annotations = only(object.Annotations, v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost)
 		status := object.Status
-		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, Conditions: status.Conditions}
+		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, Conditions: readiness(status.Conditions)}
 		if object.Labels[v1alpha1.LabelSwarm] != "" {
+			object.Status.Conditions = status.Conditions
 			object.Status.InitContainerStatuses, object.Status.ContainerStatuses = status.InitContainerStatuses, status.ContainerStatuses
 		}
 	case *appsv1.Deployment:
-		object.Spec.Template, object.ManagedFields = corev1.PodTemplateSpec{}, nil
+		object.Spec.Template, object.ManagedFields = gist(object.Spec.Template), nil
+		delete(object.Annotations, corev1.LastAppliedConfigAnnotation)
+	case *appsv1.StatefulSet:
+		object.ManagedFields = nil
+		if object.Labels[v1alpha1.LabelSwarm] == "" {
+			delete(object.Annotations, corev1.LastAppliedConfigAnnotation)
+			object.Spec.Template, object.Spec.VolumeClaimTemplates = gist(object.Spec.Template), nil
+		}
+	case *corev1.Node:
+		object.ManagedFields, object.Annotations = nil, nil
+		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints, Unschedulable: object.Spec.Unschedulable}
+		object.Status = corev1.NodeStatus{Conditions: up(object.Status.Conditions)}
+	case *corev1.Namespace:
+		object.ManagedFields = nil
+		delete(object.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
-	return object, nil
+	return object
+}
+
+// claims are the volumes that may keep a pod where it is.
+func claims(volumes []corev1.Volume) []corev1.Volume {
+	var kept []corev1.Volume
+	for _, volume := range volumes {
+		if volume.PersistentVolumeClaim != nil {
+			kept = append(kept, corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: volume.PersistentVolumeClaim}})
+		}
+	}
+	return kept
+}
+
+// gist is what a template says about nodes, and about ports at which its pods can be asked.
+func gist(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	spec := corev1.PodSpec{NodeSelector: template.Spec.NodeSelector, Affinity: template.Spec.Affinity, Tolerations: template.Spec.Tolerations}
+	for n := range template.Spec.Containers {
+		if ports := template.Spec.Containers[n].Ports; len(ports) > 0 {
+			spec.Containers = append(spec.Containers, corev1.Container{Ports: ports})
+		}
+	}
+	return corev1.PodTemplateSpec{Spec: spec}
+}
+
+// readiness is the one condition that matters, in room of its own: a part of the list would keep all of it.
+func readiness(conditions []corev1.PodCondition) []corev1.PodCondition {
+	for n := range conditions {
+		if conditions[n].Type == corev1.PodReady {
+			return []corev1.PodCondition{{Type: corev1.PodReady, Status: conditions[n].Status, LastTransitionTime: conditions[n].LastTransitionTime}}
+		}
+	}
+	return nil
+}
+
+// up is the same of a node.
+func up(conditions []corev1.NodeCondition) []corev1.NodeCondition {
+	for n := range conditions {
+		if conditions[n].Type == corev1.NodeReady {
+			return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: conditions[n].Status, LastTransitionTime: conditions[n].LastTransitionTime}}
+		}
+	}
+	return nil
 }
 
 func controllerOf(owners []metav1.OwnerReference) []metav1.OwnerReference {

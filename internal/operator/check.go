@@ -26,6 +26,8 @@ func (c Config) check() error {
 		selects("controller.namespaceSelector", selector),
 		port("webhook.port", c.Webhook.Port),
 		absolute("webhook.certDir", c.Webhook.CertDir),
+		c.NodeLabels.check(),
+		c.Spread.check(),
 		port("link.port", c.Link.Port),
 		dialable("link.address", c.Link.Address),
 		atLeast("link.agentLease", c.Link.AgentLease, 5*time.Second),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Config is everything that can be set. The words are those of the configuration file; each can be overridden by an environment
@@ -13,6 +14,8 @@ import (
 type Config struct {
 	Controller Controller `json:"controller"`
 	Webhook    Webhook    `json:"webhook"`
+	NodeLabels NodeLabels `json:"nodeLabels"`
+	Spread     Spread     `json:"spread"`
 	Link       Link       `json:"link"`
 	Logging    Logging    `json:"logging"`
 	Metrics    Metrics    `json:"metrics"`
@@ -27,6 +30,7 @@ type Controller struct {
 	Workers           int                  `json:"workers"`
 	LeaderElection    LeaderElection       `json:"leaderElection"`
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
+	ReadOnly          bool                 `json:"readOnly"` // spread only reports
 }
 
 // LeaderElection is how one of several replicas comes to act.
@@ -41,6 +45,23 @@ type Webhook struct {
 	Enabled bool   `json:"enabled"`
 	Port    int    `json:"port"`
 	CertDir string `json:"certDir"` // tls.crt and tls.key of somebody else; without them the operator has its own
+}
+
+// NodeLabels tell spot from on-demand nodes: key=value, several parted by commas, of which a node has any.
+type NodeLabels struct {
+	Spot     string `json:"spot"`
+	OnDemand string `json:"onDemand"`
+}
+
+// Spread is how workloads are kept split between spot and on-demand nodes.
+type Spread struct {
+	AnnotationPrefix  string             `json:"annotationPrefix"`
+	PendingDeadline   metav1.Duration    `json:"pendingDeadline"`
+	Cooldown          metav1.Duration    `json:"cooldown"`
+	Step              intstr.IntOrString `json:"step"`
+	Provisioner       string             `json:"provisioner"`
+	Notices           string             `json:"notices"` // keys of taints, parted by commas, with * at the end for all that begin so
+	DisruptionWindows string             `json:"disruptionWindows"`
 }
 
 // Link is how agents reach the operator, and how long they work without hearing from it.
@@ -87,13 +108,15 @@ func Defaults() Config {
 			Workers:        5,
 			LeaderElection: LeaderElection{Enabled: true, LeaseDuration: seconds(12)},
 		},
-		Webhook: Webhook{Enabled: true, Port: 9443, CertDir: "/tmp/k8s-webhook-server/serving-certs"},
-		Link:    Link{Port: 9444, AgentLease: seconds(15)},
-		Logging: Logging{Level: "info", Format: "json"},
-		Metrics: Metrics{Enabled: true, Port: 8080, Secure: true},
-		Health:  Health{Port: 8081},
-		API:     API{Port: 8082},
-		Client:  Client{QPS: 500, Burst: 1000},
+		Webhook:    Webhook{Enabled: true, Port: 9443, CertDir: "/tmp/k8s-webhook-server/serving-certs"},
+		NodeLabels: NodeLabels{Spot: "karpenter.sh/capacity-type=spot", OnDemand: "karpenter.sh/capacity-type=on-demand"},
+		Spread:     spreadDefaults(),
+		Link:       Link{Port: 9444, AgentLease: seconds(15)},
+		Logging:    Logging{Level: "info", Format: "json"},
+		Metrics:    Metrics{Enabled: true, Port: 8080, Secure: true},
+		Health:     Health{Port: 8081},
+		API:        API{Port: 8082},
+		Client:     Client{QPS: 500, Burst: 1000},
 	}
 }
 

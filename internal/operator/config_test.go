@@ -3,9 +3,14 @@ package operator
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
 func written(t *testing.T, text string) string {
@@ -54,8 +59,8 @@ func TestFileAndEnvironment(t *testing.T) {
 func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
-		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, resyncPeriod, workers"},
-		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics, webhook"},
+		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, readOnly, resyncPeriod, workers"},
+		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics, nodeLabels, spread, webhook"},
 		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
 		{"controller: 3", "", "controller is 3: write keys and their values"},
 		{"just words", "", `the configuration is "just words": write keys and their values`},
@@ -87,6 +92,22 @@ func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"link: {address: 'a:1,b:2'}", "", `link.address is "a:1,b:2": write one host and a port`},
 		{"link: {address: 'a:http'}", "", "the port in link.address is 0: choose 1 to 65535"},
 		{"", "SWARM_LINK_AGENT_LEASE=1s", "link.agentLease is 1s: the minimum is 5s"},
+		{"nodeLabels: {spot: spot}", "", `nodeLabels.spot: "spot" is no label: write key=value, such as karpenter.sh/capacity-type=spot`},
+		{"nodeLabels: {spot: 'a=b,'}", "", `nodeLabels.spot: "" is no label: write key=value`},
+		{"nodeLabels: {spot: {a: b}}", "", `nodeLabels.spot is {"a":"b"}: write a text`},
+		{"nodeLabels: {onDemand: 'karpenter.sh/capacity-type=spot, a=b'}", "", `nodeLabels.spot and nodeLabels.onDemand both have "karpenter.sh/capacity-type=spot": a node is one or the other, so take it out of one`},
+		{"nodeLabels: {spot: '" + strings.Repeat("a=b,", 10) + "c=d'}", "", "nodeLabels.spot has 11 labels: write at most 10"},
+		{"spread: {annotationPrefix: example.org}", "", `spread.annotationPrefix is "example.org": write a domain and a slash, such as "spread.example.org/"`},
+		{"spread: {pendingDeadline: 2s}", "", "spread.pendingDeadline is 2s: the minimum is 5s"},
+		{"spread: {cooldown: 100ms}", "", "spread.cooldown is 100ms: the minimum is 1s"},
+		{"spread: {step: 0}", "", `spread.step is "0": write a number of replicas from 1 to 10000 or a share from 1% to 100%, such as 25%`},
+		{"spread: {step: 120%}", "", `spread.step is "120%": write a number of replicas`},
+		{"spread: {step: some}", "", `spread.step is "some": write a number of replicas`},
+		{"spread: {step: 1.5}", "", "spread.step is 1.5: write a whole number or a share, such as 2 or 25%"},
+		{"spread: {provisioner: karpenter}", "", `spread.provisioner is "karpenter": choose one of ["auto" "present" "none"]`},
+		{"spread: {notices: '*'}", "", `spread.notices is "*": write keys of taints parted by commas, such as "example.org/going,example.com/stop-*"`},
+		{"spread: {notices: 'a,,b'}", "", `spread.notices is "a,,b": write keys of taints`},
+		{"spread: {disruptionWindows: 0 2 * * 6}", "", `spread.disruptionWindows: window "0 2 * * 6": write "<minute> <hour> <day> <month> <weekday> for <duration>"`},
 		{"client: {qps: 50, burst: 10}", "", "client.burst is 10: choose 50 to 200000"},
 		{"controller: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}", "", `"Near" is not a valid label selector operator`},
 		{"", "SWARM_CONTROLLER_WORKERS=many", `SWARM_CONTROLLER_WORKERS: controller.workers is "many": write a whole number`},
@@ -122,5 +143,31 @@ func TestPortsOfServersThatAreOffDoNotCount(t *testing.T) {
 func TestMissingFileIsTold(t *testing.T) {
 	if _, err := Load("/nowhere/config.yaml", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/config.yaml") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestSpreadIsToldWhatTheConfigurationSays(t *testing.T) {
+	config, err := Load(written(t, `
+controller: {readOnly: true}
+nodeLabels: {spot: "example.org/tier=cheap, cloud.google.com/gke-spot=true", onDemand: example.org/tier=steady}
+spread: {annotationPrefix: split.example.org/, pendingDeadline: 2m, cooldown: 3s, step: 2, provisioner: none, notices: " a/b*, c ", disruptionWindows: 0 2 * * 6 for 4h}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := survey.Settings{
+		Prefix: "split.example.org/", Spot: []survey.Label{{Key: "example.org/tier", Value: "cheap"}, {Key: "cloud.google.com/gke-spot", Value: "true"}},
+		OnDemand: []survey.Label{{Key: "example.org/tier", Value: "steady"}}, Notices: []string{"a/b*", "c"}, Provisioner: survey.ProvisionerNone,
+		PendingDeadline: 2 * time.Minute, Cooldown: 3 * time.Second, Step: intstr.FromInt32(2), Windows: "0 2 * * 6 for 4h", ReadOnly: true,
+	}
+	if got := config.spreading(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got, want := Defaults().spreading(), survey.Standard(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the command line has other defaults:\ngot  %+v\nwant %+v", got, want)
+	}
+	none, err := Load("", []string{"SWARM_SPREAD_NOTICES="})
+	if got := none.spreading(); err != nil || len(got.Notices) != 0 || got.Step.String() != "25%" {
+		t.Errorf("got %+v: %v", got, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // isSection tells a part of the configuration from a value: only parts are types of this package.
@@ -44,6 +45,8 @@ func texts(config Config) map[string]string {
 			all[key] = value.Duration.String()
 		case metav1.LabelSelector:
 			all[key] = strings.TrimPrefix(metav1.FormatLabelSelector(&value), "<none>")
+		case intstr.IntOrString:
+			all[key] = value.String()
 		default:
 			all[key] = fmt.Sprint(value)
 		}

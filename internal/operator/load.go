@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -108,12 +109,15 @@ func (c *Config) override(settings map[string]setting) error {
 	return errors.Join(problems...)
 }
 
-// set gives a key its value.
+// set gives a key its value. One that cannot be read leaves it as it is, so that no second problem follows from the first.
 func set(value reflect.Value, key string, document []byte) error {
-	strict, err := kjson.UnmarshalStrict(document, value.Addr().Interface())
+	read := reflect.New(value.Type())
+	read.Elem().Set(value)
+	strict, err := kjson.UnmarshalStrict(document, read.Interface())
 	if err != nil || len(strict) > 0 {
 		return fmt.Errorf("%s is %s: write %s", key, document, forms[value.Type()])
 	}
+	value.Set(read.Elem())
 	return nil
 }
 
@@ -124,4 +128,5 @@ var forms = map[reflect.Type]string{
 	reflect.TypeFor[string]():               "a text",
 	reflect.TypeFor[metav1.Duration]():      "a duration, such as 30s or 1m30s",
 	reflect.TypeFor[metav1.LabelSelector](): "a label selector, such as {matchLabels: {team: a}}",
+	reflect.TypeFor[intstr.IntOrString]():   "a whole number or a share, such as 2 or 25%",
 }

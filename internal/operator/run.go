@@ -27,6 +27,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/internal/placement"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -72,7 +74,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 			HealthProbeBindAddress: address(config.Health.Port),
 			Metrics:                metrics(config.Metrics),
 			NewClient:              limited(config.Client),
-			Cache:                  caches(around.Namespace),
+			Cache:                  caches(around.Namespace, config.spreading()),
 		},
 		Election: election(config.Controller.LeaderElection, around, at),
 	})
@@ -83,8 +85,16 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 	if err != nil {
 		return nil, fmt.Errorf("select namespaces: %w", err)
 	}
-	parts := parts{Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: kit.NewScope(selector), authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link)}
-	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(), parts.addControllers(ctx))
+	pods, err := survey.IndexPods(ctx, operator.GetCache())
+	if err != nil {
+		return nil, err
+	}
+	parts := parts{
+		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: kit.NewScope(selector),
+		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link),
+		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
+	}
+	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(), parts.addControllers(ctx), parts.addSpread(ctx))
 }
 
 // parts are what the operator is put together from.
@@ -97,6 +107,8 @@ type parts struct {
 	scope      *kit.Scope
 	authority  *authority.Follower
 	dispatcher *dispatcher
+	pods       survey.Pods
+	desk       *placement.Desk
 }
 
 // addLink keeps the CA and serves the link.
@@ -105,6 +117,7 @@ func (p parts) addLink() error {
 		Certificates: p.authority,
 		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.board.Opened},
 		Events:       p.dispatcher.board,
+		Peers:        p.peers(),
 	})
 	if err != nil {
 		return err
@@ -116,7 +129,7 @@ func (p parts) addLink() error {
 
 // settings are what pods of agents are told.
 func (p parts) settings(ctx context.Context) manifest.Settings {
-	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx)}
+	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), SpreadPrefix: p.config.Spread.AnnotationPrefix}
 }
 
 // limited makes the client of all controllers. Its limit is one for all kinds: a client that is only told a number of requests in

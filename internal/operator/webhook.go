@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/placement"
 )
 
 // addWebhook serves admission on every replica. With certificates of our own the API server is told by which CA to know them; who brings
@@ -34,7 +36,8 @@ func (p parts) addWebhook() error {
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
 	server.Register(admission.Path, admission.Pods(p.GetClient(), p.GetScheme(), p.scope))
-	return errors.Join(p.Add(server), p.AddReadyzCheck("webhook", server.StartedChecker()))
+	server.Register(placement.Path, placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry))
+	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", server.StartedChecker()))
 }
 
 // brought tells whether somebody has put a certificate and its key into the folder. One without the other is a mistake of theirs.

@@ -32,8 +32,13 @@ func (n *Numbers) See(policy Policy, replicas int, pods []Pod) {
 		n.hold(pod.Number)
 	}
 	for _, pod := range pods {
-		n.given = slices.DeleteFunc(n.given, func(g grant) bool { return g.went(pod) })
+		n.Appeared(pod)
 	}
+}
+
+// Appeared tells of a pod between two looks at all of them. One that comes and goes meanwhile would leave its number held until grace is over.
+func (n *Numbers) Appeared(pod Pod) {
+	n.given = slices.DeleteFunc(n.given, func(g grant) bool { return g.went(pod) })
 }
 
 // went tells whether a grant went to a pod. One that is already on its way out may have had the number before, unless it is
@@ -71,12 +76,20 @@ func (n *Numbers) held(number int, now time.Time) bool {
 // Take gives out the lowest free number. A request that asks again gets the same.
 func (n *Numbers) Take(request string, now time.Time) int {
 	n.given = slices.DeleteFunc(n.given, func(g grant) bool { return now.Sub(g.at) >= n.grace })
-	for _, g := range n.given {
-		if g.request == request {
-			return g.number
-		}
+	if number, given := n.Given(request, now); given {
+		return number
 	}
 	number := n.Lowest(now)
 	n.given = append(n.given, grant{number: number, request: request, at: now})
 	return number
+}
+
+// Given is the number that a request was given, and whether it was and still waits for its pod.
+func (n *Numbers) Given(request string, now time.Time) (number int, given bool) {
+	for _, g := range n.given {
+		if g.request == request && now.Sub(g.at) < n.grace {
+			return g.number, true
+		}
+	}
+	return Unnumbered, false
 }

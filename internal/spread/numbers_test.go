@@ -105,6 +105,22 @@ func TestR03_Numbers(t *testing.T) {
 	}
 }
 
+func TestR03_PodThatCameAndWentHoldsNothing(t *testing.T) {
+	numbers := NewNumbers(time.Minute)
+	numbers.Take("a", noon)
+	numbers.Appeared(Pod{Number: 0, Phase: Pending, Created: noon})
+	if _, given := numbers.Given("a", noon); given || numbers.Lowest(noon) != 0 {
+		t.Error("its number is held though nobody sees it")
+	}
+	numbers.Take("b", noon)
+	if number, given := numbers.Given("b", noon); !given || number != 0 {
+		t.Errorf("the next was given %d, %t", number, given)
+	}
+	if _, given := numbers.Given("b", noon.Add(time.Minute)); given {
+		t.Error("a number is given though grace is over")
+	}
+}
+
 // Pods come and go, are seen late or early: while none is later than grace, no two have one number.
 func TestR03_NeverTwoPodsWithOneNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

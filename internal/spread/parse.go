@@ -66,6 +66,25 @@ func quoted(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
+// String is the text of the settings annotation, such as "min-on-demand:2,spot-percentage:60".
+func (p Policy) String() string {
+	return fmt.Sprintf("%s:%d,%s:%d", floorWord, p.MinOnDemand, shareWord, p.SpotPercent)
+}
+
+const floorWord, shareWord = "min-on-demand", "spot-percentage"
+
+// ParsePolicy reads what String wrote, and nothing else.
+func ParsePolicy(text string) (*Policy, error) {
+	first, second, _ := strings.Cut(text, ",")
+	floor, _ := strings.CutPrefix(first, floorWord+":")
+	share, _ := strings.CutPrefix(second, shareWord+":")
+	read, err := Parse(floor, share)
+	if err != nil || read == nil || read.String() != text {
+		return nil, fmt.Errorf(`settings are %s: expected the form "min-on-demand:2,spot-percentage:60"`, quoted(text))
+	}
+	return read, nil
+}
+
 // Distribution is how many pods each class has.
 type Distribution struct{ OnDemand, Spot int }
 

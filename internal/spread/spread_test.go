@@ -160,3 +160,16 @@ func FuzzParseDistribution(f *testing.F) {
 		}
 	})
 }
+
+func TestPolicyIsReadAsItWasWritten(t *testing.T) {
+	for _, policy := range []Policy{{}, {MinOnDemand: 2, SpotPercent: 60}, {MinOnDemand: 2147483647, SpotPercent: 100}} {
+		if read, err := ParsePolicy(policy.String()); err != nil || *read != policy {
+			t.Errorf("%s: got %v, %v", policy, read, err)
+		}
+	}
+	for _, text := range []string{"", "2,60", "min-on-demand:2", "min-on-demand:2,spot-percentage:60,", "min-on-demand:2,spot-percentage:060", "min-on-demand:2,spot-percentage:101", "spot-percentage:60,min-on-demand:2"} {
+		if read, err := ParsePolicy(text); err == nil {
+			t.Errorf("%q: got %v", text, read)
+		}
+	}
+}

@@ -2,7 +2,7 @@
 // is no Go module: the parser and both generators are pinned by this module's go.sum, so that everybody gets the same
 // bytes. Run it in its own folder, with the root of the repository and the files from there:
 //
-//	go -C tools/proto run . ../.. api/link/v1/link.proto
+//	go -C tools/proto run . ../.. api/link/v1/link.proto api/link/v1/placement.proto
 package main
 
 import (

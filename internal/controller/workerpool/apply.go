@@ -40,7 +40,7 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 		return err
 	}
 	for _, one := range plan.Nudge {
-		memory.told[one.pod.Name] = told{one.String(), time.Now()}
+		memory.told.take(one.pod.Name, told{one.String(), time.Now()})
 	}
 	if plan.Scale != nil {
 		if err := r.scale(ctx, pool, *plan.Scale); err != nil {
@@ -54,7 +54,7 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	}
 	plan.Evicted, err = r.evict(ctx, plan.Evict)
 	for _, one := range plan.Evicted {
-		memory.witness[one.pod.Name] = witness{one.version, string(one.pod.UID)}
+		memory.witness.take(one.pod.Name, witness{one.version, string(one.pod.UID)})
 	}
 	return err
 }

@@ -41,24 +41,34 @@ func (d *draft) deliver() {
 		if m.pod == nil {
 			continue
 		}
-		tell := nudge{pod: m.pod, labels: map[string]string{}, annotations: map[string]string{}}
-		if record := records[m.Name]; len(record.Lists) > 0 {
-			version := strconv.FormatInt(record.Lists[len(record.Lists)-1].Version, 10)
-			tell.annotate(v1alpha1.AnnotationConfigVersion, version)
-			if times := d.insist(record); times > 0 {
-				tell.annotate(v1alpha1.AnnotationNudge, fmt.Sprintf("%s.%d", version, times))
+		switch tell := d.tidings(m, records[m.Name]); {
+		case len(tell.labels)+len(tell.annotations) > 0:
+			if !d.memory.knows(tell, d.now) {
+				d.Nudge = append(d.Nudge, tell)
 			}
-		}
-		if d.world.workload.slotted() {
-			tell.label(v1alpha1.LabelSlot, strconv.Itoa(m.Ordinal))
-			if !m.wanted {
-				tell.annotate(corev1.PodDeletionCost, cheap)
-			}
-		}
-		if len(tell.labels)+len(tell.annotations) > 0 && !d.memory.knows(tell, d.now) {
-			d.Nudge = append(d.Nudge, tell)
+		case !d.world.verified:
+			d.memory.told.drop(m.Name) // the cache has heard of it
 		}
 	}
+}
+
+// tidings are what a member's pod does not know yet.
+func (d *draft) tidings(m member, record assign.Record) nudge {
+	tell := nudge{pod: m.pod, labels: map[string]string{}, annotations: map[string]string{}}
+	if len(record.Lists) > 0 {
+		version := strconv.FormatInt(record.Lists[len(record.Lists)-1].Version, 10)
+		tell.annotate(v1alpha1.AnnotationConfigVersion, version)
+		if times := d.insist(record); times > 0 {
+			tell.annotate(v1alpha1.AnnotationNudge, fmt.Sprintf("%s.%d", version, times))
+		}
+	}
+	if d.world.workload.slotted() {
+		tell.label(v1alpha1.LabelSlot, strconv.Itoa(m.Ordinal))
+		if !m.wanted {
+			tell.annotate(corev1.PodDeletionCost, cheap)
+		}
+	}
+	return tell
 }
 
 // insist is how many times a worker was to be nudged again by now.

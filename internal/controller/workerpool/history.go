@@ -47,14 +47,21 @@ func (r *reconciler) history(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 	}
 	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.number, b.number) })
 	if known := memory.kept; known != nil && (len(all) == 0 || known.number > all[len(all)-1].number) {
+		known.restore()
 		return append(all, *known), nil
 	}
 	if len(all) > 0 {
-		newest := &all[len(all)-1]
-		newest.index = assign.Restore(newest.data.Shares(), newest.data.Algorithm)
-		memory.kept = newest
+		memory.kept = &all[len(all)-1]
+		memory.kept.restore()
 	}
 	return all, nil
+}
+
+// restore makes the index, if there is none.
+func (k *kept) restore() {
+	if k.index == nil {
+		k.index = assign.Restore(k.data.Shares(), k.data.Algorithm)
+	}
 }
 
 // file is what workers are told when the revision is carried out and nothing comes between.

@@ -65,7 +65,7 @@ func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Tim
 		if m.pod == nil {
 			m.since = memory.absentSince(m.Name, now)
 		} else {
-			delete(memory.missing, m.Name)
+			memory.missing.drop(m.Name)
 		}
 		m.State = stateOf(*m)
 	}

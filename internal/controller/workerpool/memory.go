@@ -16,10 +16,10 @@ type memory struct {
 	jobs    jobs
 	kept    *kept             // the newest revision
 	sheets  map[string]*sheet // by name, as last read or written
-	asked   map[string]asked
-	missing map[string]time.Time // workers without a pod, since when
-	witness map[string]witness
-	told    map[string]told
+	asked   notes[asked]
+	missing notes[time.Time] // workers without a pod, since when
+	witness notes[witness]
+	told    notes[told]
 	begun   time.Time // when the pool last stopped being converged
 	news    []event   // that is yet to be told
 }
@@ -49,9 +49,37 @@ type witness struct {
 	uid     string
 }
 
-func newMemory(of types.UID) *memory {
-	return &memory{
-		of: of, sheets: map[string]*sheet{}, asked: map[string]asked{}, missing: map[string]time.Time{}, witness: map[string]witness{}, told: map[string]told{},
+func newMemory(of types.UID) *memory { return &memory{of: of, sheets: map[string]*sheet{}} }
+
+// notes are taken on workers. There is no map while there are none, because one that has become empty still has room for eight, and most
+// pools wait for nobody.
+type notes[T any] map[string]T
+
+func (n *notes[T]) take(worker string, note T) {
+	if *n == nil {
+		*n = notes[T]{}
+	}
+	(*n)[worker] = note
+}
+
+func (n *notes[T]) drop(worker string) {
+	delete(*n, worker)
+	if len(*n) == 0 {
+		*n = nil
+	}
+}
+
+// short is how many jobs are read again sooner than it is worth to keep them, in each of a thousand pools.
+const short = 256
+
+// rest lets go of what can be made again of the cache, and of the revision and the ConfigMaps that stay.
+func (m *memory) rest() {
+	m.jobs = jobs{}
+	if m.kept != nil {
+		m.kept.index = nil
+	}
+	for name, known := range m.sheets {
+		m.sheets[name] = &sheet{object: known.object, folded: true}
 	}
 }
 
@@ -60,7 +88,7 @@ func (m *memory) absentSince(worker string, now time.Time) time.Time {
 	since, known := m.missing[worker]
 	if !known {
 		since = now
-		m.missing[worker] = now
+		m.missing.take(worker, now)
 	}
 	return since
 }
@@ -71,13 +99,13 @@ func (m *memory) waitingSince(record assign.Record, now time.Time) time.Time {
 	known := m.asked[record.Worker]
 	if known.uid != record.UID || known.version != version {
 		known = asked{record.UID, version, now}
-		m.asked[record.Worker] = known
+		m.asked.take(record.Worker, known)
 	}
 	return known.since
 }
 
 // settled forgets that a worker was waited for.
-func (m *memory) settled(worker string) { delete(m.asked, worker) }
+func (m *memory) settled(worker string) { m.asked.drop(worker) }
 
 // succeeds tells whether a pod has taken the place of one that was there after the record's list was published: it began with that list.
 func (m *memory) succeeds(pod *corev1.Pod, record assign.Record) bool {

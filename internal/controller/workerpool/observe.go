@@ -96,7 +96,7 @@ func (w world) testify(memory *memory) {
 	for _, entry := range w.published.entries {
 		pod := present[entry.Worker]
 		if pod != nil && memory.witness[entry.Worker].version != entry.Version {
-			memory.witness[entry.Worker] = witness{entry.Version, string(pod.UID)}
+			memory.witness.take(entry.Worker, witness{entry.Version, string(pod.UID)})
 		}
 	}
 }

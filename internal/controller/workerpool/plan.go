@@ -40,6 +40,11 @@ type Plan struct {
 	Unheard    bool          // somebody has yet to be asked for the first time: it is too early to say anything
 }
 
+// still tells whether there is nothing to do, and nothing is waited for.
+func (p Plan) still() bool {
+	return p.Converged && p.Again == 0 && p.Revision == nil && p.Scale == nil && len(p.Publish)+len(p.Nudge)+len(p.Evict)+len(p.Discard) == 0
+}
+
 // draft is a plan in the making.
 type draft struct {
 	Plan

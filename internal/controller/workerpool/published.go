@@ -69,15 +69,21 @@ func (p *published) add(s *sheet, ours bool) {
 
 // sheet is a ConfigMap as read before, if it is the same, or as we wrote it, if the cache has yet to hear of that.
 func (m *memory) sheet(object *corev1.ConfigMap, key string) *sheet {
-	if known := m.sheets[object.Name]; known != nil && !known.older(object) {
-		return known
+	known := m.sheets[object.Name]
+	switch {
+	case known == nil || known.older(object):
+		known = read(object, key)
+	case known.object.ResourceVersion == object.ResourceVersion:
+		known.object = object // whose texts are the cache's, while what a write returned has its own
 	}
-	made := read(object, key)
-	m.sheets[object.Name] = made
-	return made
+	if known.folded {
+		known = read(known.object, key)
+	}
+	m.sheets[object.Name] = known
+	return known
 }
 
-// configs are the ConfigMaps of the pool that exist.
+// configs are the ConfigMaps of the pool that exist, straight from the cache: they must not be changed.
 func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) ([]*corev1.ConfigMap, error) {
 	objects := map[string]*corev1.ConfigMap{}
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
@@ -109,7 +115,7 @@ func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 
 func (r *reconciler) config(ctx context.Context, from client.Reader, into map[string]*corev1.ConfigMap, key client.ObjectKey) error {
 	object := &corev1.ConfigMap{}
-	err := from.Get(ctx, key, object)
+	err := from.Get(ctx, key, object, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -95,6 +95,9 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 	if err := r.apply(ctx, pool, &plan, memory); err != nil {
 		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
 	}
+	if plan.still() && plan.Jobs <= short {
+		memory.rest()
+	}
 	return r.report(ctx, pool, plan, memory)
 }
 

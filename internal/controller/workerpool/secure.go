@@ -161,6 +161,7 @@ func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet
 		delete(memory.sheets, sheet.object.Name)
 		return fmt.Errorf("write ConfigMap %q: %w", sheet.object.Name, raced(err, object.Name))
 	}
+	object.ManagedFields = nil // nobody looks at them, and they are longer than the rest
 	memory.sheets[object.Name] = read(object, pool.Spec.Config.Key)
 	return nil
 }

@@ -22,10 +22,11 @@ const (
 
 // sheet is a ConfigMap with what it says: the file of all workers, or of one.
 type sheet struct {
-	object *corev1.ConfigMap
+	object *corev1.ConfigMap // may be the cache's: it must not be changed
 	file   roster.File
 	ledger roster.Ledger
 	torn   bool // somebody else has written to it, or it cannot be read
+	folded bool // what it says has to be read again
 }
 
 // read is what a ConfigMap says. What is not as we wrote it is torn.

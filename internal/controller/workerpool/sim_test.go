@@ -205,6 +205,10 @@ func (c *cluster) observe(l *leader) world {
 	}
 	if len(w.history) > 0 {
 		newest := &w.history[len(w.history)-1]
+		if known := l.memory.kept; known != nil && known.number == newest.number {
+			newest.index = known.index
+		}
+		newest.restore()
 		l.memory.kept = newest
 	}
 	w.workload = workload{
@@ -297,7 +301,9 @@ func (c *cluster) keep(l *leader, revision kept) bool {
 	if len(c.history) > 0 && c.history[len(c.history)-1].number >= revision.number {
 		return false
 	}
+	l.memory.kept = &revision
 	c.history = append(c.history, revision)
+	c.history[len(c.history)-1].index = nil // which is not stored
 	c.note("revision %d of term %d", revision.number, l.term)
 	return true
 }
@@ -315,7 +321,7 @@ func (c *cluster) tell(one nudge) bool {
 func (c *cluster) evict(l *leader, one eviction) bool {
 	if p := c.pods[one.pod.Name]; p != nil && p.pod.UID == one.pod.UID {
 		c.terminate(one.pod.Name)
-		l.memory.witness[one.pod.Name] = witness{one.version, string(one.pod.UID)}
+		l.memory.witness.take(one.pod.Name, witness{one.version, string(one.pod.UID)})
 	}
 	return true
 }
@@ -329,7 +335,11 @@ func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
 		return Plan{}, false
 	}
 	made := plan(c.pool, w, l.memory, c.now)
-	return made, c.apply(l, made, writes)
+	lives := c.apply(l, made, writes)
+	if lives && made.still() {
+		l.memory.rest()
+	}
+	return made, lives
 }
 
 // settle lets everything go well until the pool has converged, and fails when it does not.

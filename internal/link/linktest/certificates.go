@@ -21,11 +21,11 @@ import (
 // ServerName is in the certificate of the operator.
 const ServerName = "swarm-link.test"
 
-// A CA is a certificate authority with one server certificate. It is a link.Certificates.
+// A CA is a certificate authority with one certificate, which operators show to agents and to each other. It is a link.Certificates.
 type CA struct {
-	PEM    []byte
-	Pool   *x509.CertPool
-	server tls.Certificate
+	PEM  []byte
+	Pool *x509.CertPool
+	Peer tls.Certificate
 }
 
 // NewCA makes a CA.
@@ -40,16 +40,16 @@ func NewCA(t testing.TB) *CA {
 	serverKey := newKey(t)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{ServerName},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	ca := &CA{Pool: x509.NewCertPool(), PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root})}
 	ca.Pool.AppendCertsFromPEM(ca.PEM)
-	ca.server = tls.Certificate{Certificate: [][]byte{sign(t, leaf, authority, serverKey, key)}, PrivateKey: serverKey}
+	ca.Peer = tls.Certificate{Certificate: [][]byte{sign(t, leaf, authority, serverKey, key)}, PrivateKey: serverKey}
 	return ca
 }
 
 // Certificate implements link.Certificates.
-func (c *CA) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.server, nil }
+func (c *CA) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.Peer, nil }
 
 // File writes the CA's certificate for an agent to read.
 func (c *CA) File(t testing.TB) string { return WriteFile(t, "ca.crt", c.PEM) }

@@ -7,16 +7,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/placement"
 )
 
-// The operator keeps the configuration of that name, answers at that path, and its certificate is for that Service.
+// The operator keeps the configuration of that name, answers at those paths, and its certificate is for that Service.
 func TestAPIServerAsksTheOperator(t *testing.T) {
-	hook := applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks[0]
-	asked, service := hook.ClientConfig.Service, applied[corev1.Service](t, "Service", "swarm-operator-webhook")
-	if asked.Namespace != service.Namespace || asked.Name != service.Name || *asked.Port != service.Spec.Ports[0].Port || *asked.Path != admission.Path {
-		t.Errorf("asks %+v, the Service is %s/%s", asked, service.Namespace, service.Name)
+	hooks := applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks
+	service := applied[corev1.Service](t, "Service", "swarm-operator-webhook")
+	paths := map[string]string{"pods.swarm.io": admission.Path, admission.SpreadWebhook: placement.Path}
+	if len(hooks) != len(paths) {
+		t.Errorf("%d webhooks", len(hooks))
 	}
-	if len(hook.ClientConfig.CABundle) > 0 {
-		t.Error("applying it again would take the CA away that the operator has put there")
+	for _, hook := range hooks {
+		asked := hook.ClientConfig.Service
+		if asked.Namespace != service.Namespace || asked.Name != service.Name || *asked.Port != service.Spec.Ports[0].Port || *asked.Path != paths[hook.Name] {
+			t.Errorf("%s asks %+v, the Service is %s/%s", hook.Name, asked, service.Namespace, service.Name)
+		}
+		if len(hook.ClientConfig.CABundle) > 0 {
+			t.Errorf("%s: applying it again would take the CA away that the operator has put there", hook.Name)
+		}
+	}
+}
+
+// The operator says which namespaces are asked about. Until it does nobody is, and applying the configuration again changes nothing of it.
+func TestR01_NobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
+	for _, hook := range applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+		if hook.Name != admission.SpreadWebhook {
+			continue
+		}
+		if len(hook.Rules) > 0 || hook.NamespaceSelector != nil {
+			t.Errorf("asks about %v of %v", hook.Rules, hook.NamespaceSelector)
+		}
+		if *hook.FailurePolicy != admissionv1.Ignore || *hook.TimeoutSeconds != 2 || *hook.ReinvocationPolicy != admissionv1.NeverReinvocationPolicy {
+			t.Errorf("stands in the way of pods: %+v", hook)
+		}
 	}
 }

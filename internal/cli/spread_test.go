@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func machine(name, class string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	if class != "" {
+		node.Labels["karpenter.sh/capacity-type"] = class
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("100")}
+	return node
+}
+
+// spreadOver is a Deployment whose replicas run on the nodes, in the order of their numbers.
+func spreadOver(name string, annotations map[string]string, nodes ...string) []client.Object {
+	for key, value := range annotations {
+		delete(annotations, key)
+		annotations["swarm.io/"+key] = value
+	}
+	objects := []client.Object{&appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: annotations},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(len(nodes)))},
+	}}
+	for n, node := range nodes {
+		objects = append(objects, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: fmt.Sprintf("%s-abc-%d", name, n), Annotations: map[string]string{"swarm.io/spread-number": fmt.Sprint(n)},
+				Labels: map[string]string{"app": name, "pod-template-hash": "abc"}, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour)),
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: name + "-abc", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}},
+			}}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		})
+	}
+	return objects
+}
+
+// spreadWorld has a workload that is as it should be, one that has all its pods on on-demand nodes, one that asks for nonsense and one
+// that asks for nothing.
+func spreadWorld(t *testing.T, more ...client.Object) *world {
+	t.Helper()
+	objects := []client.Object{machine("d", "on-demand"), machine("s", "spot"), machine("plain", "")}
+	objects = append(objects, spreadOver("api", map[string]string{"spread": "enabled", "spot-percentage": "50", "spread-status": "Balanced"}, "d", "s", "d", "s")...)
+	objects = append(objects, spreadOver("web", map[string]string{"spread": "enabled", "spot-percentage": "60", "min-on-demand": "2", "spread-status": "Rebalancing", "spread-reason": "moving 1 pod"}, "d", "d", "d", "d", "d", "d", "d", "d", "plain", "plain")...)
+	objects = append(objects, spreadOver("odd", map[string]string{"spread": "enabled", "spot-percentage": "abc", "spread-status": `Invalid: spot-percentage is "abc": write a whole number from 0 to 100, such as "60" or "60%"`}, "d")...)
+	objects = append(objects, spreadOver("quiet", map[string]string{"spot-percentage": "50"}, "d")...)
+	return worldOf(t, append(objects, more...)...)
+}
+
+func TestSpreadIsShown(t *testing.T) {
+	w := spreadWorld(t)
+	for name, line := range map[string]string{
+		"spread.txt": "spread", "spread-all.txt": "spread -A -o wide", "spread-name.txt": "spread -o name",
+		"spread-one.yaml": "spread deployment/web -o yaml", "spread-prices.txt": "spread --prices on-demand=0.2,spot=0.05",
+	} {
+		compare(t, name, w.answers(line))
+	}
+}
+
+func TestSpreadIsPlanned(t *testing.T) {
+	w := spreadWorld(t)
+	for name, line := range map[string]string{
+		"planspread.txt": "plan spread web", "planspread-nothing.txt": "plan spread deploy/api", "planspread-percent.txt": "plan spread api --spot-percentage 100 --min-on-demand 1",
+		"planspread-scaled.txt": "plan spread api --replicas 8", "planspread-smaller.txt": "plan spread api --replicas 1", "planspread-new.json": "plan spread quiet --min-on-demand 0 -o json",
+	} {
+		compare(t, name, w.answers(line))
+	}
+}
+
+func TestBudgetIsInThePlan(t *testing.T) {
+	w := spreadWorld(t, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	})
+	if out := w.answers("plan spread web"); !strings.Contains(out, "now BlockedByPDB: its PodDisruptionBudget allows no more disruption now") || strings.Contains(out, "step 1") {
+		t.Error(out)
+	}
+}
+
+func TestSpreadAskedWrongly(t *testing.T) {
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "api"}}
+	w := spreadWorld(t, set)
+	for _, c := range []struct {
+		line string
+		code int
+		said string
+	}{
+		{"spread -A web", misasked, "use -n instead of -A"},
+		{"spread none", badly, `there is no Deployment or StatefulSet "none" in namespace "default"`},
+		{"spread quiet", badly, "quiet is not spread: annotate it with swarm.io/spread=enabled and swarm.io/spot-percentage"},
+		{"spread api", badly, "write deployment/api or statefulset/api"},
+		{"spread --prices cheap", misasked, "write on-demand=0.192,spot=0.058"},
+		{"spread --prices on-demand=1", misasked, "does not name both classes"},
+		{"spread --spot-label spot", misasked, `"spot" is no label: write key=value`},
+		{"plan spread", misasked, "name a workload"},
+		{"plan spread a b", misasked, "name one workload, not 2"},
+		{"plan spread web --replicas -1", misasked, "is not from 0 to"},
+		{"plan spread web --spot-percentage 101", badly, `spot-percentage is "101"`},
+		{"plan spread quiet", badly, "say how it should be, with --spot-percentage or --min-on-demand"},
+		{"plan spread odd", badly, `its setting is invalid: spot-percentage is "abc"`},
+	} {
+		code, _, said := w.asked(c.line)
+		if code != c.code || !strings.Contains(said, c.said) {
+			t.Errorf("%s: exit code %d: %s", c.line, code, said)
+		}
+	}
+}
+
+func TestNothingIsSpread(t *testing.T) {
+	w := worldOf(t)
+	for line, want := range map[string]string{
+		"spread":    "No workload is spread in namespace \"default\": kubectl swarm spread -A lists those of all namespaces.\n",
+		"spread -A": "No workload is spread in this cluster: annotate one with swarm.io/spread=enabled and swarm.io/spot-percentage.\n",
+	} {
+		if code, out, said := w.asked(line); code != well || out != "" || said != want {
+			t.Errorf("%s: exit code %d: %s%s", line, code, out, said)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package spread
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+// The reasons of events.
+const (
+	configurationError    = "ConfigurationError"
+	spotUnavailable       = "SpotUnavailable"
+	podRescheduled        = "PodRescheduled"
+	reconciliationSuccess = "ReconciliationSuccess"
+)
+
+// happening becomes an event once the annotations are written.
+type happening struct {
+	kind, reason, note string
+	about              *corev1.ObjectReference // nil for nothing but the workload
+}
+
+// tell sends what has happened, and what a workload has become since it was last told about: by us or, before we began, by whoever wrote
+// its status.
+func (k *keeper) tell(of subject, annotated string, made Plan) {
+	memory := of.memory
+	before, status := memory.status, made.status()
+	if before == "" {
+		before = annotated
+	}
+	if status != before {
+		memory.news = append(memory.news, became(made)...)
+	}
+	for _, news := range memory.news {
+		k.record(of.Workload, news)
+	}
+	memory.news, memory.status = nil, status
+}
+
+// became is what there is to say of a status that is new.
+func became(made Plan) []happening {
+	decision := made.Decision
+	switch {
+	case decision.Word == engine.Invalid:
+		return []happening{{kind: corev1.EventTypeWarning, reason: configurationError, note: fmt.Sprintf("%s (%s)", made.Fault, decision.Reason)}}
+	case made.Fault != "":
+		return []happening{{kind: corev1.EventTypeWarning, reason: configurationError, note: made.Fault}}
+	case decision.Word == engine.SpotUnavailable:
+		return []happening{{kind: corev1.EventTypeWarning, reason: spotUnavailable, note: decision.Reason}}
+	case decision.Word == engine.Balanced:
+		return []happening{{kind: corev1.EventTypeNormal, reason: reconciliationSuccess, note: decision.Reason}}
+	}
+	return nil
+}
+
+// record refers to the workload without its resource version, which would make every event one of its own.
+func (k *keeper) record(workload survey.Workload, news happening) {
+	regarding := &corev1.ObjectReference{
+		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(workload.Key.Kind),
+		Namespace: workload.Key.Namespace, Name: workload.Key.Name, UID: workload.GetUID(),
+	}
+	var related runtime.Object
+	if news.about != nil {
+		related = news.about
+	}
+	k.recorder.Eventf(regarding, related, news.kind, news.reason, "Reconcile", "%s", news.note)
+}

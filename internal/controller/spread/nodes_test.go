@@ -1,0 +1,123 @@
+package spread
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+func readyNode(name string, class engine.Class, edits ...func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+	for _, edit := range edits {
+		edit(node)
+	}
+	return node
+}
+
+func cordoned(node *corev1.Node) { node.Spec.Unschedulable = true }
+func notified(node *corev1.Node) {
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "going", Effect: corev1.TaintEffectNoSchedule})
+}
+func tainted(node *corev1.Node) {
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "starting", Effect: corev1.TaintEffectNoSchedule})
+}
+func zoned(node *corev1.Node) { node.Labels["zone"] = "a" }
+func beating(node *corev1.Node) {
+	node.ResourceVersion, node.Status.Conditions[0].LastHeartbeatTime = "2", metav1.NewTime(noon.Add(time.Minute))
+}
+func departing(node *corev1.Node) { node.DeletionTimestamp = &metav1.Time{Time: noon} }
+
+func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
+	spot := func(edits ...func(*corev1.Node)) *corev1.Node { return readyNode("n", engine.Spot, edits...) }
+	for name, test := range map[string]struct {
+		before, after *corev1.Node
+		heard         bool // gets into the queue
+		woken         bool // matters to workloads
+		returned      bool
+	}{
+		"heartbeat":           {spot(), spot(beating), false, false, false},
+		"label":               {spot(), spot(zoned), true, false, false},
+		"cordoned":            {spot(), spot(cordoned), true, true, false},
+		"uncordoned":          {spot(cordoned), spot(), true, true, true},
+		"notice":              {spot(), spot(notified), true, true, false},
+		"notice taken back":   {spot(notified), spot(), true, true, true},
+		"taint":               {spot(), spot(tainted), true, true, false},
+		"taint taken off":     {spot(tainted), spot(), true, true, true},
+		"other class":         {readyNode("n", engine.OnDemand), spot(), true, true, true},
+		"new":                 {nil, spot(), true, true, true},
+		"new and closed":      {nil, spot(cordoned), true, true, false},
+		"being deleted":       {spot(), spot(departing), true, true, false},
+		"still being deleted": {spot(departing), spot(departing, beating), false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			later := noon.Add(time.Hour)
+			n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return later }, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+			if test.before != nil {
+				n.view = &landscape{nodes: map[string]survey.Node{"n": settings.Node(test.before)}}
+				if heard := n.news().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); heard != test.heard {
+					t.Errorf("heard %t", heard)
+				}
+			}
+			if _, err := n.Reconcile(t.Context(), test.after); err != nil {
+				t.Fatal(err)
+			}
+			if n.pending != test.woken || n.known().spot.Equal(later) != test.returned {
+				t.Errorf("woken %t, returned %s", n.pending, n.known().spot)
+			}
+		})
+	}
+}
+
+func TestALeaderBeginsWithWhatTheNodesSay(t *testing.T) {
+	s := newStage(t, 1)
+	view, err := s.nodes.landscape(t.Context())
+	if want := s.clock.Add(-time.Hour); err != nil || len(view.nodes) != 4 || !view.spot.Equal(want) || !view.onDemand.Equal(want) {
+		t.Errorf("%+v: %v", view, err)
+	}
+}
+
+func TestManyChangesWakeOnce(t *testing.T) {
+	woken := make(chan struct{}, 10)
+	n := &nodes{settings: settings, changed: func() { woken <- struct{}{} }, now: time.Now, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+	for _, name := range []string{"a", "b", "c"} {
+		n.note(settings.Node(readyNode(name, engine.Spot)))
+	}
+	<-woken
+	time.Sleep(2 * gathering)
+	if len(woken) > 0 {
+		t.Errorf("woken %d times more", len(woken))
+	}
+}
+
+func TestAPodThatIsHeardOfBeforeItsNodeStays(t *testing.T) {
+	s := newStage(t, 10)
+	s.run(5)
+	s.writes = nil
+	node := readyNode("spot-9", engine.Spot)
+	s.create(node) // and nobody has heard of it
+	for _, pod := range s.pods() {
+		if pod.Spec.NodeName == "spot-0" {
+			pod.Spec.NodeName = "spot-9"
+			s.update(&pod)
+		}
+	}
+	s.must()
+	if s.moves() > 0 || s.nodes.known().nodes["spot-9"].Name != "" {
+		t.Errorf("written %v", s.writes)
+	}
+	if _, err := s.nodes.Reconcile(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	s.leave("spot-9")
+	s.must()
+	if s.moves() == 0 {
+		t.Error("its node is gone, and the pod stays")
+	}
+}

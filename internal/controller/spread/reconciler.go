@@ -1,0 +1,161 @@
+// Package spread keeps the replicas of Deployments and StatefulSets split between spot and on-demand nodes, as their annotations say.
+// What is to be done is decided by the engine of the same name; here is what it needs to see, and the hands.
+//
+// It promises:
+//   - Nothing is read for the sake of a workload that is not managed. What was written to one that no longer is goes again.
+//   - Pods are only ever taken away, by eviction or, where they never ran or the workload asks for it, by deletion; always that very pod,
+//     and only where admission puts its replacement into its place.
+//   - What a disruption budget refuses is not asked for again before the budget changes or some time has passed.
+//   - A workload is told about in one patch of its own annotations, when they change. A stable one causes no request at all.
+//   - All that is remembered can be lost at any time: the end is the same.
+//
+// It never touches a pod template, a number of replicas or a node.
+package spread
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// name is what events say they come from, and how the names of the controllers begin.
+const name = "spread"
+
+// A Board lets admission know which classes take pods.
+type Board interface {
+	Judged(workload survey.Key, shortage engine.Shortage)
+	Forget(workload survey.Key)
+}
+
+// Coverage tells whether admission sees the pods of a namespace and, if it never will, why.
+type Coverage interface {
+	Covers(ctx context.Context, namespace string) (covered bool, never string)
+}
+
+// Options are what the operator's configuration says about this controller, and what it talks to.
+type Options struct {
+	Settings survey.Settings
+	Pods     survey.Pods
+	Board    Board
+	Coverage Coverage
+	Scope    *kit.Scope
+	Resync   time.Duration
+	Workers  int
+	Metrics  prometheus.Registerer
+}
+
+// A keeper keeps workloads spread, of whatever kind they are.
+type keeper struct {
+	client   client.Client
+	replicas survey.Pods
+	recorder events.EventRecorder
+	settings survey.Settings
+	board    Board
+	coverage Coverage
+	nodes    *nodes
+	memories *memories
+	metrics  *metrics
+	signals  map[v1alpha1.WorkloadKind]*kit.Signal
+	resync   time.Duration
+	now      func() time.Time
+}
+
+// Add gives the operator the controllers of spread: one for each kind of workload, and one that judges nodes.
+func Add(operator *kit.Operator, options Options) error {
+	k := &keeper{
+		client: operator.GetClient(), replicas: options.Pods, recorder: operator.GetEventRecorder(name), settings: options.Settings,
+		board: options.Board, coverage: options.Coverage, memories: newMemories(options.Settings), resync: options.Resync, now: time.Now,
+		signals: map[v1alpha1.WorkloadKind]*kit.Signal{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
+	}
+	k.nodes = &nodes{settings: options.Settings, cached: operator.GetClient(), live: operator.GetAPIReader(), changed: k.wake, now: time.Now}
+	k.metrics = newMetrics(options.Metrics, k.memories, k.nodes)
+	return errors.Join(
+		kit.New[*corev1.Node](operator, name+"-nodes").Predicates(k.nodes.news()).Departing().Gone(k.nodes.lose).Build(k.nodes),
+		add(operator, options, &reconciler[*appsv1.Deployment]{k, v1alpha1.WorkloadDeployment, survey.Deployment}),
+		add(operator, options, &reconciler[*appsv1.StatefulSet]{k, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}),
+	)
+}
+
+func add[T client.Object](operator *kit.Operator, options Options, r *reconciler[T]) error {
+	return kit.New[T](operator, name+"-"+strings.ToLower(string(r.kind))).
+		Beside().
+		Predicates(r.news()).
+		Watches(&corev1.Pod{}, r.workload, podNews()).
+		Watches(&policyv1.PodDisruptionBudget{}, r.neighbours, budgetNews()).
+		Watches(&corev1.Namespace{}, r.inhabitants, windowNews(r.settings)).
+		Signals(r.signals[r.kind]).
+		Gone(r.forget).
+		Outside(r.forget).
+		Namespaces(options.Scope).
+		Concurrency(options.Workers).
+		Build(r)
+}
+
+// A reconciler keeps workloads of one kind spread.
+type reconciler[T client.Object] struct {
+	*keeper
+	kind v1alpha1.WorkloadKind
+	of   func(T) survey.Workload
+}
+
+// Reconcile brings a workload one step nearer to its split.
+func (r *reconciler[T]) Reconcile(ctx context.Context, object T) (kit.Result, error) {
+	workload := r.of(object)
+	wish := r.settings.Wish(workload)
+	if !wish.Managed() {
+		return kit.Done(), r.release(ctx, workload)
+	}
+	return r.keep(ctx, subject{workload, wish, r.memories.remember(workload), r.now()})
+}
+
+func (r *reconciler[T]) forget(workload types.NamespacedName) {
+	r.keeper.forget(survey.Key{Kind: r.kind, NamespacedName: workload})
+}
+
+// subject is a managed workload in the moment it is looked at.
+type subject struct {
+	survey.Workload
+
+	wish   survey.Wish
+	memory *memory
+	now    time.Time
+}
+
+func (k *keeper) keep(ctx context.Context, of subject) (kit.Result, error) {
+	seen, err := k.observe(ctx, of)
+	if err != nil {
+		return kit.Done(), err
+	}
+	made := plan(seen, of)
+	k.memories.learn(of.memory, made.Decision.Shortage, seen.landscape)
+	// Before any pod goes: its replacement is admitted at once.
+	k.board.Judged(of.Key, made.Decision.Shortage)
+	err = k.apply(ctx, of, seen, &made)
+	return k.report(ctx, of, made, err)
+}
+
+func (k *keeper) forget(workload survey.Key) {
+	k.memories.forget(workload)
+	k.board.Forget(workload)
+}
+
+// wake looks at every managed workload again.
+func (k *keeper) wake() {
+	for _, workload := range k.memories.managed("") {
+		k.signals[workload.Kind].Now(workload.NamespacedName)
+	}
+}

@@ -1,0 +1,207 @@
+package spread
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+func TestOnlyWhatDiffersIsWritten(t *testing.T) {
+	k := &keeper{settings: settings}
+	policy := &engine.Policy{MinOnDemand: 2, SpotPercent: 60}
+	decision := engine.Decision{Word: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6}, Current: engine.Distribution{OnDemand: 4, Spot: 6}}
+	all := map[string]string{
+		"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
+		"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60", "swarm.io/spread": "enabled",
+	}
+	for name, test := range map[string]struct {
+		before map[string]string
+		made   Plan
+		want   map[string]any
+	}{
+		"all as it was": {all, Plan{Decision: decision, Policy: policy}, map[string]any{}},
+		"nothing yet": {nil, Plan{Decision: decision, Policy: policy}, map[string]any{
+			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
+			"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
+		}},
+		"another status, and its reason": {all, Plan{Decision: engine.Decision{Word: engine.Rebalancing, Reason: "why", Desired: decision.Desired, Current: decision.Current}, Policy: policy},
+			map[string]any{"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why"}},
+		"the reason goes with the status": {map[string]string{
+			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
+			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
+		}, Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
+		"no policy in force": {all, Plan{Decision: engine.Decision{Word: engine.Invalid, Current: decision.Current}, Fault: "what?"},
+			map[string]any{"swarm.io/spread-status": "Invalid: what?", "swarm.io/desired-distribution": nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := k.difference(test.before, k.annotations(test.before, test.made)); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
+	of := func(word engine.Word) Plan { return Plan{Decision: engine.Decision{Word: word, Reason: "since"}} }
+	invalid, crowded := of(engine.Invalid), of(engine.BlockedByPDB)
+	invalid.Fault, crowded.Fault = "what?", "two"
+	for name, test := range map[string]struct {
+		annotated string
+		plans     []Plan
+		want      []string
+	}{
+		"first balance":              {"", []Plan{of(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"balanced before we began":   {"Balanced", []Plan{of(engine.Balanced), of(engine.Balanced)}, nil},
+		"balance after another":      {"Balanced", []Plan{of(engine.Rebalancing), of(engine.Balanced)}, []string{"ReconciliationSuccess since"}},
+		"spot goes":                  {"Balanced", []Plan{of(engine.SpotUnavailable), of(engine.SpotUnavailable)}, []string{"SpotUnavailable since"}},
+		"spot went before we began":  {"SpotUnavailable", []Plan{of(engine.SpotUnavailable)}, nil},
+		"invalid":                    {"Balanced", []Plan{invalid, invalid}, []string{"ConfigurationError what? (since)"}},
+		"invalid before we began":    {"Invalid: what?", []Plan{invalid}, nil},
+		"invalid in another way":     {"Invalid: how?", []Plan{invalid}, []string{"ConfigurationError what? (since)"}},
+		"blocked by budgets":         {"Balanced", []Plan{of(engine.BlockedByPDB)}, nil},
+		"blocked by several of them": {"Balanced", []Plan{crowded, crowded}, []string{"ConfigurationError two"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stage{t: t}
+			s.reconciler = &reconciler[*appsv1.Deployment]{keeper: &keeper{recorder: s}}
+			about := subject{Workload: survey.Deployment(deployment(1)), memory: &memory{}}
+			for _, made := range test.plans {
+				s.tell(about, test.annotated, made) // the cache is slow to hear
+			}
+			var got []string
+			for _, event := range s.told {
+				got = append(got, event.reason+" "+event.note)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("told %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAWriteIsNotRepeatedBeforeTheCacheHearsOfIt(t *testing.T) {
+	s := newStage(t, 10)
+	s.raise()
+	s.bind()
+	stale := s.deployment()
+	for range 3 {
+		if _, err := s.Reconcile(t.Context(), stale.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(s.writes, []string{"annotate web"}) {
+		t.Errorf("written: %v", s.writes)
+	}
+	s.change(func(d *appsv1.Deployment) { d.Annotations["swarm.io/spread-status"] = "whatever" })
+	s.must()
+	s.expect("Balanced", "on-demand:4,spot:6")
+}
+
+func TestAnUnmanagedWorkloadCostsNothing(t *testing.T) {
+	s := newStage(t, 10)
+	for name, annotations := range map[string]map[string]string{
+		"not enabled": {"swarm.io/spot-percentage": "60"}, "no numbers": {"swarm.io/spread": "enabled"}, "nothing": nil,
+	} {
+		s.change(func(d *appsv1.Deployment) { d.Annotations = annotations })
+		s.client, s.coverage = nil, nil // whoever reads or writes fails
+		if got := s.must(); got != kit.Done() {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestAnotherWorkloadOfTheSameNameIsNotWritten(t *testing.T) {
+	s := newStage(t, 10)
+	old := s.deployment()
+	old.UID = "another"
+	if _, err := s.Reconcile(t.Context(), old); err == nil {
+		t.Error("it was written")
+	}
+}
+
+func TestLookingAgain(t *testing.T) {
+	k := &keeper{resync: 30 * time.Second}
+	made := Plan{Decision: engine.Decision{Word: engine.Balanced}}
+	if got := k.next(made, noon); got == kit.Done() {
+		t.Error("never")
+	}
+	made.Again = noon.Add(time.Second)
+	if got := k.next(made, noon); got != kit.RequeueAfter(time.Second, "Balanced") {
+		t.Errorf("%+v", got)
+	}
+	if got := (&keeper{}).next(Plan{}, noon); got != kit.Done() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestMetricsAddUp(t *testing.T) {
+	s := misplaced(t)
+	s.start()
+	if got := s.shown(); len(got) > 0 {
+		t.Errorf("who does not lead shows %v", got)
+	}
+	s.create(readyNode("bare", "none"))
+	s.must()
+	want := []string{
+		"moves_total from=on-demand to=spot verb=evict 1",
+		"nodes class=on-demand labels=labelled 2", "nodes class=on-demand labels=unlabelled 1", "nodes class=spot labels=labelled 2",
+		"pods class=on-demand state=current 10", "pods class=on-demand state=desired 4", "pods class=spot state=current 0", "pods class=spot state=desired 6",
+		"workloads status=Balanced 0", "workloads status=BlockedByPDB 0", "workloads status=Invalid 0", "workloads status=Rebalancing 1", "workloads status=SpotUnavailable 0",
+	}
+	if got := s.shown(); !slices.Equal(got, want) {
+		t.Errorf("shown: %q", got)
+	}
+}
+
+// shown is what a scrape gives.
+func (s *stage) shown() []string {
+	s.t.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var lines []string
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			words := []string{strings.TrimPrefix(family.GetName(), "swarm_spread_")}
+			for _, label := range metric.GetLabel() {
+				words = append(words, label.GetName()+"="+label.GetValue())
+			}
+			words = append(words, fmt.Sprint(metric.GetGauge().GetValue()+metric.GetCounter().GetValue()))
+			lines = append(lines, strings.Join(words, " "))
+		}
+	}
+	return lines
+}
+
+func TestOrdinalsAreNumbers(t *testing.T) {
+	s := newStage(t, 0)
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "db", UID: "db", Annotations: deployment(0).Annotations}}
+	set.Spec.Replicas = new(int32(5))
+	s.create(set)
+	r := &reconciler[*appsv1.StatefulSet]{s.keeper, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}
+	for _, name := range []string{"db-0", "db-1", "db-2", "db-3", "db-4"} {
+		pod := podOf(name, s.clock)
+		pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name = "StatefulSet", "db"
+		s.create(pod)
+	}
+	s.bind()
+	s.clock = s.clock.Add(time.Minute)
+	if _, err := r.Reconcile(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.writes, []string{"evict db-4", "annotate db"}) {
+		t.Errorf("written: %v", s.writes)
+	}
+}

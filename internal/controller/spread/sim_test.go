@@ -1,0 +1,171 @@
+package spread
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+func TestAWorkloadIsBalancedAndQuiet(t *testing.T) {
+	s := newStage(t, 10)
+	s.run(5)
+	s.expect("Balanced", "on-demand:4,spot:6")
+	if got := s.annotated(v1alpha1.SpreadDesired) + " " + s.annotated(v1alpha1.SpreadSettings); got != "on-demand:4,spot:6 min-on-demand:2,spot-percentage:60" {
+		t.Errorf("it says %q", got)
+	}
+	if got := s.reasons(); !slices.Equal(got, []string{"ReconciliationSuccess"}) {
+		t.Errorf("told %v", got)
+	}
+	s.writes, s.told = nil, nil
+	s.run(20)
+	s.start() // somebody else leads now
+	s.run(4)
+	if len(s.writes)+len(s.told) > 0 {
+		t.Errorf("a stable workload has %v written, and %v told", s.writes, s.told)
+	}
+}
+
+func TestPodsThatAdmissionDidNotSeeAreMovedInSteps(t *testing.T) {
+	s := newStage(t, 10)
+	s.covered = false
+	s.run(5)
+	s.expect("Rebalancing", "on-demand:10,spot:0")
+	for _, write := range s.writes {
+		if !strings.HasPrefix(write, "annotate") {
+			t.Errorf("%s, though admission would not put the replacement elsewhere", write)
+		}
+	}
+	s.covered = true
+	for range 40 {
+		s.run(1)
+		if away := 10 - len(s.pods()) + len(s.evicted); away > 2 {
+			t.Fatalf("%d pods are away at once: %v", away, s.writes)
+		}
+	}
+	s.expect("Balanced", "on-demand:4,spot:6")
+	if moved := s.moves(); moved != 6 {
+		t.Errorf("%d moves: %v", moved, s.writes)
+	}
+	if first := s.told[0]; first.kind != "Normal" || first.reason != "PodRescheduled" || first.about == "" || !strings.Contains(first.note, "from on-demand to spot nodes") {
+		t.Errorf("told %+v", first)
+	}
+}
+
+func (s *stage) moves() int {
+	return len(slices.DeleteFunc(slices.Clone(s.writes), func(write string) bool { return strings.HasPrefix(write, "annotate") }))
+}
+
+func TestARestartInTheMiddleComesToTheSameEnd(t *testing.T) {
+	for _, at := range []int{1, 4, 9} {
+		t.Run(fmt.Sprint("after ", at), func(t *testing.T) {
+			s := newStage(t, 10)
+			s.covered = false
+			s.run(3)
+			s.covered = true
+			s.run(at)
+			s.start()
+			s.run(40)
+			s.expect("Balanced", "on-demand:4,spot:6")
+			if moved := s.moves(); moved != 6 {
+				t.Errorf("%d moves: %v", moved, s.writes)
+			}
+			if got := s.reasons(); !slices.Equal(got, []string{"ReconciliationSuccess"}) {
+				t.Errorf("told %v", got)
+			}
+		})
+	}
+}
+
+func TestSpotGoesAndReturns(t *testing.T) {
+	s := newStage(t, 10)
+	s.run(5)
+	s.leave("spot-0")
+	s.leave("spot-1")
+	s.run(10)
+	s.expect("SpotUnavailable", "on-demand:10,spot:0")
+	s.join("spot-2", engine.Spot)
+	s.run(40)
+	s.expect("Balanced", "on-demand:4,spot:6")
+	if got := s.reasons(); !slices.Equal(got, []string{"ReconciliationSuccess", "SpotUnavailable", "ReconciliationSuccess"}) {
+		t.Errorf("told %v", got)
+	}
+}
+
+func TestPodsThatFindNoRoomFallBack(t *testing.T) {
+	s := newStage(t, 10)
+	s.room[engine.Spot] = 0
+	s.run(30)
+	s.expect("SpotUnavailable", "on-demand:10,spot:0")
+	for _, write := range s.writes {
+		if strings.HasPrefix(write, "evict") {
+			t.Errorf("%s, and it never ran", write)
+		}
+	}
+}
+
+func TestAnEditIsFollowed(t *testing.T) {
+	s := newStage(t, 10)
+	s.run(5)
+	s.change(func(d *appsv1.Deployment) { d.Annotations["swarm.io/spot-percentage"] = "101" })
+	s.run(1)
+	s.expect(`Invalid: spot-percentage is "101": write a whole number from 0 to 100, such as "60" or "60%"`, "on-demand:4,spot:6")
+	s.change(func(d *appsv1.Deployment) { d.Annotations["swarm.io/spot-percentage"] = "20" })
+	s.run(30)
+	s.expect("Balanced", "on-demand:8,spot:2")
+	s.change(func(d *appsv1.Deployment) { delete(d.Annotations, "swarm.io/spread") })
+	s.must()
+	for _, annotation := range written {
+		if got, found := s.deployment().Annotations["swarm.io/"+string(annotation)]; found {
+			t.Errorf("%s is still there: %q", annotation, got)
+		}
+	}
+	if got := s.deployment().Annotations["swarm.io/spot-percentage"]; got != "20" {
+		t.Errorf("what people wrote has become %q", got)
+	}
+	if s.memories.knows(keyOf("web")) {
+		t.Error("it is still remembered")
+	}
+	if got := s.reasons(); !slices.Equal(got, []string{"ReconciliationSuccess", "ConfigurationError", "ReconciliationSuccess"}) {
+		t.Errorf("told %v", got)
+	}
+}
+
+func TestReadOnlyOnlyReports(t *testing.T) {
+	s := newStage(t, 10)
+	s.covered = false
+	s.run(3)
+	s.covered, s.settings.ReadOnly = true, true
+	s.run(12)
+	s.expect("Rebalancing", "on-demand:10,spot:0")
+	if s.moves() > 0 {
+		t.Errorf("written: %v", s.writes)
+	}
+}
+
+func TestOtherNodesAreTheSameForAllWorkloadsOfAClassThatHasNone(t *testing.T) {
+	s := newStage(t, 10)
+	s.settings.Provisioner = "present" // a class without nodes may get some
+	s.leave("spot-0")
+	s.leave("spot-1")
+	s.run(16)
+	s.expect("SpotUnavailable", "on-demand:10,spot:0")
+	// One that comes new does not wait for its own deadline.
+	fresh := s.memories.past(&memory{}, *s.nodes.known(), s.clock)
+	if since := s.clock.Sub(fresh.Spot.Failed); since > time.Minute {
+		t.Errorf("a new workload knows of a failure %s ago", since)
+	}
+	if late := s.memories.past(&memory{}, *s.nodes.known(), s.clock.Add(time.Hour)); !late.Spot.Failed.IsZero() {
+		t.Error("what was known an hour ago is still believed")
+	}
+	s.join("spot-2", engine.Spot)
+	if again := s.memories.past(&memory{}, *s.nodes.known(), s.clock); !again.Spot.Failed.IsZero() || again.Spot.Returned != s.clock {
+		t.Errorf("spot is back, and a new workload believes %+v", again.Spot)
+	}
+}

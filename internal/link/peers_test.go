@@ -1,0 +1,187 @@
+package link_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+// A bureau answers peers. Each call waits until all are there that the test has announced.
+type bureau struct {
+	linkv1.UnimplementedPlacementServer
+	together sync.WaitGroup
+	asked    atomic.Int32
+}
+
+func (b *bureau) Place(ctx context.Context, _ *linkv1.PlaceRequest) (*linkv1.PlaceResponse, error) {
+	from, _ := peer.FromContext(ctx)
+	if info, known := from.AuthInfo.(credentials.TLSInfo); !known || len(info.State.VerifiedChains) == 0 {
+		return nil, status.Error(codes.Unauthenticated, "who are you?")
+	}
+	b.asked.Add(1)
+	b.together.Done()
+	b.together.Wait()
+	return &linkv1.PlaceResponse{Managed: true}, nil
+}
+
+// withPeers has an operator trust whoever the pool of the moment says.
+func withPeers(b *bureau, trusted *x509.CertPool) func(*link.Config) {
+	return func(c *link.Config) {
+		c.Peers = link.Peers{
+			Authority: func(context.Context) *x509.CertPool { return trusted },
+			Register:  func(to grpc.ServiceRegistrar) { linkv1.RegisterPlacementServer(to, b) },
+		}
+	}
+}
+
+// caller is a client of the operator that shows these certificates.
+func caller(t *testing.T, of *linktest.Operator, shows ...tls.Certificate) linkv1.PlacementClient {
+	t.Helper()
+	config := of.ClientTLS()
+	config.Certificates = shows
+	connection, err := grpc.NewClient("passthrough:///"+of.Address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return linkv1.NewPlacementClient(connection)
+}
+
+func TestPeersAreKnownByTheirCertificate(t *testing.T) {
+	ca, other := linktest.NewCA(t), linktest.NewCA(t)
+	b := &bureau{}
+	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
+	for _, c := range []struct {
+		reason  string
+		shows   []tls.Certificate
+		code    codes.Code
+		refused int // handshakes
+	}{
+		{"one of ours", []tls.Certificate{ca.Peer}, codes.OK, 0},
+		{"none", nil, codes.Unauthenticated, 0},
+		{"another CA's", []tls.Certificate{other.Peer}, codes.Unavailable, 1},
+	} {
+		b.together.Add(1)
+		_, err := caller(t, operator, c.shows...).Place(t.Context(), &linkv1.PlaceRequest{})
+		if status.Code(err) != c.code {
+			t.Errorf("%s: %v", c.reason, err)
+		}
+		if c.code != codes.OK {
+			b.together.Done()
+		}
+		if got := operator.Count(t, "swarm_link_refused_total", "handshake"); (got > 0) != (c.refused > 0) {
+			t.Errorf("%s: %d handshakes failed", c.reason, got)
+		}
+	}
+}
+
+// A CA that comes while the server runs is known at the next connection.
+func TestPeersFollowTheAuthority(t *testing.T) {
+	ca, next := linktest.NewCA(t), linktest.NewCA(t)
+	trusted := x509.NewCertPool()
+	b := &bureau{}
+	operator := linktest.Start(t, ca, withPeers(b, trusted))
+	if _, err := caller(t, operator, next.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); status.Code(err) != codes.Unavailable {
+		t.Errorf("before: %v", err)
+	}
+	trusted.AppendCertsFromPEM(next.PEM)
+	b.together.Add(1)
+	if _, err := caller(t, operator, next.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
+		t.Errorf("after: %v", err)
+	}
+}
+
+// Agents have one stream to a connection; what peers ask must not wait for what they asked before.
+func TestPeersAskManyThingsAtOnce(t *testing.T) {
+	const many = 100
+	ca, b := linktest.NewCA(t), &bureau{}
+	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
+	client := caller(t, operator, ca.Peer)
+	b.together.Add(many)
+	var asked sync.WaitGroup
+	for range many {
+		asked.Go(func() {
+			if _, err := client.Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asked.Wait()
+	if got := operator.Count(t, "swarm_link_connections", ""); got != 1 {
+		t.Errorf("%d connections", got)
+	}
+}
+
+func TestAgentsGoOnBesidePeers(t *testing.T) {
+	ca, b := linktest.NewCA(t), &bureau{}
+	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
+	c, _ := join(t, operator, coder)
+	b.together.Add(1)
+	if _, err := caller(t, operator, ca.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
+		t.Error(err)
+	}
+	c.say(t, heartbeat(1))
+	if got := c.hear(t).GetEcho().GetSequence(); got != 1 {
+		t.Errorf("echo %d", got)
+	}
+}
+
+// The link is for agents: a peer has nothing to say there.
+func TestPeersHaveNoLink(t *testing.T) {
+	ca := linktest.NewCA(t)
+	operator := linktest.Start(t, ca, withPeers(&bureau{}, ca.Pool))
+	config := operator.ClientTLS()
+	config.Certificates = []tls.Certificate{ca.Peer}
+	connection, err := grpc.NewClient("passthrough:///"+operator.Address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	stream, err := linkv1.NewLinkClient(connection).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStoppingLetsCallsEnd(t *testing.T) {
+	ca, b := linktest.NewCA(t), &bureau{}
+	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
+	b.together.Add(2)
+	answered := make(chan error)
+	go func() {
+		_, err := caller(t, operator, ca.Peer).Place(t.Context(), &linkv1.PlaceRequest{})
+		answered <- err
+	}()
+	linktest.Eventually(t, "the call is there", func() bool { return b.asked.Load() == 1 })
+	stopped := make(chan struct{})
+	go func() { operator.Stop(); close(stopped) }()
+	linktest.Eventually(t, "nobody is let in", func() bool {
+		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", operator.Address)
+		if err == nil {
+			_ = connection.Close()
+		}
+		return err != nil
+	})
+	b.together.Done()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	<-stopped
+}

@@ -1,0 +1,101 @@
+package operator
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+var (
+	managedFields      = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	readySince         = metav1.NewTime(time.Unix(1_800_000_000, 0))
+	readyCondition     = corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: readySince}
+	scheduledCondition = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, Message: "on a node"}
+	askedPorts         = []corev1.ContainerPort{{Name: "internal", ContainerPort: 8080}}
+	fastDisk           = map[string]string{"disk": "fast"}
+	spotToleration     = []corev1.Toleration{{Key: "spot"}}
+)
+
+func TestOutlineOfPod(t *testing.T) {
+	told := readyCondition
+	told.Reason, told.Message = "ContainersNotReady", "containers with unready status"
+	pod := func(labels map[string]string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "w-0", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: "3", "team": "video"}},
+			Status: corev1.PodStatus{
+				Phase: corev1.PodRunning, PodIP: "10.0.0.1", HostIP: "10.0.0.2", Conditions: []corev1.PodCondition{scheduledCondition, told},
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "worker"}},
+			},
+		}
+	}
+	for reason, labels := range map[string]map[string]string{
+		"of a stranger only what tells how it is": {"app": "w"},
+		"of an agent also why":                    {v1alpha1.LabelSwarm: "s"},
+	} {
+		want := pod(labels)
+		want.ManagedFields, want.Status.HostIP = nil, ""
+		want.Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "3"}
+		if labels[v1alpha1.LabelSwarm] == "" {
+			want.Status.Conditions, want.Status.ContainerStatuses = []corev1.PodCondition{readyCondition}, nil
+		}
+		expectOutline(t, reason, pod(labels), want)
+	}
+}
+
+func TestOutlineOfStatefulSet(t *testing.T) {
+	set := func(labels map[string]string) *appsv1.StatefulSet {
+		return &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels}, VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{}},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+					NodeSelector: fastDisk, Tolerations: spotToleration, Affinity: &corev1.Affinity{},
+					Containers: []corev1.Container{{Name: "sidecar", Image: "proxy"}, {Name: "worker", Image: "worker", Ports: askedPorts}},
+				}},
+			},
+			Status: appsv1.StatefulSetStatus{ReadyReplicas: 2},
+		}
+	}
+	strangers := map[string]string{"app": "w"}
+	want := set(strangers)
+	want.ManagedFields, want.Annotations, want.Spec.VolumeClaimTemplates = nil, map[string]string{"team": "video"}, nil
+	want.Spec.Template = corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		NodeSelector: fastDisk, Tolerations: spotToleration, Affinity: &corev1.Affinity{}, Containers: []corev1.Container{{Ports: askedPorts}},
+	}}
+	expectOutline(t, "of a stranger what chooses nodes, and the ports", set(strangers), want)
+
+	ours := map[string]string{v1alpha1.LabelSwarm: "s"}
+	want = set(ours)
+	want.ManagedFields = nil
+	expectOutline(t, "a swarm's is compared, whole", set(ours), want)
+}
+
+func TestOutlineOfDeployment(t *testing.T) {
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
+	}
+	want := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{"team": "video"}},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: fastDisk}}},
+	}
+	expectOutline(t, "its replicas, and what chooses nodes", deployment, want)
+}
+
+// expectOutline also draws the outline again: a cache may do that.
+func expectOutline(t *testing.T, reason string, from, want any) {
+	t.Helper()
+	for range 2 {
+		got, err := outlines(survey.Standard())(from)
+		if err != nil || !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s: outline is\n%+v\nand not\n%+v (%v)", reason, got, want, err)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+
+	"google.golang.org/grpc"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/controller/spread"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/placement"
+)
+
+// addSpread keeps workloads split between spot and on-demand nodes. The desk learns of pods on every replica: any may be the next leader.
+func (p parts) addSpread(ctx context.Context) error {
+	return errors.Join(
+		p.desk.Follow(ctx, p.GetCache()),
+		spread.Add(p.Operator, spread.Options{
+			Settings: p.config.spreading(), Pods: p.pods, Board: p.desk, Coverage: p.coverage(), Scope: p.scope,
+			Resync: p.config.Controller.ResyncPeriod.Duration, Workers: p.config.Controller.Workers, Metrics: ctrlmetrics.Registry,
+		}),
+	)
+}
+
+// coverage is which namespaces the API server asks about.
+func (p parts) coverage() admission.Coverage {
+	covered := admission.Coverage{Reader: p.GetClient(), Settings: p.config.spreading(), Scope: p.scope, Own: p.around.Namespace}
+	if !p.config.Webhook.Enabled {
+		covered.Off = "webhook.enabled is false, so nobody is asked where a pod should go: enable it"
+	}
+	return covered
+}
+
+// peers lets other replicas ask the leader's desk, at the port of the link.
+func (p parts) peers() link.Peers {
+	return link.Peers{
+		Authority: p.authority.Pool,
+		Register:  func(to grpc.ServiceRegistrar) { placement.Serve(to, p.desk, p.Leadership.Fresh) },
+	}
+}
+
+// switchboard finds who says where a pod goes: this replica if it leads, else the one that does, at the address in its Lease.
+func (p parts) switchboard() *placement.Switchboard {
+	name := hostOf(linkService, p.around.Namespace) // which the certificate of every replica is good for
+	return placement.NewSwitchboard(placement.Peers{
+		Own: p.desk, Leading: p.Leadership.Fresh, Leader: speakers{tenure: p.Leadership, identity: p.Leadership.Identity()}.Leader,
+		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.authority.Client(ctx, name) },
+		Metrics: ctrlmetrics.Registry,
+	})
+}

@@ -1,0 +1,174 @@
+// Package placement says where a pod goes that is about to be made, and makes it for the nodes of that class: admission for the workloads
+// that are spread.
+//
+// It promises:
+//   - The pods of a ReplicaSet get the lowest numbers that are free, so that any so many of them have the right mix: one after the other,
+//     in a burst, and through several replicas of the operator as long as they reach the leader. A StatefulSet's have their ordinals.
+//   - A dry run takes nothing, and who asks again is answered the same.
+//   - Nothing is read but caches, and nothing is written but the pod in question: its node affinity, tolerations and annotations.
+//   - What people ask for in their templates stays in force.
+//   - A failure of ours costs a pod its place and never its life: it passes as it is, and the controller moves it later.
+//
+// It never looks at pods that have a node already, that no ReplicaSet or StatefulSet controls, or whose workload is not managed.
+package placement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+const (
+	// patience is how long a cache gets to learn what the pod's maker knows already: a pod that is gone, more replicas, a new workload.
+	patience = 250 * time.Millisecond
+	// pause is between two looks.
+	pause = 10 * time.Millisecond
+)
+
+// A Desk gives out places from what a cache holds and from its own memory. One desk must do so for all replicas, the leader's; others can
+// only estimate. It is safe for concurrent use.
+type Desk struct {
+	memory
+
+	reader   client.Reader
+	replicas survey.Pods
+	settings survey.Settings
+	now      func() time.Time
+}
+
+// NewDesk has given out nothing yet. The reader is a cache, and so is what finds pods.
+func NewDesk(reader client.Reader, replicas survey.Pods, settings survey.Settings) *Desk {
+	return &Desk{memory: newMemory(), reader: reader, replicas: replicas, settings: settings, now: time.Now}
+}
+
+// Place implements Asker.
+func (d *Desk) Place(ctx context.Context, ask Ask) (Answer, error) {
+	answer, sure, err := d.look(ctx, ask, false)
+	if sure || err != nil {
+		return answer, err
+	}
+	enough := time.After(patience)
+	for last := false; ; {
+		select {
+		case <-ctx.Done():
+			return Answer{}, fmt.Errorf("place a pod of %s: %w", ask.Workload, context.Cause(ctx))
+		case <-enough:
+			last = true
+		case <-time.After(pause):
+		}
+		if answer, sure, err = d.look(ctx, ask, last); sure || err != nil {
+			return answer, err
+		}
+	}
+}
+
+// look answers by what is known now, and tells whether that is sure: an answer that is strange calls for another look, unless this is the
+// last.
+func (d *Desk) look(ctx context.Context, ask Ask, last bool) (answer Answer, sure bool, err error) {
+	workload, err := d.workload(ctx, ask.Workload)
+	if apierrors.IsNotFound(err) {
+		return Answer{}, last, nil
+	}
+	if err != nil {
+		return Answer{}, false, fmt.Errorf("read %s: %w", ask.Workload, err)
+	}
+	wish := d.settings.Wish(workload)
+	if wish.Policy == nil {
+		return Answer{}, true, nil
+	}
+	number, sure, err := d.number(ctx, ask, sight{workload, *wish.Policy, last})
+	if number == spread.Unnumbered || !sure || err != nil {
+		return Answer{}, sure, err
+	}
+	return Answer{Managed: true, Number: number, Class: d.shortage(ask.Workload).Place(*wish.Policy, number)}, true, nil
+}
+
+func (d *Desk) workload(ctx context.Context, key survey.Key) (survey.Workload, error) {
+	if key.Kind == v1alpha1.WorkloadStatefulSet {
+		found := &appsv1.StatefulSet{}
+		err := d.reader.Get(ctx, key.NamespacedName, found, client.UnsafeDisableDeepCopy)
+		return survey.StatefulSet(found), err
+	}
+	found := &appsv1.Deployment{}
+	err := d.reader.Get(ctx, key.NamespacedName, found, client.UnsafeDisableDeepCopy)
+	return survey.Deployment(found), err
+}
+
+// sight is what one look has seen.
+type sight struct {
+	survey.Workload
+
+	policy spread.Policy
+	last   bool
+}
+
+// number is that of the pod among the replicas. One beyond them is strange: more likely than not, the cache is late.
+func (d *Desk) number(ctx context.Context, ask Ask, seen sight) (number int, sure bool, err error) {
+	if seen.Key.Kind == v1alpha1.WorkloadStatefulSet {
+		return d.settings.Number(seen.Workload, &metav1.ObjectMeta{Name: ask.Pod}), true, nil
+	}
+	numbers := d.numbers(replicaSet{ask.Workload, ask.Hash}, d.now())
+	// The pods must be read under the lock: who comes with an older list than the one before him would free numbers that are taken.
+	numbers.lock.Lock()
+	defer numbers.lock.Unlock()
+	pods, err := d.pods(ctx, ask, seen.Workload)
+	if err != nil {
+		return spread.Unnumbered, false, err
+	}
+	now := d.now()
+	numbers.See(seen.policy, seen.Replicas, pods)
+	number, given := numbers.Given(ask.Request, now)
+	switch lowest := numbers.Lowest(now); {
+	case given:
+		return number, true, nil
+	case lowest >= seen.Replicas && !seen.last:
+		return spread.Unnumbered, false, nil
+	case ask.DryRun:
+		return lowest, true, nil
+	}
+	return numbers.Take(ask.Request, now), true, nil
+}
+
+// pods are those of the same ReplicaSet.
+func (d *Desk) pods(ctx context.Context, ask Ask, workload survey.Workload) ([]spread.Pod, error) {
+	found, err := d.replicas(ctx, ask.Workload)
+	if err != nil {
+		return nil, err
+	}
+	pods := make([]spread.Pod, 0, len(found))
+	for _, pod := range found {
+		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != ask.Hash {
+			continue
+		}
+		seen := d.settings.Replica(workload, pod)
+		if seen.Made == "" && pod.Spec.NodeName != "" {
+			if seen.Node, err = d.classOf(ctx, pod.Spec.NodeName); err != nil {
+				return nil, err
+			}
+		}
+		pods = append(pods, seen)
+	}
+	return pods, nil
+}
+
+// classOf is the class of a node. It matters for pods that were made without us: they stand for numbers of the class that they run on.
+func (d *Desk) classOf(ctx context.Context, name string) (spread.Class, error) {
+	node := &corev1.Node{}
+	switch err := d.reader.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err):
+		return spread.OnDemand, nil
+	case err != nil:
+		return "", fmt.Errorf("read node %q: %w", name, err)
+	}
+	return d.settings.Node(node).Class, nil
+}

@@ -1,0 +1,155 @@
+package placement
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+// Place makes a pod for the nodes of a class, under its number among the replicas. What the pod asks for itself stays in force. To place
+// it again changes nothing, and to place it elsewhere takes back what the first time required of nodes.
+func Place(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
+	if choices := choicesOf(settings, class); len(choices) > 0 {
+		required := requiredBy(pod)
+		required.NodeSelectorTerms = narrowed(without(required.NodeSelectorTerms, ours(settings)), choices)
+	}
+	for _, wanted := range settings.Tolerations(class) {
+		if !tolerated(pod.Spec.Tolerations, wanted) {
+			pod.Spec.Tolerations = append(slices.Clip(pod.Spec.Tolerations), wanted)
+		}
+	}
+	note(pod, class, number, settings)
+}
+
+// requiredBy is what a pod requires of nodes, to be changed in place.
+func requiredBy(pod *corev1.Pod) *corev1.NodeSelector {
+	if pod.Spec.Affinity == nil {
+		pod.Spec.Affinity = &corev1.Affinity{}
+	}
+	if pod.Spec.Affinity.NodeAffinity == nil {
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	nodes := pod.Spec.Affinity.NodeAffinity
+	if nodes.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		nodes.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
+	}
+	return nodes.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+// A choice is what a node must fulfil to be of a class.
+type choice []corev1.NodeSelectorRequirement
+
+// choicesOf are the ways to be of a class. To be spot it takes one of the labels; to be on-demand it takes none of them, since many nodes
+// have no label of any class.
+func choicesOf(settings survey.Settings, class spread.Class) []choice {
+	var spot []choice
+	var onDemand choice
+	for _, label := range grouped(settings.Spot) {
+		spot = append(spot, choice{{Key: label.key, Operator: corev1.NodeSelectorOpIn, Values: label.values}})
+		onDemand = append(onDemand, corev1.NodeSelectorRequirement{Key: label.key, Operator: corev1.NodeSelectorOpNotIn, Values: label.values})
+	}
+	if class == spread.Spot || onDemand == nil {
+		return spot
+	}
+	return []choice{onDemand}
+}
+
+// ours is all that Place may have required of nodes.
+func ours(settings survey.Settings) choice {
+	return slices.Concat(slices.Concat(choicesOf(settings, spread.Spot)...), slices.Concat(choicesOf(settings, spread.OnDemand)...))
+}
+
+type values struct {
+	key    string
+	values []string
+}
+
+// grouped are labels with the values of one key together, in the order of the keys.
+func grouped(labels []survey.Label) []values {
+	var all []values
+	for _, label := range labels {
+		at := slices.IndexFunc(all, func(v values) bool { return v.key == label.Key })
+		if at < 0 {
+			at, all = len(all), append(all, values{key: label.Key})
+		}
+		all[at].values = append(all[at].values, label.Value)
+	}
+	return all
+}
+
+// without are terms less what is ours. Where that leaves nothing of a term, or the same as of another, we made the term.
+func without(terms []corev1.NodeSelectorTerm, ours choice) []corev1.NodeSelectorTerm {
+	var left []corev1.NodeSelectorTerm
+	for _, term := range terms {
+		was := len(term.MatchExpressions)
+		term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(r corev1.NodeSelectorRequirement) bool {
+			return slices.ContainsFunc(ours, func(own corev1.NodeSelectorRequirement) bool { return equality.Semantic.DeepEqual(own, r) })
+		})
+		same := func(other corev1.NodeSelectorTerm) bool { return equality.Semantic.DeepEqual(other, term) }
+		if nothing := empty(term) && was > 0; !nothing && !slices.ContainsFunc(left, same) {
+			left = append(left, term)
+		}
+	}
+	return left
+}
+
+// narrowed are terms of which each also asks for one of the choices. Terms are alternatives: with several choices there are as many of
+// each. An empty one matches no node, and must not begin to.
+func narrowed(terms []corev1.NodeSelectorTerm, choices []choice) []corev1.NodeSelectorTerm {
+	var all []corev1.NodeSelectorTerm
+	if len(terms) == 0 {
+		for _, choice := range choices {
+			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: choice})
+		}
+	}
+	for _, term := range terms {
+		if empty(term) {
+			all = append(all, term)
+			continue
+		}
+		for _, choice := range choices {
+			all = append(all, corev1.NodeSelectorTerm{MatchExpressions: slices.Concat(term.MatchExpressions, choice), MatchFields: term.MatchFields})
+		}
+	}
+	return all
+}
+
+func empty(term corev1.NodeSelectorTerm) bool {
+	return len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0
+}
+
+// tolerated tells whether tolerations cover what another one is there for.
+func tolerated(tolerations []corev1.Toleration, wanted corev1.Toleration) bool {
+	taint := corev1.Taint{Key: wanted.Key, Value: wanted.Value, Effect: wanted.Effect}
+	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })
+}
+
+// note writes on a pod what it was made for. When a Deployment shrinks the highest numbers go first, unless its template says otherwise;
+// a StatefulSet goes by ordinals.
+func note(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	owner, _ := survey.OwnerOf(pod)
+	if cost, found := pod.Annotations[corev1.PodDeletionCost]; owner.Kind == v1alpha1.WorkloadDeployment && (!found || cost == costOf(pod, settings)) {
+		pod.Annotations[corev1.PodDeletionCost] = strconv.Itoa(-number)
+	}
+	pod.Annotations[settings.Key(v1alpha1.SpreadNumber)] = strconv.Itoa(number)
+	pod.Annotations[settings.Key(v1alpha1.SpreadClass)] = string(class)
+}
+
+// costOf is the deletion cost that a former placement gave a pod, "" if there was none.
+func costOf(pod *corev1.Pod, settings survey.Settings) string {
+	number, err := strconv.Atoi(pod.Annotations[settings.Key(v1alpha1.SpreadNumber)])
+	if err != nil {
+		return ""
+	}
+	return strconv.Itoa(-number)
+}

@@ -1,0 +1,133 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+// A move is what a ReplicaSet's controller does next: it goes for so many replicas, after it lost some of the pods that it has.
+type move struct {
+	replicas int
+	lost     []int         // numbers
+	lag      time.Duration // until the cache shows what happened
+	dry      int           // dry runs in between
+	pause    time.Duration
+}
+
+// A fleet is a ReplicaSet, as its controller knows it. The cache knows it later.
+type fleet struct {
+	*store
+	desk   *Desk
+	policy spread.Policy
+	pods   map[string]Answer
+	made   int
+	last   time.Time // when the cache sees the last thing that happened
+}
+
+// later is when the cache sees what happens now. It is late, but keeps the order.
+func (f *fleet) later(lag time.Duration, sees func()) {
+	if at := time.Now().Add(lag); at.After(f.last) {
+		f.last = at
+	}
+	f.last = f.last.Add(time.Nanosecond)
+	time.AfterFunc(time.Until(f.last), sees)
+}
+
+// Any sequence of scaling and of lost pods, seen as late as a cache may be: whenever the ReplicaSet has as many pods as it wants, they have
+// the numbers from 0 on, each once, and so the wanted mix.
+func TestR03_AnySequenceKeepsTheMix(t *testing.T) {
+	lags := []time.Duration{0, time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
+	rapid.Check(t, func(rt *rapid.T) {
+		policy := spread.Policy{MinOnDemand: rapid.IntRange(0, 6).Draw(rt, "floor"), SpotPercent: rapid.IntRange(0, 100).Draw(rt, "share")}
+		moves := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) move {
+			return move{
+				replicas: rapid.IntRange(0, 12).Draw(t, "replicas"), lost: rapid.SliceOfN(rapid.IntRange(0, 12), 0, 4).Draw(t, "lost"),
+				lag: rapid.SampledFrom(lags).Draw(t, "lag"), dry: rapid.IntRange(0, 3).Draw(t, "dry"),
+				pause: rapid.SampledFrom([]time.Duration{0, time.Millisecond, 20 * time.Second, time.Hour}).Draw(t, "pause"),
+			}
+		}), 1, 12).Draw(rt, "moves")
+		var wrong string
+		synctest.Test(t, func(t *testing.T) {
+			known := newStore(t, deployment(0, wished(policy)))
+			f := &fleet{store: known, desk: NewDesk(known, known.replicas, standard()), policy: policy, pods: map[string]Answer{}}
+			known.told = f.desk.appeared
+			for n, step := range moves {
+				if wrong = f.play(t, step); wrong != "" {
+					wrong = fmt.Sprintf("move %d: %s", n, wrong)
+					break
+				}
+			}
+			time.Sleep(time.Second) // what is on its way to the cache
+		})
+		if wrong != "" {
+			rt.Fatal(wrong)
+		}
+	})
+}
+
+func (f *fleet) play(t *testing.T, step move) string {
+	f.later(step.lag, func() { f.sees(deployment(step.replicas, wished(f.policy))) })
+	for name, pod := range maps.Clone(f.pods) {
+		// When it shrinks, the highest numbers go: that is what the deletion cost is for.
+		if pod.Number >= step.replicas || slices.Contains(step.lost, pod.Number) {
+			delete(f.pods, name)
+			f.later(step.lag, func() { f.loses(name) })
+		}
+	}
+	for range step.dry {
+		if _, err := f.desk.Place(t.Context(), Ask{Workload: web, Hash: "abc", Request: "dry", DryRun: true}); err != nil {
+			return err.Error()
+		}
+	}
+	if wrong := f.fill(t, step); wrong != "" {
+		return wrong
+	}
+	time.Sleep(step.pause)
+	return ""
+}
+
+// fill makes the pods that are missing, all at once.
+func (f *fleet) fill(t *testing.T, step move) string {
+	missing := step.replicas - len(f.pods)
+	answers := make(chan Answer)
+	for n := range missing {
+		request := fmt.Sprint(f.made + n)
+		go func() {
+			answer, _ := f.desk.Place(t.Context(), asking(request))
+			answers <- answer
+		}()
+	}
+	for range missing {
+		answer, name := <-answers, fmt.Sprint(f.made)
+		f.made++
+		f.pods[name] = answer
+		pod := numbered(name, "abc", answer.Number, answer.Class)
+		pod.CreationTimestamp.Time = time.Now()
+		f.later(step.lag, func() { f.sees(pod) })
+	}
+	if got, want := mix(f.pods), spread.Wanted(f.policy, step.replicas); got != want {
+		return fmt.Sprintf("%v, want %v: %v", got, want, f.pods)
+	}
+	if numbers := slices.Sorted(f.numbers()); len(slices.Compact(numbers)) != step.replicas {
+		return fmt.Sprintf("two pods with one number: %v", f.pods)
+	}
+	return ""
+}
+
+func (f *fleet) numbers() func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for _, pod := range f.pods {
+			if !yield(pod.Number) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package placement
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+// Serve answers other replicas, while this one leads, and nobody but those that have shown a certificate of ours.
+func Serve(to grpc.ServiceRegistrar, own Asker, leading func() bool) {
+	linkv1.RegisterPlacementServer(to, reception{own: own, leading: leading})
+}
+
+type reception struct {
+	linkv1.UnimplementedPlacementServer
+	own     Asker
+	leading func() bool
+}
+
+// Place is called by gRPC for each question.
+func (r reception) Place(ctx context.Context, asked *linkv1.PlaceRequest) (*linkv1.PlaceResponse, error) {
+	ask := Ask{
+		Workload: survey.Key{
+			Kind:           v1alpha1.WorkloadKind(asked.GetKind()),
+			NamespacedName: types.NamespacedName{Namespace: asked.GetNamespace(), Name: asked.GetName()},
+		},
+		Hash: asked.GetHash(), Pod: asked.GetPod(), Request: asked.GetRequest(), DryRun: asked.GetDryRun(),
+	}
+	switch {
+	case !verified(ctx):
+		return nil, status.Error(codes.Unauthenticated, "a certificate of the operator's is needed")
+	case !r.leading():
+		return nil, status.Error(codes.FailedPrecondition, "this replica does not lead")
+	case ask.Workload.Kind != v1alpha1.WorkloadDeployment && ask.Workload.Kind != v1alpha1.WorkloadStatefulSet:
+		return nil, status.Errorf(codes.InvalidArgument, "nothing is known of kind %q", asked.GetKind())
+	}
+	answer, err := r.own.Place(ctx, ask)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil, status.FromContextError(err).Err()
+	case err != nil:
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &linkv1.PlaceResponse{Managed: answer.Managed, Number: int32(answer.Number), Class: string(answer.Class)}, nil
+}
+
+// verified tells whether the caller has shown a certificate that was found good when its connection was made.
+func verified(ctx context.Context) bool {
+	from, known := peer.FromContext(ctx)
+	if !known {
+		return false
+	}
+	info, isTLS := from.AuthInfo.(credentials.TLSInfo)
+	return isTLS && len(info.State.VerifiedChains) > 0
+}

@@ -1,0 +1,57 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// Pods are those of a workload, in no order. They are the cache's own: nobody may change them.
+type Pods func(ctx context.Context, of Key) ([]*corev1.Pod, error)
+
+// podIndex files pods under their workload.
+const podIndex = "survey.workload"
+
+// IndexPods has a cache file pods under their workload, and finds them there without copying any: large workloads are asked about with
+// each of their pods.
+func IndexPods(ctx context.Context, informers cache.Informers) (Pods, error) {
+	informer, err := informers.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("index pods: %w", err)
+	}
+	indexed, found := informer.(interface{ GetIndexer() toolscache.Indexer })
+	if !found {
+		return nil, fmt.Errorf("index pods: %T has no index", informer)
+	}
+	if err := informer.AddIndexers(toolscache.Indexers{podIndex: byWorkload}); err != nil {
+		return nil, fmt.Errorf("index pods: %w", err)
+	}
+	return func(_ context.Context, of Key) ([]*corev1.Pod, error) {
+		filed, err := indexed.GetIndexer().ByIndex(podIndex, of.String())
+		if err != nil {
+			return nil, fmt.Errorf("find pods of %s: %w", of, err)
+		}
+		pods := make([]*corev1.Pod, 0, len(filed))
+		for _, object := range filed {
+			if pod, isPod := object.(*corev1.Pod); isPod {
+				pods = append(pods, pod)
+			}
+		}
+		return pods, nil
+	}, nil
+}
+
+func byWorkload(object any) ([]string, error) {
+	pod, err := meta.Accessor(object)
+	if err != nil {
+		return nil, err
+	}
+	if key, found := OwnerOf(pod); found {
+		return []string{key.String()}, nil
+	}
+	return nil, nil
+}

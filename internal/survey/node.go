@@ -1,0 +1,129 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+// Node is what matters of a node.
+type Node struct {
+	Class  spread.Class
+	Odd    Oddity
+	Open   bool           // is Ready and not cordoned
+	Taints []corev1.Taint // that keep pods away which do not tolerate them
+	Going  string         // the notice that it is going away, "" for none
+	Made   bool           // a provisioner made it
+	Labels map[string]string
+	Name   string
+}
+
+// Oddity is what is strange about a node's labels.
+type Oddity string
+
+// The oddities.
+const (
+	// Unlabelled has the label of no class, and counts as on-demand.
+	Unlabelled Oddity = "unlabelled"
+	// Ambiguous has labels of both classes, and counts as spot, since it may vanish.
+	Ambiguous Oddity = "ambiguous"
+)
+
+// provisioned are labels that provisioners and autoscaled groups of nodes leave on what they make.
+var provisioned = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-name", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"}
+
+// Node judges a node.
+func (s Settings) Node(node *corev1.Node) Node {
+	class, odd := s.classOf(node.Labels)
+	judged := Node{Name: node.Name, Class: class, Odd: odd, Open: !node.Spec.Unschedulable && ready(node), Labels: node.Labels}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
+			judged.Taints = append(judged.Taints, taint)
+		}
+		if judged.Going == "" && s.notice(taint.Key) {
+			judged.Going = taint.Key
+		}
+	}
+	if node.DeletionTimestamp != nil {
+		judged.Open, judged.Going = false, "deletion"
+	}
+	judged.Made = slices.ContainsFunc(provisioned, func(key string) bool { _, found := node.Labels[key]; return found })
+	return judged
+}
+
+func (s Settings) classOf(labels map[string]string) (spread.Class, Oddity) {
+	spot, onDemand := carries(labels, s.Spot), carries(labels, s.OnDemand)
+	switch {
+	case spot && onDemand:
+		return spread.Spot, Ambiguous
+	case spot:
+		return spread.Spot, ""
+	case onDemand:
+		return spread.OnDemand, ""
+	}
+	return spread.OnDemand, Unlabelled
+}
+
+func carries(labels map[string]string, known []Label) bool {
+	return slices.ContainsFunc(known, func(l Label) bool { value, found := labels[l.Key]; return found && value == l.Value })
+}
+
+// notice tells whether a taint says that its node is going away.
+func (s Settings) notice(key string) bool {
+	return slices.ContainsFunc(s.Notices, func(pattern string) bool {
+		start, isPrefix := strings.CutSuffix(pattern, "*")
+		return key == pattern || isPrefix && strings.HasPrefix(key, start)
+	})
+}
+
+func ready(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// takes tells whether a node would have a pod with these tolerations.
+func (n Node) takes(tolerations []corev1.Toleration) bool {
+	return n.Open && n.Going == "" && !slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool {
+		return !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })
+	})
+}
+
+// Tolerations are those that nodes of a class may ask for: some clouds taint nodes with the label by which they are known.
+func (s Settings) Tolerations(class spread.Class) []corev1.Toleration {
+	var all []corev1.Toleration
+	for _, label := range s.LabelsOf(class) {
+		all = append(all, corev1.Toleration{Key: label.Key, Operator: corev1.TolerationOpEqual, Value: label.Value, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return all
+}
+
+// LabelsOf are the labels of a class.
+func (s Settings) LabelsOf(class spread.Class) []Label {
+	if class == spread.Spot {
+		return s.Spot
+	}
+	return s.OnDemand
+}
+
+// ParseLabels reads labels of the form key=value, several of them with commas between.
+func ParseLabels(text string) ([]Label, error) {
+	var all []Label
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, found := strings.Cut(strings.TrimSpace(part), "=")
+		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); !found || value == "" || len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no label: write key=value, such as karpenter.sh/capacity-type=spot", part)
+		}
+		all = append(all, Label{key, value})
+	}
+	return all, nil
+}

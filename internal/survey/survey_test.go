@@ -1,0 +1,115 @@
+package survey
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+const capacity = "karpenter.sh/capacity-type"
+
+// standard is what an operator has that was told nothing.
+func standard() Settings {
+	return Settings{
+		Prefix: v1alpha1.Prefix, Spot: []Label{{capacity, "spot"}}, OnDemand: []Label{{capacity, "on-demand"}},
+		Notices: []string{"karpenter.sh/disrupted", "aws-node-termination-handler/*"}, Provisioner: ProvisionerNone,
+		PendingDeadline: time.Minute, Cooldown: 10 * time.Second, Step: intstr.FromString("25%"),
+	}
+}
+
+func deployment(annotations map[string]string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(10))}}
+}
+
+func said(pairs ...string) map[string]string {
+	all := map[string]string{}
+	for n := 0; n < len(pairs); n += 2 {
+		all[v1alpha1.Prefix+pairs[n]] = pairs[n+1]
+	}
+	return all
+}
+
+func TestWish(t *testing.T) {
+	for _, c := range []struct {
+		reason      string
+		annotations map[string]string
+		policy      *spread.Policy
+		problem     string
+		managed     bool
+	}{
+		{"nothing said", nil, nil, "", false},
+		{"numbers without enablement change nothing", said("spot-percentage", "60", "min-on-demand", "2"), nil, "", false},
+		{"another word than enabled", said("spread", "true", "spot-percentage", "60"), nil, "", false},
+		{"enabled without numbers changes nothing", said("spread", "enabled"), nil, "", false},
+		{"both numbers", said("spread", "enabled", "spot-percentage", "60%", "min-on-demand", "2"), &spread.Policy{MinOnDemand: 2, SpotPercent: 60}, "", true},
+		{"percent 101", said("spread", "enabled", "spot-percentage", "101"), nil, `spot-percentage is "101"`, true},
+		{"percent -1", said("spread", "enabled", "spot-percentage", "-1"), nil, `spot-percentage is "-1"`, true},
+		{"percent abc", said("spread", "enabled", "spot-percentage", "abc"), nil, `spot-percentage is "abc"`, true},
+		{"percent with a blank inside", said("spread", "enabled", "spot-percentage", "60 %"), nil, `spot-percentage is "60 %"`, true},
+		{"the last good setting stays", said("spread", "enabled", "spot-percentage", "x", "spread-settings", "min-on-demand:1,spot-percentage:30"), &spread.Policy{MinOnDemand: 1, SpotPercent: 30}, `spot-percentage is "x"`, true},
+		{"a last good setting that nobody wrote", said("spread", "enabled", "spot-percentage", "x", "spread-settings", "all spot!"), nil, `spot-percentage is "x"`, true},
+		{"disabled though set before", said("spread", "disabled", "spot-percentage", "60", "spread-settings", "min-on-demand:1,spot-percentage:30"), nil, "", false},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			wish := standard().Wish(Deployment(deployment(c.annotations)))
+			if !cmp.Equal(wish.Policy, c.policy) || !strings.Contains(wish.Problem, c.problem) || (c.problem == "") != (wish.Problem == "") || wish.Managed() != c.managed {
+				t.Errorf("got %+v, policy %+v", wish, wish.Policy)
+			}
+		})
+	}
+}
+
+func TestLabelEnablesAndAnnotationOverrules(t *testing.T) {
+	labelled := deployment(said("spot-percentage", "60"))
+	labelled.Labels = said("spread", "enabled")
+	if !standard().Wish(Deployment(labelled)).Managed() {
+		t.Error("the label does not enable")
+	}
+	labelled.Annotations[v1alpha1.Prefix+"spread"] = "disabled"
+	if standard().Wish(Deployment(labelled)).Managed() {
+		t.Error("the annotation does not disable what the label enables")
+	}
+}
+
+func TestAnotherPrefixIsAnotherContract(t *testing.T) {
+	settings := standard()
+	settings.Prefix = "example.com/"
+	if settings.Wish(Deployment(deployment(said("spread", "enabled", "spot-percentage", "60")))).Managed() {
+		t.Error("the standard prefix still counts")
+	}
+	own := map[string]string{"example.com/spread": "enabled", "example.com/spot-percentage": "60", "example.com/pdb-override": "true"}
+	if wish := settings.Wish(Deployment(deployment(own))); !wish.Managed() || !wish.Override {
+		t.Errorf("the configured prefix does not count: %+v", wish)
+	}
+}
+
+func TestTemplateThatChoosesNodesItself(t *testing.T) {
+	selecting, requiring, other := deployment(said("spread", "enabled", "spot-percentage", "60")), deployment(said("spread", "enabled", "spot-percentage", "60")), deployment(said("spread", "enabled", "spot-percentage", "60"))
+	selecting.Spec.Template.Spec.NodeSelector = map[string]string{capacity: "spot"}
+	requiring.Spec.Template.Spec.Affinity = needs(capacity)
+	other.Spec.Template.Spec.Affinity = needs("zone")
+	for _, c := range []struct {
+		workload *appsv1.Deployment
+		refused  bool
+	}{{selecting, true}, {requiring, true}, {other, false}} {
+		wish := standard().Wish(Deployment(c.workload))
+		if (wish.Policy == nil) != c.refused || strings.Contains(wish.Problem, capacity) != c.refused {
+			t.Errorf("refused %t: got %+v", c.refused, wish)
+		}
+	}
+}
+
+func needs(key string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}}}},
+	}}}
+}

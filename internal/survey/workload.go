@@ -1,0 +1,144 @@
+package survey
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+// Key names a workload.
+type Key struct {
+	Kind v1alpha1.WorkloadKind
+	types.NamespacedName
+}
+
+func (k Key) String() string { return fmt.Sprintf("%s %s", k.Kind, k.NamespacedName) }
+
+// Workload is a Deployment or a StatefulSet.
+type Workload struct {
+	metav1.Object
+
+	Key      Key
+	Replicas int
+	First    int            // the ordinal of replica number 0
+	Rollout  string         // why its pods are in motion by its own doing, "" when they are not
+	Pods     corev1.PodSpec // its template's, of which only what chooses nodes must be there
+}
+
+// Deployment is the workload that a Deployment is.
+func Deployment(from *appsv1.Deployment) Workload {
+	return Workload{
+		Object: from, Key: Key{v1alpha1.WorkloadDeployment, types.NamespacedName{Namespace: from.Namespace, Name: from.Name}},
+		Replicas: replicas(from.Spec.Replicas), Rollout: deploymentInMotion(from), Pods: from.Spec.Template.Spec,
+	}
+}
+
+// StatefulSet is the workload that a StatefulSet is.
+func StatefulSet(from *appsv1.StatefulSet) Workload {
+	workload := Workload{
+		Object: from, Key: Key{v1alpha1.WorkloadStatefulSet, types.NamespacedName{Namespace: from.Namespace, Name: from.Name}},
+		Replicas: replicas(from.Spec.Replicas), Rollout: statefulSetInMotion(from), Pods: from.Spec.Template.Spec,
+	}
+	if from.Spec.Ordinals != nil {
+		workload.First = int(from.Spec.Ordinals.Start)
+	}
+	return workload
+}
+
+func replicas(stated *int32) int {
+	if stated == nil {
+		return 1
+	}
+	return int(*stated)
+}
+
+func deploymentInMotion(d *appsv1.Deployment) string {
+	switch {
+	case d.Status.ObservedGeneration < d.Generation:
+		return "its controller has not seen the last change"
+	case d.Status.UpdatedReplicas < d.Status.Replicas:
+		return "a rollout is in progress"
+	}
+	return ""
+}
+
+// statefulSetInMotion goes by the revisions: a partition below the replicas, or OnDelete, may leave two for as long as people like.
+func statefulSetInMotion(s *appsv1.StatefulSet) string {
+	update := s.Spec.UpdateStrategy
+	staged := update.Type == appsv1.OnDeleteStatefulSetStrategyType ||
+		update.RollingUpdate != nil && update.RollingUpdate.Partition != nil && *update.RollingUpdate.Partition > 0
+	switch {
+	case s.Status.ObservedGeneration < s.Generation:
+		return "its controller has not seen the last change"
+	case !staged && s.Status.CurrentRevision != s.Status.UpdateRevision:
+		return "a rollout is in progress"
+	}
+	return ""
+}
+
+// OwnerOf is the workload that a pod belongs to, and whether there is one. A Deployment's pods belong to a ReplicaSet, whose name is the
+// Deployment's and the hash of the template.
+func OwnerOf(pod metav1.Object) (Key, bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return Key{}, false
+	}
+	key := Key{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace()}}
+	switch hash := pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; {
+	case owner.Kind == "StatefulSet":
+		key.Kind, key.Name = v1alpha1.WorkloadStatefulSet, owner.Name
+	case owner.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(owner.Name, "-"+hash):
+		key.Kind, key.Name = v1alpha1.WorkloadDeployment, strings.TrimSuffix(owner.Name, "-"+hash)
+	}
+	return key, key.Name != ""
+}
+
+// Number is the number of a pod among the replicas of its workload: by its name, or by what admission wrote on it.
+func (s Settings) Number(workload Workload, pod metav1.Object) int {
+	text, first := pod.GetAnnotations()[s.Key(v1alpha1.SpreadNumber)], 0
+	if workload.Key.Kind == v1alpha1.WorkloadStatefulSet {
+		text, first = strings.TrimPrefix(pod.GetName(), workload.Key.Name+"-"), workload.First
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < first {
+		return spread.Unnumbered
+	}
+	return number - first
+}
+
+// chosen is a label of the classes by which a template chooses nodes itself, "" for none.
+func (s Settings) chosen(workload Workload) string {
+	for _, label := range slices.Concat(s.Spot, s.OnDemand) {
+		if _, found := workload.Pods.NodeSelector[label.Key]; found || requires(workload.Pods.Affinity, label.Key) {
+			return label.Key
+		}
+	}
+	return ""
+}
+
+func requires(affinity *corev1.Affinity, key string) bool {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled puts pods in an order of their own.
+func settled(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+}

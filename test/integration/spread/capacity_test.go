@@ -1,0 +1,165 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("When nodes go and come", func() {
+	It("[R06] pods of a node that goes come up on others of its class, on on-demand nodes when there is none, and return when there is", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "moving", 10, wish("2", "60"))
+		w.settles(ctx, 4, 6)
+
+		began := time.Now()
+		cordon(ctx, s.on("spot-a"), true)
+		Eventually(s.onNode).WithContext(ctx).WithArguments("moving", "spot-a").Should(BeEmpty())
+		w.settles(ctx, 4, 6)
+		measured("a cordoned node is left and replaced after", time.Since(began))
+		began = time.Now()
+		remove(ctx, s.on("spot-b"))
+		w.settles(ctx, 4, 6)
+		measured("a node that vanished is replaced after", time.Since(began))
+		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
+		Expect(s.onNode(ctx, "moving", "spot-c")).To(HaveLen(6))
+
+		seen := w.watched(ctx)
+		cordon(ctx, s.on("spot-c"), true)
+		w.runs(ctx, 10, 0)
+		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
+		w.told(ctx, "Warning SpotUnavailable: 6 pods short on spot nodes, which have no room")
+		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(4, 6)))
+		Expect(w.says(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(10, 0)))
+		Expect(seen.highest()).To(BeNumerically("<=", 10))
+
+		seen = w.watched(ctx)
+		cordon(ctx, s.on("spot-c"), false)
+		w.settles(ctx, 4, 6)
+		Expect(seen.lowest()).To(BeNumerically(">=", 7), "they return in steps")
+	})
+
+	It("pods are gone from a node that is drained before its deadline, and from one with a notice before it goes", func(ctx SpecContext) {
+		s := covered(ctx)
+		all := s.both(ctx, "noticed", 6, wish("2", "50"))
+		for _, w := range all {
+			w.settles(ctx, 3, 3)
+		}
+		output, err := exec.CommandContext(ctx, "kubectl", "drain", s.on("spot-a"), "--ignore-daemonsets", "--timeout=30s").CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), string(output))
+		for _, w := range all {
+			w.settles(ctx, 3, 3)
+		}
+		warn(ctx, s.on("spot-b"))
+		for _, w := range all {
+			Eventually(s.onNode).WithContext(ctx).WithArguments(w.GetName(), "spot-b").Should(BeEmpty())
+			w.settles(ctx, 3, 3)
+			Expect(s.onNode(ctx, w.GetName(), "spot-c")).To(HaveLen(3))
+		}
+	})
+
+	It("pods that wait too long for a full class fall back, and one of them finds out when there is room again", func(ctx SpecContext) {
+		s := empty(ctx)
+		s.nodes(ctx, onDemand)
+		s.node(ctx, "tight", labelled(map[string]string{capacity: spot}), small("2"))
+		s.open(ctx)
+		s.cover(ctx)
+		w := s.deployment(ctx, "tight", 6, wish("", "100"))
+		w.runs(ctx, 4, 2)
+		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
+		w.told(ctx, "Warning SpotUnavailable: ")
+		Expect(verbs(s.moves())).To(Equal([]string{"delete"}), "only pods that never ran were taken away")
+
+		seen := w.watched(ctx)
+		s.node(ctx, "wide", labelled(map[string]string{capacity: spot}))
+		w.settles(ctx, 0, 6)
+		Expect(seen.lowest()).To(BeNumerically(">=", 4))
+	})
+
+	It("pods of the floor wait for on-demand nodes and never go to spot", func(ctx SpecContext) {
+		s := empty(ctx)
+		s.nodes(ctx, spot)
+		s.cover(ctx)
+		all := s.both(ctx, "floor", 6, wish("2", "50"))
+		for _, w := range all {
+			Eventually(s.split).WithContext(ctx).WithArguments(w.GetName()).Should(Equal(distribution(0, 4)))
+			Consistently(s.floor).WithContext(ctx).WithArguments(w.GetName(), 2).Should(HaveEach(""))
+		}
+		s.nodes(ctx, onDemand)
+		for _, w := range all {
+			w.settles(ctx, 3, 3)
+		}
+	})
+
+	It("somebody who warns of every spot node as soon as it has a pod causes no storm", func(ctx SpecContext) {
+		s := empty(ctx)
+		s.nodes(ctx, onDemand)
+		s.cover(ctx)
+		w := s.deployment(ctx, "hunted", 8, wish("2", "50"))
+		w.runs(ctx, 8, 0)
+		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
+		seen, began, made := w.watched(ctx), time.Now(), 0
+		for time.Since(began) < 8*time.Second {
+			made++
+			name := fmt.Sprintf("bait-%d", made)
+			s.node(ctx, name, labelled(map[string]string{capacity: spot}))
+			Eventually(s.onNode).WithContext(ctx).WithArguments("hunted", name).ShouldNot(BeEmpty())
+			warn(ctx, s.on(name))
+		}
+		w.runs(ctx, 8, 0)
+		took := time.Since(began)
+		AddReportEntry("moves", ReportEntryVisibilityAlways, fmt.Sprintf("%d in %.1f s with %d nodes", len(s.moves()), took.Seconds(), made))
+		Expect(len(s.moves())).To(BeNumerically("<=", 2*int(took.Seconds()+1)), "out and back, once in each cooldown of a second")
+		Expect(seen.highest()).To(BeNumerically("<=", 8))
+		Expect(seen.lowest()).To(BeNumerically(">=", 6))
+	})
+})
+
+// onNode are the pods of a workload on a node.
+func (s *scene) onNode(ctx context.Context, name, node string) ([]string, error) {
+	pods, err := s.pods(ctx, name)
+	var found []string
+	for _, pod := range pods {
+		if pod.Spec.NodeName == s.on(node) && pod.DeletionTimestamp == nil {
+			found = append(found, pod.Name)
+		}
+	}
+	return found, err
+}
+
+// floor are the nodes of the pods with the lowest numbers, so many of them, "" for none yet.
+func (s *scene) floor(ctx context.Context, name string, size int) ([]string, error) {
+	pods, err := s.pods(ctx, name)
+	var nodes []string
+	for _, pod := range pods {
+		if number := numberOf(pod); number >= 0 && number < size {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+	}
+	return nodes, err
+}
+
+var _ = Describe("Nodes with strange labels", func() {
+	It("count as spot when they have both, as on-demand when they have none, and the metrics say how many", func(ctx SpecContext) {
+		const other = "example.com/tier"
+		s := empty(ctx)
+		leader := team.instead(ctx, "SWARM_NODE_LABELS_SPOT="+capacity+"=spot", "SWARM_NODE_LABELS_ON_DEMAND="+other+"=paid")
+		s.node(ctx, "both", labelled(map[string]string{capacity: spot, other: "paid"}))
+		s.node(ctx, "neither")
+		s.open(ctx)
+		s.cover(ctx)
+		w := s.deployment(ctx, "odd", 4, wish("1", "50"))
+		w.status(ctx, v1alpha1.SpreadBalanced)
+		Expect(s.onNode(ctx, "odd", "both")).To(HaveLen(2))
+		Expect(s.onNode(ctx, "odd", "neither")).To(HaveLen(2))
+		Eventually(leader.metric).WithContext(ctx).WithArguments(`swarm_spread_nodes{class="spot",labels="ambiguous"}`).Should(Equal("1"))
+		Eventually(leader.metric).WithContext(ctx).WithArguments(`swarm_spread_nodes{class="on-demand",labels="unlabelled"}`).ShouldNot(Or(BeEmpty(), Equal("0")))
+	})
+})
+

@@ -1,0 +1,162 @@
+package spread
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("The configuration", func() {
+	It("[R05] names other labels of nodes, several of them, and all else is the same", func(ctx SpecContext) {
+		const tier, gke = "example.com/tier", "cloud.google.com/gke-spot"
+		team.instead(ctx, "SWARM_NODE_LABELS_SPOT="+tier+"=cheap,"+gke+"=true", "SWARM_NODE_LABELS_ON_DEMAND="+tier+"=paid")
+		s := empty(ctx)
+		s.node(ctx, "cheap", labelled(map[string]string{tier: "cheap"}))
+		s.node(ctx, "gke", labelled(map[string]string{gke: "true"}))
+		s.node(ctx, "paid", labelled(map[string]string{tier: "paid"}))
+		s.open(ctx)
+		s.cover(ctx)
+		all := s.both(ctx, "custom", 10, wish("2", "60"))
+		on := func(name string, nodes ...string) func() (int, error) {
+			return func() (int, error) {
+				total := 0
+				for _, node := range nodes {
+					found, err := s.onNode(ctx, name, node)
+					if err != nil {
+						return 0, err
+					}
+					total += len(found)
+				}
+				return total, nil
+			}
+		}
+		for _, w := range all {
+			w.status(ctx, v1alpha1.SpreadBalanced)
+			Eventually(on(w.GetName(), "cheap", "gke")).Should(Equal(6))
+			Eventually(on(w.GetName(), "paid")).Should(Equal(4))
+		}
+		Expect(s.moves()).To(BeEmpty())
+		remove(ctx, s.on("gke"))
+		for _, w := range all {
+			Eventually(on(w.GetName(), "cheap")).Should(Equal(6))
+			w.status(ctx, v1alpha1.SpreadBalanced)
+		}
+	})
+
+	It("can have everything reported and nothing done", func(ctx SpecContext) {
+		s, deployment, set := adrift(ctx, 4)
+		team.instead(ctx, "SWARM_CONTROLLER_READ_ONLY=true")
+		for _, w := range []workload{deployment, set} {
+			w.opt(ctx, "1", "50")
+			Eventually(w.says(v1alpha1.SpreadDesired)).WithContext(ctx).Should(Equal(distribution(2, 2)))
+			Expect(w.says(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(0, 4)))
+			w.status(ctx, v1alpha1.SpreadRebalancing)
+			w.scale(ctx, 6)
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(6), HaveEach(Satisfy(untouched)), HaveEach(Satisfy(available))))
+		}
+		Consistently(s.moves).Should(BeEmpty())
+	})
+
+	It("can give the annotations another prefix", func(ctx SpecContext) {
+		const prefix = "split.example.com/"
+		team.instead(ctx, "SWARM_SPREAD_ANNOTATION_PREFIX="+prefix)
+		s := stage(ctx)
+		other := s.deployment(ctx, "other", 4, wish("1", "50"))
+		w := s.deployment(ctx, "prefixed", 4, map[string]string{v1alpha1.SpreadMode.Key(prefix): v1alpha1.SpreadEnabled, v1alpha1.SpreadSpotPercentage.Key(prefix): "100"})
+		w.runs(ctx, 0, 4)
+		Eventually(func() (map[string]string, error) {
+			object, err := w.fresh(ctx)
+			return object.GetAnnotations(), err
+		}).Should(HaveKeyWithValue(v1alpha1.SpreadStatus.Key(prefix), v1alpha1.SpreadBalanced))
+		Expect(other.says(v1alpha1.SpreadStatus)(ctx)).To(BeEmpty())
+	})
+
+	It("can give a class without nodes the time that a provisioner needs", func(ctx SpecContext) {
+		team.instead(ctx, "SWARM_SPREAD_PROVISIONER=present")
+		s := empty(ctx)
+		s.nodes(ctx, onDemand)
+		s.cover(ctx)
+		w := s.deployment(ctx, "patient", 4, wish("", "50"))
+		Eventually(s.pods).WithContext(ctx).WithArguments("patient").Should(ContainElements(Satisfy(waiting), Satisfy(waiting)))
+		s.nodes(ctx, spot) // as a provisioner would, for pods that wait
+		w.settles(ctx, 2, 2)
+		Expect(s.moves()).To(BeEmpty())
+	})
+})
+
+// waiting tells whether a pod has no node.
+func waiting(pod corev1.Pod) bool { return pod.Spec.NodeName == "" }
+
+var _ = Describe("A workload that is balanced", func() {
+	It("causes no request at all", func(ctx SpecContext) {
+		s := covered(ctx)
+		for _, w := range s.both(ctx, "calm", 6, wish("2", "50")) {
+			w.settles(ctx, 3, 3)
+			w.told(ctx, "Normal ReconciliationSuccess: ")
+		}
+		Eventually(func() []request { return calm(now()) }).Should(BeEmpty())
+		began := now()
+		Consistently(func() []request { return calm(began) }).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeEmpty())
+	})
+
+	It("[R22] is counted by the metrics as it is", func(ctx SpecContext) {
+		s := covered(ctx)
+		leader := team.led(ctx)
+		before, err := leader.metric(ctx, `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`)
+		Expect(err).NotTo(HaveOccurred())
+		for _, w := range s.both(ctx, "counted", 10, wish("2", "60")) {
+			w.settles(ctx, 4, 6)
+		}
+		for series, value := range map[string]string{
+			`swarm_spread_pods{class="spot",state="desired"}`: "12", `swarm_spread_pods{class="on-demand",state="desired"}`: "8",
+			`swarm_spread_pods{class="spot",state="current"}`: "12", `swarm_spread_pods{class="on-demand",state="current"}`: "8",
+			`swarm_spread_workloads{status="Balanced"}`: "3", `swarm_spread_workloads{status="Invalid"}`: "0",
+		} {
+			Eventually(leader.metric).WithContext(ctx).WithArguments(series).Should(Equal(value), series)
+		}
+		Expect(leader.metric(ctx, `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`)).NotTo(Equal(before))
+		for _, controller := range []string{"spread-deployment", "spread-statefulset"} {
+			Expect(leader.metric(ctx, `controller_runtime_reconcile_time_seconds_count{controller="`+controller+`"}`)).NotTo(BeEmpty())
+			Expect(leader.metric(ctx, `controller_runtime_reconcile_errors_total{controller="`+controller+`"}`)).To(Equal("0"))
+		}
+	})
+})
+
+// calm are the operator's requests since then, but for what keeps it the leader.
+func calm(since audit) []request {
+	GinkgoHelper()
+	var all []request
+	for _, one := range since.requests() {
+		if one.ObjectRef.Resource != "leases" && one.Verb != "watch" {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// metric is the value of a series, "" when there is none.
+func (r *replica) metric(ctx context.Context, series string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+r.metrics+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if value, found := strings.CutPrefix(lines.Text(), series+" "); found {
+			return value, nil
+		}
+	}
+	return "", nil
+}

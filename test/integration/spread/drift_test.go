@@ -1,0 +1,140 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// adrift has a Deployment and a StatefulSet whose pods have come up on spot nodes, all of them, before anybody asked for a split.
+func adrift(ctx context.Context, size int32) (s *scene, deployment, statefulSet workload) {
+	GinkgoHelper()
+	s = empty(ctx)
+	s.nodes(ctx, spot)
+	all := s.both(ctx, "adrift", size, nil)
+	for _, w := range all {
+		w.runs(ctx, 0, int(size))
+	}
+	s.nodes(ctx, onDemand)
+	return s, all[0], all[1]
+}
+
+var _ = Describe("A workload that was made without us", func() {
+	It("is moved to its split in steps, as little as is needed, and its template stays as it is", func(ctx SpecContext) {
+		s, deployment, set := adrift(ctx, 8)
+		all := []workload{deployment, set}
+		seen := []*chronicle{deployment.watched(ctx), set.watched(ctx)}
+		for _, w := range all {
+			w.opt(ctx, "2", "50")
+		}
+		for n, w := range all {
+			w.settles(ctx, 4, 4)
+			Expect(seen[n].lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
+			w.told(ctx, "Normal PodRescheduled: pod "+w.GetName())
+			object, err := w.fresh(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(object.GetGeneration()).To(BeEquivalentTo(1))
+		}
+		Expect(s.moves()).To(HaveLen(8))
+		Expect(verbs(s.moves())).To(Equal([]string{"create"}), "by eviction")
+		order := slices.DeleteFunc(taken(s.moves()), func(pod string) bool { return pod[:len(set.GetName())] != set.GetName() })
+		Expect(order[0]).To(Equal("adrift-s-6"), "the highest ordinal of those that belong elsewhere goes first")
+	})
+
+	It("[R04] is moved as far as its budget allows, and beyond only when it asks for that", func(ctx SpecContext) {
+		s, deployment, set := adrift(ctx, 4)
+		deployment.budget(ctx, "two", intstr.FromInt32(2))
+		set.budget(ctx, "all", intstr.FromString("100%"))
+		seen, blocked := deployment.watched(ctx), set.watched(ctx)
+		deployment.opt(ctx, "", "0")
+		set.opt(ctx, "", "0")
+		deployment.settles(ctx, 4, 0)
+		Expect(seen.lowest()).To(BeNumerically(">=", 2))
+		set.status(ctx, v1alpha1.SpreadBlockedByPDB)
+		Consistently(s.split).WithContext(ctx).WithArguments(set.GetName()).Should(Equal(distribution(0, 4)))
+		Expect(blocked.lowest()).To(Equal(4))
+		Expect(verbs(s.moves())).To(Equal([]string{"create"}))
+
+		set.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadPDBOverride): "true"})
+		set.settles(ctx, 4, 0)
+		Expect(blocked.lowest()).To(BeNumerically(">=", 3), "one at a time even so")
+		Expect(verbs(s.moves())).To(Equal([]string{"create", "delete"}))
+	})
+
+	It("is left alone when several budgets cover its pods, and says so", func(ctx SpecContext) {
+		s, w, _ := adrift(ctx, 4)
+		w.budget(ctx, "one", intstr.FromInt32(1))
+		w.budget(ctx, "two", intstr.FromInt32(1))
+		w.opt(ctx, "", "0")
+		w.status(ctx, v1alpha1.SpreadBlockedByPDB)
+		w.told(ctx, "Warning ConfigurationError: ")
+		Consistently(s.moves).Should(BeEmpty())
+		Expect(s.requests()).To(HaveEach(Satisfy(func(r request) bool { return !r.takes() })), "nobody is even asked")
+	})
+
+	It("is moved only while a disruption window is open", func(ctx SpecContext) {
+		s, w, _ := adrift(ctx, 4)
+		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadWindows): "0 0 29 2 * for 1m"})
+		w.opt(ctx, "", "50")
+		w.status(ctx, v1alpha1.SpreadRebalancing)
+		Consistently(s.moves).Should(BeEmpty())
+		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadWindows): "* * * * * for 1h"})
+		w.settles(ctx, 2, 2)
+	})
+
+	It("keeps a pod whose volume is nowhere near the nodes it belongs on, and says so", func(ctx SpecContext) {
+		s := empty(ctx)
+		s.node(ctx, "far", labelled(map[string]string{capacity: onDemand, corev1.LabelTopologyZone: "far"}))
+		s.open(ctx)
+		s.volume(ctx, "bound-0", "far")
+		s.volume(ctx, "bound-1", "")
+		w := s.statefulSet(ctx, "bound", 2, nil, func(spec *appsv1.StatefulSetSpec) {
+			spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{s.claim()}
+		})
+		w.runs(ctx, 2, 0)
+		s.nodes(ctx, spot)
+		w.opt(ctx, "", "100")
+		Eventually(s.split).WithContext(ctx).WithArguments("bound").Should(Equal(distribution(1, 1)), "the other one goes")
+		Eventually(w.events).WithContext(ctx).WithArguments("bound").Should(ContainElement(ContainSubstring("which no spot node can reach")))
+		w.status(ctx, v1alpha1.SpreadRebalancing)
+		Consistently(s.moves).Should(HaveLen(1))
+	})
+})
+
+// claim asks for a volume by the name of the pod.
+func (s *scene) claim() corev1.PersistentVolumeClaim {
+	return corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: new(s.in),
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+}
+
+// volume makes one for the claim of a pod, in a zone or, with "", anywhere.
+func (s *scene) volume(ctx context.Context, pod, zone string) {
+	GinkgoHelper()
+	made := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: s.in + "-" + pod},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: s.in,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/nowhere"}},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{Namespace: s.in, Name: fmt.Sprintf("data-%s", pod)},
+		},
+	}
+	if zone != "" {
+		made.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: inZones(zone).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms}}
+	}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, made)).To(Succeed()) })
+}

@@ -1,0 +1,85 @@
+package spread
+
+import (
+	"context"
+	"encoding/json"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("When the operator is away", func() {
+	It("[R26] pods are made all the same, and moved to their split when it is back", func(ctx SpecContext) {
+		s := stage(ctx)
+		team.halt()
+		all := s.both(ctx, "meanwhile", 8, wish("2", "100"))
+		for _, w := range all {
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(8), HaveEach(Satisfy(untouched)), HaveEach(Satisfy(available))))
+		}
+		began := time.Now()
+		team.begin(ctx)
+		for _, w := range all {
+			w.settles(ctx, 2, 6)
+		}
+		measured("pods made without it are balanced after", time.Since(began))
+	})
+
+	It("another replica finishes what the leader has begun, when that is killed in the middle", func(ctx SpecContext) {
+		team.crew(ctx, 2)
+		s, deployment, set := adrift(ctx, 12)
+		all := []workload{deployment, set}
+		seen := []*chronicle{deployment.watched(ctx), set.watched(ctx)}
+		killed := team.led(ctx)
+		for _, w := range all {
+			w.opt(ctx, "2", "25")
+		}
+		Eventually(s.moves).ShouldNot(BeEmpty())
+		team.leave(killed)
+		Eventually(killed.session.Signal(syscall.SIGKILL)).Should(gexec.Exit())
+		Expect(len(s.moves())).To(BeNumerically("<", 18), "it was in the middle")
+		for n, w := range all {
+			w.settles(ctx, 9, 3)
+			Expect(seen[n].lowest()).To(BeNumerically(">=", 9))
+		}
+		Expect(team.led(ctx)).NotTo(Equal(killed))
+		Expect(len(s.moves())).To(BeNumerically("<=", 18))
+	})
+})
+
+var _ = Describe("A namespace", func() {
+	It("is left alone when it is relabelled, and looked after again when it is labelled back", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "scoped", 4, wish("1", "50"))
+		w.settles(ctx, 2, 2)
+		relabel(ctx, s.in, "false")
+		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.in))
+		w.scale(ctx, 8)
+		Eventually(s.pods).WithContext(ctx).WithArguments("scoped").Should(And(HaveLen(8), HaveEach(Satisfy(available))))
+		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadSpotPercentage): "0"})
+		Consistently(s.moves).Should(BeEmpty())
+		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(2, 2)), "nobody has looked")
+
+		began := time.Now()
+		relabel(ctx, s.in, "true")
+		Eventually(w.says(v1alpha1.SpreadDesired)).WithContext(ctx).Should(Equal(distribution(8, 0)))
+		Expect(time.Since(began)).To(BeNumerically("<", 5*time.Second))
+		w.settles(ctx, 8, 0)
+	})
+})
+
+// relabel takes a namespace into the operator's care or out of it. Without a value the label goes.
+func relabel(ctx context.Context, name string, value any) {
+	GinkgoHelper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{ours: value}}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+}

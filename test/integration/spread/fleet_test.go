@@ -1,0 +1,171 @@
+package spread
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A fleet is the replicas of the operator, and the door through which the API server asks them in turn.
+type fleet struct {
+	port   string // of the door
+	folder string // of the certificate that the door and all replicas show
+	server *http.Server
+
+	lock     sync.Mutex
+	replicas []*replica
+	turn     int
+	asked    []question
+}
+
+// A replica is one process of the operator.
+type replica struct {
+	name, webhook, health, metrics string
+	session                        *gexec.Session
+}
+
+// begin starts one more replica, with the settings that all have and some more, and waits until it is ready.
+func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
+	GinkgoHelper()
+	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: freePort(), health: freePort(), metrics: freePort()}
+	link := freePort()
+	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
+	command.Env = slices.Concat(os.Environ(), []string{
+		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {" + ours + ": \"true\"}}", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s",
+		"SWARM_SPREAD_COOLDOWN=1s", "SWARM_SPREAD_PENDING_DEADLINE=5s",
+		"SWARM_WEBHOOK_PORT=" + r.webhook, "SWARM_WEBHOOK_CERT_DIR=" + f.folder, "SWARM_HEALTH_PORT=" + r.health,
+		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false", "SWARM_API_PORT=" + freePort(),
+		"SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=127.0.0.1:" + link,
+	}, settings)
+	var err error
+	r.session, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	Eventually(r.ready).WithContext(ctx).Should(Equal(http.StatusOK))
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.replicas = append(f.replicas, r)
+	return r
+}
+
+// crew starts replicas until there are so many, until the spec ends.
+func (f *fleet) crew(ctx context.Context, size int) {
+	GinkgoHelper()
+	for len(f.all()) < size {
+		f.begin(ctx)
+	}
+	DeferCleanup(func(ctx SpecContext) {
+		if len(f.all()) == 0 {
+			f.begin(ctx)
+		}
+		for _, surplus := range f.all()[1:] {
+			f.end(surplus)
+		}
+	})
+}
+
+func (r *replica) ready(ctx context.Context) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+r.health+"/readyz", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	return response.StatusCode, nil
+}
+
+func (f *fleet) all() []*replica {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return slices.Clone(f.replicas)
+}
+
+// leave has the door send nobody to a replica any more.
+func (f *fleet) leave(r *replica) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.replicas = slices.DeleteFunc(f.replicas, func(one *replica) bool { return one == r })
+}
+
+// end stops a replica as Kubernetes would.
+func (f *fleet) end(r *replica) {
+	GinkgoHelper()
+	f.leave(r)
+	Eventually(r.session.Terminate()).Should(gexec.Exit())
+}
+
+// halt stops all replicas.
+func (f *fleet) halt() {
+	GinkgoHelper()
+	for _, r := range f.all() {
+		f.end(r)
+	}
+}
+
+// instead runs the operator with other settings, until the spec ends.
+func (f *fleet) instead(ctx context.Context, settings ...string) *replica {
+	GinkgoHelper()
+	f.halt()
+	other := f.begin(ctx, settings...)
+	DeferCleanup(func(ctx SpecContext) {
+		f.halt()
+		f.begin(ctx)
+	})
+	return other
+}
+
+// leader is the replica that holds the Lease.
+func (f *fleet) leader(ctx context.Context) (*replica, error) {
+	lease := &coordinationv1.Lease{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: home, Name: "swarm-operator"}, lease); err != nil {
+		return nil, err
+	}
+	for _, r := range f.all() {
+		if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, r.name) {
+			return r, nil
+		}
+	}
+	return nil, nil
+}
+
+// led waits until somebody leads, and says who.
+func (f *fleet) led(ctx context.Context) *replica {
+	GinkgoHelper()
+	var found *replica
+	Eventually(func() (leader *replica, err error) {
+		found, err = f.leader(ctx)
+		return found, err
+	}).ShouldNot(BeNil())
+	return found
+}
+
+// next is the replica whose turn it is, nil when there is none.
+func (f *fleet) next() *replica {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if len(f.replicas) == 0 {
+		return nil
+	}
+	f.turn++
+	return f.replicas[f.turn%len(f.replicas)]
+}
+
+// trusting is for connections to replicas, whose certificate is that of the door.
+var trusting = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}

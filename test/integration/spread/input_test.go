@@ -1,0 +1,70 @@
+package spread
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("A setting that is wrong", func() {
+	It("is told, and the last good one stays in force, also for new pods", func(ctx SpecContext) {
+		s := covered(ctx)
+		all := map[string]workload{"101": {}, "-1": {}, "abc": {}, "60 %": {}}
+		for value := range all {
+			name := map[string]string{"101": "large", "-1": "negative", "abc": "text", "60 %": "blank"}[value]
+			all[value] = s.deployment(ctx, name, 4, wish("1", "50"))
+		}
+		for _, w := range all {
+			w.settles(ctx, 2, 2)
+		}
+		for value, w := range all {
+			w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadSpotPercentage): value})
+		}
+		for value, w := range all {
+			Eventually(w.says(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix(`Invalid: spot-percentage is "` + value + `": write a whole number from 0 to 100`))
+			w.told(ctx, `Warning ConfigurationError: spot-percentage is "`+value+`"`)
+			w.scale(ctx, 8)
+		}
+		for _, w := range all {
+			w.runs(ctx, 4, 4)
+			Expect(w.says(v1alpha1.SpreadSettings)(ctx)).To(Equal("min-on-demand:1,spot-percentage:50"))
+			w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadSpotPercentage): "25"})
+		}
+		for _, w := range all {
+			w.settles(ctx, 6, 2)
+		}
+	})
+
+	It("from the first on leaves pods where they come up", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "wrong", 4, wish("two", "50"))
+		Eventually(w.says(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix(`Invalid: min-on-demand is "two": write a number of replicas`))
+		w.told(ctx, "Warning ConfigurationError: ")
+		Eventually(s.pods).WithContext(ctx).WithArguments("wrong").Should(And(HaveLen(4), HaveEach(Satisfy(available)), HaveEach(Satisfy(untouched))))
+		Expect(s.moves()).To(BeEmpty())
+	})
+
+	It("that admission can never follow is told, and nothing is moved", func(ctx SpecContext) {
+		system := &scene{in: metav1.NamespaceSystem, since: now()}
+		relabel(ctx, system.in, "true")
+		DeferCleanup(func(ctx SpecContext) {
+			relabel(ctx, system.in, nil)
+			Expect(api.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{ours: system.in})).To(Succeed())
+		})
+		system.nodes(ctx, onDemand)
+		w := system.deployment(ctx, "spread-suite", 4, wish("", "50"))
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(api.Delete(ctx, w.Object)).To(Succeed())
+			Expect(api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(system.in), client.MatchingLabels{"app": w.GetName()}, client.GracePeriodSeconds(0))).To(Succeed())
+		})
+		Eventually(w.says(v1alpha1.SpreadStatus)).WithContext(ctx).Should(HavePrefix("Invalid: "))
+		w.told(ctx, "Warning ConfigurationError: ")
+		system.nodes(ctx, spot)
+		Consistently(system.moves).Should(BeEmpty())
+		Expect(selected(ctx)).NotTo(ContainElement("kube-system"))
+	})
+})

@@ -1,0 +1,148 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	capacity = "karpenter.sh/capacity-type"
+	spot     = "spot"
+	onDemand = "on-demand"
+	// notice is a taint that says that a node is going away.
+	notice = "karpenter.sh/disrupted"
+)
+
+// park keeps the cluster's own nodes out of the way until the suite ends: specs have nodes of their own.
+func park(ctx context.Context) {
+	GinkgoHelper()
+	list := &corev1.NodeList{}
+	Expect(api.List(ctx, list)).To(Succeed())
+	for n := range list.Items {
+		if name := list.Items[n].Name; !list.Items[n].Spec.Unschedulable {
+			cordon(ctx, name, true)
+			DeferCleanup(func(ctx SpecContext) { cordon(ctx, name, false) })
+		}
+	}
+}
+
+// cordon closes a node for new pods, or opens it again.
+func cordon(ctx context.Context, name string, closed bool) {
+	GinkgoHelper()
+	patchNode(ctx, name, types.MergePatchType, fmt.Sprintf(`{"spec":{"unschedulable":%t}}`, closed))
+}
+
+func patchNode(ctx context.Context, name string, kind types.PatchType, patch string) {
+	GinkgoHelper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	Expect(api.Patch(ctx, node, client.RawPatch(kind, []byte(patch)))).To(Succeed())
+}
+
+// warn puts the notice on a node.
+func warn(ctx context.Context, name string) {
+	GinkgoHelper()
+	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`, notice))
+}
+
+// remove takes a node away, with no word to anybody.
+func remove(ctx context.Context, name string) {
+	GinkgoHelper()
+	Expect(api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
+}
+
+// zones are where nodes are.
+var zones = []string{"a", "b", "c"}
+
+// nodes makes a node of each class in each zone.
+func (s *scene) nodes(ctx context.Context, classes ...string) {
+	GinkgoHelper()
+	for _, class := range classes {
+		for _, zone := range zones {
+			s.node(ctx, class+"-"+zone, labelled(map[string]string{capacity: class, corev1.LabelTopologyZone: zone}))
+		}
+	}
+	s.open(ctx)
+}
+
+// node makes a node for the pods of this scene alone, which has room for many of them.
+func (s *scene) node(ctx context.Context, name string, changes ...func(*corev1.Node)) {
+	GinkgoHelper()
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250"),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.on(name), Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+			Labels: map[string]string{corev1.LabelHostname: s.on(name), corev1.LabelOSStable: "linux", ours: s.in},
+		},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: ours, Value: s.in, Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: room, Capacity: room},
+	}
+	for _, change := range changes {
+		change(node)
+	}
+	Expect(api.Create(ctx, node)).To(Succeed())
+}
+
+func labelled(labels map[string]string) func(*corev1.Node) {
+	return func(node *corev1.Node) {
+		for key, value := range labels {
+			node.Labels[key] = value
+		}
+	}
+}
+
+// small has room for so many pods.
+func small(pods string) func(*corev1.Node) {
+	return func(node *corev1.Node) {
+		node.Status.Allocatable[corev1.ResourcePods], node.Status.Capacity[corev1.ResourcePods] = resource.MustParse(pods), resource.MustParse(pods)
+	}
+}
+
+// on is the full name of a node of this scene.
+func (s *scene) on(name string) string { return s.in + "-" + name }
+
+// open waits until all nodes of the scene take pods. One that is new does not.
+func (s *scene) open(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func() ([]string, error) {
+		list := &corev1.NodeList{}
+		err := api.List(ctx, list, client.MatchingLabels{ours: s.in})
+		var waiting []string
+		for _, node := range list.Items {
+			if len(node.Spec.Taints) != 1 || !isReady(node.Status.Conditions) {
+				waiting = append(waiting, node.Name)
+			}
+		}
+		return waiting, err
+	}).WithPolling(20 * time.Millisecond).Should(BeEmpty())
+}
+
+func isReady(conditions []corev1.NodeCondition) bool {
+	for _, condition := range conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// classes are those of all nodes, by the labels that the cluster has.
+func classes(ctx context.Context, label string) (map[string]string, error) {
+	list := &corev1.NodeList{}
+	err := api.List(ctx, list)
+	found := map[string]string{}
+	for _, node := range list.Items {
+		found[node.Name] = node.Labels[label]
+	}
+	return found, err
+}

@@ -1,0 +1,125 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("A workload that grows and shrinks", func() {
+	It("[R03] is exact after a burst through three replicas of the operator, and nothing is moved", func(ctx SpecContext) {
+		s := covered(ctx)
+		team.crew(ctx, 3)
+		team.led(ctx)
+		burst := s.deployment(ctx, "burst", 0, wish("4", "80"))
+		burst.status(ctx, v1alpha1.SpreadBalanced)
+		began := time.Now()
+		burst.scale(ctx, 50)
+		burst.settles(ctx, 10, 40)
+		measured("50 pods are balanced after", time.Since(began))
+		Expect(s.numbers(ctx, "burst")).To(Equal(upTo(50)))
+		Expect(s.moves()).To(BeEmpty())
+		askedOf := map[string]int{}
+		for _, question := range team.questions(s.in) {
+			askedOf[question.replica]++
+		}
+		Expect(askedOf).To(And(HaveLen(3), HaveEach(BeNumerically(">=", 15))), "all replicas were asked")
+	})
+
+	It("has the right mix at 10, 15 and 5 pods, and nothing is moved", func(ctx SpecContext) {
+		s := covered(ctx)
+		all := s.both(ctx, "ten", 10, wish("2", "60"))
+		for _, step := range []struct{ size, onDemand, spot int }{{10, 4, 6}, {15, 6, 9}, {5, 2, 3}} {
+			for _, w := range all {
+				w.scale(ctx, step.size)
+			}
+			for _, w := range all {
+				w.settles(ctx, step.onDemand, step.spot)
+			}
+			Expect(s.numbers(ctx, "ten-d")).To(Equal(upTo(step.size)))
+		}
+		Expect(s.moves()).To(BeEmpty())
+	})
+
+	It("has the right mix at 1, 200 and again 1 pod, and nothing is moved", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "many", 1, wish("2", "60"))
+		for _, step := range []struct{ size, onDemand, spot int }{{1, 1, 0}, {200, 80, 120}, {1, 1, 0}} {
+			w.scale(ctx, step.size)
+			w.settles(ctx, step.onDemand, step.spot)
+			Expect(s.numbers(ctx, "many")).To(Equal(upTo(step.size)))
+		}
+		Expect(s.moves()).To(BeEmpty())
+	})
+
+	It("has the right mix after a rollout with more pods than replicas, and nothing is moved", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "rolled", 10, wish("2", "60"))
+		w.settles(ctx, 4, 6)
+		w.patch(ctx, map[string]any{"spec": map[string]any{
+			"strategy": map[string]any{"rollingUpdate": map[string]any{"maxSurge": "50%", "maxUnavailable": 0}},
+			"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"version": "2"}}},
+		}})
+		Eventually(func() (int, error) {
+			found := &corev1.PodList{}
+			err := api.List(ctx, found, client.InNamespace(s.in), client.MatchingLabels{"version": "2"})
+			return len(found.Items), err
+		}).Should(Equal(10))
+		w.settles(ctx, 4, 6)
+		Expect(s.numbers(ctx, "rolled")).To(Equal(upTo(10)))
+		Expect(s.moves()).To(BeEmpty())
+	})
+
+	It("has its floor when pods come one by one, whatever dry runs ask in between", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "single", 0, wish("4", "100"))
+		w.status(ctx, v1alpha1.SpreadBalanced)
+		for size := range 10 {
+			w.scale(ctx, size+1)
+			w.runs(ctx, min(size+1, 4), max(0, size-3))
+			number, class := s.dryRun(ctx, "single")
+			Expect(number).To(Equal(fmt.Sprint(size+1)), "what would come next")
+			Expect(class).To(Equal(map[bool]string{true: onDemand, false: spot}[size+1 < 4]))
+		}
+		w.settles(ctx, 4, 6)
+		Expect(s.moves()).To(BeEmpty())
+	})
+})
+
+// numbers are those of a workload's pods, ascending.
+func (s *scene) numbers(ctx context.Context, name string) ([]int, error) {
+	pods, err := s.pods(ctx, name)
+	var all []int
+	for _, pod := range pods {
+		all = append(all, numberOf(pod))
+	}
+	return all, err
+}
+
+// upTo are the numbers below a size.
+func upTo(size int) []int {
+	var all []int
+	for n := range size {
+		all = append(all, n)
+	}
+	return all
+}
+
+// dryRun asks what the next pod of a Deployment would get, and takes nothing.
+func (s *scene) dryRun(ctx context.Context, name string) (number, class string) {
+	GinkgoHelper()
+	sets := &appsv1.ReplicaSetList{}
+	Expect(api.List(ctx, sets, client.InNamespace(s.in), client.MatchingLabels{"app": name})).To(Succeed())
+	Expect(sets.Items).To(HaveLen(1))
+	pod := s.podOf(&sets.Items[0], "ReplicaSet", sets.Items[0].Spec.Template.Labels)
+	Expect(api.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+	return pod.Annotations[spreads(v1alpha1.SpreadNumber)], pod.Annotations[spreads(v1alpha1.SpreadClass)]
+}

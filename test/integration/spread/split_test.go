@@ -1,0 +1,112 @@
+package spread
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// An example is what the formula gives.
+type example struct {
+	name           string
+	size           int32
+	floor, share   string
+	onDemand, spot int
+}
+
+var _ = Describe("A workload", func() {
+	It("[R02] is split by its floor and its share, counted by the labels of nodes, and is so from its first pod on", func(ctx SpecContext) {
+		s, examples := covered(ctx), []example{
+			{"ten", 10, "2", "60", 4, 6}, {"three", 3, "2", "60%", 2, 1}, {"four", 4, "3", "75", 3, 1},
+			{"floor", 3, "5", "60", 3, 0}, {"share", 4, "", "100", 0, 4}, {"rest", 4, "1", "", 1, 3},
+		}
+		made := map[string][]workload{}
+		for _, e := range examples {
+			made[e.name] = s.both(ctx, e.name, e.size, wish(e.floor, e.share))
+		}
+		for _, e := range examples {
+			for _, w := range made[e.name] {
+				w.settles(ctx, e.onDemand, e.spot)
+				w.told(ctx, "Normal ReconciliationSuccess: ")
+			}
+		}
+		Expect(made["floor"][0].events(ctx, "floor-d")).To(ContainElement(ContainSubstring("3 pods, and the floor is 5: all on-demand")))
+		Expect(s.moves()).To(BeEmpty())
+	})
+
+	It("[R01] is managed for two annotations, whatever its kind, and others are left alone and are not asked about", func(ctx SpecContext) {
+		s, elsewhere := stage(ctx), stage(ctx)
+		plain := []workload{s.deployment(ctx, "plain", 4, nil), elsewhere.deployment(ctx, "plain", 4, nil)}
+		idle := []workload{s.deployment(ctx, "numbers", 4, map[string]string{spreads(v1alpha1.SpreadSpotPercentage): "60"}), s.deployment(ctx, "enabled", 4, wish("", ""))}
+		managed := s.both(ctx, "managed", 5, wish("", "60"))
+		for _, w := range managed {
+			w.settles(ctx, 2, 3)
+			object, err := w.fresh(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(object.GetGeneration()).To(BeEquivalentTo(1), "its spec is as it was made")
+		}
+		Expect(selected(ctx)).To(And(ContainElement(s.in), Not(ContainElement(elsewhere.in))))
+
+		loose := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "loose", Labels: map[string]string{"app": "loose"}}, Spec: s.podSpec()}
+		Expect(api.Create(ctx, loose)).To(Succeed())
+		plain = append(plain, s.deployment(ctx, "later", 4, nil), workload{s, loose})
+		for _, w := range append(plain, idle...) {
+			Eventually(w.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(Not(BeEmpty()), HaveEach(Satisfy(untouched))), w.GetName())
+			object, err := w.fresh(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(object.GetAnnotations()).NotTo(HaveKey(spreads(v1alpha1.SpreadStatus)), w.GetName())
+		}
+		Expect(team.questions(elsewhere.in)).To(BeEmpty())
+		Expect(team.questions(s.in)).NotTo(ContainElement(HaveField("pod", "loose")))
+	})
+
+	It("is managed by a label as well, and no longer when that is taken away", func(ctx SpecContext) {
+		s := stage(ctx)
+		w := s.deployment(ctx, "labelled", 4, wish("1", "50"))
+		w.patch(ctx, map[string]any{"metadata": map[string]any{
+			"labels":      map[string]any{spreads(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled},
+			"annotations": map[string]any{spreads(v1alpha1.SpreadMode): nil},
+		}})
+		w.settles(ctx, 2, 2)
+		Expect(selected(ctx)).To(ContainElement(s.in))
+		w.patch(ctx, map[string]any{"metadata": map[string]any{"labels": map[string]any{spreads(v1alpha1.SpreadMode): nil}}})
+		for _, written := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadSettings} {
+			Eventually(w.says(written)).WithContext(ctx).Should(BeEmpty())
+		}
+		Eventually(selected).WithContext(ctx).ShouldNot(ContainElement(s.in))
+	})
+
+	It("keeps what its template says of nodes, and has tolerations for the class of each pod", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.statefulSet(ctx, "picky", 4, wish("2", "50"), func(spec *appsv1.StatefulSetSpec) {
+			spec.Template.Spec.Affinity = inZones("a", "b")
+		})
+		w.settles(ctx, 2, 2)
+		Expect(s.moves()).To(BeEmpty())
+		pods, err := s.pods(ctx, "picky")
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range pods {
+			Expect(pod.Spec.NodeName).To(Or(HaveSuffix("-a"), HaveSuffix("-b")))
+			class := pod.Annotations[spreads(v1alpha1.SpreadClass)]
+			Expect(pod.Spec.Tolerations).To(ContainElement(corev1.Toleration{Key: capacity, Operator: corev1.TolerationOpEqual, Value: class, Effect: corev1.TaintEffectNoSchedule}))
+		}
+	})
+})
+
+// untouched tells whether a pod is as its template says.
+func untouched(pod corev1.Pod) bool {
+	_, numbered := pod.Annotations[spreads(v1alpha1.SpreadNumber)]
+	return pod.Spec.Affinity == nil && !numbered
+}
+
+// inZones is somebody's own affinity.
+func inZones(names ...string) *corev1.Affinity {
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: names}}}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+	}}
+}
