@@ -69,6 +69,7 @@ test: bin/gotestsum ## Run the unit tests of all modules
 	@$(TESTS) --jsonfile $(RESULTS)/unit-root.json -- -count=1 $$(go list ./... | grep -vE '/test/(integration|e2e|devcluster)')
 	@cd tools && $(TESTS) --jsonfile $(RESULTS)/unit-tools.json -- -count=1 ./...
 	@cd devcluster && $(TESTS) --jsonfile $(RESULTS)/unit-devcluster.json -- -count=1 ./internal/... ./pause/...
+	@cd test/alerts && $(TESTS) --jsonfile $(RESULTS)/unit-alerts.json -- -count=1 ./...
 
 # A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured.
 suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
@@ -82,7 +83,7 @@ integration: build ## Run the suites that need an API server (KUBECONFIG=... for
 	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
 # Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the images of the probe and of the worker must be there already.
-E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm test/e2e/pool
+E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm test/e2e/pool test/e2e/spread
 LOAD_IMAGES = $(if $(filter command line,$(origin KUBECONFIG)),true,for name in probe swarm-worker; do bin/devcluster image load bin/images/$$name-$(ARCH).tar || exit; done)
 
 .PHONY: e2e
@@ -158,11 +159,11 @@ manifests: ## Generate the CRDs and the operator's roles
 verify: ## Fail when generated files or module files are not up to date
 	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples $$before && $(MAKE) --no-print-directory generate && \
 	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
-	@for module in . tools tools/proto devcluster test/bench/peers; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
+	@for module in . tools tools/proto devcluster test/alerts test/bench/peers; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
 
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters over all modules
-	@for module in . tools tools/proto test/bench/peers; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
+	@for module in . tools tools/proto test/alerts test/bench/peers; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
 
 .PHONY: bench

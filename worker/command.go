@@ -25,7 +25,7 @@ const (
 
 // Command are jobs that are programs: one process for each job, started again whenever it ends. It gets the container's
 // environment, SWARM_JOB and SWARM_WORKER; what it prints goes to stdout and stderr, each line behind its job's name.
-// To stop it, its process group gets SIGTERM and after config.Grace SIGKILL.
+// To stop it, its process group gets SIGTERM and after config.Grace, or when the context of Stop ends, SIGKILL.
 func Command(config Config, stdout, stderr io.Writer, words ...string) (Jobs, error) {
 	if len(words) == 0 || words[0] == "" {
 		return nil, errors.New("make jobs of a command: no program is named")
@@ -49,46 +49,48 @@ type programs struct {
 
 // A run is a job under way, whether its program runs or rests.
 type run struct {
-	stop chan struct{} // closed to ask for the end
-	done chan struct{} // closed at the end
+	stop  chan struct{} // closed to ask for the end
+	force chan struct{} // closed to bring it about
+	done  chan struct{} // closed at the end
 }
 
 // Start starts the program, for as long as Stop is not called. That it cannot be started is no error: it is tried again
 // as if it had ended at once.
 func (p *programs) Start(_ context.Context, job string) error {
-	begun := &run{stop: make(chan struct{}), done: make(chan struct{})}
+	begun := &run{stop: make(chan struct{}), force: make(chan struct{}), done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running[job] = begun
 	go func() {
 		defer close(begun.done)
-		p.keep(job, begun.stop)
+		p.keep(job, begun)
 	}()
 	return nil
 }
 
-// Stop waits for the end of the whole process group.
-func (p *programs) Stop(_ context.Context, job string) error {
+// Stop waits for the end of the whole process group, and kills it when the context ends.
+func (p *programs) Stop(ctx context.Context, job string) error {
 	p.mu.Lock()
 	ending := p.running[job]
 	delete(p.running, job)
 	p.mu.Unlock()
 	if ending != nil {
 		close(ending.stop)
+		defer context.AfterFunc(ctx, func() { close(ending.force) })()
 		<-ending.done
 	}
 	return nil
 }
 
 // keep runs the program again and again.
-func (p *programs) keep(job string, stop <-chan struct{}) {
+func (p *programs) keep(job string, under *run) {
 	pause := time.Duration(0)
 	for {
 		began := time.Now()
-		how, err := p.run(job, stop)
+		how, err := p.run(job, under)
 		pause = nextPause(pause, time.Since(began))
 		select {
-		case <-stop:
+		case <-under.stop:
 			return
 		default:
 		}
@@ -98,7 +100,7 @@ func (p *programs) keep(job string, stop <-chan struct{}) {
 			p.log.Warn("program ended", "job", job, "how", how, "again", pause.String())
 		}
 		select {
-		case <-stop:
+		case <-under.stop:
 			return
 		case <-time.After(pause):
 		}
@@ -113,14 +115,14 @@ func nextPause(last, ran time.Duration) time.Duration {
 	return min(max(2*last, firstPause), longestPause)
 }
 
-func (p *programs) run(job string, stop <-chan struct{}) (string, error) {
+func (p *programs) run(job string, under *run) (string, error) {
 	stdout, stderr := p.stdout.Labelled(job), p.stderr.Labelled(job)
 	defer stdout.Flush()
 	defer stderr.Flush()
 	return process.Program{
 		Command: p.words, Environment: environment(os.Environ(), p.worker, job),
 		Stdout: stdout, Stderr: stderr, Grace: p.grace,
-	}.Run(stop)
+	}.Run(under.stop, under.force)
 }
 
 // environment is the container's own, then ours, which nobody can override.

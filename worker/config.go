@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 // What a pod has when its environment says nothing else.
@@ -16,6 +18,7 @@ const (
 	standardVersionFile = "/app/pod/config-version"
 	standardPort        = "9090"
 	standardGrace       = "20"
+	standardLease       = "0"
 	mostPort            = 65535
 )
 
@@ -30,9 +33,11 @@ type Config struct {
 
 	Grace   time.Duration // SWARM_GRACE_SECONDS, default 20: for Command, between SIGTERM and SIGKILL
 	Journal string        // SWARM_JOURNAL, a file that gets a line for each start, stop and acknowledgement; default none
+	Lease   time.Duration // SWARM_LEASE_SECONDS, default 0: none. How long a Lease of the pod's own lasts, without which nothing runs: see worker/lease
 
-	Listener net.Listener // instead of Port
-	Log      *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
+	Records  lease.Records // instead of a Lease on the API server of this cluster
+	Listener net.Listener  // instead of Port
+	Log      *slog.Logger  // default: JSON on standard error from ConfigFromEnvironment, else none
 }
 
 // ConfigFromEnvironment reads a worker's variables, by os.Getenv or the like.
@@ -51,10 +56,12 @@ func ConfigFromEnvironment(variable func(string) string) (Config, error) {
 		Journal:     variable("SWARM_JOURNAL"),
 		Log:         slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	}
-	var problems [2]error
+	var problems [3]error
 	config.Port, problems[0] = number("SWARM_PORT", either("SWARM_PORT", standardPort))
 	seconds, problem := number("SWARM_GRACE_SECONDS", either("SWARM_GRACE_SECONDS", standardGrace))
 	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problem
+	seconds, problem = number("SWARM_LEASE_SECONDS", either("SWARM_LEASE_SECONDS", standardLease))
+	config.Lease, problems[2] = time.Duration(seconds)*time.Second, problem
 	return config, errors.Join(append(problems[:], config.validate())...)
 }
 
@@ -81,6 +88,11 @@ func (c Config) validate() error {
 	}
 	if c.Grace < 0 {
 		problems = append(problems, errors.New("read worker configuration: SWARM_GRACE_SECONDS is negative"))
+	}
+	if c.Lease != 0 {
+		if err := lease.Validate(c.Lease); err != nil {
+			problems = append(problems, fmt.Errorf("read worker configuration: SWARM_LEASE_SECONDS: %w", err))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -14,7 +14,7 @@
 // nothing. See docs/worker.md.
 //
 // One thing is out of its reach: a process that is cut off (a node that vanished, a pod deleted by force) may go on
-// while its jobs are given to others.
+// while its jobs are given to others. Config.Lease is for those who need to be sure of that, too.
 package worker
 
 import (
@@ -32,6 +32,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/internal/duty"
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
 	"github.com/swarm-io/swarm-operator/worker/internal/standing"
+	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 const (
@@ -47,7 +48,8 @@ type Jobs interface {
 	// that it can be the context of the job itself. With an error nothing of the job runs, and it is tried again later.
 	Start(ctx context.Context, job string) error
 	// Stop returns when nothing of the job runs any more. With an error it is tried again later, and until it has
-	// succeeded the list without the job is not acknowledged.
+	// succeeded the list without the job is not acknowledged. The context ends only when the worker has lost its Lease and
+	// there is no more time for good manners; if Stop does not return soon then, Run does, and the process has to end.
 	Stop(ctx context.Context, job string) error
 }
 
@@ -82,12 +84,61 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	go func() { served <- server.Serve(listener) }()
 
 	config.warnWithoutFloor()
-	err = config.follow(ctx, duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Board: board, Log: config.log()})
+	err = config.work(ctx, duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Board: board, Log: config.log()})
 	closed := server.Close()
 	if problem := <-served; !errors.Is(problem, http.ErrServerClosed) {
 		err = errors.Join(err, fmt.Errorf("serve %s: %w", standing.PathVersion, problem))
 	}
 	return errors.Join(err, closed)
+}
+
+// work runs the duty, with a Lease if there is to be one. It is kept until nothing runs any more, and then given back,
+// unless something could not be stopped.
+func (c Config) work(ctx context.Context, work duty.Config) error {
+	if c.Lease == 0 {
+		return c.follow(ctx, work)
+	}
+	records, err := c.records()
+	if err != nil {
+		return err
+	}
+	keeper := lease.Keeper{Records: records, Name: lease.Name(c.Worker), Holder: c.PodUID, Duration: c.Lease, Log: c.log()}
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	tenures, kept := make(chan lease.Tenure), make(chan struct{})
+	go func() {
+		defer close(kept)
+		keeper.Keep(keeping, func(tenure lease.Tenure) {
+			select {
+			case tenures <- tenure:
+			case <-keeping.Done():
+			}
+		})
+	}()
+	work.Tenures = tenures
+	err = c.follow(ctx, work)
+	stop()
+	<-kept
+	if err != nil {
+		return err
+	}
+	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := keeper.Release(releasing); err != nil {
+		c.log().Warn("others have to wait until the Lease has run out", "error", err)
+	}
+	return nil
+}
+
+// records are the Lease on the API server of this cluster, if there is no other.
+func (c Config) records() (lease.Records, error) {
+	if c.Records != nil {
+		return c.Records, nil
+	}
+	api, err := lease.InCluster(c.Worker, c.PodUID)
+	if err != nil {
+		return nil, fmt.Errorf("keep a Lease: %w", err)
+	}
+	return api, nil
 }
 
 // follow runs the duty while the files are followed.

@@ -87,7 +87,7 @@ func TestRestartOnAStaleFile(t *testing.T) {
 
 func TestConfigFromEnvironment(t *testing.T) {
 	full := worker.Config{
-		Worker: "w-0", PodUID: "u", File: "/c", VersionFile: "/v", Port: 80, Grace: time.Second, Journal: "/j",
+		Worker: "w-0", PodUID: "u", File: "/c", VersionFile: "/v", Port: 80, Grace: time.Second, Journal: "/j", Lease: 15 * time.Second,
 	}
 	sparse := worker.Config{
 		Worker: "w-0", PodUID: "u", File: "/app/config/config.yml", VersionFile: "/app/pod/config-version", Port: 9090, Grace: 20 * time.Second,
@@ -98,7 +98,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 	}{
 		{map[string]string{"POD_NAME": "w-0", "POD_UID": "u"}, sparse},
 		{map[string]string{"POD_NAME": "w-0", "POD_UID": "u", "SWARM_CONFIG": "/c", "SWARM_CONFIG_VERSION_FILE": "/v",
-			"SWARM_PORT": "80", "SWARM_GRACE_SECONDS": "1", "SWARM_JOURNAL": "/j"}, full},
+			"SWARM_PORT": "80", "SWARM_GRACE_SECONDS": "1", "SWARM_JOURNAL": "/j", "SWARM_LEASE_SECONDS": "15"}, full},
 	} {
 		got, err := worker.ConfigFromEnvironment(func(name string) string { return c.environment[name] })
 		got.Log = nil
@@ -110,9 +110,9 @@ func TestConfigFromEnvironment(t *testing.T) {
 
 func TestAnEnvironmentThatLacks(t *testing.T) {
 	_, err := worker.ConfigFromEnvironment(func(name string) string {
-		return map[string]string{"SWARM_PORT": "x", "SWARM_GRACE_SECONDS": "-1"}[name]
+		return map[string]string{"SWARM_PORT": "x", "SWARM_GRACE_SECONDS": "-1", "SWARM_LEASE_SECONDS": "1"}[name]
 	})
-	for _, part := range []string{"POD_NAME is not set", "POD_UID is not set", `SWARM_PORT="x" is not a number`, "SWARM_GRACE_SECONDS is negative"} {
+	for _, part := range []string{"POD_NAME is not set", "POD_UID is not set", `SWARM_PORT="x" is not a number`, "SWARM_GRACE_SECONDS is negative", "SWARM_LEASE_SECONDS: a Lease lasts"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not say %q", err, part)
 		}

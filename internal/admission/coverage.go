@@ -32,14 +32,15 @@ type Coverage struct {
 	Reader   client.Reader // a cache
 	Settings survey.Settings
 	Scope    *kit.Scope
-	Own      string // the operator's namespace
-	Off      string // why nobody is asked at all, "" when somebody is
+	Own      string      // the operator's namespace
+	Open     func() bool // whether the webhook has been there long enough to be found; nil: always
+	Off      string      // why nobody is asked at all, "" when somebody is
 }
 
 // Covers tells whether the webhook is asked about the pods of a namespace, by what the cache holds of the configuration; and if it never
 // will be, why.
 func (c Coverage) Covers(ctx context.Context, namespace string) (covered bool, never string) {
-	if why := c.never(namespace); why != "" || c.Settings.ReadOnly {
+	if why := c.never(namespace); why != "" || c.Settings.ReadOnly || c.Open != nil && !c.Open() {
 		return false, why
 	}
 	found := &admissionv1.MutatingWebhookConfiguration{}

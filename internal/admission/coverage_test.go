@@ -254,3 +254,14 @@ func TestR14_WhatWakesTheCoverage(t *testing.T) {
 		}
 	}
 }
+
+func TestNobodyIsCoveredBeforeTheWebhookIsFound(t *testing.T) {
+	m := newMapmaker(spread(), tenant("a"), deployment("a", spreading))
+	m.look(t)
+	for _, open := range []bool{false, true} {
+		m.coverage.Open = func() bool { return open }
+		if covered, never := m.coverage.Covers(t.Context(), "a"); covered != open || never != "" {
+			t.Errorf("open %t: covered %t, %q", open, covered, never)
+		}
+	}
+}

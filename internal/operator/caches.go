@@ -42,11 +42,16 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 // with what it should be, and told of in detail.
 func outlines(spreading survey.Settings) toolscache.TransformFunc {
 	kept := []string{v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, spreading.Key(v1alpha1.SpreadNumber), spreading.Key(v1alpha1.SpreadClass)}
+	said := &common{}
 	return func(object any) (any, error) {
-		if pod, isPod := object.(*corev1.Pod); isPod {
-			pod.Annotations = only(pod.Annotations, kept...)
+		pod, isPod := object.(*corev1.Pod)
+		if !isPod {
+			return outline(object), nil
 		}
-		return outline(object), nil
+		pod.Annotations = only(pod.Annotations, kept...)
+		outline(pod)
+		said.share(pod)
+		return pod, nil
 	}
 }
 
@@ -54,7 +59,7 @@ func outline(object any) any {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		object.Spec, object.ManagedFields = corev1.PodSpec{NodeName: object.Spec.NodeName, Volumes: claims(object.Spec.Volumes)}, nil
-		object.OwnerReferences = controllerOf(object.OwnerReferences)
+		object.OwnerReferences, object.GenerateName = controllerOf(object.OwnerReferences), ""
 		status := object.Status
 		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, Conditions: readiness(status.Conditions)}
 		if object.Labels[v1alpha1.LabelSwarm] != "" {

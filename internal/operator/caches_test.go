@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -97,5 +98,49 @@ func expectOutline(t *testing.T, reason string, from, want any) {
 		if err != nil || !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: outline is\n%+v\nand not\n%+v (%v)", reason, got, want, err)
 		}
+	}
+}
+
+// told is a pod as the API server tells of it: with room of its own for everything.
+func told(name, number string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"app": "w"}, Annotations: map[string]string{corev1.PodDeletionCost: number},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "w-1", UID: "1", Controller: new(true)}},
+	}}
+}
+
+func TestPodsShareWhatTheySayAlike(t *testing.T) {
+	outline := outlines(survey.Standard())
+	first, same, other := told("w-a", "-1"), told("w-b", "-1"), told("w-c", "-2")
+	for _, pod := range []*corev1.Pod{first, same, other} {
+		want := told(pod.Name, pod.Annotations[corev1.PodDeletionCost])
+		if got, err := outline(pod); err != nil || !equality.Semantic.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, %v, want %v", pod.Name, got, err, want)
+		}
+	}
+	if &first.OwnerReferences[0] != &other.OwnerReferences[0] {
+		t.Error("two pods of one owner have it twice")
+	}
+	first.Labels["touched"], first.Annotations["touched"] = "x", "x" // as nobody else may
+	if other.Labels["touched"] == "" || same.Annotations["touched"] == "" {
+		t.Error("pods that say the same have it twice")
+	}
+	if other.Annotations["touched"] != "" {
+		t.Error("pods that say something else share it")
+	}
+}
+
+func TestWhatIsSharedIsForgotten(t *testing.T) {
+	var numbers shared[int]
+	for n := range 3 * mostShared {
+		if got := numbers.like(strconv.Itoa(n), n); got != n || len(numbers.all) > mostShared {
+			t.Fatalf("got %d for %d, with %d remembered", got, n, len(numbers.all))
+		}
+	}
+}
+
+func TestOtherPairsAreWrittenOtherwise(t *testing.T) {
+	if one, other := pairsOf(map[string]string{"a": `1""b""2`}), pairsOf(map[string]string{"a": "1", "b": "2"}); one == other {
+		t.Errorf("both are %s", one)
 	}
 }

@@ -93,7 +93,7 @@ func refuse(log *slog.Logger, err error) {
 
 // thrift is how much garbage may lie around, in percent of what is in use, unless GOGC says otherwise: a program that mostly waits has
 // more time to spare than memory.
-const thrift = 50
+const thrift = 30
 
 func start(ctx context.Context, config Config, asked asked, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {

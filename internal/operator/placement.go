@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
@@ -27,7 +30,7 @@ func (p parts) addSpread(ctx context.Context) error {
 
 // coverage is which namespaces the API server asks about.
 func (p parts) coverage() admission.Coverage {
-	covered := admission.Coverage{Reader: p.GetClient(), Settings: p.config.spreading(), Scope: p.scope, Own: p.around.Namespace}
+	covered := admission.Coverage{Reader: p.GetClient(), Settings: p.config.spreading(), Scope: p.scope, Own: p.around.Namespace, Open: p.entrance.found}
 	if !p.config.Webhook.Enabled {
 		covered.Off = "webhook.enabled is false, so nobody is asked where a pod should go: enable it"
 	}
@@ -50,4 +53,30 @@ func (p parts) switchboard() *placement.Switchboard {
 		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.authority.Client(ctx, name) },
 		Metrics: ctrlmetrics.Registry,
 	})
+}
+
+// foundAfter is how long it takes until the Service leads to a webhook that has begun to answer: a probe of the kubelet, and word of it to
+// every node. A pod that is taken away before would be replaced by one that nobody has placed.
+const foundAfter = 6 * time.Second
+
+// An entrance is the webhook as seen from outside.
+type entrance struct {
+	answers healthz.Checker
+	now     func() time.Time
+
+	lock  sync.Mutex
+	since time.Time // that it was first seen to answer
+}
+
+// found tells whether whoever asks can have found the webhook by now.
+func (e *entrance) found() bool {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	if e.since.IsZero() {
+		if e.answers == nil || e.answers(nil) != nil {
+			return false
+		}
+		e.since = e.now()
+	}
+	return e.now().Sub(e.since) >= foundAfter
 }

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,6 +95,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: kit.NewScope(selector),
 		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
+		entrance: &entrance{now: time.Now},
 	}
 	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(), parts.addControllers(ctx), parts.addSpread(ctx))
 }
@@ -109,6 +112,7 @@ type parts struct {
 	dispatcher *dispatcher
 	pods       survey.Pods
 	desk       *placement.Desk
+	entrance   *entrance
 }
 
 // addLink keeps the CA and serves the link.
@@ -145,7 +149,7 @@ func limited(config Client) client.NewClientFunc {
 
 func scheme() *runtime.Scheme {
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, coordinationv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
 		utilruntime.Must(add(known)) // fails only for types that are wrong in themselves
 	}
 	return known

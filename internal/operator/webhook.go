@@ -35,9 +35,10 @@ func (p parts) addWebhook() error {
 	}
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
+	p.entrance.answers = server.StartedChecker()
 	server.Register(admission.Path, admission.Pods(p.GetClient(), p.GetScheme(), p.scope))
 	server.Register(placement.Path, placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry))
-	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", server.StartedChecker()))
+	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
 }
 
 // brought tells whether somebody has put a certificate and its key into the folder. One without the other is a mistake of theirs.

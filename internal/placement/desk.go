@@ -31,6 +31,9 @@ import (
 const (
 	// patience is how long a cache gets to learn what the pod's maker knows already: a pod that is gone, more replicas, a new workload.
 	patience = 250 * time.Millisecond
+	// overdue is when a pod should have been seen that was given a number. Its maker, and other webhooks, may take longer; but then somebody
+	// who needs a number had better have it.
+	overdue = 3 * time.Second
 	// pause is between two looks.
 	pause = 10 * time.Millisecond
 )
@@ -125,18 +128,28 @@ func (d *Desk) number(ctx context.Context, ask Ask, seen sight) (number int, sur
 	if err != nil {
 		return spread.Unnumbered, false, err
 	}
-	now := d.now()
 	numbers.See(seen.policy, seen.Replicas, pods)
-	number, given := numbers.Given(ask.Request, now)
-	switch lowest := numbers.Lowest(now); {
+	number, sure = choose(numbers.Numbers, ask, seen, d.now())
+	return number, sure, nil
+}
+
+// choose takes a number, or waits for a better one.
+func choose(from *spread.Numbers, ask Ask, seen sight, now time.Time) (number int, sure bool) {
+	number, given := from.Given(ask.Request, now)
+	lowest := from.Lowest(now)
+	switch {
 	case given:
-		return number, true, nil
+		return number, true
 	case lowest >= seen.Replicas && !seen.last:
-		return spread.Unnumbered, false, nil
+		return spread.Unnumbered, false
 	case ask.DryRun:
-		return lowest, true, nil
+		return lowest, true
+	case lowest >= seen.Replicas:
+		if again, found := from.Retake(ask.Request, now, overdue); found {
+			return again, true
+		}
 	}
-	return numbers.Take(ask.Request, now), true, nil
+	return from.Take(ask.Request, now), true
 }
 
 // pods are those of the same ReplicaSet.

@@ -319,6 +319,22 @@ func TestOneThatWaitsHoldsUpNobody(t *testing.T) {
 	})
 }
 
+func TestNumberOfAPodThatWasRefusedElsewhereIsGivenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		known := newStore(t, deployment(2, wished(tenOf4)))
+		desk := NewDesk(known, known.replicas, standard())
+		for _, request := range []string{"refused", "late"} {
+			told(t, desk, asking(request))
+		}
+		time.Sleep(overdue)
+		for n, request := range []string{"next", "last", "next"} {
+			if got := told(t, desk, asking(request)); got.Number != n%2 {
+				t.Errorf("%s got %d", request, got.Number)
+			}
+		}
+	})
+}
+
 func TestWhoGoesAwayTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(1, wished(tenOf4)), numbered("a", "abc", 0, spread.OnDemand))

@@ -84,6 +84,23 @@ func (n *Numbers) Take(request string, now time.Time) int {
 	return number
 }
 
+// Retake gives out a number again whose pod should have been seen by now: the request was given up, or refused by somebody else. It is the
+// oldest such number, if there is any. Otherwise numbers that nobody has would be held while others wait for them.
+func (n *Numbers) Retake(request string, now time.Time, overdue time.Duration) (number int, found bool) {
+	oldest := -1
+	for at, g := range n.given {
+		if now.Sub(g.at) >= overdue && (oldest < 0 || g.at.Before(n.given[oldest].at)) {
+			oldest = at
+		}
+	}
+	if oldest < 0 {
+		return Unnumbered, false
+	}
+	number = n.given[oldest].number
+	n.given[oldest] = grant{number: number, request: request, at: now}
+	return number, true
+}
+
 // Given is the number that a request was given, and whether it was and still waits for its pod.
 func (n *Numbers) Given(request string, now time.Time) (number int, given bool) {
 	for _, g := range n.given {

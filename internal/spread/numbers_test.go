@@ -142,3 +142,25 @@ func TestR03_NeverTwoPodsWithOneNumber(t *testing.T) {
 		}
 	})
 }
+
+func TestNumberOfAPodThatNeverCameIsTakenAgain(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	numbers := NewNumbers(time.Minute)
+	numbers.Take("first", at)
+	numbers.Take("second", at.Add(time.Second))
+	if number, found := numbers.Retake("third", at.Add(2*time.Second), 3*time.Second); found {
+		t.Errorf("number %d was taken from somebody who is not late", number)
+	}
+	late := at.Add(10 * time.Second)
+	for want, request := range []string{"third", "fourth"} {
+		if number, found := numbers.Retake(request, late, 3*time.Second); !found || number != want {
+			t.Errorf("%s got %d, %t", request, number, found)
+		}
+	}
+	if _, found := numbers.Retake("fifth", late, 3*time.Second); found {
+		t.Error("a number that was just taken again is taken once more")
+	}
+	if number := numbers.Take("third", late); number != 0 {
+		t.Errorf("who asks again gets %d", number)
+	}
+}

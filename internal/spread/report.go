@@ -28,6 +28,7 @@ func running(seats []seat) Distribution {
 // report finds the word and the reason for what was decided.
 func (p *pass) report() {
 	d := &p.decision
+	d.Bound = p.unmovable()
 	spot := d.Shortage.Spot.Standing
 	switch {
 	case p.Problem != "":
@@ -61,15 +62,14 @@ func (p *pass) spotShortage() string {
 }
 
 func (p *pass) progress() string {
-	bound := p.count(func(pod seat) bool { return pod.Bound != "" && pod.misplaced(p.policy) })
 	stuck := p.count(func(pod seat) bool { return p.overdue(pod.Pod) })
 	switch moves := p.decision.Moves; {
 	case len(moves) > 0:
 		return fmt.Sprintf("moving %s", pods(len(moves)))
 	case p.wait != "":
 		return "waiting: " + p.wait
-	case bound > 0:
-		return fmt.Sprintf("%s cannot be moved: %s", pods(bound), p.firstBound())
+	case p.decision.Bound != "":
+		return p.decision.Bound
 	case p.count(alive) > p.Replicas:
 		return fmt.Sprintf("waiting: %s more than the replicas", pods(p.count(alive)-p.Replicas))
 	case stuck > 0:
@@ -79,13 +79,21 @@ func (p *pass) progress() string {
 	}
 }
 
-func (p *pass) firstBound() string {
+// unmovable is how many pods cannot go where they belong, and why the first of them cannot; "" for none.
+func (p *pass) unmovable() string {
+	count, first := 0, ""
 	for _, pod := range p.seats {
-		if pod.Bound != "" && pod.misplaced(p.policy) {
-			return fmt.Sprintf("%s %s", pod.Name, pod.Bound)
+		if pod.gone || pod.Bound == "" || !pod.misplaced(p.policy) {
+			continue
+		}
+		if count++; count == 1 {
+			first = fmt.Sprintf("%s %s", pod.Name, pod.Bound)
 		}
 	}
-	return ""
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s cannot be moved: %s", pods(count), first)
 }
 
 func pods(n int) string {

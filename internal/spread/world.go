@@ -137,6 +137,7 @@ type Decision struct {
 	Current  Distribution // pods that have a node
 	Word     Word         // "" when there is no policy and no problem
 	Reason   string
+	Bound    string    // which pods cannot go where they belong, and why; "" for none
 	Again    time.Time // when to decide again though nothing happens, zero for never
 	problem  string
 }

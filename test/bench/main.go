@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,16 +21,20 @@ import (
 
 func main() {
 	results := flag.String("results", "bench/results.json", "file for the results")
-	quiet := flag.Duration("quiet", 2*time.Minute, "how long idle swarms are watched")
+	quiet := flag.Duration("quiet", 2*time.Minute, "how long those that have nothing to do are watched")
+	only := flag.String("only", strings.Join(parts, ","), "what to measure, with commas between")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *results, *quiet)
+	err := run(ctx, *results, *quiet, strings.Split(*only, ","))
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
+
+// parts are what is measured, in this order.
+var parts = []string{"rest", "tasks", "idle", "pools", "spread"}
 
 // A bench is what measures need.
 type bench struct {
@@ -39,7 +44,19 @@ type bench struct {
 	quiet    time.Duration
 }
 
-func run(ctx context.Context, results string, quiet time.Duration) error {
+// measures are those of a part.
+func (b *bench) measures(part string) ([]func(context.Context) error, error) {
+	all := map[string][]func(context.Context) error{
+		"rest": {b.rest}, "tasks": {b.writes, b.latency}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
+	}
+	found, known := all[part]
+	if !known {
+		return nil, fmt.Errorf("--only %s: write any of %s", part, strings.Join(parts, ", "))
+	}
+	return found, nil
+}
+
+func run(ctx context.Context, results string, quiet time.Duration, only []string) error {
 	cluster, err := connect(ctx)
 	if err != nil {
 		return err
@@ -55,9 +72,15 @@ func run(ctx context.Context, results string, quiet time.Duration) error {
 	defer agents.Stop()
 	b := &bench{cluster: cluster, operator: operator, report: report.New("operator"), quiet: quiet}
 	defer func() { b.operator.stop() }()
-	for _, measure := range []func(context.Context) error{b.rest, b.writes, b.latency, b.idle, b.pools} {
-		if err := measure(ctx); err != nil {
+	for _, part := range only {
+		measures, err := b.measures(part)
+		if err != nil {
 			return err
+		}
+		for _, measure := range measures {
+			if err := measure(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return b.report.Close(results)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// linkPort is where the agents in this process find the operator.
-const linkPort = "19447"
+const (
+	linkPort    = "19447" // where the agents in this process find the operator
+	metricsPort = "18088"
+)
 
 // An operator is the program under test.
 type operator struct {
@@ -28,12 +33,13 @@ type operator struct {
 	leads   atomic.Bool
 }
 
-// operate starts the operator as `make run` does, with ports of its own.
-func (c *cluster) operate(ctx context.Context) (*operator, error) {
+// operate starts the operator as `make run` does, with ports of its own and whatever else is to be set.
+func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, error) {
 	command := exec.CommandContext(ctx, "bin/swarm-operator")
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Env = append(os.Environ(),
-		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT=18088", "SWARM_HEALTH_PORT=18087", "SWARM_API_PORT=18086", "SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metricsPort, "SWARM_HEALTH_PORT=18087", "SWARM_API_PORT=18086", "SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+	command.Env = append(command.Env, settings...) // the last one counts
 	log, err := command.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -89,6 +95,22 @@ func (o *operator) memory() (float64, error) {
 	return 0, fmt.Errorf("read memory: no VmRSS in %q", text)
 }
 
+// worked is how much time of a processor it has taken so far. It says what something costs also where others keep the machine busy.
+func (o *operator) worked() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.command.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("read processor time: %w", err)
+	}
+	_, after, _ := strings.Cut(string(text), ") ") // what is before has the program's name in it
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("read processor time: %q", text)
+	}
+	user, wrongUser := strconv.ParseInt(fields[11], 10, 64)
+	system, wrongSystem := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(wrongUser, wrongSystem) // Linux counts in hundredths of a second
+}
+
 // A request is a line of the audit log.
 type request struct {
 	Verb      string    `json:"verb"`
@@ -107,7 +129,34 @@ var notWrites = []string{"leases", "tokenreviews", "subjectaccessreviews"}
 
 // writes are what the operator has written since a moment, as the API server saw it.
 func (c *cluster) writes(since time.Time) ([]request, error) {
-	file, err := os.Open(c.audit)
+	all, err := c.requests(since)
+	return slices.DeleteFunc(all, func(seen request) bool {
+		return !slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) || slices.Contains(notWrites, seen.Object.Resource)
+	}), err
+}
+
+// requests are all that the operator has asked for since a moment. A log that has become too long lies beside the one that followed it.
+func (c *cluster) requests(since time.Time) ([]request, error) {
+	files, err := filepath.Glob(strings.TrimSuffix(c.audit, ".log") + "*.log")
+	if err != nil {
+		return nil, err
+	}
+	var found []request
+	for _, name := range files {
+		if about, err := os.Stat(name); err != nil || about.ModTime().Before(since) {
+			continue
+		}
+		seen, err := requestsIn(name, since)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, seen...)
+	}
+	return found, nil
+}
+
+func requestsIn(name string, since time.Time) ([]request, error) {
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
@@ -117,10 +166,10 @@ func (c *cluster) writes(since time.Time) ([]request, error) {
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
 		var seen request
-		if json.Unmarshal(scanner.Bytes(), &seen) != nil || !strings.HasPrefix(seen.UserAgent, "swarm-operator/") || seen.Received.Before(since) {
+		if !bytes.Contains(scanner.Bytes(), []byte("swarm-operator/")) || json.Unmarshal(scanner.Bytes(), &seen) != nil {
 			continue
 		}
-		if slices.Contains([]string{"create", "update", "patch", "delete"}, seen.Verb) && !slices.Contains(notWrites, seen.Object.Resource) {
+		if strings.HasPrefix(seen.UserAgent, "swarm-operator/") && !seen.Received.Before(since) {
 			found = append(found, seen)
 		}
 	}

@@ -36,10 +36,13 @@ func (k *keeper) tell(of subject, annotated string, made Plan) {
 	if status != before {
 		memory.news = append(memory.news, became(made)...)
 	}
+	if bound := made.Decision.Bound; bound != "" && bound != memory.bound {
+		memory.news = append(memory.news, happening{kind: corev1.EventTypeWarning, reason: configurationError, note: bound})
+	}
 	for _, news := range memory.news {
 		k.record(of.Workload, news)
 	}
-	memory.news, memory.status = nil, status
+	memory.news, memory.status, memory.bound = nil, status, made.Decision.Bound
 }
 
 // became is what there is to say of a status that is new.

@@ -22,6 +22,7 @@ type memory struct {
 	refused        refusal
 	news           []happening       // that is yet to be told
 	status         string            // that was last told
+	bound          string            // which pods cannot be moved, as last told
 	wrote          map[string]string // the annotations, as of version
 	version        string
 }

@@ -56,6 +56,8 @@ func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
 	of := func(word engine.Word) Plan { return Plan{Decision: engine.Decision{Word: word, Reason: "since"}} }
 	invalid, crowded := of(engine.Invalid), of(engine.BlockedByPDB)
 	invalid.Fault, crowded.Fault = "what?", "two"
+	bound := of(engine.Rebalancing)
+	bound.Decision.Bound = "1 pod cannot be moved"
 	for name, test := range map[string]struct {
 		annotated string
 		plans     []Plan
@@ -71,6 +73,7 @@ func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
 		"invalid in another way":     {"Invalid: how?", []Plan{invalid}, []string{"ConfigurationError what? (since)"}},
 		"blocked by budgets":         {"Balanced", []Plan{of(engine.BlockedByPDB)}, nil},
 		"blocked by several of them": {"Balanced", []Plan{crowded, crowded}, []string{"ConfigurationError two"}},
+		"a pod that cannot be moved": {"Rebalancing", []Plan{of(engine.Rebalancing), bound, bound}, []string{"ConfigurationError 1 pod cannot be moved"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stage{t: t}

@@ -131,6 +131,9 @@ func (d *draft) refresh() {
 
 // replace evicts a pod if it must go and others can spare it. One that is not ready is missed by nobody.
 func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
+	if d.memory.leases[record.Worker].shadows(pod) {
+		return // another pod would wait as well
+	}
 	reason := d.mustGo(record, pod)
 	if reason == "" {
 		return

@@ -9,12 +9,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// holdings are what workers may hold now: what they were told, less what they have been heard to give up, or what went with their pod.
+// holdings are what workers may hold now: what they were told, less what they have been heard to give up, or what went with their pod
+// and with the Lease of its process, if it had one.
 func (d *draft) holdings() []assign.Record {
 	var records []assign.Record
 	for _, record := range d.world.published.records(d.world.workload) {
 		pod := d.present[record.Worker]
 		switch {
+		case d.shadowed(record.Worker):
+			if pod != nil {
+				record = record.Seen(string(pod.UID)) // it waits, too
+			}
 		case pod != nil && d.memory.succeeds(pod, record):
 			record = d.heard(record.Vacant().Seen(string(pod.UID)), pod)
 		case pod != nil:

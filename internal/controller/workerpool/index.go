@@ -4,20 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
 const (
-	// workloadIndex files pods and pools under their workload.
+	// workloadIndex files pools under their workload.
 	workloadIndex = "workerpool.workload"
 	// configIndex files pools under the ConfigMaps that they read or write.
 	configIndex = "workerpool.config"
@@ -25,33 +23,23 @@ const (
 
 func workloadKey(kind v1alpha1.WorkloadKind, name string) string { return string(kind) + "/" + name }
 
-// index lets pools, and pods, be found by what they belong to.
+// index lets pools be found by what they belong to.
 func index(ctx context.Context, operator *kit.Operator) error {
 	if err := kit.IndexOwner(ctx, operator, &appsv1.ControllerRevision{}); err != nil {
 		return err
 	}
 	fields := operator.GetFieldIndexer()
-	for kind, entries := range map[client.Object]map[string]client.IndexerFunc{
-		&corev1.Pod{}:          {workloadIndex: byWorkload},
-		&v1alpha1.WorkerPool{}: {workloadIndex: byWorkload, configIndex: byConfig},
-	} {
-		for name, of := range entries {
-			if err := fields.IndexField(ctx, kind, name, of); err != nil {
-				return fmt.Errorf("index %T: %w", kind, err)
-			}
+	for name, of := range map[string]client.IndexerFunc{workloadIndex: byWorkload, configIndex: byConfig} {
+		if err := fields.IndexField(ctx, &v1alpha1.WorkerPool{}, name, of); err != nil {
+			return fmt.Errorf("index WorkerPools: %w", err)
 		}
 	}
 	return nil
 }
 
 func byWorkload(object client.Object) []string {
-	if pool, isPool := object.(*v1alpha1.WorkerPool); isPool {
-		return []string{workloadKey(pool.Spec.Workers.Kind, pool.Spec.Workers.Name)}
-	}
-	if kind, name := workloadOfPod(object); name != "" {
-		return []string{workloadKey(kind, name)}
-	}
-	return nil
+	pool := object.(*v1alpha1.WorkerPool)
+	return []string{workloadKey(pool.Spec.Workers.Kind, pool.Spec.Workers.Name)}
 }
 
 func byConfig(object client.Object) []string {
@@ -63,20 +51,9 @@ func byConfig(object client.Object) []string {
 	return names
 }
 
-// workloadOfPod goes by the pod's controller. A Deployment's pods belong to a ReplicaSet, whose name is the Deployment's and the hash of
-// the template.
-func workloadOfPod(pod client.Object) (kind v1alpha1.WorkloadKind, name string) {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
-		return "", ""
-	}
-	switch hash := pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]; {
-	case owner.Kind == "StatefulSet":
-		return v1alpha1.WorkloadStatefulSet, owner.Name
-	case owner.Kind == "ReplicaSet" && hash != "" && strings.HasSuffix(owner.Name, "-"+hash):
-		return v1alpha1.WorkloadDeployment, strings.TrimSuffix(owner.Name, "-"+hash)
-	}
-	return "", ""
+func workloadOfPod(pod client.Object) (v1alpha1.WorkloadKind, string) {
+	key, _ := survey.OwnerOf(pod)
+	return key.Kind, key.Name
 }
 
 func workloadItself(kind v1alpha1.WorkloadKind) func(client.Object) (v1alpha1.WorkloadKind, string) {

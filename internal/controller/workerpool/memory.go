@@ -20,8 +20,9 @@ type memory struct {
 	missing notes[time.Time] // workers without a pod, since when
 	witness notes[witness]
 	told    notes[told]
-	begun   time.Time // when the pool last stopped being converged
-	news    []event   // that is yet to be told
+	leases  notes[sighting] // of workers whose pod is gone
+	begun   time.Time       // when the pool last stopped being converged
+	news    []event         // that is yet to be told
 }
 
 // event is something that has happened, and what it is about.

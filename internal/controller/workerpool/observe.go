@@ -24,7 +24,7 @@ type world struct {
 	tried     bool                          // everybody was asked at least once
 }
 
-// observe reads everything once, from the cache, and pods past it when somebody's absence would matter.
+// observe reads everything once, from the cache, and past it, when somebody's absence would matter, pods and the Leases of those who are gone.
 func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) (world, error) {
 	found := world{tried: true}
 	sources, err := r.sources(ctx, pool)
@@ -50,6 +50,9 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 		}
 		found.verified = true
 		found.testify(memory)
+	}
+	if err := r.look(ctx, pool, found.bereft(memory), memory); err != nil {
+		return found, err
 	}
 	found.answers, found.tried = r.asker.Ask(client.ObjectKeyFromObject(pool), found.questions(pool))
 	return found, nil
@@ -78,8 +81,7 @@ func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
 	for _, record := range w.published.records(w.workload) {
 		account := w.published.ledger[record.Worker]
 		pod := present[record.Worker]
-		passing := w.workload.slotted() || !w.workload.expects(record.Ordinal) // nobody is to come back under this name
-		if pod == nil && (len(record.Lists) > 1 || passing && len(record.Current()) > 0) {
+		if pod == nil && w.freed(record) {
 			return true
 		}
 		version := record.Lists[len(record.Lists)-1].Version

@@ -99,7 +99,7 @@ func (d *draft) step() {
 		return
 	}
 	step := assign.Handover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff))
-	d.Waiting = step.Waiting
+	d.Waiting = d.shade(step.Waiting)
 	d.Converged = step.Phase == assign.Done
 	if len(step.Publish) == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 type step func(t *rapid.T, s *story)
 
 // A story is a pool through faults: leaders die after any write and are followed by others, late ones write what they had planned,
-// caches are behind, pods are replaced, files come late, workers answer late or not at all.
+// caches are behind, pods are replaced, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
 type story struct {
 	*cluster
 	leader *leader
@@ -87,7 +87,7 @@ var steps = map[string]step{
 	},
 	"load": func(t *rapid.T, s *story) {
 		if p := s.somebody(t); p != nil {
-			p.load()
+			s.load(p)
 			s.note("%s loads, and runs %v", p.pod.Name, slices.Sorted(maps.Keys(p.running)))
 		}
 	},
@@ -122,13 +122,29 @@ var steps = map[string]step{
 		}
 	},
 	"wait": func(t *rapid.T, s *story) {
-		s.now = s.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+		s.pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+	},
+	"waitBriefly": func(t *rapid.T, s *story) {
+		s.pass(time.Duration(rapid.IntRange(1, 30).Draw(t, "tenths")) * 100 * time.Millisecond)
+	},
+	"vanish": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			s.vanish(p.pod.Name)
+		}
+	},
+	"cut": func(t *rapid.T, s *story) {
+		if len(s.ghosts) > 0 {
+			rapid.SampledFrom(s.ghosts).Draw(t, "ghost").cut = true
+		}
 	},
 }
 
 func TestNeverTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &story{cluster: newCluster(rapid.IntRange(1, 9).Draw(t, "jobs"), rapid.IntRange(1, 4).Draw(t, "workers"))}
+		if rapid.Bool().Draw(t, "leases") {
+			s.leases = map[string]*testimony{}
+		}
 		s.succeed()
 		s.settle(t, s.leader)
 		names := slices.Sorted(maps.Keys(steps))

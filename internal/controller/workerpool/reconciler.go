@@ -4,6 +4,7 @@
 //   - Nobody is granted a job while somebody else may hold it, under handoff Exclusive: what workers may hold is stored in the same write
 //     as the list that says so, and every such write is refused when anybody else has written since.
 //   - What is published is made of stored revisions alone: killed at any moment, the next one goes on from there to the same end.
+//   - Somebody who is gone still holds what it had while its process has a Lease (worker/lease) that may not have run out.
 //   - Workers whose list does not change see no write, no nudge and no restart.
 //   - Jobs that cannot be read, a workload that is not there, a ConfigMap that is somebody else's: the running assignment stays as it is.
 //
@@ -23,6 +24,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -35,8 +37,9 @@ type Leadership interface {
 	RaiseTerm(above int64) int64
 }
 
-// Options are what the operator's configuration says about this controller.
+// Options are what the operator's configuration says about this controller, and what finds pods for it.
 type Options struct {
+	Pods    survey.Pods
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
@@ -44,6 +47,7 @@ type Options struct {
 
 type reconciler struct {
 	client     client.Client
+	replicas   survey.Pods
 	live       client.Reader // past the cache
 	status     *kit.Status[*v1alpha1.WorkerPool]
 	leadership Leadership
@@ -61,7 +65,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	}
 	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
 	r := &reconciler{
-		client: operator.GetClient(), live: operator.GetAPIReader(), status: status,
+		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), status: status,
 		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, name).

@@ -17,6 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/acknowledge"
 	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 // A cluster is the API server's side of a pool and its pods, in memory: ConfigMaps are written by resource version, revisions once.
@@ -26,6 +27,8 @@ type cluster struct {
 	version  int               // of the last write
 	history  []kept
 	pods     map[string]*process
+	ghosts   []*process            // processes whose pod is gone
+	leases   map[string]*testimony // of workers, by name; nil when workers have none
 	replicas int
 	born     int
 	now      time.Time
@@ -40,7 +43,18 @@ type process struct {
 	running   map[string]bool
 	answer    acknowledge.Answer
 	unheeding bool // it reads nothing
+	cut       bool // it cannot renew its Lease
 }
+
+// testimony is the Lease of a worker.
+type testimony struct {
+	holder  types.UID
+	writes  int
+	renewed time.Time
+}
+
+// leaseTime is the duration of Leases.
+const leaseTime = 6 * time.Second
 
 func newCluster(jobs, replicas int) *cluster {
 	c := &cluster{pods: map[string]*process{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
@@ -112,8 +126,65 @@ func (c *cluster) terminate(name string) {
 func (c *cluster) bury(name string) {
 	if p := c.pods[name]; p != nil && p.pod.DeletionTimestamp != nil {
 		delete(c.pods, name)
+		if held := c.leases[name]; held != nil && held.holder == p.pod.UID {
+			delete(c.leases, name)
+		}
 		c.note("bury %s", name)
 	}
+}
+
+// vanish removes a pod, while its process lives on.
+func (c *cluster) vanish(name string) {
+	p := c.pods[name]
+	if p == nil || c.leases == nil || c.leases[name] == nil || c.leases[name].holder != p.pod.UID {
+		return // a process without a Lease runs nothing
+	}
+	delete(c.pods, name)
+	c.ghosts = append(c.ghosts, p)
+	c.note("vanish %s as %s", name, p.pod.UID)
+}
+
+// pass lets time pass. Who can renew its Lease does, and who cannot has stopped everything when it is over.
+func (c *cluster) pass(time time.Duration) {
+	c.now = c.now.Add(time)
+	for _, p := range slices.Concat(slices.Collect(maps.Values(c.pods)), c.ghosts) {
+		if held := c.leases[p.pod.Name]; held != nil && held.holder == p.pod.UID && !p.cut {
+			held.writes, held.renewed = held.writes+1, c.now
+		}
+	}
+	c.ghosts = slices.DeleteFunc(c.ghosts, func(p *process) bool {
+		return p.cut && !c.now.Before(c.leases[p.pod.Name].renewed.Add(leaseTime))
+	})
+}
+
+// load is what the SDK does with a file, once it has its Lease.
+func (c *cluster) load(p *process) {
+	if c.leases != nil {
+		held := c.leases[p.pod.Name]
+		if held != nil && held.holder != p.pod.UID && c.now.Before(held.renewed.Add(lease.Silence(leaseTime))) {
+			return
+		}
+		if held == nil || held.holder != p.pod.UID {
+			c.born++
+			c.leases[p.pod.Name] = &testimony{p.pod.UID, 1000 * c.born, c.now}
+		}
+	}
+	p.load()
+}
+
+// sight is what a leader sees of the Leases of those who are gone.
+func (c *cluster) sight(w world, memory *memory) {
+	noted := notes[sighting](nil)
+	for _, worker := range w.bereft(memory) {
+		seen := sighting{checked: c.now}
+		if held := c.leases[worker]; held != nil {
+			seen = memory.leases[worker].saw(sighting{
+				version: strconv.Itoa(held.writes), holder: string(held.holder), duration: leaseTime, since: c.now, checked: c.now,
+			})
+		}
+		noted.take(worker, seen)
+	}
+	memory.leases = noted
 }
 
 // mount brings a pod the file and the annotation as they are now.
@@ -162,6 +233,14 @@ func (c *cluster) owners(t fataler) {
 				t.Fatalf("job %s runs on %s and on %s:\n%s", job, other, name, c.story())
 			}
 			holder[job] = name
+		}
+	}
+	for _, ghost := range c.ghosts {
+		for job := range ghost.running {
+			if other, taken := holder[job]; taken {
+				t.Fatalf("job %s runs on %s and on %s, whose pod %s is gone:\n%s", job, other, ghost.pod.Name, ghost.pod.UID, c.story())
+			}
+			holder[job] = ghost.pod.Name
 		}
 	}
 }
@@ -223,6 +302,7 @@ func (c *cluster) observe(l *leader) world {
 		w.pods, w.verified = c.list(), true
 		w.testify(l.memory)
 	}
+	c.sight(w, l.memory)
 	for name, p := range c.pods {
 		if !p.unheeding {
 			w.answers[name] = p.answer
@@ -346,8 +426,11 @@ func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
 func (c *cluster) settle(t fataler, l *leader) {
 	t.Helper()
 	l.cached = nil
+	for _, ghost := range c.ghosts {
+		ghost.cut = true
+	}
 	for range 60 {
-		c.now = c.now.Add(time.Second)
+		c.pass(time.Second)
 		c.raise()
 		c.prune()
 		for name, p := range maps.Clone(c.pods) {
@@ -360,7 +443,7 @@ func (c *cluster) settle(t fataler, l *leader) {
 				p.ready(true, c.now)
 			}
 			c.mount(p)
-			p.load()
+			c.load(p)
 			c.owners(t)
 		}
 		made, lived := c.reconcile(l, lives)

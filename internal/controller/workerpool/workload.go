@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
 // workload is the StatefulSet or Deployment whose pods are the workers.
@@ -92,13 +93,11 @@ func (r *reconciler) find(ctx context.Context, key client.ObjectKey, kind v1alph
 
 // pods are those of the workload, from the cache.
 func (r *reconciler) pods(ctx context.Context, of workload) ([]*corev1.Pod, error) {
-	list := &corev1.PodList{}
-	err := r.client.List(ctx, list, client.InNamespace(of.object.GetNamespace()),
-		client.MatchingFields{workloadIndex: workloadKey(of.kind, of.object.GetName())}, client.UnsafeDisableDeepCopy)
+	found, err := r.replicas(ctx, survey.Key{Kind: of.kind, NamespacedName: client.ObjectKeyFromObject(of.object)})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %q: %w", of.object.GetName(), err)
 	}
-	return of.own(list), nil
+	return slices.DeleteFunc(found, of.disowns), nil
 }
 
 // livePods are those of the workload as the API server has them now.
@@ -111,20 +110,17 @@ func (r *reconciler) livePods(ctx context.Context, of workload) ([]*corev1.Pod, 
 	if err := r.live.List(ctx, list, client.InNamespace(of.object.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list pods of %q past the cache: %w", of.object.GetName(), err)
 	}
-	return of.own(list), nil
+	pods := make([]*corev1.Pod, len(list.Items))
+	for n := range list.Items {
+		pods[n] = &list.Items[n]
+	}
+	return slices.DeleteFunc(pods, of.disowns), nil
 }
 
-// own are the pods that the workload controls.
-func (w workload) own(list *corev1.PodList) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for n := range list.Items {
-		kind, name := workloadOfPod(&list.Items[n])
-		owner := metav1.GetControllerOf(&list.Items[n])
-		if kind == w.kind && name == w.object.GetName() && (w.slotted() || owner.UID == w.object.GetUID()) {
-			pods = append(pods, &list.Items[n])
-		}
-	}
-	return pods
+// disowns tells whether the workload does not control a pod.
+func (w workload) disowns(pod *corev1.Pod) bool {
+	key, owned := survey.OwnerOf(pod)
+	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() || !w.slotted() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
 }
 
 // endpoint is where a worker is asked.

@@ -21,14 +21,18 @@ import (
 
 // built is what kubectl apply -k deploy/kustomize/envs/dev applies, in its order.
 var built = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
-	folder := filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "dev")
+	return kustomized(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "dev"))
+})
+
+// kustomized is what kubectl kustomize makes of a folder.
+func kustomized(folder string) ([]*unstructured.Unstructured, error) {
 	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &resource.FilenameOptions{Kustomize: folder}).Flatten().Do().Infos()
 	objects := make([]*unstructured.Unstructured, len(infos))
 	for n, info := range infos {
 		objects[n] = info.Object.(*unstructured.Unstructured)
 	}
 	return objects, err
-})
+}
 
 func environment(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()

@@ -67,6 +67,33 @@ func (w *Worker) Restart() {
 // CrashAfterStop restarts the worker's process when it has stopped the next job, before it can acknowledge that.
 func (w *Worker) CrashAfterStop() { w.fragile.Store(true) }
 
+// Outlive has the worker go on when its pod is deleted, as on a node that nobody can reach, and lets the pod go without it.
+func (w *Worker) Outlive() { w.outlives.Store(true) }
+
+// Sever cuts the worker off from the API server, or ends that.
+func (w *Worker) Sever(cut bool) { w.severed.Store(cut) }
+
+// Kill ends the worker's process as SIGKILL does, and none follows.
+func (w *Worker) Kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process != nil && !w.over {
+		w.over = true
+		w.process.kill()
+	}
+}
+
+// Runs are the jobs that the worker runs now.
+func (w *Worker) Runs() []string {
+	var own Journal
+	for _, entry := range w.gang.Journal(w.namespace) {
+		if entry.UID == w.UID() {
+			own = append(own, entry)
+		}
+	}
+	return own.Running()[w.name]
+}
+
 // answer is what is heard at the pod's address.
 func (w *Worker) answer(response http.ResponseWriter, request *http.Request) {
 	w.mu.Lock()

@@ -4,11 +4,11 @@
 // It promises that a worker knows no more than its pod would: its name, its UID, and two files that a stand-in for the kubelet writes,
 // the list of the ConfigMap that the pod mounts and the pod's annotation. A list is brought when the pod starts and when it is nudged,
 // never otherwise: a kubelet may well be as slow as that. A worker lives from when its pod is Running until the pod is being deleted, when
-// it is asked to stop as by SIGTERM, and the pod goes only after it has ended (a finalizer of the template sees to that). A pod of the
-// same name with another UID is another worker.
+// it is asked to stop as by SIGTERM, and the pod goes only after it has ended (a finalizer of the template sees to that), unless it was told to
+// outlive it. A pod of the same name with another UID is another worker.
 //
-// What workers start and stop is noted in one list, in the order in which it happened. The gang writes to nothing but its pods: their
-// address, which is one of this machine's, and that finalizer.
+// What workers start and stop is noted in one list, in the order in which it happened. The gang writes to nothing but its pods, their
+// address, which is one of this machine's, and that finalizer, and to the Leases of workers that are to have one.
 package gang
 
 import (
@@ -19,6 +19,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"sync"
 
@@ -39,6 +40,8 @@ const (
 	// Label marks the pods that have a worker here.
 	Label     = "testkit.swarm.io/gang"
 	finalizer = "testkit.swarm.io/gang"
+	// Lease is the annotation of a template whose workers hold a Lease of their own, of so many seconds.
+	Lease = "testkit.swarm.io/lease-seconds"
 	// configKey is that of the list in its ConfigMap.
 	configKey = "config.yml"
 )
@@ -64,6 +67,8 @@ func Template(labels map[string]string, config string) corev1.PodTemplateSpec {
 // A Gang is all workers of the pods with its template.
 type Gang struct {
 	api       kubernetes.Interface
+	cluster   *rest.Config
+	web       *http.Client // to the same API server
 	log       *slog.Logger
 	folder    string
 	leave     context.CancelFunc
@@ -73,6 +78,7 @@ type Gang struct {
 
 	mu      sync.Mutex
 	workers map[types.UID]*Worker
+	orphans []*Worker // whose pods are gone
 }
 
 // Start begins to run workers, those of pods that are there and of pods that come, until Stop. The log may be nil.
@@ -83,13 +89,17 @@ func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*Gang, 
 	if err != nil {
 		return nil, fmt.Errorf("start gang: %w", err)
 	}
+	web, err := rest.HTTPClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("start gang: %w", err)
+	}
 	folder, err := os.MkdirTemp("", "gang-")
 	if err != nil {
 		return nil, fmt.Errorf("start gang: %w", err)
 	}
 	ctx, leave := context.WithCancel(ctx)
 	log = cmp.Or(log, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	gang := &Gang{api: api, log: log, folder: folder, leave: leave, workers: map[types.UID]*Worker{}}
+	gang := &Gang{api: api, cluster: own, web: web, log: log, folder: folder, leave: leave, workers: map[types.UID]*Worker{}}
 	if err := gang.watch(ctx); err != nil {
 		leave()
 		return nil, fmt.Errorf("start gang: %w", err)
@@ -157,8 +167,12 @@ func (g *Gang) forget(gone any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if known := g.workers[pod.UID]; known != nil {
-		known.leaving.Do(func() { g.work.Go(known.end) }) // somebody has taken its finalizer away
 		delete(g.workers, pod.UID)
+		if known.outlives.Load() {
+			g.orphans = append(g.orphans, known)
+			return
+		}
+		known.leaving.Do(func() { g.work.Go(known.end) }) // somebody has taken its finalizer away
 	}
 }
 
@@ -202,6 +216,9 @@ func (g *Gang) Stop() {
 	}
 	for _, worker := range g.all() {
 		worker.leaving.Do(func() { g.work.Go(worker.end) })
+	}
+	for _, worker := range g.orphans {
+		worker.end()
 	}
 	g.work.Wait()
 	if err := os.RemoveAll(g.folder); err != nil {

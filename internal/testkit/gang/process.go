@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/swarm-io/swarm-operator/worker"
+	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 // processes are numbered, so that nothing counts that a dead one says.
@@ -34,6 +37,7 @@ func (w *Worker) spawn(ctx context.Context) (*process, error) {
 	config := worker.Config{
 		Worker: w.name, PodUID: string(w.uid), Listener: listener, Log: w.gang.log.With("pod", w.namespace+"/"+w.name, "process", p.number),
 		File: filepath.Join(w.home, listFile), VersionFile: filepath.Join(w.home, floorFile),
+		Lease: time.Duration(w.lease) * time.Second, Records: p.records(),
 	}
 	w.gang.work.Go(func() {
 		defer close(p.ended)
@@ -62,6 +66,26 @@ func (p *process) Stop(_ context.Context, job string) error {
 		return errors.New("the process dies")
 	}
 	return nil
+}
+
+// records are the worker's Lease on the API server, for as long as the process lives and can reach it.
+func (p *process) records() lease.Records {
+	web := *p.worker.gang.web
+	web.Transport = wire{p.worker.gang.web.Transport, func() bool { return p.worker.severed.Load() || p.dead() }}
+	return &lease.API{Client: &web, Server: p.worker.gang.cluster.Host, Namespace: p.worker.namespace, Pod: p.worker.name, UID: string(p.worker.uid)}
+}
+
+// wire is a way to the API server that can be cut.
+type wire struct {
+	http.RoundTripper
+	cut func() bool
+}
+
+func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
+	if w.cut() {
+		return nil, errors.New("the network is cut")
+	}
+	return w.RoundTripper.RoundTrip(request)
 }
 
 func (p *process) dead() bool { return p.worker.gang.notes.dead(p.number) }

@@ -30,6 +30,9 @@ type Worker struct {
 	home            string // the folder with its two files
 	leaving         sync.Once
 	fragile         atomic.Bool // it dies after the next job that it stops
+	outlives        atomic.Bool // its pod may go without it
+	severed         atomic.Bool // it cannot reach the API server
+	lease           int         // seconds of its Lease, 0 for none
 
 	mu       sync.Mutex
 	over     bool
@@ -49,6 +52,7 @@ func newWorker(g *Gang, pod *corev1.Pod) *Worker {
 			w.config = volume.ConfigMap.Name
 		}
 	}
+	w.lease, _ = strconv.Atoi(pod.Annotations[Lease]) // none is 0
 	w.volume.home = w.home
 	return w
 }
@@ -158,7 +162,9 @@ func (w *Worker) report(err error) {
 
 // leave ends the worker, and then lets its pod go.
 func (w *Worker) leave() {
-	w.end()
+	if !w.outlives.Load() {
+		w.end()
+	}
 	w.patch(context.Background(), types.StrategicMergePatchType, map[string]any{"metadata": map[string]any{
 		"uid": w.uid, "$deleteFromPrimitiveList/finalizers": []string{finalizer},
 	}})

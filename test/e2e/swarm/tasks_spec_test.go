@@ -1,7 +1,10 @@
 package swarm
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +24,20 @@ func team(name string) *v1alpha1.Swarm {
 	swarm.Spec.Topology = v1alpha1.TopologyHierarchical
 	swarm.Spec.Agents = []v1alpha1.AgentType{worker("coordinator", 1, "plan"), worker("coder", 1, "go"), worker("analyst", 1, "statistics")}
 	return swarm
+}
+
+// expectEven counts who says to have finished which task.
+func expectEven(ctx context.Context, agents int, names []string) {
+	GinkgoHelper()
+	done := map[string]int{}
+	for _, name := range names {
+		var result struct{ Agent string }
+		Expect(json.Unmarshal(taskNamed(ctx, name).Status.Result.Raw, &result)).To(Succeed())
+		done[result.Agent]++
+	}
+	counts := slices.Sorted(maps.Values(done))
+	Expect(counts).To(HaveLen(agents), "done by agent: %v", done)
+	Expect(counts[agents-1]-counts[0]).To(BeNumerically("<=", 1), "done by agent: %v", done)
 }
 
 var _ = Describe("A swarm at work", func() {
@@ -73,6 +90,26 @@ var _ = Describe("A swarm at work", func() {
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		first := slices.IndexFunc(hear(ctx, "queue").agents, func(said line) bool { return said.Event == "start" })
 		Expect(hear(ctx, "queue").agents[first].Task).To(Equal("urgent"))
+	})
+
+	It("shares equal tasks out evenly, at once and one after the other [S29]", func(ctx SpecContext) {
+		const agents, atOnce, more = 3, 20, 5
+		swarm := crew("even", agents, atOnce)
+		swarm.Spec.Mode = v1alpha1.SwarmPaused
+		assembled(ctx, swarm)
+		names := submitted(ctx, "even", atOnce, lasting(100*time.Millisecond))
+		awaitPhase(ctx, v1alpha1.TaskPending, names...)
+		Expect(kubectl(ctx, "patch", "--namespace", namespace, "swarm/even", "--type=merge", "--patch", `{"spec":{"mode":"Running"}}`)).To(ContainSubstring("patched"))
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		expectEven(ctx, agents, names)
+
+		for n := range more {
+			made := task(fmt.Sprintf("even-more-%d", n), "even", lasting(100*time.Millisecond))
+			create(ctx, made)
+			awaitPhase(ctx, v1alpha1.TaskCompleted, made.Name)
+			names = append(names, made.Name)
+		}
+		expectEven(ctx, agents, names)
 	})
 
 	It("tries a failed attempt again, later each time, and then gives up", func(ctx SpecContext) {

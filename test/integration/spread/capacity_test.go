@@ -162,4 +162,3 @@ var _ = Describe("Nodes with strange labels", func() {
 		Eventually(leader.metric).WithContext(ctx).WithArguments(`swarm_spread_nodes{class="on-demand",labels="unlabelled"}`).ShouldNot(Or(BeEmpty(), Equal("0")))
 	})
 })
-

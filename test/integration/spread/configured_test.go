@@ -3,6 +3,7 @@ package spread
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
@@ -44,7 +46,7 @@ var _ = Describe("The configuration", func() {
 			Eventually(on(w.GetName(), "paid")).Should(Equal(4))
 		}
 		Expect(s.moves()).To(BeEmpty())
-		remove(ctx, s.on("gke"))
+		cordon(ctx, s.on("gke"), true)
 		for _, w := range all {
 			Eventually(on(w.GetName(), "cheap")).Should(Equal(6))
 			w.status(ctx, v1alpha1.SpreadBalanced)
@@ -102,7 +104,12 @@ var _ = Describe("A workload that is balanced", func() {
 			w.settles(ctx, 3, 3)
 			w.told(ctx, "Normal ReconciliationSuccess: ")
 		}
-		Eventually(func() []request { return calm(now()) }).Should(BeEmpty())
+		Eventually(func() (int, error) {
+			left := &corev1.NamespaceList{}
+			err := api.List(ctx, left, client.HasLabels{ours})
+			return len(left.Items), err
+		}).Should(Equal(2), "what specs before have left is gone")
+		Eventually(selected).WithContext(ctx).Should(Equal([]string{s.in}))
 		began := now()
 		Consistently(func() []request { return calm(began) }).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeEmpty())
 	})
@@ -110,8 +117,12 @@ var _ = Describe("A workload that is balanced", func() {
 	It("[R22] is counted by the metrics as it is", func(ctx SpecContext) {
 		s := covered(ctx)
 		leader := team.led(ctx)
-		before, err := leader.metric(ctx, `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`)
-		Expect(err).NotTo(HaveOccurred())
+		placed, before := `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`, map[string]string{}
+		for _, series := range []string{placed, reconciled("time_seconds_count", "deployment"), reconciled("time_seconds_count", "statefulset"), reconciled("errors_total", "deployment"), reconciled("errors_total", "statefulset")} {
+			var err error
+			before[series], err = leader.metric(ctx, series)
+			Expect(err).NotTo(HaveOccurred())
+		}
 		for _, w := range s.both(ctx, "counted", 10, wish("2", "60")) {
 			w.settles(ctx, 4, 6)
 		}
@@ -122,10 +133,12 @@ var _ = Describe("A workload that is balanced", func() {
 		} {
 			Eventually(leader.metric).WithContext(ctx).WithArguments(series).Should(Equal(value), series)
 		}
-		Expect(leader.metric(ctx, `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`)).NotTo(Equal(before))
-		for _, controller := range []string{"spread-deployment", "spread-statefulset"} {
-			Expect(leader.metric(ctx, `controller_runtime_reconcile_time_seconds_count{controller="`+controller+`"}`)).NotTo(BeEmpty())
-			Expect(leader.metric(ctx, `controller_runtime_reconcile_errors_total{controller="`+controller+`"}`)).To(Equal("0"))
+		for series, value := range before {
+			if strings.Contains(series, "errors") {
+				Expect(leader.metric(ctx, series)).To(Equal(value), series)
+				continue
+			}
+			Expect(leader.metric(ctx, series)).NotTo(Or(BeEmpty(), Equal(value)), series)
 		}
 	})
 })
@@ -140,6 +153,11 @@ func calm(since audit) []request {
 		}
 	}
 	return all
+}
+
+// reconciled is a series about the controller of a kind of workload.
+func reconciled(what, kind string) string {
+	return fmt.Sprintf(`controller_runtime_reconcile_%s{controller="spread-%s"}`, what, kind)
 }
 
 // metric is the value of a series, "" when there is none.

@@ -73,7 +73,9 @@ func (f *fleet) note(body []byte, to *replica) {
 	var review struct {
 		Request struct {
 			Namespace string
-			Object    struct{ Metadata struct{ Name, GenerateName string } }
+			Object    struct {
+				Metadata struct{ Name, GenerateName string }
+			}
 		}
 	}
 	if err := json.Unmarshal(body, &review); err != nil {

@@ -2,6 +2,7 @@ package spread
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,8 +26,8 @@ import (
 
 // audit is a moment in the audit log.
 type audit struct {
-	at     time.Time
-	offset int64
+	at   time.Time
+	file os.FileInfo // as it was
 }
 
 func auditLog() string {
@@ -43,7 +44,34 @@ func now() audit {
 	GinkgoHelper()
 	info, err := os.Stat(auditLog())
 	Expect(err).NotTo(HaveOccurred())
-	return audit{time.Now(), info.Size()}
+	return audit{time.Now(), info}
+}
+
+// lines are those of the log since then. It may have been given another name in the meantime, and another may have been begun.
+func (a audit) lines(each func(line []byte)) {
+	GinkgoHelper()
+	names, err := filepath.Glob(strings.TrimSuffix(auditLog(), ".log") + "*.log")
+	Expect(err).NotTo(HaveOccurred())
+	for _, name := range names {
+		file, err := os.Open(name)
+		Expect(err).NotTo(HaveOccurred())
+		defer file.Close()
+		info, err := file.Stat()
+		Expect(err).NotTo(HaveOccurred())
+		if info.ModTime().Before(a.at) {
+			continue
+		}
+		if os.SameFile(info, a.file) {
+			_, err = file.Seek(a.file.Size(), io.SeekStart)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			each(lines.Bytes())
+		}
+		Expect(lines.Err()).NotTo(HaveOccurred())
+	}
 }
 
 // A request is what the audit log says of one.
@@ -59,10 +87,6 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s %s: %d", r.Received.Format("15:04:05.000"), r.Verb, what, r.ObjectRef.Name, r.Response.Code)
 }
 
-func (r request) writes() bool {
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
-}
-
 // takes tells whether a request has taken a pod away.
 func (r request) takes() bool {
 	of := r.ObjectRef
@@ -72,23 +96,14 @@ func (r request) takes() bool {
 // requests are the operator's since then.
 func (a audit) requests() []request {
 	GinkgoHelper()
-	file, err := os.Open(auditLog())
-	Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() >= a.offset { // else it is a new file
-		_, err = file.Seek(a.offset, io.SeekStart)
-		Expect(err).NotTo(HaveOccurred())
-	}
 	var found []request
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	a.lines(func(line []byte) {
 		var one request
-		if strings.Contains(lines.Text(), "swarm-operator/") && json.Unmarshal(lines.Bytes(), &one) == nil && strings.HasPrefix(one.UserAgent, "swarm-operator/") && one.Received.After(a.at) {
+		if bytes.Contains(line, []byte("swarm-operator/")) && json.Unmarshal(line, &one) == nil && strings.HasPrefix(one.UserAgent, "swarm-operator/") && one.Received.After(a.at) {
 			found = append(found, one)
 		}
-	}
-	Expect(lines.Err()).NotTo(HaveOccurred())
+	})
+	slices.SortFunc(found, func(a, b request) int { return a.Received.Compare(b.Received) })
 	return found
 }
 

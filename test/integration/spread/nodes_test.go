@@ -3,6 +3,7 @@ package spread
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -94,11 +95,7 @@ func (s *scene) node(ctx context.Context, name string, changes ...func(*corev1.N
 }
 
 func labelled(labels map[string]string) func(*corev1.Node) {
-	return func(node *corev1.Node) {
-		for key, value := range labels {
-			node.Labels[key] = value
-		}
-	}
+	return func(node *corev1.Node) { maps.Copy(node.Labels, labels) }
 }
 
 // small has room for so many pods.

@@ -140,7 +140,9 @@ func (s *scene) split(ctx context.Context, name string) (string, error) {
 	return distribution(counts[onDemand], counts[spot]), nil
 }
 
-func distribution(onDemand, spot int) string { return fmt.Sprintf("on-demand:%d,spot:%d", onDemand, spot) }
+func distribution(onDemand, spot int) string {
+	return fmt.Sprintf("on-demand:%d,spot:%d", onDemand, spot)
+}
 
 // events are what was told about an object.
 func (s *scene) events(ctx context.Context, name string) ([]string, error) {

@@ -99,7 +99,9 @@ func (s *scene) numbers(ctx context.Context, name string) ([]int, error) {
 	pods, err := s.pods(ctx, name)
 	var all []int
 	for _, pod := range pods {
-		all = append(all, numberOf(pod))
+		if pod.DeletionTimestamp == nil {
+			all = append(all, numberOf(pod))
+		}
 	}
 	return all, err
 }

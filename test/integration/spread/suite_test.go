@@ -66,7 +66,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	install(ctx, team)
 	team.begin(ctx)
 	DeferCleanup(team.halt)
-	DeferCleanup(clear)
+	DeferCleanup(leaveNothing)
 })
 
 func connect() {
@@ -83,8 +83,8 @@ func connect() {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// clear takes away what specs have made.
-func clear(ctx SpecContext) {
+// leaveNothing takes away what specs have made.
+func leaveNothing(ctx SpecContext) {
 	list := &corev1.NamespaceList{}
 	Expect(api.List(ctx, list, client.HasLabels{ours})).To(Succeed())
 	for n := range list.Items {

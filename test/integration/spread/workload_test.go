@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -68,6 +69,25 @@ func (w workload) fresh(ctx context.Context) (client.Object, error) {
 	return object, err
 }
 
+// spec is what a workload's owner says, without what is said of it.
+func spec(object client.Object) any {
+	switch object := object.(type) {
+	case *appsv1.Deployment:
+		return object.Spec
+	case *appsv1.StatefulSet:
+		return object.Spec
+	}
+	return nil
+}
+
+// keeps checks that the workload's spec is as it was made.
+func (w workload) keeps(ctx context.Context) {
+	GinkgoHelper()
+	object, err := w.fresh(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(spec(object)).To(Equal(spec(w.Object)), w.GetName())
+}
+
 func (w workload) patch(ctx context.Context, body any) {
 	GinkgoHelper()
 	text, err := json.Marshal(body)
@@ -117,7 +137,7 @@ func (w workload) told(ctx context.Context, start string) {
 	Eventually(w.events).WithContext(ctx).WithArguments(w.GetName()).Should(ContainElement(HavePrefix(start)))
 }
 
-// runs waits until so many pods run on nodes of each class and no other is left.
+// runs waits until so many pods run on nodes of each class, and no others but for those on their way out.
 func (w workload) runs(ctx context.Context, onDemand, spot int) {
 	GinkgoHelper()
 	Eventually(w.unsettled).WithContext(ctx).WithArguments(distribution(onDemand, spot), onDemand+spot).Should(BeEmpty(), w.GetName())
@@ -143,6 +163,8 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 	if err != nil {
 		return "", err
 	}
+	// One that is on its way out stays for a while when its node is no more.
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 	for _, pod := range pods {
 		if !available(pod) {
 			return fmt.Sprintf("%s is not available", pod.Name), nil
@@ -169,7 +191,7 @@ func available(pod corev1.Pod) bool {
 }
 
 // budget lets no more pods of a workload be taken away than so many stay.
-func (w workload) budget(ctx context.Context, name string, least intstr.IntOrString) *policyv1.PodDisruptionBudget {
+func (w workload) budget(ctx context.Context, name string, least intstr.IntOrString) {
 	GinkgoHelper()
 	made := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.in, Name: name},
@@ -180,5 +202,4 @@ func (w workload) budget(ctx context.Context, name string, least intstr.IntOrStr
 		err := api.Get(ctx, client.ObjectKeyFromObject(made), made)
 		return made.Status.ObservedGeneration, err
 	}).Should(Equal(made.Generation))
-	return made
 }

@@ -5,6 +5,8 @@
 //   - A list is acknowledged when nothing runs that is not on it, never before, and lists are taken in the order of their versions.
 //   - Nothing starts while the file is older than the version that the pod's annotation asks for.
 //   - A file that cannot be read changes nothing.
+//   - With a Lease, nothing runs and nothing is acknowledged without it: when it is lost everything stops, and what has not
+//     stopped when others may have it ends with the process.
 //
 // All state belongs to one goroutine; Start and Stop are called in others, which report back to it.
 package duty
@@ -22,6 +24,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
 	"github.com/swarm-io/swarm-operator/worker/internal/roster"
+	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 // Jobs starts and stops what the worker is for. See worker.Jobs.
@@ -50,6 +53,7 @@ type Config struct {
 	Journal Journal
 	Board   Board
 	Log     *slog.Logger
+	Tenures <-chan lease.Tenure // of the Lease; nil for a worker that needs none
 }
 
 type duty struct {
@@ -58,9 +62,11 @@ type duty struct {
 	known        bool          // there was one
 	acknowledged bool          // the list is
 	floor        int64
-	troubles     [2]string // what is wrong with the file, and with the floor
+	troubles     [3]string // what is wrong with the file, with the floor, and with the Lease
 	leaving      bool
+	fence        fence
 	failed       []error // stops that failed while leaving
+	abandoned    bool    // something does not stop, and is not waited for
 
 	jobs    map[string]*job
 	reports chan func()
@@ -70,9 +76,8 @@ type duty struct {
 
 // Run follows the sights of two files, the list and the floor, until the context ends. Then it stops everything.
 func Run(ctx context.Context, config Config, sights <-chan []mount.Sight) error {
-	d := &duty{Config: config, jobs: map[string]*job{}, reports: make(chan func()), over: make(chan struct{})}
-	defer d.calls.Wait()
-	defer close(d.over)
+	d := &duty{Config: config, jobs: map[string]*job{}, reports: make(chan func()), over: make(chan struct{}), fence: newFence(config.Tenures == nil)}
+	defer d.end()
 	done := ctx.Done()
 	for !d.leaving || len(d.jobs) > 0 {
 		select {
@@ -81,6 +86,15 @@ func Run(ctx context.Context, config Config, sights <-chan []mount.Sight) error 
 			d.readFloor(seen[1])
 		case report := <-d.reports:
 			report()
+		case tenure := <-d.Tenures:
+			d.fence.take(tenure)
+			d.trouble(2, "", d.fence.problem)
+		case <-d.fence.force.C:
+			d.fence.end()
+		case <-d.fence.over.C:
+			if err := d.outlived(); err != nil {
+				return err
+			}
 		case <-done:
 			done, sights, d.leaving = nil, nil, true
 		}
@@ -138,7 +152,7 @@ func (d *duty) readFloor(seen mount.Sight) {
 func (d *duty) trouble(which int, consequence string, err error) {
 	text := ""
 	if err != nil {
-		text = err.Error() + ": " + consequence
+		text = strings.TrimSuffix(err.Error()+": "+consequence, ": ")
 	}
 	if text != d.troubles[which] && text != "" {
 		d.Log.Warn(text)
@@ -164,11 +178,11 @@ func (d *duty) settle() {
 func (d *duty) wants(name string) bool { return !d.leaving && d.list.Lists(name) }
 
 func (d *duty) mayStart() bool {
-	return !d.leaving && d.acknowledged && d.list.Version >= d.floor && d.troubles[1] == ""
+	return !d.leaving && d.fence.held && d.acknowledged && d.list.Version >= d.floor && d.troubles[1] == ""
 }
 
 func (d *duty) acknowledge() {
-	if d.acknowledged || !d.known || d.leaving {
+	if d.acknowledged || !d.known || d.leaving || !d.fence.held {
 		return
 	}
 	for name := range d.jobs {

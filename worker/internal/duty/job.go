@@ -35,7 +35,7 @@ type job struct {
 // release stops a job that is not wanted, or forgets it when it does not run.
 func (d *duty) release(j *job) {
 	switch {
-	case d.wants(j.name) && !j.doomed:
+	case d.wants(j.name) && !j.doomed && (d.fence.held || j.state == idle):
 	case j.state == idle:
 		delete(d.jobs, j.name)
 	case j.state == starting:
@@ -80,7 +80,8 @@ func (d *duty) stop(j *job) {
 	j.state = stopping
 	j.doom()
 	d.Log.Info("stop job", "job", j.name)
-	d.call(func() error { return d.Jobs.Stop(context.Background(), j.name) }, func(err error) {
+	patience := d.fence.patience
+	d.call(func() error { return d.Jobs.Stop(patience, j.name) }, func(err error) {
 		switch {
 		case err == nil:
 			j.clear()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
+	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
 const worker = "swarm-worker-0"
@@ -24,10 +25,12 @@ const worker = "swarm-worker-0"
 type world struct {
 	startTakes, stopTakes map[string]time.Duration // by job
 	startFails, stopFails map[string]int           // how often
+	forced                map[string]bool          // whether the end of the context ends a stop
 
-	sights chan []mount.Sight
-	cancel context.CancelFunc
-	done   chan error
+	sights  chan []mount.Sight
+	tenures chan lease.Tenure
+	cancel  context.CancelFunc
+	done    chan error
 
 	mu      sync.Mutex
 	wrong   []string
@@ -43,7 +46,7 @@ type world struct {
 
 func newWorld() *world {
 	return &world{
-		startTakes: map[string]time.Duration{}, stopTakes: map[string]time.Duration{}, startFails: map[string]int{}, stopFails: map[string]int{},
+		startTakes: map[string]time.Duration{}, stopTakes: map[string]time.Duration{}, startFails: map[string]int{}, stopFails: map[string]int{}, forced: map[string]bool{},
 		sights: make(chan []mount.Sight), done: make(chan error, 1),
 		runs: map[string]context.Context{}, busy: map[string]bool{}, lists: map[int64]string{},
 	}
@@ -53,7 +56,7 @@ func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	go func() {
-		w.done <- Run(ctx, Config{Worker: worker, Jobs: w, Journal: w, Board: w, Log: slog.New(slog.DiscardHandler)}, w.sights)
+		w.done <- Run(ctx, Config{Worker: worker, Jobs: w, Journal: w, Board: w, Log: slog.New(slog.DiscardHandler), Tenures: w.tenures}, w.sights)
 	}()
 }
 
@@ -156,12 +159,18 @@ func (w *world) Stop(ctx context.Context, job string) error {
 	case w.runs[job].Err() == nil:
 		w.complain("%s stops and its context goes on", job)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && w.tenures == nil {
 		w.complain("Stop %s has no time", job)
 	}
-	takes := w.stopTakes[job]
+	takes, forced := w.stopTakes[job], ctx.Done()
+	if !w.forced[job] {
+		forced = nil
+	}
 	w.mu.Unlock()
-	time.Sleep(takes)
+	select {
+	case <-time.After(takes):
+	case <-forced:
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy[job] = false

@@ -17,22 +17,22 @@ type Program struct {
 	Grace          time.Duration // between SIGTERM and SIGKILL
 }
 
-// Run runs the program to its end: its own, or the one it is brought to when stop closes. It returns how it ended, or
-// that it could not be started.
-func (p Program) Run(stop <-chan struct{}) (string, error) {
+// Run runs the program to its end: its own, or the one it is brought to when stop closes, at once when force does. It
+// returns how it ended, or that it could not be started.
+func (p Program) Run(stop, force <-chan struct{}) (string, error) {
 	program := exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // ended by signals to its group, not by a context
 	program.Env, program.Stdout, program.Stderr = p.Environment, p.Stdout, p.Stderr
 	ended := make(chan struct{})
 	defer close(ended)
-	state, err := processgroup.Run(program, stop, after(p.Grace, stop, ended))
+	state, err := processgroup.Run(program, stop, after(p.Grace, stop, force, ended))
 	if err != nil {
 		return "", err
 	}
 	return state.String(), nil
 }
 
-// after closes when the grace is over that begins with stop, unless the program has ended by then.
-func after(grace time.Duration, stop, ended <-chan struct{}) <-chan struct{} {
+// after closes when the grace is over that begins with stop, or when force closes, unless the program has ended by then.
+func after(grace time.Duration, stop, force, ended <-chan struct{}) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
 		select {
@@ -44,6 +44,8 @@ func after(grace time.Duration, stop, ended <-chan struct{}) <-chan struct{} {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
+			close(over)
+		case <-force:
 			close(over)
 		case <-ended:
 		}

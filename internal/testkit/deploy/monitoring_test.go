@@ -1,0 +1,80 @@
+package deploy
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/swarm-io/swarm-operator/internal/admission"
+)
+
+// monitored are the objects of a kind in an installation with the component.
+func monitored(t *testing.T, kind string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := kustomized(filepath.Join("testdata", "monitoring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() != kind })
+}
+
+// scraped is the one Service that the ServiceMonitor chooses.
+func scraped(t *testing.T, by labels.Selector) corev1.Service {
+	t.Helper()
+	services := slices.DeleteFunc(monitored(t, "Service"), func(object *unstructured.Unstructured) bool {
+		return !by.Matches(labels.Set(object.GetLabels()))
+	})
+	if len(services) != 1 {
+		t.Fatalf("%q chooses %d Services", by, len(services))
+	}
+	var service corev1.Service
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(services[0].Object, &service); err != nil {
+		t.Fatal(err)
+	}
+	return service
+}
+
+func TestR23_TheComponentScrapesTheOperator(t *testing.T) {
+	monitors := monitored(t, "ServiceMonitor")
+	if len(monitors) != 1 || monitors[0].GetNamespace() != "elsewhere" || monitors[0].GetLabels()["release"] != "prometheus" {
+		t.Fatalf("got %v", monitors)
+	}
+	chosen, _, _ := unstructured.NestedStringMap(monitors[0].Object, "spec", "selector", "matchLabels")
+	service := scraped(t, labels.SelectorFromSet(chosen))
+	endpoints, _, _ := unstructured.NestedSlice(monitors[0].Object, "spec", "endpoints")
+	endpoint := endpoints[0].(map[string]any)
+	port := service.Spec.Ports[0]
+	if service.Namespace != "elsewhere" || endpoint["port"] != port.Name || endpoint["scheme"] != *port.AppProtocol {
+		t.Errorf("scrapes %v, the Service has %+v", endpoint, port)
+	}
+}
+
+// Names in the alerts are names of objects, which can be renamed.
+func TestR23_TheAlertsNameWhatIsInstalled(t *testing.T) {
+	alerts := monitored(t, "PrometheusRule")
+	if len(alerts) != 1 || alerts[0].GetNamespace() != "elsewhere" || alerts[0].GetLabels()["release"] != "prometheus" {
+		t.Fatalf("got %v", alerts)
+	}
+	text := string(content(t, "deploy", "kustomize", "components", "monitoring", "rules.yaml"))
+	known := []string{`job="swarm-operator-metrics"`, `name="swarm-operator"`, `name="pods.swarm.io"`, `name="` + admission.SpreadWebhook + `"`}
+	for _, said := range regexp.MustCompile(`\b(job|name)="[^"]*"`).FindAllString(text, -1) {
+		if !slices.Contains(known, said) {
+			t.Errorf("an alert goes by %s", said)
+		}
+	}
+	for _, name := range known {
+		if !strings.Contains(text, name) {
+			t.Errorf("no alert goes by %s", name)
+		}
+	}
+	if service := scraped(t, labels.SelectorFromSet(labels.Set{"app.kubernetes.io/component": "metrics"})); known[0] != `job="`+service.Name+`"` {
+		t.Errorf("the job is named after the Service %s", service.Name)
+	}
+}

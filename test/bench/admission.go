@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/internal/placement"
+)
+
+const (
+	// admissionTime is the operator's own histogram of its answers.
+	admissionTime = "swarm_webhook_request_duration_seconds"
+	// askedFor is how long the webhook is asked at a rate.
+	askedFor = 10 * time.Second
+	// atOnce is how many requests may be under way.
+	atOnce = 100
+)
+
+// admissions asks the webhook as the API server does, at two rates. Who asks counts from the moment the question was due, so that one slow
+// answer is not hidden by the questions that it kept back.
+func (b *bench) admissions(ctx context.Context) error {
+	bundle, err := b.cluster.authorities(ctx)
+	if err != nil {
+		return err
+	}
+	asker := newAsker(bundle)
+	if _, err := asker.storm(ctx, 10, time.Second); err != nil { // whose connections are then there
+		return err
+	}
+	for _, pace := range []struct {
+		rate   int
+		target float64
+	}{{100, 20}, {500, 50}} {
+		before, err := b.operator.read(ctx)
+		if err != nil {
+			return err
+		}
+		since := time.Now()
+		took, err := b.stormed(ctx, asker, pace.rate)
+		if err != nil {
+			return err
+		}
+		if err := b.admitted(ctx, pace.rate, pace.target, before); err != nil {
+			return err
+		}
+		b.report.Time(fmt.Sprintf("the same as seen by who asks, p50 %.1f ms, p99", milliseconds(percentile(took, 50))), milliseconds(percentile(took, 99)), pace.target, "ms")
+		asked, err := b.asked(since)
+		if err != nil {
+			return err
+		}
+		b.report.Count(fmt.Sprintf("reads and writes of the operator for %d admissions", len(took)), float64(asked), 0, "calls")
+	}
+	return nil
+}
+
+// admitted is what the operator's histogram says of the answers since a reading.
+func (b *bench) admitted(ctx context.Context, rate int, target float64, before reading) error {
+	after, err := b.operator.read(ctx)
+	if err != nil {
+		return err
+	}
+	placed := `outcome="placed"`
+	took, count := bound(before.buckets(admissionTime), after.buckets(admissionTime), .99)
+	if good := int(after.sum(admissionTime+"_count", placed) - before.sum(admissionTime+"_count", placed)); good != count {
+		return fmt.Errorf("only %d of %d pods were given a place", good, count)
+	}
+	b.report.Time(fmt.Sprintf("admission, %d/s, p99 by the operator's own measure (bound of its bucket)", rate), milliseconds(took), target, "ms")
+	return nil
+}
+
+// stormed asks for a while, and tells what that cost the operator.
+func (b *bench) stormed(ctx context.Context, asker asker, rate int) ([]time.Duration, error) {
+	before, err := b.operator.worked()
+	if err != nil {
+		return nil, err
+	}
+	took, err := asker.storm(ctx, rate, askedFor)
+	if err != nil {
+		return nil, err
+	}
+	after, err := b.operator.worked()
+	fmt.Printf("  %d admissions, %s of work each; load of the machine %s\n", len(took), ((after - before) / time.Duration(len(took))).Round(time.Microsecond), load())
+	return took, err
+}
+
+// An asker asks the webhook.
+type asker struct{ client *http.Client }
+
+func newAsker(bundle []byte) asker {
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(bundle)
+	return asker{&http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS13}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: atOnce,
+	}}}
+}
+
+// storm asks so many times a second, and gives how long the answers took, the shortest first.
+func (a asker) storm(ctx context.Context, rate int, length time.Duration) ([]time.Duration, error) {
+	count := int(length.Seconds()) * rate
+	took, failed := make([]time.Duration, count), make([]error, count)
+	var under sync.WaitGroup
+	room := make(chan struct{}, atOnce)
+	begun := time.Now()
+	for n := range count {
+		due := begun.Add(time.Duration(n) * time.Second / time.Duration(rate))
+		time.Sleep(time.Until(due))
+		room <- struct{}{}
+		under.Go(func() {
+			defer func() { <-room }()
+			failed[n] = a.ask(ctx, n)
+			took[n] = time.Since(due)
+		})
+	}
+	under.Wait()
+	slices.Sort(took)
+	return took, errors.Join(failed...)
+}
+
+// ask asks about a pod that nobody makes.
+func (a asker) ask(ctx context.Context, n int) error {
+	body, err := review(n)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+hookPort+placement.Path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := a.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the webhook: %w", err)
+	}
+	defer response.Body.Close()
+	answer := &admissionv1.AdmissionReview{}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return fmt.Errorf("read the webhook's answer: %w", err)
+	}
+	if answer.Response == nil || len(answer.Response.Patch) == 0 {
+		return fmt.Errorf("pod %d was given no place: %v", n, answer.Response)
+	}
+	return nil
+}
+
+// review is the question about the nth pod: each of another workload than the one before, with a place to be found among the pods that it
+// has. For Deployments it is the first pod of a new template, since those of the present one are all there.
+func review(n int) ([]byte, error) {
+	workload, hash := n%spreadWorkloads, "next"
+	template := spreadTemplate(workload)
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: spreadName(workload) + "-" + hash, UID: "owner", Controller: new(true)}
+	pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], pod.GenerateName = hash, owner.Name+"-"
+	if workload%10 == 9 {
+		owner.Kind, owner.Name = "StatefulSet", spreadName(workload)
+		pod.Name = fmt.Sprintf("%s-%d", owner.Name, n%spreadReplicas)
+	}
+	pod.OwnerReferences = []metav1.OwnerReference{owner}
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: types.UID(fmt.Sprintf("%d-%d", time.Now().UnixNano(), n)), Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: space, Name: pod.Name,
+			Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw}, DryRun: new(true),
+		},
+	})
+}

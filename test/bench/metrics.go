@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A reading is what the operator's metrics say in one moment.
+type reading []sample
+
+type sample struct {
+	name, labels string // the labels as they are written
+	value        float64
+}
+
+// read asks the operator for its metrics.
+func (o *operator) read(ctx context.Context) (reading, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+metricsPort+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	defer response.Body.Close()
+	return samples(response.Body)
+}
+
+func samples(text io.Reader) (all reading, err error) {
+	scanner := bufio.NewScanner(text)
+	for scanner.Scan() {
+		series, value, found := cutLast(scanner.Text(), " ")
+		if !found || strings.HasPrefix(series, "#") {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, fmt.Errorf("read metrics: %w", err)
+		}
+		name, labels, _ := strings.Cut(series, "{")
+		all = append(all, sample{name, labels, number})
+	}
+	return all, scanner.Err()
+}
+
+func cutLast(text, separator string) (before, after string, found bool) {
+	if at := strings.LastIndex(text, separator); at >= 0 {
+		return text[:at], text[at+len(separator):], true
+	}
+	return text, "", false
+}
+
+// sum adds up what has that name and, among its labels, these.
+func (r reading) sum(name string, labels ...string) (total float64) {
+	for _, one := range r {
+		if one.name == name && one.has(labels) {
+			total += one.value
+		}
+	}
+	return total
+}
+
+func (s sample) has(labels []string) bool {
+	return !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(s.labels, label) })
+}
+
+// buckets are those of a histogram, by their upper bounds.
+func (r reading) buckets(name string, labels ...string) map[float64]float64 {
+	all := map[float64]float64{}
+	for _, one := range r {
+		_, bound, found := strings.Cut(one.labels, `le="`)
+		if one.name != name+"_bucket" || !found || !one.has(labels) {
+			continue
+		}
+		bound, _, _ = strings.Cut(bound, `"`)
+		if limit, err := strconv.ParseFloat(bound, 64); err == nil {
+			all[limit] += one.value
+		}
+	}
+	return all
+}
+
+// bound is the upper bound of the bucket that a share of what was observed between two readings lies below, and how many there were.
+func bound(before, after map[float64]float64, share float64) (limit time.Duration, observed int) {
+	total := after[math.Inf(1)] - before[math.Inf(1)]
+	least := math.Inf(1)
+	for each, count := range after {
+		if count-before[each] >= share*total && cmp.Less(each, least) {
+			least = each
+		}
+	}
+	if math.IsInf(least, 1) {
+		return time.Hour, int(total)
+	}
+	return time.Duration(least * float64(time.Second)), int(total)
+}

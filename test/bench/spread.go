@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// The size of the cluster whose workloads are spread: every tenth is a StatefulSet.
+const (
+	spreadNodes     = 500
+	spreadWorkloads = 1000
+	spreadReplicas  = 10
+	spreadPods      = spreadWorkloads * spreadReplicas
+)
+
+// What the operator says of itself.
+const (
+	moves      = "swarm_spread_moves_total"
+	judgements = "controller_runtime_reconcile_time_seconds" // how long controllers take to look at something once
+)
+
+// spread measures the keeping of workloads between spot and on-demand nodes, all of them in one namespace.
+func (b *bench) spread(ctx context.Context) error {
+	for _, measure := range []func(context.Context) error{b.crowd, b.coldStart, b.still, b.admissions, b.nodeLoss} {
+		if err := measure(ctx); err != nil {
+			return fmt.Errorf("spread: %w", err)
+		}
+	}
+	return nil
+}
+
+// crowd fills the cluster while the operator says where each pod goes.
+func (b *bench) crowd(ctx context.Context) error {
+	if err := b.anew(ctx); err != nil {
+		return err
+	}
+	b.operator.stop()
+	if err := b.cluster.furnish(ctx, spreadNodes); err != nil {
+		return err
+	}
+	if err := b.cluster.hook(ctx); err != nil {
+		return err
+	}
+	var err error
+	if b.operator, err = b.cluster.operate(ctx, hooked...); err != nil {
+		return err
+	}
+	before, err := b.cover(ctx)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := b.populate(ctx); err != nil {
+		return err
+	}
+	seen, err := b.operator.read(ctx)
+	if err != nil {
+		return err
+	}
+	took, count := bound(before.buckets(admissionTime), seen.buckets(admissionTime), .99)
+	fmt.Printf("%d pods of %d workloads stand as they should after %.0f s; the operator was asked %d times meanwhile, p99 up to %s\n", spreadPods, spreadWorkloads, time.Since(begun).Seconds(), count, took)
+	b.report.Count("pods that were made for the wrong class and moved, of 10,000", misplaced(seen)-misplaced(before), 0, "pods")
+	memory, err := b.operator.memory()
+	b.report.Time("RSS of the operator that has seen 1,000 spread workloads grow, 10,000 pods, 500 nodes", memory, 100, "MiB")
+	return err
+}
+
+// misplaced is how many pods were moved from one class to the other. Those whose node was taken for lost, on a busy machine, stay in theirs.
+func misplaced(seen reading) float64 {
+	return seen.sum(moves, `from="spot"`, `to="on-demand"`) + seen.sum(moves, `from="on-demand"`, `to="spot"`)
+}
+
+// cover makes the first workload, for whose sake the API server comes to ask about pods. Its own may come before that, and be moved.
+func (b *bench) cover(ctx context.Context) (reading, error) {
+	if err := b.cluster.workload(ctx, 0); err != nil {
+		return nil, err
+	}
+	if err := b.balanced(ctx, 1); err != nil {
+		return nil, err
+	}
+	return b.operator.read(ctx)
+}
+
+// populate makes the others.
+func (b *bench) populate(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() {
+		for n := 1; n < spreadWorkloads; n++ {
+			if err := b.cluster.workload(ctx, n); err != nil {
+				failed <- err
+				return
+			}
+		}
+		failed <- nil
+	}()
+	if err := b.balanced(ctx, spreadWorkloads); err != nil {
+		return err
+	}
+	return <-failed
+}
+
+// balanced waits until so many workloads are, and all their pods are there. It asks the operator, lest it disturb the API server.
+func (b *bench) balanced(ctx context.Context, workloads int) error {
+	told := time.Now()
+	return wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+		seen, _ := b.operator.read(ctx) // nothing, while it is only just starting
+		done, pods := seen.sum("swarm_spread_workloads", `status="Balanced"`), seen.sum("swarm_spread_pods", `state="current"`)
+		if time.Since(told) > 15*time.Second {
+			told = time.Now()
+			fmt.Printf("  %.0f of %d workloads balanced, %.0f pods run, load %s\n", done, workloads, pods, load())
+		}
+		return int(done) == workloads && int(pods) == workloads*spreadReplicas, nil
+	})
+}
+
+// load is that of the machine in the last minute.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Fields(string(text))[0]
+}
+
+// coldStart is how long an operator that knows nothing takes to judge all workloads.
+func (b *bench) coldStart(ctx context.Context) error {
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	b.operator.stop()
+	begun := time.Now()
+	var err error
+	if b.operator, err = b.cluster.operate(ctx, hooked...); err != nil {
+		return err
+	}
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		seen, err := b.operator.read(ctx)
+		return err == nil && seen.sum("swarm_spread_workloads") == spreadWorkloads, nil
+	})
+	if err != nil {
+		return fmt.Errorf("judge all workloads: %w", err)
+	}
+	b.report.Time("from the operator's start until it has judged 1,000 workloads", time.Since(begun).Seconds(), 10, "s")
+	worked, err := b.operator.worked()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  it worked for %s; load of the machine %s\n", worked, load())
+	memory, err := b.operator.memory()
+	b.report.Time("RSS of the operator then (64 would be better still)", memory, 100, "MiB")
+	return err
+}
+
+// still counts what the operator asks for while nothing happens. Watches that end are begun again, and the Lease is renewed.
+func (b *bench) still(ctx context.Context) error {
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	since := time.Now()
+	fmt.Printf("watching %d spread workloads for %s\n", spreadWorkloads, b.quiet)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(b.quiet):
+	}
+	asked, err := b.asked(since)
+	if err != nil {
+		return err
+	}
+	b.report.Count(fmt.Sprintf("reads and writes of the operator in %s, 1,000 spread workloads", b.quiet), float64(asked), 0, "calls")
+	memory, err := b.operator.memory()
+	b.report.Time("RSS of the operator after that", memory, 100, "MiB")
+	return err
+}
+
+// asked is how often the operator has asked for anything since a moment, and shows what.
+func (b *bench) asked(since time.Time) (int, error) {
+	all, err := b.cluster.requests(since)
+	if err != nil {
+		return 0, err
+	}
+	kinds, total := map[string]int{}, 0
+	for _, request := range all {
+		if request.Verb != "watch" && request.Object.Resource != "leases" {
+			kinds[request.Verb+" "+request.Object.Resource]++
+			total++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		fmt.Printf("  asked for although nothing happens: %d x %s\n", kinds[kind], kind)
+	}
+	return total, nil
+}
+
+// nodeLoss takes a node away and waits for the first of its pods to be replaced.
+func (b *bench) nodeLoss(ctx context.Context) error {
+	node, err := b.cluster.spotNode(ctx)
+	if err != nil {
+		return err
+	}
+	since := time.Now()
+	if err := b.cluster.api.Delete(ctx, node); err != nil {
+		return fmt.Errorf("delete a node: %w", err)
+	}
+	var decided time.Duration
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, false, func(context.Context) (bool, error) {
+		written, err := b.cluster.writes(since)
+		for _, request := range written {
+			if took := request.Received.Sub(since); request.Object.Resource == "pods" && (decided == 0 || took < decided) {
+				decided = took
+			}
+		}
+		return decided > 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for a pod to be replaced: %w", err)
+	}
+	b.report.Time("from the loss of a spot node to the first replacement, 1,000 workloads", decided.Seconds(), 2, "s")
+	fmt.Printf("  load of the machine: %s\n", load())
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	return b.judged(ctx)
+}
+
+// judged is how long a workload takes to be judged, since the operator's start.
+func (b *bench) judged(ctx context.Context) error {
+	seen, err := b.operator.read(ctx)
+	if err != nil {
+		return err
+	}
+	all := map[float64]float64{}
+	for _, kind := range []string{"deployment", "statefulset"} {
+		for limit, count := range seen.buckets(judgements, `controller="spread-`+kind+`"`) {
+			all[limit] += count
+		}
+	}
+	took, count := bound(nil, all, .99)
+	b.report.Time(fmt.Sprintf("%d looks at a spread workload, p99 (bound of its bucket)", count), milliseconds(took), 100, "ms")
+	return nil
+}

@@ -1,0 +1,166 @@
+package spread
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/authority"
+)
+
+const (
+	day = 24 * time.Hour
+	// serverName is how the API server calls the webhook.
+	serverName = "swarm-operator-webhook." + system + ".svc"
+)
+
+func linkSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: authority.SecretName}}
+}
+
+// stored is the Secret as it is.
+func stored(ctx context.Context) *corev1.Secret {
+	GinkgoHelper()
+	secret := linkSecret()
+	Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+	return secret
+}
+
+// rewrite puts other things into the Secret than the operator did.
+func rewrite(ctx context.Context, changes map[string][]byte) {
+	GinkgoHelper()
+	patch(ctx, linkSecret(), map[string]any{"data": changes})
+}
+
+// trusted is whom the API server trusts at the webhook of spread.
+func trusted(ctx context.Context) ([]byte, error) {
+	found := &admissionv1.MutatingWebhookConfiguration{}
+	if err := api.Get(ctx, client.ObjectKey{Name: "swarm-operator"}, found); err != nil {
+		return nil, err
+	}
+	for _, hook := range found.Webhooks {
+		if hook.Name == "spread.swarm.io" {
+			return hook.ClientConfig.CABundle, nil
+		}
+	}
+	return nil, nil
+}
+
+// awaitTrusted waits until the API server is to trust just what the Secret says.
+func awaitTrusted(ctx context.Context, authorities int) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		bundle, err := trusted(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		secret := linkSecret()
+		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		g.Expect(string(bundle)).To(Equal(string(secret.Data["ca.crt"])))
+		g.Expect(cert.ParseCertsPEM(bundle)).To(HaveLen(authorities))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// doors are where the webhook of each replica listens. On our own cluster this machine reaches pods.
+func doors(ctx context.Context) (addresses []string) {
+	GinkgoHelper()
+	found, err := replicas(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range found {
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "9443"))
+	}
+	return addresses
+}
+
+// shown is the certificate that is shown behind a door, and whether a client that trusts these CAs would take it.
+func shown(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
+	connection, err := dialer.DialContext(ctx, "tcp", door)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName})
+	return leaf, err
+}
+
+// awaitShown waits until every replica shows what the Secret holds, which is signed by that CA.
+func awaitShown(ctx context.Context, doors []string, authority *x509.Certificate) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		secret := linkSecret()
+		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		want, err := cert.ParseCertsPEM(secret.Data["tls.crt"])
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(want[0].CheckSignatureFrom(authority)).To(Succeed())
+		for _, door := range doors {
+			leaf, err := shown(ctx, door, secret.Data["ca.crt"])
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(leaf.Equal(want[0])).To(BeTrue())
+		}
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// certificates are those of a file in the Secret.
+func certificates(text []byte) []*x509.Certificate {
+	GinkgoHelper()
+	found, err := cert.ParseCertsPEM(text)
+	Expect(err).NotTo(HaveOccurred())
+	return found
+}
+
+// nearlyOld is a certificate like the one in the Secret, by the same CA, of whose 90 days 61 are over.
+func nearlyOld(secret *corev1.Secret) (certificate, key []byte) {
+	GinkgoHelper()
+	like, authority := certificates(secret.Data["tls.crt"])[0], certificates(secret.Data["ca.crt"])[0]
+	signer, err := keyutil.ParsePrivateKeyPEM(secret.Data["ca.key"])
+	Expect(err).NotTo(HaveOccurred())
+	return issued(&x509.Certificate{
+		Subject: like.Subject, DNSNames: like.DNSNames, IPAddresses: like.IPAddresses, KeyUsage: like.KeyUsage, ExtKeyUsage: like.ExtKeyUsage,
+		NotBefore: time.Now().Add(-61*day - time.Hour), NotAfter: time.Now().Add(29 * day),
+	}, authority, signer)
+}
+
+// nextAuthority is a CA as the operator makes them, made so long ago.
+func nextAuthority(ago time.Duration) (certificate, key []byte) {
+	GinkgoHelper()
+	return issued(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "swarm-operator-link CA of the suite"}, NotBefore: time.Now().Add(-ago - time.Hour), NotAfter: time.Now().Add(3650 * day),
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
+	}, nil, nil)
+}
+
+// issued is a certificate by that CA, or by itself, with its key.
+func issued(template, authority *x509.Certificate, signer any) (certificate, key []byte) {
+	GinkgoHelper()
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	Expect(err).NotTo(HaveOccurred())
+	if authority == nil {
+		authority, signer = template, own
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, authority, own.Public(), signer)
+	Expect(err).NotTo(HaveOccurred())
+	parsed, err := x509.ParseCertificate(signed)
+	Expect(err).NotTo(HaveOccurred())
+	certificate, err = cert.EncodeCertificates(parsed)
+	Expect(err).NotTo(HaveOccurred())
+	key, err = keyutil.MarshalPrivateKeyToPEM(own)
+	Expect(err).NotTo(HaveOccurred())
+	return certificate, key
+}

@@ -1,0 +1,64 @@
+package spread
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+)
+
+var _ = Describe("A split through faults", func() {
+	It("is made up for when the operator was away while pods were made [R26]", Serial, func(ctx SpecContext) {
+		covered(ctx)
+		DeferCleanup(func(ctx SpecContext) { resizeOperator(ctx, 2) })
+		resizeOperator(ctx, 0)
+		web := deployment(wanting("web", 2, 80), 10)
+		create(ctx, web)
+		var wrong int
+		Eventually(func(g Gomega) {
+			found, err := pods(ctx, of(web))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(HaveLen(10))
+			wrong = -2
+			for _, pod := range found {
+				g.Expect(available(&pod)).To(BeTrue(), "it runs all the same")
+				g.Expect(pod.Annotations).NotTo(HaveKey(spreads(v1alpha1.SpreadClass)))
+				if nodes[pod.Spec.NodeName] == onDemand {
+					wrong++
+				}
+			}
+		}).WithContext(ctx).Should(Succeed())
+		Expect(wrong).To(BeNumerically(">", 0), "the scheduler alone does not know what is wanted")
+
+		began := time.Now()
+		resizeOperator(ctx, 2)
+		awaitBalanced(ctx, web, 2, 8)
+		measured("moved after the operator was back", time.Since(began).Round(time.Second).String())
+		moves, err := rescheduled(ctx, web)
+		Expect(err).NotTo(HaveOccurred())
+		// More were needed if the leader began before its Service had anybody behind it, and replacements went without their place.
+		measured("pods in the wrong place", wrong)
+		measured("pods moved", moves)
+		Expect(moves).To(BeNumerically(">=", wrong))
+	})
+
+	It("is right in the end when the leader is killed in a burst", func(ctx SpecContext) {
+		harm.SkipElsewhere()
+		covered(ctx)
+		web := deployment(wanting("web", 2, 60), 30)
+		create(ctx, web)
+		Eventually(pods).WithContext(ctx).WithArguments(of(web)).WithPolling(10 * time.Millisecond).ShouldNot(BeEmpty())
+		killLeader(ctx)
+		made, err := pods(ctx, of(web))
+		Expect(err).NotTo(HaveOccurred())
+		measured("pods made when the leader was dead", len(made))
+		awaitBalanced(ctx, web, 12, 18)
+		moves, err := rescheduled(ctx, web)
+		Expect(err).NotTo(HaveOccurred())
+		measured("pods moved after the estimates", moves)
+		awaitOperator(ctx)
+	})
+})

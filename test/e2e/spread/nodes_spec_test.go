@@ -1,0 +1,43 @@
+package spread
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("The only spot node", Serial, func() {
+	It("is drained and comes back: pods are replaced elsewhere within their budget, and return in steps [R04] [R06]", func(ctx SpecContext) {
+		covered(ctx)
+		web := deployment(wanting("web", 2, 50), 8)
+		create(ctx, web, budget("web", 6))
+		awaitBalanced(ctx, web, 4, 4)
+		seen := watched(ctx, web)
+
+		DeferCleanup(func(ctx SpecContext) { said(ctx, "uncordon", spotNode()) })
+		// Only this spec's pods: the operator may have one there.
+		said(ctx, "drain", spotNode(), "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", patience.String(), "--pod-selector", "app=web")
+		awaitSplit(ctx, of(web), 8, 0)
+		Eventually(says).WithContext(ctx).WithArguments(web).Should(And(
+			HaveKeyWithValue(spreads(v1alpha1.SpreadStatus), v1alpha1.SpreadSpotUnavailable), HaveKeyWithValue(spreads(v1alpha1.SpreadCurrent), distribution(8, 0))))
+		Expect(said(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=SpotUnavailable")).To(ContainSubstring("deployment/web"))
+		before, drained := len(seen.all()), seen.count(leaves(spot))
+		Consistently(func() (int, error) {
+			found, err := pods(ctx, client.MatchingLabels{"app": "web"})
+			return len(found), err
+		}).WithContext(ctx).WithTimeout(brief).Should(Equal(8), "at rest")
+
+		began := time.Now()
+		said(ctx, "uncordon", spotNode())
+		awaitBalanced(ctx, web, 4, 4)
+		measured("back on spot after", time.Since(began).Round(time.Second).String())
+		Expect(seen.all()[before:][:2]).To(HaveExactElements(leaves(onDemand), serves(spot)), "one tries before others follow")
+		Expect(seen.count(leaves(onDemand))).To(Equal(4))
+		Expect([]int{drained, seen.count(leaves(spot))}).To(HaveEach(4), "once each")
+		Expect(seen.lowest()).To(BeNumerically(">=", 6), "as the budget has it")
+	})
+})

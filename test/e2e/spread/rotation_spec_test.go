@@ -1,0 +1,106 @@
+package spread
+
+import (
+	"context"
+	"crypto/x509"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+)
+
+// flow is how many pods are asked for between two steps.
+const flow = 20
+
+// overlap is what a CA has left of its overlap when a spec makes it known.
+const overlap = 5 * time.Second
+
+var _ = Describe("Certificates, while ten pods a second are made", Serial, func() {
+	var (
+		at      []string // the doors of both replicas
+		pods    *stream
+		ignores float64
+	)
+
+	BeforeEach(func(ctx SpecContext) {
+		harm.SkipElsewhere()
+		awaitOperator(ctx)
+		covered(ctx)
+		at = doors(ctx)
+		ignores = ignored(ctx)
+		pods = flowing(ctx, "cover", at)
+		awaitFlow(ctx, pods)
+	})
+
+	It("are renewed before they expire, and no pod goes without its place [R21] [O16]", func(ctx SpecContext) {
+		secret := stored(ctx)
+		signer := certificates(secret.Data["ca.crt"])[0]
+		certificate, key := nearlyOld(secret)
+		rewrite(ctx, map[string][]byte{"tls.crt": certificate, "tls.key": key})
+		Eventually(func() time.Time { return certificates(stored(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
+			Should(BeTemporally("~", time.Now().Add(authority.Standard().Serving), time.Hour))
+		awaitShown(ctx, at, signer)
+		awaitFlow(ctx, pods)
+
+		By("the CA, too: it is made known, then it signs")
+		bundle := certificates(stored(ctx).Data["ca.crt"])
+		next, nextKey := nextAuthority(authority.Standard().Overlap - overlap)
+		rewrite(ctx, map[string][]byte{"ca.crt": slices.Concat(stored(ctx).Data["ca.crt"], next), "next.key": nextKey})
+		awaitTrusted(ctx, len(bundle)+1)
+		awaitShown(ctx, at, certificates(next)[0])
+		awaitTrusted(ctx, len(bundle)+1)
+		awaitFlow(ctx, pods)
+
+		pods.prove(5 * flow)
+		Expect(ignored(ctx)).To(Equal(ignores), "by the API server's own count")
+		Expect(pods.unknown).To(BeEmpty(), "what replicas showed was known to the API server at any time")
+	})
+
+	It("are made anew when their Secret is deleted, and no pod goes without its place [R21]", func(ctx SpecContext) {
+		former := stored(ctx)
+		old := certificates(former.Data["ca.crt"])[0]
+		Expect(api.Delete(ctx, former)).To(Succeed())
+		made := awaitAuthority(ctx, old, func() ([]byte, error) {
+			secret := linkSecret()
+			err := api.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+			return secret.Data["ca.crt"], client.IgnoreNotFound(err)
+		})
+		told := awaitAuthority(ctx, old, func() ([]byte, error) { return trusted(ctx) })
+		awaitShown(ctx, at, certificates(stored(ctx).Data["ca.crt"])[0])
+		awaitTrusted(ctx, 1)
+		awaitFlow(ctx, pods)
+
+		pods.prove(2 * flow)
+		Expect(ignored(ctx)).To(Equal(ignores), "by the API server's own count")
+		// In between, replicas show what the API server has not heard of: it asks by the connection that it has.
+		measured("from the new CA until the API server was told", told.Sub(made).Round(time.Millisecond).String())
+		measured("looks at a replica that would not have been known", len(pods.unknown))
+	})
+})
+
+// awaitAuthority waits until a bundle begins with another CA, and says when that was.
+func awaitAuthority(ctx context.Context, old *x509.Certificate, bundle func() ([]byte, error)) time.Time {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		text, err := bundle()
+		g.Expect(err).NotTo(HaveOccurred())
+		found, err := cert.ParseCertsPEM(text)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(found[0].Equal(old)).To(BeFalse())
+	}).WithContext(ctx).WithPolling(5 * time.Millisecond).Should(Succeed())
+	return time.Now()
+}
+
+// awaitFlow waits until some more pods were asked for.
+func awaitFlow(ctx context.Context, pods *stream) {
+	GinkgoHelper()
+	begun := pods.soFar()
+	Eventually(pods.soFar).WithContext(ctx).Should(BeNumerically(">=", begun+flow))
+}

@@ -1,0 +1,122 @@
+package spread
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+func probeImage() string {
+	if image := os.Getenv("PROBE_IMAGE"); image != "" {
+		return image
+	}
+	return "localhost/probe:dev"
+}
+
+// idle is a pod that does nothing, within the restricted standard.
+func idle() corev1.PodSpec {
+	return corev1.PodSpec{
+		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)), EnableServiceLinks: new(false),
+		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		Containers: []corev1.Container{{
+			Name: "probe", Image: probeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
+			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+		}},
+	}
+}
+
+func template(name string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: idle()}
+}
+
+func selector(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+}
+
+// spreads is the key of an annotation.
+func spreads(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(v1alpha1.Prefix) }
+
+// wanting is a workload's name and its wish: a floor, and a share in percent.
+func wanting(name string, floor, share int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
+		spreads(v1alpha1.SpreadMode): v1alpha1.SpreadEnabled, spreads(v1alpha1.SpreadMinOnDemand): strconv.Itoa(floor), spreads(v1alpha1.SpreadSpotPercentage): strconv.Itoa(share),
+	}}
+}
+
+func deployment(meta metav1.ObjectMeta, size int32) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &size, Selector: selector(meta.Name), Template: template(meta.Name)}}
+}
+
+func statefulSet(meta metav1.ObjectMeta, size int32) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{
+		Replicas: &size, Selector: selector(meta.Name), Template: template(meta.Name), ServiceName: meta.Name, PodManagementPolicy: appsv1.ParallelPodManagement,
+	}}
+}
+
+// budget has at least so many pods of a workload stay.
+func budget(name string, least int) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt(least)), Selector: selector(name)},
+	}
+}
+
+func create(ctx context.Context, objects ...client.Object) {
+	GinkgoHelper()
+	for _, object := range objects {
+		Expect(api.Create(ctx, object)).To(Succeed())
+	}
+}
+
+func patch(ctx context.Context, object client.Object, body any) {
+	GinkgoHelper()
+	text, err := json.Marshal(body)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(api.Patch(ctx, object, client.RawPatch(types.MergePatchType, text))).To(Succeed())
+}
+
+func scale(ctx context.Context, workload client.Object, size int) {
+	GinkgoHelper()
+	patch(ctx, workload, map[string]any{"spec": map[string]any{"replicas": size}})
+}
+
+// covered makes the namespace one that the API server asks about, from the first pod of a spec on, for the sake of a workload without pods.
+func covered(ctx context.Context) {
+	GinkgoHelper()
+	create(ctx, paused("cover"))
+	Eventually(func() (bool, error) { return admitted(ctx, "cover") }).WithContext(ctx).Should(BeTrue())
+}
+
+// paused is a Deployment that wants ten pods and makes none.
+func paused(name string) *appsv1.Deployment {
+	made := deployment(wanting(name, 2, 60), 10)
+	made.Spec.Paused = true
+	return made
+}
+
+// admitted asks for a pod of a Deployment, makes none, and tells whether it was given a place.
+func admitted(ctx context.Context, of string) (bool, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, GenerateName: of + "-abc-", Labels: map[string]string{"app": of, appsv1.DefaultDeploymentUniqueLabelKey: "abc"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: of + "-abc", UID: "nobodys", Controller: new(true)}},
+		},
+		Spec: idle(),
+	}
+	err := api.Create(ctx, pod, client.DryRunAll)
+	affinity := pod.Spec.Affinity
+	return err == nil && affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[spreads(v1alpha1.SpreadClass)] != "", err
+}

@@ -1,0 +1,206 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// microTime is how the API server writes times of Leases.
+	microTime = "2006-01-02T15:04:05.000000Z07:00"
+	// mostAnswer is more than a Lease or the outline of a pod can have.
+	mostAnswer = 4 << 20
+	// outline asks for no more of an object than its metadata.
+	outline = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+)
+
+// An API is the Lease of a pod on an API server.
+type API struct {
+	Client    *http.Client
+	Server    string // https://host:port
+	Namespace string
+	Pod, UID  string
+}
+
+// InCluster is the API of the cluster in which this process is a pod, with the rights of its service account.
+func InCluster(pod, uid string) (*API, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, errors.New("find the API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+	}
+	namespace, err := os.ReadFile(filepath.Join(serviceAccount, "namespace"))
+	if err != nil {
+		return nil, fmt.Errorf("find the pod's service account: %w: is automountServiceAccountToken false?", err)
+	}
+	authority, err := os.ReadFile(filepath.Join(serviceAccount, "ca.crt"))
+	if err != nil {
+		return nil, fmt.Errorf("find the CA of the API server: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authority) {
+		return nil, errors.New("find the CA of the API server: there is no certificate in ca.crt")
+	}
+	// HTTP/1.1, which is what a transport with its own TLS speaks: a request that has hung takes its connection with it.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: mostPatience}
+	return &API{
+		Client: &http.Client{Transport: bearer{transport}}, Server: "https://" + net.JoinHostPort(host, port),
+		Namespace: strings.TrimSpace(string(namespace)), Pod: pod, UID: uid,
+	}, nil
+}
+
+// bearer reads the token for each request, because the kubelet renews it.
+type bearer struct{ inner http.RoundTripper }
+
+func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+	token, err := os.ReadFile(filepath.Join(serviceAccount, "token"))
+	if err != nil {
+		return nil, fmt.Errorf("read token: %w", err)
+	}
+	request = request.Clone(request.Context())
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	return b.inner.RoundTrip(request)
+}
+
+type metadata struct {
+	Name            string            `json:"name,omitempty"`
+	Namespace       string            `json:"namespace,omitempty"`
+	UID             string            `json:"uid,omitempty"`
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Labels          map[string]string `json:"labels,omitempty"`
+}
+
+type object struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Metadata   metadata `json:"metadata"`
+	Spec       struct {
+		HolderIdentity       string `json:"holderIdentity,omitempty"`
+		LeaseDurationSeconds int64  `json:"leaseDurationSeconds,omitempty"`
+		RenewTime            string `json:"renewTime,omitempty"`
+	} `json:"spec"`
+}
+
+func (o object) record() Record {
+	return Record{
+		Version: o.Metadata.ResourceVersion, UID: o.Metadata.UID,
+		Holder: o.Spec.HolderIdentity, Duration: time.Duration(o.Spec.LeaseDurationSeconds) * time.Second,
+	}
+}
+
+func (a *API) leases() string {
+	return "/apis/coordination.k8s.io/v1/namespaces/" + url.PathEscape(a.Namespace) + "/leases"
+}
+
+func (a *API) lease() string { return a.leases() + "/" + url.PathEscape(Name(a.Pod)) }
+
+// Read implements Records.
+func (a *API) Read(ctx context.Context) (Record, error) {
+	var found object
+	code, err := a.call(ctx, http.MethodGet, a.lease(), nil, &found)
+	if code == http.StatusNotFound {
+		return Record{}, ErrNone
+	}
+	return found.record(), err
+}
+
+// Write implements Records. A Lease that nobody holds is deleted, so that those of pods with random names do not pile up.
+func (a *API) Write(ctx context.Context, record Record) (Record, error) {
+	method, path, body := http.MethodPut, a.lease(), any(a.object(record))
+	switch {
+	case record.Version == "":
+		method, path = http.MethodPost, a.leases()
+	case record.Holder == "":
+		method = http.MethodDelete
+		body = map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{"uid": record.UID, "resourceVersion": record.Version}}
+	}
+	var written object
+	code, err := a.call(ctx, method, path, body, &written)
+	switch {
+	case method == http.MethodDelete && (err == nil || code == http.StatusNotFound):
+		return Record{}, nil
+	case code == http.StatusConflict, method == http.MethodPut && code == http.StatusNotFound:
+		return Record{}, fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	return written.record(), err
+}
+
+func (a *API) object(record Record) object {
+	made := object{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Metadata: metadata{
+		Name: Name(a.Pod), Namespace: a.Namespace, UID: record.UID, ResourceVersion: record.Version,
+		Labels: map[string]string{"app.kubernetes.io/managed-by": "swarm-worker"},
+	}}
+	made.Spec.HolderIdentity, made.Spec.LeaseDurationSeconds = record.Holder, int64(record.Duration/time.Second)
+	made.Spec.RenewTime = time.Now().UTC().Format(microTime)
+	return made
+}
+
+// Present implements Records.
+func (a *API) Present(ctx context.Context) (bool, error) {
+	var pod object
+	code, err := a.call(ctx, http.MethodGet, "/api/v1/namespaces/"+url.PathEscape(a.Namespace)+"/pods/"+url.PathEscape(a.Pod), nil, &pod)
+	if code == http.StatusNotFound {
+		return false, nil
+	}
+	return pod.Metadata.UID == a.UID, err
+}
+
+// call returns the status of the answer, too, 0 for none.
+func (a *API) call(ctx context.Context, method, path string, body any, into *object) (int, error) {
+	var sent io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return 0, fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		sent = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, a.Server+path, sent)
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	request.Header.Set("Accept", "application/json")
+	if strings.HasPrefix(path, "/api/v1/") {
+		request.Header.Set("Accept", outline)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "swarm-worker")
+	response, err := a.Client.Do(request)
+	if err != nil {
+		return 0, err // it names method and address
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return response.StatusCode, fmt.Errorf("%s %s: %s", method, path, reason(response.Status, text))
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return response.StatusCode, nil
+}
+
+// reason is what the API server says about a refusal.
+func reason(status string, text []byte) string {
+	var said struct{ Message string }
+	if json.Unmarshal(text, &said) == nil && said.Message != "" {
+		return said.Message
+	}
+	return status
+}

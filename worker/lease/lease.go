@@ -1,0 +1,100 @@
+// Package lease is a worker's own Lease, for those who want to be sure of processes that nobody can see any more: those of
+// a pod that was deleted by force, or of a node that has vanished.
+//
+// It promises:
+//   - Whoever holds the Lease knows it by its own clock, and knows it sooner than anybody else can take the Lease: it loses
+//     it when two thirds of its time have passed since the last renewal that succeeded was sent, has a sixth to stop in
+//     order, and another one for what must be stopped by force.
+//   - Nobody takes the Lease of somebody else who has not been seen to be silent for the whole of its time and a Margin.
+//     Times are never compared between machines: each measures what it has seen itself.
+//   - Whoever has taken it looks for its own pod, once it has it. The operator looks for the pod, then for the Lease; so one
+//     of the two always sees the other, and a process whose pod was declared gone does not start again.
+//
+// It speaks to the API server by itself: client-go, whose leader election would release the Lease as soon as renewals
+// fail, while jobs are still stopping, would make a worker four times as large.
+package lease
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// Shortest and Longest are the limits of a Lease's duration.
+	Shortest = 3 * time.Second
+	Longest  = 10 * time.Minute
+	// Margin is how much longer than its duration a Lease has to be silent before others go on.
+	Margin = 1500 * time.Millisecond
+)
+
+const (
+	prefix   = "swarm-worker-"
+	mostName = 253
+	mostHash = 8
+)
+
+// Name is that of the Lease of a pod.
+func Name(pod string) string {
+	if len(prefix+pod) <= mostName {
+		return prefix + pod
+	}
+	hash := sha256.Sum256([]byte(pod))
+	return prefix + pod[:mostName-len(prefix)-mostHash] + hex.EncodeToString(hash[:mostHash/2])
+}
+
+// Silence is how long a Lease of some duration, as it is written in it, must not have been renewed before others go on.
+func Silence(duration time.Duration) time.Duration {
+	return min(max(duration, time.Second), Longest) + Margin
+}
+
+// Validate tells what is wrong with a duration.
+func Validate(duration time.Duration) error {
+	if duration < Shortest || duration > Longest || duration%time.Second != 0 {
+		return fmt.Errorf("a Lease lasts whole seconds from %s to %s, not %s", Shortest, Longest, duration)
+	}
+	return nil
+}
+
+// A Record is what a Lease says.
+type Record struct {
+	Version  string // changes with every write; "" for a Lease that does not exist
+	UID      string // of the Lease itself
+	Holder   string // "" for nobody
+	Duration time.Duration
+}
+
+// What Records may answer.
+var (
+	ErrNone     = errors.New("there is no such Lease")
+	ErrConflict = errors.New("somebody else has written it")
+)
+
+// Records are the Lease of one pod, and the pod.
+type Records interface {
+	// Read returns ErrNone when there is none.
+	Read(ctx context.Context) (Record, error)
+	// Write creates a Lease that does not exist (without a version), renews or takes the one that has this version, and
+	// without a holder gives it back. It returns ErrConflict when somebody else was faster.
+	Write(ctx context.Context, record Record) (Record, error)
+	// Present tells whether the pod exists, by its UID.
+	Present(ctx context.Context) (bool, error)
+}
+
+// A Tenure is whether the Lease is held.
+type Tenure struct {
+	Held    bool
+	Problem string    // why not
+	Force   time.Time // when what has not stopped by then must be stopped by force; zero when it was never held
+	Over    time.Time // when others may have it
+}
+
+// age goes by the monotonic clock, which nobody can set, and by the wall clock, which goes on while the machine is
+// suspended: the longer of both, because too old is safe and too young is not.
+func age(since time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
