@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A window is the introspection API of an operator, as `kubectl port-forward` reaches it.
@@ -43,7 +44,7 @@ func (w window) refuses(ctx context.Context, path, token string) string {
 }
 
 func showAPIPort(ctx SpecContext) {
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	reader := token(ctx, in, "reader")
 	allowIn(ctx, in, "reader", "swarms")
 	program(only(in), "SWARM_API_PORT="+port)
@@ -60,7 +61,7 @@ var _ = Describe("[P16] The introspection API", Serial, func() {
 		in = namespace(ctx, nil)
 		reader, stranger = token(ctx, in, "reader"), token(ctx, in, "stranger")
 		allowIn(ctx, in, "reader", "workerpools", "swarms", "tasks")
-		port := freePort()
+		port := ports.Free()
 		// It sees all namespaces, and leaves alone what specs make by hand.
 		session, leader = program(only("nowhere"), "SWARM_LOGGING_LEVEL=debug", "SWARM_API_PORT="+port), windowAt(port)
 		Eventually(leader.shows).WithContext(ctx).WithArguments("/healthz", "").Should(MatchJSON(`{"status": "ok"}`))
@@ -112,8 +113,8 @@ var _ = Describe("[P16] The introspection API", Serial, func() {
 	It("answers on a standby as well", func(ctx SpecContext) {
 		cameras(ctx, in)
 		Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
-		port := freePort()
-		program(only("nowhere"), "SWARM_API_PORT="+port, "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())
+		port := ports.Free()
+		program(only("nowhere"), "SWARM_API_PORT="+port, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
 		Eventually(windowAt(port).shows).WithContext(ctx).WithArguments("/v1/pools/"+in+"/cameras/workers/swarm-worker-0", reader).Should(ContainSubstring("stream:cctv0"))
 	})
 })

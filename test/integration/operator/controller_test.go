@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A status that merely changed wakes nobody, so one that somebody else has changed is noticed by the resync alone.
@@ -88,7 +89,7 @@ func waited(session *gexec.Session, moment time.Time) time.Duration {
 
 // With few requests in a second reconciles take long, so that they pile up.
 func showWorkers(ctx SpecContext) {
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	for _, swarm := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		named(ctx, in, swarm)
 	}
@@ -124,7 +125,7 @@ func showForced(ctx SpecContext) {
 	Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
 	former, err := elected(ctx, in)
 	Expect(err).NotTo(HaveOccurred())
-	program(append(settings, "SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
+	program(append(settings, "SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
 	Eventually(elected).WithContext(ctx).WithArguments(in).Should(And(Not(BeEmpty()), Not(Equal(former))))
 	Eventually(first).Should(gexec.Exit(1))
 	// Not the last line of all: what was under way when it ended may still have something to say.
@@ -148,7 +149,7 @@ func showLeaseDuration(ctx SpecContext) {
 	lease, err := leaseIn(ctx, in)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(*lease.Spec.LeaseDurationSeconds).To(BeEquivalentTo(6))
-	next := program(append(settings, "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
+	next := program(append(settings, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
 	Eventually(next.Err).Should(gbytes.Say("caches synced"))
 	began := time.Now()
 	Eventually(first.Kill()).Should(gexec.Exit())

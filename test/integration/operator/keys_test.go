@@ -3,14 +3,13 @@ package operator
 import (
 	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/swarm-io/swarm-operator/internal/operator"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A proof shows that a key changes something that can be seen from outside.
@@ -70,13 +69,6 @@ func only(in string) string {
 }
 
 // freePort is one that nobody uses now.
-func freePort() string {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}
 
 func showSelector(ctx SpecContext) {
 	in, out := namespace(ctx, map[string]string{"tier": "gold"}), namespace(ctx, map[string]string{"tier": "tin"})
@@ -88,7 +80,7 @@ func showSelector(ctx SpecContext) {
 }
 
 func showLinkPort(ctx SpecContext) {
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	program(only(in), "SWARM_LINK_PORT="+port)
 	sample(ctx, in)
 	Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))

@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A pace is so many writes in that time.
@@ -24,7 +26,7 @@ func (p pace) within(qps, burst float64) bool { return p.writes <= burst+qps*p.e
 func work(ctx SpecContext, qps, burst int) pace {
 	GinkgoHelper()
 	const enough = 60
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	session := program(only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
 		fmt.Sprintf("SWARM_CLIENT_QPS=%d", qps), fmt.Sprintf("SWARM_CLIENT_BURST=%d", burst))
 	Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // logged are the lines of the log so far. A line that is not JSON has nothing but a key "broken".
@@ -65,7 +67,7 @@ func showFormat(ctx SpecContext) {
 
 var _ = Describe("The log", Serial, func() {
 	It("[R17] is JSON from the first line to the last, and says which reconcile an error is of", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), freePort()
+		in, port := namespace(ctx, nil), ports.Free()
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/services": resource.MustParse("0")}
 		Expect(api.Create(ctx, quota)).To(Succeed())
@@ -90,7 +92,7 @@ var _ = Describe("The log", Serial, func() {
 	})
 
 	It("[R17] has neither keys nor tokens in it, not even at debug", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), freePort()
+		in, port := namespace(ctx, nil), ports.Free()
 		reader := token(ctx, in, "reader")
 		session := program(only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
 		named(ctx, in, "research")

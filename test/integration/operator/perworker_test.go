@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
 	var in string
 
 	BeforeEach(func(ctx SpecContext) {
-		port := freePort()
+		port := ports.Free()
 		in = namespace(ctx, nil)
 		program(answering(in, port)...)
 		installed(ctx, in, port, nil)

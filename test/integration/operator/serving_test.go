@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // visitor asks the operator as anybody on this machine may; the metrics' certificate is its own.
@@ -74,7 +76,7 @@ func series(ctx context.Context, port, name, label string) (float64, error) {
 func metricsURL(scheme, port string) string { return scheme + "://127.0.0.1:" + port + "/metrics" }
 
 func showMetricsEnabled(ctx SpecContext) {
-	port, health := freePort(), freePort()
+	port, health := ports.Free(), ports.Free()
 	off := program("SWARM_METRICS_ENABLED=false", "SWARM_METRICS_PORT="+port, "SWARM_HEALTH_PORT="+health)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	_, err := code(ctx, metricsURL("https", port), "")
@@ -86,13 +88,13 @@ func showMetricsEnabled(ctx SpecContext) {
 }
 
 func showMetricsPort(ctx SpecContext) {
-	port := freePort()
+	port := ports.Free()
 	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
 	Eventually(series).WithContext(ctx).WithArguments(port, "controller_runtime_max_concurrent_reconciles", "").Should(BeNumerically(">", 0))
 }
 
 func showMetricsSecure(ctx SpecContext) {
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	stranger, reader := token(ctx, in, "stranger"), token(ctx, in, "reader")
 	allow(ctx, "swarm-metrics-reader", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "reader"},
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
@@ -109,8 +111,8 @@ func showMetricsSecure(ctx SpecContext) {
 	plain, _ := code(ctx, metricsURL("http", port), reader) // refused, or cut off before that is read
 	Expect(plain).NotTo(Equal(http.StatusOK))
 
-	open := freePort()
-	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())
+	open := ports.Free()
+	program("SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+open, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())
 	Eventually(code).WithContext(ctx).WithArguments(metricsURL("http", open), "").Should(Equal(http.StatusOK))
 }
 
@@ -143,7 +145,7 @@ func allow(ctx context.Context, name string, who rbacv1.Subject, rules ...rbacv1
 
 // An operator that may not list anything is alive and not ready, and competes with nobody.
 func showHealth(ctx SpecContext) {
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	healthz, readyz := "http://127.0.0.1:"+port+"/healthz", "http://127.0.0.1:"+port+"/readyz"
 	program(only(in), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+in), "SWARM_HEALTH_PORT="+port, "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+in)
 	Eventually(code).WithContext(ctx).WithArguments(healthz, "").Should(Equal(http.StatusOK))

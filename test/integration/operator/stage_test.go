@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A stage is a namespace whose pods are spread, and what only its own operators take for spot nodes. All other nodes are on-demand.
@@ -23,7 +24,7 @@ type stage struct{ in, port, prefix string }
 
 func newStage(ctx context.Context) stage {
 	GinkgoHelper()
-	s := stage{namespace(ctx, nil), freePort(), v1alpha1.Prefix}
+	s := stage{namespace(ctx, nil), ports.Free(), v1alpha1.Prefix}
 	installed(ctx, s.in, s.port, nil)
 	return s
 }

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 const system = "swarm-system"
@@ -39,7 +40,8 @@ func TestOperator(t *testing.T) {
 		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
 	}
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "The operator as a program")
 }
@@ -71,7 +73,7 @@ func fromRoot(elements ...string) string {
 func program(environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"))
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + freePort()}, environment...)...)
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + ports.Free()}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 const noPool = `there is no WorkerPool "nobodys"`
@@ -73,7 +74,7 @@ func refusal(ctx context.Context, in string) error {
 }
 
 func showWebhookEnabled(ctx SpecContext) {
-	port, health := freePort(), freePort()
+	port, health := ports.Free(), ports.Free()
 	off := program("SWARM_WEBHOOK_ENABLED=false", "SWARM_WEBHOOK_PORT="+port, "SWARM_HEALTH_PORT="+health)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	_, err := code(ctx, "https://127.0.0.1:"+port+"/pods", "")
@@ -85,14 +86,14 @@ func showWebhookEnabled(ctx SpecContext) {
 }
 
 func showWebhookPort(ctx SpecContext) {
-	in, port := namespace(ctx, nil), freePort()
+	in, port := namespace(ctx, nil), ports.Free()
 	program(answering(in, port)...)
 	installed(ctx, in, port, nil)
 	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
 }
 
 func showWebhookCertDir(ctx SpecContext) {
-	in, port, folder := namespace(ctx, nil), freePort(), GinkgoT().TempDir()
+	in, port, folder := namespace(ctx, nil), ports.Free(), GinkgoT().TempDir()
 	first := brought(folder)
 	configuration := installed(ctx, in, port, first)
 	program(append(answering(in, port), "SWARM_WEBHOOK_CERT_DIR="+folder)...)
@@ -137,7 +138,7 @@ func shown(ctx context.Context, port string) (string, error) {
 
 var _ = Describe("The webhook", Serial, func() {
 	It("[R21] is known by its CA, also by a new one", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), freePort()
+		in, port := namespace(ctx, nil), ports.Free()
 		program(answering(in, port)...)
 		configuration := installed(ctx, in, port, nil)
 		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
@@ -155,17 +156,17 @@ var _ = Describe("The webhook", Serial, func() {
 	})
 
 	It("[K13] [R15] is served by a standby as well", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), freePort()
-		leader := program(answering(in, freePort())...)
+		in, port := namespace(ctx, nil), ports.Free()
+		leader := program(answering(in, ports.Free())...)
 		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
-		standby := program(append(answering(in, port), "SWARM_HEALTH_PORT="+freePort(), "SWARM_LINK_PORT="+freePort())...)
+		standby := program(append(answering(in, port), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
 		installed(ctx, in, port, nil)
 		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
 		Expect(standby.Err.Contents()).NotTo(ContainSubstring("Successfully acquired lease"))
 	})
 
 	It("[R25] stands in nobody's way but that of pods that name a pool, and readyz tells whether it is there", func(ctx SpecContext) {
-		in, port, health := namespace(ctx, nil), freePort(), freePort()
+		in, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
 		installed(ctx, in, port, nil)
 		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring("failed calling webhook")), "while nobody answers")
 		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())

@@ -6,11 +6,9 @@ package pool
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -26,6 +24,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // ours labels the namespaces that the suite's operator looks after.
@@ -105,7 +104,7 @@ func begin() {
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+ours+": \"true\"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
-		"SWARM_LINK_PORT="+freePort(), "SWARM_HEALTH_PORT="+freePort(), "SWARM_API_PORT="+freePort(), "SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false")
+		"SWARM_LINK_PORT="+ports.Free(), "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false")
 	var err error
 	program, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
@@ -115,14 +114,6 @@ func begin() {
 func halt() {
 	GinkgoHelper()
 	Eventually(program.Terminate()).Should(gexec.Exit(0))
-}
-
-func freePort() string {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", ":0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // namespace is one that the operator looks after.

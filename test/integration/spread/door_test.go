@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A question is what the API server has asked about a pod, and whom.
@@ -33,7 +35,7 @@ func openDoor() *fleet {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(filepath.Join(folder, "tls.crt"), certificate, 0o600)).To(Succeed())
 	Expect(os.WriteFile(filepath.Join(folder, "tls.key"), key, 0o600)).To(Succeed())
-	f := &fleet{port: freePort(), folder: folder}
+	f := &fleet{port: ports.Free(), folder: folder}
 	f.server = &http.Server{Handler: f}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:"+f.port)
 	Expect(err).NotTo(HaveOccurred())

@@ -17,6 +17,8 @@ import (
 	"github.com/onsi/gomega/gexec"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A fleet is the replicas of the operator, and the door through which the API server asks them in turn.
@@ -40,8 +42,8 @@ type replica struct {
 // begin starts one more replica, with the settings that all have and some more, and waits until it is ready.
 func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 	GinkgoHelper()
-	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: freePort(), health: freePort(), metrics: freePort()}
-	link := freePort()
+	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: ports.Free(), health: ports.Free(), metrics: ports.Free()}
+	link := ports.Free()
 	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = slices.Concat(os.Environ(), []string{
 		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
@@ -49,7 +51,7 @@ func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s",
 		"SWARM_SPREAD_COOLDOWN=1s", "SWARM_SPREAD_PENDING_DEADLINE=5s",
 		"SWARM_WEBHOOK_PORT=" + r.webhook, "SWARM_WEBHOOK_CERT_DIR=" + f.folder, "SWARM_HEALTH_PORT=" + r.health,
-		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false", "SWARM_API_PORT=" + freePort(),
+		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false", "SWARM_API_PORT=" + ports.Free(),
 		"SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=127.0.0.1:" + link,
 	}, settings)
 	var err error

@@ -6,11 +6,9 @@ package spread
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -106,14 +104,6 @@ func namespace(ctx context.Context) string {
 
 func fromRoot(elements ...string) string {
 	return filepath.Join(append([]string{"..", "..", ".."}, elements...)...)
-}
-
-func freePort() string {
-	GinkgoHelper()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", ":0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // measured shows how long something took, among the results of the spec.
