@@ -98,7 +98,7 @@ var _ = Describe("The log", Serial, func() {
 		named(ctx, in, "research")
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
 		Eventually(welcomed).WithContext(ctx).WithArguments(in, dialed(ctx, in)).Should(Succeed())
-		Expect(code(ctx, metricsURL("https", port), reader)).To(Equal(http.StatusForbidden))
+		Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), reader).Should(Equal(http.StatusForbidden))
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(api.Delete(ctx, secret)).To(Succeed()) // so that a new one is made under our eyes
