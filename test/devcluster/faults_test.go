@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,10 +28,10 @@ func readNote(ctx context.Context, client kubernetes.Interface, name string) err
 	return err
 }
 
-// timedOut tells whether the client lost patience, or the API server did.
+// timedOut tells whether the client lost patience, or the API server did, which breaks off an answer that it has begun.
 func timedOut(err error) bool {
 	var late net.Error
-	return apierrors.IsTimeout(err) || errors.As(err, &late) && late.Timeout()
+	return apierrors.IsTimeout(err) || errors.As(err, &late) && late.Timeout() || strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer")
 }
 
 // describeSecondServer is about two API servers and the link by which the second reaches etcd.
