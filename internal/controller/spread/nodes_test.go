@@ -2,6 +2,7 @@ package spread
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,16 +85,18 @@ func TestALeaderBeginsWithWhatTheNodesSay(t *testing.T) {
 }
 
 func TestManyChangesWakeOnce(t *testing.T) {
-	woken := make(chan struct{}, 10)
-	n := &nodes{settings: settings, changed: func() { woken <- struct{}{} }, now: time.Now, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
-	for _, name := range []string{"a", "b", "c"} {
-		n.note(settings.Node(readyNode(name, engine.Spot)))
-	}
-	<-woken
-	time.Sleep(2 * gathering)
-	if len(woken) > 0 {
-		t.Errorf("woken %d times more", len(woken))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		woken := 0
+		n := &nodes{settings: settings, changed: func() { woken++ }, now: time.Now, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+		for _, name := range []string{"a", "b", "c"} {
+			n.note(settings.Node(readyNode(name, engine.Spot)))
+		}
+		time.Sleep(10 * gathering)
+		synctest.Wait()
+		if woken != 1 {
+			t.Errorf("woken %d times", woken)
+		}
+	})
 }
 
 func TestAPodThatIsHeardOfBeforeItsNodeStays(t *testing.T) {
