@@ -137,7 +137,7 @@ func shown(ctx context.Context, port string) (string, error) {
 }
 
 var _ = Describe("The webhook", Serial, func() {
-	It("[R21] is known by its CA, also by a new one", func(ctx SpecContext) {
+	It("is known by its CA, also by a new one", func(ctx SpecContext) {
 		in, port := namespace(ctx, nil), ports.Free()
 		program(answering(in, port)...)
 		configuration := installed(ctx, in, port, nil)
