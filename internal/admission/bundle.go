@@ -3,14 +3,20 @@ package admission
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,10 +40,22 @@ func Cached() cache.ByObject {
 // A Bundle is the CAs, in PEM, one of which has signed what the webhook shows; "" when there is none yet.
 type Bundle func(context.Context) string
 
+// farewell is how long the API server trusts a CA that the Secret has no more. Meanwhile every replica comes to show what another CA has
+// signed: it needs heardAfter for that, and its cache.
+const farewell = 30 * time.Second
+
 // keeper is the leader's part: it has the API server know the webhook.
 type keeper struct {
-	client client.Client
-	bundle Bundle
+	client  client.Client
+	bundle  Bundle
+	now     func() time.Time
+	parting parting
+}
+
+// A parting is from CAs that the API server trusts and the Secret has no more. Whoever leads next begins it anew.
+type parting struct {
+	from  string // the CAs, in PEM
+	since time.Time
 }
 
 // Keep makes whoever leads keep the bundle in the configuration, if there is one. The bundle must come from the Secret that the manager's
@@ -49,7 +67,7 @@ func Keep(of manager.Manager, bundle Bundle) error {
 	err := builder.ControllerManagedBy(of).Named("admission").
 		WatchesRawSource(source.Kind(of.GetCache(), client.Object(&admissionv1.MutatingWebhookConfiguration{}), concerned)).
 		WatchesRawSource(source.Kind(of.GetCache(), client.Object(&corev1.Secret{}), concerned)).
-		Complete(&keeper{of.GetClient(), bundle})
+		Complete(&keeper{client: of.GetClient(), bundle: bundle, now: time.Now})
 	if err != nil {
 		return fmt.Errorf("keep the webhook's CA: %w", err)
 	}
@@ -62,15 +80,31 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := k.client.Get(ctx, request.NamespacedName, found); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	wanted, changed := trusting(found, k.bundle(ctx))
+	bundle := k.bundle(ctx)
+	left := k.part(strangers(found, bundle))
+	if left > 0 {
+		bundle += k.parting.from
+	}
+	wanted, changed := trusting(found, bundle)
 	if !changed {
-		return reconcile.Result{}, nil
+		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	written, err := bring(ctx, k.client, found, wanted)
 	if written {
 		log.FromContext(ctx).Info("the API server knows the webhook by its CA")
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: left}, err
+}
+
+// part is how long CAs stay that have to go.
+func (k *keeper) part(from string) time.Duration {
+	if from != k.parting.from {
+		k.parting = parting{from, k.now()}
+	}
+	if from == "" {
+		return 0
+	}
+	return max(0, farewell-k.now().Sub(k.parting.since))
 }
 
 // bring turns the configuration that was found into the one that is wanted, and tells whether it did: what somebody else wrote meanwhile
@@ -95,4 +129,25 @@ func trusting(found *admissionv1.MutatingWebhookConfiguration, bundle string) (w
 		}
 	}
 	return wanted, changed
+}
+
+// strangers are the CAs that a webhook trusts and the bundle has not, in PEM.
+func strangers(found *admissionv1.MutatingWebhookConfiguration, bundle string) string {
+	known := authorities([]byte(bundle))
+	var text strings.Builder
+	for n := range found.Webhooks {
+		for _, ca := range authorities(found.Webhooks[n].ClientConfig.CABundle) {
+			if bundle != "" && !slices.ContainsFunc(known, ca.Equal) {
+				known = append(known, ca)
+				_ = pem.Encode(&text, &pem.Block{Type: cert.CertificateBlockType, Bytes: ca.Raw}) // a Builder takes everything
+			}
+		}
+	}
+	return text.String()
+}
+
+// authorities are those of a bundle, none when it cannot be read.
+func authorities(bundle []byte) []*x509.Certificate {
+	found, _ := cert.ParseCertsPEM(bundle) // fails where there is none
+	return found
 }

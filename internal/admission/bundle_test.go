@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,7 +47,7 @@ func newDesk(objects ...client.Object) *desk {
 			return c.Patch(ctx, object, patch, options...)
 		},
 	}).Build()
-	d.keeper = keeper{inner, func(context.Context) string { return d.bundle }}
+	d.keeper = keeper{client: inner, bundle: func(context.Context) string { return d.bundle }, now: time.Now}
 	return d
 }
 

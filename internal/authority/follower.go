@@ -32,6 +32,7 @@ type Follower struct {
 	lock    sync.Mutex
 	version string
 	known   material
+	former  *tls.Certificate // what was shown before
 }
 
 // material is what the last Secret held that was whole. It outlives the Secret: who deletes that by mistake does not cut off agents
@@ -54,6 +55,14 @@ func (f *Follower) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 		return nil, errNoCertificate
 	}
 	return known.certificate, nil
+}
+
+// Certificates are what Certificate shows, and what it showed before, if this process has.
+func (f *Follower) Certificates(ctx context.Context) (latest, former *tls.Certificate) {
+	known := f.latest(ctx)
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	return known.certificate, f.former
 }
 
 // Bundle is whom agents should trust, in PEM; "" when there is nobody yet.
@@ -86,6 +95,9 @@ func (f *Follower) latest(ctx context.Context) material {
 	}
 	f.version = secret.ResourceVersion
 	if read, ok := understood(secret.Data); ok {
+		if known := f.known.certificate; known != nil && !known.Leaf.Equal(read.certificate.Leaf) {
+			f.former = known
+		}
 		f.known = read
 	}
 	return f.known

@@ -97,7 +97,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
 		entrance: &entrance{now: time.Now},
 	}
-	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(), parts.addControllers(ctx), parts.addSpread(ctx))
+	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
 }
 
 // parts are what the operator is put together from.

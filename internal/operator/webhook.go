@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 
 // addWebhook serves admission on every replica. With certificates of our own the API server is told by which CA to know them; who brings
 // others tells it as well.
-func (p parts) addWebhook() error {
+func (p parts) addWebhook(ctx context.Context) error {
 	if !p.config.Webhook.Enabled {
 		return nil
 	}
@@ -28,8 +29,9 @@ func (p parts) addWebhook() error {
 	options, from := webhook.Options{Port: p.config.Webhook.Port, CertDir: p.config.Webhook.CertDir}, p.config.Webhook.CertDir
 	if !brought {
 		from = "Secret " + authority.SecretName
-		options.TLSOpts = []func(*tls.Config){func(config *tls.Config) { config.GetCertificate = p.authority.Certificate }}
-		if err := admission.Keep(p.Operator, p.authority.Bundle); err != nil {
+		face := admission.NewFace(p.authority.Certificates)
+		options.TLSOpts = []func(*tls.Config){func(config *tls.Config) { config.GetCertificate = face.Certificate }}
+		if err := errors.Join(admission.Keep(p.Operator, p.authority.Bundle), face.Follow(ctx, p.GetCache())); err != nil {
 			return err
 		}
 	}

@@ -48,11 +48,16 @@ func (p *pass) fallBack() {
 	}
 }
 
-// rescue replaces the pods of nodes that are going away before they go.
+// rescue replaces the pods of nodes that are going away before they go. It waits for no other move, but a replica that has only just
+// come stays for the cooldown: where every node is given notice at once, pods would never come to rest.
 func (p *pass) rescue() {
 	for n := range p.seats {
 		pod := &p.seats[n]
-		if !pod.Doomed || pod.gone || pod.Phase == Pending || pod.stands() == Unnumbered {
+		if !pod.leaves() || pod.gone {
+			continue
+		}
+		if p.fresh(pod.Pod) {
+			p.lookAgain(p.settled(pod.Pod))
 			continue
 		}
 		if p.exhausted() {
@@ -62,6 +67,9 @@ func (p *pass) rescue() {
 		p.move(pod, to, "its node is going away")
 	}
 }
+
+// leaves tells whether a pod has to leave its node.
+func (s seat) leaves() bool { return s.Doomed && s.Phase != Pending && s.stands() != Unnumbered }
 
 // rebalance moves what a class has too many of, as many as may be moved now.
 func (p *pass) rebalance() {
@@ -123,6 +131,8 @@ func (p *pass) waits(to Class) string {
 		return p.Hold
 	case excess > 0:
 		return fmt.Sprintf("%s more than the replicas: the workload is shrinking", pods(excess))
+	case slices.ContainsFunc(p.seats, seat.leaves):
+		return "pods of nodes that are going away come first"
 	case gate.Standing == Closed:
 		return fmt.Sprintf("there is no room on %s nodes", to)
 	case p.Now.Before(rested):

@@ -54,14 +54,9 @@ func (s Shortage) room(policy Policy, k int) (Class, bool) {
 	return class.Other(), true
 }
 
-// gateOf judges a class by its nodes and by the pods that waited for it.
+// gateOf judges a class by its nodes and by the pods that waited for it, or came in vain.
 func (p *pass) gateOf(class Class) Gate {
-	gate := Gate{Probe: Unnumbered, Failed: p.supply(class).Failed}
-	for _, pod := range p.seats {
-		if late := p.deadline(pod.Pod); pod.Made == class && p.overdue(pod.Pod) && !late.After(p.Now) && late.After(gate.Failed) {
-			gate.Failed = late
-		}
-	}
+	gate := Gate{Probe: Unnumbered, Failed: later(p.supply(class).Failed, later(p.missed(class), p.forsaken(class)))}
 	again := gate.Failed.Add(p.retry())
 	switch {
 	case p.empty(class):
@@ -77,9 +72,43 @@ func (p *pass) gateOf(class Class) Gate {
 	return gate
 }
 
-// provenSince tells whether a pod that was made after a time got Ready on a class.
+// missed is when a pod has last waited long enough for a class.
+func (p *pass) missed(class Class) (last time.Time) {
+	for _, pod := range p.seats {
+		if late := p.deadline(pod.Pod); pod.Made == class && p.overdue(pod.Pod) && !late.After(p.Now) {
+			last = later(last, late)
+		}
+	}
+	return last
+}
+
+// forsaken is when the last pod of a class was made, if all that have just come have to leave again: nodes that go as fast as they come
+// are no room. It is zero when any of them may stay, and when none came.
+func (p *pass) forsaken(class Class) (since time.Time) {
+	for _, pod := range p.seats {
+		switch {
+		case pod.Node != class || !p.fresh(pod.Pod):
+		case !pod.Doomed:
+			return time.Time{}
+		default:
+			since = later(since, pod.Created)
+		}
+	}
+	return since
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// provenSince tells whether a pod that was made after a time got Ready on a class, and may stay.
 func (p *pass) provenSince(class Class, since time.Time) bool {
-	return p.count(func(pod seat) bool { return pod.Node == class && pod.Phase == Ready && pod.Created.After(since) }) > 0
+	return p.count(func(pod seat) bool {
+		return pod.Node == class && pod.Phase == Ready && !pod.Doomed && pod.Created.After(since)
+	}) > 0
 }
 
 // probe is the number that tries a class again at no cost to anybody: one that is trying, one that has no pod, one whose pod

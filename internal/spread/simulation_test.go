@@ -236,6 +236,38 @@ func TestR06_HostileTaints(t *testing.T) {
 	}
 }
 
+// Spot nodes take pods and are given notice at once, while new ones come all the time: for five minutes no replica is moved more than once
+// in a cooldown, no more than one pod is away, and what is on spot nodes is never more than wanted.
+func TestR06_HostileNotices(t *testing.T) {
+	for _, letters := range []string{"oooooooooo", ten} {
+		c := begin(sixty, 10, crew(letters))
+		c.Cooldown = 2 * beat
+		var moves []time.Time
+		for range int(5 * time.Minute / beat) {
+			c.live()
+			c.Spot.Returned = c.Now
+			for n := range c.Pods {
+				c.Pods[n].Doomed = c.Pods[n].Node == Spot && c.Pods[n].Created.After(noon)
+			}
+			c.decide()
+			if c.ready("") < 9 || c.on(Spot) > 6 || len(c.decision.Moves) > 1 {
+				t.Fatalf("%s: %d Ready, %v", letters, c.ready(""), c.decision.Moves)
+			}
+			if len(c.decision.Moves) > 0 {
+				moves = append(moves, c.Now)
+			}
+		}
+		for n := 1; n < len(moves); n++ {
+			if pause := moves[n].Sub(moves[n-1]); pause < c.Cooldown {
+				t.Errorf("%s: moves within %s", letters, pause)
+			}
+		}
+		if tries := letters != ten; tries != (len(moves) > 10) {
+			t.Errorf("%s: %d moves", letters, len(moves))
+		}
+	}
+}
+
 // A pod that no node can take stays Pending in either class while the others are put right.
 func TestR04_OnePendingPodDoesNotStopRebalancing(t *testing.T) {
 	c := begin(sixty, 10, crew("Oooooooooo"))

@@ -89,6 +89,15 @@ func (w World) overdue(pod Pod) bool {
 	return pod.Phase == Pending && (w.empty(pod.Made) || !w.Now.Before(w.deadline(pod)))
 }
 
+// grain is how exactly Kubernetes says when a pod was made: in whole seconds, rounded down.
+const grain = time.Second
+
+// settled is when a pod that came lately has had its cooldown.
+func (w World) settled(pod Pod) time.Time { return pod.Created.Add(w.Cooldown + grain) }
+
+// fresh tells whether a pod has only just come.
+func (w World) fresh(pod Pod) bool { return w.Now.Before(w.settled(pod)) }
+
 // empty tells whether it is sure that a class has no room.
 func (w World) empty(class Class) bool {
 	supply := w.supply(class)

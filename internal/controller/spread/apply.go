@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -81,18 +82,10 @@ func refusedBy(err error) (refusal, bool) {
 		return refusal{}, false
 	case strings.Contains(err.Error(), "more than one PodDisruptionBudget"): // has no code or reason of its own
 		return refusal{reason: "several PodDisruptionBudgets cover one pod, and evictions are refused then: leave one", crowded: true}, true
-	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause), apierrors.IsTooManyRequests(err):
-		return refusal{reason: strings.TrimSuffix(causeOf(err), ".")}, true
 	}
-	return refusal{}, false
-}
-
-// causeOf is the API server's own word for which budget it is, and why.
-func causeOf(err error) string {
-	if cause, found := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause); found && cause.Message != "" {
-		return cause.Message
-	}
-	return err.Error()
+	// An API server that has too much to do refuses with the same code, and names no budget.
+	cause, is := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
+	return refusal{reason: strings.TrimSuffix(cmp.Or(cause.Message, err.Error()), ".")}, is
 }
 
 func (r refusal) pause() time.Duration {

@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -136,11 +137,16 @@ func TestPodsThatAreGoneAreSilence(t *testing.T) {
 
 func TestOtherAnswersAreErrors(t *testing.T) {
 	s := misplaced(t)
-	s.answer(errDown)
-	if _, err := s.reconcile(); !errors.Is(err, errDown) {
-		t.Errorf("%v", err)
+	for _, answer := range []error{errDown, busy, broken, context.DeadlineExceeded} {
+		s.answer(answer)
+		if _, err := s.reconcile(); !errors.Is(err, answer) {
+			t.Errorf("%v instead of %v", err, answer)
+		}
+		s.expect("Rebalancing", "on-demand:10,spot:0")
+		if got := s.annotated(v1alpha1.SpreadReason); !strings.HasPrefix(got, "trying again: evict pod ") || !strings.Contains(got, answer.Error()) {
+			t.Errorf("the reason is %q", got)
+		}
 	}
-	s.expect("Rebalancing", "on-demand:10,spot:0")
 	s.answer(kit.ErrNotLeading)
 	s.refuse = kit.ErrNotLeading
 	if _, err := s.reconcile(); !errors.Is(err, kit.ErrNotLeading) {

@@ -81,6 +81,13 @@ func (p *Plan) block(by refusal) {
 	}
 }
 
+// fail says what could not be done, and will be tried again.
+func (p *Plan) fail(failed error) {
+	if p.Decision.Word != engine.Invalid {
+		p.Decision.Reason = "trying again: " + failed.Error()
+	}
+}
+
 // look asks for another look at a time, the earliest of those asked for.
 func (p *Plan) look(at time.Time) {
 	if !at.IsZero() && (p.Again.IsZero() || at.Before(p.Again)) {

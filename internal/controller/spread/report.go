@@ -29,6 +29,9 @@ func (k *keeper) report(ctx context.Context, of subject, made Plan, failed error
 	if errors.Is(failed, kit.ErrNotLeading) {
 		return kit.Done(), failed
 	}
+	if failed != nil {
+		made.fail(failed)
+	}
 	k.memories.show(of.Key, made.Decision)
 	before := of.memory.annotations(of.Workload)
 	if err := k.write(ctx, of, before, k.annotations(before, made)); err != nil {

@@ -152,6 +152,7 @@ func TestReadOnlyOnlyReports(t *testing.T) {
 func TestOtherNodesAreTheSameForAllWorkloadsOfAClassThatHasNone(t *testing.T) {
 	s := newStage(t, 10)
 	s.settings.Provisioner = "present" // a class without nodes may get some
+	s.run(6)
 	s.leave("spot-0")
 	s.leave("spot-1")
 	s.run(16)

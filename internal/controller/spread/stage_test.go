@@ -371,7 +371,11 @@ func (s *stage) expect(status, current string) {
 
 // The API server's answers.
 var (
-	tooMany  = apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	tooMany = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429, Reason: metav1.StatusReasonTooManyRequests,
+		Message: "Cannot evict pod as it would violate the pod's disruption budget.",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget all needs 10 healthy pods and has 10 currently"}}}}}
+	busy     = apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	broken   = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	errDown  = errors.New("the network is down")
 	other    = apierrors.NewConflict(corev1.Resource("pods"), "", errors.New("the UID in the precondition is another"))
 	vanished = apierrors.NewNotFound(corev1.Resource("pods"), "")

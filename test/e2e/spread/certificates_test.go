@@ -61,6 +61,14 @@ func trusted(ctx context.Context) ([]byte, error) {
 	return nil, nil
 }
 
+// bundleOf is the same, where it must be there.
+func bundleOf(ctx context.Context) []byte {
+	GinkgoHelper()
+	bundle, err := trusted(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return bundle
+}
+
 // awaitTrusted waits until the API server is to trust just what the Secret says.
 func awaitTrusted(ctx context.Context, authorities int) {
 	GinkgoHelper()

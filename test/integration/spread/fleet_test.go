@@ -21,6 +21,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
+// cooldown is that of all operators here, a tenth of the standard.
+const cooldown = time.Second
+
 // A fleet is the replicas of the operator, and the door through which the API server asks them in turn.
 type fleet struct {
 	port   string // of the door
@@ -49,7 +52,7 @@ func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {" + ours + ": \"true\"}}", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s",
-		"SWARM_SPREAD_COOLDOWN=1s", "SWARM_SPREAD_PENDING_DEADLINE=5s",
+		"SWARM_SPREAD_COOLDOWN=" + cooldown.String(), "SWARM_SPREAD_PENDING_DEADLINE=5s",
 		"SWARM_WEBHOOK_PORT=" + r.webhook, "SWARM_WEBHOOK_CERT_DIR=" + f.folder, "SWARM_HEALTH_PORT=" + r.health,
 		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false", "SWARM_API_PORT=" + ports.Free(),
 		"SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=127.0.0.1:" + link,

@@ -21,6 +21,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,9 +33,10 @@ const ours = "spread.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	api  client.WithWatch // reads and writes as the user of the cluster
-	home string           // the namespace with the operator's Lease
-	team *fleet           // the operator
+	cluster *rest.Config
+	api     client.WithWatch // reads and writes as the user of the cluster
+	home    string           // the namespace with the operator's Lease
+	team    *fleet           // the operator
 )
 
 func TestSpread(t *testing.T) {
@@ -68,7 +70,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 })
 
 func connect() {
-	cluster, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	var err error
+	cluster, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
 	cluster.QPS = -1
 	scheme := runtime.NewScheme()

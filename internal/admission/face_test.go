@@ -1,0 +1,227 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/util/cert"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/authority"
+)
+
+const name = "swarm-operator-webhook.swarm-system.svc"
+
+var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// A generation is a CA and what it has signed.
+type generation struct {
+	bundle string
+	leaf   *tls.Certificate
+}
+
+func newGeneration(t *testing.T) generation {
+	t.Helper()
+	made, _, err := authority.Standard().Next(nil, start, []string{name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := tls.X509KeyPair(made["tls.crt"], made["tls.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return generation{string(made["ca.crt"]), &leaf}
+}
+
+// trusts is a configuration whose webhooks all have that bundle.
+func trusts(bundle string) *admissionv1.MutatingWebhookConfiguration {
+	found := configuration()
+	for n := range found.Webhooks {
+		found.Webhooks[n].ClientConfig.CABundle = []byte(bundle)
+	}
+	return found
+}
+
+// stage is a replica whose Secret and clock a test sets.
+type stage struct {
+	*Face
+	latest, former *tls.Certificate
+	clock          time.Time
+}
+
+func newStage(latest, former *tls.Certificate) *stage {
+	s := &stage{latest: latest, former: former, clock: start}
+	s.Face = NewFace(func(context.Context) (*tls.Certificate, *tls.Certificate) { return s.latest, s.former })
+	s.now = func() time.Time { return s.clock }
+	return s
+}
+
+func (s *stage) shows() *tls.Certificate {
+	shown, _ := s.Certificate(&tls.ClientHelloInfo{})
+	return shown
+}
+
+func TestR21_WhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
+	old, fresh := newGeneration(t), newGeneration(t)
+	both := fresh.bundle + old.bundle
+	for _, c := range []struct {
+		reason         string
+		latest, former *tls.Certificate
+		heard          []string // one each second
+		later          time.Duration
+		want           *tls.Certificate
+	}{
+		{"nothing is there", nil, nil, []string{old.bundle}, 0, nil},
+		{"the first one, of which nobody has heard", fresh.leaf, nil, nil, 0, fresh.leaf},
+		{"the API server has yet to be told", fresh.leaf, old.leaf, []string{old.bundle}, time.Hour, old.leaf},
+		{"another API server may not have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, heardAfter - 1, old.leaf},
+		{"all have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, heardAfter, fresh.leaf},
+		{"all have, in any order", fresh.leaf, old.leaf, []string{both, old.bundle + fresh.bundle}, heardAfter - time.Second, fresh.leaf},
+		{"it was forgotten in between", fresh.leaf, old.leaf, []string{both, old.bundle, both}, heardAfter - time.Second, old.leaf},
+		{"the former one is known no more", fresh.leaf, old.leaf, []string{old.bundle, fresh.bundle}, 0, fresh.leaf},
+		{"somebody has deleted the configuration", fresh.leaf, old.leaf, []string{old.bundle, ""}, 0, fresh.leaf},
+		{"the former one has expired", fresh.leaf, old.leaf, []string{old.bundle}, authority.Standard().Serving, fresh.leaf},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			s := newStage(c.latest, c.former)
+			for n, bundle := range c.heard {
+				s.clock = start.Add(time.Duration(n) * time.Second)
+				s.hear(trusts(bundle))
+			}
+			s.clock = s.clock.Add(c.later)
+			if s.shows() != c.want {
+				t.Error("shows the other one")
+			}
+		})
+	}
+}
+
+func TestACAIsTrustedWhereEveryWebhookHasIt(t *testing.T) {
+	old, fresh := newGeneration(t), newGeneration(t)
+	found := trusts(old.bundle)
+	found.Webhooks[1].ClientConfig.CABundle = []byte(fresh.bundle + old.bundle)
+	if got := trustedBy(found); len(got) != 1 || old.leaf.Leaf.CheckSignatureFrom(got[0]) != nil {
+		t.Errorf("%d are trusted", len(got))
+	}
+}
+
+// lagging is what somebody believes who hears of everything some time later.
+type lagging struct {
+	told []struct {
+		at     time.Time
+		bundle string
+	}
+	lag time.Duration
+}
+
+func (l *lagging) tell(at time.Time, bundle string) {
+	l.told = append(l.told, struct {
+		at     time.Time
+		bundle string
+	}{at, bundle})
+}
+
+func (l *lagging) believes(now time.Time) (bundle string) {
+	for _, word := range l.told {
+		if !word.at.Add(l.lag).After(now) {
+			bundle = word.bundle
+		}
+	}
+	return bundle
+}
+
+// Everything is made anew at once. However late the leader writes, and however late the replica and the API server hear, the API server can
+// connect at any moment.
+func TestR21_NoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
+	old, fresh := newGeneration(t), newGeneration(t)
+	rapid.Check(t, func(t *rapid.T) {
+		upTo := func(most time.Duration, what string) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(most/time.Millisecond)).Draw(t, what)) * time.Millisecond
+		}
+		replica, server := lagging{lag: upTo(10*time.Second, "replica hears")}, lagging{lag: upTo(heardAfter-time.Millisecond, "API server hears")}
+		seen, writes := start.Add(upTo(10*time.Second, "replica sees Secret")), start.Add(upTo(20*time.Second, "leader writes"))
+		k := keeper{}
+		s := newStage(old.leaf, nil)
+		stored, heard := old.bundle, ""
+		replica.tell(start.Add(-time.Hour), stored)
+		server.tell(start.Add(-time.Hour), stored)
+		for s.clock = start; s.clock.Before(start.Add(75 * time.Second)); s.clock = s.clock.Add(time.Second / 2) {
+			k.now = func() time.Time { return s.clock }
+			if !s.clock.Before(seen) {
+				s.latest, s.former = fresh.leaf, old.leaf
+			}
+			if !s.clock.Before(writes) {
+				wanted := fresh.bundle
+				if from := strangers(trusts(stored), fresh.bundle); k.part(from) > 0 {
+					wanted += from
+				}
+				if wanted != stored {
+					stored = wanted
+					replica.tell(s.clock, stored)
+					server.tell(s.clock, stored)
+				}
+			}
+			if word := replica.believes(s.clock); word != heard {
+				s.hear(trusts(word))
+				heard = word
+			}
+			if err := connect(s.shows(), server.believes(s.clock), s.clock); err != nil {
+				t.Fatalf("after %s: %v", s.clock.Sub(start), err)
+			}
+		}
+		if stored != fresh.bundle || s.shows() != fresh.leaf {
+			t.Fatal("the former CA is still there")
+		}
+	})
+}
+
+func connect(shown *tls.Certificate, bundle string, now time.Time) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(bundle))
+	_, err := shown.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now})
+	return err
+}
+
+func TestR21_ACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
+	old, fresh := newGeneration(t), newGeneration(t)
+	d := newDesk(trusts(old.bundle))
+	now := start
+	d.now = func() time.Time { return now }
+	for _, step := range []struct {
+		reason  string
+		after   time.Duration
+		bundle  string
+		trusted int
+		patches int
+		again   time.Duration
+	}{
+		{"nothing changes", 0, old.bundle, 1, 0, 0},
+		{"nobody knows what is stored", 0, "", 1, 0, 0},
+		{"the new one comes first", 0, fresh.bundle, 2, 1, farewell},
+		{"and is left alone", farewell / 2, fresh.bundle, 2, 1, farewell / 2},
+		{"then the old one goes", farewell, fresh.bundle, 1, 2, 0},
+		{"and does not come back", farewell, fresh.bundle, 1, 2, 0},
+	} {
+		d.bundle, now = step.bundle, start.Add(step.after)
+		result, err := d.Reconcile(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := &admissionv1.MutatingWebhookConfiguration{}
+		if err := d.client.Get(t.Context(), client.ObjectKeyFromObject(configuration()), found); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(trustedBy(found)); got != step.trusted || d.patches != step.patches || result.RequeueAfter != step.again {
+			t.Errorf("%s: %d trusted, %d patches, again in %s", step.reason, got, d.patches, result.RequeueAfter)
+		}
+		if text := string(found.Webhooks[0].ClientConfig.CABundle); strings.Count(text, cert.CertificateBlockType) != 2*step.trusted {
+			t.Errorf("%s: %s", step.reason, text)
+		}
+	}
+}
