@@ -173,7 +173,7 @@ bench: build ## Measure the engines and the operator beside their peers and targ
 
 .PHONY: acceptance
 acceptance: ## Say id by id what the last test runs have proven (docs/acceptance.md)
-	@go -C tools run ./acceptance --list ../docs/acceptance.md --results $(RESULTS)
+	@go -C tools run ./acceptance --list ../docs/acceptance.md --results $(RESULTS) --bench ../bench/results.json
 
 .PHONY: clean
 clean: ## Remove bin/ (Kubernetes stays in your cache folder)

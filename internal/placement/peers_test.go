@@ -38,6 +38,7 @@ type oracle struct {
 	says  Answer
 	fails error
 	mute  bool // says nothing for as long as anybody listens
+	mad   bool // panics
 
 	lock  sync.Mutex
 	asked []Ask
@@ -47,6 +48,9 @@ func (o *oracle) Place(ctx context.Context, ask Ask) (Answer, error) {
 	o.lock.Lock()
 	o.asked = append(o.asked, ask)
 	o.lock.Unlock()
+	if o.mad {
+		panic("oh")
+	}
 	if o.mute {
 		<-ctx.Done()
 		return Answer{}, ctx.Err()
@@ -138,6 +142,7 @@ func TestEstimateWhenTheLeaderDoesNotSay(t *testing.T) {
 		{reason: "silent", leader: &oracle{mute: true}, shows: ca, patience: forLeader, code: codes.DeadlineExceeded},
 		{reason: "leads no more", leader: &oracle{says: exact}, shows: ca, deposed: true, code: codes.FailedPrecondition},
 		{reason: "cannot read its cache", leader: &oracle{fails: errors.New("no cache")}, shows: ca, code: codes.Internal},
+		{reason: "panics, and lives", leader: &oracle{mad: true}, shows: ca, code: codes.Internal},
 		{reason: "speaks of a class from the future", leader: &oracle{says: Answer{Managed: true, Class: "lunar"}}, shows: ca, code: codes.Unknown},
 		{reason: "has another CA", leader: &oracle{says: exact}, shows: linktest.NewCA(t), code: codes.Unavailable},
 		{reason: "is not known", leader: &oracle{says: exact}, shows: ca, unknown: true, code: codes.Unknown},

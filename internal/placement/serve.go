@@ -3,6 +3,8 @@ package placement
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -10,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -44,7 +47,7 @@ func (r reception) Place(ctx context.Context, asked *linkv1.PlaceRequest) (*link
 	case ask.Workload.Kind != v1alpha1.WorkloadDeployment && ask.Workload.Kind != v1alpha1.WorkloadStatefulSet:
 		return nil, status.Errorf(codes.InvalidArgument, "nothing is known of kind %q", asked.GetKind())
 	}
-	answer, err := r.own.Place(ctx, ask)
+	answer, err := calmly(ctx, r.own, ask)
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil, status.FromContextError(err).Err()
@@ -52,6 +55,18 @@ func (r reception) Place(ctx context.Context, asked *linkv1.PlaceRequest) (*link
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &linkv1.PlaceResponse{Managed: answer.Managed, Number: int32(answer.Number), Class: string(answer.Class)}, nil
+}
+
+// calmly asks, and takes a panic for an error: it would end the leader, and gRPC catches none. Who asked has an estimate instead, and says
+// nothing of it, so that it is said here.
+func calmly(ctx context.Context, asker Asker, ask Ask) (answer Answer, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("panic: %v", problem)
+			log.FromContext(ctx).Error(err, "another replica was not told where a pod goes", "stack", string(debug.Stack()))
+		}
+	}()
+	return asker.Place(ctx, ask)
 }
 
 // verified tells whether the caller has shown a certificate that was found good when its connection was made.

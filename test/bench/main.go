@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -70,20 +71,31 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 		return err
 	}
 	defer agents.Stop()
-	b := &bench{cluster: cluster, operator: operator, report: report.New("operator"), quiet: quiet}
+	b := &bench{cluster: cluster, operator: operator, quiet: quiet}
 	defer func() { b.operator.stop() }()
+	var missed []error
 	for _, part := range only {
-		measures, err := b.measures(part)
-		if err != nil {
+		if err := b.take(ctx, part); err != nil {
 			return err
 		}
-		for _, measure := range measures {
-			if err := measure(ctx); err != nil {
-				return err
-			}
+		missed = append(missed, b.report.Close(results))
+	}
+	return errors.Join(missed...)
+}
+
+// take takes the measures of a part.
+func (b *bench) take(ctx context.Context, part string) error {
+	measures, err := b.measures(part)
+	if err != nil {
+		return err
+	}
+	b.report = report.New("operator, " + part)
+	for _, measure := range measures {
+		if err := measure(ctx); err != nil {
+			return err
 		}
 	}
-	return b.report.Close(results)
+	return nil
 }
 
 // work lasts as long as its payload says.

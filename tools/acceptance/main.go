@@ -4,7 +4,8 @@
 //
 // Tests name ids in their names or Ginkgo texts as [S08] (or [S08, S09]), as the Ginkgo label S08, or right after Test or
 // Benchmark: TestS08_CriticalGoesFirst. Results are files of `go test -json` or Ginkgo's --json-report; what stands
-// before the first dot or dash of a file's name is the level: unit.json, integration-api.json.
+// before the first dot or dash of a file's name is the level: unit.json, integration-api.json. What `make bench` has measured last
+// proves as well, by lines that name an id and met their target.
 package main
 
 import (
@@ -33,6 +34,7 @@ func run(out io.Writer, arguments []string) (bool, error) {
 	flags := flag.NewFlagSet("acceptance", flag.ContinueOnError)
 	list := flags.String("list", "docs/acceptance.md", "the acceptance list")
 	results := flags.String("results", "bin/results", "folder of test results")
+	measured := flags.String("bench", "", "file of what was measured (none: nothing was)")
 	most := flags.Int("tests", 3, "how many tests to name for each id and level (0: all)")
 	if err := flags.Parse(arguments); err != nil {
 		return false, err
@@ -53,7 +55,11 @@ func run(out io.Writer, arguments []string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read results in %q: %w", *results, err)
 	}
-	return judge(out, chapters, tests, *most)
+	measures, err := readBench(*measured)
+	if err != nil {
+		return false, err
+	}
+	return judge(out, chapters, append(tests, measures...), *most)
 }
 
 func judge(out io.Writer, chapters []chapter, tests []test, most int) (bool, error) {

@@ -28,7 +28,7 @@ func roles(t *testing.T, file string) []Role {
 	return found
 }
 
-func TestO15_EveryRightHasAReason(t *testing.T) {
+func TestO15_R20_EveryRightHasAReason(t *testing.T) {
 	granted := Granted(roles(t, "role.yaml"))
 	reasons := Explained(string(content(t, "docs", "rbac.md")))
 	for _, right := range granted {

@@ -4,9 +4,11 @@ package harm
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,9 +81,28 @@ func (b Body) set(first, second string) {
 // Kill sends SIGKILL to the processes of the pod's containers whose command line contains the word.
 func (b Body) Kill(word string) {
 	GinkgoHelper()
+	killed := 0
+	for id, line := range b.processes() {
+		if strings.Contains(line, word) {
+			Expect(syscall.Kill(id, syscall.SIGKILL)).To(Succeed())
+			killed++
+		}
+	}
+	Expect(killed).To(BeNumerically(">", 0), "no process of "+b.name+" is "+word)
+}
+
+// Commands are the command lines of all processes of the pod.
+func (b Body) Commands() []string {
+	GinkgoHelper()
+	return slices.Sorted(maps.Values(b.processes()))
+}
+
+// processes are the command lines of the processes of the pod's containers, by id.
+func (b Body) processes() map[int]string {
+	GinkgoHelper()
 	lists, err := filepath.Glob(filepath.Join(b.folder, "*", "cgroup.procs"))
 	Expect(err).NotTo(HaveOccurred())
-	killed := 0
+	found := map[int]string{}
 	for _, list := range lists {
 		ids, err := os.ReadFile(list)
 		if err != nil {
@@ -89,13 +110,12 @@ func (b Body) Kill(word string) {
 		}
 		for id := range strings.FieldsSeq(string(ids)) {
 			line, _ := os.ReadFile(filepath.Join("/proc", id, "cmdline"))
-			if number, err := strconv.Atoi(id); err == nil && strings.Contains(string(line), word) {
-				Expect(syscall.Kill(number, syscall.SIGKILL)).To(Succeed())
-				killed++
+			if number, err := strconv.Atoi(id); err == nil {
+				found[number] = strings.ReplaceAll(strings.TrimRight(string(line), "\x00"), "\x00", " ")
 			}
 		}
 	}
-	Expect(killed).To(BeNumerically(">", 0), "no process of "+b.name+" is "+word)
+	return found
 }
 
 // Devcluster runs the program that made our own cluster. Suites are three folders below the root.

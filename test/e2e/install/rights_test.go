@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("The operator's service account", func() {
-	It("[O15] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
+	It("[O15] [R20] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
 		roles, err := deploy.Roles(content("deploy", "kustomize", "operator", "role.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		granted := deploy.Granted(roles)

@@ -2,10 +2,13 @@ package install
 
 import (
 	"context"
+	"net"
+	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
 var _ = Describe("The operator", func() {
@@ -45,6 +49,22 @@ var _ = Describe("The operator", func() {
 			g.Expect(ready).To(HaveValue(HaveField("Status", metav1.ConditionTrue)))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(swarm.Status.ActiveAgents).To(Equal(*swarm.Spec.Replicas), "agents that have found the operator by its Service")
+	})
+
+	It("[R16] is one Deployment of one program, and one process of it serves everything", func(ctx SpecContext) {
+		harm.SkipElsewhere()
+		deployed := &appsv1.DeploymentList{}
+		Expect(api.List(ctx, deployed, client.InNamespace(system))).To(Succeed())
+		Expect(deployed.Items).To(HaveExactElements(HaveField("Name", "swarm-operator")))
+		for _, pod := range replicas(ctx) {
+			Expect(harm.Of(&pod).Commands()).To(HaveExactElements(HavePrefix("/pause"), HavePrefix("/swarm-operator ")))
+			for _, port := range []string{"8080", "8081", "9443", "9444"} {
+				connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, port))
+				Expect(err).NotTo(HaveOccurred(), "metrics, health, webhook and link of %s", pod.Name)
+				Expect(connection.Close()).To(Succeed())
+			}
+		}
+		Expect(filepath.Glob(filepath.Join("..", "..", "..", "cmd", "swarm-operator", "*"))).To(HaveExactElements(HaveSuffix("/main.go")))
 	})
 
 	It("[O18] runs in a restricted namespace, and asks for less than it allows", func(ctx SpecContext) {

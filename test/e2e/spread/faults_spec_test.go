@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
@@ -48,7 +49,7 @@ var _ = Describe("A split through faults", func() {
 		covered(ctx)
 		web := deployment(wanting("web", 2, 60), 30)
 		create(ctx, web)
-		Eventually(pods).WithContext(ctx).WithArguments(of(web)).WithPolling(10 * time.Millisecond).ShouldNot(BeEmpty())
+		Eventually(pods).WithContext(ctx).WithArguments(of(web)).WithPolling(10 * time.Millisecond).Should(WithTransform(func(made []corev1.Pod) int { return len(made) }, BeNumerically(">=", 4)))
 		killLeader(ctx)
 		made, err := pods(ctx, of(web))
 		Expect(err).NotTo(HaveOccurred())

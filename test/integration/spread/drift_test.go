@@ -80,14 +80,27 @@ var _ = Describe("A workload that was made without us", func() {
 		Expect(s.requests()).To(HaveEach(Satisfy(func(r request) bool { return !r.takes() })), "nobody is even asked")
 	})
 
-	It("is moved only while a disruption window is open", func(ctx SpecContext) {
-		s, w, _ := adrift(ctx, 4)
-		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadWindows): "0 0 29 2 * for 1m"})
-		w.opt(ctx, "", "50")
+	It("is moved only while a disruption window is open: its own, else its namespace's, else that of the configuration", func(ctx SpecContext) {
+		const never, always = "0 0 29 2 * for 1m", "* * * * * for 1h"
+		team.instead(ctx, "SWARM_SPREAD_DISRUPTION_WINDOWS="+never)
+		s, w, _ := adrift(ctx, 6)
+		stays := func() {
+			GinkgoHelper()
+			Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(HavePrefix("waiting: "))
+			before := len(s.moves())
+			Consistently(s.moves).Should(HaveLen(before))
+		}
+		w.opt(ctx, "", "80")
 		w.status(ctx, v1alpha1.SpreadRebalancing)
-		Consistently(s.moves).Should(BeEmpty())
-		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadWindows): "* * * * * for 1h"})
-		w.settles(ctx, 2, 2)
+		stays()
+		annotateNamespace(ctx, s.in, map[string]any{spreads(v1alpha1.SpreadWindows): always})
+		w.settles(ctx, 2, 4)
+		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadWindows): never, spreads(v1alpha1.SpreadSpotPercentage): "50"})
+		w.status(ctx, v1alpha1.SpreadRebalancing)
+		stays()
+		annotateNamespace(ctx, s.in, map[string]any{spreads(v1alpha1.SpreadWindows): never})
+		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadWindows): always})
+		w.settles(ctx, 3, 3)
 	})
 
 	It("keeps a pod whose volume is nowhere near the nodes it belongs on, and says so", func(ctx SpecContext) {

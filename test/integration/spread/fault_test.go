@@ -3,6 +3,8 @@ package spread
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -53,10 +55,35 @@ var _ = Describe("When the operator is away", func() {
 		Expect(team.led(ctx)).NotTo(Equal(killed))
 		Expect(len(s.moves())).To(BeNumerically("<=", 18))
 	})
+
+	It("others estimate where pods go while the leader is frozen, and the split is right in the end", func(ctx SpecContext) {
+		s := covered(ctx)
+		team.crew(ctx, 3)
+		frozen := team.led(ctx)
+		w := s.deployment(ctx, "estimated", 0, wish("4", "80"))
+		w.status(ctx, v1alpha1.SpreadBalanced)
+		others := slices.DeleteFunc(team.all(), func(r *replica) bool { return r == frozen })
+		team.leave(frozen) // its probes fail
+		frozen.session.Signal(syscall.SIGSTOP)
+		DeferCleanup(func() { Eventually(frozen.session.Signal(syscall.SIGKILL)).Should(gexec.Exit()) })
+		w.scale(ctx, 30)
+		Eventually(s.pods).WithContext(ctx).WithArguments("estimated").Should(And(HaveLen(30), HaveEach(Not(Satisfy(untouched)))), "every pod has a place")
+		guessed := 0
+		for _, r := range others {
+			count, err := r.metric(ctx, `swarm_placement_answers_total{by="estimate"}`)
+			Expect(err).NotTo(HaveOccurred())
+			some, _ := strconv.Atoi(count) // "" when it never had to
+			guessed += some
+		}
+		AddReportEntry("pods placed by estimate", ReportEntryVisibilityAlways, guessed)
+		Expect(guessed).To(BeNumerically(">", 0))
+		w.settles(ctx, 6, 24)
+		Expect(s.numbers(ctx, "estimated")).To(HaveLen(30))
+	})
 })
 
 var _ = Describe("A namespace", func() {
-	It("is left alone when it is relabelled, and looked after again when it is labelled back", func(ctx SpecContext) {
+	It("[R10] is left alone when it is relabelled, and looked after again when it is labelled back", func(ctx SpecContext) {
 		s := covered(ctx)
 		w := s.deployment(ctx, "scoped", 4, wish("1", "50"))
 		w.settles(ctx, 2, 2)
@@ -75,6 +102,14 @@ var _ = Describe("A namespace", func() {
 		w.settles(ctx, 8, 0)
 	})
 })
+
+// annotateNamespace changes annotations of a namespace.
+func annotateNamespace(ctx context.Context, name string, annotations map[string]any) {
+	GinkgoHelper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+}
 
 // relabel takes a namespace into the operator's care or out of it. Without a value the label goes.
 func relabel(ctx context.Context, name string, value any) {
