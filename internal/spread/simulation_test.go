@@ -268,6 +268,27 @@ func TestR06_HostileNotices(t *testing.T) {
 	}
 }
 
+// The same where all replicas that should be on spot nodes are there when it begins: they leave, those that come after them leave, and from
+// then on one tries at a time.
+func TestR06_HostileNoticesToAll(t *testing.T) {
+	c := begin(sixty, 10, crew(ten))
+	waves := 0
+	for range int(5 * time.Minute / beat) {
+		c.live()
+		c.Spot.Returned = c.Now
+		for n := range c.Pods {
+			c.Pods[n].Doomed = c.Pods[n].Node == Spot
+		}
+		c.decide()
+		if len(c.decision.Moves) > 1 {
+			waves++
+		}
+	}
+	if singles := c.moved - 6*waves; waves != 2 || singles > int(5*time.Minute/c.Cooldown) {
+		t.Errorf("%d waves and %d moves more", waves, singles)
+	}
+}
+
 // A pod that no node can take stays Pending in either class while the others are put right.
 func TestR04_OnePendingPodDoesNotStopRebalancing(t *testing.T) {
 	c := begin(sixty, 10, crew("Oooooooooo"))
