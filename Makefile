@@ -83,7 +83,7 @@ integration: build ## Run the suites that need an API server (KUBECONFIG=... for
 	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
 # Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the images of the probe and of the worker must be there already.
-E2E := test/e2e/kubernetes test/e2e/install test/e2e/swarm test/e2e/pool test/e2e/spread
+E2E := test/e2e/kubernetes test/e2e/install test/e2e/namespaced test/e2e/swarm test/e2e/pool test/e2e/spread
 LOAD_IMAGES = $(if $(filter command line,$(origin KUBECONFIG)),true,for name in probe swarm-worker; do bin/devcluster image load bin/images/$$name-$(ARCH).tar || exit; done)
 
 .PHONY: e2e
@@ -153,6 +153,7 @@ manifests: ## Generate the CRDs and the operator's roles
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	@go -C tools run ./crds ../deploy/crds
 	@$(CONTROLLER_GEN) rbac:roleName=swarm-operator,fileName=role.yaml paths=./internal/... output:rbac:dir=deploy/kustomize/operator
+	@go -C tools run ./roles ../deploy/kustomize/operator/role.yaml ../deploy/kustomize/envs/namespaced
 	@$(CONTROLLER_GEN) crd paths=./examples/webapp/v1 output:crd:stdout > examples/webapp/crd.yaml
 
 .PHONY: verify

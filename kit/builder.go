@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -204,9 +203,11 @@ func (b *Builder[T]) wire() *builder.Builder {
 
 // follow reconciles what may have come into scope: when a namespace has other labels, and when the selector is another.
 func (b *Builder[T]) follow(wired *builder.Builder) {
-	b.operator.needs(&corev1.Namespace{})
 	concerned := handler.EnqueueRequestsFromMapFunc(within[T](b.operator.GetClient(), b.operator.GetScheme()))
-	wired.Watches(&corev1.Namespace{}, concerned, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	for _, kind := range b.scope.watched {
+		b.operator.needs(kind)
+		wired.Watches(kind, concerned, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+	}
 	wired.WatchesRawSource(source.Channel(b.scope.changes(), concerned))
 }
 

@@ -7,8 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -23,10 +25,44 @@ type Scope struct {
 	lock     sync.RWMutex
 	selector labels.Selector
 	changed  []chan event.GenericEvent
+	look     lookup
+	watched  []client.Object // whose changes may bring a namespace into scope
 }
 
+// A lookup finds a namespace by its name.
+type lookup func(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error)
+
 // NewScope is the namespaces whose labels the selector matches.
-func NewScope(selector labels.Selector) *Scope { return &Scope{selector: selector} }
+func NewScope(selector labels.Selector) *Scope {
+	return &Scope{selector: selector, look: read, watched: []client.Object{&corev1.Namespace{}}}
+}
+
+// NewScopeOf is the namespaces of these names. It neither reads nor watches any, for operators that have rights in them and none to them:
+// what it knows of a namespace is the label with its name, which each one has.
+func NewScopeOf(names ...string) *Scope {
+	return &Scope{selector: named(names), look: presume}
+}
+
+func named(names []string) labels.Selector {
+	if len(names) == 0 {
+		return labels.Nothing()
+	}
+	among, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, names)
+	if err != nil {
+		return labels.Nothing() // what cannot be the value of a label is no namespace's name
+	}
+	return labels.NewSelector().Add(*among)
+}
+
+func read(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error) {
+	namespace := &corev1.Namespace{}
+	return namespace, reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+}
+
+// presume says of a namespace what every one has.
+func presume(_ context.Context, _ client.Reader, name string) (*corev1.Namespace, error) {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}, nil
+}
 
 // Select chooses other namespaces from now on.
 func (s *Scope) Select(selector labels.Selector) {
@@ -63,8 +99,7 @@ func (s *Scope) guard(reader client.Reader, outside func(types.NamespacedName)) 
 		if object.GetNamespace() == "" {
 			return "", nil
 		}
-		namespace := &corev1.Namespace{}
-		err := reader.Get(ctx, client.ObjectKey{Name: object.GetNamespace()}, namespace)
+		namespace, err := s.look(ctx, reader, object.GetNamespace())
 		if client.IgnoreNotFound(err) != nil {
 			return "", fmt.Errorf("read namespace %q: %w", object.GetNamespace(), err)
 		}

@@ -8,7 +8,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
@@ -20,18 +19,23 @@ const (
 	mostReviews = 8
 )
 
-// TokenReviews is the part of client-go that asks the API server about a token.
-type TokenReviews interface {
-	Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error)
-}
-
-// AccessReviews is the part of client-go that asks the API server what somebody may do.
-type AccessReviews interface {
-	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+// A Judge is how the API server is asked about callers.
+type Judge interface {
+	// Identify says whose token it is, if it is anybody's.
+	Identify(ctx context.Context, token string) (caller authenticationv1.UserInfo, known bool, err error)
+	// Allows tells whether the caller, whose token it is, may do that.
+	Allows(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted authorizationv1.ResourceAttributes) (bool, error)
 }
 
 // A right is what a request needs. Without a namespace it is the right in all of them.
 type right struct{ verb, resource, namespace, name string }
+
+func (r right) attributes() authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{
+		Verb: r.verb, Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
+		Resource: r.resource, Namespace: r.namespace, Name: r.name,
+	}
+}
 
 // denied says which right is missing, in the words of kubectl.
 func (r right) denied(caller string) error {
@@ -63,16 +67,15 @@ func (t turnstile) pass(ctx context.Context, work func() error) error {
 // A guard lets in whom the API server knows and allows. Only its good answers are remembered, so that rights count as soon as they are
 // given.
 type guard struct {
-	tokens  TokenReviews
-	access  AccessReviews
+	judge   Judge
 	reviews turnstile
 	callers *memory[authenticationv1.UserInfo]
 	allowed *memory[struct{}]
 }
 
-func newGuard(tokens TokenReviews, access AccessReviews) *guard {
+func newGuard(judge Judge) *guard {
 	return &guard{
-		tokens: tokens, access: access, reviews: make(turnstile, mostReviews),
+		judge: judge, reviews: make(turnstile, mostReviews),
 		callers: newMemory[authenticationv1.UserInfo](), allowed: newMemory[struct{}](),
 	}
 }
@@ -99,7 +102,7 @@ func (g *guard) admit(ctx context.Context, token string, wanted right) error {
 	if _, known := g.allowed.recall(key); known {
 		return nil
 	}
-	if err := g.authorize(ctx, caller, wanted); err != nil {
+	if err := g.authorize(ctx, token, caller, wanted); err != nil {
 		return err
 	}
 	g.allowed.keep(key, struct{}{})
@@ -112,9 +115,10 @@ func (g *guard) identify(ctx context.Context, token string) (authenticationv1.Us
 	if caller, known := g.callers.recall(key); known {
 		return caller, nil
 	}
-	asked := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	var caller authenticationv1.UserInfo
+	known := false
 	err := g.reviews.pass(ctx, func() (err error) {
-		if asked, err = g.tokens.Create(ctx, asked, metav1.CreateOptions{}); err != nil {
+		if caller, known, err = g.judge.Identify(ctx, token); err != nil {
 			return refuse(http.StatusServiceUnavailable, "review token: %v", err)
 		}
 		return nil
@@ -122,38 +126,24 @@ func (g *guard) identify(ctx context.Context, token string) (authenticationv1.Us
 	if err != nil {
 		return authenticationv1.UserInfo{}, err
 	}
-	if !asked.Status.Authenticated {
+	if !known {
 		return authenticationv1.UserInfo{}, refuse(http.StatusUnauthorized, "the API server does not accept the token: it is expired, forged, revoked, or meant for somebody else")
 	}
-	g.callers.keep(key, asked.Status.User)
-	return asked.Status.User, nil
+	g.callers.keep(key, caller)
+	return caller, nil
 }
 
 // authorize asks whether a caller has a right.
-func (g *guard) authorize(ctx context.Context, caller authenticationv1.UserInfo, wanted right) error {
-	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: caller.Username, UID: caller.UID, Groups: caller.Groups, Extra: extras(caller.Extra),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: wanted.verb, Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
-			Resource: wanted.resource, Namespace: wanted.namespace, Name: wanted.name,
-		},
-	}}
+func (g *guard) authorize(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted right) error {
+	allowed := false
 	err := g.reviews.pass(ctx, func() (err error) {
-		if asked, err = g.access.Create(ctx, asked, metav1.CreateOptions{}); err != nil {
+		if allowed, err = g.judge.Allows(ctx, token, caller, wanted.attributes()); err != nil {
 			return refuse(http.StatusServiceUnavailable, "review access: %v", err)
 		}
 		return nil
 	})
-	if err == nil && !asked.Status.Allowed {
+	if err == nil && !allowed {
 		return wanted.denied(caller.Username)
 	}
 	return err
-}
-
-func extras(of map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
-	to := make(map[string]authorizationv1.ExtraValue, len(of))
-	for key, values := range of {
-		to[key] = authorizationv1.ExtraValue(values)
-	}
-	return to
 }

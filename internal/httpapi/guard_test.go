@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"strings"
@@ -61,7 +62,7 @@ func TestReviewIsAboutTheWholeCaller(t *testing.T) {
 
 func TestOnlyGoodAnswersAreRememberedForAWhile(t *testing.T) {
 	of, now := &cluster{may: map[right]bool{{"list", "tasks", "", ""}: true}}, time.Now()
-	g := newGuard(tokens{of}, accesses{of})
+	g := newGuard(Reviews{tokens{of}, accesses{of}})
 	g.callers.now, g.allowed.now = func() time.Time { return now }, func() time.Time { return now }
 	admit := func(token string, wanted right, tokenReviews, accessReviews int) {
 		t.Helper()
@@ -122,5 +123,17 @@ func TestTurnstile(t *testing.T) {
 	}
 	if err := gate.pass(t.Context(), func() error { return nil }); err != nil {
 		t.Error(err)
+	}
+}
+
+// An operator that has some namespaces cannot speak of others, and says so only to those who may ask.
+func TestOtherNamespacesAreNotFound(t *testing.T) {
+	of := &cluster{may: map[right]bool{{"get", "workerpools", "b", "p"}: true, {"list", "tasks", "", ""}: true, {"list", "tasks", "b", ""}: true}}
+	handler := New(Config{Reader: holding(t), Namespaces: []string{"a"}, Judge: Reviews{tokens{of}, accesses{of}}, Log: slog.New(slog.DiscardHandler)})
+	for path, want := range map[string]int{"/v1/pools/b/p": 404, "/v1/pools/b/q": 403, "/v1/tasks?namespace=b": 404, "/v1/tasks": 200} {
+		status, body := ask(handler, path, "ana")
+		if status != want || (status == 404) != strings.Contains(body, `namespace \"b\" is not one of this operator's: a`) {
+			t.Errorf("%s: got %d %s", path, status, body)
+		}
 	}
 }

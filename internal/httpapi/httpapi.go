@@ -14,6 +14,8 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -34,17 +36,18 @@ var description []byte
 
 // Config is what the API is made of.
 type Config struct {
-	Reader client.Reader
-	Tokens TokenReviews
-	Access AccessReviews
-	Log    *slog.Logger // hears of panics only
+	Reader     client.Reader
+	Namespaces []string // that Reader has; none: all of them
+	Judge      Judge
+	Log        *slog.Logger // hears of panics only
 }
 
 // api is what its routes share.
 type api struct {
-	reader   client.Reader
-	guard    *guard
-	readings turnstile
+	reader     client.Reader
+	namespaces []string
+	guard      *guard
+	readings   turnstile
 }
 
 // A route is a path under /v1, the right that it needs, and who finds what it shows.
@@ -87,7 +90,7 @@ func engine(config Config) *gin.Engine {
 	})
 	paths.GET("/healthz", func(c *gin.Context) { c.PureJSON(http.StatusOK, gin.H{"status": "ok"}) })
 	paths.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json; charset=utf-8", description) })
-	shared := &api{reader: config.Reader, guard: newGuard(config.Tokens, config.Access), readings: make(turnstile, mostReadings)}
+	shared := &api{reader: config.Reader, namespaces: config.Namespaces, guard: newGuard(config.Judge), readings: make(turnstile, mostReadings)}
 	for _, to := range shared.routes() {
 		paths.GET(to.path, shared.serve(to))
 	}
@@ -117,6 +120,9 @@ func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, 
 	if err := a.guard.admit(ctx, bearer(c.Request), right{to.verb, to.resource, namespace, name}); err != nil {
 		return nil, err
 	}
+	if !a.knows(namespace) {
+		return nil, refuse(http.StatusNotFound, "namespace %q is not one of this operator's: %s", namespace, strings.Join(a.namespaces, ", "))
+	}
 	part, err := pageOf(c.Query("limit"), c.Query("continue"))
 	if err != nil {
 		return nil, err
@@ -127,6 +133,11 @@ func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, 
 		return err
 	})
 	return found, err
+}
+
+// knows tells whether there is anything to be said about a namespace; all of them have no name.
+func (a *api) knows(namespace string) bool {
+	return namespace == "" || len(a.namespaces) == 0 || slices.Contains(a.namespaces, namespace)
 }
 
 // A question is what a caller who was let in wants to know.

@@ -53,12 +53,17 @@ func (a accesses) Create(_ context.Context, review *authorizationv1.SubjectAcces
 // reading is an API over objects.
 func reading(t *testing.T, of *cluster, objects ...client.Object) http.Handler {
 	t.Helper()
+	return New(Config{Reader: holding(t, objects...), Judge: Reviews{tokens{of}, accesses{of}}, Log: slog.New(slog.DiscardHandler)})
+}
+
+// holding reads nothing but these objects.
+func holding(t *testing.T, objects ...client.Object) client.Reader {
+	t.Helper()
 	known := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
 		t.Fatal(err)
 	}
-	reader := fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).Build()
-	return New(Config{Reader: reader, Tokens: tokens{of}, Access: accesses{of}, Log: slog.New(slog.DiscardHandler)})
+	return fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).Build()
 }
 
 // ask is the status and the body of an answer.
@@ -142,7 +147,7 @@ func (broken) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 
 func TestMistakesOfOursAreAnswered(t *testing.T) {
 	var said bytes.Buffer
-	of := New(Config{Reader: broken{}, Tokens: tokens{&cluster{}}, Access: accesses{&cluster{}}, Log: slog.New(slog.NewJSONHandler(&said, nil))})
+	of := New(Config{Reader: broken{}, Judge: Reviews{tokens{&cluster{}}, accesses{&cluster{}}}, Log: slog.New(slog.NewJSONHandler(&said, nil))})
 	for range 2 * mostReadings { // none of which keeps its place
 		if status, body := ask(of, "/v1/pools", "root"); status != http.StatusInternalServerError || body != `{"error":"a mistake in the operator: its log has more"}` {
 			t.Fatalf("got %d %s", status, body)

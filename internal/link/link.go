@@ -2,7 +2,7 @@
 // messages between them and whoever dispatches work.
 //
 // It promises:
-//   - An agent is only ever spoken to after the API server has vouched for its token, and the token's pod is the agent.
+//   - An agent is only ever spoken to after the API server has vouched for its token, itself or by its keys, and the token's pod is the agent.
 //   - Of one agent there is at most one stream; a newer one replaces it. Joined, Received and Left of an agent are
 //     called one after the other, in that order, never at the same time.
 //   - Nothing is said, not even an echo, while this process does not lead. An agent that hears no echo stops its work,

@@ -23,6 +23,7 @@ type Settings struct {
 	Authority string // PEM of the CA that signs the operator's certificate
 
 	SpreadPrefix string // of the annotations that split replicas between spot and on-demand nodes
+	SpreadOff    string // why nobody follows those annotations; "" when somebody does
 }
 
 // Workload is the name of a type's StatefulSet. Like every name here it follows from the swarm alone.

@@ -39,13 +39,29 @@ func (window) NeedLeaderElection() bool { return false }
 
 // addAPI has its reviews on connections that do not end with leadership, as the link has: a standby answers as well.
 func (p parts) addAPI() error {
-	own := rest.AddUserAgent(rest.CopyConfig(p.cluster), "api")
-	tokens, unidentified := authentication.NewForConfig(own)
-	access, unauthorized := authorization.NewForConfig(own)
-	if err := errors.Join(unidentified, unauthorized); err != nil {
+	judge, err := p.judge()
+	if err != nil {
 		return fmt.Errorf("make clients for the reviews of the API: %w", err)
 	}
 	return p.Add(window{port: p.config.API.Port, handler: httpapi.New(httpapi.Config{
-		Reader: p.GetClient(), Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews(), Log: p.around.Log,
+		Reader: p.GetClient(), Namespaces: p.config.namespaces(), Judge: judge, Log: p.around.Log,
 	})})
+}
+
+// judge asks about callers, or has them ask about themselves where it may not.
+func (p parts) judge() (httpapi.Judge, error) {
+	cluster := p.cluster
+	if p.config.confined() {
+		cluster = rest.AnonymousClientConfig(p.cluster)
+	}
+	own := rest.AddUserAgent(rest.CopyConfig(cluster), "api")
+	tokens, unidentified := authentication.NewForConfig(own)
+	access, unauthorized := authorization.NewForConfig(own)
+	if err := errors.Join(unidentified, unauthorized); err != nil {
+		return nil, err
+	}
+	if p.config.confined() {
+		return httpapi.Selves{Authentication: tokens.RESTClient(), Authorization: access.RESTClient()}, nil
+	}
+	return httpapi.Reviews{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
 }

@@ -23,6 +23,7 @@ func (c Config) check() error {
 		label("controller.leaderElection.namespace", c.Controller.LeaderElection.Namespace),
 		atLeast("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, 6*time.Second),
 		atMost("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, time.Hour),
+		c.confinement(),
 		selects("controller.namespaceSelector", selector),
 		port("webhook.port", c.Webhook.Port),
 		absolute("webhook.certDir", c.Webhook.CertDir),

@@ -29,6 +29,7 @@ type Controller struct {
 	ResyncPeriod      metav1.Duration      `json:"resyncPeriod"`
 	Workers           int                  `json:"workers"`
 	LeaderElection    LeaderElection       `json:"leaderElection"`
+	Namespaces        string               `json:"namespaces"` // names parted by commas; left out: the whole cluster
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 	ReadOnly          bool                 `json:"readOnly"` // spread only reports
 }

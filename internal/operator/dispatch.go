@@ -66,7 +66,7 @@ func (p parts) addControllers(ctx context.Context) error {
 		task.Add(p.Operator, task.Options{
 			Board: p.dispatcher.board, Signal: p.dispatcher.tasks, Scope: scope, Workers: workers,
 		}),
-		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers}),
+		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerOff: p.config.perWorkerOff()}),
 		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),
 	)
 }

@@ -17,6 +17,7 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"controller.leaderElection.enabled":       {takes: []string{"true", "false"}, refuses: []string{"maybe"}},
 	"controller.leaderElection.namespace":     {refuses: []string{"My_Own", strings.Repeat("a", 64)}},
 	"controller.leaderElection.leaseDuration": {takes: []string{"6s", "1h"}, refuses: []string{"5999ms", "3601s"}},
+	"controller.namespaces":                   {refuses: []string{"My_Own", "a,,b", "a,b,a", strings.Repeat("a", 64)}},
 	"controller.namespaceSelector":            {refuses: []string{"team=a", "{matchLabels: {a: '?'}}"}},
 	"controller.readOnly":                     {takes: []string{"true", "false"}, refuses: []string{"maybe"}},
 	"webhook.enabled":                         {takes: []string{"true", "false"}, refuses: []string{"maybe"}},

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
@@ -22,6 +23,34 @@ func reviews(cluster *rest.Config) (link.Authenticator, error) {
 		return nil, fmt.Errorf("make client for token reviews: %w", err)
 	}
 	return link.NewTokenReviewer(client.TokenReviews()), nil
+}
+
+// authenticator is who knows agents by their tokens: the API server, or this process by its keys where it may not ask.
+func (p parts) authenticator(ctx context.Context) (link.Authenticator, error) {
+	if !p.config.confined() {
+		return reviews(p.cluster)
+	}
+	documents, err := documents(p.cluster)
+	if err != nil {
+		return nil, err
+	}
+	verifier := link.NewTokenVerifier(documents, p.GetClient(), p.config.namespaces())
+	err = verifier.Prepare(ctx)
+	if apierrors.IsForbidden(err) {
+		err = fmt.Errorf("%w: have an administrator bind our service account to ClusterRole system:service-account-issuer-discovery, as Kubernetes does by itself", err)
+	}
+	return verifier, err
+}
+
+// documents are what the API server publishes for everybody who has an account.
+func documents(cluster *rest.Config) (link.Documents, error) {
+	own := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
+	own.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{})
+	client, err := rest.UnversionedRESTClientFor(own)
+	if err != nil {
+		return nil, fmt.Errorf("make client for the keys of the cluster: %w", err)
+	}
+	return func(ctx context.Context, path string) ([]byte, error) { return client.Get().AbsPath(path).DoRaw(ctx) }, nil
 }
 
 // tenure is what is known of the Lease.
@@ -70,13 +99,3 @@ func (d doorway) Start(ctx context.Context) error {
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (doorway) NeedLeaderElection() bool { return false }
-
-// newLink makes the server. Whoever hears its events also says when agents may come.
-func newLink(cluster *rest.Config, config Link, parts link.Config) (*link.Server, error) {
-	tokens, err := reviews(cluster)
-	if err != nil {
-		return nil, err
-	}
-	parts.Authenticator, parts.Metrics, parts.Lease = tokens, ctrlmetrics.Registry, config.AgentLease.Duration
-	return link.New(parts)
-}

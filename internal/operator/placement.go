@@ -19,6 +19,10 @@ import (
 
 // addSpread keeps workloads split between spot and on-demand nodes. The desk learns of pods on every replica: any may be the next leader.
 func (p parts) addSpread(ctx context.Context) error {
+	if off := p.config.spreadOff(); off != "" {
+		p.around.Log.Info("spread is off", "reason", off)
+		return nil
+	}
 	return errors.Join(
 		p.desk.Follow(ctx, p.GetCache()),
 		spread.Add(p.Operator, spread.Options{
@@ -39,6 +43,9 @@ func (p parts) coverage() admission.Coverage {
 
 // peers lets other replicas ask the leader's desk, at the port of the link.
 func (p parts) peers() link.Peers {
+	if p.config.spreadOff() != "" {
+		return link.Peers{}
+	}
 	return link.Peers{
 		Authority: p.authority.Pool,
 		Register:  func(to grpc.ServiceRegistrar) { placement.Serve(to, p.desk, p.Leadership.Fresh) },

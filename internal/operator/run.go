@@ -15,13 +15,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -76,28 +76,28 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 			HealthProbeBindAddress: address(config.Health.Port),
 			Metrics:                metrics(config.Metrics),
 			NewClient:              limited(config.Client),
-			Cache:                  caches(around.Namespace, config.spreading()),
+			Cache:                  config.confine(caches(around.Namespace, config.spreading())),
 		},
 		Election: election(config.Controller.LeaderElection, around, at),
 	})
 	if err != nil {
 		return nil, err
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&config.Controller.NamespaceSelector)
+	scope, err := config.scope()
 	if err != nil {
-		return nil, fmt.Errorf("select namespaces: %w", err)
+		return nil, err
 	}
 	pods, err := survey.IndexPods(ctx, operator.GetCache())
 	if err != nil {
 		return nil, err
 	}
 	parts := parts{
-		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: kit.NewScope(selector),
+		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
 		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
 		entrance: &entrance{now: time.Now},
 	}
-	return operator, errors.Join(parts.addLink(), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
+	return operator, errors.Join(parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
 }
 
 // parts are what the operator is put together from.
@@ -116,8 +116,13 @@ type parts struct {
 }
 
 // addLink keeps the CA and serves the link.
-func (p parts) addLink() error {
-	server, err := newLink(p.cluster, p.config.Link, link.Config{
+func (p parts) addLink(ctx context.Context) error {
+	tokens, err := p.authenticator(ctx)
+	if err != nil {
+		return err
+	}
+	server, err := link.New(link.Config{
+		Authenticator: tokens, Metrics: ctrlmetrics.Registry, Lease: p.config.Link.AgentLease.Duration,
 		Certificates: p.authority,
 		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.board.Opened},
 		Events:       p.dispatcher.board,
@@ -133,7 +138,7 @@ func (p parts) addLink() error {
 
 // settings are what pods of agents are told.
 func (p parts) settings(ctx context.Context) manifest.Settings {
-	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), SpreadPrefix: p.config.Spread.AnnotationPrefix}
+	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadOff()}
 }
 
 // limited makes the client of all controllers. Its limit is one for all kinds: a client that is only told a number of requests in

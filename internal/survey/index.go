@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Pods are those of a workload, in no order. They are the cache's own: nobody may change them.
@@ -18,14 +19,14 @@ const podIndex = "survey.workload"
 
 // IndexPods has a cache file pods under their workload, and finds them there without copying any: large workloads are asked about with
 // each of their pods.
-func IndexPods(ctx context.Context, informers cache.Informers) (Pods, error) {
-	informer, err := informers.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+func IndexPods(ctx context.Context, from cache.Cache) (Pods, error) {
+	informer, err := from.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
 	}
 	indexed, found := informer.(interface{ GetIndexer() toolscache.Indexer })
 	if !found {
-		return nil, fmt.Errorf("index pods: %T has no index", informer)
+		return listPods(ctx, from)
 	}
 	if err := informer.AddIndexers(toolscache.Indexers{podIndex: byWorkload}); err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
@@ -40,6 +41,28 @@ func IndexPods(ctx context.Context, informers cache.Informers) (Pods, error) {
 			if pod, isPod := object.(*corev1.Pod); isPod {
 				pods = append(pods, pod)
 			}
+		}
+		return pods, nil
+	}, nil
+}
+
+// listPods does the same with a cache of some namespaces, which is several in one, and shows the index of none.
+func listPods(ctx context.Context, from cache.Cache) (Pods, error) {
+	file := func(object client.Object) []string {
+		keys, _ := byWorkload(object) // an object has what it looks at
+		return keys
+	}
+	if err := from.IndexField(ctx, &corev1.Pod{}, podIndex, file); err != nil {
+		return nil, fmt.Errorf("index pods: %w", err)
+	}
+	return func(ctx context.Context, of Key) ([]*corev1.Pod, error) {
+		list := &corev1.PodList{}
+		if err := from.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingFields{podIndex: of.String()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("find pods of %s: %w", of, err)
+		}
+		pods := make([]*corev1.Pod, len(list.Items))
+		for n := range list.Items {
+			pods[n] = &list.Items[n]
 		}
 		return pods, nil
 	}, nil

@@ -24,7 +24,7 @@ func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world wo
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
 	count(wanted, world)
 	describe(report, wanted, world)
-	degrade(report, swarm, world, failed)
+	degrade(report, wanted, world, failed)
 	swarm.Status.Phase = phase(swarm)
 	if left := report.Patience(); left > 0 {
 		return kit.RequeueAfter(left, "CountsUnwritten"), nil
@@ -56,9 +56,9 @@ func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world 
 	}
 }
 
-// degrade names what does not work while the rest goes on: a write that was refused, a runtime that there is not, or agents that do
+// degrade names what does not work while the rest goes on: a write that was refused, what this operator does not do, or agents that do
 // not get up.
-func degrade(report *kit.Report[*v1alpha1.Swarm], swarm *v1alpha1.Swarm, world world, failed error) {
+func degrade(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, world world, failed error) {
 	unsupported, broken := unsupported(swarm), broken(world.agents)
 	switch {
 	case failed != nil:
@@ -72,12 +72,15 @@ func degrade(report *kit.Report[*v1alpha1.Swarm], swarm *v1alpha1.Swarm, world w
 	}
 }
 
-// unsupported is what the API allows and this version does not do yet.
-func unsupported(swarm *v1alpha1.Swarm) string {
+// unsupported is what the API allows and this version does not do yet, or this operator not where it is.
+func unsupported(swarm manifest.Swarm) string {
 	for _, kind := range swarm.Spec.Agents {
 		if kind.Runtime != nil && kind.Runtime.HTTP != nil {
 			return fmt.Sprintf("type %q: runtime.http is not supported by this version of the operator: use runtime.exec", kind.Type)
 		}
+	}
+	if swarm.Spec.Spread != nil && swarm.Settings.SpreadOff != "" {
+		return "spread is not supported by this operator: " + swarm.Settings.SpreadOff
 	}
 	return ""
 }

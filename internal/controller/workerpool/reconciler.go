@@ -43,12 +43,15 @@ type Options struct {
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
+	// PerWorkerOff is why no worker can have a ConfigMap of its own; "" when each can.
+	PerWorkerOff string
 }
 
 type reconciler struct {
 	client     client.Client
 	replicas   survey.Pods
 	live       client.Reader // past the cache
+	shared     string        // why there is no layout but Shared
 	status     *kit.Status[*v1alpha1.WorkerPool]
 	leadership Leadership
 	asker      *acknowledge.Asker
@@ -65,7 +68,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	}
 	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
 	r := &reconciler{
-		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), status: status,
+		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), shared: options.PerWorkerOff, status: status,
 		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, name).

@@ -48,6 +48,9 @@ func (w workload) ordinal(pod string) int {
 
 // workload finds the workload of a pool, unless another pool has it.
 func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, *refusal, error) {
+	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && r.shared != "" {
+		return workload{}, refuse(v1alpha1.ReasonNotSupported, "config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared", r.shared), nil
+	}
 	of := pool.Spec.Workers
 	rivals := &v1alpha1.WorkerPoolList{}
 	if err := r.client.List(ctx, rivals, client.InNamespace(pool.Namespace), client.MatchingFields{workloadIndex: workloadKey(of.Kind, of.Name)}); err != nil {

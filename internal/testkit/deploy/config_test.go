@@ -18,7 +18,7 @@ func TestInstalledConfigurationIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict(content(t, "deploy", "kustomize", "operator", "deployment.yaml"), &deployment); err != nil {
+	if err := yaml.UnmarshalStrict(content(t, "deploy", "kustomize", "workload", "deployment.yaml"), &deployment); err != nil {
 		t.Fatal(err)
 	}
 	ports := map[string]int{}

@@ -25,6 +25,7 @@ var proofs = map[string]proof{
 	"controller.leaderElection.enabled":       {"", "without it the Lease is taken at once, and the former holder ends", showForced},
 	"controller.leaderElection.namespace":     {"", "the Lease is there", showLeaseNamespace},
 	"controller.leaderElection.leaseDuration": {"", "a leader that was killed is followed after it", showLeaseDuration},
+	"controller.namespaces":                   {"", "swarms elsewhere are not even seen", showNamespaces},
 	"controller.namespaceSelector":            {"", "swarms elsewhere are left alone", showSelector},
 	"controller.readOnly":                     {"", "spread reports and moves nothing", showReadOnly},
 	"webhook.enabled":                         {"", "without it the port is closed", showWebhookEnabled},
@@ -76,6 +77,18 @@ func showSelector(ctx SpecContext) {
 	sample(ctx, out)
 	sample(ctx, in)
 	Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+	Expect(agents(ctx, out)).To(BeEmpty())
+}
+
+func showNamespaces(ctx SpecContext) {
+	one, two, out := namespace(ctx, nil), namespace(ctx, nil), namespace(ctx, nil)
+	program("SWARM_CONTROLLER_NAMESPACES=" + one + ", " + two)
+	for _, in := range []string{out, one, two} {
+		sample(ctx, in)
+	}
+	for _, in := range []string{one, two} {
+		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(6))
+	}
 	Expect(agents(ctx, out)).To(BeEmpty())
 }
 

@@ -145,6 +145,13 @@ func helloTrusting(ctx context.Context, in string, to destination, bundle string
 	if err != nil {
 		return nil, err
 	}
+	return greeting(ctx, credential{in, token}, to, bundle)
+}
+
+// A credential is what an agent shows: where it says it is, and what proves it.
+type credential struct{ in, token string }
+
+func greeting(ctx context.Context, shown credential, to destination, bundle string) (*linkv1.OperatorMessage, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bundle))
 	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: to.name})
@@ -153,14 +160,14 @@ func helloTrusting(ctx context.Context, in string, to destination, bundle string
 		return nil, err
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token), 10*time.Second)
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown.token), 10*time.Second)
 	defer cancel()
 	stream, err := linkv1.NewLinkClient(connection).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	greeting := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: in, Swarm: "research", Agent: coder, Slots: 1}
-	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: greeting}}) // what is wrong is told by Recv
+	said := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: shown.in, Swarm: "research", Agent: coder, Slots: 1}
+	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: said}}) // what is wrong is told by Recv
 	return stream.Recv()
 }
 

@@ -72,7 +72,13 @@ func fromRoot(elements ...string) string {
 // program starts the operator, which ends with the spec at the latest. Ports are free ones: suites share the machine.
 func program(environment ...string) *gexec.Session {
 	GinkgoHelper()
-	command := exec.Command(fromRoot("bin", "swarm-operator"))
+	return programOf(system, environment...)
+}
+
+// programOf is one whose own namespace is that one.
+func programOf(home string, environment ...string) *gexec.Session {
+	GinkgoHelper()
+	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + ports.Free()}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")

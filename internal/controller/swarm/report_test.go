@@ -1,0 +1,29 @@
+package swarm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/manifest"
+)
+
+func TestWhatIsNotSupportedIsNamed(t *testing.T) {
+	overHTTP := v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "coder", Runtime: &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}}}}
+	for _, c := range []struct {
+		reason string
+		spec   v1alpha1.SwarmSpec
+		off    string
+		want   string
+	}{
+		{"nothing is asked for", v1alpha1.SwarmSpec{}, "no nodes", ""},
+		{"somebody follows it", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "", ""},
+		{"nobody follows it", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "no nodes", "spread is not supported by this operator: no nodes"},
+		{"this version", overHTTP, "", `type "coder": runtime.http is not supported`},
+	} {
+		wanted := manifest.Swarm{Swarm: &v1alpha1.Swarm{Spec: c.spec}, Settings: manifest.Settings{SpreadOff: c.off}}
+		if got := unsupported(wanted); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: got %q", c.reason, got)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// An oracle is an API server that tells callers about themselves. It knows ana, who may list tasks in a.
+type oracle struct {
+	down      bool
+	anonymous bool
+	asked     []string // by whom, and for what
+}
+
+func (o *oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	who, path := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	o.asked = append(o.asked, who+" "+path)
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case o.down:
+		reply(w, http.StatusInternalServerError, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: "etcd is away", Code: 500})
+	case who != "ana":
+		reply(w, http.StatusUnauthorized, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: "Unauthorized", Reason: metav1.StatusReasonUnauthorized, Code: 401})
+	case path == "selfsubjectreviews":
+		if o.anonymous {
+			who = anonymous
+		}
+		reply(w, http.StatusCreated, authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: who}}})
+	default:
+		asked := authorizationv1.SelfSubjectAccessReview{}
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		asked.Status.Allowed = *asked.Spec.ResourceAttributes == right{"list", "tasks", "a", ""}.attributes()
+		reply(w, http.StatusCreated, asked)
+	}
+}
+
+func reply(w http.ResponseWriter, status int, body any) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// judging is a guard that has callers ask.
+func judging(t *testing.T, of *oracle) *guard {
+	t.Helper()
+	server := httptest.NewServer(of)
+	t.Cleanup(server.Close)
+	made, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newGuard(Selves{Authentication: made.AuthenticationV1().RESTClient(), Authorization: made.AuthorizationV1().RESTClient()})
+}
+
+func TestCallersAskAboutThemselves(t *testing.T) {
+	for _, c := range []struct {
+		reason, token string
+		wanted        right
+		oracle        oracle
+		status        int
+		want          string
+	}{
+		{"who may", "ana", right{"list", "tasks", "a", ""}, oracle{}, 0, ""},
+		{"who may not", "ana", right{"list", "tasks", "b", ""}, oracle{}, 403, `User "ana" cannot list resource "tasks" in API group "swarm.io" in the namespace "b"`},
+		{"one namespace is not all", "ana", right{"list", "tasks", "", ""}, oracle{}, 403, "at the cluster scope"},
+		{"whom nobody knows", "bo", right{"list", "tasks", "a", ""}, oracle{}, 401, "the API server does not accept the token"},
+		{"whom anybody could be", "ana", right{"list", "tasks", "a", ""}, oracle{anonymous: true}, 401, "the API server does not accept the token"},
+		{"nobody can tell", "ana", right{"list", "tasks", "a", ""}, oracle{down: true}, 503, "review token"},
+	} {
+		err := judging(t, &c.oracle).admit(t.Context(), c.token, c.wanted)
+		if c.status == 0 {
+			if err != nil {
+				t.Errorf("%s: got %v", c.reason, err)
+			}
+			continue
+		}
+		if err == nil || statusOf(err) != c.status || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "Bearer") {
+			t.Errorf("%s: got %v", c.reason, err)
+		}
+	}
+}
+
+func TestEveryQuestionIsAskedByItsCaller(t *testing.T) {
+	of := &oracle{}
+	if err := judging(t, of).admit(t.Context(), "ana", right{"list", "tasks", "a", ""}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(of.asked, ", "); got != "ana selfsubjectreviews, ana selfsubjectaccessreviews" {
+		t.Errorf("asked were %s", got)
+	}
+}

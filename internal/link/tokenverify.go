@@ -1,0 +1,129 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// skew is how far the API server's clock may be from ours.
+const skew = 10 * time.Second
+
+// algorithms are those by which API servers sign. None of them takes a public key for a secret.
+func algorithms() []jose.SignatureAlgorithm {
+	return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
+}
+
+// A TokenVerifier checks tokens by the keys that the cluster publishes, for operators that may not have them reviewed: signature, expiry,
+// audience, and that the pod they are bound to is there with the same UID. It asks nobody but a cache, so a deleted pod loses its access at
+// once. What it cannot know is that a service account was deleted while a pod of it lives on.
+type TokenVerifier struct {
+	keys       *keyring
+	pods       client.Reader
+	namespaces []string
+	now        func() time.Time
+}
+
+// NewTokenVerifier makes an Authenticator of what the cluster publishes and a cache of the pods in these namespaces.
+func NewTokenVerifier(published Documents, pods client.Reader, namespaces []string) *TokenVerifier {
+	return &TokenVerifier{keys: newKeyring(published, time.Now), pods: pods, namespaces: namespaces, now: time.Now}
+}
+
+// Prepare fetches the keys, so that whoever starts learns whether they can be had.
+func (v *TokenVerifier) Prepare(ctx context.Context) error {
+	_, err := v.keys.current(ctx)
+	return err
+}
+
+// claims are what is in the token of a service account.
+type claims struct {
+	jwt.Claims
+
+	Kubernetes struct {
+		Namespace string `json:"namespace"`
+		Pod       struct {
+			Name string `json:"name"`
+			UID  string `json:"uid"`
+		} `json:"pod"`
+		ServiceAccount struct {
+			Name string `json:"name"`
+		} `json:"serviceaccount"`
+	} `json:"kubernetes.io"`
+}
+
+// Authenticate implements Authenticator.
+func (v *TokenVerifier) Authenticate(ctx context.Context, token string) (Identity, error) {
+	if token == "" || len(token) > longestToken {
+		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
+	}
+	signed, err := jwt.ParseSigned(token, algorithms())
+	if err != nil || len(signed.Headers) != 1 {
+		return Identity{}, fmt.Errorf("%w: it is not one that an API server has signed", ErrDenied)
+	}
+	published, err := v.keys.having(ctx, signed.Headers[0].KeyID)
+	if err != nil {
+		return Identity{}, err
+	}
+	said, err := published.verify(signed)
+	if err != nil {
+		return Identity{}, err
+	}
+	identity, err := v.identityIn(said, published.issuer)
+	if err != nil {
+		return Identity{}, err
+	}
+	return identity, v.alive(ctx, identity)
+}
+
+// identityIn reads claims whose signature is good. All of its errors are final.
+func (v *TokenVerifier) identityIn(said claims, issuer string) (Identity, error) {
+	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{Audience}, Time: v.now()}
+	if said.Expiry == nil {
+		return Identity{}, fmt.Errorf("%w: it never expires", ErrDenied)
+	}
+	if err := said.ValidateWithLeeway(expected, skew); err != nil {
+		return Identity{}, fmt.Errorf("%w: %s", ErrDenied, wrong(err))
+	}
+	in := said.Kubernetes
+	if said.Subject != accountPrefix+in.Namespace+":"+in.ServiceAccount.Name || in.Namespace == "" || in.Pod.Name == "" || in.Pod.UID == "" {
+		return Identity{}, fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
+	}
+	if !slices.Contains(v.namespaces, in.Namespace) {
+		return Identity{}, fmt.Errorf("%w: namespace %q is not this operator's", ErrDenied, in.Namespace)
+	}
+	return Identity{Namespace: in.Namespace, Pod: in.Pod.Name, PodUID: in.Pod.UID}, nil
+}
+
+// wrong says what is wrong with claims in words of ours: those of the library name itself.
+func wrong(err error) string {
+	switch {
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return "another cluster has issued it"
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return "it is not for audience " + Audience
+	case errors.Is(err, jwt.ErrExpired):
+		return "it has expired"
+	}
+	return "its time has not come"
+}
+
+// alive looks for the pod. One that has gone, or that has taken the name of another, proves nothing.
+func (v *TokenVerifier) alive(ctx context.Context, identity Identity) error {
+	pod := &corev1.Pod{}
+	err := v.pods.Get(ctx, client.ObjectKey{Namespace: identity.Namespace, Name: identity.Pod}, pod)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look for pod of token: %w", err)
+	}
+	if err != nil || string(pod.UID) != identity.PodUID {
+		return fmt.Errorf("%w: its pod is gone", ErrDenied)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package namespaced
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// agent is the one of crew.
+const agent = "crew-worker-0"
+
+// A link is where a tenant's operator listens, as seen from here.
+type link struct {
+	address, name string
+	authority     *x509.CertPool
+}
+
+var local = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
+
+// link leads to any replica: one that does not lead knows agents as well, and sends them on.
+func (t tenant) link(ctx context.Context) link {
+	GinkgoHelper()
+	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--as", t.user(), "--namespace", t.in, "service/swarm-operator-link", ":9444"), GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { session.Kill().Wait() })
+	Eventually(session.Out).WithTimeout(20 * time.Second).Should(gbytes.Say(local.String()))
+	config := &corev1.ConfigMap{}
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: t.in, Name: "crew-config"}, config)).To(Succeed())
+	made := link{string(local.FindSubmatch(session.Out.Contents())[1]), "swarm-operator-link." + t.in + ".svc", x509.NewCertPool()}
+	Expect(made.authority.AppendCertsFromPEM([]byte(config.Data["ca.crt"]))).To(BeTrue())
+	return made
+}
+
+// greet says Hello with the token of the agent in a namespace, and returns why that was not enough.
+func (l link) greet(ctx context.Context, in string) error {
+	GinkgoHelper()
+	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: l.authority, ServerName: l.name})
+	connection, err := grpc.NewClient("passthrough:///"+l.address, grpc.WithTransportCredentials(secure))
+	Expect(err).NotTo(HaveOccurred())
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(ctx, in)), 10*time.Second)
+	defer cancel()
+	stream, err := linkv1.NewLinkClient(connection).Connect(ctx)
+	if err != nil {
+		return err
+	}
+	hello := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: in, Swarm: "crew", Agent: agent, Slots: 1}
+	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: hello}}) // what is wrong is told by Recv
+	answer, err := stream.Recv()
+	if err == nil && answer.GetWelcome() == nil && answer.GetRedirect() == nil {
+		return fmt.Errorf("answered with %v", answer)
+	}
+	return err
+}
+
+// token is one as the kubelet puts it into the agent's pod.
+func token(ctx context.Context, in string) string {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: agent}, pod)).To(Succeed())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences: []string{"swarm.io"}, ExpirationSeconds: new(int64(600)),
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "default"}}
+	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
+}

@@ -1,0 +1,254 @@
+package operator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+var _ = Describe("For one namespace", Serial, func() {
+	var ours, theirs tenant
+
+	BeforeEach(func(ctx SpecContext) {
+		prepared(ctx)
+		ours, theirs = newTenant(ctx), newTenant(ctx)
+	})
+
+	It("an admin of it installs the operator, which works there and nowhere else, and asks for nothing that it may not have", func(ctx SpecContext) {
+		began := time.Now()
+		session := ours.operator(ctx)
+		Eventually(elected).WithContext(ctx).WithArguments(ours.in).ShouldNot(BeEmpty())
+		swarm, untouched := sample(ctx, ours.in), sample(ctx, theirs.in)
+		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
+		Eventually(welcomed).WithContext(ctx).WithArguments(ours.in, dialed(ctx, ours.in)).Should(Succeed())
+		pool(ctx, ours.in, v1alpha1.LayoutShared)
+		workers(ctx, ours.in)
+		Eventually(list).WithContext(ctx).WithArguments(ours.in, "lists").Should(ContainSubstring("worker-0:\n    jobs:\n      - a\n      - b\n"))
+		Expect(condition(ctx, untouched)).To(BeEmpty())
+		Expect(agents(ctx, theirs.in)).To(BeEmpty())
+
+		Expect(api.Delete(ctx, swarm)).To(Succeed())
+		Eventually(func(ctx context.Context) bool { return gone(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
+		Expect(string(session.Err.Contents())).NotTo(ContainSubstring("orbidden"))
+		Expect(ours.strayed(began)).To(BeEmpty())
+	})
+
+	It("two operators stand side by side, and neither takes the agents of the other", func(ctx SpecContext) {
+		ours.operator(ctx)
+		theirs.operator(ctx)
+		for _, one := range []tenant{ours, theirs} {
+			sample(ctx, one.in)
+			Eventually(pods).WithContext(ctx).WithArguments(one.in).Should(ContainElement(coder))
+			Eventually(welcomed).WithContext(ctx).WithArguments(one.in, dialed(ctx, one.in)).Should(Succeed())
+		}
+		bundle, err := published(ctx, ours.in)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = helloTrusting(ctx, theirs.in, dialed(ctx, ours.in), bundle)
+		Expect(err).To(MatchError(ContainSubstring("namespace %q is not this operator's", theirs.in)))
+	})
+
+	It("a pod that is gone is not an agent any more", func(ctx SpecContext) {
+		ours.operator(ctx)
+		swarm := sample(ctx, ours.in)
+		Eventually(pods).WithContext(ctx).WithArguments(ours.in).Should(ContainElement(coder))
+		Eventually(welcomed).WithContext(ctx).WithArguments(ours.in, dialed(ctx, ours.in)).Should(Succeed())
+		to := dialed(ctx, ours.in)
+		old, err := projected(ctx, ours.in)
+		Expect(err).NotTo(HaveOccurred())
+		bundle, err := published(ctx, ours.in)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: swarm.Namespace, Name: coder}}, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(func(ctx context.Context) error {
+			_, err := greeting(ctx, credential{ours.in, old}, to, bundle)
+			return err
+		}).WithContext(ctx).Should(MatchError(ContainSubstring("its pod is gone")))
+		Eventually(welcomed).WithContext(ctx).WithArguments(ours.in, to).Should(Succeed())
+	})
+
+	It("spread is not supported, and a swarm that wants it says so", func(ctx SpecContext) {
+		session := ours.operator(ctx)
+		swarm := sample(ctx, ours.in)
+		change(ctx, swarm, func() { swarm.Spec.Spread = &v1alpha1.Spread{SpotPercentage: new(int32(50))} })
+		Eventually(func(ctx context.Context) (*metav1.Condition, error) {
+			err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
+			return meta.FindStatusCondition(swarm.Status.Conditions, v1alpha1.ConditionDegraded), err
+		}).WithContext(ctx).Should(HaveValue(And(HaveField("Reason", string(v1alpha1.ReasonNotSupported)), HaveField("Message", ContainSubstring("controller.namespaces")))))
+		Expect(string(session.Err.Contents())).To(ContainSubstring("spread is off"))
+	})
+
+	It("layout PerWorker is not supported, and a pool that wants it says so", func(ctx SpecContext) {
+		ours.operator(ctx)
+		pool(ctx, ours.in, v1alpha1.LayoutPerWorker)
+		workers(ctx, ours.in)
+		asked := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: ours.in, Name: "cameras"}}
+		Eventually(func(ctx context.Context) (*metav1.Condition, error) {
+			err := api.Get(ctx, client.ObjectKeyFromObject(asked), asked)
+			return meta.FindStatusCondition(asked.Status.Conditions, v1alpha1.ConditionReady), err
+		}).WithContext(ctx).Should(HaveValue(And(HaveField("Reason", string(v1alpha1.ReasonNotSupported)), HaveField("Message", ContainSubstring("create another with Shared")))))
+		Expect(api.Delete(ctx, asked)).To(Succeed())
+		Eventually(func(ctx context.Context) bool { return gone(ctx, asked) }).WithContext(ctx).Should(BeTrue())
+		pool(ctx, ours.in, v1alpha1.LayoutShared)
+		Eventually(list).WithContext(ctx).WithArguments(ours.in, "lists").Should(ContainSubstring("worker-0:"))
+	})
+
+	It("the introspection API answers callers who may see it, by their own right to ask", func(ctx SpecContext) {
+		ours.operator(ctx)
+		window := windowAt(ours.window)
+		reader, stranger := token(ctx, ours.in, "reader"), token(ctx, ours.in, "stranger")
+		allowIn(ctx, ours.in, "reader", "swarms", "workerpools")
+		cameras(ctx, ours.in)
+		Eventually(window.shows).WithContext(ctx).WithArguments("/v1/pools?namespace="+ours.in, reader).Should(ContainSubstring(`"name":"cameras"`))
+		Expect(window.refuses(ctx, "/v1/pools?namespace="+ours.in, "no-token-at-all")).To(HavePrefix("401 "))
+		Expect(window.refuses(ctx, "/v1/pools?namespace="+ours.in, stranger)).To(And(HavePrefix("403 "), ContainSubstring("system:serviceaccount:%s:stranger", ours.in)))
+		Expect(window.refuses(ctx, "/v1/pools", reader)).To(HavePrefix("403 "))
+		allowIn(ctx, theirs.in, "neighbour", "workerpools")
+		Expect(window.refuses(ctx, "/v1/pools/"+theirs.in+"/cameras", token(ctx, theirs.in, "neighbour"))).To(And(HavePrefix("404 "), ContainSubstring("is not one of this operator's: "+ours.in)))
+		allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ours.in, Name: "stranger"},
+			rbacv1.PolicyRule{APIGroups: []string{"swarm.io"}, Resources: []string{"workerpools"}, Verbs: []string{"list"}})
+		Eventually(window.shows).WithContext(ctx).WithArguments("/v1/pools", stranger).Should(ContainSubstring(`"namespace":"` + ours.in + `","name":"cameras"`))
+	})
+})
+
+// A tenant is somebody who is admin of one namespace and nothing else, and has applied the overlay there.
+type tenant struct{ in, window string }
+
+// user is whom the API server takes them for.
+func (t tenant) user() string { return "admin-of-" + t.in }
+
+func (t tenant) account() string { return "system:serviceaccount:" + t.in + ":swarm-operator" }
+
+// prepared is what an administrator does once.
+func prepared(ctx context.Context) {
+	GinkgoHelper()
+	output, err := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "--force-conflicts", "--kustomize", fromRoot("deploy", "kustomize", "envs", "namespaced", "cluster")).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+}
+
+func newTenant(ctx context.Context) tenant {
+	GinkgoHelper()
+	t := tenant{namespace(ctx, nil), ports.Free()}
+	Expect(api.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.in, Name: "admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: t.user()}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+	})).To(Succeed())
+	overlay := t.overlay()
+	Eventually(func(ctx context.Context) (string, error) { // until what was added to the ClusterRole admin is known
+		output, err := exec.CommandContext(ctx, "kubectl", "--as", t.user(), "apply", "--server-side", "--kustomize", overlay).CombinedOutput()
+		return string(output), err
+	}).WithContext(ctx).WithTimeout(10 * time.Second).Should(ContainSubstring("deployment.apps/swarm-operator serverside-applied"))
+	return t
+}
+
+// overlay is what a tenant changes: the namespace. Simulated nodes cannot run the operator.
+func (t tenant) overlay() string {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	base, err := filepath.Abs(fromRoot("deploy", "kustomize", "envs", "namespaced"))
+	Expect(err).NotTo(HaveOccurred())
+	base, err = filepath.Rel(folder, base)
+	Expect(err).NotTo(HaveOccurred())
+	text := fmt.Sprintf("namespace: %s\nresources: [%s]\nreplicas: [{name: swarm-operator, count: 0}]\n", t.in, base)
+	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
+	return folder
+}
+
+// operator runs with the rights of the service account that the tenant has made, and is ready.
+func (t tenant) operator(ctx context.Context) *gexec.Session {
+	GinkgoHelper()
+	health, link := ports.Free(), ports.Free()
+	session := programOf(t.in, "KUBECONFIG="+t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES="+t.in, "SWARM_API_PORT="+t.window,
+		"SWARM_HEALTH_PORT="+health, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS="+net.JoinHostPort("127.0.0.1", link))
+	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
+	return session
+}
+
+// kubeconfig is the cluster's, for the operator's service account.
+func (t tenant) kubeconfig(ctx context.Context) string {
+	GinkgoHelper()
+	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	Expect(err).NotTo(HaveOccurred())
+	config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo] = &clientcmdapi.AuthInfo{Token: t.issued(ctx, "swarm-operator")}
+	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	return path
+}
+
+// issued is a token of a service account that is there.
+func (t tenant) issued(ctx context.Context, name string) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: t.in, Name: name}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
+	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+// An errand is a request of an operator, as the audit log has it.
+type errand struct {
+	Verb, RequestURI string
+	User             struct{ Username string }
+	ObjectRef        struct{ Resource, Namespace string }
+	ResponseStatus   struct{ Code int }
+	Received         time.Time `json:"requestReceivedTimestamp"`
+}
+
+func (e errand) String() string {
+	return fmt.Sprintf("%s %s: %d", e.Verb, e.RequestURI, e.ResponseStatus.Code)
+}
+
+// strayed are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its namespace,
+// beyond what the API server tells everybody.
+func (t tenant) strayed(since time.Time) []errand {
+	GinkgoHelper()
+	all := t.errands(since)
+	Expect(all).NotTo(BeEmpty(), "the audit log has nothing of it")
+	return slices.DeleteFunc(all, func(e errand) bool {
+		inside := e.ObjectRef.Resource == "" || e.ObjectRef.Namespace == t.in
+		return inside && e.ResponseStatus.Code != http.StatusForbidden
+	})
+}
+
+func (t tenant) errands(since time.Time) []errand {
+	GinkgoHelper()
+	file, err := os.Open(filepath.Join(os.Getenv("DEVCLUSTER_DATA"), "logs", "control-plane", "audit-1.log"))
+	if os.IsNotExist(err) {
+		Skip("no audit log: run in `bin/devcluster run --audit -- ...`")
+	}
+	Expect(err).NotTo(HaveOccurred())
+	defer file.Close()
+	var found []errand
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var one errand
+		if strings.Contains(lines.Text(), t.account()) && json.Unmarshal(lines.Bytes(), &one) == nil && one.User.Username == t.account() && one.Received.After(since) {
+			found = append(found, one)
+		}
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return found
+}

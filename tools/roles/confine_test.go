@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const generated = `---
+kind: ClusterRole
+metadata: {name: swarm-operator}
+rules:
+- {apiGroups: [""], resources: [nodes, configmaps], verbs: [get, list]}
+- {apiGroups: [""], resources: [pods], verbs: [delete, get]}
+- {apiGroups: [swarm.io], resources: [swarms, swarms/status], verbs: [patch]}
+---
+kind: Role
+metadata: {name: swarm-operator, namespace: swarm-system}
+rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [swarm-operator], verbs: [update]}
+`
+
+// short are the rules of a role, one after the other.
+func short(of role) string {
+	var all []string
+	for _, one := range single(of.Rules) {
+		all = append(all, strings.Join(slices.Concat(one.APIGroups, one.Resources, one.ResourceNames, one.Verbs), " "))
+	}
+	return strings.Join(all, "; ")
+}
+
+func TestRolesAreConfined(t *testing.T) {
+	all := leftOut
+	t.Cleanup(func() { leftOut = all })
+	leftOut = []exception{{"", "nodes", nil, belongsToTheCluster}, {"", "pods", []string{"delete"}, onlyForSpread}}
+	got, err := confine([]byte(generated))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := " configmaps get list;  pods get; swarm.io swarms patch; swarm.io swarms/status patch"; short(got.everywhere) != want || got.everywhere.Kind != "Role" {
+		t.Errorf("everywhere: got %s %q", got.everywhere.Kind, short(got.everywhere))
+	}
+	if want := "coordination.k8s.io leases swarm-operator update"; short(got.home) != want || got.home.Kind != "Role" {
+		t.Errorf("home: got %s %q", got.home.Kind, short(got.home))
+	}
+	if want := "swarm.io swarms patch; swarm.io swarms/status patch; coordination.k8s.io leases swarm-operator update"; short(got.tenant) != want {
+		t.Errorf("tenant: got %q", short(got.tenant))
+	}
+}
+
+func TestWhatNobodyHasCannotBeLeftOut(t *testing.T) {
+	if _, err := confine([]byte(generated)); err == nil || !strings.Contains(err.Error(), "take it out of leftOut") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBothRolesAreNeeded(t *testing.T) {
+	for _, text := range []string{"", "kind: ClusterRole\nrules: [{verbs: [get]}]", "kind: ["} {
+		if _, err := confine([]byte(text)); err == nil {
+			t.Errorf("%q: accepted", text)
+		}
+	}
+}
+
+func TestEveryExceptionHasAReason(t *testing.T) {
+	for _, one := range slices.Concat(leftOut, adminLacks) {
+		if one.why == "" {
+			t.Errorf("nobody knows why %s of %q is there", one.resource, one.group)
+		}
+	}
+}
+
+// What is in the tree is what make manifests would write.
+func TestGeneratedRolesAreUpToDate(t *testing.T) {
+	kustomize, folder := filepath.Join("..", "..", "deploy", "kustomize"), t.TempDir()
+	for _, name := range []string{"rights", "cluster"} {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := generate(filepath.Join(kustomize, "operator", "role.yaml"), folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"home.yaml", "rights/role.yaml", "cluster/tenant.yaml"} {
+		want, unwritten := os.ReadFile(filepath.Join(folder, name))
+		got, unread := os.ReadFile(filepath.Join(kustomize, "envs", "namespaced", name))
+		if unwritten != nil || unread != nil || string(got) != string(want) {
+			t.Errorf("%s is not up to date: run make manifests (%v, %v)", name, unwritten, unread)
+		}
+	}
+}
