@@ -3,11 +3,10 @@ package admission
 import (
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
 // equip gives a worker its own ConfigMap, if its pool has one for each.
@@ -27,17 +26,10 @@ func equip(pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
 	return nil
 }
 
-// worksFor tells whether a pod is of that workload. A Deployment's belong to a ReplicaSet, whose name is the Deployment's and the hash of
-// the template.
+// worksFor tells whether a pod is of that workload.
 func worksFor(pod *corev1.Pod, workers v1alpha1.WorkloadReference) bool {
-	owner := metav1.GetControllerOf(pod)
-	switch {
-	case owner == nil:
-		return false
-	case workers.Kind == v1alpha1.WorkloadDeployment:
-		return owner.Kind == "ReplicaSet" && owner.Name == workers.Name+"-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	}
-	return owner.Kind == string(workers.Kind) && owner.Name == workers.Name
+	owner, owned := survey.OwnerOf(pod)
+	return owned && owner.Kind == workers.Kind && owner.Name == workers.Name
 }
 
 // redirected are the volumes with another ConfigMap in the place of one, and whether that one was there. A worker gets its ConfigMap when

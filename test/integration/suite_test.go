@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 const (
@@ -43,9 +44,7 @@ var (
 )
 
 func TestIntegration(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
-	}
+	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)

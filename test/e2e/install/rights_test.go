@@ -9,8 +9,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/deploy"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 var _ = Describe("The operator's service account", func() {
@@ -25,7 +27,7 @@ var _ = Describe("The operator's service account", func() {
 
 	It("[O15] was never refused anything", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
-			Expect(kubectl(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
+			Expect(field.Said(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
 		}
 	})
 })
@@ -39,13 +41,15 @@ func rights(ctx context.Context, where string) []deploy.Right {
 
 func listed(ctx context.Context, where, account string) []deploy.Right {
 	GinkgoHelper()
-	config := rest.CopyConfig(server)
+	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + system + ":" + account,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},
 	}
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where}}
-	Expect(clientOf(config).Create(ctx, review)).To(Succeed())
+	impersonated, err := client.New(config, client.Options{Scheme: api.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(impersonated.Create(ctx, review)).To(Succeed())
 	Expect(review.Status.Incomplete).To(BeFalse(), review.Status.EvaluationError)
 	var rules []rbacv1.PolicyRule
 	for _, rule := range review.Status.ResourceRules {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"net"
 	"path/filepath"
-	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
@@ -32,7 +31,7 @@ var _ = Describe("The operator", func() {
 		for _, pod := range replicas(ctx) {
 			names = append(names, pod.Name)
 		}
-		Eventually(leader).WithContext(ctx).Should(BeElementOf(names))
+		Eventually(cluster.Leader).WithContext(ctx).Should(BeElementOf(names))
 	})
 
 	It("[O01] brings the sample swarm to work, in a restricted namespace", func(ctx SpecContext) {
@@ -70,7 +69,7 @@ var _ = Describe("The operator", func() {
 	It("[O18] runs in a restricted namespace, and asks for less than it allows", func(ctx SpecContext) {
 		own := &corev1.Namespace{}
 		Expect(api.Get(ctx, client.ObjectKey{Name: system}, own)).To(Succeed())
-		Expect(own.Labels).To(HaveKeyWithValue(restricted, "restricted"))
+		Expect(own.Labels).To(HaveKeyWithValue(field.Restricted, "restricted"))
 		Expect(api.Create(ctx, privileged(), client.DryRunAll)).To(Satisfy(apierrors.IsForbidden), "the namespace means it")
 
 		for _, pod := range replicas(ctx) {
@@ -85,16 +84,6 @@ var _ = Describe("The operator", func() {
 		}
 	})
 })
-
-// leader is the pod that holds the Lease.
-func leader(ctx context.Context) (string, error) {
-	lease := &coordinationv1.Lease{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: system, Name: "swarm-operator"}, lease); err != nil || lease.Spec.HolderIdentity == nil {
-		return "", err
-	}
-	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	return pod, nil
-}
 
 // sample is the Swarm of deploy/samples, as it is.
 func sample(namespace string) *v1alpha1.Swarm {

@@ -65,7 +65,7 @@ var _ = Describe("A node's own user", func() {
 })
 
 func impersonating(user string) client.Client {
-	config := rest.CopyConfig(server)
+	config := rest.CopyConfig(cluster.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	return clientOf(config)
 }

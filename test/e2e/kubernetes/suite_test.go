@@ -9,7 +9,6 @@ package kubernetes
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -17,12 +16,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 // patience is for a busy machine: on an idle one nothing but the untouched ConfigMap takes a tenth of it.
@@ -30,41 +28,30 @@ const patience = time.Minute
 
 // Set once, before the first spec.
 var (
-	server *rest.Config
-	api    client.Client
-	nodes  []string // two that run pods; specs that hurt a node hurt the first
+	cluster field.Cluster
+	api     client.Client
+	nodes   []string // two that run pods; specs that hurt a node hurt the first
 )
 
 // namespace is the running spec's own.
 var namespace string
 
 func TestKubernetes(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make e2e`, which brings a cluster, or name one of your own")
-	}
-	RegisterFailHandler(Fail)
-	log.SetLogger(GinkgoLogr)
-	SetDefaultEventuallyTimeout(patience)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
-	EnforceDefaultTimeoutsWhenUsingContexts()
+	field.Prepare(t, patience)
 	RunSpecs(t, "Proof that it is Kubernetes", Label("R19"))
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	_, err := exec.LookPath("kubectl")
 	Expect(err).NotTo(HaveOccurred(), "kubectl is not on the PATH: run `make e2e`, which brings it")
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	config.QPS = -1 // the client's own limit would only slow the measurements
-	server, api = config, clientOf(config)
+	cluster = field.Connect()
+	api = cluster.API
 	nodes = usableNodes(ctx)
 	Expect(len(nodes)).To(BeNumerically(">=", 2), "two nodes that run pods: bring up a cluster with `devcluster up --real-nodes 2`")
 })
 
 var _ = BeforeEach(func(ctx SpecContext) {
-	namespace = createNamespace(ctx)
-	DeferCleanup(deleteNamespace, namespace)
+	namespace = cluster.Namespace(ctx, "swarm-e2e-")
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
@@ -106,22 +93,4 @@ func nodeReady(node *corev1.Node) bool {
 		}
 	}
 	return false
-}
-
-// createNamespace makes a namespace that refuses every pod below the restricted standard.
-func createNamespace(ctx context.Context) string {
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "swarm-e2e-",
-		Labels:       map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
-	}}
-	Expect(api.Create(ctx, made)).To(Succeed())
-	// Until its service account is there, a namespace refuses pods.
-	Eventually(fetch[*corev1.ServiceAccount]).WithContext(ctx).
-		WithArguments(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: made.Name, Name: "default"}}).
-		Should(Not(BeNil()))
-	return made.Name
-}
-
-func deleteNamespace(ctx SpecContext, name string) {
-	Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -19,15 +18,6 @@ import (
 
 // port is where workers acknowledge.
 const port = "9090"
-
-// kubectl runs the real program, as a user would.
-func kubectl(ctx context.Context, arguments ...string) (string, error) {
-	output, err := exec.CommandContext(ctx, "kubectl", arguments...).CombinedOutput()
-	if err != nil {
-		return string(output), fmt.Errorf("kubectl %v: %w: %s", arguments, err, output)
-	}
-	return string(output), nil
-}
 
 func probeImage() string  { return image("PROBE_IMAGE", "localhost/probe:dev") }
 func workerImage() string { return image("WORKER_IMAGE", "localhost/swarm-worker:dev") }

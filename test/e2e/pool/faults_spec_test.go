@@ -5,7 +5,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,7 +41,7 @@ var _ = Describe("A pool through faults", func() {
 			g.Expect(*current(ctx, statefulSetNamed("shrinking")).Spec.Replicas).To(BeEquivalentTo(2), "it is needed still")
 		}).WithContext(ctx).WithTimeout(brief).Should(Succeed())
 
-		bodyOf(ctx, scene.namespace, "shrinking-1").Kill("probe")
+		cluster.BodyOf(ctx, scene.namespace, "shrinking-1").Kill("probe")
 		after := settled(ctx, pool, 1, 4)
 		Expect(after.Workloads["shrinking-0"].Jobs).To(ConsistOf("a", "b", "free", "stuck"))
 		proveUntouched(ctx, before, after)
@@ -54,19 +53,19 @@ var _ = Describe("A pool through faults", func() {
 		pool := poolOf("headless", numbered("job", 8)...)
 		create(ctx, statefulSet("headless", 2, holding()), pool)
 		before := settled(ctx, pool, 2, 8)
-		silent := bodyOf(ctx, scene.namespace, "headless-1")
+		silent := cluster.BodyOf(ctx, scene.namespace, "headless-1")
 		silent.Freeze()
 		DeferCleanup(silent.Thaw)
 		scaleTo(ctx, "sts/headless", "4")
 		awaitVersion(ctx, pool, before.Version)
-		bodyOf(ctx, system, leader(ctx)).Kill("swarm-operator")
+		cluster.KillLeader(ctx)
 		silent.Thaw()
 
 		after := settled(ctx, pool, 4, 8)
 		Expect(moved(before, after)).To(Equal(4))
 		proveUntouched(ctx, before, after)
 		scene.proveSingleOwners(ctx)
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 
 	It("keeps everything where it is when a pod is deleted by force, and goes on when the API server is restarted while it scales [P21]", Serial, func(ctx SpecContext) {
@@ -85,7 +84,7 @@ var _ = Describe("A pool through faults", func() {
 		after := settled(ctx, pool, 4, 8)
 		proveUntouched(ctx, forced, after)
 		scene.proveSingleOwners(ctx, before.uids["patient-1"])
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 
 	It("moves no job when the operator is restarted, and restores a config that was deleted while it was away [P02] [P11] [P20]", Serial, func(ctx SpecContext) {
@@ -94,14 +93,14 @@ var _ = Describe("A pool through faults", func() {
 		before := settled(ctx, pool, 2, 27)
 		Expect(kubectl(ctx, "rollout", "restart", "--namespace", system, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
 		Expect(kubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")).To(ContainSubstring("successfully rolled out"))
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 
-		DeferCleanup(func(ctx SpecContext) { resizeOperator(ctx, 2) })
-		resizeOperator(ctx, 0)
+		DeferCleanup(func(ctx SpecContext) { cluster.ResizeOperator(ctx, 2) })
+		cluster.ResizeOperator(ctx, 0)
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: "steady-config"}}
 		Expect(parsed(current(ctx, config)).text).To(Equal(before.text), "after a rolling restart")
 		Expect(api.Delete(ctx, config)).To(Succeed())
-		resizeOperator(ctx, 2)
+		cluster.ResizeOperator(ctx, 2)
 		Eventually(func(g Gomega) {
 			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(config), config)).To(Succeed())
 			g.Expect(parsed(config).text).To(Equal(before.text), "from the stored revision, to the byte")
@@ -112,22 +111,6 @@ var _ = Describe("A pool through faults", func() {
 		Expect(stops(scene.journal(ctx))).To(BeEmpty())
 	})
 })
-
-// resizeOperator gives the operator so many replicas and waits until it has them.
-func resizeOperator(ctx context.Context, replicas int32) {
-	GinkgoHelper()
-	deployed := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "swarm-operator"}}
-	edit(ctx, deployed, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
-	if replicas > 0 {
-		awaitOperator(ctx)
-		return
-	}
-	Eventually(func(g Gomega) {
-		pods := &corev1.PodList{}
-		g.Expect(api.List(ctx, pods, client.InNamespace(system), client.MatchingLabels(deployed.Spec.Selector.MatchLabels))).To(Succeed())
-		g.Expect(pods.Items).To(BeEmpty())
-	}).WithContext(ctx).Should(Succeed())
-}
 
 // proveDrained checks the order of a scale-in: the list of the last worker without jobs, its acknowledgement, then fewer replicas.
 func proveDrained(ctx context.Context, name, last string) {

@@ -31,27 +31,22 @@ type stage struct {
 
 func open(ctx context.Context) *stage {
 	GinkgoHelper()
-	made := &stage{namespace: createNamespace(ctx)}
+	made := &stage{namespace: cluster.Namespace(ctx, "swarm-e2e-pool-")}
 	made.seen = record(ctx, made.namespace)
-	create(ctx, &corev1.PersistentVolumeClaim{
+	DeferCleanup(made.seen.stop)
+	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: "journal"},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
 		},
-	})
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: reader}, Spec: restricted(corev1.Container{
 		Name: reader, Image: probeImage(), Args: []string{"serve", "--port", readerPort},
 		VolumeMounts: []corev1.VolumeMount{{Name: "journal", MountPath: journalFolder}},
 	}, claimed("journal"))}
-	// Until its service account is there, a namespace refuses pods.
-	Eventually(api.Create).WithContext(ctx).WithArguments(pod).Should(Succeed())
+	create(ctx, claim, pod)
 	return made
-}
-
-func (s *stage) close(ctx SpecContext) {
-	s.seen.stop()
-	Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})).To(Succeed())
 }
 
 // A line is one of the journal that the workers of a stage share.

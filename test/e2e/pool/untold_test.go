@@ -28,7 +28,6 @@ var untold struct {
 func sampleUntold(ctx context.Context) {
 	GinkgoHelper()
 	untold.stage, untold.took = open(ctx), make(chan time.Duration, 1)
-	DeferCleanup(untold.stage.close)
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: untold.stage.namespace, Name: "untold-config"}, Data: listed(1)}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: untold.stage.namespace, Name: "untold"}, Spec: worker(holding(), "untold")}
 	create(ctx, config, pod)

@@ -21,16 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 const (
 	day = 24 * time.Hour
 	// serverName is how the API server calls the webhook.
-	serverName = "swarm-operator-webhook." + system + ".svc"
+	serverName = "swarm-operator-webhook." + field.System + ".svc"
 )
 
 func linkSecret() *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: authority.SecretName}}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.System, Name: authority.SecretName}}
 }
 
 // stored is the Secret as it is.
@@ -85,7 +86,7 @@ func awaitTrusted(ctx context.Context, authorities int) {
 // doors are where the webhook of each replica listens. On our own cluster this machine reaches pods.
 func doors(ctx context.Context) (addresses []string) {
 	GinkgoHelper()
-	found, err := replicas(ctx)
+	found, err := cluster.Replicas(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range found {
 		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "9443"))

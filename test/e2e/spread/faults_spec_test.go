@@ -8,14 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
 var _ = Describe("A split through faults", func() {
 	It("is made up for when the operator was away while pods were made [R26]", Serial, func(ctx SpecContext) {
 		covered(ctx)
-		DeferCleanup(func(ctx SpecContext) { resizeOperator(ctx, 2) })
-		resizeOperator(ctx, 0)
+		DeferCleanup(func(ctx SpecContext) { cluster.ResizeOperator(ctx, 2) })
+		cluster.ResizeOperator(ctx, 0)
 		web := deployment(wanting("web", 2, 80), 10)
 		create(ctx, web)
 		var wrong int
@@ -25,7 +26,7 @@ var _ = Describe("A split through faults", func() {
 			g.Expect(found).To(HaveLen(10))
 			wrong = -2
 			for _, pod := range found {
-				g.Expect(available(&pod)).To(BeTrue(), "it runs all the same")
+				g.Expect(chronicle.Available(&pod)).To(BeTrue(), "it runs all the same")
 				g.Expect(pod.Annotations).NotTo(HaveKey(spreads(v1alpha1.SpreadClass)))
 				if nodes[pod.Spec.NodeName] == onDemand {
 					wrong++
@@ -35,7 +36,7 @@ var _ = Describe("A split through faults", func() {
 		Expect(wrong).To(BeNumerically(">", 0), "the scheduler alone does not know what is wanted")
 
 		began := time.Now()
-		resizeOperator(ctx, 2)
+		cluster.ResizeOperator(ctx, 2)
 		awaitBalanced(ctx, web, 2, 8)
 		measured("moved after the operator was back", time.Since(began).Round(time.Second).String())
 		moves, err := rescheduled(ctx, web)
@@ -50,7 +51,7 @@ var _ = Describe("A split through faults", func() {
 		web := deployment(wanting("web", 2, 60), 30)
 		create(ctx, web)
 		Eventually(pods).WithContext(ctx).WithArguments(of(web)).WithPolling(10 * time.Millisecond).Should(WithTransform(func(made []corev1.Pod) int { return len(made) }, BeNumerically(">=", 4)))
-		killLeader(ctx)
+		cluster.KillLeader(ctx)
 		made, err := pods(ctx, of(web))
 		Expect(err).NotTo(HaveOccurred())
 		measured("pods made when the leader was dead", len(made))
@@ -58,6 +59,6 @@ var _ = Describe("A split through faults", func() {
 		moves, err := rescheduled(ctx, web)
 		Expect(err).NotTo(HaveOccurred())
 		measured("pods moved after the estimates", moves)
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 })

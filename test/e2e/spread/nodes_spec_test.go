@@ -25,7 +25,7 @@ var _ = Describe("The only spot node", Serial, func() {
 		Eventually(says).WithContext(ctx).WithArguments(web).Should(And(
 			HaveKeyWithValue(spreads(v1alpha1.SpreadStatus), v1alpha1.SpreadSpotUnavailable), HaveKeyWithValue(spreads(v1alpha1.SpreadCurrent), distribution(8, 0))))
 		Expect(said(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=SpotUnavailable")).To(ContainSubstring("deployment/web"))
-		before, drained := len(seen.all()), seen.count(leaves(spot))
+		before, drained := len(turns(seen)), count(seen, leaves(spot))
 		Consistently(func() (int, error) {
 			found, err := pods(ctx, client.MatchingLabels{"app": "web"})
 			return len(found), err
@@ -35,9 +35,9 @@ var _ = Describe("The only spot node", Serial, func() {
 		said(ctx, "uncordon", spotNode())
 		awaitBalanced(ctx, web, 4, 4)
 		measured("back on spot after", time.Since(began).Round(time.Second).String())
-		Expect(seen.all()[before:][:2]).To(HaveExactElements(leaves(onDemand), serves(spot)), "one tries before others follow")
-		Expect(seen.count(leaves(onDemand))).To(Equal(4))
-		Expect([]int{drained, seen.count(leaves(spot))}).To(HaveEach(4), "once each")
-		Expect(seen.lowest()).To(BeNumerically(">=", 6), "as the budget has it")
+		Expect(turns(seen)[before:][:2]).To(HaveExactElements(leaves(onDemand), serves(spot)), "one tries before others follow")
+		Expect(count(seen, leaves(onDemand))).To(Equal(4))
+		Expect([]int{drained, count(seen, leaves(spot))}).To(HaveEach(4), "once each")
+		Expect(seen.Lowest()).To(BeNumerically(">=", 6), "as the budget has it")
 	})
 })

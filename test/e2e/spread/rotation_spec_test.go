@@ -32,7 +32,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 
 	BeforeEach(func(ctx SpecContext) {
 		harm.SkipElsewhere()
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 		awaitCalm(ctx)
 		covered(ctx)
 		at = doors(ctx)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 var _ = Describe("A workload that is spread", func() {
@@ -80,7 +81,7 @@ func agent(kind string) v1alpha1.AgentType {
 func adapted() string {
 	GinkgoHelper()
 	folder, image := GinkgoT().TempDir(), "image: registry.k8s.io/pause:3.10"
-	files, err := filepath.Glob(fromRoot("examples", "spread", "*.yaml"))
+	files, err := filepath.Glob(field.FromRoot("examples", "spread", "*.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(files).To(HaveLen(2))
 	for _, file := range files {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 )
 
 const (
@@ -70,21 +71,11 @@ func serving(ctx context.Context, labels client.MatchingLabels) (split string, a
 	found, err := pods(ctx, labels)
 	counts := map[string]int{}
 	for _, pod := range found {
-		if available(&pod) {
+		if chronicle.Available(&pod) {
 			counts[nodes[pod.Spec.NodeName]]++
 		}
 	}
 	return distribution(counts[onDemand], counts[spot]), len(found), err
-}
-
-// available tells whether a pod serves.
-func available(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
-		}
-	}
-	return false
 }
 
 // awaitSplit waits until so many pods serve on nodes of each class and no other is left.

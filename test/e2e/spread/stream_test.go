@@ -114,7 +114,7 @@ var failOpen = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_co
 // ignored is how often the API server went on without an answer, by its own count.
 func ignored(ctx context.Context) (count float64) {
 	GinkgoHelper()
-	text, err := core.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	text, err := cluster.Core.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	for _, found := range failOpen.FindAllSubmatch(text, -1) {
 		some, err := strconv.ParseFloat(string(found[1]), 64)

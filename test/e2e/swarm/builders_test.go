@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,15 +19,6 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
-
-// kubectl runs the real program, as a user would.
-func kubectl(ctx context.Context, arguments ...string) (string, error) {
-	output, err := exec.CommandContext(ctx, "kubectl", arguments...).CombinedOutput()
-	if err != nil {
-		return string(output), fmt.Errorf("kubectl %v: %w: %s", arguments, err, output)
-	}
-	return string(output), nil
-}
 
 func probeImage() string {
 	if image := os.Getenv("PROBE_IMAGE"); image != "" {

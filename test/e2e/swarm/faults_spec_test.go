@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
@@ -17,7 +18,7 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("mortal", 2, 1))
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
-		bodyOf(ctx, namespace, held.Name).Kill("swarm-agent")
+		cluster.BodyOf(ctx, namespace, held.Name).Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")
@@ -31,7 +32,7 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("icy", 2, 1))
 		create(ctx, task("long", "icy", endless()))
 		held := awaitRunning(ctx, "long")
-		frozen := bodyOf(ctx, namespace, held.Name)
+		frozen := cluster.BodyOf(ctx, namespace, held.Name)
 		frozen.Freeze()
 		DeferCleanup(frozen.Thaw)
 		age := iceAge{agent: held.Name, from: time.Now()}
@@ -48,40 +49,40 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("headless", 5, 2))
 		names := submitted(ctx, "headless", 50, lasting(1500*time.Millisecond))
 		awaitBegun(ctx, names[0])
-		bodyOf(ctx, system, leader(ctx)).Kill("swarm-operator")
+		cluster.KillLeader(ctx)
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "headless", names)
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 
 	It("is not confused by a leader that was frozen during fifty tasks and wakes up", func(ctx SpecContext) {
 		assembled(ctx, crew("sleepy", 5, 2))
 		names := submitted(ctx, "sleepy", 50, lasting(1500*time.Millisecond))
 		awaitBegun(ctx, names[0])
-		old := leader(ctx)
-		frozen := bodyOf(ctx, system, old)
+		old := cluster.Leader(ctx)
+		frozen := cluster.BodyOf(ctx, field.System, old)
 		frozen.Freeze()
 		DeferCleanup(frozen.Thaw)
-		Eventually(leader).WithContext(ctx).WithArguments(ctx).ShouldNot(Equal(old))
+		Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
 		frozen.Thaw()
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "sleepy", names)
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 
 	It("survives the leader and an agent killed at once", func(ctx SpecContext) {
 		assembled(ctx, crew("doomed", 4, 2))
 		names := submitted(ctx, "doomed", 24, lasting(2*time.Second))
 		awaitBegun(ctx, names[0])
-		head, hand := bodyOf(ctx, system, leader(ctx)), bodyOf(ctx, namespace, "doomed-worker-0")
+		head, hand := cluster.BodyOf(ctx, field.System, cluster.Leader(ctx)), cluster.BodyOf(ctx, namespace, "doomed-worker-0")
 		head.Kill("swarm-operator")
 		hand.Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "doomed", names)
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 
 	It("goes on when the API server is restarted in the middle", Serial, func(ctx SpecContext) {
@@ -92,6 +93,6 @@ var _ = Describe("A swarm through faults", func() {
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
 		proveExactlyOnce(ctx, "patient", names)
-		awaitOperator(ctx)
+		cluster.AwaitOperator(ctx)
 	})
 })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 // furnish makes a pool named cameras of two workers and 27 jobs that has converged, and one named empty.
@@ -48,7 +49,7 @@ func furnish(ctx context.Context, in string) {
 
 func golden(file string) string {
 	GinkgoHelper()
-	text, err := os.ReadFile(fromRoot("internal", "roster", "testdata", file))
+	text, err := os.ReadFile(field.FromRoot("internal", "roster", "testdata", file))
 	Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/assign"
 	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 var _ = Describe("kubectl swarm pools", func() {
@@ -200,12 +201,12 @@ var _ = Describe("kubectl swarm", func() {
 
 	It("is found by kubectl as a plugin", func(ctx SpecContext) {
 		command := exec.CommandContext(ctx, "kubectl", "swarm", "pools", "cameras", "--namespace", namespace, "-o", "name")
-		command.Env = append(os.Environ(), "PATH="+fromRoot("bin")+":"+os.Getenv("PATH"))
+		command.Env = append(os.Environ(), "PATH="+field.FromRoot("bin")+":"+os.Getenv("PATH"))
 		Expect(end(command)).To(Equal(answer{0, "workerpool.swarm.io/cameras\n", ""}))
 	})
 
 	It("offers the names of pools to shells", func() {
-		offered := end(exec.Command(fromRoot("bin", "kubectl-swarm"), "__complete", "jobs", "--namespace", namespace, ""))
+		offered := end(exec.Command(field.FromRoot("bin", "kubectl-swarm"), "__complete", "jobs", "--namespace", namespace, ""))
 		Expect(strings.Fields(offered.out)).To(ContainElements("cameras", "empty"))
 		Expect(says("completion zsh")).To(ContainSubstring("compdef"))
 	})
@@ -234,7 +235,7 @@ var _ = Describe("kubectl swarm", func() {
 	)
 
 	It("takes no cluster that nobody has named", func() {
-		command := exec.Command(fromRoot("bin", "kubectl-swarm"), "pools")
+		command := exec.Command(field.FromRoot("bin", "kubectl-swarm"), "pools")
 		command.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
 		Expect(end(command)).To(Equal(answer{1, "", "kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))
 	})

@@ -4,9 +4,7 @@ package cli
 
 import (
 	"context"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 // Set once, before the first test.
@@ -32,9 +27,7 @@ var (
 )
 
 func TestCLI(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
-	}
+	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
@@ -42,27 +35,11 @@ func TestCLI(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	api, err = client.New(config, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
-		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-	}
+	api = field.Connect().API
+	field.InstallKinds(ctx)
 	namespace = newNamespace(ctx)
 	furnish(ctx, namespace)
 })
-
-func fromRoot(elements ...string) string {
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", ".."}, elements...)...))
-	Expect(err).NotTo(HaveOccurred())
-	return path
-}
 
 // newNamespace ends with whoever asked for it.
 func newNamespace(ctx context.Context) string {
@@ -84,7 +61,7 @@ type answer struct {
 // ask runs the program in the suite's namespace.
 func ask(arguments ...string) answer {
 	GinkgoHelper()
-	return end(exec.Command(fromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
+	return end(exec.Command(field.FromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
 }
 
 // end runs a command to its end.

@@ -8,23 +8,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // An operator is the program, started again whenever it was killed.
 type operator struct {
 	namespace string // which it looks after, and lives in
-	link      int
-	health    int
-	api       int
+	link      string // a port, as the next two are
+	health    string
+	api       string
 	folder    string // for the kubeconfig
 
 	mu      sync.Mutex
@@ -37,26 +37,13 @@ type operator struct {
 	done    chan struct{}
 }
 
-// nextPort is below those that the kernel gives to outgoing connections: a port must still be free when the operator comes back.
-var nextPort atomic.Int32
-
-func freePort() int {
-	for {
-		port := 11000 + int(nextPort.Add(1))
-		if listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port))); err == nil {
-			_ = listener.Close()
-			return port
-		}
-	}
-}
-
 // prepare makes an operator that reaches the API server by a proxy.
 func prepare(namespace, proxy string) (*operator, error) {
 	folder, err := os.MkdirTemp("", "crash-")
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{namespace: namespace, link: freePort(), health: freePort(), api: freePort(), folder: folder, done: make(chan struct{})}
+	o := &operator{namespace: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
 	way := clientcmdapi.NewConfig()
 	way.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + proxy}
 	way.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
@@ -74,7 +61,7 @@ func (o *operator) start() error {
 }
 
 func (o *operator) kubeconfig() string { return filepath.Join(o.folder, "kubeconfig") }
-func (o *operator) address() string    { return net.JoinHostPort("127.0.0.1", strconv.Itoa(o.link)) }
+func (o *operator) address() string    { return net.JoinHostPort("127.0.0.1", o.link) }
 
 func (o *operator) environment() []string {
 	return append(os.Environ(),
@@ -85,9 +72,9 @@ func (o *operator) environment() []string {
 		"SWARM_CONTROLLER_RESYNC_PERIOD=10m", // what is missed must not be repaired by chance
 		"SWARM_LINK_AGENT_LEASE=5s",
 		"SWARM_LINK_ADDRESS="+o.address(),
-		"SWARM_LINK_PORT="+strconv.Itoa(o.link),
-		"SWARM_HEALTH_PORT="+strconv.Itoa(o.health),
-		"SWARM_API_PORT="+strconv.Itoa(o.api),
+		"SWARM_LINK_PORT="+o.link,
+		"SWARM_HEALTH_PORT="+o.health,
+		"SWARM_API_PORT="+o.api,
 		"SWARM_WEBHOOK_ENABLED=false", // nothing here asks it, and its port is one
 		"SWARM_METRICS_ENABLED=false",
 		"SWARM_LOGGING_FORMAT=text",

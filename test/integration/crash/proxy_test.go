@@ -45,11 +45,11 @@ var errKilled = errors.New("the operator is dead")
 
 // listen serves until the context ends. Whoever connects acts as the user of the cluster.
 func listen(ctx context.Context, p *proxy) error {
-	target, _, err := rest.DefaultServerUrlFor(cluster)
+	target, _, err := rest.DefaultServerUrlFor(cluster.Config)
 	if err != nil {
 		return err
 	}
-	transport, err := rest.TransportFor(cluster)
+	transport, err := rest.TransportFor(cluster.Config)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func oneByOne(writes []point) (lives [][]point) {
 // recruit starts the agents.
 func recruit(ctx context.Context, r *run) (err error) {
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	r.crew, err = crew.Start(ctx, cluster, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
+	r.crew, err = crew.Start(ctx, cluster.Config, crew.Options{Namespace: r.namespace, Handler: agent.HandlerFunc(work), Log: log})
 	return err
 }
 

@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 const root = "../../.."
@@ -48,9 +49,7 @@ var (
 )
 
 func TestKit(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
-	}
+	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)

@@ -4,7 +4,6 @@
 package link
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 const account = "agents"
@@ -26,9 +26,7 @@ var (
 )
 
 func TestLink(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
-	}
+	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
@@ -36,9 +34,7 @@ func TestLink(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	Expect(err).NotTo(HaveOccurred())
-	api = kubernetes.NewForConfigOrDie(config)
+	api = field.Connect().Core
 	made, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-link-"}}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	namespace = made.Name

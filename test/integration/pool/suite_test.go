@@ -8,21 +8,17 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
@@ -39,9 +35,7 @@ var (
 )
 
 func TestPool(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
-	}
+	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -52,21 +46,12 @@ func TestPool(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	cluster, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	cluster.QPS = -1
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	api, err = client.New(cluster, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
-		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-	}
+	cluster := field.Connect()
+	api = cluster.API
+	field.InstallKinds(ctx)
 	log := slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
-	workers, err = gang.Start(context.WithoutCancel(ctx), cluster, log)
+	var err error
+	workers, err = gang.Start(context.WithoutCancel(ctx), cluster.Config, log)
 	Expect(err).NotTo(HaveOccurred())
 	home = namespace(ctx)
 	begin()
@@ -93,14 +78,10 @@ var _ = AfterSuite(func(ctx SpecContext) {
 	workers.Stop()
 })
 
-func fromRoot(elements ...string) string {
-	return filepath.Join(append([]string{"..", "..", ".."}, elements...)...)
-}
-
 // begin starts the operator. Without an election one that starts leads at once, and what is missed is not repaired by a resync.
 func begin() {
 	GinkgoHelper()
-	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
+	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = append(os.Environ(),
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {"+ours+": \"true\"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",

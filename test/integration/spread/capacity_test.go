@@ -37,12 +37,12 @@ var _ = Describe("When nodes go and come", func() {
 		w.told(ctx, "Warning SpotUnavailable: 6 pods short on spot nodes, which have no room")
 		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(4, 6)))
 		Expect(w.says(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(10, 0)))
-		Expect(seen.highest()).To(BeNumerically("<=", 10))
+		Expect(seen.Highest()).To(BeNumerically("<=", 10))
 
 		seen = w.watched(ctx)
 		cordon(ctx, s.on("spot-c"), false)
 		w.settles(ctx, 4, 6)
-		Expect(seen.lowest()).To(BeNumerically(">=", 7), "they return in steps")
+		Expect(seen.Lowest()).To(BeNumerically(">=", 7), "they return in steps")
 	})
 
 	It("pods are gone from a node that is drained before its deadline, and from one with a notice before it goes", func(ctx SpecContext) {
@@ -79,7 +79,7 @@ var _ = Describe("When nodes go and come", func() {
 		seen := w.watched(ctx)
 		s.node(ctx, "wide", labelled(map[string]string{capacity: spot}))
 		w.settles(ctx, 0, 6)
-		Expect(seen.lowest()).To(BeNumerically(">=", 4))
+		Expect(seen.Lowest()).To(BeNumerically(">=", 4))
 	})
 
 	It("pods of the floor wait for on-demand nodes and never go to spot", func(ctx SpecContext) {
@@ -116,8 +116,8 @@ var _ = Describe("When nodes go and come", func() {
 		took := time.Since(began)
 		AddReportEntry("moves", ReportEntryVisibilityAlways, fmt.Sprintf("%d in %.1f s with %d nodes", len(s.moves()), took.Seconds(), made))
 		Expect(len(s.moves())).To(BeNumerically("<=", 1+int(took/cooldown)))
-		Expect(seen.highest()).To(BeNumerically("<=", 8))
-		Expect(seen.lowest()).To(BeNumerically(">=", 6))
+		Expect(seen.Highest()).To(BeNumerically("<=", 8))
+		Expect(seen.Lowest()).To(BeNumerically(">=", 6))
 	})
 })
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -100,7 +101,7 @@ func (f *fleet) questions(namespace string) []question {
 // is for the operator to say.
 func install(ctx context.Context, at *fleet) {
 	GinkgoHelper()
-	text, err := os.ReadFile(fromRoot("deploy", "kustomize", "operator", "admission.yaml"))
+	text, err := os.ReadFile(field.FromRoot("deploy", "kustomize", "operator", "admission.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	made := &admissionv1.MutatingWebhookConfiguration{}
 	Expect(yaml.UnmarshalStrict(text, made)).To(Succeed())

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 )
 
 // adrift has a Deployment and a StatefulSet whose pods have come up on spot nodes, all of them, before anybody asked for a split.
@@ -33,13 +34,13 @@ var _ = Describe("A workload that was made without us", func() {
 	It("is moved to its split in steps, as little as is needed, and its template stays as it is", func(ctx SpecContext) {
 		s, deployment, set := adrift(ctx, 8)
 		all := []workload{deployment, set}
-		seen := []*chronicle{deployment.watched(ctx), set.watched(ctx)}
+		seen := []*chronicle.Chronicle{deployment.watched(ctx), set.watched(ctx)}
 		for _, w := range all {
 			w.opt(ctx, "2", "50")
 		}
 		for n, w := range all {
 			w.settles(ctx, 4, 4)
-			Expect(seen[n].lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
+			Expect(seen[n].Lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
 			w.told(ctx, "Normal PodRescheduled: pod "+w.GetName())
 			w.keeps(ctx)
 		}
@@ -57,15 +58,15 @@ var _ = Describe("A workload that was made without us", func() {
 		deployment.opt(ctx, "", "0")
 		set.opt(ctx, "", "0")
 		deployment.settles(ctx, 4, 0)
-		Expect(seen.lowest()).To(BeNumerically(">=", 2))
+		Expect(seen.Lowest()).To(BeNumerically(">=", 2))
 		set.status(ctx, v1alpha1.SpreadBlockedByPDB)
 		Consistently(s.split).WithContext(ctx).WithArguments(set.GetName()).Should(Equal(distribution(0, 4)))
-		Expect(blocked.lowest()).To(Equal(4))
+		Expect(blocked.Lowest()).To(Equal(4))
 		Expect(verbs(s.moves())).To(Equal([]string{"create"}))
 
 		set.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadPDBOverride): "true"})
 		set.settles(ctx, 4, 0)
-		Expect(blocked.lowest()).To(BeNumerically(">=", 3), "one at a time even so")
+		Expect(blocked.Lowest()).To(BeNumerically(">=", 3), "one at a time even so")
 		Expect(verbs(s.moves())).To(Equal([]string{"create", "delete"}))
 	})
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 )
 
 var _ = Describe("When the operator is away", func() {
@@ -39,7 +40,7 @@ var _ = Describe("When the operator is away", func() {
 		team.crew(ctx, 2)
 		s, deployment, set := adrift(ctx, 12)
 		all := []workload{deployment, set}
-		seen := []*chronicle{deployment.watched(ctx), set.watched(ctx)}
+		seen := []*chronicle.Chronicle{deployment.watched(ctx), set.watched(ctx)}
 		killed := team.led(ctx)
 		for _, w := range all {
 			w.opt(ctx, "2", "25")
@@ -50,7 +51,7 @@ var _ = Describe("When the operator is away", func() {
 		Expect(len(s.moves())).To(BeNumerically("<", 18), "it was in the middle")
 		for n, w := range all {
 			w.settles(ctx, 9, 3)
-			Expect(seen[n].lowest()).To(BeNumerically(">=", 9))
+			Expect(seen[n].Lowest()).To(BeNumerically(">=", 9))
 		}
 		Expect(team.led(ctx)).NotTo(Equal(killed))
 		Expect(len(s.moves())).To(BeNumerically("<=", 18))

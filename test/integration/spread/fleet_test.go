@@ -18,6 +18,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -47,7 +48,7 @@ func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 	GinkgoHelper()
 	r := &replica{name: fmt.Sprintf("replica-%d", time.Now().UnixNano()), webhook: ports.Free(), health: ports.Free(), metrics: ports.Free()}
 	link := ports.Free()
-	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
+	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
 	command.Env = slices.Concat(os.Environ(), []string{
 		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {" + ours + ": \"true\"}}", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",

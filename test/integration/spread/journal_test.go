@@ -3,7 +3,6 @@ package spread
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,16 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // audit is a moment in the audit log.
@@ -135,80 +128,4 @@ func taken(moves []request) []string {
 		names = append(names, move.ObjectRef.Name)
 	}
 	return names
-}
-
-// A chronicle is what a watch has seen of the pods of a workload.
-type chronicle struct {
-	lock      sync.Mutex
-	pods      map[types.UID]corev1.Pod
-	low, high int // of pods that were available, and of pods that were there
-}
-
-// watched records a workload's pods from now on, until the spec ends.
-func (w workload) watched(ctx context.Context) *chronicle {
-	GinkgoHelper()
-	list := &corev1.PodList{}
-	Expect(api.List(ctx, list, client.InNamespace(w.in), client.MatchingLabels{"app": w.GetName()})).To(Succeed())
-	c := &chronicle{pods: map[types.UID]corev1.Pod{}}
-	for _, pod := range list.Items {
-		c.pods[pod.UID] = pod
-	}
-	c.low, c.high = c.counts()
-	ctx, leave := context.WithCancel(context.WithoutCancel(ctx))
-	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
-	seen, err := api.Watch(ctx, &corev1.PodList{}, from, client.InNamespace(w.in), client.MatchingLabels{"app": w.GetName()})
-	Expect(err).NotTo(HaveOccurred())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for event := range seen.ResultChan() {
-			c.take(event)
-		}
-	}()
-	DeferCleanup(func() {
-		leave()
-		<-done
-	})
-	return c
-}
-
-func (c *chronicle) take(event watch.Event) {
-	pod, is := event.Object.(*corev1.Pod)
-	if !is {
-		return
-	}
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	c.pods[pod.UID] = *pod
-	if event.Type == watch.Deleted {
-		delete(c.pods, pod.UID)
-	}
-	serving, all := c.counts()
-	c.low, c.high = min(c.low, serving), max(c.high, all)
-}
-
-func (c *chronicle) counts() (serving, all int) {
-	for _, pod := range c.pods {
-		if available(pod) {
-			serving++
-		}
-		if pod.DeletionTimestamp == nil {
-			all++
-		}
-	}
-	return serving, all
-}
-
-// lowest is the fewest pods that were available at any time.
-func (c *chronicle) lowest() int {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	return c.low
-}
-
-// highest is the most pods that were there at any time.
-func (c *chronicle) highest() int {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	return c.high
 }

@@ -114,9 +114,9 @@ func (s *storm) next(path string) mishap {
 // exposed is a storm that has not begun, and the kubeconfig of an operator behind it.
 func exposed(ctx context.Context) (*storm, string) {
 	GinkgoHelper()
-	target, _, err := rest.DefaultServerUrlFor(cluster)
+	target, _, err := rest.DefaultServerUrlFor(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
-	transport, err := rest.TransportFor(cluster)
+	transport, err := rest.TransportFor(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	silent := log.New(io.Discard, "", 0)
 	s := &storm{proceed: &httputil.ReverseProxy{
@@ -165,6 +165,6 @@ var _ = Describe("An API server in trouble", func() {
 		gone := taken(s.moves())
 		slices.Sort(gone)
 		Expect(slices.Compact(gone)).To(HaveLen(4), "as many as had to go")
-		Expect(seen.lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
+		Expect(seen.Lowest()).To(BeNumerically(">=", 6), "no more than a quarter is away at any time")
 	})
 })

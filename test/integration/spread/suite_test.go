@@ -6,26 +6,16 @@ package spread
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 // ours labels the namespaces that the suite's operator looks after, and the nodes that were made for them.
@@ -33,16 +23,14 @@ const ours = "spread.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	cluster *rest.Config
+	cluster field.Cluster
 	api     client.WithWatch // reads and writes as the user of the cluster
 	home    string           // the namespace with the operator's Lease
 	team    *fleet           // the operator
 )
 
 func TestSpread(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make integration`, which brings a cluster, or name one of your own")
-	}
+	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(40 * time.Second)
@@ -54,11 +42,9 @@ func TestSpread(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	auditLog()
-	connect()
-	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
-		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-	}
+	cluster = field.Connect()
+	api = cluster.API
+	field.InstallKinds(ctx)
 	park(ctx)
 	home = namespace(ctx)
 	team = openDoor()
@@ -68,21 +54,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(team.halt)
 	DeferCleanup(leaveNothing)
 })
-
-func connect() {
-	var err error
-	cluster, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	cluster.QPS = -1
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		admissionv1.AddToScheme, v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, coordinationv1.AddToScheme,
-	} {
-		Expect(add(scheme)).To(Succeed())
-	}
-	api, err = client.NewWithWatch(cluster, client.Options{Scheme: scheme})
-	Expect(err).NotTo(HaveOccurred())
-}
 
 // leaveNothing takes away what specs have made.
 func leaveNothing(ctx SpecContext) {
@@ -103,10 +74,6 @@ func namespace(ctx context.Context) string {
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-spread-", Labels: map[string]string{ours: "true"}}}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	return made.Name
-}
-
-func fromRoot(elements ...string) string {
-	return filepath.Join(append([]string{"..", "..", ".."}, elements...)...)
 }
 
 // measured shows how long something took, among the results of the spec.

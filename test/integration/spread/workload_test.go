@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 )
 
 // A workload is a Deployment or a StatefulSet of a scene.
@@ -181,13 +182,12 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 }
 
 // available tells whether a pod serves.
-func available(pod corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
-		}
-	}
-	return false
+func available(pod corev1.Pod) bool { return chronicle.Available(&pod) }
+
+// watched records a workload's pods from now on, until the spec ends.
+func (w workload) watched(ctx context.Context) *chronicle.Chronicle {
+	GinkgoHelper()
+	return chronicle.Of(ctx, api, w.in, client.MatchingLabels{"app": w.GetName()})
 }
 
 // budget lets no more pods of a workload be taken away than so many stay.
