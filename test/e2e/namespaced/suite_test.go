@@ -7,60 +7,46 @@ package namespaced
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 const (
 	// system is where the operator of the whole cluster lives.
-	system = "swarm-system"
+	system = field.System
 	// own is the label of namespaces that have an operator of their own, as docs/install.md has it.
 	own = "swarm.io/own-operator"
 )
 
-// api reads and writes as the user of the cluster. Set once, before the first spec.
-var api client.Client
+// Set once, before the first spec.
+var (
+	cluster field.Cluster
+	api     client.Client // reads and writes as the user of the cluster
+)
 
 func TestNamespaced(t *testing.T) {
-	if os.Getenv("KUBECONFIG") == "" {
-		t.Fatal("KUBECONFIG is not set: run `make e2e`, which brings a cluster, or name one of your own")
-	}
-	RegisterFailHandler(Fail)
-	log.SetLogger(GinkgoLogr)
-	SetDefaultEventuallyTimeout(90 * time.Second)
-	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
-	EnforceDefaultTimeoutsWhenUsingContexts()
+	field.Prepare(t, 90*time.Second)
 	RunSpecs(t, "An operator for one namespace")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
-	Expect(err).NotTo(HaveOccurred())
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
-		Expect(add(known)).To(Succeed())
-	}
-	api, err = client.New(config, client.Options{Scheme: known})
-	Expect(err).NotTo(HaveOccurred())
+	cluster = field.Connect()
+	api = cluster.API
 	keepOut(ctx)
 })
 
@@ -70,44 +56,29 @@ func keepOut(ctx context.Context) {
 	const key = "SWARM_CONTROLLER_NAMESPACE_SELECTOR"
 	set := func(ctx context.Context, change string) {
 		GinkgoHelper()
-		kubectl(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
-		kubectl(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
+		field.Said(ctx, "set", "env", "--namespace", system, "deployment/swarm-operator", change)
+		field.Said(ctx, "rollout", "status", "--namespace", system, "deployment/swarm-operator", "--timeout=90s")
 	}
 	set(ctx, key+"={matchExpressions: [{key: "+own+", operator: DoesNotExist}]}")
 	DeferCleanup(func(ctx SpecContext) { set(ctx, key+"-") })
 }
 
-// kubectl runs the real program, as a user would.
-func kubectl(ctx context.Context, arguments ...string) string {
-	GinkgoHelper()
-	output, err := exec.CommandContext(ctx, "kubectl", arguments...).CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "kubectl %v: %s", arguments, output)
-	return string(output)
-}
-
-func fromRoot(elements ...string) string {
-	GinkgoHelper()
-	path, err := filepath.Abs(filepath.Join(append([]string{"..", "..", ".."}, elements...)...))
-	Expect(err).NotTo(HaveOccurred())
-	return path
-}
-
-// namespace is one of the spec's own that refuses every pod below the restricted standard.
+// namespace is one of the spec's own, whose swarms go before the operator that has to let them go.
 func namespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-tenant-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
-	maps.Copy(made.Labels, labels)
-	Expect(api.Create(ctx, made)).To(Succeed())
+	name := cluster.Namespace(ctx, "swarm-tenant-")
+	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(api.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, client.RawPatch(types.MergePatchType, change))).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(api.DeleteAllOf(ctx, &v1alpha1.Swarm{}, client.InNamespace(made.Name)))).To(Succeed())
-		Eventually(func(ctx context.Context) ([]v1alpha1.Swarm, error) { // before the operator that has to let them go
+		Expect(client.IgnoreNotFound(api.DeleteAllOf(ctx, &v1alpha1.Swarm{}, client.InNamespace(name)))).To(Succeed())
+		Eventually(func(ctx context.Context) ([]v1alpha1.Swarm, error) {
 			left := &v1alpha1.SwarmList{}
-			err := api.List(ctx, left, client.InNamespace(made.Name))
+			err := api.List(ctx, left, client.InNamespace(name))
 			return left.Items, err
 		}).WithContext(ctx).Should(BeEmpty())
-		Expect(api.Delete(ctx, made)).To(Succeed())
 	})
-	return made.Name
+	return name
 }
 
 // A tenant is admin of one namespace, and nothing else.
@@ -129,16 +100,16 @@ func (t tenant) user() string { return "admin-of-" + t.in }
 // kubectl is what the tenant types.
 func (t tenant) kubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
-	return kubectl(ctx, append([]string{"--as", t.user(), "--namespace", t.in}, arguments...)...)
+	return field.Said(ctx, append([]string{"--as", t.user(), "--namespace", t.in}, arguments...)...)
 }
 
 // overlay is all that a tenant writes: the namespace, and where images are.
 func (t tenant) overlay(ctx context.Context) string {
 	GinkgoHelper()
-	installed := &appsv1.Deployment{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: system, Name: "swarm-operator"}, installed)).To(Succeed())
+	installed, err := cluster.Deployment(ctx)
+	Expect(err).NotTo(HaveOccurred())
 	container, folder := installed.Spec.Template.Spec.Containers[0], GinkgoT().TempDir()
-	base, err := filepath.Rel(folder, fromRoot("deploy", "kustomize", "envs", "namespaced"))
+	base, err := filepath.Rel(folder, field.FromRoot("deploy", "kustomize", "envs", "namespaced"))
 	Expect(err).NotTo(HaveOccurred())
 	text := fmt.Sprintf(`namespace: %s
 resources: [%s]

@@ -17,11 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 var _ = Describe("Somebody who is admin of one namespace", func() {
 	It("installs the operator there, which works for them and touches nothing else [R27]", func(ctx SpecContext) {
-		kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", fromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
+		field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", field.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
 		tenant, elsewhere := newTenant(ctx), namespace(ctx, nil)
 		tenant.installs(ctx)
 
@@ -33,7 +34,7 @@ var _ = Describe("Somebody who is admin of one namespace", func() {
 
 		By("agents of others are not let in, and others have their own operator")
 		Expect(api.Create(ctx, crew(elsewhere))).To(Succeed())
-		kubectl(ctx, "wait", "--namespace", elsewhere, "swarm/crew", "--for=condition=Ready", "--timeout=60s")
+		field.Said(ctx, "wait", "--namespace", elsewhere, "swarm/crew", "--for=condition=Ready", "--timeout=60s")
 		link := tenant.link(ctx)
 		Expect(link.greet(ctx, tenant.in)).To(Succeed())
 		Expect(link.greet(ctx, elsewhere)).To(MatchError(ContainSubstring("namespace %q is not this operator's", elsewhere)))
