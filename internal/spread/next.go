@@ -49,14 +49,15 @@ func (p *pass) fallBack() {
 }
 
 // rescue replaces the pods of nodes that are going away before they go. It waits for no other move, but a replica that has only just
-// come stays for the cooldown: where every node is given notice at once, pods would never come to rest.
+// come, and is served by, stays for a while: where every node is given notice at once, pods would never come to rest.
 func (p *pass) rescue() {
 	for n := range p.seats {
 		pod := &p.seats[n]
 		if !pod.leaves() || pod.gone {
 			continue
 		}
-		if p.fresh(pod.Pod) {
+		if p.fresh(pod.Pod) && !pod.Lost {
+			p.wait = leavesFirst
 			p.lookAgain(p.settled(pod.Pod))
 			continue
 		}
@@ -67,6 +68,8 @@ func (p *pass) rescue() {
 		p.move(pod, to, "its node is going away")
 	}
 }
+
+const leavesFirst = "pods of nodes that are going away come first"
 
 // leaves tells whether a pod has to leave its node.
 func (s seat) leaves() bool { return s.Doomed && s.Phase != Pending && s.stands() != Unnumbered }
@@ -132,7 +135,7 @@ func (p *pass) waits(to Class) string {
 	case excess > 0:
 		return fmt.Sprintf("%s more than the replicas: the workload is shrinking", pods(excess))
 	case slices.ContainsFunc(p.seats, seat.leaves):
-		return "pods of nodes that are going away come first"
+		return leavesFirst
 	case gate.Standing == Closed:
 		return fmt.Sprintf("there is no room on %s nodes", to)
 	case p.Now.Before(rested):

@@ -84,6 +84,11 @@ func TestR04_Next(t *testing.T) {
 			w.OnDemand.Nodes = 0
 		}, "", Rebalancing, "only 2 Ready on on-demand nodes, and the floor is 2"},
 		{"a node that goes away is left before, cooldown or not", func(w *World) { w.Pods[2].Doomed, w.LastMove = true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"but one that has just come stays for a while", func(w *World) { w.Pods[2].Doomed, w.Pods[2].Created = true, w.Now.Add(-10*time.Second) }, "", Rebalancing, "waiting: pods of nodes that are going away come first"},
+		{"however long the cooldown is", func(w *World) {
+			w.Pods[2].Doomed, w.Pods[2].Created, w.Cooldown = true, w.Now.Add(-11*time.Second), time.Hour
+		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"and not where nobody is served", func(w *World) { w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Created = true, true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
 		{"nor may a node that goes away break a budget", func(w *World) { w.Pods[2].Doomed, w.Budget.Allowed = true, 0 }, "", BlockedByPDB, "allows no more"},
 		{"fewer replicas than the floor", func(w *World) { w.Policy, w.Replicas, w.Pods = &Policy{5, 60}, 3, crew("ooo") }, "", Balanced, "3 pods, and the floor is 5: all on-demand"},
 		{"nothing is asked for", func(w *World) { w.Policy = nil }, "", "", ""},
@@ -124,6 +129,33 @@ func expect(t *testing.T, world World, moves string, word Word, says string) {
 	slices.Reverse(world.Pods)
 	if again := Next(world); fmt.Sprint(again) != fmt.Sprint(decision) {
 		t.Errorf("the order of pods matters: %v, then %v", decision, again)
+	}
+}
+
+// Nodes that go as fast as they come are no room, if nobody is left to say otherwise.
+func TestR06_WhoMakesAClassCountAsShort(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		change func(*World)
+		want   Standing
+	}{
+		{"all that are there leave, and one of them has just come", func(w *World) { w.Pods[9].Created = w.Now }, Closed},
+		{"another may stay", func(w *World) { w.Pods[9].Created, w.Pods[8].Doomed = w.Now, false }, Open},
+		{"they have been there for long", func(*World) {}, Open},
+		{"a failure of yesterday, and somebody came since", func(w *World) { w.Spot.Failed, w.Pods[8].Doomed = noon.Add(-time.Hour), false }, Open},
+		{"a new node is tried when a try and the way back have had their cooldowns", func(w *World) {
+			w.Pods[9].Created, w.Spot.Returned = w.Now.Add(-10*time.Second), w.Now
+		}, Closed},
+	} {
+		world := quiet(sixty, 10, right())
+		for n := range world.Pods {
+			world.Pods[n].Doomed = world.Pods[n].Node == Spot
+		}
+		c.change(&world)
+		decision := Next(world)
+		if got := decision.Shortage.Spot; got.Standing != c.want || c.want == Open && !got.Failed.IsZero() || !got.Missed.IsZero() {
+			t.Errorf("%s: %+v", c.reason, got)
+		}
 	}
 }
 

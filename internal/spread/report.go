@@ -34,7 +34,7 @@ func (p *pass) report() {
 	case p.Problem != "":
 		d.problem = p.Problem
 		d.Word, d.Reason = Invalid, fmt.Sprintf("the last good setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand, p.policy.SpotPercent)
-	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blocked:
+	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blocked && p.wait != leavesFirst:
 		d.Word, d.Reason = Balanced, p.balance()
 	case spot != Open && d.Current.Spot < d.Desired.Spot:
 		d.Word, d.Reason = SpotUnavailable, p.spotShortage()

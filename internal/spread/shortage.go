@@ -20,6 +20,7 @@ type Gate struct {
 	Standing Standing
 	Probe    int       // when Probing: the one number that may enter, Unnumbered for none
 	Failed   time.Time // since when it is known that there was no room, zero for never
+	Missed   time.Time // when a pod that is there has waited long enough for it, zero for none: a failure that concerns others as well
 }
 
 func (g Gate) takes(k int) bool {
@@ -56,14 +57,18 @@ func (s Shortage) room(policy Policy, k int) (Class, bool) {
 
 // gateOf judges a class by its nodes and by the pods that waited for it, or came in vain.
 func (p *pass) gateOf(class Class) Gate {
-	gate := Gate{Probe: Unnumbered, Failed: later(p.supply(class).Failed, later(p.missed(class), p.forsaken(class)))}
+	gate := Gate{Probe: Unnumbered, Missed: p.missed(class)}
+	gate.Failed = later(p.supply(class).Failed, later(gate.Missed, p.forsaken(class)))
 	again := gate.Failed.Add(p.retry())
+	if p.supply(class).Returned.After(gate.Failed) {
+		again = gate.Failed.Add(2 * p.Cooldown) // a try and the way back are two moves
+	}
 	switch {
 	case p.empty(class):
 		gate.Standing = Closed
 	case gate.Failed.IsZero() || p.provenSince(class, gate.Failed):
-		gate.Standing = Open
-	case p.Now.Before(again) && !p.supply(class).Returned.After(gate.Failed):
+		gate.Standing, gate.Failed = Open, time.Time{}
+	case p.Now.Before(again):
 		gate.Standing = Closed
 		p.lookAgain(again)
 	default:
@@ -82,15 +87,15 @@ func (p *pass) missed(class Class) (last time.Time) {
 	return last
 }
 
-// forsaken is when the last pod of a class was made, if all that have just come have to leave again: nodes that go as fast as they come
-// are no room. It is zero when any of them may stay, and when none came.
+// forsaken is when the last pod of a class was made, if it has just come and all that are there have to leave: nodes that go as fast as
+// they come are no room. It is zero when any pod may stay.
 func (p *pass) forsaken(class Class) (since time.Time) {
 	for _, pod := range p.seats {
 		switch {
-		case pod.Node != class || !p.fresh(pod.Pod):
+		case pod.Node != class:
 		case !pod.Doomed:
 			return time.Time{}
-		default:
+		case p.fresh(pod.Pod):
 			since = later(since, pod.Created)
 		}
 	}

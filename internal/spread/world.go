@@ -32,6 +32,7 @@ type Pod struct {
 	Phase   Phase
 	Created time.Time
 	Doomed  bool   // its node is going away
+	Lost    bool   // it is gone already, or silent: nobody is served there
 	Bound   string // why it cannot run on another node, "" if it can
 }
 
@@ -92,8 +93,11 @@ func (w World) overdue(pod Pod) bool {
 // grain is how exactly Kubernetes says when a pod was made: in whole seconds, rounded down.
 const grain = time.Second
 
-// settled is when a pod that came lately has had its cooldown.
-func (w World) settled(pod Pod) time.Time { return pod.Created.Add(w.Cooldown + grain) }
+// arrival is how long a pod has just come, at the most: notices may be as short as half a minute.
+const arrival = 10 * time.Second
+
+// settled is when a pod has come a while ago.
+func (w World) settled(pod Pod) time.Time { return pod.Created.Add(min(w.Cooldown, arrival) + grain) }
 
 // fresh tells whether a pod has only just come.
 func (w World) fresh(pod Pod) bool { return w.Now.Before(w.settled(pod)) }

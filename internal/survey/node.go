@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,10 +20,16 @@ type Node struct {
 	Open   bool           // is Ready and not cordoned
 	Taints []corev1.Taint // that keep pods away which do not tolerate them
 	Going  string         // the notice that it is going away, "" for none
+	Down   bool           // is not Ready
 	Made   bool           // a provisioner made it
 	Labels map[string]string
 	Name   string
+
+	Notices []corev1.Taint // all that say so
 }
+
+// deletion is the notice of a node that somebody has deleted.
+const deletion = "deletion"
 
 // Oddity is what is strange about a node's labels.
 type Oddity string
@@ -41,17 +48,18 @@ var provisioned = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-na
 // Node judges a node.
 func (s Settings) Node(node *corev1.Node) Node {
 	class, odd := s.classOf(node.Labels)
-	judged := Node{Name: node.Name, Class: class, Odd: odd, Open: !node.Spec.Unschedulable && ready(node), Labels: node.Labels}
+	judged := Node{Name: node.Name, Class: class, Odd: odd, Open: !node.Spec.Unschedulable && ready(node), Down: !ready(node), Labels: node.Labels}
 	for _, taint := range node.Spec.Taints {
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
 			judged.Taints = append(judged.Taints, taint)
 		}
-		if judged.Going == "" && s.notice(taint.Key) {
-			judged.Going = taint.Key
+		if s.notice(taint.Key) {
+			judged.Going = cmp.Or(judged.Going, taint.Key)
+			judged.Notices = append(judged.Notices, taint)
 		}
 	}
 	if node.DeletionTimestamp != nil {
-		judged.Open, judged.Going = false, "deletion"
+		judged.Open, judged.Going = false, deletion
 	}
 	judged.Made = slices.ContainsFunc(provisioned, func(key string) bool { _, found := node.Labels[key]; return found })
 	return judged
@@ -89,6 +97,16 @@ func ready(node *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// leaves tells whether pods with these tolerations have to go from a node. Those that tolerate every notice would come back to it; one that
+// is down serves nobody, whoever tolerates that.
+func (n Node) leaves(tolerations []corev1.Toleration) bool {
+	return n.Going != "" && (n.Going == deletion || n.Down || slices.ContainsFunc(n.Notices, func(notice corev1.Taint) bool {
+		return !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
+			return t.TolerationSeconds == nil && t.ToleratesTaint(logr.Discard(), &notice, true)
+		})
+	}))
 }
 
 // takes tells whether a node would have a pod with these tolerations.

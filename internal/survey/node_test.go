@@ -53,7 +53,7 @@ func TestNodesAreJudged(t *testing.T) {
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			got := c.settings.Node(c.node)
-			if got.Class != c.class || got.Odd != c.odd || got.Going != c.going || got.takes(c.settings.Tolerations(c.class)) != c.takes {
+			if got.Class != c.class || got.Odd != c.odd || got.Going != c.going || got.Down == ready(c.node) || got.takes(c.settings.Tolerations(c.class)) != c.takes {
 				t.Errorf("got %+v", got)
 			}
 		})

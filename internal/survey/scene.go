@@ -71,9 +71,9 @@ func (s Settings) pod(scene Scene, pod *corev1.Pod) (spread.Pod, error) {
 		return seen, nil
 	}
 	node, exists := scene.Nodes[pod.Spec.NodeName]
-	seen.Node, seen.Doomed = node.Class, node.Going != ""
+	seen.Node, seen.Doomed, seen.Lost = node.Class, node.leaves(scene.Workload.Pods.Tolerations), node.Down
 	if !exists {
-		seen.Node, seen.Doomed = s.lost(pod), true
+		seen.Node, seen.Doomed, seen.Lost = s.lost(pod), true, true
 	}
 	var err error
 	seen.Bound, err = scene.bound(pod, seen)

@@ -65,7 +65,7 @@ func TestPodsAsTheEngineSeesThem(t *testing.T) {
 		{Name: "a", Number: 0, Made: spread.OnDemand, Node: spread.OnDemand, Phase: spread.Ready},
 		{Name: "b", Number: 1, Made: spread.Spot, Phase: spread.Pending},
 		{Name: "c", Number: spread.Unnumbered, Node: spread.Spot, Phase: spread.Ready},
-		{Name: "d", Number: 3, Made: spread.Spot, Node: spread.Spot, Phase: spread.Ready, Doomed: true},
+		{Name: "d", Number: 3, Made: spread.Spot, Node: spread.Spot, Phase: spread.Ready, Doomed: true, Lost: true},
 		{Name: "e", Number: 4, Node: spread.Spot, Phase: spread.Terminating},
 		{Name: "f", Number: 5, Node: spread.Spot, Phase: spread.Terminating},
 		{Name: "g", Number: 6, Node: spread.Spot, Phase: spread.Starting},
@@ -80,6 +80,32 @@ func TestPodsAsTheEngineSeesThem(t *testing.T) {
 	slices.Reverse(pods)
 	if diff := cmp.Diff(want, worldOf(t, scene(pods...)).Pods); diff != "" {
 		t.Error("another order of pods gives another world:", diff)
+	}
+}
+
+func TestWhoLeavesANode(t *testing.T) {
+	notice := taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule)
+	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
+	awhile := everything
+	awhile.TolerationSeconds = new(int64(30))
+	for _, c := range []struct {
+		reason       string
+		node         Node
+		tolerates    []corev1.Toleration
+		doomed, lost bool
+	}{
+		{"it stays", Node{}, nil, false, false},
+		{"a notice", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, nil, true, false},
+		{"a notice that is tolerated: the next pod would be here again", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, []corev1.Toleration{everything}, false, false},
+		{"tolerated for a while", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, []corev1.Toleration{awhile}, true, false},
+		{"down, whoever tolerates that", Node{Going: "node.kubernetes.io/not-ready", Down: true, Notices: []corev1.Taint{notice}}, []corev1.Toleration{everything}, true, true},
+		{"deleted, whoever tolerates what", Node{Going: deletion}, []corev1.Toleration{everything}, true, false},
+	} {
+		of := scene(podOn("a", "s"))
+		of.Nodes["s"], of.Workload.Pods.Tolerations = c.node, c.tolerates
+		if got := worldOf(t, of).Pods[0]; got.Doomed != c.doomed || got.Lost != c.lost {
+			t.Errorf("%s: %+v", c.reason, got)
+		}
 	}
 }
 

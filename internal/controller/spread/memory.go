@@ -124,16 +124,16 @@ func (m *memories) past(of *memory, land landscape, now time.Time) survey.Memory
 	return past
 }
 
-// learn keeps what a decision found out.
+// learn keeps what a decision found out. What a pod has waited for in vain concerns all workloads, while there is no node of that class.
 func (m *memories) learn(of *memory, shortage engine.Shortage, land landscape) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	of.spot, of.onDemand = shortage.Spot.Failed, shortage.OnDemand.Failed
 	if !land.offers(engine.Spot) {
-		m.spot = later(m.spot, of.spot)
+		m.spot = later(m.spot, shortage.Spot.Missed)
 	}
 	if !land.offers(engine.OnDemand) {
-		m.onDemand = later(m.onDemand, of.onDemand)
+		m.onDemand = later(m.onDemand, shortage.OnDemand.Missed)
 	}
 }
 

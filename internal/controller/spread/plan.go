@@ -1,8 +1,12 @@
 package spread
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	engine "github.com/swarm-io/swarm-operator/internal/spread"
 )
@@ -84,8 +88,20 @@ func (p *Plan) block(by refusal) {
 // fail says what could not be done, and will be tried again.
 func (p *Plan) fail(failed error) {
 	if p.Decision.Word != engine.Invalid {
-		p.Decision.Reason = "trying again: " + failed.Error()
+		p.Decision.Reason = "trying again: " + brief(failed)
 	}
+}
+
+// brief is an error in words that are the same the next time: another reason is another write, and that wakes whoever waits to try again.
+func brief(failed error) string {
+	var said apierrors.APIStatus
+	switch {
+	case !errors.As(failed, &said):
+		return "the API server did not answer"
+	case said.Status().Code >= http.StatusInternalServerError, said.Status().Code == http.StatusTooManyRequests:
+		return "the API server says " + string(said.Status().Reason)
+	}
+	return failed.Error()
 }
 
 // look asks for another look at a time, the earliest of those asked for.

@@ -23,7 +23,8 @@ type Chronicle struct {
 	lock      sync.Mutex
 	pods      map[types.UID]*corev1.Pod
 	turns     []Turn
-	low, high int // of pods that were available, and of pods that were there
+	low, high int  // of pods that were available, and of pods that were there
+	cut       bool // the watch has ended before the spec
 }
 
 // A Turn is that a pod began to serve on a node, or to leave it.
@@ -48,6 +49,9 @@ func Of(ctx context.Context, api client.WithWatch, namespace string, labels clie
 		for event := range seen.ResultChan() {
 			c.take(event)
 		}
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		c.cut = c.cut || ctx.Err() == nil
 	}()
 	DeferCleanup(func() {
 		leave()
@@ -67,11 +71,12 @@ func begin(pods []corev1.Pod) *Chronicle {
 
 func (c *Chronicle) take(event watch.Event) {
 	pod, is := event.Object.(*corev1.Pod)
-	if !is {
-		return
-	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	if !is {
+		c.cut = c.cut || event.Type == watch.Error
+		return
+	}
 	before := c.pods[pod.UID]
 	switch {
 	case Available(pod) && (before == nil || !Available(before)):
@@ -99,24 +104,38 @@ func (c *Chronicle) counts() (serving, all int) {
 	return serving, all
 }
 
+// whole fails the spec if something may have been missed.
+func (c *Chronicle) whole() {
+	GinkgoHelper()
+	if c.cut {
+		Fail("the API server has ended the watch: something may have been missed")
+	}
+}
+
 // Lowest is the fewest pods that were available at any time.
 func (c *Chronicle) Lowest() int {
+	GinkgoHelper()
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.whole()
 	return c.low
 }
 
 // Highest is the most pods that were there at any time.
 func (c *Chronicle) Highest() int {
+	GinkgoHelper()
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.whole()
 	return c.high
 }
 
 // Turns are what has happened until now, in order.
 func (c *Chronicle) Turns() []Turn {
+	GinkgoHelper()
 	c.lock.Lock()
 	defer c.lock.Unlock()
+	c.whole()
 	return slices.Clone(c.turns)
 }
 

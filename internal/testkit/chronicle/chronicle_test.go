@@ -22,6 +22,14 @@ func leaving(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
+func TestAnEndBeforeTheSpecIsNoticed(t *testing.T) {
+	c := begin(nil)
+	c.take(watch.Event{Type: watch.Error, Object: &metav1.Status{}})
+	if !c.cut {
+		t.Error("nobody would know")
+	}
+}
+
 func TestAMoveIsSeenInOrder(t *testing.T) {
 	const serving, starting = corev1.ConditionTrue, corev1.ConditionFalse
 	c := begin([]corev1.Pod{*pod("a", "one", serving), *pod("b", "two", serving), *pod("c", "two", starting)})
@@ -33,7 +41,6 @@ func TestAMoveIsSeenInOrder(t *testing.T) {
 		{Type: watch.Modified, Object: pod("d", "three", serving)},
 		{Type: watch.Deleted, Object: leaving(pod("a", "one", starting))},
 		{Type: watch.Deleted, Object: leaving(pod("e", "", starting))},
-		{Type: watch.Error, Object: &metav1.Status{}},
 	} {
 		c.take(event)
 	}

@@ -87,7 +87,7 @@ var _ = Describe("A workload that was made without us", func() {
 		s, w, _ := adrift(ctx, 6)
 		stays := func() {
 			GinkgoHelper()
-			Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(HavePrefix("waiting: "))
+			Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(HavePrefix("waiting: the disruption windows are closed"))
 			before := len(s.moves())
 			Consistently(s.moves).Should(HaveLen(before))
 		}

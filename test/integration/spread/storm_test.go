@@ -153,7 +153,7 @@ var _ = Describe("An API server in trouble", func() {
 
 		By("it refuses evictions alone")
 		weather.raise("/eviction", always...)
-		Eventually(web.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(HavePrefix("trying again: evict pod "))
+		Eventually(web.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("trying again: the API server says InternalError"))
 		Expect(s.moves()).To(BeEmpty())
 
 		By("it answers now and then, in every way")
