@@ -34,7 +34,8 @@ var _ = Describe("When nodes go and come", func() {
 		cordon(ctx, s.on("spot-c"), true)
 		w.runs(ctx, 10, 0)
 		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
-		w.told(ctx, "Warning SpotUnavailable: 6 pods short on spot nodes, which have no room")
+		w.told(ctx, "Warning SpotUnavailable: ") // with the first of them
+		Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("6 pods short on spot nodes, which have no room"))
 		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(4, 6)))
 		Expect(w.says(v1alpha1.SpreadCurrent)(ctx)).To(Equal(distribution(10, 0)))
 		Expect(seen.Highest()).To(BeNumerically("<=", 10))
