@@ -142,6 +142,7 @@ func TestR06_WhoMakesAClassCountAsShort(t *testing.T) {
 		{"all that are there leave, and one of them has just come", func(w *World) { w.Pods[9].Created = w.Now }, Closed},
 		{"another may stay", func(w *World) { w.Pods[9].Created, w.Pods[8].Doomed = w.Now, false }, Open},
 		{"they have been there for long", func(*World) {}, Open},
+		{"the node of the one that has just come is silent", func(w *World) { w.Pods[9].Created, w.Pods[9].Lost = w.Now, true }, Open},
 		{"a failure of yesterday, and somebody came since", func(w *World) { w.Spot.Failed, w.Pods[8].Doomed = noon.Add(-time.Hour), false }, Open},
 		{"a new node is tried when a try and the way back have had their cooldowns", func(w *World) {
 			w.Pods[9].Created, w.Spot.Returned = w.Now.Add(-10*time.Second), w.Now

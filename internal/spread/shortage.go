@@ -88,11 +88,11 @@ func (p *pass) missed(class Class) (last time.Time) {
 }
 
 // forsaken is when the last pod of a class was made, if it has just come and all that are there have to leave: nodes that go as fast as
-// they come are no room. It is zero when any pod may stay.
+// they come are no room. It is zero when any pod may stay. A node that is silent says nothing about the others.
 func (p *pass) forsaken(class Class) (since time.Time) {
 	for _, pod := range p.seats {
 		switch {
-		case pod.Node != class:
+		case pod.Node != class, pod.Lost:
 		case !pod.Doomed:
 			return time.Time{}
 		case p.fresh(pod.Pod):

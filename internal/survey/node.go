@@ -20,7 +20,7 @@ type Node struct {
 	Open   bool           // is Ready and not cordoned
 	Taints []corev1.Taint // that keep pods away which do not tolerate them
 	Going  string         // the notice that it is going away, "" for none
-	Down   bool           // is not Ready
+	Down   bool           // is not Ready, or its taints still say so
 	Made   bool           // a provisioner made it
 	Labels map[string]string
 	Name   string
@@ -57,6 +57,7 @@ func (s Settings) Node(node *corev1.Node) Node {
 			judged.Going = cmp.Or(judged.Going, taint.Key)
 			judged.Notices = append(judged.Notices, taint)
 		}
+		judged.Down = judged.Down || taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 	}
 	if node.DeletionTimestamp != nil {
 		judged.Open, judged.Going = false, deletion

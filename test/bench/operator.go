@@ -59,9 +59,9 @@ func (o *operator) ready(ctx context.Context) error {
 	})
 }
 
-// count keeps the log in a file of its own, for whoever wonders what the lines are.
+// count keeps the log in a file of its own, after those of operators before it, for whoever wonders what the lines are.
 func (o *operator) count(log io.Reader) {
-	copied, err := os.Create("bin/bench-operator.log")
+	copied, err := os.OpenFile("bin/bench-operator.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		copied = os.Stderr
 	}
