@@ -67,7 +67,7 @@ func (s *stage) shows() *tls.Certificate {
 	return shown
 }
 
-func TestR21_WhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
+func TestWhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
 	old, fresh := newGeneration(t), newGeneration(t)
 	both := fresh.bundle + old.bundle
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func (l *lagging) believes(now time.Time) (bundle string) {
 
 // Everything is made anew at once. However late the leader writes, and however late the replica and the API server hear, the API server can
 // connect at any moment.
-func TestR21_NoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
+func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
 	old, fresh := newGeneration(t), newGeneration(t)
 	rapid.Check(t, func(t *rapid.T) {
 		upTo := func(most time.Duration, what string) time.Duration {
@@ -188,7 +188,7 @@ func connect(shown *tls.Certificate, bundle string, now time.Time) error {
 	return err
 }
 
-func TestR21_ACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
+func TestACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
 	old, fresh := newGeneration(t), newGeneration(t)
 	d := newDesk(trusts(old.bundle))
 	now := start

@@ -24,7 +24,7 @@ var (
 	spotToleration     = []corev1.Toleration{{Key: "spot"}}
 )
 
-func TestR10_OutlineOfPod(t *testing.T) {
+func TestOutlineOfPod(t *testing.T) {
 	told := readyCondition
 	told.Reason, told.Message = "ContainersNotReady", "containers with unready status"
 	pod := func(labels map[string]string) *corev1.Pod {
@@ -50,7 +50,7 @@ func TestR10_OutlineOfPod(t *testing.T) {
 	}
 }
 
-func TestR10_OutlineOfStatefulSet(t *testing.T) {
+func TestOutlineOfStatefulSet(t *testing.T) {
 	set := func(labels map[string]string) *appsv1.StatefulSet {
 		return &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
@@ -78,7 +78,7 @@ func TestR10_OutlineOfStatefulSet(t *testing.T) {
 	expectOutline(t, "a swarm's is compared, whole", set(ours), want)
 }
 
-func TestR10_OutlineOfDeployment(t *testing.T) {
+func TestOutlineOfDeployment(t *testing.T) {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
