@@ -24,21 +24,36 @@ type Judge interface {
 	// Identify says whose token it is, if it is anybody's.
 	Identify(ctx context.Context, token string) (caller authenticationv1.UserInfo, known bool, err error)
 	// Allows tells whether the caller, whose token it is, may do that.
-	Allows(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted authorizationv1.ResourceAttributes) (bool, error)
+	Allows(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted Wanted) (bool, error)
 }
 
-// A right is what a request needs. Without a namespace it is the right in all of them.
+// Wanted is the right to one of the two, in the words of the API server's reviews.
+type Wanted struct {
+	Resource *authorizationv1.ResourceAttributes
+	Path     *authorizationv1.NonResourceAttributes
+}
+
+// A right is what a request needs. Without a namespace it is the right in all of them. A resource that begins with a slash is a path, as
+// for `kubectl auth can-i`.
 type right struct{ verb, resource, namespace, name string }
 
-func (r right) attributes() authorizationv1.ResourceAttributes {
-	return authorizationv1.ResourceAttributes{
+func (r right) isPath() bool { return strings.HasPrefix(r.resource, "/") }
+
+func (r right) wanted() Wanted {
+	if r.isPath() {
+		return Wanted{Path: &authorizationv1.NonResourceAttributes{Verb: r.verb, Path: r.resource}}
+	}
+	return Wanted{Resource: &authorizationv1.ResourceAttributes{
 		Verb: r.verb, Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
 		Resource: r.resource, Namespace: r.namespace, Name: r.name,
-	}
+	}}
 }
 
 // denied says which right is missing, in the words of kubectl.
 func (r right) denied(caller string) error {
+	if r.isPath() {
+		return refuse(http.StatusForbidden, "forbidden: User %q cannot %s path %q", caller, r.verb, r.resource)
+	}
 	object := r.resource + "." + v1alpha1.GroupVersion.Group
 	if r.name != "" {
 		object += fmt.Sprintf(" %q", r.name)
@@ -137,7 +152,7 @@ func (g *guard) identify(ctx context.Context, token string) (authenticationv1.Us
 func (g *guard) authorize(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted right) error {
 	allowed := false
 	err := g.reviews.pass(ctx, func() (err error) {
-		if allowed, err = g.judge.Allows(ctx, token, caller, wanted.attributes()); err != nil {
+		if allowed, err = g.judge.Allows(ctx, token, caller, wanted.wanted()); err != nil {
 			return refuse(http.StatusServiceUnavailable, "review access: %v", err)
 		}
 		return nil

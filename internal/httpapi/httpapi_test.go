@@ -45,6 +45,9 @@ type accesses struct{ *cluster }
 func (a accesses) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	a.accessReviews++
 	a.asked = review.Spec
+	if path := review.Spec.NonResourceAttributes; path != nil {
+		return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: a.may[right{verb: path.Verb, resource: path.Path}]}}, a.down
+	}
 	of := review.Spec.ResourceAttributes
 	allowed := review.Spec.User == "root" || a.may[right{of.Verb, of.Resource, of.Namespace, of.Name}]
 	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && of.Group == "swarm.io"}}, a.down

@@ -38,9 +38,10 @@ func (r Reviews) Identify(ctx context.Context, token string) (authenticationv1.U
 }
 
 // Allows implements Judge.
-func (r Reviews) Allows(ctx context.Context, _ string, caller authenticationv1.UserInfo, wanted authorizationv1.ResourceAttributes) (bool, error) {
+func (r Reviews) Allows(ctx context.Context, _ string, caller authenticationv1.UserInfo, wanted Wanted) (bool, error) {
 	asked := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: caller.Username, UID: caller.UID, Groups: caller.Groups, Extra: extras(caller.Extra), ResourceAttributes: &wanted,
+		User: caller.Username, UID: caller.UID, Groups: caller.Groups, Extra: extras(caller.Extra),
+		ResourceAttributes: wanted.Resource, NonResourceAttributes: wanted.Path,
 	}}
 	answered, err := r.Access.Create(ctx, asked, metav1.CreateOptions{})
 	if err != nil {
@@ -81,8 +82,8 @@ func (s Selves) Identify(ctx context.Context, token string) (authenticationv1.Us
 const anonymous = "system:anonymous"
 
 // Allows implements Judge.
-func (s Selves) Allows(ctx context.Context, token string, _ authenticationv1.UserInfo, wanted authorizationv1.ResourceAttributes) (bool, error) {
-	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &wanted}}
+func (s Selves) Allows(ctx context.Context, token string, _ authenticationv1.UserInfo, wanted Wanted) (bool, error) {
+	asked := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: wanted.Resource, NonResourceAttributes: wanted.Path}}
 	answered := &authorizationv1.SelfSubjectAccessReview{}
 	if err := as(token, s.Authorization, "selfsubjectaccessreviews").Body(asked).Do(ctx).Into(answered); err != nil {
 		return false, err

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An oracle is an API server that tells callers about themselves. It knows ana, who may list tasks in a.
+// An oracle is an API server that tells callers about themselves. It knows ana, who may list tasks in a, and get metrics.
 type oracle struct {
 	down      bool
 	anonymous bool
@@ -38,7 +40,10 @@ func (o *oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		asked := authorizationv1.SelfSubjectAccessReview{}
 		_ = json.NewDecoder(r.Body).Decode(&asked)
-		asked.Status.Allowed = *asked.Spec.ResourceAttributes == right{"list", "tasks", "a", ""}.attributes()
+		may := []Wanted{right{"list", "tasks", "a", ""}.wanted(), right{"get", "/metrics", "", ""}.wanted()}
+		asked.Status.Allowed = slices.ContainsFunc(may, func(one Wanted) bool {
+			return reflect.DeepEqual(one, Wanted{asked.Spec.ResourceAttributes, asked.Spec.NonResourceAttributes})
+		})
 		reply(w, http.StatusCreated, asked)
 	}
 }
@@ -71,6 +76,8 @@ func TestCallersAskAboutThemselves(t *testing.T) {
 		{"who may", "ana", right{"list", "tasks", "a", ""}, oracle{}, 0, ""},
 		{"who may not", "ana", right{"list", "tasks", "b", ""}, oracle{}, 403, `User "ana" cannot list resource "tasks" in API group "swarm.io" in the namespace "b"`},
 		{"one namespace is not all", "ana", right{"list", "tasks", "", ""}, oracle{}, 403, "at the cluster scope"},
+		{"a path", "ana", right{"get", "/metrics", "", ""}, oracle{}, 0, ""},
+		{"another path", "ana", right{"get", "/debug", "", ""}, oracle{}, 403, `forbidden: User "ana" cannot get path "/debug"`},
 		{"whom nobody knows", "bo", right{"list", "tasks", "a", ""}, oracle{}, 401, "the API server does not accept the token"},
 		{"whom anybody could be", "ana", right{"list", "tasks", "a", ""}, oracle{anonymous: true}, 401, "the API server does not accept the token"},
 		{"nobody can tell", "ana", right{"list", "tasks", "a", ""}, oracle{down: true}, 503, "review token"},

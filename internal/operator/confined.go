@@ -74,7 +74,6 @@ func (c Config) confinement() error {
 	selector := c.Controller.NamespaceSelector
 	refuse(len(selector.MatchLabels)+len(selector.MatchExpressions) > 0, "controller.namespaceSelector needs the labels of namespaces, which controller.namespaces does without: remove one of the two")
 	refuse(c.Webhook.Enabled, "webhook.enabled is true, and a webhook is the whole cluster's: write false, or remove controller.namespaces")
-	refuse(c.Metrics.Enabled && c.Metrics.Secure, "metrics.secure is true, and having tokens reviewed needs rights to the cluster: write false, or remove controller.namespaces")
 	return errors.Join(problems...)
 }
 

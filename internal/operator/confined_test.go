@@ -13,13 +13,14 @@ import (
 )
 
 // withoutCluster are the keys that an operator of a namespace needs, besides its namespaces.
-const withoutCluster = "webhook: {enabled: false}\nmetrics: {secure: false}\n"
+const withoutCluster = "webhook: {enabled: false}\n"
 
 func TestNamespacesAreTaken(t *testing.T) {
 	for reason, c := range map[string]struct{ file, env string }{
 		"in the file":        {withoutCluster + "controller: {namespaces: 'team-a,team-b'}", ""},
 		"in the environment": {withoutCluster, "SWARM_CONTROLLER_NAMESPACES=team-a, team-b"},
-		"without metrics":    {"webhook: {enabled: false}\nmetrics: {enabled: false}\ncontroller: {namespaces: 'team-a,team-b'}", ""},
+		"with open metrics":  {withoutCluster + "metrics: {secure: false}\ncontroller: {namespaces: 'team-a,team-b'}", ""},
+		"without metrics":    {withoutCluster + "metrics: {enabled: false}\ncontroller: {namespaces: 'team-a,team-b'}", ""},
 	} {
 		config, err := Load(written(t, c.file), []string{c.env})
 		if err != nil || !slices.Equal(config.namespaces(), []string{"team-a", "team-b"}) || config.spreadOff() == "" {
@@ -33,8 +34,7 @@ func TestNamespacesAreTaken(t *testing.T) {
 
 func TestWhatNeedsTheClusterIsRefused(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
-		{"controller: {namespaces: team-a}\nmetrics: {secure: false}", "webhook.enabled is true"},
-		{"controller: {namespaces: team-a}\nwebhook: {enabled: false}", "metrics.secure is true"},
+		{"controller: {namespaces: team-a}", "webhook.enabled is true"},
 		{withoutCluster + "controller: {namespaces: team-a, namespaceSelector: {matchLabels: {a: b}}}", "controller.namespaceSelector needs the labels of namespaces"},
 		{withoutCluster + "controller: {namespaces: team-a, namespaceSelector: {matchExpressions: [{key: a, operator: Exists}]}}", "controller.namespaceSelector needs the labels of namespaces"},
 		{withoutCluster + "controller: {namespaces: 'team-a,team-a'}", `controller.namespaces has "team-a" twice: write it once`},

@@ -22,8 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/authority"
@@ -74,7 +72,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 		Manager: manager.Options{
 			Scheme:                 scheme(),
 			HealthProbeBindAddress: address(config.Health.Port),
-			Metrics:                metrics(config.Metrics),
+			Metrics:                config.metrics(cluster),
 			NewClient:              limited(config.Client),
 			Cache:                  config.confine(caches(around.Namespace, config.spreading())),
 		},
@@ -170,18 +168,6 @@ func election(config LeaderElection, around Surroundings, at addresses) kit.Elec
 		Namespace: namespace, Name: lease, Identity: identity(around.Pod, at.own),
 		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration,
 	}
-}
-
-// metrics are served to callers whom the API server knows and allows to see them, unless told otherwise.
-func metrics(config Metrics) server.Options {
-	if !config.Enabled {
-		return server.Options{BindAddress: "0"}
-	}
-	options := server.Options{BindAddress: address(config.Port), SecureServing: config.Secure}
-	if config.Secure {
-		options.FilterProvider = filters.WithAuthenticationAndAuthorization
-	}
-	return options
 }
 
 func address(port int) string { return net.JoinHostPort("", strconv.Itoa(port)) }

@@ -20,7 +20,7 @@ func (b *bench) rest(ctx context.Context) error {
 		return err
 	}
 	memory, err := b.operator.memory()
-	b.report.Time("RSS of the operator, nothing to do", memory, 60, "MiB")
+	b.report.Time("RSS of the operator, nothing to do", memory, 60, "MB")
 	return err
 }
 
@@ -160,7 +160,7 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report.Time("RSS of the operator with them, their 300 agents linked", memory, 100, "MiB")
+	b.report.Time("RSS of the operator with them, their 300 agents linked", memory, 100, "MB")
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (o *operator) stop() {
 	_ = o.command.Wait()
 }
 
-// memory is the resident set in MiB.
+// memory is the resident set in MB, of which a MiB is a little more.
 func (o *operator) memory() (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.command.Process.Pid))
 	if err != nil {
@@ -89,7 +89,7 @@ func (o *operator) memory() (float64, error) {
 	for line := range strings.Lines(string(text)) {
 		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
 			kib, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			return kib / 1024, err
+			return kib * 1024 / 1e6, err
 		}
 	}
 	return 0, fmt.Errorf("read memory: no VmRSS in %q", text)

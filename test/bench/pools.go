@@ -74,7 +74,7 @@ func (b *bench) idlePools(ctx context.Context) error {
 	}
 	b.report.Count(fmt.Sprintf("writes of the operator in %s, %d idle pools of 27 jobs", b.quiet, count), float64(len(written)), 0, "writes")
 	memory, err := b.operator.memory()
-	b.report.Time("RSS of the operator with them", memory, 100, "MiB")
+	b.report.Time("RSS of the operator with them", memory, 100, "MB")
 	return err
 }
 
@@ -147,7 +147,7 @@ func (b *bench) hugePool(ctx context.Context) error {
 	}
 	fmt.Printf("100,000 jobs reached 1,000 workers after %.0f s, pods included\n", time.Since(begun).Seconds())
 	memory, err := b.operator.memory()
-	b.report.Time("RSS of the operator with 100,000 jobs on 1,000 workers, layout PerWorker", memory, 200, "MiB")
+	b.report.Time("RSS of the operator with 100,000 jobs on 1,000 workers, layout PerWorker", memory, 200, "MB")
 	return err
 }
 

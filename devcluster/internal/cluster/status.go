@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Status is the cluster as it is now.
@@ -26,16 +30,37 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	return status, err
 }
 
+// nodes waits longer than the API server waits for its own cache, which is 3 s, before it asks etcd.
 func (c *Cluster) nodes(ctx context.Context) string {
 	client, err := c.client()
 	if err != nil {
 		return "unknown: " + err.Error()
 	}
-	ctx, stop := context.WithTimeout(ctx, 3*time.Second)
+	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	count, err := readyNodes(ctx, client)
+	found, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "unknown: the API server does not answer"
+		return fmt.Sprintf("unknown: the API server does not answer: %v", err)
 	}
-	return fmt.Sprintf("%d of %d Ready", count, c.Options.RealNodes+c.Options.SimulatedNodes)
+	return readiness(found.Items, c.Options.RealNodes+c.Options.SimulatedNodes)
+}
+
+// readiness is how many of the nodes are Ready, and what the others say.
+func readiness(nodes []corev1.Node, wanted int) string {
+	var count int
+	var others strings.Builder
+	for n := range nodes {
+		if ready(&nodes[n]) {
+			count++
+			continue
+		}
+		said := "the controller manager has not said so yet"
+		for _, condition := range nodes[n].Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+				said = strings.Join(strings.Fields(condition.Reason+": "+condition.Message), " ")
+			}
+		}
+		fmt.Fprintf(&others, "; not %s: %s", nodes[n].Name, said)
+	}
+	return fmt.Sprintf("%d of %d Ready%s", count, wanted, others.String())
 }

@@ -131,6 +131,19 @@ var _ = Describe("For one namespace", Serial, func() {
 			rbacv1.PolicyRule{APIGroups: []string{"swarm.io"}, Resources: []string{"workerpools"}, Verbs: []string{"list"}})
 		Eventually(window.shows).WithContext(ctx).WithArguments("/v1/pools", stranger).Should(ContainSubstring(`"namespace":"` + ours.in + `","name":"cameras"`))
 	})
+
+	It("metrics that are not open are for those who may get their path, by their own right to ask", func(ctx SpecContext) {
+		port := ports.Free()
+		session := ours.operator(ctx, "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=true", "SWARM_METRICS_PORT="+port)
+		reader, stranger := token(ctx, ours.in, "reader"), token(ctx, ours.in, "stranger")
+		allow(ctx, "swarm-spec", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ours.in, Name: "reader"},
+			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
+		Eventually(code).WithContext(ctx).WithArguments(metricsURL("https", port), reader).Should(Equal(http.StatusOK))
+		Expect(code(ctx, metricsURL("https", port), "")).To(Equal(http.StatusUnauthorized))
+		Expect(code(ctx, metricsURL("https", port), "no-token-at-all")).To(Equal(http.StatusUnauthorized))
+		Expect(code(ctx, metricsURL("https", port), stranger)).To(Equal(http.StatusForbidden))
+		Expect(string(session.Err.Contents())).NotTo(ContainSubstring("orbidden"))
+	})
 })
 
 // A tenant is somebody who is admin of one namespace and nothing else, and has applied the overlay there.
@@ -178,11 +191,11 @@ func (t tenant) overlay() string {
 }
 
 // operator runs with the rights of the service account that the tenant has made, and is ready.
-func (t tenant) operator(ctx context.Context) *gexec.Session {
+func (t tenant) operator(ctx context.Context, settings ...string) *gexec.Session {
 	GinkgoHelper()
 	health, link := ports.Free(), ports.Free()
-	session := programOf(t.in, "KUBECONFIG="+t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES="+t.in, "SWARM_API_PORT="+t.window,
-		"SWARM_HEALTH_PORT="+health, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS="+net.JoinHostPort("127.0.0.1", link))
+	session := programOf(t.in, append(settings, "KUBECONFIG="+t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES="+t.in, "SWARM_API_PORT="+t.window,
+		"SWARM_HEALTH_PORT="+health, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS="+net.JoinHostPort("127.0.0.1", link))...)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	return session
 }

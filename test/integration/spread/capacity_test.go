@@ -3,6 +3,7 @@ package spread
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
 
@@ -106,7 +107,7 @@ var _ = Describe("When nodes go and come", func() {
 		w.runs(ctx, 8, 0)
 		w.status(ctx, v1alpha1.SpreadSpotUnavailable)
 		seen, began, made := w.watched(ctx), time.Now(), 0
-		for time.Since(began) < 30*cooldown { // as many as five minutes have of the standard
+		for time.Since(began) < hunt() {
 			made++
 			name := fmt.Sprintf("bait-%d", made)
 			s.node(ctx, name, labelled(map[string]string{capacity: spot}))
@@ -122,6 +123,18 @@ var _ = Describe("When nodes go and come", func() {
 		Expect(seen.Lowest()).To(BeNumerically(">=", 6))
 	})
 })
+
+// hunt is how long it goes on: as many cooldowns as five minutes have of the standard, or as long as SPREAD_HUNT says.
+func hunt() time.Duration {
+	GinkgoHelper()
+	asked := os.Getenv("SPREAD_HUNT")
+	if asked == "" {
+		return 30 * cooldown
+	}
+	wanted, err := time.ParseDuration(asked)
+	Expect(err).NotTo(HaveOccurred(), "SPREAD_HUNT is a duration, such as 5m")
+	return wanted
+}
 
 // onNode are the pods of a workload on a node.
 func (s *scene) onNode(ctx context.Context, name, node string) ([]string, error) {

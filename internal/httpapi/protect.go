@@ -1,0 +1,25 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+)
+
+// Protect lets those through who may get the path that they ask for, by a rule about nonResourceURLs: how the API server protects its own
+// metrics.
+func Protect(judge Judge, handler http.Handler) http.Handler {
+	guard := newGuard(judge)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), longest)
+		defer cancel()
+		err := guard.admit(ctx, bearer(r), right{verb: "get", resource: r.URL.Path})
+		if err == nil {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		if statusOf(err) == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		http.Error(w, oneLine(err), statusOf(err))
+	})
+}
