@@ -71,6 +71,34 @@ var _ = Describe("For one namespace", Serial, func() {
 		Expect(err).To(MatchError(ContainSubstring("namespace %q is not this operator's", theirs.in)))
 	})
 
+	DescribeTable("an operator works in a namespace of others, whose admin allows it,", func(ctx SpecContext, alsoAtHome bool) {
+		began, lent := time.Now(), ours.borrows(ctx)
+		works := []string{lent}
+		if alsoAtHome {
+			works = append(works, ours.in)
+		}
+		session := ours.operator(ctx, "SWARM_CONTROLLER_NAMESPACES="+strings.Join(works, ","))
+		untouched := []string{theirs.in}
+		if !alsoAtHome {
+			untouched = append(untouched, ours.in)
+		}
+		for _, in := range append(works, untouched...) {
+			sample(ctx, in)
+		}
+		for _, in := range works {
+			Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
+			Eventually(welcomed).WithContext(ctx).WithArguments(in, dialed(ctx, in)).Should(Succeed())
+		}
+		for _, in := range untouched {
+			Expect(agents(ctx, in)).To(BeEmpty())
+		}
+		Expect(string(session.Err.Contents())).NotTo(ContainSubstring("orbidden"))
+		Expect(ours.strayed(began, lent)).To(BeEmpty())
+	},
+		Entry("beside its own", true),
+		Entry("and not in its own", false),
+	)
+
 	It("a pod that is gone is not an agent any more", func(ctx SpecContext) {
 		ours.operator(ctx)
 		swarm := sample(ctx, ours.in)
@@ -164,38 +192,49 @@ func prepared(ctx context.Context) {
 func newTenant(ctx context.Context) tenant {
 	GinkgoHelper()
 	t := tenant{namespace(ctx, nil), ports.Free()}
-	Expect(api.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.in, Name: "admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: t.user()}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
-	})).To(Succeed())
-	overlay := t.overlay()
-	Eventually(func(ctx context.Context) (string, error) { // until what was added to the ClusterRole admin is known
-		output, err := exec.CommandContext(ctx, "kubectl", "--as", t.user(), "apply", "--server-side", "--kustomize", overlay).CombinedOutput()
-		return string(output), err
-	}).WithContext(ctx).WithTimeout(10 * time.Second).Should(ContainSubstring("deployment.apps/swarm-operator serverside-applied"))
+	t.applies(ctx, t.in, "namespaced", "replicas: [{name: swarm-operator, count: 0}]\n") // simulated nodes cannot run it
 	return t
 }
 
-// overlay is what a tenant changes: the namespace. Simulated nodes cannot run the operator.
-func (t tenant) overlay() string {
+// borrows is a namespace whose admin has given the tenant's operator rights there, as docs/install.md says.
+func (t tenant) borrows(ctx context.Context) string {
 	GinkgoHelper()
+	lent := namespace(ctx, nil)
+	tenant{in: lent}.applies(ctx, lent, "namespaced/rights", fmt.Sprintf(`patches:
+- target: {kind: RoleBinding, name: swarm-operator}
+  patch: |
+    - {op: replace, path: /subjects/0/namespace, value: %s}
+`, t.in))
+	return lent
+}
+
+// applies makes the tenant admin of the namespace, who then applies an overlay there with what they change in it.
+func (t tenant) applies(ctx context.Context, in, env, changes string) {
+	GinkgoHelper()
+	Expect(api.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: t.user()}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+	})).To(Succeed())
 	folder := GinkgoT().TempDir()
-	base, err := filepath.Abs(fromRoot("deploy", "kustomize", "envs", "namespaced"))
+	base, err := filepath.Abs(fromRoot("deploy", "kustomize", "envs", filepath.FromSlash(env)))
 	Expect(err).NotTo(HaveOccurred())
 	base, err = filepath.Rel(folder, base)
 	Expect(err).NotTo(HaveOccurred())
-	text := fmt.Sprintf("namespace: %s\nresources: [%s]\nreplicas: [{name: swarm-operator, count: 0}]\n", t.in, base)
+	text := fmt.Sprintf("namespace: %s\nresources: [%s]\n%s", in, base, changes)
 	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
-	return folder
+	Eventually(func(ctx context.Context) (string, error) { // until what was added to the ClusterRole admin is known
+		output, err := exec.CommandContext(ctx, "kubectl", "--as", t.user(), "apply", "--server-side", "--kustomize", folder).CombinedOutput()
+		return string(output), err
+	}).WithContext(ctx).WithTimeout(10 * time.Second).Should(ContainSubstring("rolebinding.rbac.authorization.k8s.io/swarm-operator serverside-applied"))
 }
 
 // operator runs with the rights of the service account that the tenant has made, and is ready.
 func (t tenant) operator(ctx context.Context, settings ...string) *gexec.Session {
 	GinkgoHelper()
 	health, link := ports.Free(), ports.Free()
-	session := programOf(t.in, append(settings, "KUBECONFIG="+t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES="+t.in, "SWARM_API_PORT="+t.window,
-		"SWARM_HEALTH_PORT="+health, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS="+net.JoinHostPort("127.0.0.1", link))...)
+	session := programOf(t.in, append([]string{"KUBECONFIG=" + t.kubeconfig(ctx), "SWARM_CONTROLLER_NAMESPACES=" + t.in, "SWARM_API_PORT=" + t.window,
+		"SWARM_HEALTH_PORT=" + health, "SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=" + net.JoinHostPort("127.0.0.1", link)}, settings...)...)
 	Eventually(code).WithContext(ctx).WithArguments("http://127.0.0.1:"+health+"/readyz", "").Should(Equal(http.StatusOK))
 	return session
 }
@@ -233,14 +272,14 @@ func (e errand) String() string {
 	return fmt.Sprintf("%s %s: %d", e.Verb, e.RequestURI, e.ResponseStatus.Code)
 }
 
-// strayed are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its namespace,
-// beyond what the API server tells everybody.
-func (t tenant) strayed(since time.Time) []errand {
+// strayed are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its namespace
+// and of those that it was lent, beyond what the API server tells everybody.
+func (t tenant) strayed(since time.Time, lent ...string) []errand {
 	GinkgoHelper()
 	all := t.errands(since)
 	Expect(all).NotTo(BeEmpty(), "the audit log has nothing of it")
 	return slices.DeleteFunc(all, func(e errand) bool {
-		inside := e.ObjectRef.Resource == "" || e.ObjectRef.Namespace == t.in
+		inside := e.ObjectRef.Resource == "" || slices.Contains(append(lent, t.in), e.ObjectRef.Namespace)
 		return inside && e.ResponseStatus.Code != http.StatusForbidden
 	})
 }
