@@ -23,6 +23,8 @@ const (
 	budgetAgain = 10 * time.Second
 	// crowdedAgain is the same for a pod with several budgets, which only people can put right.
 	crowdedAgain = time.Minute
+	// changedAgain is how soon a workload is looked at again that has a pod of which the cache has yet to hear something.
+	changedAgain = time.Second
 	// answerWithin is how long the API server may take to take a pod away. Without a limit, one that asks to be asked later is, for as long
 	// as that may be.
 	answerWithin = 5 * time.Second
@@ -55,7 +57,9 @@ func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) 
 			of.memory.refused = refused
 			made.block(refused)
 			return nil
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, and what has its name is another
+		case apierrors.IsNotFound(err): // it is gone
+		case apierrors.IsConflict(err): // what has its name is another, or it is no longer what it was
+			made.look(of.now.Add(changedAgain))
 		default:
 			return fmt.Errorf("%s pod %q: %w", move.Verb, move.Pod, err)
 		}
@@ -63,13 +67,17 @@ func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) 
 	return nil
 }
 
-// take asks for this very pod to go.
+// take asks for this very pod to go. One that is deleted because it has no node must still have none: budgets protect it from then on.
 func (k *keeper) take(ctx context.Context, pod *corev1.Pod, verb engine.Verb) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	named := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 	if verb == engine.Delete {
-		return k.client.Delete(ctx, named, client.Preconditions{UID: &pod.UID})
+		only := client.Preconditions{UID: &pod.UID}
+		if pod.Spec.NodeName == "" {
+			only.ResourceVersion = &pod.ResourceVersion
+		}
+		return k.client.Delete(ctx, named, only)
 	}
 	body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}}
 	return k.client.SubResource("eviction").Create(ctx, named, body)

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -134,6 +136,26 @@ func TestPodsThatAreGoneAreSilence(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAPodThatHasJustGotANodeIsNotDeleted(t *testing.T) {
+	s := newStage(t, 10)
+	s.room[engine.Spot] = 0
+	s.run(3)
+	s.clock, s.writes = s.clock.Add(settings.PendingDeadline), nil
+	late, err := s.replicas(t.Context(), s.of(s.deployment()).Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.keeper.replicas = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return slices.Clone(late), nil }
+	s.room[engine.Spot] = 100
+	s.bind()
+	if got := s.must(); s.moves() > 0 || got != kit.RequeueAfter(changedAgain, "SpotUnavailable") {
+		t.Errorf("written %v, and then %+v", s.writes, got)
+	}
+	s.keeper.replicas = s.replicas
+	s.must()
+	s.expect("Balanced", "on-demand:4,spot:6")
 }
 
 func TestOtherAnswersAreErrors(t *testing.T) {

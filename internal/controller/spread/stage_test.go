@@ -105,8 +105,11 @@ func deployment(replicas int32) *appsv1.Deployment {
 func (s *stage) start() {
 	watched := interceptor.NewClient(s.cluster, interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			asked := (&client.DeleteOptions{}).ApplyOptions(options)
-			return s.take("delete", object.GetName(), *asked.Preconditions.UID)
+			only := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions
+			if only.ResourceVersion != nil && *only.ResourceVersion != s.pod(object.GetName()).ResourceVersion {
+				return other
+			}
+			return s.take("delete", object.GetName(), *only.UID)
 		},
 		SubResourceCreate: func(_ context.Context, _ client.Client, _ string, object, body client.Object, _ ...client.SubResourceCreateOption) error {
 			return s.take("evict", object.GetName(), *body.(*policyv1.Eviction).DeleteOptions.Preconditions.UID)
@@ -209,6 +212,15 @@ func (s *stage) pods() []corev1.Pod {
 		s.t.Fatal(err)
 	}
 	return list.Items
+}
+
+func (s *stage) pod(name string) *corev1.Pod {
+	s.t.Helper()
+	found := &corev1.Pod{}
+	if err := s.cluster.Get(s.t.Context(), client.ObjectKey{Namespace: "demo", Name: name}, found); err != nil {
+		s.t.Fatal(err)
+	}
+	return found
 }
 
 // join adds a node, and leave takes one out; the keeper of nodes hears of both.
