@@ -43,7 +43,8 @@ func (r refusal) stands(budgets string, now time.Time) bool {
 	return now.Before(r.until) && (r.crowded || r.budgets == budgets)
 }
 
-// apply takes the pods away that the plan names, one after the other, until one is refused.
+// apply takes the pods away that the plan names, one after the other, until one is refused or is not what was seen: in vain is not for
+// free, since an eviction that names a former pod of a StatefulSet is charged to the budget for two minutes.
 func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) error {
 	for _, move := range made.Moves {
 		pod := seen.pods[move.Pod]
@@ -57,9 +58,9 @@ func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) 
 			of.memory.refused = refused
 			made.block(refused)
 			return nil
-		case apierrors.IsNotFound(err): // it is gone
-		case apierrors.IsConflict(err): // what has its name is another, or it is no longer what it was
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or no longer what was seen, as others may be
 			made.look(of.now.Add(changedAgain))
+			return nil
 		default:
 			return fmt.Errorf("%s pod %q: %w", move.Verb, move.Pod, err)
 		}

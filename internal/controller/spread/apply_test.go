@@ -138,6 +138,25 @@ func TestPodsThatAreGoneAreSilence(t *testing.T) {
 	}
 }
 
+func TestNobodyElseIsTakenWhenAPodIsNoLongerWhatWasSeen(t *testing.T) {
+	for name, answer := range map[string]error{"gone": vanished, "another": other} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, 10)
+			s.run(3)
+			s.writes = nil
+			s.leave("spot-0")
+			s.answers["web-03"] = answer // the first of six that were there
+			if got := s.must(); s.moves() > 0 || got != kit.RequeueAfter(changedAgain, "Rebalancing") {
+				t.Errorf("written %v, and then %+v", s.writes, got)
+			}
+			delete(s.answers, "web-03")
+			if s.must(); s.moves() != 6 {
+				t.Errorf("written %v", s.writes)
+			}
+		})
+	}
+}
+
 func TestAPodThatHasJustGotANodeIsNotDeleted(t *testing.T) {
 	s := newStage(t, 10)
 	s.room[engine.Spot] = 0
