@@ -5,15 +5,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"net"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
@@ -22,13 +19,10 @@ import (
 
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
 )
 
-const (
-	day = 24 * time.Hour
-	// serverName is how the API server calls the webhook.
-	serverName = "swarm-operator-webhook." + field.System + ".svc"
-)
+const day = 24 * time.Hour
 
 func linkSecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.System, Name: authority.SecretName}}
@@ -48,24 +42,10 @@ func rewrite(ctx context.Context, changes map[string][]byte) {
 	patch(ctx, linkSecret(), map[string]any{"data": changes})
 }
 
-// trusted is whom the API server trusts at the webhook of spread.
-func trusted(ctx context.Context) ([]byte, error) {
-	found := &admissionv1.MutatingWebhookConfiguration{}
-	if err := api.Get(ctx, client.ObjectKey{Name: "swarm-operator"}, found); err != nil {
-		return nil, err
-	}
-	for _, hook := range found.Webhooks {
-		if hook.Name == "spread.swarm.io" {
-			return hook.ClientConfig.CABundle, nil
-		}
-	}
-	return nil, nil
-}
-
-// bundleOf is the same, where it must be there.
+// bundleOf is whom the API server trusts at the webhook of spread.
 func bundleOf(ctx context.Context) []byte {
 	GinkgoHelper()
-	bundle, err := trusted(ctx)
+	bundle, err := entrance.Trusted(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	return bundle
 }
@@ -74,39 +54,13 @@ func bundleOf(ctx context.Context) []byte {
 func awaitTrusted(ctx context.Context, authorities int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		bundle, err := trusted(ctx)
+		bundle, err := entrance.Trusted(ctx)
 		g.Expect(err).NotTo(HaveOccurred())
 		secret := linkSecret()
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 		g.Expect(string(bundle)).To(Equal(string(secret.Data["ca.crt"])))
 		g.Expect(cert.ParseCertsPEM(bundle)).To(HaveLen(authorities))
 	}).WithContext(ctx).Should(Succeed())
-}
-
-// doors are where the webhook of each replica listens. On our own cluster this machine reaches pods.
-func doors(ctx context.Context) (addresses []string) {
-	GinkgoHelper()
-	found, err := cluster.Replicas(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	for _, pod := range found {
-		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "9443"))
-	}
-	return addresses
-}
-
-// shown is the certificate that is shown behind a door, and whether a client that trusts these CAs would take it.
-func shown(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
-	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
-	connection, err := dialer.DialContext(ctx, "tcp", door)
-	if err != nil {
-		return nil, err
-	}
-	defer connection.Close()
-	leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName})
-	return leaf, err
 }
 
 // awaitShown waits until every replica shows what the Secret holds, which is signed by that CA.
@@ -119,7 +73,7 @@ func awaitShown(ctx context.Context, doors []string, authority *x509.Certificate
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(want[0].CheckSignatureFrom(authority)).To(Succeed())
 		for _, door := range doors {
-			leaf, err := shown(ctx, door, secret.Data["ca.crt"])
+			leaf, err := gate.Shown(ctx, door, secret.Data["ca.crt"])
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leaf.Equal(want[0])).To(BeTrue())
 		}

@@ -14,11 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
-
-// flow is how many pods are asked for between two steps.
-const flow = 20
 
 // overlap is what a CA has left of its overlap when a spec makes it known.
 const overlap = 5 * time.Second
@@ -26,7 +24,7 @@ const overlap = 5 * time.Second
 var _ = Describe("Certificates, while ten pods a second are made", Serial, func() {
 	var (
 		at      []string // the doors of both replicas
-		pods    *stream
+		pods    *gate.Stream
 		ignores float64
 	)
 
@@ -35,10 +33,10 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		cluster.AwaitOperator(ctx)
 		awaitCalm(ctx)
 		covered(ctx)
-		at = doors(ctx)
-		ignores = ignored(ctx)
-		pods = flowing(ctx, "cover", at)
-		awaitFlow(ctx, pods)
+		at = entrance.Doors(ctx)
+		ignores = entrance.Ignored(ctx)
+		pods = entrance.Flow(ctx, paused("cover"), at)
+		pods.Await(ctx)
 	})
 
 	It("are renewed before they expire, and no pod goes without its place [R21]", func(ctx SpecContext) {
@@ -49,7 +47,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		Eventually(func() time.Time { return certificates(stored(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
 			Should(BeTemporally("~", time.Now().Add(authority.Standard().Serving), time.Hour))
 		awaitShown(ctx, at, signer)
-		awaitFlow(ctx, pods)
+		pods.Await(ctx)
 
 		By("the CA, too: it is made known, then it signs")
 		bundle := certificates(stored(ctx).Data["ca.crt"])
@@ -58,11 +56,10 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		awaitTrusted(ctx, len(bundle)+1)
 		awaitShown(ctx, at, certificates(next)[0])
 		awaitTrusted(ctx, len(bundle)+1)
-		awaitFlow(ctx, pods)
+		pods.Await(ctx)
 
-		pods.prove(5 * flow)
-		Expect(ignored(ctx)).To(Equal(ignores), "by the API server's own count")
-		Expect(pods.unknown).To(BeEmpty(), "what replicas showed was known to the API server at any time")
+		pods.Prove(100)
+		Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 
 	It("are made anew when their Secret is deleted, and no pod goes without its place [R21]", func(ctx SpecContext) {
@@ -74,18 +71,17 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 			err := api.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 			return secret.Data["ca.crt"], client.IgnoreNotFound(err)
 		})
-		told := awaitAuthority(ctx, old, func() ([]byte, error) { return trusted(ctx) })
+		told := awaitAuthority(ctx, old, func() ([]byte, error) { return entrance.Trusted(ctx) })
 		measured("from the new CA until the API server was told", told.Sub(made).Round(time.Millisecond).String())
 		By("the former CA is trusted until no replica shows what it has signed")
 		Expect(certificates(bundleOf(ctx))).To(ContainElement(old))
 		awaitShown(ctx, at, certificates(stored(ctx).Data["ca.crt"])[0])
 		Expect(certificates(bundleOf(ctx))).To(ContainElement(old))
 		awaitTrusted(ctx, 1)
-		awaitFlow(ctx, pods)
+		pods.Await(ctx)
 
-		pods.prove(2 * flow)
-		Expect(ignored(ctx)).To(Equal(ignores), "by the API server's own count")
-		Expect(pods.unknown).To(BeEmpty(), "what replicas showed was known to the API server at any time")
+		pods.Prove(40)
+		Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 })
 
@@ -113,11 +109,4 @@ func awaitCalm(ctx context.Context) {
 			g.Expect(other.Name == namespace || other.DeletionTimestamp == nil).To(BeTrue(), other.Name)
 		}
 	}).WithContext(ctx).Should(Succeed())
-}
-
-// awaitFlow waits until some more pods were asked for.
-func awaitFlow(ctx context.Context, pods *stream) {
-	GinkgoHelper()
-	begun := pods.soFar()
-	Eventually(pods.soFar).WithContext(ctx).Should(BeNumerically(">=", begun+flow))
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
 )
 
 const (
@@ -27,9 +28,10 @@ const (
 
 // Set once, before the first spec.
 var (
-	cluster field.Cluster
-	api     client.WithWatch
-	nodes   map[string]string // the class of each node
+	cluster  field.Cluster
+	api      client.WithWatch
+	entrance gate.Gate
+	nodes    map[string]string // the class of each node
 )
 
 // said is what kubectl says when it succeeds.
@@ -45,7 +47,7 @@ func TestSpread(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster = field.Connect()
-	api = cluster.API
+	api, entrance = cluster.API, gate.Gate{Cluster: cluster}
 	nodes = classes(ctx)
 	Expect(spotNode()).NotTo(BeEmpty())
 	cluster.AwaitOperator(ctx)

@@ -96,8 +96,9 @@ func scale(ctx context.Context, workload client.Object, size int) {
 // covered makes the namespace one that the API server asks about, from the first pod of a spec on, for the sake of a workload without pods.
 func covered(ctx context.Context) {
 	GinkgoHelper()
-	create(ctx, paused("cover"))
-	Eventually(func() (bool, error) { return admitted(ctx, "cover") }).WithContext(ctx).Should(BeTrue())
+	cover := paused("cover")
+	create(ctx, cover)
+	Eventually(entrance.Admits).WithContext(ctx).WithArguments(cover).Should(BeTrue())
 }
 
 // paused is a Deployment that wants ten pods and makes none.
@@ -105,18 +106,4 @@ func paused(name string) *appsv1.Deployment {
 	made := deployment(wanting(name, 2, 60), 10)
 	made.Spec.Paused = true
 	return made
-}
-
-// admitted asks for a pod of a Deployment, makes none, and tells whether it was given a place.
-func admitted(ctx context.Context, of string) (bool, error) {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, GenerateName: of + "-abc-", Labels: map[string]string{"app": of, appsv1.DefaultDeploymentUniqueLabelKey: "abc"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: of + "-abc", UID: "nobodys", Controller: new(true)}},
-		},
-		Spec: idle(),
-	}
-	err := api.Create(ctx, pod, client.DryRunAll)
-	affinity := pod.Spec.Affinity
-	return err == nil && affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[spreads(v1alpha1.SpreadClass)] != "", err
 }

@@ -1,15 +1,14 @@
-package spread
+package gate
 
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strconv"
 	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 )
 
 const (
@@ -17,11 +16,14 @@ const (
 	every = time.Second / 10
 	// glance is that between two looks at a replica.
 	glance = time.Second / 4
+	// some is how many pods are asked for between two steps.
+	some = 20
 )
 
-// A stream asks for ten pods a second, none of which is made, and remembers those that came back without a place. Beside that it looks again
+// A Stream asks for ten pods a second, none of which is made, and remembers those that came back without a place. Beside that it looks again
 // and again at what each replica shows: would the API server take it, if it had to connect anew just now?
-type stream struct {
+type Stream struct {
+	gate  Gate
 	ended context.CancelFunc
 	going sync.WaitGroup
 
@@ -31,10 +33,10 @@ type stream struct {
 	unknown  []string // replicas that showed what the API server could not know
 }
 
-// flowing begins a stream of pods of a Deployment that stands already, until it is stopped.
-func flowing(ctx context.Context, of string, doors []string) *stream {
+// Flow begins a stream of pods of a Deployment that stands already, until the spec ends or it is judged.
+func (g Gate) Flow(ctx context.Context, of *appsv1.Deployment, doors []string) *Stream {
 	ctx, ended := context.WithCancel(context.WithoutCancel(ctx))
-	s := &stream{ended: ended}
+	s := &Stream{gate: g, ended: ended}
 	s.going.Go(func() {
 		repeat(ctx, every, func() { s.going.Go(func() { s.ask(ctx, of) }) })
 	})
@@ -61,9 +63,9 @@ func repeat(ctx context.Context, pause time.Duration, something func()) {
 	}
 }
 
-func (s *stream) ask(ctx context.Context, of string) {
+func (s *Stream) ask(ctx context.Context, of *appsv1.Deployment) {
 	began := time.Now()
-	placed, err := admitted(ctx, of)
+	placed, err := s.gate.Admits(ctx, of)
 	if ctx.Err() != nil {
 		return
 	}
@@ -75,51 +77,44 @@ func (s *stream) ask(ctx context.Context, of string) {
 	}
 }
 
-func (s *stream) look(ctx context.Context, door string) {
-	bundle, err := trusted(ctx)
+func (s *Stream) look(ctx context.Context, door string) {
+	bundle, err := s.gate.Trusted(ctx)
 	if err != nil {
 		return
 	}
-	if leaf, err := shown(ctx, door, bundle); leaf != nil && err != nil {
+	if leaf, err := Shown(ctx, door, bundle); leaf != nil && err != nil {
 		s.lock.Lock()
 		defer s.lock.Unlock()
 		s.unknown = append(s.unknown, fmt.Sprintf("%s at %s: %v", door, time.Now().Format("05.000"), err))
 	}
 }
 
-// stop ends the stream.
-func (s *stream) stop() {
-	s.ended()
-	s.going.Wait()
-}
-
-// prove checks that every pod was given its place.
-func (s *stream) prove(least int) {
+// Await waits until some more pods were asked for.
+func (s *Stream) Await(ctx context.Context) {
 	GinkgoHelper()
-	s.stop()
-	measured("pods asked for", s.asked)
-	Expect(s.asked).To(BeNumerically(">=", least))
-	Expect(s.unplaced).To(BeEmpty())
+	begun := s.soFar()
+	Eventually(s.soFar).WithContext(ctx).Should(BeNumerically(">=", begun+some))
 }
 
 // soFar is how many pods were asked for.
-func (s *stream) soFar() int {
+func (s *Stream) soFar() int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.asked
 }
 
-var failOpen = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{name="spread\.swarm\.io",.*\} (\S+)$`)
+// stop ends the stream.
+func (s *Stream) stop() {
+	s.ended()
+	s.going.Wait()
+}
 
-// ignored is how often the API server went on without an answer, by its own count.
-func ignored(ctx context.Context) (count float64) {
+// Prove ends the stream, and checks that so many pods at least were asked for, and that every one was given its place.
+func (s *Stream) Prove(least int) {
 	GinkgoHelper()
-	text, err := cluster.Core.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	for _, found := range failOpen.FindAllSubmatch(text, -1) {
-		some, err := strconv.ParseFloat(string(found[1]), 64)
-		Expect(err).NotTo(HaveOccurred())
-		count += some
-	}
-	return count
+	s.stop()
+	AddReportEntry("pods asked for", ReportEntryVisibilityAlways, s.asked)
+	Expect(s.asked).To(BeNumerically(">=", least))
+	Expect(s.unplaced).To(BeEmpty())
+	Expect(s.unknown).To(BeEmpty(), "what replicas showed was known to the API server at any time")
 }

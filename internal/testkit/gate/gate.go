@@ -1,0 +1,115 @@
+// Package gate is the operator's webhook as the API server finds it: whom it is told to trust, what each replica shows, how often it went on
+// without an answer, and whether pods are given their places while certificates change.
+//
+// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It only looks and asks: no pod is made.
+package gate
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"maps"
+	"net"
+	"regexp"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+// serverName is how the API server calls the webhook.
+const serverName = "swarm-operator-webhook." + field.System + ".svc"
+
+// A Gate is that of the operator which is installed in a cluster.
+type Gate struct{ field.Cluster }
+
+// Configuration is by which the API server comes to ask.
+func (g Gate) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookConfiguration, error) {
+	found := &admissionv1.MutatingWebhookConfiguration{}
+	return found, g.API.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found)
+}
+
+// Trusted is whom the API server trusts at the webhook of spread.
+func (g Gate) Trusted(ctx context.Context) ([]byte, error) {
+	found, err := g.Configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, hook := range found.Webhooks {
+		if hook.Name == admission.SpreadWebhook {
+			return hook.ClientConfig.CABundle, nil
+		}
+	}
+	return nil, nil
+}
+
+// Doors are where the webhook of each replica listens.
+func (g Gate) Doors(ctx context.Context) (addresses []string) {
+	GinkgoHelper()
+	found, err := g.Replicas(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range found {
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, "9443"))
+	}
+	return addresses
+}
+
+// Shown is the certificate that is shown behind a door, and an error if a client that trusts these CAs would not take it.
+func Shown(ctx context.Context, door string, bundle []byte) (*x509.Certificate, error) {
+	dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true}} //nolint:gosec // it is looked at below
+	connection, err := dialer.DialContext(ctx, "tcp", door)
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	leaf := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: serverName})
+	return leaf, err
+}
+
+var failOpen = regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{name="spread\.swarm\.io",.*\} (\S+)$`)
+
+// Ignored is how often the API server went on without an answer, by its own count.
+func (g Gate) Ignored(ctx context.Context) (count float64) {
+	GinkgoHelper()
+	text, err := g.Core.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, found := range failOpen.FindAllSubmatch(text, -1) {
+		some, err := strconv.ParseFloat(string(found[1]), 64)
+		Expect(err).NotTo(HaveOccurred())
+		count += some
+	}
+	return count
+}
+
+// Admits asks for a pod of a Deployment, makes none, and tells whether it was given a place.
+func (g Gate) Admits(ctx context.Context, of *appsv1.Deployment) (bool, error) {
+	labels := map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
+	maps.Copy(labels, of.Spec.Template.Labels)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: of.Namespace, GenerateName: of.Name + "-abc-", Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: of.Name + "-abc", UID: "nobodys", Controller: new(true)}},
+		},
+		Spec: *of.Spec.Template.Spec.DeepCopy(),
+	}
+	err := g.API.Create(ctx, pod, client.DryRunAll)
+	return err == nil && Placed(pod), err
+}
+
+// Placed tells whether a pod was given a place by the webhook: a class, and nodes that it needs.
+func Placed(pod *corev1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[v1alpha1.SpreadClass.Key(v1alpha1.Prefix)] != ""
+}
