@@ -80,6 +80,9 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := k.client.Get(ctx, request.NamespacedName, found); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if injected(found) {
+		return reconcile.Result{}, nil
+	}
 	bundle := k.bundle(ctx)
 	left := k.part(strangers(found, bundle))
 	if left > 0 {
@@ -94,6 +97,14 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		log.FromContext(ctx).Info("the API server knows the webhook by its CA")
 	}
 	return reconcile.Result{RequeueAfter: left}, err
+}
+
+// injected tells whether cert-manager keeps the bundle. Then it is written at once when somebody else has, and two who do so never rest: when
+// an installation comes to use cert-manager, whoever leads still has a certificate of our own until it is replaced.
+func injected(found *admissionv1.MutatingWebhookConfiguration) bool {
+	return slices.ContainsFunc([]string{"inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca"}, func(name string) bool {
+		return found.Annotations["cert-manager.io/"+name] != ""
+	})
 }
 
 // part is how long CAs stay that have to go.

@@ -57,6 +57,16 @@ func (d *desk) look(t *testing.T) error {
 	return err
 }
 
+func TestBundleThatCertManagerKeepsIsLeftAlone(t *testing.T) {
+	injected := configuration()
+	injected.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "swarm-system/swarm-operator-webhook"}
+	injected.Webhooks[0].ClientConfig.CABundle = []byte("theirs")
+	d := newDesk(injected)
+	if err := d.look(t); err != nil || d.patches != 0 {
+		t.Errorf("%d patches: %v", d.patches, err)
+	}
+}
+
 func TestLeaderKeepsTheBundle(t *testing.T) {
 	d := newDesk(configuration())
 	for _, step := range []struct {
