@@ -40,7 +40,32 @@ type certificate struct {
 	Spec              struct {
 		SecretName string   `json:"secretName"`
 		DNSNames   []string `json:"dnsNames"`
+		IsCA       bool     `json:"isCA"`
+		IssuerRef  struct {
+			Name string `json:"name"`
+		} `json:"issuerRef"`
+		PrivateKey struct {
+			RotationPolicy string `json:"rotationPolicy"`
+		} `json:"privateKey"`
 	} `json:"spec"`
+}
+
+// issuer is the same of what signs.
+type issuer struct {
+	Spec struct {
+		CA struct {
+			SecretName string `json:"secretName"`
+		} `json:"ca"`
+	} `json:"spec"`
+}
+
+// Until a kubelet has brought the next certificate, a replica shows the former one, which the API server must know by the same CA.
+func TestCAOfCertManagerOutlivesWhatItSigns(t *testing.T) {
+	signer := certified[issuer](t, "Issuer", certified[certificate](t, "Certificate", "swarm-operator-webhook").Spec.IssuerRef.Name)
+	authority := certified[certificate](t, "Certificate", "swarm-operator-webhook-ca").Spec
+	if authority.SecretName != signer.Spec.CA.SecretName || !authority.IsCA || authority.PrivateKey.RotationPolicy != "Never" {
+		t.Errorf("signed by Secret %q, which is that of %+v", signer.Spec.CA.SecretName, authority)
+	}
 }
 
 // Names in the component are names of objects, which can be renamed.

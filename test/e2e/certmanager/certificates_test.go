@@ -1,0 +1,80 @@
+package certmanager
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+)
+
+// Certificates and their Secrets have the same names.
+const (
+	shown   = "swarm-operator-webhook" // what replicas show
+	signing = "swarm-operator-webhook-ca"
+)
+
+// stored is what cert-manager has put into the Secret of a Certificate, which has its name.
+func stored(ctx context.Context, name string) (leaf *x509.Certificate, signer []byte) {
+	GinkgoHelper()
+	secret := &corev1.Secret{}
+	Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.System, Name: name}, secret)).To(Succeed())
+	found, err := cert.ParseCertsPEM(secret.Data[corev1.TLSCertKey])
+	Expect(err).NotTo(HaveOccurred())
+	return found[0], secret.Data["ca.crt"]
+}
+
+// renew does what `cmctl renew` does, and waits until there is another certificate.
+func renew(ctx context.Context, name string) {
+	GinkgoHelper()
+	before, _ := stored(ctx, name)
+	field.Said(ctx, "patch", "certificate", name, "--namespace", field.System, "--subresource", "status", "--type", "json",
+		"--patch", `[{"op":"add","path":"/status/conditions/-","value":{"type":"Issuing","status":"True","reason":"ManuallyTriggered","message":"by the suite"}}]`)
+	Eventually(func() bool {
+		now, _ := stored(ctx, name)
+		return now.Equal(before)
+	}).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(BeFalse())
+}
+
+// awaitTrusted waits until the API server is told of the CA that has signed the certificate in the Secret.
+func awaitTrusted(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		_, signer := stored(ctx, shown)
+		g.Expect(entrance.Trusted(ctx)).To(Satisfy(func(bundle []byte) bool { return bytes.Contains(bundle, bytes.TrimSpace(signer)) }))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// awaitShown waits until every replica shows what is in the Secret, and the API server would take it.
+func awaitShown(ctx context.Context, doors []string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		want, _ := stored(ctx, shown)
+		bundle, err := entrance.Trusted(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, door := range doors {
+			leaf, err := gate.Shown(ctx, door, bundle)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(leaf.Equal(want)).To(BeTrue())
+		}
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// hasten has kubelets look at the operator's pods, and so at their Secrets, now: by themselves they do within a minute or two.
+func hasten(ctx context.Context) {
+	GinkgoHelper()
+	pods, err := entrance.Replicas(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range pods {
+		field.Said(ctx, "annotate", "pod", pod.Name, "--namespace", field.System, "--overwrite", "swarm.io/looked-at="+strconv.FormatInt(time.Now().UnixNano(), 10))
+	}
+}

@@ -1,0 +1,71 @@
+package certmanager
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+// installKinds has the cluster serve cert-manager's kinds, as they are in its module, until the suite ends.
+func installKinds(ctx context.Context) {
+	GinkgoHelper()
+	folder, err := exec.CommandContext(ctx, "go", "-C", field.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
+	Expect(err).NotTo(HaveOccurred())
+	kinds := filepath.Join(strings.TrimSpace(string(folder)), "deploy", "crds")
+	field.Said(ctx, "apply", "--server-side", "--filename", kinds)
+	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, "delete", "--filename", kinds) })
+	field.Said(ctx, "wait", "--for=condition=Established", "--filename", kinds)
+}
+
+// start runs cert-manager with these feature gates until the specs that need it are over.
+func start(gates ...string) {
+	GinkgoHelper()
+	session, err := gexec.Start(exec.Command(field.FromRoot("bin", "cert-manager"), gates...), GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
+}
+
+// install adds the component to what is installed. Afterwards the operator has its own certificate again.
+func install(ctx context.Context) {
+	GinkgoHelper()
+	DeferCleanup(restore)
+	before := changes(ctx)
+	field.Said(ctx, "apply", "--server-side", "--kustomize", "testdata")
+	entrance.AwaitOperator(ctx)
+	awaitTrusted(ctx)
+	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "nobody writes against cert-manager, not even a leader of before")
+}
+
+// changes is how often the configuration of the webhook has become another.
+func changes(ctx context.Context) int64 {
+	GinkgoHelper()
+	found, err := entrance.Configuration(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	return found.Generation
+}
+
+// restore leaves what make install has left.
+func restore(ctx SpecContext) {
+	field.Said(ctx, "apply", "--server-side", "--kustomize", field.FromRoot("bin", "install"))
+	field.Said(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "cert-manager", "certificate.yaml"))
+	for _, name := range []string{shown, signing} {
+		Expect(entrance.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.System, Name: name}})).To(Succeed())
+	}
+	entrance.AwaitOperator(ctx)
+	Eventually(func(g Gomega) {
+		own := &corev1.Secret{}
+		g.Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.System, Name: authority.SecretName}, own)).To(Succeed())
+		g.Expect(entrance.Trusted(ctx)).To(HavePrefix(string(own.Data["ca.crt"])))
+	}).WithContext(ctx).Should(Succeed(), "the operator keeps caBundle again")
+}

@@ -1,0 +1,44 @@
+// Package certmanager proves that deploy/kustomize/components/cert-manager works with a real cert-manager: the operator in the cluster shows
+// the certificate that cert-manager has made, cert-manager alone keeps caBundle, and no pod goes without its place while it renews.
+//
+// cert-manager is test/certmanager, which runs on this machine. The suite changes how the operator is installed, and leaves it as `make install`
+// does; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
+package certmanager
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+)
+
+const (
+	patience = time.Minute
+	// brief is how long something is watched that must not change.
+	brief = 5 * time.Second
+)
+
+// entrance is set once, before the first spec.
+var entrance gate.Gate
+
+func TestCertManager(t *testing.T) {
+	field.Prepare(t, patience)
+	RunSpecs(t, "The operator with cert-manager")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	harm.SkipElsewhere()
+	entrance = gate.Gate{Cluster: field.Connect()}
+	entrance.AwaitOperator(ctx)
+	installKinds(ctx)
+})
+
+var _ = JustAfterEach(func(ctx SpecContext) {
+	field.ShowFailure(ctx, field.System, "get certificates,certificaterequests,issuers,mutatingwebhookconfigurations --output yaml")
+})
+
+var _ = AfterEach(func(ctx SpecContext) { field.Raceless(ctx) })
