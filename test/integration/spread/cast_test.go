@@ -1,0 +1,172 @@
+package spread
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	engine "github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+// An actor is a workload with what is asked of it now.
+type actor struct {
+	workload
+	kind        v1alpha1.WorkloadKind
+	managed     bool
+	overrides   bool
+	floor, size int
+	share       int
+	changes     []func(client.Object)
+	past        []asked
+}
+
+// asked is what was asked of a workload from a time on.
+type asked struct {
+	at                time.Time
+	managed, override bool
+	size              int
+}
+
+// enter makes the workloads: of both kinds, with and without budgets, with every way to roll, and some that nobody spreads.
+func (s *soak) enter(ctx context.Context) {
+	GinkgoHelper()
+	for n := range 12 {
+		one := &actor{kind: v1alpha1.WorkloadDeployment, managed: n < 10, size: s.dice.IntN(13)}
+		if n%2 == 1 {
+			one.kind = v1alpha1.WorkloadStatefulSet
+		}
+		one.floor, one.share = s.dice.IntN(5), 10*s.dice.IntN(11)
+		one.changes = ways(n)
+		s.make(ctx, one, fmt.Sprintf("soak-%d", n))
+		if n%3 == 0 {
+			s.bound(ctx, one.GetName(), one, 1+n%2)
+		}
+		s.cast = append(s.cast, one)
+	}
+}
+
+// ways is how a workload rolls.
+func ways(n int) []func(client.Object) {
+	return []func(client.Object){func(object client.Object) {
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			switch one, none := intstr.FromInt32(1), intstr.FromInt32(0); n % 3 {
+			case 0:
+				object.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &one, MaxUnavailable: &none}
+			case 1:
+				object.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+			}
+		case *appsv1.StatefulSet:
+			if n%4 == 1 {
+				object.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+			}
+		}
+	}}
+}
+
+// make makes the workload of an actor, also again.
+func (s *soak) make(ctx context.Context, one *actor, name string) {
+	GinkgoHelper()
+	var annotations map[string]string
+	if one.managed {
+		annotations = wish(strconv.Itoa(one.floor), strconv.Itoa(one.share))
+	}
+	size := int32(one.size)
+	one.overrides = false
+	one.note()
+	var object client.Object = &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: deploymentSpec(s.template(name), size)}
+	if one.kind == v1alpha1.WorkloadStatefulSet {
+		object = &appsv1.StatefulSet{ObjectMeta: s.meta(name, annotations), Spec: statefulSetSpec(s.template(name), size)}
+	}
+	for _, change := range one.changes {
+		change(object)
+	}
+	Expect(api.Create(ctx, object)).To(Succeed())
+	one.workload = workload{s.scene, object}
+}
+
+// bound gives an actor a budget.
+func (s *soak) bound(ctx context.Context, name string, one *actor, most int) {
+	GinkgoHelper()
+	away := intstr.FromInt(most)
+	Expect(api.Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: s.meta(name, nil), Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: &away, Selector: selecting(one.GetName()),
+	}})).To(Succeed())
+}
+
+func (a *actor) note() {
+	a.past = append(a.past, asked{time.Now(), a.managed, a.overrides, a.size})
+}
+
+func (a *actor) policy() engine.Policy {
+	return engine.Policy{MinOnDemand: a.floor, SpotPercent: a.share}
+}
+
+// wanted is the split that is documented.
+func (a *actor) wanted() string {
+	spot, onDemand := engine.Split(a.policy(), a.size)
+	return distribution(onDemand, spot)
+}
+
+func selecting(app string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+}
+
+func deploymentSpec(template corev1.PodTemplateSpec, size int32) appsv1.DeploymentSpec {
+	return appsv1.DeploymentSpec{Replicas: &size, Selector: selecting(template.Labels["app"]), Template: template}
+}
+
+func statefulSetSpec(template corev1.PodTemplateSpec, size int32) appsv1.StatefulSetSpec {
+	return appsv1.StatefulSetSpec{
+		Replicas: &size, Selector: selecting(template.Labels["app"]), Template: template,
+		PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: template.Labels["app"],
+	}
+}
+
+// trouble is why a workload is not as it should be, "" when it is.
+func (a *actor) trouble(object client.Object, pods []corev1.Pod, class map[string]string) string {
+	counts, ready := map[string]int{}, 0
+	for _, pod := range pods {
+		if pod.Labels["app"] != a.GetName() || over(pod) {
+			continue
+		}
+		counts[class[pod.Spec.NodeName]]++
+		if available(pod) {
+			ready++
+		}
+	}
+	is, told, due := distribution(counts[onDemand], counts[spot]), says(object), ""
+	if a.managed {
+		due = strings.Join([]string{v1alpha1.SpreadBalanced, a.wanted(), a.wanted()}, " ")
+	}
+	if ready == a.size && counts[""] == 0 && told == due && (is == a.wanted() || !a.managed) {
+		return ""
+	}
+	return fmt.Sprintf("is %s, %d Ready, %d without node, and says %q", is, ready, counts[""], told)
+}
+
+// over tells whether a pod counts no longer.
+func over(pod corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
+}
+
+// says is all that is written on a workload, but for the settings.
+func says(object client.Object) string {
+	var all []string
+	for _, annotation := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadReason} {
+		all = append(all, object.GetAnnotations()[spreads(annotation)])
+	}
+	return strings.TrimSpace(strings.Join(all, " "))
+}
