@@ -185,6 +185,14 @@ func TestR06_Shortage(t *testing.T) {
 			fallen(w)
 			w.Spot.Failed, w.Spot.Returned, w.Budget.Step = w.Now.Add(-time.Minute), w.Now, 5
 		}, "evict web-9 to spot", SpotUnavailable, "number 9 tries whether there is room again"},
+		{"a node came just before spot failed: one pod tries", func(w *World) {
+			fallen(w)
+			w.Spot.Failed, w.Spot.Returned, w.Budget.Step = w.Now.Add(-time.Minute), w.Now.Add(-65*time.Second), 5
+		}, "evict web-9 to spot", SpotUnavailable, "number 9 tries whether there is room again"},
+		{"a node came in good time, and spot failed: left alone", func(w *World) {
+			fallen(w)
+			w.Spot.Failed, w.Spot.Returned = w.Now.Add(-time.Minute), w.Now.Add(-71*time.Second)
+		}, "", SpotUnavailable, "4 pods short on spot nodes, which have no room"},
 		{"spot failed long ago: one pod tries", func(w *World) { fallen(w); w.Spot.Failed, w.Budget.Step = w.Now.Add(-10*time.Minute), 5 }, "evict web-9 to spot", SpotUnavailable, "number 9 tries"},
 		{"while one tries the others stay", func(w *World) {
 			fallen(w)

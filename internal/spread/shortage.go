@@ -60,7 +60,7 @@ func (p *pass) gateOf(class Class) Gate {
 	gate := Gate{Probe: Unnumbered, Missed: p.missed(class)}
 	gate.Failed = later(p.supply(class).Failed, later(gate.Missed, p.forsaken(class)))
 	again := gate.Failed.Add(p.retry())
-	if p.supply(class).Returned.After(gate.Failed) {
+	if since := p.supply(class).Returned.Add(p.Cooldown); since.After(gate.Failed) { // a node that had just come had no time to take them
 		again = gate.Failed.Add(2 * p.Cooldown) // a try and the way back are two moves
 	}
 	switch {

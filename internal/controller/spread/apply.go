@@ -39,8 +39,8 @@ type refusal struct {
 }
 
 // stands tells whether there is no sense in asking again yet. Budgets change whenever a pod does, and that makes several of them no fewer.
-func (r refusal) stands(budgets string, now time.Time) bool {
-	return now.Before(r.until) && (r.crowded || r.budgets == budgets)
+func (r refusal) stands(seen sight, now time.Time) bool {
+	return now.Before(r.until) && (r.budgets == seen.budgets || r.crowded && seen.crowded)
 }
 
 // apply takes the pods away that the plan names, one after the other, until one is refused or is not what was seen: in vain is not for

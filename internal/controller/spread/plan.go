@@ -30,7 +30,7 @@ func plan(seen sight, of subject) Plan {
 	switch refused := of.memory.refused; {
 	case seen.still != "":
 		made.keepStill(seen.still)
-	case refused.stands(seen.budgets, of.now):
+	case refused.stands(seen, of.now):
 		made.spare(refused)
 	case seen.crowded && len(made.Moves) == 0 && made.Decision.Word == engine.Rebalancing:
 		made.block(refusal{reason: seen.world.Hold, crowded: true})

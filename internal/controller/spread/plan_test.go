@@ -76,7 +76,11 @@ func TestPlan(t *testing.T) {
 		"several budgets": {
 			seen: sight{crowded: true}, hold: "2 budgets", status: "BlockedByPDB", reason: "2 budgets"},
 		"several budgets have refused, and one has changed": {
-			seen: sight{budgets: "a@2"}, refused: refusal{reason: "several", budgets: "a@1", until: soon, crowded: true}, status: "BlockedByPDB", reason: "several", again: soon},
+			seen: sight{budgets: "a@2,b@1", crowded: true}, refused: refusal{reason: "several", budgets: "a@1,b@1", until: soon, crowded: true}, status: "BlockedByPDB", reason: "several", again: soon},
+		"several budgets have refused, and one is left": {
+			seen: sight{budgets: "a@1"}, refused: refusal{reason: "several", budgets: "a@1,b@1", until: soon, crowded: true}, moves: 1, status: "Rebalancing", reason: "moving 1 pod"},
+		"several budgets have refused, of which the cache knows one": {
+			seen: sight{budgets: "a@1"}, refused: refusal{reason: "several", budgets: "a@1", until: soon, crowded: true}, status: "BlockedByPDB", reason: "several", again: soon},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.seen.world = strayed(test.pending)
