@@ -73,7 +73,10 @@ func (s *soak) harm(ctx context.Context) {
 			break
 		}
 	}
-	time.Sleep(time.Duration(s.dice.IntN(700)) * time.Millisecond)
+	select { // how often things go wrong: nothing is waited for
+	case <-ctx.Done():
+	case <-time.After(time.Duration(s.dice.IntN(700)) * time.Millisecond):
+	}
 }
 
 func (s *soak) rescale(ctx context.Context, one *actor) {
