@@ -67,8 +67,8 @@ func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
 	return httpapi.Reviews{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
 }
 
-// metrics are served to callers whom the API server knows and allows to see them, unless told otherwise. Its own filter for that, as
-// controller-runtime has it, brings the API server's library with it: a sixth of the program.
+// metrics are served to callers whom the API server knows and allows to see them, unless told otherwise. controller-runtime has a filter for
+// that, which would bring the API server's library with it.
 func (c Config) metrics(cluster *rest.Config) server.Options {
 	if !c.Metrics.Enabled {
 		return server.Options{BindAddress: "0"}

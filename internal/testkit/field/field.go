@@ -6,6 +6,7 @@
 package field
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"testing"
@@ -82,4 +83,12 @@ func (c Cluster) Namespace(ctx context.Context, prefix string) string {
 	account := client.ObjectKey{Namespace: made.Name, Name: "default"}
 	Eventually(c.API.Get).WithContext(ctx).WithArguments(account, &corev1.ServiceAccount{}).Should(Succeed())
 	return made.Name
+}
+
+// ProbeImage is the image of test/cmd/probe, as nodes find it.
+func ProbeImage() string { return Image("PROBE_IMAGE", "localhost/probe:dev") }
+
+// Image is what the environment names, for clusters that pull images from elsewhere, else what is loaded into our own.
+func Image(variable, standard string) string {
+	return cmp.Or(os.Getenv(variable), standard)
 }

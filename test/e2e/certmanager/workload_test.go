@@ -2,7 +2,6 @@ package certmanager
 
 import (
 	"context"
-	"os"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -12,14 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
-
-func probeImage() string {
-	if image := os.Getenv("PROBE_IMAGE"); image != "" {
-		return image
-	}
-	return "localhost/probe:dev"
-}
 
 // web is a Deployment that is spread, half of it on spot nodes. Its pods do nothing, within the restricted standard.
 func web(namespace string) *appsv1.Deployment {
@@ -34,7 +27,7 @@ func web(namespace string) *appsv1.Deployment {
 				AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)),
 				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 				Containers: []corev1.Container{{
-					Name: "probe", Image: probeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
+					Name: "probe", Image: field.ProbeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
 					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 				}},
 			}},

@@ -2,7 +2,6 @@ package namespaced
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -73,16 +72,12 @@ func (t tenant) may(ctx context.Context, question ...string) string {
 
 // crew is a swarm of one agent.
 func crew(in string) *v1alpha1.Swarm {
-	image := "localhost/probe:dev"
-	if named := os.Getenv("PROBE_IMAGE"); named != "" {
-		image = named
-	}
 	return &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "crew"},
 		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(1)), Agents: []v1alpha1.AgentType{{
 			Type:     "worker",
 			Runtime:  &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/probe", "work"}, GracePeriodSeconds: new(int32(5))}},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: image}}}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: field.ProbeImage()}}}},
 		}}},
 	}
 }

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"fmt"
-	"os"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,20 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 // port is where workers acknowledge.
 const port = "9090"
 
-func probeImage() string  { return image("PROBE_IMAGE", "localhost/probe:dev") }
-func workerImage() string { return image("WORKER_IMAGE", "localhost/swarm-worker:dev") }
-
-func image(variable, standard string) string {
-	if named := os.Getenv(variable); named != "" {
-		return named
-	}
-	return standard
-}
+func workerImage() string { return field.Image("WORKER_IMAGE", "localhost/swarm-worker:dev") }
 
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
@@ -67,12 +59,12 @@ func holding() corev1.Container {
 
 // standing is that of a worker whose jobs that begin with "stuck" do not stop.
 func standing() corev1.Container {
-	return corev1.Container{Image: probeImage(), Args: []string{"stand"}}
+	return corev1.Container{Image: field.ProbeImage(), Args: []string{"stand"}}
 }
 
 // lying is that of one who always says the same.
 func lying(said string) corev1.Container {
-	return corev1.Container{Image: probeImage(), Args: []string{"answer", said}}
+	return corev1.Container{Image: field.ProbeImage(), Args: []string{"answer", said}}
 }
 
 // worker is the pod of docs/worker.md, with a journal.

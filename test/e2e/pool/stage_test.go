@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 const (
@@ -42,7 +44,7 @@ func open(ctx context.Context) *stage {
 		},
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: made.namespace, Name: reader}, Spec: restricted(corev1.Container{
-		Name: reader, Image: probeImage(), Args: []string{"serve", "--port", readerPort},
+		Name: reader, Image: field.ProbeImage(), Args: []string{"serve", "--port", readerPort},
 		VolumeMounts: []corev1.VolumeMount{{Name: "journal", MountPath: journalFolder}},
 	}, claimed("journal"))}
 	create(ctx, claim, pod)

@@ -73,7 +73,7 @@ var _ = Describe("A workload that is spread", func() {
 func agent(kind string) v1alpha1.AgentType {
 	return v1alpha1.AgentType{
 		Type: kind, Runtime: &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/probe", "work"}}},
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: probeImage()}}}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: field.ProbeImage()}}}},
 	}
 }
 
@@ -88,7 +88,7 @@ func adapted() string {
 		text, err := os.ReadFile(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(text)).To(ContainSubstring(image))
-		changed := strings.ReplaceAll(string(text), image, "image: "+probeImage()+"\n        args: [sleep]")
+		changed := strings.ReplaceAll(string(text), image, "image: "+field.ProbeImage()+"\n        args: [sleep]")
 		Expect(os.WriteFile(filepath.Join(folder, filepath.Base(file)), []byte(changed), 0o600)).To(Succeed())
 	}
 	return folder

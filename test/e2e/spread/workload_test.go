@@ -3,7 +3,6 @@ package spread
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,14 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
-
-func probeImage() string {
-	if image := os.Getenv("PROBE_IMAGE"); image != "" {
-		return image
-	}
-	return "localhost/probe:dev"
-}
 
 // idle is a pod that does nothing, within the restricted standard.
 func idle() corev1.PodSpec {
@@ -32,7 +25,7 @@ func idle() corev1.PodSpec {
 		AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(2)), EnableServiceLinks: new(false),
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 		Containers: []corev1.Container{{
-			Name: "probe", Image: probeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
+			Name: "probe", Image: field.ProbeImage(), ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{"sleep"},
 			SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 		}},
 	}

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -118,21 +117,6 @@ func (a *actor) policy() engine.Policy {
 func (a *actor) wanted() string {
 	spot, onDemand := engine.Split(a.policy(), a.size)
 	return distribution(onDemand, spot)
-}
-
-func selecting(app string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
-}
-
-func deploymentSpec(template corev1.PodTemplateSpec, size int32) appsv1.DeploymentSpec {
-	return appsv1.DeploymentSpec{Replicas: &size, Selector: selecting(template.Labels["app"]), Template: template}
-}
-
-func statefulSetSpec(template corev1.PodTemplateSpec, size int32) appsv1.StatefulSetSpec {
-	return appsv1.StatefulSetSpec{
-		Replicas: &size, Selector: selecting(template.Labels["app"]), Template: template,
-		PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: template.Labels["app"],
-	}
 }
 
 // trouble is why a workload is not as it should be, "" when it is.

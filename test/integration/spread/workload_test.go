@@ -37,24 +37,34 @@ func (s *scene) template(name string) corev1.PodTemplateSpec {
 
 func (s *scene) deployment(ctx context.Context, name string, size int32, annotations map[string]string) workload {
 	GinkgoHelper()
-	made := &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: appsv1.DeploymentSpec{
-		Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: s.template(name),
-	}}
+	made := &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: deploymentSpec(s.template(name), size)}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	return workload{s, made}
 }
 
 func (s *scene) statefulSet(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.StatefulSetSpec)) workload {
 	GinkgoHelper()
-	made := &appsv1.StatefulSet{ObjectMeta: s.meta(name, annotations), Spec: appsv1.StatefulSetSpec{
-		Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: s.template(name),
-		PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: name,
-	}}
+	made := &appsv1.StatefulSet{ObjectMeta: s.meta(name, annotations), Spec: statefulSetSpec(s.template(name), size)}
 	for _, change := range changes {
 		change(&made.Spec)
 	}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	return workload{s, made}
+}
+
+func selecting(app string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+}
+
+func deploymentSpec(template corev1.PodTemplateSpec, size int32) appsv1.DeploymentSpec {
+	return appsv1.DeploymentSpec{Replicas: &size, Selector: selecting(template.Labels["app"]), Template: template}
+}
+
+func statefulSetSpec(template corev1.PodTemplateSpec, size int32) appsv1.StatefulSetSpec {
+	return appsv1.StatefulSetSpec{
+		Replicas: &size, Selector: selecting(template.Labels["app"]), Template: template,
+		PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: template.Labels["app"],
+	}
 }
 
 // both are a Deployment and a StatefulSet that want the same.
@@ -195,7 +205,7 @@ func (w workload) budget(ctx context.Context, name string, least intstr.IntOrStr
 	GinkgoHelper()
 	made := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.in, Name: name},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.GetName()}}},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: selecting(w.GetName())},
 	}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	Eventually(func() (int64, error) {
