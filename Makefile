@@ -72,8 +72,8 @@ test: bin/gotestsum ## Run the unit tests of all modules
 	@cd devcluster && $(TESTS) --jsonfile $(RESULTS)/unit-devcluster.json -- -count=1 ./internal/... ./pause/...
 	@cd test/alerts && $(TESTS) --jsonfile $(RESULTS)/unit-alerts.json -- -count=1 ./...
 
-# A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured.
-suite = go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json
+# A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured; why it failed is said again at the end.
+suite = { go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json || go -C tools run ./failures $(RESULTS)/$(1).json; }
 
 # Suites that share one cluster, one after the other.
 INTEGRATION := test/integration test/integration/operator test/integration/pool test/integration/spread test/integration/link test/integration/kit test/integration/crash

@@ -112,9 +112,15 @@ func readyNodes(ctx context.Context, client kubernetes.Interface) (int, error) {
 }
 
 // ready tells whether pods can go to a node: the controller manager takes the taint away shortly after the kubelet says Ready.
+// It may also set one late, for what it had seen before, and leave it there until it looks again, 5 s later. Pods tolerate
+// that one.
 func ready(node *corev1.Node) bool {
 	tainted := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
-	return !tainted && slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+	return !tainted && saysReady(node)
+}
+
+func saysReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})
 }

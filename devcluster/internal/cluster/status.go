@@ -45,18 +45,18 @@ func (c *Cluster) nodes(ctx context.Context) string {
 	return readiness(found.Items, c.Options.RealNodes+c.Options.SimulatedNodes)
 }
 
-// readiness is how many of the nodes are Ready, and what the others say.
+// readiness is how many of the nodes are Ready, as kubectl counts them, and what the others say.
 func readiness(nodes []corev1.Node, wanted int) string {
 	var count int
 	var others strings.Builder
 	for n := range nodes {
-		if ready(&nodes[n]) {
+		if saysReady(&nodes[n]) {
 			count++
 			continue
 		}
-		said := "the controller manager has not said so yet"
+		said := "it has not reported yet"
 		for _, condition := range nodes[n].Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+			if condition.Type == corev1.NodeReady {
 				said = strings.Join(strings.Fields(condition.Reason+": "+condition.Message), " ")
 			}
 		}

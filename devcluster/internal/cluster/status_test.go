@@ -13,7 +13,7 @@ func TestStatusNamesTheNodesThatAreNotReady(t *testing.T) {
 			{Type: corev1.NodeReady, Status: is, Reason: "Why", Message: "in\nmore words"},
 		}}}
 	}
-	unready := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+	late := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}
 	for _, c := range []struct {
 		reason string
 		nodes  []corev1.Node
@@ -21,7 +21,8 @@ func TestStatusNamesTheNodesThatAreNotReady(t *testing.T) {
 	}{
 		{"all", []corev1.Node{node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue)}, "2 of 2 Ready"},
 		{"one is silent", []corev1.Node{node("a", corev1.ConditionUnknown), node("b", corev1.ConditionTrue)}, "1 of 2 Ready; not a: Why: in more words"},
-		{"one has just come", []corev1.Node{node("a", corev1.ConditionTrue, unready), {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}, "0 of 2 Ready; not a: the controller manager has not said so yet; not b: the controller manager has not said so yet"},
+		{"one has just come", []corev1.Node{node("a", corev1.ConditionTrue), {ObjectMeta: metav1.ObjectMeta{Name: "b"}}}, "1 of 2 Ready; not b: it has not reported yet"},
+		{"a taint that came late", []corev1.Node{node("a", corev1.ConditionTrue, late), node("b", corev1.ConditionTrue)}, "2 of 2 Ready"},
 		{"none is there", nil, "0 of 2 Ready"},
 	} {
 		if got := readiness(c.nodes, 2); got != c.want {
