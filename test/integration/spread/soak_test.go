@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -24,6 +25,8 @@ const (
 	// healed is how long it may take until all is well again. It is mostly seconds; but Kubernetes gives back to a budget what it has
 	// charged for a pod that was not evicted after two minutes.
 	healed = 150 * time.Second
+	// slow is how long it takes until one asks what it waits for.
+	slow = 20 * time.Second
 	// still is how long nothing is written when all is well.
 	still = 5 * time.Second
 )
@@ -93,9 +96,7 @@ func (s *soak) fault(format string, values ...any) {
 func (s *soak) peace(ctx context.Context, when string) {
 	GinkgoHelper()
 	began := time.Now()
-	failed := InterceptGomegaFailures(func() {
-		Eventually(s.trouble).WithContext(ctx).WithTimeout(healed).WithPolling(200*time.Millisecond).Should(BeEmpty(), when)
-	})
+	failed := s.heals(ctx, when)
 	took := time.Since(began)
 	AddReportEntry(when, ReportEntryVisibilityAlways, fmt.Sprintf("peace after %.1f s, %d moves", took.Seconds(), len(s.moves())))
 	if len(failed) == 0 {
@@ -110,6 +111,23 @@ func (s *soak) peace(ctx context.Context, when string) {
 	s.judge()
 	s.drilled = s.moves()
 	s.since = now()
+}
+
+// heals waits until nothing is wrong any more, and tells what it waits for when that is long.
+func (s *soak) heals(ctx context.Context, when string) []string {
+	GinkgoHelper()
+	began, told := time.Now(), false
+	return InterceptGomegaFailures(func() {
+		Eventually(func(ctx context.Context) []string {
+			left := s.trouble(ctx)
+			if len(left) > 0 && time.Since(began) > slow && !told {
+				AddReportEntry(when, ReportEntryVisibilityAlways, fmt.Sprintf("after %s it still waits for: %s", slow, strings.Join(left, "; ")))
+				s.describe(ctx)
+				told = true
+			}
+			return left
+		}).WithContext(ctx).WithTimeout(healed).WithPolling(200*time.Millisecond).Should(BeEmpty(), when)
+	})
 }
 
 // drill rolls and scales everything in peace, which moves nothing: a rollout gives all numbers anew, and every prefix of them is right.
