@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
@@ -77,53 +80,66 @@ func (s *session) planSpread(ctx context.Context, name string, settings survey.S
 	if err != nil {
 		return err
 	}
-	wish, err := change.wish(settings.Wish(workload))
+	wish, err := change.wish(settings, workload)
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", name, err)
+	}
+	if change.replicas >= 0 {
+		workload.Replicas = change.replicas
 	}
 	world, err := found.world(ctx, workload, wish, s)
 	if err != nil {
 		return err
 	}
 	if change.replicas >= 0 {
-		world = scaled(world, change.replicas)
+		world.Pods = scaled(world)
 	}
 	return s.foretellSpread(outlookOf(workload, world), form)
 }
 
 // wish is what a workload would ask for after the change.
-func (c spreadChange) wish(now survey.Wish) (survey.Wish, error) {
-	floor, share := c.minOnDemand, c.spotPart
-	switch {
-	case floor == "" && share == "" && now.Problem != "":
+func (c spreadChange) wish(settings survey.Settings, workload survey.Workload) (survey.Wish, error) {
+	now, floor, share := settings.Wish(workload), c.minOnDemand, c.spotPart
+	switch changed := floor != "" || share != ""; {
+	case !changed && now.Problem != "":
 		return now, fmt.Errorf("its setting is invalid: %s", now.Problem)
-	case floor == "" && share == "" && now.Policy == nil:
+	case !changed && now.Policy == nil:
 		return now, errors.New("it is not spread: say how it should be, with --spot-percentage or --min-on-demand")
+	case !changed:
+		return now, nil
 	case now.Policy != nil:
 		floor, share = cmp.Or(floor, strconv.Itoa(now.Policy.MinOnDemand)), cmp.Or(share, strconv.Itoa(now.Policy.SpotPercent))
 	}
-	var err error
-	now.Policy, err = spread.Parse(floor, share)
-	now.Problem = ""
-	return now, err
+	said := map[string]string{}
+	maps.Copy(said, workload.GetAnnotations())
+	said[settings.Key(v1alpha1.SpreadMode)] = v1alpha1.SpreadEnabled
+	said[settings.Key(v1alpha1.SpreadMinOnDemand)], said[settings.Key(v1alpha1.SpreadSpotPercentage)] = floor, share
+	workload.Object = &metav1.ObjectMeta{Annotations: said}
+	after := settings.Wish(workload)
+	if after.Problem != "" {
+		return after, errors.New(after.Problem)
+	}
+	return after, nil
 }
 
-// scaled is the world after scaling: the highest numbers are gone, and new ones are Ready where they belong.
-func scaled(world spread.World, replicas int) spread.World {
-	held := make([]bool, replicas)
-	world.Replicas, world.Pods = replicas, slices.DeleteFunc(slices.Clone(world.Pods), func(pod spread.Pod) bool { return pod.Number >= replicas })
-	for _, pod := range world.Pods {
-		if pod.Number != spread.Unnumbered && pod.Phase != spread.Terminating {
+// scaled are the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
+func scaled(world spread.World) []spread.Pod {
+	held := make([]bool, world.Replicas)
+	pods := slices.DeleteFunc(slices.Clone(world.Pods), func(pod spread.Pod) bool { return pod.Number >= world.Replicas || pod.Phase == spread.Terminating })
+	slices.SortStableFunc(pods, func(a, b spread.Pod) int { return cmp.Compare(uint(a.Number), uint(b.Number)) }) // those without a number come last
+	pods = pods[:min(len(pods), world.Replicas)]
+	for _, pod := range pods {
+		if pod.Number != spread.Unnumbered {
 			held[pod.Number] = true
 		}
 	}
 	for number := range held {
-		if !held[number] && len(world.Pods) < replicas {
+		if !held[number] && len(pods) < world.Replicas {
 			class := spread.Of(*world.Policy, number)
-			world.Pods = append(world.Pods, spread.Pod{Name: newcomer, Number: number, Made: class, Node: class, Phase: spread.Ready, Created: world.Now.Add(-world.Cooldown)})
+			pods = append(pods, spread.Pod{Name: newcomer, Number: number, Made: class, Node: class, Phase: spread.Ready, Created: world.Now.Add(-world.Cooldown)})
 		}
 	}
-	return world
+	return pods
 }
 
 // outlook is what would happen to a workload.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
 func machine(name, class string) *corev1.Node {
@@ -82,6 +84,32 @@ func TestSpreadIsPlanned(t *testing.T) {
 	}
 }
 
+// A step is a share of the replicas that there would be.
+func TestPlanOfALargerWorkloadTakesLargerSteps(t *testing.T) {
+	w := spreadWorld(t)
+	if out := w.answers("plan spread web --replicas 40 --spot-percentage 100 --min-on-demand 0"); strings.Count(out, "\nstep ") != 1 {
+		t.Error(out)
+	}
+}
+
+func TestPodsAfterScaling(t *testing.T) {
+	pod := func(name string, number int, phase spread.Phase) spread.Pod {
+		return spread.Pod{Name: name, Number: number, Phase: phase}
+	}
+	now := []spread.Pod{
+		pod("stray", spread.Unnumbered, spread.Ready), pod("a", 0, spread.Ready), pod("going", 1, spread.Terminating), pod("b", 2, spread.Ready), pod("c", 5, spread.Ready),
+	}
+	for replicas, want := range map[int]string{0: "", 1: "a", 2: "a stray", 3: "a b stray", 4: "a b stray new", 6: "a b c stray new new"} {
+		var got []string
+		for _, pod := range scaled(spread.World{Policy: &spread.Policy{SpotPercent: 50}, Replicas: replicas, Pods: now}) {
+			got = append(got, strings.ReplaceAll(pod.Name, newcomer, "new"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%d replicas: got %v, want %s", replicas, got, want)
+		}
+	}
+}
+
 func TestBudgetIsInThePlan(t *testing.T) {
 	w := spreadWorld(t, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
@@ -94,7 +122,9 @@ func TestBudgetIsInThePlan(t *testing.T) {
 
 func TestSpreadAskedWrongly(t *testing.T) {
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "api"}}
-	w := spreadWorld(t, set)
+	picky := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "picky"}}
+	picky.Spec.Template.Spec.NodeName = "d"
+	w := spreadWorld(t, set, picky)
 	for _, c := range []struct {
 		line string
 		code int
@@ -111,6 +141,7 @@ func TestSpreadAskedWrongly(t *testing.T) {
 		{"plan spread a b", misasked, "name one workload, not 2"},
 		{"plan spread web --replicas -1", misasked, "is not from 0 to"},
 		{"plan spread web --spot-percentage 101", badly, `spot-percentage is "101"`},
+		{"plan spread picky --spot-percentage 50", badly, "its template chooses nodes by nodeName itself"},
 		{"plan spread quiet", badly, "say how it should be, with --spot-percentage or --min-on-demand"},
 		{"plan spread odd", badly, `its setting is invalid: spot-percentage is "abc"`},
 	} {

@@ -58,7 +58,7 @@ func outlines(spreading survey.Settings) toolscache.TransformFunc {
 func outline(object any) any {
 	switch object := object.(type) {
 	case *corev1.Pod:
-		object.Spec, object.ManagedFields = corev1.PodSpec{NodeName: object.Spec.NodeName, Volumes: claims(object.Spec.Volumes)}, nil
+		object.Spec, object.ManagedFields = corev1.PodSpec{NodeName: object.Spec.NodeName, SchedulingGates: object.Spec.SchedulingGates, Volumes: claims(object.Spec.Volumes)}, nil
 		object.OwnerReferences, object.GenerateName = controllerOf(object.OwnerReferences), ""
 		status := object.Status
 		object.Status = corev1.PodStatus{Phase: status.Phase, Reason: status.Reason, Message: status.Message, PodIP: status.PodIP, Conditions: readiness(status.Conditions)}
@@ -99,7 +99,7 @@ func claims(volumes []corev1.Volume) []corev1.Volume {
 
 // gist is what a template says about nodes, and about ports at which its pods can be asked.
 func gist(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-	spec := corev1.PodSpec{NodeSelector: template.Spec.NodeSelector, Affinity: template.Spec.Affinity, Tolerations: template.Spec.Tolerations}
+	spec := corev1.PodSpec{NodeName: template.Spec.NodeName, NodeSelector: template.Spec.NodeSelector, Affinity: template.Spec.Affinity, Tolerations: template.Spec.Tolerations}
 	for n := range template.Spec.Containers {
 		if ports := template.Spec.Containers[n].Ports; len(ports) > 0 {
 			spec.Containers = append(spec.Containers, corev1.Container{Ports: ports})

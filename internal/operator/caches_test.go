@@ -30,6 +30,7 @@ func TestOutlineOfPod(t *testing.T) {
 	pod := func(labels map[string]string) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "w-0", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: "3", "team": "video"}},
+			Spec:       corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "queue"}}},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1", HostIP: "10.0.0.2", Conditions: []corev1.PodCondition{scheduledCondition, told},
 				ContainerStatuses: []corev1.ContainerStatus{{Name: "worker"}},
@@ -81,11 +82,11 @@ func TestOutlineOfStatefulSet(t *testing.T) {
 func TestOutlineOfDeployment(t *testing.T) {
 	deployment := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
 	}
 	want := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{"team": "video"}},
-		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: fastDisk}}},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk}}},
 	}
 	expectOutline(t, "its replicas, and what chooses nodes", deployment, want)
 }

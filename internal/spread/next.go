@@ -37,7 +37,7 @@ func Next(world World) Decision {
 func (p *pass) fallBack() {
 	for n := range p.seats {
 		pod := &p.seats[n]
-		switch to, welcome := p.decision.Shortage.room(p.policy, pod.stands()); {
+		switch to, welcome := p.decision.Shortage.room(p.policy, p.reborn(pod)); {
 		case pod.Phase != Pending:
 		case !p.overdue(pod.Pod):
 			p.lookAgain(p.deadline(pod.Pod))
@@ -48,28 +48,39 @@ func (p *pass) fallBack() {
 	}
 }
 
+// reborn is the number that the replacement of a pod will have. While there are pods of two ReplicaSets each has numbers of its own.
+func (p *pass) reborn(pod *seat) int {
+	if pod.Number != Unnumbered && p.count(func(other seat) bool { return other.Set != pod.Set }) > 0 {
+		return pod.Number
+	}
+	return pod.stands()
+}
+
 // rescue replaces the pods of nodes that are going away before they go. It waits for no other move, but a replica that has only just
-// come, and is served by, stays for a while: where every node is given notice at once, pods would never come to rest.
+// come stays for a while, if it serves or its node lets it come again: where every node is given notice at once, pods would never come to
+// rest. Where it is sure that there is no node for its replacement, a pod serves as long as it can.
 func (p *pass) rescue() {
 	for n := range p.seats {
 		pod := &p.seats[n]
-		if !pod.leaves() || pod.gone {
-			continue
-		}
-		if p.fresh(pod.Pod) && !pod.Lost {
+		to, welcome := p.decision.Shortage.room(p.policy, p.reborn(pod))
+		switch {
+		case !pod.leaves() || pod.gone:
+		case p.fresh(pod.Pod) && (!pod.Lost || pod.Phase == Starting):
 			p.wait = leavesFirst
 			p.lookAgain(p.settled(pod.Pod))
-			continue
+		case !welcome && p.empty(to) && !pod.Lost:
+			p.wait, pod.stays = nowhere, true
+		case pod.Phase == Ready && p.exhausted(): // who serves nobody may go all the same, which the API server knows best
+		default:
+			p.move(pod, to, "its node is going away")
 		}
-		if p.exhausted() {
-			return
-		}
-		to, _ := p.decision.Shortage.room(p.policy, pod.stands())
-		p.move(pod, to, "its node is going away")
 	}
 }
 
-const leavesFirst = "pods of nodes that are going away come first"
+const (
+	leavesFirst = "pods of nodes that are going away come first"
+	nowhere     = "there is no other node for pods of nodes that are going away"
+)
 
 // leaves tells whether a pod has to leave its node.
 func (s seat) leaves() bool { return s.Doomed && s.Phase != Pending && s.stands() != Unnumbered }
@@ -127,17 +138,20 @@ func (p *pass) candidates(to Class) []*seat {
 
 // waits is why nothing can be moved to a class now.
 func (p *pass) waits(to Class) string {
-	rested := p.lastMove().Add(p.Cooldown)
+	rested, recovered := p.lastMove().Add(p.Cooldown), p.LastMove.Add(p.retry())
 	gate := p.decision.Shortage.gate(to)
 	switch excess := p.count(alive) - p.Replicas; {
 	case p.Hold != "":
 		return p.Hold
 	case excess > 0:
 		return fmt.Sprintf("%s more than the replicas: the workload is shrinking", pods(excess))
-	case slices.ContainsFunc(p.seats, seat.leaves):
+	case slices.ContainsFunc(p.seats, func(pod seat) bool { return pod.leaves() && !pod.stays }):
 		return leavesFirst
 	case gate.Standing == Closed:
 		return fmt.Sprintf("there is no room on %s nodes", to)
+	case p.astray() && p.Now.Before(recovered):
+		p.lookAgain(recovered)
+		return "the last replacement came without a place: can the API server reach the webhook?"
 	case p.Now.Before(rested):
 		p.lookAgain(rested)
 		return fmt.Sprintf("the last change was less than %s ago", p.Cooldown)
@@ -151,7 +165,7 @@ func (p *pass) waits(to Class) string {
 // pace is how many pods may set out for a class at once: one while nobody has been seen to arrive.
 func (p *pass) pace(to Class) int {
 	gate := p.decision.Shortage.gate(to)
-	if gate.Standing == Open && p.provenSince(to, gate.Failed) {
+	if gate.Standing == Open && p.provenSince(to, gate.Failed) && !p.astray() {
 		return p.Replicas
 	}
 	trying := p.count(func(pod seat) bool { return p.underway(pod, to) })
@@ -161,6 +175,19 @@ func (p *pass) pace(to Class) int {
 		}
 	}
 	return max(0, 1-trying)
+}
+
+// astray tells whether the first pod that came after the last move has no place. To move others would not bring them where they belong
+// either, as long as nobody asks admission.
+func (p *pass) astray() bool {
+	var first *seat
+	for n := range p.seats {
+		pod := &p.seats[n]
+		if came := !pod.Created.Before(p.LastMove.Truncate(grain)); came && (first == nil || pod.Created.Before(first.Created)) {
+			first = pod
+		}
+	}
+	return first != nil && first.Made == "" && !p.LastMove.IsZero()
 }
 
 // lastMove is known or, after a restart, guessed from the newest pod.
@@ -206,9 +233,11 @@ func (p *pass) exhausted() bool {
 	return true
 }
 
-// away are the replicas that are on their way to being Ready. A pod that waits in vain is not: nobody knows for how long.
+// away are the replicas that are on their way to being Ready. A pod that waits in vain, or behind a gate, is not: nobody knows for how long.
 func (p *pass) away() int {
-	settled := p.count(func(pod seat) bool { return pod.number != Unnumbered && (pod.Phase == Ready || p.overdue(pod.Pod)) })
+	settled := p.count(func(pod seat) bool {
+		return pod.number != Unnumbered && (pod.Phase == Ready || pod.Gated || p.overdue(pod.Pod))
+	})
 	return p.Replicas - settled
 }
 
@@ -219,7 +248,7 @@ func (p *pass) move(pod *seat, to Class, reason string) {
 		move.Verb = Delete
 	case p.Budget.Override:
 		move.Verb = Delete
-	case p.Budget.Allowed > 0:
+	case p.Budget.Allowed > 0 && pod.Phase == Ready:
 		p.Budget.Allowed--
 	}
 	pod.gone = true

@@ -89,6 +89,38 @@ func TestR04_Next(t *testing.T) {
 			w.Pods[2].Doomed, w.Pods[2].Created, w.Cooldown = true, w.Now.Add(-11*time.Second), time.Hour
 		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
 		{"and not where nobody is served", func(w *World) { w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Created = true, true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"nor where it cannot serve yet, and may have come back to where it was", func(w *World) {
+			w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Phase, w.Pods[2].Created = true, true, Starting, w.Now
+		}, "", Rebalancing, "pods of nodes that are going away come first"},
+		{"who serves nobody leaves though its budget is exhausted", func(w *World) {
+			w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Phase, w.Pods[3].Doomed, w.Budget.Allowed = true, true, Starting, true, 0
+		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"and takes nothing from the others", func(w *World) {
+			w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Phase, w.Pods[3].Doomed, w.Budget.Allowed = true, true, Starting, true, 1
+		}, "evict web-2 to spot, evict web-3 to spot", Rebalancing, "moving 2 pods"},
+		{"where there is no node for its replacement a pod serves as long as it can", func(w *World) {
+			w.Pods[0].Doomed, w.OnDemand = true, Supply{Static: true}
+		}, "", Rebalancing, "waiting: there is no other node for pods of nodes that are going away"},
+		{"and keeps nobody else from moving", func(w *World) {
+			w.Pods, w.OnDemand = crew("oososooooo"), Supply{Static: true}
+			w.Pods[0].Doomed = true
+		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"but it goes if nodes are made for those that wait", func(w *World) { w.Pods[0].Doomed, w.OnDemand = true, Supply{} }, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
+		{"and if nobody is served", func(w *World) {
+			w.Pods[0].Doomed, w.Pods[0].Lost, w.OnDemand = true, true, Supply{Static: true}
+		}, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
+		{"the last replacement came without a place: the others would fare no better", func(w *World) {
+			w.Pods, w.LastMove = crew("oososooooo"), w.Now.Add(-9*time.Minute)
+			w.Pods[8].Number, w.Pods[8].Made, w.Pods[8].Created = Unnumbered, "", w.LastMove
+		}, "", Rebalancing, "the last replacement came without a place: can the API server reach the webhook?"},
+		{"after a long while one of them tries", func(w *World) {
+			w.Pods, w.LastMove, w.Budget.Step = crew("oososooooo"), w.Now.Add(-10*time.Minute), 3
+			w.Pods[8].Number, w.Pods[8].Made, w.Pods[8].Created = Unnumbered, "", w.LastMove
+		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"it came to its place, and somebody else came without later", func(w *World) {
+			w.Pods, w.LastMove = crew("oososooooo"), w.Now.Add(-time.Minute)
+			w.Pods[4].Created, w.Pods[8].Made, w.Pods[8].Created = w.LastMove, "", w.LastMove.Add(20*time.Second)
+		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"nor may a node that goes away break a budget", func(w *World) { w.Pods[2].Doomed, w.Budget.Allowed = true, 0 }, "", BlockedByPDB, "allows no more"},
 		{"fewer replicas than the floor", func(w *World) { w.Policy, w.Replicas, w.Pods = &Policy{5, 60}, 3, crew("ooo") }, "", Balanced, "3 pods, and the floor is 5: all on-demand"},
 		{"nothing is asked for", func(w *World) { w.Policy = nil }, "", "", ""},
@@ -175,6 +207,25 @@ func TestR06_Shortage(t *testing.T) {
 		{"at once where nobody makes nodes", func(w *World) {
 			w.Pods[9], w.Now, w.Spot = crew("oooooooooS")[9], noon.Add(time.Second), Supply{Static: true}
 		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
+		{"behind a gate it waits for no node", func(w *World) { w.Pods[9] = crew("oooooooooS")[9]; w.Pods[9].Gated = true; late(w) }, "", Rebalancing, "waiting: scheduling gates hold 1 pod back"},
+		{"and keeps nobody from moving", func(w *World) {
+			w.Pods = crew("oososooooS")
+			w.Pods[9].Gated = true
+			late(w)
+		}, "evict web-8 to spot", Rebalancing, "moving 1 pod"},
+		{"its time begins when the gate is gone", func(w *World) {
+			w.Pods[9] = crew("oooooooooS")[9]
+			w.Pods[9].Since, w.Now = noon.Add(time.Hour), noon.Add(time.Hour+59*time.Second)
+		}, "", Rebalancing, "waiting for 1 pod"},
+		{"and ends", func(w *World) {
+			w.Pods[9] = crew("oooooooooS")[9]
+			w.Pods[9].Since, w.Now = noon.Add(time.Hour), noon.Add(time.Hour+60*time.Second)
+		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
+		{"a rollout: the floor of the new ReplicaSet waits, whatever seat is free", func(w *World) {
+			w.Replicas, w.Pods, w.Hold = 4, append(crew("oos"), crew("O")...), "a rollout is in progress"
+			w.Pods[3].Name, w.Pods[3].Set = "web-new", "new"
+			late(w)
+		}, "", Rebalancing, "waiting: a rollout is in progress"},
 		{"Ready pods stay though spot is gone", func(w *World) { w.Spot = Supply{Static: true} }, "", Balanced, "as wanted"},
 		{"a fallback asks no budget and no rollout", func(w *World) {
 			w.Pods[9], w.Budget, w.Hold = crew("oooooooooS")[9], Budget{}, "a rollout is in progress"

@@ -34,7 +34,7 @@ func (p *pass) report() {
 	case p.Problem != "":
 		d.problem = p.Problem
 		d.Word, d.Reason = Invalid, fmt.Sprintf("the last good setting stays: at least %d on-demand, %d%% spot", p.policy.MinOnDemand, p.policy.SpotPercent)
-	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blocked && p.wait != leavesFirst:
+	case d.Current == d.Desired && len(d.Moves) == 0 && !p.blocked && p.count(seat.leaves) == 0:
 		d.Word, d.Reason = Balanced, p.balance()
 	case spot != Open && d.Current.Spot < d.Desired.Spot:
 		d.Word, d.Reason = SpotUnavailable, p.spotShortage()
@@ -63,6 +63,7 @@ func (p *pass) spotShortage() string {
 
 func (p *pass) progress() string {
 	stuck := p.count(func(pod seat) bool { return p.overdue(pod.Pod) })
+	gated := p.count(func(pod seat) bool { return pod.Gated })
 	switch moves := p.decision.Moves; {
 	case len(moves) > 0:
 		return fmt.Sprintf("moving %s", pods(len(moves)))
@@ -74,6 +75,8 @@ func (p *pass) progress() string {
 		return fmt.Sprintf("waiting: %s more than the replicas", pods(p.count(alive)-p.Replicas))
 	case stuck > 0:
 		return fmt.Sprintf("%s pending, and there is no room where they may go", pods(stuck))
+	case gated > 0 && p.away() == 0:
+		return fmt.Sprintf("waiting: scheduling gates hold %s back", pods(gated))
 	default:
 		return fmt.Sprintf("waiting for %s to come up", pods(p.away()))
 	}

@@ -10,6 +10,7 @@ type seat struct {
 	Pod
 	number int  // Unnumbered when there are more pods than replicas
 	gone   bool // taken away by this decision
+	stays  bool // though its node is going away
 }
 
 // seated gives every live pod a number below the replicas, as far as there are enough. A pod keeps its own number. Those without

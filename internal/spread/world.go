@@ -20,20 +20,27 @@ const (
 	Terminating
 )
 
-// Unnumbered is the number of a pod that was made without admission.
-const Unnumbered = -1
+const (
+	// Unnumbered is the number of a pod that was made without admission.
+	Unnumbered = -1
+	// MostReplicas is how large a workload can be, and its numbers are below: what a decision needs grows with both.
+	MostReplicas = 100_000
+)
 
 // Pod is a replica of the workload.
 type Pod struct {
 	Name    string
-	Number  int   // its ordinal or virtual number, or Unnumbered
-	Made    Class // what admission made it for, "" when it did not
-	Node    Class // of its node, "" while Pending
+	Number  int    // its ordinal or virtual number, or Unnumbered
+	Set     string // the ReplicaSet among whose pods it has that number, "" of a StatefulSet
+	Made    Class  // what admission made it for, "" when it did not
+	Node    Class  // of its node, "" while Pending
 	Phase   Phase
 	Created time.Time
-	Doomed  bool   // its node is going away
-	Lost    bool   // it is gone already, or silent: nobody is served there
-	Bound   string // why it cannot run on another node, "" if it can
+	Gated   bool      // nobody looks for a node yet
+	Since   time.Time // when somebody began to, zero: when it was made
+	Doomed  bool      // its node is going away
+	Lost    bool      // it is gone already, or silent: nobody is served there
+	Bound   string    // why it cannot run on another node, "" if it can
 }
 
 // where is the class that a pod counts for.
@@ -83,11 +90,13 @@ func (w World) supply(class Class) Supply {
 }
 
 // deadline is when a Pending pod has waited long enough.
-func (w World) deadline(pod Pod) time.Time { return pod.Created.Add(w.PendingDeadline) }
+func (w World) deadline(pod Pod) time.Time {
+	return later(pod.Created, pod.Since).Add(w.PendingDeadline)
+}
 
 // overdue tells whether a pod waits in vain for a node.
 func (w World) overdue(pod Pod) bool {
-	return pod.Phase == Pending && (w.empty(pod.Made) || !w.Now.Before(w.deadline(pod)))
+	return pod.Phase == Pending && !pod.Gated && (w.empty(pod.Made) || !w.Now.Before(w.deadline(pod)))
 }
 
 // grain is how exactly Kubernetes says when a pod was made: in whole seconds, rounded down.

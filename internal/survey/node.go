@@ -20,7 +20,7 @@ type Node struct {
 	Open   bool           // is Ready and not cordoned
 	Taints []corev1.Taint // that keep pods away which do not tolerate them
 	Going  string         // the notice that it is going away, "" for none
-	Down   bool           // is not Ready, or its taints still say so
+	Down   bool           // is not Ready
 	Made   bool           // a provisioner made it
 	Labels map[string]string
 	Name   string
@@ -50,6 +50,9 @@ func (s Settings) Node(node *corev1.Node) Node {
 	class, odd := s.classOf(node.Labels)
 	judged := Node{Name: node.Name, Class: class, Odd: odd, Open: !node.Spec.Unschedulable && ready(node), Down: !ready(node), Labels: node.Labels}
 	for _, taint := range node.Spec.Taints {
+		if !judged.Down && silent(taint.Key) {
+			continue
+		}
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
 			judged.Taints = append(judged.Taints, taint)
 		}
@@ -57,7 +60,6 @@ func (s Settings) Node(node *corev1.Node) Node {
 			judged.Going = cmp.Or(judged.Going, taint.Key)
 			judged.Notices = append(judged.Notices, taint)
 		}
-		judged.Down = judged.Down || taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable
 	}
 	if node.DeletionTimestamp != nil {
 		judged.Open, judged.Going = false, deletion
@@ -89,6 +91,12 @@ func (s Settings) notice(key string) bool {
 		start, isPrefix := strings.CutSuffix(pattern, "*")
 		return key == pattern || isPrefix && strings.HasPrefix(key, start)
 	})
+}
+
+// silent tells whether a taint says that its node is not Ready. It may be set late, on a node that is by now, and stays until the
+// controller manager looks again, seconds later: of the two it is the node that knows.
+func silent(key string) bool {
+	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
 }
 
 func ready(node *corev1.Node) bool {

@@ -26,6 +26,8 @@ func TestNodesAreJudged(t *testing.T) {
 	cordoned.Spec.Unschedulable = true
 	unready.Status.Conditions[0].Status = corev1.ConditionUnknown
 	leaving.DeletionTimestamp = &metav1.Time{}
+	shunned := unready.DeepCopy()
+	shunned.Spec.Taints = []corev1.Taint{taint("node.kubernetes.io/unreachable", corev1.TaintEffectNoSchedule)}
 	both := standard()
 	both.OnDemand = append(both.OnDemand, Label{"pool", "steady"})
 	for _, c := range []struct {
@@ -44,6 +46,8 @@ func TestNodesAreJudged(t *testing.T) {
 		{"labels of both classes count as spot", both, node(map[string]string{capacity: "spot", "pool": "steady"}), spread.Spot, Ambiguous, true, ""},
 		{"cordoned", standard(), cordoned, spread.Spot, "", false, ""},
 		{"not Ready", standard(), unready, spread.Spot, "", false, ""},
+		{"not Ready, and everybody says so", Standard(), shunned, spread.Spot, "", false, "node.kubernetes.io/unreachable"},
+		{"Ready, and the taint comes late", Standard(), node(spot, taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute)), spread.Spot, "", true, ""},
 		{"being deleted", standard(), leaving, spread.Spot, "", false, "deletion"},
 		{"a taint that nobody tolerates", standard(), node(spot, taint("gpu", corev1.TaintEffectNoSchedule)), spread.Spot, "", false, ""},
 		{"a taint that only prefers", standard(), node(spot, taint("gpu", corev1.TaintEffectPreferNoSchedule)), spread.Spot, "", true, ""},

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -32,6 +34,7 @@ type Scene struct {
 type Memory struct {
 	LastMove       time.Time
 	Spot, OnDemand Past
+	Ungated        map[types.UID]time.Time // when the last gate of a pod was seen to be gone
 }
 
 // Past is what is remembered of a class.
@@ -61,12 +64,16 @@ func (s Settings) World(scene Scene) (spread.World, error) {
 
 // Replica is a pod as the engine sees it, as far as the pod itself tells: of its node nothing is known yet.
 func (s Settings) Replica(workload Workload, pod *corev1.Pod) spread.Pod {
-	return spread.Pod{Name: pod.Name, Number: s.Number(workload, pod), Made: s.Made(pod), Phase: phaseOf(pod), Created: pod.CreationTimestamp.Time}
+	return spread.Pod{
+		Name: pod.Name, Number: s.Number(workload, pod), Set: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], Made: s.Made(pod),
+		Phase: phaseOf(pod), Created: pod.CreationTimestamp.Time, Gated: len(pod.Spec.SchedulingGates) > 0,
+	}
 }
 
 // pod is a pod as the engine sees it.
 func (s Settings) pod(scene Scene, pod *corev1.Pod) (spread.Pod, error) {
 	seen := s.Replica(scene.Workload, pod)
+	seen.Since = scene.Memory.Ungated[pod.UID]
 	if pod.Spec.NodeName == "" {
 		return seen, nil
 	}

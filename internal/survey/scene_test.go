@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread"
@@ -57,9 +58,12 @@ func worldOf(t *testing.T, of Scene) spread.World {
 func TestPodsAsTheEngineSeesThem(t *testing.T) {
 	going, failed, starting := podOn("e", "s", "spread-number", "4"), podOn("f", "s", "spread-number", "5"), podOn("g", "s", "spread-number", "6")
 	going.DeletionTimestamp, failed.Status.Phase, starting.Status.Conditions = &metav1.Time{Time: noon}, corev1.PodFailed, nil
+	gated, ungated := podOn("i", "", "spread-number", "7", "spread-class", "spot"), podOn("j", "", "spread-number", "8", "spread-class", "spot")
+	gated.Spec.SchedulingGates, ungated.UID = []corev1.PodSchedulingGate{{Name: "queue"}}, "j"
 	pods := []*corev1.Pod{
 		podOn("a", "d", "spread-number", "0", "spread-class", "on-demand"), podOn("b", "", "spread-number", "1", "spread-class", "spot"), podOn("c", "s"),
 		podOn("d", "gone", "spread-number", "3", "spread-class", "spot"), going, failed, starting, podOn("h", "s", "spread-number", "-4", "spread-class", "gold"),
+		gated, ungated,
 	}
 	want := []spread.Pod{
 		{Name: "a", Number: 0, Made: spread.OnDemand, Node: spread.OnDemand, Phase: spread.Ready},
@@ -70,15 +74,19 @@ func TestPodsAsTheEngineSeesThem(t *testing.T) {
 		{Name: "f", Number: 5, Node: spread.Spot, Phase: spread.Terminating},
 		{Name: "g", Number: 6, Node: spread.Spot, Phase: spread.Starting},
 		{Name: "h", Number: spread.Unnumbered, Node: spread.Spot, Phase: spread.Ready},
+		{Name: "i", Number: 7, Made: spread.Spot, Phase: spread.Pending, Gated: true},
+		{Name: "j", Number: 8, Made: spread.Spot, Phase: spread.Pending, Since: noon.Add(time.Hour)},
 	}
 	for n := range want {
-		want[n].Created = noon
+		want[n].Created, want[n].Set = noon, "abc"
 	}
-	if diff := cmp.Diff(want, worldOf(t, scene(pods...)).Pods); diff != "" {
+	of := scene(pods...)
+	of.Memory.Ungated = map[types.UID]time.Time{"j": noon.Add(time.Hour)}
+	if diff := cmp.Diff(want, worldOf(t, of).Pods); diff != "" {
 		t.Error(diff)
 	}
-	slices.Reverse(pods)
-	if diff := cmp.Diff(want, worldOf(t, scene(pods...)).Pods); diff != "" {
+	slices.Reverse(of.Pods)
+	if diff := cmp.Diff(want, worldOf(t, of).Pods); diff != "" {
 		t.Error("another order of pods gives another world:", diff)
 	}
 }

@@ -7,6 +7,7 @@
 package survey
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (s Settings) Wish(workload Workload) Wish {
 	}
 	if wish.Policy = policy; policy == nil {
 		return wish
+	}
+	if workload.Replicas > spread.MostReplicas {
+		wish.Policy, wish.Problem = nil, fmt.Sprintf("it has %d replicas, and at most %d can be spread", workload.Replicas, spread.MostReplicas)
 	}
 	if key := s.chosen(workload); key != "" {
 		wish.Policy, wish.Problem = nil, "its template chooses nodes by "+key+" itself: take that out of the template, or disable spread"

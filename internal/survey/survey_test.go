@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -93,17 +94,37 @@ func TestAnotherPrefixIsAnotherContract(t *testing.T) {
 }
 
 func TestTemplateThatChoosesNodesItself(t *testing.T) {
-	selecting, requiring, other := deployment(said("spread", "enabled", "spot-percentage", "60")), deployment(said("spread", "enabled", "spot-percentage", "60")), deployment(said("spread", "enabled", "spot-percentage", "60"))
+	sixty := said("spread", "enabled", "spot-percentage", "60")
+	selecting, requiring, naming, other := deployment(sixty), deployment(sixty), deployment(sixty), deployment(sixty)
 	selecting.Spec.Template.Spec.NodeSelector = map[string]string{capacity: "spot"}
 	requiring.Spec.Template.Spec.Affinity = needs(capacity)
+	naming.Spec.Template.Spec.NodeName = "node-7"
 	other.Spec.Template.Spec.Affinity = needs("zone")
 	for _, c := range []struct {
 		workload *appsv1.Deployment
-		refused  bool
-	}{{selecting, true}, {requiring, true}, {other, false}} {
+		by       string
+	}{{selecting, capacity}, {requiring, capacity}, {naming, "nodeName"}, {other, ""}} {
 		wish := standard().Wish(Deployment(c.workload))
-		if (wish.Policy == nil) != c.refused || strings.Contains(wish.Problem, capacity) != c.refused {
-			t.Errorf("refused %t: got %+v", c.refused, wish)
+		if (wish.Policy == nil) != (c.by != "") || !strings.Contains(wish.Problem, c.by) {
+			t.Errorf("chooses by %q: got %+v", c.by, wish)
+		}
+	}
+}
+
+// What a decision needs grows with replicas and numbers, which anybody may write.
+func TestMoreThanCanBeSpread(t *testing.T) {
+	vast := deployment(said("spread", "enabled", "spot-percentage", "60"))
+	vast.Spec.Replicas = new(int32(math.MaxInt32))
+	if wish := standard().Wish(Deployment(vast)); wish.Policy != nil || wish.Problem != "it has 2147483647 replicas, and at most 100000 can be spread" {
+		t.Errorf("got %+v", wish)
+	}
+	set := StatefulSet(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}})
+	for text, want := range map[string]int{"99999": 99999, "100000": spread.Unnumbered, "9000000000000": spread.Unnumbered} {
+		if got := standard().Number(Deployment(vast), &metav1.ObjectMeta{Annotations: said("spread-number", text)}); got != want {
+			t.Errorf("number %s of a Deployment is %d", text, got)
+		}
+		if got := standard().Number(set, &metav1.ObjectMeta{Name: "db-" + text}); got != want {
+			t.Errorf("ordinal %s is %d", text, got)
 		}
 	}
 }

@@ -110,14 +110,17 @@ func (s Settings) Number(workload Workload, pod metav1.Object) int {
 		text, first = strings.TrimPrefix(pod.GetName(), workload.Key.Name+"-"), workload.First
 	}
 	number, err := strconv.Atoi(text)
-	if err != nil || number < first {
+	if err != nil || number < first || number-first >= spread.MostReplicas {
 		return spread.Unnumbered
 	}
 	return number - first
 }
 
-// chosen is a label of the classes by which a template chooses nodes itself, "" for none.
+// chosen is by what a template chooses nodes itself, a label of the classes or their name; "" for nothing.
 func (s Settings) chosen(workload Workload) string {
+	if workload.Pods.NodeName != "" {
+		return "nodeName"
+	}
 	for _, label := range slices.Concat(s.Spot, s.OnDemand) {
 		if _, found := workload.Pods.NodeSelector[label.Key]; found || requires(workload.Pods.Affinity, label.Key) {
 			return label.Key

@@ -19,6 +19,7 @@ type memory struct {
 	spot, onDemand time.Time // when it was last known that there is no room
 	lastMove       time.Time
 	gone           map[types.UID]time.Time // pods that were taken away, of which the cache may have yet to hear
+	gated          map[types.UID]time.Time // pods that were seen behind a gate and have no node yet, with when it was gone, zero while it is not
 	refused        refusal
 	news           []happening       // that is yet to be told
 	status         string            // that was last told
@@ -44,6 +45,25 @@ func (m *memory) parted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	}
 	m.gone = left
 	return pods
+}
+
+// ungated is when the last gate of each pod was gone that has waited behind one: only then does anybody look for a node.
+func (m *memory) ungated(pods []*corev1.Pod, now time.Time) map[types.UID]time.Time {
+	left := map[types.UID]time.Time{}
+	for _, pod := range pods {
+		since, known := m.gated[pod.UID]
+		switch {
+		case pod.Spec.NodeName != "":
+		case len(pod.Spec.SchedulingGates) > 0:
+			left[pod.UID] = time.Time{}
+		case known && since.IsZero():
+			left[pod.UID] = now
+		case known:
+			left[pod.UID] = since
+		}
+	}
+	m.gated = left
+	return left
 }
 
 // annotations are those of a workload, also if the cache has yet to hear of the last write.

@@ -53,6 +53,7 @@ func (k *keeper) observe(ctx context.Context, of subject) (sight, error) {
 		Workload: of.Workload, Wish: of.wish, Pods: pods, Nodes: seen.landscape.nodes, Budgets: budgets,
 		Volumes: k.volumes(ctx), Hold: seen.hold, Memory: k.memories.past(of.memory, seen.landscape, of.now), Now: of.now,
 	}
+	scene.Memory.Ungated = of.memory.ungated(pods, of.now)
 	scene.Wish.Problem = cmp.Or(seen.never, of.wish.Problem, seen.wrong)
 	seen.world, err = k.settings.World(scene)
 	// What holds it, and is neither ours nor the workload's own, are budgets.

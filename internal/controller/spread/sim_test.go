@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	engine "github.com/swarm-io/swarm-operator/internal/spread"
@@ -60,6 +61,50 @@ func TestPodsThatAdmissionDidNotSeeAreMovedInSteps(t *testing.T) {
 
 func (s *stage) moves() int {
 	return len(slices.DeleteFunc(slices.Clone(s.writes), func(write string) bool { return strings.HasPrefix(write, "annotate") }))
+}
+
+// A webhook that the API server cannot reach, though all looks well, must not cost one Ready pod after the other.
+func TestReplacementsWithoutAPlaceStopMoves(t *testing.T) {
+	s := newStage(t, 10)
+	s.deaf = true
+	s.run(int(3 * time.Minute / pass))
+	if moved := s.moves(); moved != 1 {
+		t.Errorf("%d moves: %v", moved, s.writes)
+	}
+	s.expect("Rebalancing", "on-demand:10,spot:0")
+	if said := s.annotated(v1alpha1.SpreadReason); !strings.Contains(said, "can the API server reach the webhook?") {
+		t.Errorf("it says %q", said)
+	}
+	s.run(int(20 * time.Minute / pass))
+	if moved := s.moves(); moved != 3 {
+		t.Errorf("%d moves in 23 minutes: %v", moved, s.writes)
+	}
+	s.deaf = false
+	s.run(int(12 * time.Minute / pass))
+	s.expect("Balanced", "on-demand:4,spot:6")
+}
+
+// Kueue holds pods back for as long as it likes.
+func TestPodsBehindAGateAreLeftAlone(t *testing.T) {
+	s := newStage(t, 3)
+	s.raise()
+	for _, pod := range s.pods() {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "queue"}}
+		s.update(&pod)
+	}
+	s.run(int(time.Hour / pass))
+	for _, pod := range s.pods() {
+		pod.Spec.SchedulingGates = nil
+		s.update(&pod)
+	}
+	s.room[engine.Spot] = 0 // for a while
+	s.run(5)
+	s.room[engine.Spot] = 10
+	s.run(5)
+	s.expect("Balanced", "on-demand:2,spot:1")
+	if moved := s.moves(); moved > 0 {
+		t.Errorf("%d moves: %v", moved, s.writes)
+	}
 }
 
 func TestARestartInTheMiddleComesToTheSameEnd(t *testing.T) {

@@ -52,6 +52,7 @@ type stage struct {
 	evicted  map[string]string // pods that go, of which nobody has heard yet
 	room     map[engine.Class]int
 	covered  bool
+	deaf     bool // nobody reaches admission, whatever is said of it
 	never    string
 	clock    time.Time
 	born     int
@@ -251,7 +252,7 @@ func (s *stage) raise() {
 	for missing := of.Replicas - len(s.pods()); missing > 0; missing-- {
 		s.born++
 		pod := podOf(fmt.Sprintf("web-%02d", s.born), s.clock)
-		if policy := s.settings.Wish(of).Policy; s.covered && policy != nil {
+		if policy := s.settings.Wish(of).Policy; s.covered && !s.deaf && policy != nil {
 			number := s.number(of, *policy)
 			pod.Annotations = map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(s.shortage.Place(*policy, number))}
 		}
@@ -298,7 +299,7 @@ func (s *stage) bind() {
 			class = engine.OnDemand
 		}
 		node := s.open(class)
-		if pod.Spec.NodeName != "" || node == "" || used[class] >= s.room[class] {
+		if pod.Spec.NodeName != "" || node == "" || used[class] >= s.room[class] || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
 		used[class]++

@@ -48,7 +48,7 @@ func (r *reconciler[T]) turned(update event.UpdateEvent) bool {
 func podNews() predicate.Predicate {
 	return updates(func(before, after *corev1.Pod) bool {
 		return before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase || isReady(before) != isReady(after) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || len(before.Spec.SchedulingGates) != len(after.Spec.SchedulingGates)
 	})
 }
 

@@ -46,6 +46,7 @@ func TestWhatIsHeardOf(t *testing.T) {
 		"a rollout begins":     {r.news(), ours, edited(ours, func(d *appsv1.Deployment) { d.Status.ObservedGeneration, d.Status.Replicas = 1, 3 }), true},
 		"a pod gets a node":    {podNews(), pod, edited(pod, func(p *corev1.Pod) { p.Spec.NodeName = "n" }), true},
 		"a pod runs":           {podNews(), pod, edited(pod, func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }), true},
+		"a pod loses a gate":   {podNews(), edited(pod, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "queue"}} }), pod, true},
 		"a pod goes":           {podNews(), pod, edited(pod, func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }), true},
 		"a pod is labelled":    {podNews(), pod, edited(pod, func(p *corev1.Pod) { p.Labels["a"], p.ResourceVersion = "b", "2" }), false},
 		"a budget allows more": {budgetNews(), budget, edited(budget, func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 }), true},

@@ -22,8 +22,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// cooldown is that of all operators here, a tenth of the standard.
-const cooldown = time.Second
+// The settings of all operators here, about a tenth of the standard.
+const (
+	cooldown = time.Second
+	deadline = 5 * time.Second
+)
 
 // A fleet is the replicas of the operator, and the door through which the API server asks them in turn.
 type fleet struct {
@@ -53,7 +56,7 @@ func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 		"POD_NAME=" + r.name, "SWARM_LOGGING_FORMAT=text",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {" + ours + ": \"true\"}}", "SWARM_CONTROLLER_RESYNC_PERIOD=10m",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s",
-		"SWARM_SPREAD_COOLDOWN=" + cooldown.String(), "SWARM_SPREAD_PENDING_DEADLINE=5s",
+		"SWARM_SPREAD_COOLDOWN=" + cooldown.String(), "SWARM_SPREAD_PENDING_DEADLINE=" + deadline.String(),
 		"SWARM_WEBHOOK_PORT=" + r.webhook, "SWARM_WEBHOOK_CERT_DIR=" + f.folder, "SWARM_HEALTH_PORT=" + r.health,
 		"SWARM_METRICS_PORT=" + r.metrics, "SWARM_METRICS_SECURE=false", "SWARM_API_PORT=" + ports.Free(),
 		"SWARM_LINK_PORT=" + link, "SWARM_LINK_ADDRESS=127.0.0.1:" + link,
@@ -108,6 +111,13 @@ func (f *fleet) leave(r *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	f.replicas = slices.DeleteFunc(f.replicas, func(one *replica) bool { return one == r })
+}
+
+// enter has the door send questions to a replica again.
+func (f *fleet) enter(r *replica) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.replicas = append(f.replicas, r)
 }
 
 // end stops a replica as Kubernetes would.

@@ -1,10 +1,15 @@
 package spread
 
 import (
+	"math"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -46,6 +51,30 @@ var _ = Describe("A setting that is wrong", func() {
 		w.told(ctx, "Warning ConfigurationError: ")
 		Eventually(s.pods).WithContext(ctx).WithArguments("wrong").Should(And(HaveLen(4), HaveEach(Satisfy(available)), HaveEach(Satisfy(untouched))))
 		Expect(s.moves()).To(BeEmpty())
+	})
+
+	It("on a template that names its node is told, and nothing is moved", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "fixed", 4, wish("", "50"), func(spec *appsv1.DeploymentSpec) { spec.Template.Spec.NodeName = s.on("on-demand-a") })
+		w.status(ctx, "Invalid: its template chooses nodes by nodeName itself: take that out of the template, or disable spread")
+		Eventually(s.pods).WithContext(ctx).WithArguments("fixed").Should(And(HaveLen(4), HaveEach(Satisfy(available))))
+		Consistently(s.moves).Should(BeEmpty())
+	})
+
+	It("that is beyond all measure harms nobody else", func(ctx SpecContext) {
+		s := covered(ctx)
+		w := s.deployment(ctx, "modest", 4, wish("1", "50"))
+		w.settles(ctx, 2, 2)
+		vast := s.deployment(ctx, "vast", math.MaxInt32, wish("", "50"), func(spec *appsv1.DeploymentSpec) { spec.Paused = true })
+		vast.status(ctx, "Invalid: it has 2147483647 replicas, and at most 100000 can be spread")
+		pods, err := s.pods(ctx, "modest")
+		Expect(err).NotTo(HaveOccurred())
+		number := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"swarm.io/spread-number":"9000000000000"}}}`))
+		Expect(api.Patch(ctx, &pods[0], number)).To(Succeed())
+		Expect(api.Delete(ctx, &pods[3])).To(Succeed())
+		w.settles(ctx, 2, 2)
+		Expect(s.pods(ctx, "modest")).To(HaveEach(Not(Satisfy(untouched))), "whoever came was given a place")
+		Expect(team.led(ctx).session).NotTo(gexec.Exit())
 	})
 
 	It("that admission can never follow is told, and nothing is moved", func(ctx SpecContext) {

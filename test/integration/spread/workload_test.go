@@ -35,9 +35,12 @@ func (s *scene) template(name string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}}, Spec: s.podSpec()}
 }
 
-func (s *scene) deployment(ctx context.Context, name string, size int32, annotations map[string]string) workload {
+func (s *scene) deployment(ctx context.Context, name string, size int32, annotations map[string]string, changes ...func(*appsv1.DeploymentSpec)) workload {
 	GinkgoHelper()
 	made := &appsv1.Deployment{ObjectMeta: s.meta(name, annotations), Spec: deploymentSpec(s.template(name), size)}
+	for _, change := range changes {
+		change(&made.Spec)
+	}
 	Expect(api.Create(ctx, made)).To(Succeed())
 	return workload{s, made}
 }
