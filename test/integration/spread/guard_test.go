@@ -18,7 +18,7 @@ import (
 
 var _ = Describe("No pod is lost", func() {
 	It("to a taint that the controller manager sets late, on a node that is Ready", func(ctx SpecContext) {
-		s := covered(ctx)
+		s := awake(ctx)
 		w := s.deployment(ctx, "steady", 6, wish("2", "100"))
 		w.settles(ctx, 2, 4)
 		for _, zone := range zones {
@@ -31,7 +31,7 @@ var _ = Describe("No pod is lost", func() {
 	})
 
 	It("where nodes are cordoned and there are no others", func(ctx SpecContext) {
-		s := covered(ctx)
+		s := awake(ctx)
 		w := s.deployment(ctx, "floor", 6, wish("2", "100"))
 		w.settles(ctx, 2, 4)
 		for _, zone := range zones {
@@ -89,6 +89,19 @@ var _ = Describe("No pod is lost", func() {
 		Eventually(s.pods).WithContext(ctx).WithArguments("silent").ShouldNot(ContainElement(HaveField("UID", last.UID)))
 	})
 })
+
+// awake is a stage on which somebody moves pods: right after its start the operator does not.
+func awake(ctx context.Context) *scene {
+	GinkgoHelper()
+	s := covered(ctx)
+	w := s.deployment(ctx, "awake", 1, wish("", "0"))
+	w.settles(ctx, 1, 0)
+	w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadSpotPercentage): "100"})
+	w.settles(ctx, 0, 1)
+	Expect(api.Delete(ctx, w.Object)).To(Succeed())
+	s.since = now()
+	return s
+}
 
 // allowed is how many pods a budget lets go now.
 func (s *scene) allowed(ctx context.Context, budget string) (int32, error) {
