@@ -56,16 +56,15 @@ func (p *pass) reborn(pod *seat) int {
 	return pod.stands()
 }
 
-// rescue replaces the pods of nodes that are going away before they go. It waits for no other move, but a replica that has only just
-// come stays for a while, if it serves or its node lets it come again: where every node is given notice at once, pods would never come to
-// rest. Where it is sure that there is no node for its replacement, a pod serves as long as it can.
+// rescue replaces the pods of nodes that are going away before they go. It waits for no other move. Where it is sure that there is no
+// node for its replacement, a pod serves as long as it can.
 func (p *pass) rescue() {
 	for n := range p.seats {
 		pod := &p.seats[n]
 		to, welcome := p.decision.Shortage.room(p.policy, p.reborn(pod))
 		switch {
 		case !pod.leaves() || pod.gone:
-		case p.fresh(pod.Pod) && (!pod.Lost || pod.Phase == Starting):
+		case p.arriving(pod):
 			p.wait = leavesFirst
 			p.lookAgain(p.settled(pod.Pod))
 		case !welcome && p.empty(to) && !pod.Lost:
@@ -75,6 +74,12 @@ func (p *pass) rescue() {
 			p.move(pod, to, "its node is going away")
 		}
 	}
+}
+
+// arriving tells whether a replica has only just come and stays for a while, unless nobody is served any more: where every node is given
+// notice at once, or a pod comes back to the node that it left, pods would never come to rest.
+func (p *pass) arriving(pod *seat) bool {
+	return p.fresh(pod.Pod) && (!pod.Lost || pod.Phase == Starting)
 }
 
 const (
