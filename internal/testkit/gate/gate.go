@@ -1,7 +1,8 @@
 // Package gate is the operator's webhook as the API server finds it: whom it is told to trust, what each replica shows, how often it went on
 // without an answer, and whether pods are given their places while certificates change.
 //
-// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It only looks and asks: no pod is made.
+// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It looks and asks: no pod is made, and of workloads
+// only one that is paused.
 package gate
 
 import (
