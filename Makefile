@@ -84,13 +84,15 @@ integration: build ## Run the suites that need an API server (KUBECONFIG=... for
 	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
 
 # Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the images of the probe and of the worker must be there already.
-E2E := test/e2e/kubernetes test/e2e/install test/e2e/namespaced test/e2e/swarm test/e2e/pool test/e2e/spread test/e2e/certmanager
+E2E := test/e2e/kubernetes test/e2e/install test/e2e/namespaced test/e2e/swarm test/e2e/pool test/e2e/spread test/e2e/monitoring test/e2e/certmanager
 LOAD_IMAGES = $(if $(filter command line,$(origin KUBECONFIG)),true,for name in probe swarm-worker; do bin/devcluster image load bin/images/$$name-$(ARCH).tar || exit; done)
 
 .PHONY: e2e
 e2e: build host-tools race-tools image ## Run the suites that need real nodes, and those of the development cluster itself
 	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
 	@go -C test/certmanager build -ldflags "-s -w" -o ../../bin/cert-manager .
+	@go -C test/monitoring build -ldflags "-s -w" -o ../../bin/prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/operator
+	@go -C test/monitoring build -ldflags "-s -w" -tags remove_all_sd,enable_kubernetes_sd -o ../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
 	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_IMAGES) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
 ifneq ($(origin KUBECONFIG),command line)
 	@$(call suite,e2e-devcluster,./test/devcluster/...)
@@ -162,7 +164,7 @@ manifests: ## Generate the CRDs and the operator's roles
 verify: ## Fail when generated files or module files are not up to date
 	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples $$before && $(MAKE) --no-print-directory generate && \
 	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
-	@for module in . tools tools/proto devcluster test/alerts test/bench/peers test/certmanager; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
+	@for module in . tools tools/proto devcluster test/alerts test/bench/peers test/certmanager test/monitoring; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
 
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters over all modules

@@ -1,0 +1,141 @@
+package monitoring
+
+import (
+	"context"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+const (
+	// pool is what Prometheus calls the targets of our ServiceMonitor.
+	pool    = "serviceMonitor/swarm-system/swarm-operator/0"
+	service = "swarm-operator-metrics"
+)
+
+var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial, Ordered, func() {
+	var seen prometheus
+
+	BeforeAll(func(ctx SpecContext) { seen = startPrometheus(ctx, account) })
+
+	It("scrapes each replica of the operator, and nothing else of ours", func(ctx SpecContext) {
+		Eventually(func(g Gomega) {
+			targets, err := seen.targets(ctx, field.System)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("Labels", HaveKeyWithValue("service", service)))))
+			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
+			g.Expect(seen.number(ctx, `count(up{job="swarm-operator-metrics"} == 1)`)).To(BeEquivalentTo(2))
+			g.Expect(seen.number(ctx, `up{job="apiserver"}`)).To(BeEquivalentTo(1), "which counts for the alerts about webhooks")
+		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("[R23] has loaded every alert, and none is there while nothing is wrong", func(ctx SpecContext) {
+		names := written()
+		calm := func(g Gomega) {
+			alerts, err := seen.alerts(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(alerts).To(HaveLen(len(names)))
+			for _, alert := range alerts {
+				g.Expect(names).To(ContainElement(alert.Name))
+				g.Expect(alert).To(And(HaveField("Health", "ok"), HaveField("LastError", ""), HaveField("State", BeElementOf(calmly(alert.Name)))))
+			}
+		}
+		Eventually(calm).WithContext(ctx).Should(Succeed())
+		Consistently(calm).WithContext(ctx).WithTimeout(brief).Should(Succeed())
+	})
+
+	It("[R23] has the numbers that the alerts go by, with their labels", func(ctx SpecContext) {
+		entrance.Covered(ctx, "swarm-e2e-monitoring-")
+		for _, series := range shown {
+			Eventually(seen.number).WithContext(ctx).WithArguments("count("+series+")").Should(BeNumerically(">", 0), series)
+		}
+		Expect(seen.number(ctx, `sum(leader_election_master_status{name="swarm-operator"})`)).To(BeEquivalentTo(1))
+	})
+
+	It("[R23] tells of a replica that does not answer, by its name", func(ctx SpecContext) {
+		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == entrance.Leader(ctx) })
+		frozen := entrance.BodyOf(ctx, field.System, others[0])
+		DeferCleanup(frozen.Thaw)
+		frozen.Freeze()
+		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(And(
+			HaveField("State", "pending"), HaveField("Alerts", HaveExactElements(HaveField("Annotations", HaveKeyWithValue("description", ContainSubstring("describe pod "+others[0]+" "))))),
+		))
+		Expect(seen.alert(ctx, "SwarmOperatorDown")).To(HaveField("State", "inactive"), "the other answers")
+		frozen.Thaw()
+		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(HaveField("State", "inactive"))
+	})
+
+	It("[R23] tells of an operator that is gone, and that nobody answers its webhooks", func(ctx SpecContext) {
+		web := entrance.Covered(ctx, "swarm-e2e-monitoring-")
+		missed := map[string]float64{}
+		for alert, counter := range unanswered {
+			before, err := seen.number(ctx, counter)
+			Expect(err).NotTo(HaveOccurred())
+			missed[alert] = before
+		}
+		DeferCleanup(func(ctx SpecContext) { entrance.ResizeOperator(ctx, 2) })
+		entrance.ResizeOperator(ctx, 0)
+		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "pending"))
+
+		Expect(entrance.API.Create(ctx, worker(web), client.DryRunAll)).To(MatchError(ContainSubstring("pods.swarm.io")))
+		Expect(entrance.Admits(ctx, web)).To(BeFalse(), "it would be made without a place")
+		for alert, counter := range unanswered {
+			Eventually(seen.number).WithContext(ctx).WithArguments(counter).Should(BeNumerically(">", missed[alert]))
+			Eventually(seen.alert).WithContext(ctx).WithArguments(alert).Should(HaveField("State", "pending"))
+		}
+
+		entrance.ResizeOperator(ctx, 2)
+		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "inactive"))
+	})
+
+	It("says what it may not do: find replicas, and then read their metrics", func(ctx SpecContext) {
+		const stranger = "stranger"
+		obey(ctx, []string{"--namespace", home, "create", "serviceaccount", stranger})
+		refused := startPrometheus(ctx, stranger)
+		Eventually(refused.session.Err).WithContext(ctx).Should(gbytes.Say(`endpoints is forbidden: .* in the namespace .*swarm-system`))
+		Eventually(refused.targets).WithContext(ctx).WithArguments(field.System).Should(BeEmpty())
+
+		obey(ctx, []string{"--namespace", field.System, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + home + ":" + stranger})
+		Eventually(func(g Gomega) {
+			targets, err := refused.targets(ctx, field.System)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
+			g.Expect(targets).To(HaveEach(And(HaveField("Health", "down"), HaveField("LastError", "server returned HTTP status 403 Forbidden"))))
+		}).WithContext(ctx).Should(Succeed())
+	})
+})
+
+// replicas are the names of the operator's pods.
+func replicas(ctx context.Context) (names []string) {
+	GinkgoHelper()
+	pods, err := entrance.Replicas(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range pods {
+		names = append(names, pod.Name)
+	}
+	return names
+}
+
+func podsOf(targets []target) (names []string) {
+	for _, some := range targets {
+		names = append(names, some.Labels["pod"])
+	}
+	return names
+}
+
+// worker is a pod that says of itself that it is one of a pool's, otherwise like those of a workload.
+func worker(like *appsv1.Deployment) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: "worker", Labels: map[string]string{v1alpha1.LabelPool: "any"}},
+		Spec:       like.Spec.Template.Spec,
+	}
+}

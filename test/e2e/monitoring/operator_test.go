@@ -1,0 +1,160 @@
+package monitoring
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+const (
+	home    = "monitoring"     // the namespace of Prometheus
+	account = "prometheus-k8s" // of Prometheus; its StatefulSet has the same name
+	config  = "/etc/prometheus/config_out/prometheus.env.yaml"
+)
+
+// installKinds has the cluster serve the kinds of the Prometheus Operator, as it prints them itself, until the suite ends.
+func installKinds(ctx context.Context) {
+	GinkgoHelper()
+	text, err := exec.CommandContext(ctx, field.FromRoot("bin", "prometheus-operator"), "crds").Output()
+	Expect(err).NotTo(HaveOccurred())
+	kinds := filepath.Join(GinkgoT().TempDir(), "crds.yaml")
+	Expect(os.WriteFile(kinds, text, 0o600)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, "delete", "--ignore-not-found", "--filename", kinds) })
+	field.Said(ctx, "apply", "--server-side", "--filename", kinds)
+	field.Said(ctx, "wait", "--for=condition=Established", "--filename", kinds)
+}
+
+// startOperator runs the Prometheus Operator until the suite ends.
+func startOperator() {
+	GinkgoHelper()
+	command := exec.Command(field.FromRoot("bin", "prometheus-operator"), "--web.listen-address=127.0.0.1:"+ports.Free())
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
+}
+
+// installPrometheus asks for a Prometheus, until the suite ends.
+func installPrometheus(ctx context.Context) {
+	GinkgoHelper()
+	wanted := filepath.Join("testdata", "prometheus.yaml")
+	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, "delete", "--ignore-not-found", "--filename", wanted) })
+	field.Said(ctx, "apply", "--server-side", "--filename", wanted)
+}
+
+// An order is what the Prometheus Operator has the kubelet start: the arguments of the program, and the files that it finds.
+type order struct {
+	arguments []string
+	files     map[string][]byte // by path
+}
+
+// ordered is the order as it is now.
+func ordered(ctx context.Context) (order, error) {
+	set := &appsv1.StatefulSet{}
+	if err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: account}, set); err != nil {
+		return order{}, err
+	}
+	volumes := map[string]map[string][]byte{}
+	for _, volume := range set.Spec.Template.Spec.Volumes {
+		found, err := content(ctx, volume)
+		if err != nil {
+			return order{}, err
+		}
+		volumes[volume.Name] = found
+	}
+	made := order{files: map[string][]byte{}}
+	for _, container := range set.Spec.Template.Spec.Containers {
+		if container.Name == "prometheus" {
+			made.arguments = container.Args
+			made.mount(container.VolumeMounts, volumes)
+		}
+	}
+	text, err := expanded(volumes["config"]["prometheus.yaml.gz"])
+	made.files[config] = text
+	return made, err
+}
+
+// content is what a volume holds: that of a Secret or a ConfigMap. Others are empty when a pod starts.
+func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, error) {
+	found := map[string][]byte{}
+	switch {
+	case volume.Secret != nil:
+		secret := &corev1.Secret{}
+		err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: volume.Secret.SecretName}, secret)
+		return secret.Data, err
+	case volume.ConfigMap != nil:
+		texts := &corev1.ConfigMap{}
+		err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: volume.ConfigMap.Name}, texts)
+		if ptr.Deref(volume.ConfigMap.Optional, false) {
+			err = client.IgnoreNotFound(err)
+		}
+		for name, text := range texts.Data {
+			found[name] = []byte(text)
+		}
+		return found, err
+	}
+	return found, nil
+}
+
+// mount puts the content of volumes where the container wants it.
+func (o order) mount(mounts []corev1.VolumeMount, volumes map[string]map[string][]byte) {
+	for _, mount := range mounts {
+		if mount.SubPath != "" {
+			o.files[mount.MountPath] = volumes[mount.Name][mount.SubPath]
+			continue
+		}
+		for name, text := range volumes[mount.Name] {
+			o.files[filepath.Join(mount.MountPath, name)] = text
+		}
+	}
+}
+
+// expanded is the configuration after the reloader, a container of the same pod, has put in which replica it is.
+func expanded(packed []byte) ([]byte, error) {
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(reader)
+	return []byte(strings.NewReplacer("$(POD_NAME)", account+"-0", "$(SHARD)", "0").Replace(string(text))), err
+}
+
+// rules are the files of alerts in the order.
+func (o order) rules() (texts []string) {
+	for path, text := range o.files {
+		if strings.HasPrefix(path, "/etc/prometheus/rules/") {
+			texts = append(texts, string(text))
+		}
+	}
+	return texts
+}
+
+// awaitOrder waits until the Prometheus Operator has taken both of our objects, and what else there is to scrape.
+func awaitOrder(ctx context.Context) (made order) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var err error
+		made, err = ordered(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(made.files[config])).To(And(
+			ContainSubstring("job_name: "+pool+"\n"), ContainSubstring("job_name: serviceMonitor/monitoring/kube-apiserver/0\n"),
+		))
+		g.Expect(made.rules()).To(ConsistOf(ContainSubstring("SwarmOperatorDown")))
+	}).WithContext(ctx).Should(Succeed())
+	return made
+}

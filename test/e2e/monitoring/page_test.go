@@ -1,0 +1,67 @@
+package monitoring
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+// followPage does what docs/alerts.md tells: its kustomization with our paths, and its commands as they are.
+func followPage(ctx context.Context) {
+	GinkgoHelper()
+	page, err := os.ReadFile(field.FromRoot("docs", "alerts.md"))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		for _, name := range []string{"scrape.yaml", "rules.yaml"} {
+			field.Said(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
+		}
+	})
+	field.Said(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))
+	for command := range strings.Lines(block(page, "sh")) {
+		obey(ctx, strings.Fields(command)[1:])
+	}
+}
+
+// obey runs a command that makes something, which goes when the suite ends.
+func obey(ctx context.Context, arguments []string) {
+	GinkgoHelper()
+	verb := slices.Index(arguments, "create")
+	Expect(verb).To(BeNumerically(">=", 0), "only what makes something can be undone: %s", arguments)
+	undo := slices.Concat(arguments[:verb], []string{"delete"}, arguments[verb+1:verb+3])
+	field.Said(ctx, arguments...)
+	DeferCleanup(func(ctx SpecContext) { field.Said(ctx, undo...) })
+}
+
+// block is the first one of the page in a language.
+func block(page []byte, language string) string {
+	GinkgoHelper()
+	found := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(page)
+	Expect(found).NotTo(BeNil(), "the page shows no %s", language)
+	return string(found[1])
+}
+
+// overlay is a folder with the kustomization of the page, which has the operator from where `make install` has left it.
+func overlay(text string) string {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	from := func(elements ...string) string {
+		path, err := filepath.Rel(folder, field.FromRoot(elements...))
+		Expect(err).NotTo(HaveOccurred())
+		return path
+	}
+	text = strings.NewReplacer(
+		"swarm-operator/deploy/kustomize/components/", from("deploy", "kustomize", "components")+"/",
+		"swarm-operator/deploy/kustomize ", from("bin", "install")+" ",
+	).Replace(text)
+	Expect(text).NotTo(ContainSubstring("- swarm-operator/"))
+	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
+	return folder
+}

@@ -1,0 +1,170 @@
+package monitoring
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+// credentials are where a pod finds those of its service account.
+const credentials = "/var/run/secrets/kubernetes.io/serviceaccount/"
+
+// A prometheus is one that runs on this machine.
+type prometheus struct {
+	address string
+	session *gexec.Session
+}
+
+// startPrometheus runs the program as the kubelet would for a service account, with its own root folder in place of a container, until the
+// specs that need it are over.
+func startPrometheus(ctx context.Context, name string) prometheus {
+	GinkgoHelper()
+	made := awaitOrder(ctx)
+	made.files[credentials+"token"] = token(ctx, name)
+	made.files[credentials+"ca.crt"] = authority(ctx)
+	made.files["/prometheus/"] = nil
+	address := "127.0.0.1:" + ports.Free()
+	command := exec.Command("/bin/prometheus", append(made.arguments, "--web.listen-address="+address)...)
+	command.SysProcAttr = &syscall.SysProcAttr{Chroot: rooted(made.files)}
+	command.Dir, command.Env = "/", environment()
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Eventually(session.Terminate()).WithContext(ctx).Should(gexec.Exit(0)) })
+	return prometheus{address, session}
+}
+
+// environment is that of a pod, as far as it says where the API server is.
+func environment() []string {
+	GinkgoHelper()
+	server, err := url.Parse(entrance.Config.Host)
+	Expect(err).NotTo(HaveOccurred())
+	return []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()}
+}
+
+// token is one of a service account of Prometheus' namespace.
+func token(ctx context.Context, name string) []byte {
+	GinkgoHelper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
+	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
+	Expect(entrance.API.SubResource("token").Create(ctx, of, request)).To(Succeed())
+	return []byte(request.Status.Token)
+}
+
+// authority is whom pods of Prometheus' namespace trust at the API server.
+func authority(ctx context.Context) []byte {
+	GinkgoHelper()
+	roots := &corev1.ConfigMap{}
+	Eventually(entrance.API.Get).WithContext(ctx).WithArguments(client.ObjectKey{Namespace: home, Name: "kube-root-ca.crt"}, roots).Should(Succeed())
+	return []byte(roots.Data["ca.crt"])
+}
+
+// rooted is a folder with the program and these files. It is beside the program, which so needs no copy.
+func rooted(files map[string][]byte) string {
+	GinkgoHelper()
+	root, err := os.MkdirTemp(field.FromRoot("bin"), "prometheus-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, root)
+	for path, text := range files {
+		Expect(os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o700)).To(Succeed())
+		if text != nil {
+			Expect(os.WriteFile(filepath.Join(root, path), text, 0o600)).To(Succeed())
+		}
+	}
+	Expect(os.MkdirAll(filepath.Join(root, "bin"), 0o700)).To(Succeed())
+	Expect(os.Link(field.FromRoot("bin", "prometheus"), filepath.Join(root, "bin", "prometheus"))).To(Succeed())
+	return root
+}
+
+// A target is what Prometheus scrapes, or tries to.
+type target struct {
+	Labels            map[string]string
+	Health, LastError string
+}
+
+// targets are those in a namespace.
+func (p prometheus) targets(ctx context.Context, namespace string) (found []target, err error) {
+	var answer struct{ ActiveTargets []target }
+	err = p.ask(ctx, "targets", nil, &answer)
+	for _, some := range answer.ActiveTargets {
+		if some.Labels["namespace"] == namespace {
+			found = append(found, some)
+		}
+	}
+	return found, err
+}
+
+// An alert is one that Prometheus has loaded, with what it is about while it is there.
+type alert struct {
+	Name, State, Health, LastError string
+	Alerts                         []struct{ Annotations map[string]string }
+}
+
+func (p prometheus) alerts(ctx context.Context) (found []alert, err error) {
+	var answer struct{ Groups []struct{ Rules []alert } }
+	err = p.ask(ctx, "rules", nil, &answer)
+	for _, group := range answer.Groups {
+		found = append(found, group.Rules...)
+	}
+	return found, err
+}
+
+// alert is the one with a name.
+func (p prometheus) alert(ctx context.Context, name string) (alert, error) {
+	all, err := p.alerts(ctx)
+	for _, some := range all {
+		if some.Name == name {
+			return some, err
+		}
+	}
+	return alert{}, err
+}
+
+// number is what an expression comes to now, 0 without a result.
+func (p prometheus) number(ctx context.Context, expression string) (float64, error) {
+	var answer struct{ Result []struct{ Value [2]any } }
+	if err := p.ask(ctx, "query", url.Values{"query": {expression}}, &answer); err != nil || len(answer.Result) == 0 {
+		return 0, err
+	}
+	return strconv.ParseFloat(answer.Result[0].Value[1].(string), 64)
+}
+
+// ask reads what the HTTP API says about something.
+func (p prometheus) ask(ctx context.Context, about string, parameters url.Values, into any) error {
+	where := url.URL{Scheme: "http", Host: p.address, Path: "/api/v1/" + about, RawQuery: parameters.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask Prometheus for %s: %s: %s", about, response.Status, text)
+	}
+	return json.Unmarshal(text, &struct{ Data any }{into})
+}

@@ -1,0 +1,49 @@
+// Package monitoring proves that deploy/kustomize/components/monitoring works with the real Prometheus Operator and a real Prometheus, added
+// as docs/alerts.md tells: both replicas are scraped over TLS with a token, all alerts are loaded, none is there while nothing is wrong, and
+// those about the operator and its webhooks come and go with what they are about.
+//
+// Both programs come from test/monitoring and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
+// has made for its pod. NetworkPolicies are not proven: this machine is no pod. The suite takes replicas of the operator away and brings them
+// back; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
+package monitoring
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gate"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+)
+
+const (
+	patience = time.Minute
+	// brief is how long something is watched that must not change.
+	brief = 5 * time.Second
+)
+
+// entrance is set once, before the first spec.
+var entrance gate.Gate
+
+func TestMonitoring(t *testing.T) {
+	field.Prepare(t, patience)
+	RunSpecs(t, "The operator with Prometheus")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	harm.SkipElsewhere()
+	entrance = gate.Gate{Cluster: field.Connect()}
+	entrance.AwaitOperator(ctx)
+	installKinds(ctx)
+	startOperator()
+	installPrometheus(ctx)
+	followPage(ctx)
+})
+
+var _ = JustAfterEach(func(ctx SpecContext) {
+	field.ShowFailure(ctx, home, "get prometheuses,statefulsets,configmaps --output yaml")
+})
+
+var _ = AfterEach(func(ctx SpecContext) { field.Raceless(ctx) })
