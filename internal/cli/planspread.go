@@ -80,12 +80,12 @@ func (s *session) planSpread(ctx context.Context, name string, settings survey.S
 	if err != nil {
 		return err
 	}
+	if change.replicas >= 0 {
+		workload.Replicas = change.replicas
+	}
 	wish, err := change.wish(settings, workload)
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", name, err)
-	}
-	if change.replicas >= 0 {
-		workload.Replicas = change.replicas
 	}
 	world, err := found.world(ctx, workload, wish, s)
 	if err != nil {
@@ -136,10 +136,18 @@ func scaled(world spread.World) []spread.Pod {
 	for number := range held {
 		if !held[number] && len(pods) < world.Replicas {
 			class := spread.Of(*world.Policy, number)
-			pods = append(pods, spread.Pod{Name: newcomer, Number: number, Made: class, Node: class, Phase: spread.Ready, Created: world.Now.Add(-world.Cooldown)})
+			pods = append(pods, spread.Pod{Name: newcomer, Number: number, Set: setOf(world.Pods), Made: class, Node: class, Phase: spread.Ready, Created: world.Now.Add(-world.Cooldown)})
 		}
 	}
 	return pods
+}
+
+// setOf is the ReplicaSet of a workload's pods.
+func setOf(pods []spread.Pod) string {
+	if len(pods) == 0 {
+		return ""
+	}
+	return pods[0].Set
 }
 
 // outlook is what would happen to a workload.
@@ -207,7 +215,7 @@ func replaced(world spread.World, moves []spread.Move) []spread.Pod {
 	pods := slices.Clone(world.Pods)
 	for _, move := range moves {
 		at := slices.IndexFunc(pods, func(pod spread.Pod) bool { return pod.Name == move.Pod })
-		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, Made: move.To, Node: move.To, Phase: spread.Ready, Created: world.Now}
+		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, Set: pods[at].Set, Made: move.To, Node: move.To, Phase: spread.Ready, Created: world.Now}
 	}
 	return pods
 }

@@ -12,6 +12,7 @@ type pass struct {
 	World
 	policy   Policy
 	seats    []seat
+	mixed    bool // there are pods of several ReplicaSets
 	decision Decision
 	wait     string // why no more is moved now
 	blocked  bool   // it is a disruption budget
@@ -24,6 +25,7 @@ func Next(world World) Decision {
 	}
 	world.Replicas = max(0, world.Replicas)
 	p := &pass{World: world, policy: *world.Policy, seats: seated(*world.Policy, world.Replicas, world.Pods)}
+	p.mixed = slices.ContainsFunc(p.seats, func(pod seat) bool { return pod.Set != p.seats[0].Set })
 	p.decision.Desired, p.decision.Current = Wanted(p.policy, world.Replicas), running(p.seats)
 	p.decision.Shortage = Shortage{Spot: p.gateOf(Spot), OnDemand: p.gateOf(OnDemand)}
 	p.fallBack()
@@ -50,7 +52,7 @@ func (p *pass) fallBack() {
 
 // reborn is the number that the replacement of a pod will have. While there are pods of two ReplicaSets each has numbers of its own.
 func (p *pass) reborn(pod *seat) int {
-	if pod.Number != Unnumbered && p.count(func(other seat) bool { return other.Set != pod.Set }) > 0 {
+	if p.mixed && pod.Number != Unnumbered {
 		return pod.Number
 	}
 	return pod.stands()
@@ -65,14 +67,22 @@ func (p *pass) rescue() {
 		switch {
 		case !pod.leaves() || pod.gone:
 		case p.arriving(pod):
-			p.wait = leavesFirst
+			p.waitFor(leavesFirst)
 			p.lookAgain(p.settled(pod.Pod))
 		case !welcome && p.empty(to) && !pod.Lost:
-			p.wait, pod.stays = nowhere, true
+			p.waitFor(nowhere)
+			pod.stays = true
 		case pod.Phase == Ready && p.exhausted(): // who serves nobody may go all the same, which the API server knows best
 		default:
 			p.move(pod, to, "its node is going away")
 		}
+	}
+}
+
+// waitFor notes why nothing more is moved. A budget that stands in the way is the better reason.
+func (p *pass) waitFor(reason string) {
+	if !p.blocked {
+		p.wait = reason
 	}
 }
 
@@ -170,7 +180,10 @@ func (p *pass) waits(to Class) string {
 // pace is how many pods may set out for a class at once: one while nobody has been seen to arrive.
 func (p *pass) pace(to Class) int {
 	gate := p.decision.Shortage.gate(to)
-	if gate.Standing == Open && p.provenSince(to, gate.Failed) && !p.astray() {
+	switch proven := gate.Standing == Open && p.provenSince(to, gate.Failed); {
+	case proven && p.astray():
+		return 1
+	case proven:
 		return p.Replicas
 	}
 	trying := p.count(func(pod seat) bool { return p.underway(pod, to) })
@@ -238,11 +251,9 @@ func (p *pass) exhausted() bool {
 	return true
 }
 
-// away are the replicas that are on their way to being Ready. A pod that waits in vain, or behind a gate, is not: nobody knows for how long.
+// away are the replicas that are on their way to being Ready. A pod that waits in vain is not: nobody knows for how long.
 func (p *pass) away() int {
-	settled := p.count(func(pod seat) bool {
-		return pod.number != Unnumbered && (pod.Phase == Ready || pod.Gated || p.overdue(pod.Pod))
-	})
+	settled := p.count(func(pod seat) bool { return pod.number != Unnumbered && (pod.Phase == Ready || p.overdue(pod.Pod)) })
 	return p.Replicas - settled
 }
 

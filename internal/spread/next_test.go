@@ -105,6 +105,9 @@ func TestR04_Next(t *testing.T) {
 			w.Pods, w.OnDemand = crew("oososooooo"), Supply{Static: true}
 			w.Pods[0].Doomed = true
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"while a budget is the better reason", func(w *World) {
+			w.Pods[2].Doomed, w.Pods[3].Doomed, w.Pods[3].Created, w.Budget.Allowed = true, true, w.Now, 0
+		}, "", BlockedByPDB, "its PodDisruptionBudget allows no more"},
 		{"but it goes if nodes are made for those that wait", func(w *World) { w.Pods[0].Doomed, w.OnDemand = true, Supply{} }, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
 		{"and if nobody is served", func(w *World) {
 			w.Pods[0].Doomed, w.Pods[0].Lost, w.OnDemand = true, true, Supply{Static: true}
@@ -116,6 +119,10 @@ func TestR04_Next(t *testing.T) {
 		{"after a long while one of them tries", func(w *World) {
 			w.Pods, w.LastMove, w.Budget.Step = crew("oososooooo"), w.Now.Add(-10*time.Minute), 3
 			w.Pods[8].Number, w.Pods[8].Made, w.Pods[8].Created = Unnumbered, "", w.LastMove
+		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
+		{"and does, whoever else there does not get Ready", func(w *World) {
+			w.Pods, w.LastMove, w.Budget.Step = crew("oososooooo"), w.Now.Add(-10*time.Minute), 3
+			w.Pods[8].Number, w.Pods[8].Made, w.Pods[8].Created, w.Pods[4].Phase = Unnumbered, "", w.LastMove, Starting
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"it came to its place, and somebody else came without later", func(w *World) {
 			w.Pods, w.LastMove = crew("oososooooo"), w.Now.Add(-time.Minute)
@@ -208,11 +215,10 @@ func TestR06_Shortage(t *testing.T) {
 			w.Pods[9], w.Now, w.Spot = crew("oooooooooS")[9], noon.Add(time.Second), Supply{Static: true}
 		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
 		{"behind a gate it waits for no node", func(w *World) { w.Pods[9] = crew("oooooooooS")[9]; w.Pods[9].Gated = true; late(w) }, "", Rebalancing, "waiting: scheduling gates hold 1 pod back"},
-		{"and keeps nobody from moving", func(w *World) {
+		{"and counts as away, however long", func(w *World) {
 			w.Pods = crew("oososooooS")
 			w.Pods[9].Gated = true
-			late(w)
-		}, "evict web-8 to spot", Rebalancing, "moving 1 pod"},
+		}, "", Rebalancing, "waiting: 1 pod of 10 away"},
 		{"its time begins when the gate is gone", func(w *World) {
 			w.Pods[9] = crew("oooooooooS")[9]
 			w.Pods[9].Since, w.Now = noon.Add(time.Hour), noon.Add(time.Hour+59*time.Second)

@@ -75,7 +75,7 @@ func (p *pass) progress() string {
 		return fmt.Sprintf("waiting: %s more than the replicas", pods(p.count(alive)-p.Replicas))
 	case stuck > 0:
 		return fmt.Sprintf("%s pending, and there is no room where they may go", pods(stuck))
-	case gated > 0 && p.away() == 0:
+	case gated > 0:
 		return fmt.Sprintf("waiting: scheduling gates hold %s back", pods(gated))
 	default:
 		return fmt.Sprintf("waiting for %s to come up", pods(p.away()))

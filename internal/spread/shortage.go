@@ -139,7 +139,7 @@ func (p *pass) probe(class Class) int {
 
 // underway tells whether a pod is on its way to being Ready on a class.
 func (p *pass) underway(pod seat, class Class) bool {
-	return pod.where() == class && !pod.Gated && (pod.Phase == Starting || pod.Phase == Pending && !p.overdue(pod.Pod))
+	return pod.where() == class && (pod.Phase == Starting || pod.Phase == Pending && !p.overdue(pod.Pod))
 }
 
 func (p *pass) mayEnter(class Class, k int) bool {

@@ -133,7 +133,7 @@ const (
 // Move is a pod to be taken away, so that its replacement comes up elsewhere.
 type Move struct {
 	Pod      string
-	Number   int // which its replacement will have
+	Number   int // which it stands for
 	Verb     Verb
 	From, To Class
 	Reason   string

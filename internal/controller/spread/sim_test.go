@@ -107,6 +107,18 @@ func TestPodsBehindAGateAreLeftAlone(t *testing.T) {
 	}
 }
 
+// Whoever is moved behind a gate is away for as long as that stays.
+func TestGatesDoNotDrainAWorkload(t *testing.T) {
+	s := newStage(t, 10)
+	s.covered = false
+	s.run(5)
+	s.covered, s.gates = true, []corev1.PodSchedulingGate{{Name: "queue"}}
+	s.run(int(time.Hour / pass))
+	if moved := s.moves(); moved != 1 {
+		t.Errorf("%d moves: %v", moved, s.writes)
+	}
+}
+
 func TestARestartInTheMiddleComesToTheSameEnd(t *testing.T) {
 	for _, at := range []int{1, 4, 9} {
 		t.Run(fmt.Sprint("after ", at), func(t *testing.T) {

@@ -52,7 +52,8 @@ type stage struct {
 	evicted  map[string]string // pods that go, of which nobody has heard yet
 	room     map[engine.Class]int
 	covered  bool
-	deaf     bool // nobody reaches admission, whatever is said of it
+	deaf     bool                       // nobody reaches admission, whatever is said of it
+	gates    []corev1.PodSchedulingGate // of pods that are made
 	never    string
 	clock    time.Time
 	born     int
@@ -252,6 +253,7 @@ func (s *stage) raise() {
 	for missing := of.Replicas - len(s.pods()); missing > 0; missing-- {
 		s.born++
 		pod := podOf(fmt.Sprintf("web-%02d", s.born), s.clock)
+		pod.Spec.SchedulingGates = s.gates
 		if policy := s.settings.Wish(of).Policy; s.covered && !s.deaf && policy != nil {
 			number := s.number(of, *policy)
 			pod.Annotations = map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(s.shortage.Place(*policy, number))}
