@@ -152,6 +152,18 @@ func TestR04_Next(t *testing.T) {
 	}
 }
 
+// What a decision costs grows with the pods, and no faster.
+func BenchmarkNext(b *testing.B) {
+	for _, size := range []int{1_000, 10_000} {
+		world := quiet(sixty, size, crew(strings.Repeat(ten, size/len(ten))))
+		b.Run(fmt.Sprintf("%d pods", size), func(b *testing.B) {
+			for b.Loop() {
+				Next(world)
+			}
+		})
+	}
+}
+
 func expect(t *testing.T, world World, moves string, word Word, says string) {
 	t.Helper()
 	decision := Next(world)

@@ -116,7 +116,7 @@ func (s Settings) Number(workload Workload, pod metav1.Object) int {
 	return number - first
 }
 
-// chosen is by what a template chooses nodes itself, a label of the classes or their name; "" for nothing.
+// chosen is by what a template chooses nodes itself: a label of the classes, or nodeName; "" for nothing.
 func (s Settings) chosen(workload Workload) string {
 	if workload.Pods.NodeName != "" {
 		return "nodeName"
