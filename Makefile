@@ -20,16 +20,10 @@ TAGS = grpcnotrace,nomsgpack
 STAMP = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 ARCH := $(shell go env GOARCH)
 RESULTS := $(CURDIR)/bin/results
+MODULES := $(patsubst %/,%,$(dir $(filter-out $(shell git ls-files '*/testdata/*/go.mod'),$(shell git ls-files 'go.mod' '*/go.mod'))))
+# Modules without Go files of ours, and devcluster, of which all but the packages that are Kubernetes itself are linted.
+UNLINTED := tools/lint test/monitoring devcluster
 CONTROLLER_GEN := go tool -modfile=tools/go.mod controller-gen
-TESTS := $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --hide-summary skipped
-
-# Suites run on a cluster of their own, or on the one that is named on the command line: make integration KUBECONFIG=...
-# A KUBECONFIG that merely stands in the environment is not used, lest tests write to a cluster by accident.
-ifeq ($(origin KUBECONFIG),command line)
-cluster = env KUBECONFIG=$(abspath $(KUBECONFIG))
-else
-cluster = bin/devcluster run $(1) --
-endif
 
 KUBECTL = bin/devcluster kubectl --kubeconfig=$(abspath $(KUBECONFIG))
 
@@ -64,39 +58,41 @@ race-tools: # a C compiler, which programs need that find data races
 	  { test "$$(id -u)" = 0 || { echo "the race detector needs: apt-get install -y gcc libc6-dev"; exit 1; }; \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; }
 
+# Runs suites that it finds below test/, on development clusters or on the one that is named on the command line; see tools/suites.
+SUITES = go -C tools run ./suites --root $(CURDIR) --lanes $(or $(LANES),2) $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(abspath $(KUBECONFIG))) $(if $(ONLY),--only $(ONLY))
+
+.PHONY: check
+check: build e2e-programs bin/gotestsum ## Run every test there is: unit, integration and e2e, several suites at a time (LANES=2)
+	@$(SUITES) unit integration e2e
+
 .PHONY: test
 test: bin/gotestsum ## Run the unit tests of all modules
-	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/unit-*
-	@$(TESTS) --jsonfile $(RESULTS)/unit-root.json -- -count=1 $$(go list ./... | grep -vE '/test/(integration|e2e|devcluster)')
-	@cd tools && $(TESTS) --jsonfile $(RESULTS)/unit-tools.json -- -count=1 ./...
-	@cd devcluster && $(TESTS) --jsonfile $(RESULTS)/unit-devcluster.json -- -count=1 ./internal/... ./pause/...
-	@cd test/alerts && $(TESTS) --jsonfile $(RESULTS)/unit-alerts.json -- -count=1 ./...
-
-# A Ginkgo suite: $(1) names its report, $(2) is its package. -v lets it show what it has measured; why it failed is said again at the end.
-suite = { go test -v -count=1 -timeout 20m $(2) -args -ginkgo.succinct -ginkgo.no-color -ginkgo.json-report=$(RESULTS)/$(1).json || go -C tools run ./failures $(RESULTS)/$(1).json; }
-
-# Suites that share one cluster, one after the other.
-INTEGRATION := test/integration test/integration/operator test/integration/pool test/integration/spread test/integration/link test/integration/kit test/integration/crash
+	@$(SUITES) unit
 
 .PHONY: integration
-integration: build ## Run the suites that need an API server (KUBECONFIG=... for one of your own)
-	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*integration*
-	@$(call cluster,--audit --simulated-nodes 3) bash -c '$(foreach name,$(INTEGRATION),$(call suite,integration-$(notdir $(name)),./$(name)) && )true'
-
-# Suites that share one cluster with real nodes. The operator and its agents are built to find data races, and the suites look for them. On a cluster of your own the images of the probe and of the worker must be there already.
-E2E := test/e2e/kubernetes test/e2e/install test/e2e/namespaced test/e2e/swarm test/e2e/pool test/e2e/spread test/e2e/monitoring test/e2e/certmanager
-LOAD_IMAGES = $(if $(filter command line,$(origin KUBECONFIG)),true,for name in probe swarm-worker; do bin/devcluster image load bin/images/$$name-$(ARCH).tar || exit; done)
+integration: build race-tools ## Run the suites that need an API server (KUBECONFIG=... for one of your own, ONLY=integration/pool for one suite)
+	@$(SUITES) integration
 
 .PHONY: e2e
-e2e: build host-tools race-tools image ## Run the suites that need real nodes, and those of the development cluster itself
-	@mkdir -p $(RESULTS) && rm -f $(RESULTS)/*e2e*
+e2e: build e2e-programs ## Run the suites that need real nodes, and those of the development cluster itself
+	@$(SUITES) e2e
+
+# What the suites on real nodes need beside the operator: images of test programs, cert-manager, Prometheus and its operator.
+.PHONY: e2e-programs
+e2e-programs: host-tools race-tools
+	@go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "probe swarm-worker" >/dev/null
+	@go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "swarm-operator swarm-agent" --out bin/images-race --race >/dev/null
 	@go -C test/certmanager build -ldflags "-s -w" -o ../../bin/cert-manager .
 	@go -C test/monitoring build -ldflags "-s -w" -o ../../bin/prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/operator
 	@go -C test/monitoring build -ldflags "-s -w" -tags remove_all_sd,enable_kubernetes_sd -o ../../bin/prometheus github.com/prometheus/prometheus/cmd/prometheus
-	@$(call cluster,--real-nodes 2 --audit) bash -c '$(LOAD_IMAGES) && $(MAKE) --no-print-directory install KUBECONFIG=$$KUBECONFIG RACE=1 && $(foreach name,$(E2E),$(call suite,e2e-$(notdir $(name)),./$(name)) && )true'
-ifneq ($(origin KUBECONFIG),command line)
-	@$(call suite,e2e-devcluster,./test/devcluster/...)
-endif
+
+# What a cluster needs before the first suite on real nodes. The operator and its agents are built with the race detector, and the suites look
+# for what it finds. On a cluster of your own the images of the probe and of the worker must be there already.
+.PHONY: e2e-cluster
+e2e-cluster: RACE = 1
+e2e-cluster: named-cluster
+	@test -z "$$DEVCLUSTER_DATA" || bin/devcluster image load bin/images/probe-$(ARCH).tar bin/images/swarm-worker-$(ARCH).tar
+	@$(INSTALL_OPERATOR)
 
 # What changes a cluster works on the one that is named on the command line, and on no other.
 .PHONY: named-cluster
@@ -113,12 +109,13 @@ run: named-cluster build ## Run the operator from source against a cluster: make
 OWN_IMAGES = $(strip $(if $(OPERATOR_IMAGE),,swarm-operator) $(if $(AGENT_IMAGE),,swarm-agent))
 IMAGES = bin/images$(if $(RACE),-race)
 INSTALL = go -C tools run ./install --root $(CURDIR) --kubeconfig $(abspath $(KUBECONFIG))
+INSTALL_OPERATOR = $(INSTALL) --operator-image "$(or $(OPERATOR_IMAGE),localhost/swarm-operator:$(VERSION))" \
+  --agent-image "$(or $(AGENT_IMAGE),localhost/swarm-agent:$(VERSION))" $(OWN_IMAGES:%=$(IMAGES)/%-$(ARCH).tar)
 
 .PHONY: install
 install: named-cluster build ## Install the operator into a cluster: make install KUBECONFIG=... (docs/install.md)
 	@$(if $(OWN_IMAGES),go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "$(OWN_IMAGES)" --out $(IMAGES) $(if $(RACE),--race))
-	@$(INSTALL) --operator-image "$(or $(OPERATOR_IMAGE),localhost/swarm-operator:$(VERSION))" --agent-image "$(or $(AGENT_IMAGE),localhost/swarm-agent:$(VERSION))" \
-	  $(OWN_IMAGES:%=$(IMAGES)/%-$(ARCH).tar)
+	@$(INSTALL_OPERATOR)
 
 .PHONY: uninstall
 uninstall: named-cluster build ## Remove the operator, its CRDs and every swarm: make uninstall KUBECONFIG=...
@@ -164,11 +161,11 @@ manifests: ## Generate the CRDs and the operator's roles
 verify: ## Fail when generated files or module files are not up to date
 	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples $$before && $(MAKE) --no-print-directory generate && \
 	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
-	@for module in . tools tools/proto devcluster test/alerts test/bench/peers test/certmanager test/monitoring; do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
+	@for module in $(MODULES); do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
 
 .PHONY: lint
 lint: bin/golangci-lint ## Run the linters over all modules
-	@for module in . tools tools/proto test/alerts test/bench/peers test/certmanager; do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...); done
+	@for module in $(filter-out $(UNLINTED),$(MODULES)); do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...) || exit; done
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
 
 .PHONY: bench

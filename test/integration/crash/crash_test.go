@@ -86,6 +86,23 @@ func (s scenario) playAll(ctx context.Context, undisturbed *run, writes []point)
 	return sum
 }
 
+// lives sorts all writes into as few runs as possible: in each run one operator is killed in every stage. What there is after a stage is always
+// compared with the undisturbed run, so that a stage does not depend on kills in the stages before.
+func (s scenario) lives(writes []point) (lives [][]point) {
+	count := map[string]int{}
+	for _, fatal := range writes {
+		for range max(1, s.repeat[fatal.stage]) {
+			at := count[fatal.stage]
+			count[fatal.stage]++
+			if at == len(lives) {
+				lives = append(lives, nil)
+			}
+			lives[at] = append(lives[at], fatal)
+		}
+	}
+	return lives
+}
+
 // kinds are writes without names and repetitions, such as "PATCH swarms/status".
 func kinds(writes []point) []string {
 	var sorted []string

@@ -30,24 +30,9 @@ var pools = scenario{
 		{"left to itself, with a shorter history", change(`{"rollbackTo":null,"revisionHistoryLimit":1}`), converged(2)},
 		{"deleted", dissolve, dismissed},
 	},
-	lives:  onceInEachStage,
 	atOnce: 6,
 	begin:  func(context.Context, *run) error { return nil }, // the gang is there already
 	end:    examine,
-}
-
-// onceInEachStage has several operators killed in a life, each in another stage: what there is after a stage is always the same.
-func onceInEachStage(writes []point) (lives [][]point) {
-	count := map[string]int{}
-	for _, fatal := range writes {
-		at := count[fatal.stage]
-		count[fatal.stage]++
-		if at == len(lives) {
-			lives = append(lives, nil)
-		}
-		lives[at] = append(lives[at], fatal)
-	}
-	return lives
 }
 
 // line is what pool and workload are called.

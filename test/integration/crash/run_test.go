@@ -22,7 +22,7 @@ const patience = time.Minute
 // A scenario is a life, of a swarm or of a pool, from its creation to its end.
 type scenario struct {
 	stages []stage
-	lives  func(writes []point) [][]point                   // after which writes operators are killed, life by life
+	repeat map[string]int                                   // how often an operator is killed after each write of a stage; once by default
 	atOnce int                                              // so many runs go on at the same time: they mostly wait
 	begin  func(context.Context, *run) error                // starts what pods should run
 	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and says what it has seen

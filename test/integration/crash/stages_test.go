@@ -44,24 +44,10 @@ var swarms = scenario{
 		{"scaled to 1 agent", scale(1), agents(1)},
 		{"deleted", remove, nothing},
 	},
-	lives:  oneByOne,
+	repeat: map[string]int{working: often},
 	atOnce: 6,
 	begin:  recruit,
 	end:    disband,
-}
-
-// oneByOne has an operator killed once in each life.
-func oneByOne(writes []point) (lives [][]point) {
-	for _, fatal := range writes {
-		times := 1
-		if fatal.stage == working {
-			times = often
-		}
-		for range times {
-			lives = append(lives, []point{fatal})
-		}
-	}
-	return lives
 }
 
 // recruit starts the agents.

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A cluster is a development cluster that lives as long as a pipe to this process, or one that somebody has named.
+type cluster struct {
+	environment []string // by which programs find it
+	pipe        io.Closer
+	holder      *exec.Cmd
+}
+
+// hold brings up a cluster. The command inside it prints how it is found, and then waits for the end of its input: when this process ends, in
+// whatever way, that comes.
+func (l *lane) hold(ctx context.Context, wanted kind, log *os.File) (*cluster, error) {
+	if l.kubeconfig != "" {
+		return &cluster{environment: []string{"KUBECONFIG=" + l.kubeconfig}}, nil
+	}
+	began := time.Now()
+	arguments := append([]string{"run"}, flagsOf[wanted]...)
+	arguments = append(arguments, "--", "sh", "-c", `printf '%s\n' "KUBECONFIG=$KUBECONFIG" "DEVCLUSTER_DATA=$DEVCLUSTER_DATA" "PATH=$PATH"; exec cat >/dev/null`)
+	// The context ends only what waits for the cluster: releasing it lets it clean up.
+	holder := exec.Command(filepath.Join(l.root, "bin", "devcluster"), arguments...)
+	holder.Stderr = log
+	pipe, err := holder.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open pipe to the cluster: %w", err)
+	}
+	output, err := holder.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open output of the cluster: %w", err)
+	}
+	if err := holder.Start(); err != nil {
+		return nil, fmt.Errorf("start devcluster: %w: run `make build` first", err)
+	}
+	made := &cluster{pipe: pipe, holder: holder}
+	stop := context.AfterFunc(ctx, func() { _ = holder.Process.Signal(os.Interrupt) })
+	defer stop()
+	if made.environment, err = readEnvironment(output); err != nil {
+		made.release()
+		return nil, err
+	}
+	l.say("lane %d: brought up a cluster for %s in %s", l.number, wanted, time.Since(began).Round(time.Second))
+	return made, nil
+}
+
+// readEnvironment reads the three variables that a holder prints.
+func readEnvironment(output io.Reader) ([]string, error) {
+	var found []string
+	lines := bufio.NewScanner(output)
+	for len(found) < 3 && lines.Scan() {
+		found = append(found, lines.Text())
+	}
+	if len(found) < 3 {
+		return nil, errors.Join(errors.New("devcluster ended before the cluster was there"), lines.Err())
+	}
+	return found, nil
+}
+
+// kubeconfig is the path of the file by which the cluster is reached.
+func (c *cluster) kubeconfig() string {
+	return c.variable("KUBECONFIG")
+}
+
+func (c *cluster) variable(name string) string {
+	for _, one := range c.environment {
+		if value, found := strings.CutPrefix(one, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// release ends the cluster, if it is ours, and returns when it is gone.
+func (c *cluster) release() {
+	if c.holder == nil {
+		return
+	}
+	_ = c.pipe.Close()
+	_ = c.holder.Wait()
+}

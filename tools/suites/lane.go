@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A lane runs one suite after another.
+type lane struct {
+	*runner
+	number  int
+	kind    kind
+	cluster *cluster
+	busy    time.Duration // in suites
+}
+
+// play runs a suite on a cluster of its kind, and keeps what explains a failure.
+func (l *lane) play(ctx context.Context, s suite) result {
+	began := time.Now()
+	l.say("lane %d: %s", l.number, s.name)
+	outcome := result{suite: s, log: l.results("logs", s.report()+".log")}
+	log, err := os.Create(outcome.log)
+	if err == nil {
+		err = l.playTo(ctx, s, log)
+		err = errors.Join(err, log.Close())
+	}
+	outcome.err, outcome.took = err, time.Since(began)
+	outcome.read(l.runner)
+	if outcome.failed() {
+		outcome.kept = l.results("failures", s.report())
+		l.keep(outcome)
+	}
+	return outcome
+}
+
+func (l *lane) playTo(ctx context.Context, s suite, log *os.File) error {
+	if s.folder == "" {
+		return l.playUnit(ctx, s.modules, log)
+	}
+	if err := l.bring(ctx, s.kind, log); err != nil {
+		return err
+	}
+	// The suite's own limit comes first: it interrupts the spec, says where that was, and lets it clean up. The next one dumps all goroutines.
+	command := l.command(ctx, log, s.binary(l.root), "-test.v", "-test.timeout="+(l.timeout+2*time.Minute).String(),
+		"-ginkgo.succinct", "-ginkgo.no-color", "-ginkgo.timeout="+l.timeout.String(), "-ginkgo.poll-progress-after=3m",
+		"-ginkgo.json-report="+l.results(s.report()+".json"))
+	command.Dir = filepath.Join(l.root, s.folder)
+	command.Env = append(os.Environ(), l.environment()...)
+	return command.Run()
+}
+
+func (l *lane) environment() []string {
+	if l.cluster == nil {
+		return nil
+	}
+	return l.cluster.environment
+}
+
+// bring makes sure that the lane has a cluster of the kind.
+func (l *lane) bring(ctx context.Context, wanted kind, log *os.File) error {
+	if l.kind == wanted && (wanted == noCluster || l.cluster != nil) {
+		return nil
+	}
+	l.close()
+	l.kind = wanted
+	if wanted == noCluster {
+		return nil
+	}
+	made, err := l.hold(ctx, wanted, log)
+	if err != nil {
+		return fmt.Errorf("bring up a cluster: %w", err)
+	}
+	l.cluster = made
+	if wanted != realNodes {
+		return nil
+	}
+	began := time.Now()
+	prepare := l.command(ctx, log, "make", "--no-print-directory", "e2e-cluster", "KUBECONFIG="+made.kubeconfig())
+	prepare.Env = append(os.Environ(), made.environment...)
+	if err := prepare.Run(); err != nil {
+		return fmt.Errorf("install the operator: %w", err)
+	}
+	l.say("lane %d: installed the operator in %s", l.number, time.Since(began).Round(time.Second))
+	return nil
+}
+
+// close takes the lane's cluster away.
+func (l *lane) close() {
+	if l.cluster != nil {
+		l.cluster.release()
+	}
+	l.cluster = nil
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// progressEvery is how often a run says what it is doing.
+const progressEvery = time.Minute
+
+// A runner runs suites in lanes.
+type runner struct {
+	options
+	began time.Time
+
+	mu      sync.Mutex
+	waiting []suite
+	running map[string]time.Time // suites by name, with when they began
+	ended   []result
+	lanes   []laneTime
+}
+
+// A laneTime is how long a lane was busy.
+type laneTime struct {
+	lane          int
+	total, suites time.Duration
+}
+
+func newRunner(o options, suites []suite) *runner {
+	if o.kubeconfig != "" {
+		o.lanes = 1
+	}
+	return &runner{options: o, began: time.Now(), waiting: suites, running: map[string]time.Time{}}
+}
+
+// results is the folder of reports and logs.
+func (r *runner) results(elements ...string) string {
+	return filepath.Join(append([]string{r.root, "bin", "results"}, elements...)...)
+}
+
+// prepare compiles all suites before the first one runs: a compiler beside a suite would make it slow.
+func (r *runner) prepare(ctx context.Context) error {
+	packages := map[string][]string{}
+	for _, s := range r.waiting {
+		if s.folder != "" {
+			packages[s.level] = append(packages[s.level], "./"+s.folder)
+		}
+		if err := r.removeResults(s); err != nil {
+			return err
+		}
+	}
+	for level, list := range packages {
+		began, folder := time.Now(), filepath.Join(r.root, "bin", "suites", level)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return fmt.Errorf("create folder of compiled suites: %w", err)
+		}
+		slices.Sort(list)
+		if err := r.command(ctx, os.Stdout, "go", append([]string{"test", "-c", "-o", folder + "/"}, list...)...).Run(); err != nil {
+			return fmt.Errorf("compile the suites of level %s: %w", level, err)
+		}
+		r.say("compiled the suites of level %s in %s", level, time.Since(began).Round(time.Second))
+	}
+	return nil
+}
+
+// removeResults removes what an earlier run has left of a suite.
+func (r *runner) removeResults(s suite) error {
+	old := []string{r.results("logs", s.report()+".log"), r.results("failures", s.report()), r.results(s.report() + ".json")}
+	for _, m := range s.modules {
+		old = append(old, r.results(m.report()))
+	}
+	for _, path := range old {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove old results: %w", err)
+		}
+	}
+	return os.MkdirAll(r.results("logs"), 0o755)
+}
+
+// command prepares a program in the root of the repository. When the run is interrupted, it is too, and has a minute to clean up; when this
+// process is killed, it is killed.
+func (r *runner) command(ctx context.Context, output *os.File, name string, arguments ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, name, arguments...)
+	command.Dir, command.Stdout, command.Stderr = r.root, output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGINT) }
+	command.WaitDelay = time.Minute
+	return command
+}
+
+// run runs all lanes to their end and reports.
+func (r *runner) run(ctx context.Context) error {
+	progress, stop := context.WithCancel(ctx)
+	go r.showProgress(progress)
+	var lanes sync.WaitGroup
+	for n := range min(r.options.lanes, len(r.waiting)) {
+		lanes.Go(func() { r.drive(ctx, n+1) })
+	}
+	lanes.Wait()
+	stop()
+	return errors.Join(context.Cause(ctx), r.summarize(os.Stdout))
+}
+
+// drive is a lane: it takes suites until none is left.
+func (r *runner) drive(ctx context.Context, number int) {
+	began := time.Now()
+	l := &lane{runner: r, number: number}
+	defer l.close()
+	for ctx.Err() == nil {
+		next, found := r.next(l.kind)
+		if !found {
+			break
+		}
+		outcome := l.play(ctx, next)
+		r.finish(next, outcome)
+		l.busy += outcome.took
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lanes = append(r.lanes, laneTime{number, time.Since(began), l.busy})
+}
+
+func (r *runner) next(has kind) (suite, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, rest, found := take(r.waiting, has)
+	if found {
+		r.waiting = rest
+		r.running[next.name] = time.Now()
+	}
+	return next, found
+}
+
+func (r *runner) finish(s suite, outcome result) {
+	r.mu.Lock()
+	delete(r.running, s.name)
+	r.ended = append(r.ended, outcome)
+	r.mu.Unlock()
+	r.say("%s", outcome)
+	outcome.explain(os.Stdout)
+}
+
+// showProgress prints now and then what runs, so that a long run is not mistaken for one that hangs.
+func (r *runner) showProgress(ctx context.Context) {
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		r.mu.Lock()
+		var parts []string
+		for name, began := range r.running {
+			parts = append(parts, fmt.Sprintf("%s for %s", name, time.Since(began).Round(time.Second)))
+		}
+		waiting := len(r.waiting)
+		r.mu.Unlock()
+		slices.Sort(parts)
+		r.say("running: %s; %d waiting", strings.Join(parts, ", "), waiting)
+	}
+}
+
+// say prints a line with the time since the run began.
+func (r *runner) say(format string, arguments ...any) {
+	fmt.Printf("[%5.0fs] %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, arguments...))
+}

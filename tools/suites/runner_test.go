@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fakeCluster stands for bin/devcluster: it does what `devcluster run` does for its command, and notes when it is gone.
+const fakeCluster = `#!/bin/sh
+case "$1" in
+run) while [ "$1" != -- ]; do shift; done; shift
+  mkdir -p $(dirname $0)/../data/logs && echo etcd is well > $(dirname $0)/../data/logs/etcd.log
+  KUBECONFIG=/none/kubeconfig DEVCLUSTER_DATA=$(dirname $0)/../data "$@"; echo gone >> $(dirname $0)/../down;;
+kubectl) shift; echo "kubectl $@";;
+esac
+`
+
+const passing = `echo '[{"SpecReports": [{"LeafNodeType": "It", "LeafNodeText": "works", "State": "passed", "RunTime": 1500000000}]}]' > $report`
+
+const failing = `echo "a long story"
+echo '[{"SpecReports": [{"LeafNodeType": "It", "LeafNodeText": "breaks", "State": "failed", "Failure": {"Message": "expected 1 to be 2"}}]}]' > $report; exit 1`
+
+// scene is a tree with suites that are shell scripts in place of compiled tests.
+func scene(t *testing.T, scripts map[string]string) *runner {
+	t.Helper()
+	root := t.TempDir()
+	write(t, filepath.Join(root, "bin", "devcluster"), fakeCluster)
+	var suites []suite
+	for name, script := range scripts {
+		found, ok := suiteIn("test/" + name)
+		if !ok {
+			t.Fatalf("%s is no suite", name)
+		}
+		suites = append(suites, found)
+		write(t, found.binary(root), "#!/bin/sh\nfor a in \"$@\"; do case $a in -ginkgo.json-report=*) report=${a#*=};; esac; done\n"+script+"\n")
+		if err := os.MkdirAll(filepath.Join(root, found.folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRunner(options{root: root, lanes: 2, timeout: time.Minute}, suites)
+	if err := os.MkdirAll(r.results("logs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o755); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestRunSucceedsWhenAllSuitesDo(t *testing.T) {
+	r := scene(t, map[string]string{"integration/a": passing, "integration/b": `test -n "$KUBECONFIG" && ` + passing, "devcluster": passing})
+	if err := r.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := r.summarize(&out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed, 0 skipped\n") || !strings.Contains(out.String(), "  1.5s  ") {
+		t.Errorf("got %v\n%s", err, out.String())
+	}
+	if gone := strings.Count(read(t, filepath.Join(r.root, "down")), "gone"); gone == 0 || gone > 2 {
+		t.Errorf("%d clusters ended", gone)
+	}
+}
+
+func TestRunFailsWithASuite(t *testing.T) {
+	for reason, script := range map[string]string{
+		"a spec fails": failing, "it crashes": "exit 2", "it writes no report": "true", "nothing runs": `echo '[]' > $report`,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			r := scene(t, map[string]string{"integration/good": passing, "integration/bad": script})
+			err := r.run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "1 of 2 suites failed or did not run") {
+				t.Fatalf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestFailureLeavesWhatExplainsIt(t *testing.T) {
+	r := scene(t, map[string]string{"integration/bad": failing})
+	if err := r.run(t.Context()); err == nil {
+		t.Fatal("a failed suite passes")
+	}
+	kept := r.results("failures", "integration-bad")
+	for file, want := range map[string]string{
+		"integration-bad.log": "a long story", "integration-bad.json": "expected 1 to be 2", "events.txt": "get events", "cluster/etcd.log": "etcd is well",
+	} {
+		if got := read(t, filepath.Join(kept, file)); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", file, got)
+		}
+	}
+	var out strings.Builder
+	r.ended[0].explain(&out)
+	if !strings.Contains(out.String(), "FAILED (failed): breaks") || !strings.Contains(out.String(), kept) {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
+func TestInterruptedRunEndsItsClusters(t *testing.T) {
+	r := scene(t, map[string]string{"integration/endless": "echo > $report.pipe; exec sleep 60", "integration/later": passing})
+	r.options.lanes = 1
+	begun := r.results("integration-endless.json.pipe")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		defer interrupt()
+		if _, err := os.ReadFile(begun); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := r.run(ctx); err == nil || !strings.Contains(err.Error(), "context canceled") {
+		t.Errorf("got %v", err)
+	}
+	if down := read(t, filepath.Join(r.root, "down")); down != "gone\n" {
+		t.Errorf("got %q", down)
+	}
+}
+
+func TestOneRunInATree(t *testing.T) {
+	root := t.TempDir()
+	unlock, err := lock(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock(root); err == nil || !strings.Contains(err.Error(), "another run uses this working tree") {
+		t.Errorf("got %v", err)
+	}
+	unlock()
+	again, err := lock(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}
+
+func TestWrongArgumentsAreNamed(t *testing.T) {
+	for want, arguments := range map[string][]string{
+		`no level "smoke": name some of unit, integration, e2e`: {"smoke"}, "name at least one level": {}, "at least one lane": {"--lanes", "0", "unit"},
+	} {
+		if _, err := parse(arguments); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v", arguments, err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// A module is one whose unit tests run together.
+type module struct {
+	root     string   // relative to the repository's; "." is that itself
+	packages []string // with tests, relative to the module's root
+}
+
+// report is the file of its results.
+func (m module) report() string {
+	name := strings.ReplaceAll(m.root, "/", "-")
+	if m.root == "." {
+		name = "root"
+	}
+	return "unit-" + name + ".json"
+}
+
+// modulesOf sorts folders with tests to the innermost module that holds them.
+func modulesOf(folders, roots []string) []module {
+	byRoot := map[string]*module{}
+	for _, folder := range folders {
+		root := innermost(folder, roots)
+		if byRoot[root] == nil {
+			byRoot[root] = &module{root: root}
+		}
+		relative := strings.TrimPrefix(strings.TrimPrefix(folder, root), "/")
+		if root == "." {
+			relative = folder
+		}
+		byRoot[root].packages = append(byRoot[root].packages, "./"+relative)
+	}
+	var all []module
+	for _, root := range roots {
+		if found := byRoot[root]; found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all
+}
+
+func innermost(folder string, roots []string) string {
+	for at := folder; at != "."; at = path.Dir(at) {
+		for _, root := range roots {
+			if root == at {
+				return root
+			}
+		}
+	}
+	return "."
+}
+
+// playUnit runs the unit tests of one module after another. All of them run, whatever fails.
+func (l *lane) playUnit(ctx context.Context, modules []module, log *os.File) error {
+	var problems []error
+	for _, m := range modules {
+		arguments := append([]string{
+			"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--", "-count=1", "-timeout=5m",
+		}, m.packages...)
+		command := l.command(ctx, log, filepath.Join(l.root, "bin", "gotestsum"), arguments...)
+		command.Dir = filepath.Join(l.root, m.root)
+		if err := command.Run(); err != nil {
+			problems = append(problems, fmt.Errorf("test module %s: %w", m.root, err))
+		}
+	}
+	return errors.Join(problems...)
+}
