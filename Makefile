@@ -59,7 +59,8 @@ race-tools: # a C compiler, which programs need that find data races
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; }
 
 # Runs suites that it finds below test/, on development clusters or on the one that is named on the command line; see tools/suites.
-SUITES = go -C tools run ./suites --root $(CURDIR) --lanes $(or $(LANES),2) $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(abspath $(KUBECONFIG))) $(if $(ONLY),--only $(ONLY))
+SUITES = go -C tools run ./suites --root $(CURDIR) --lanes $(or $(LANES),2) $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(abspath $(KUBECONFIG))) \
+  $(if $(ONLY),--only $(ONLY)) $(if $(FOCUS),--focus "$(FOCUS)")
 
 .PHONY: check
 check: build e2e-programs bin/gotestsum ## Run every test there is: unit, integration and e2e, several suites at a time (LANES=2)
@@ -76,6 +77,12 @@ integration: build race-tools ## Run the suites that need an API server (KUBECON
 .PHONY: e2e
 e2e: build e2e-programs ## Run the suites that need real nodes, and those of the development cluster itself
 	@$(SUITES) e2e
+
+.PHONY: soak
+soak: build race-tools ## Run what takes minutes by nature: faults for spread workloads, then every fuzz test (DURATION=6m SEED=... FUZZTIME=1m)
+	@seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && SPREAD_SOAK=$(or $(DURATION),6m) SPREAD_HUNT=5m SPREAD_SEED=$$seed $(SUITES) --timeout 60m --only integration/spread --focus "time of trouble|warns of every" integration
+	@git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sed 's/:func / /' | while read -r file name; do \
+	  echo "fuzzing $$name of $$(dirname $$file)" && go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(FUZZTIME),1m) ./$$(dirname $$file) || exit; done
 
 # What the suites on real nodes need beside the operator: images of test programs, cert-manager, Prometheus and its operator.
 .PHONY: e2e-programs

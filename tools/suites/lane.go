@@ -44,13 +44,23 @@ func (l *lane) playTo(ctx context.Context, s suite, log *os.File) error {
 	if err := l.bring(ctx, s.kind, log); err != nil {
 		return err
 	}
-	// The suite's own limit comes first: it interrupts the spec, says where that was, and lets it clean up. The next one dumps all goroutines.
-	command := l.command(ctx, log, s.binary(l.root), "-test.v", "-test.timeout="+(l.timeout+2*time.Minute).String(),
-		"-ginkgo.succinct", "-ginkgo.no-color", "-ginkgo.timeout="+l.timeout.String(), "-ginkgo.poll-progress-after=3m",
-		"-ginkgo.json-report="+l.results(s.report()+".json"))
+	command := l.command(ctx, log, s.binary(l.root), l.arguments(s)...)
 	command.Dir = filepath.Join(l.root, s.folder)
 	command.Env = append(os.Environ(), l.environment()...)
 	return command.Run()
+}
+
+// arguments of a compiled suite. Its own limit comes first: it interrupts the spec, says where that was, and lets it clean up. The limit of
+// the testing package dumps all goroutines.
+func (l *lane) arguments(s suite) []string {
+	arguments := []string{
+		"-test.v", "-test.timeout=" + (l.timeout + 2*time.Minute).String(), "-ginkgo.timeout=" + l.timeout.String(),
+		"-ginkgo.poll-progress-after=3m", "-ginkgo.succinct", "-ginkgo.no-color", "-ginkgo.json-report=" + l.results(s.report()+".json"),
+	}
+	if l.focus != "" {
+		arguments = append(arguments, "-ginkgo.focus="+l.focus)
+	}
+	return arguments
 }
 
 func (l *lane) environment() []string {

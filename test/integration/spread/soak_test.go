@@ -1,6 +1,7 @@
 package spread
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -56,7 +57,7 @@ var _ = Describe("A long time of trouble", func() {
 		s.enter(ctx)
 		s.peace(ctx, "at first")
 		for began, round := time.Now(), 1; time.Since(began) < long; round++ {
-			for trouble := time.Now(); time.Since(trouble) < harmed; {
+			for trouble := time.Now(); time.Since(trouble) < min(harmed, long); {
 				s.harm(ctx)
 			}
 			s.heal(ctx)
@@ -69,19 +70,14 @@ var _ = Describe("A long time of trouble", func() {
 	})
 })
 
-// soaking is how long it is to go on, as SPREAD_SOAK says, and the seed, which SPREAD_SEED repeats.
+// soaking returns how long faults are injected (SPREAD_SOAK) and the seed of their order (SPREAD_SEED). Every run of the suite has a short
+// version with a fixed seed; `make soak` has a long one.
 func soaking() (time.Duration, uint64) {
 	GinkgoHelper()
-	if os.Getenv("SPREAD_SOAK") == "" {
-		Skip("it takes minutes: SPREAD_SOAK says how long, such as 6m")
-	}
-	long, err := time.ParseDuration(os.Getenv("SPREAD_SOAK"))
+	long, err := time.ParseDuration(cmp.Or(os.Getenv("SPREAD_SOAK"), "30s"))
 	Expect(err).NotTo(HaveOccurred(), "SPREAD_SOAK is a duration, such as 6m")
-	seed := uint64(time.Now().UnixNano() % 1e6)
-	if text := os.Getenv("SPREAD_SEED"); text != "" {
-		seed, err = strconv.ParseUint(text, 10, 64)
-		Expect(err).NotTo(HaveOccurred(), "SPREAD_SEED is a number")
-	}
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("SPREAD_SEED"), "1"), 10, 64)
+	Expect(err).NotTo(HaveOccurred(), "SPREAD_SEED is a number")
 	return long, seed
 }
 
