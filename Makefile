@@ -63,15 +63,20 @@ SUITES = go -C tools run ./suites --root $(CURDIR) --lanes $(or $(LANES),2) $(if
   $(if $(ONLY),--only $(ONLY)) $(if $(FOCUS),--focus "$(FOCUS)")
 
 .PHONY: check
-check: build e2e-programs bin/gotestsum ## Run every test there is: unit, integration and e2e, several suites at a time (LANES=2)
+check: build race-operator e2e-programs bin/gotestsum ## Run every test there is: unit, integration and e2e, several suites at a time (LANES=2)
 	@$(SUITES) unit integration e2e
+
+# The operator that suites kill: it reports its own data races.
+.PHONY: race-operator
+race-operator: race-tools
+	@CGO_ENABLED=1 go build -race -o bin/race/ ./cmd/swarm-operator
 
 .PHONY: test
 test: bin/gotestsum ## Run the unit tests of all modules
 	@$(SUITES) unit
 
 .PHONY: integration
-integration: build race-tools ## Run the suites that need an API server (KUBECONFIG=... for one of your own, ONLY=integration/pool for one suite)
+integration: build race-operator ## Run the suites that need an API server (KUBECONFIG=... for one of your own, ONLY=integration/pool for one suite)
 	@$(SUITES) integration
 
 .PHONY: e2e
@@ -79,7 +84,7 @@ e2e: build e2e-programs ## Run the suites that need real nodes, and those of the
 	@$(SUITES) e2e
 
 .PHONY: soak
-soak: build race-tools ## Run what takes minutes by nature: faults for spread workloads, then every fuzz test (DURATION=6m SEED=... FUZZTIME=1m)
+soak: build race-operator ## Run what takes minutes by nature: faults for spread workloads, then every fuzz test (DURATION=6m SEED=... FUZZTIME=1m)
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && SPREAD_SOAK=$(or $(DURATION),6m) SPREAD_HUNT=5m SPREAD_SEED=$$seed $(SUITES) --timeout 60m --only integration/spread --focus "time of trouble|warns of every" integration
 	@git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sed 's/:func / /' | while read -r file name; do \
 	  echo "fuzzing $$name of $$(dirname $$file)" && go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(FUZZTIME),1m) ./$$(dirname $$file) || exit; done
