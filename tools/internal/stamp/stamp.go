@@ -1,0 +1,114 @@
+// Package stamp ties test results to the source they came from: a file beside the results names the commit and, where the working tree
+// differs from it, a hash of the difference.
+package stamp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// File is the name of the stamp in a folder of results.
+const File = "commit"
+
+// Current describes the working tree that root lies in: the commit, followed by " dirty:" and a hash when anything differs from it, files
+// included that Git does not track yet.
+func Current(ctx context.Context, root string) (string, error) {
+	head, err := git(ctx, root, "rev-parse", "HEAD")
+	if err != nil {
+		return "", err
+	}
+	changed, err := git(ctx, root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
+	if err != nil {
+		return "", err
+	}
+	added, err := untracked(ctx, root)
+	if err != nil {
+		return "", err
+	}
+	commit := strings.TrimSpace(string(head))
+	if len(changed)+len(added) == 0 {
+		return commit, nil
+	}
+	return fmt.Sprintf("%s dirty:%.8x", commit, sha256.Sum256(append(changed, added...))), nil
+}
+
+// untracked is a line for each file that Git neither tracks nor ignores: its name and a hash of its content.
+func untracked(ctx context.Context, root string) ([]byte, error) {
+	top, err := git(ctx, root, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, err
+	}
+	folder := strings.TrimSpace(string(top))
+	names, err := git(ctx, folder, "ls-files", "--others", "--exclude-standard", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var lines bytes.Buffer
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		if name == "" {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read untracked file: %w", err)
+		}
+		fmt.Fprintf(&lines, "%s %x\n", name, sha256.Sum256(content))
+	}
+	return lines.Bytes(), nil
+}
+
+// Write stamps a folder of results, which must lie in the working tree. Results that are there already and belong to another state of the
+// source are removed: beside the new stamp they would pass for results of this one.
+func Write(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("stamp results: %w", err)
+	}
+	now, err := Current(ctx, dir)
+	if err != nil {
+		return fmt.Errorf("stamp results: %w", err)
+	}
+	if before, err := Read(dir); err == nil && before == now {
+		return nil
+	}
+	old, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return fmt.Errorf("find old results: %w", err)
+	}
+	for _, file := range old {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("remove old results: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, File), []byte(now+"\n"), 0o600); err != nil {
+		return fmt.Errorf("stamp results: %w", err)
+	}
+	return nil
+}
+
+// Read is the stamp of a folder of results. The error is fs.ErrNotExist when it has none.
+func Read(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		return "", fmt.Errorf("read stamp: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+func git(ctx context.Context, folder string, arguments ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", folder}, arguments...)...)
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("git %s: %w: %s", arguments[0], err, strings.TrimSpace(complaint.String()))
+	}
+	return out, nil
+}

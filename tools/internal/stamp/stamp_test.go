@@ -1,0 +1,137 @@
+package stamp
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// repository is a working tree with one commit, in which bin/ is ignored.
+func repository(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	run(t, root, "init", "--quiet")
+	put(t, root, ".gitignore", "/bin/\n")
+	put(t, root, "code.go", "package code\n")
+	commit(t, root)
+	return root
+}
+
+func run(t *testing.T, root string, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "git", arguments...)
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", arguments, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func commit(t *testing.T, root string) {
+	t.Helper()
+	run(t, root, "add", "--all")
+	run(t, root, "-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message", "change")
+}
+
+func put(t *testing.T, root, name, content string) {
+	t.Helper()
+	file := filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func current(t *testing.T, root string) string {
+	t.Helper()
+	stamp, err := Current(t.Context(), root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stamp
+}
+
+func TestACleanTreeIsItsCommit(t *testing.T) {
+	root := repository(t)
+	put(t, root, "bin/ignored", "x")
+	if got, want := current(t, root), run(t, root, "rev-parse", "HEAD"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestEveryStateOfTheTreeHasItsOwnStamp(t *testing.T) {
+	root := repository(t)
+	dirty := regexp.MustCompile(`^[0-9a-f]{40} dirty:[0-9a-f]{16}$`)
+	seen := map[string]string{current(t, root): "clean"}
+	for _, change := range []struct{ what, name, content string }{
+		{"edited", "code.go", "package code // edited\n"},
+		{"edited otherwise", "code.go", "package code // edited otherwise\n"},
+		{"a new file", "new_test.go", "package code\n"},
+		{"a new file, edited", "new_test.go", "package code // edited\n"},
+	} {
+		put(t, root, change.name, change.content)
+		got := current(t, root)
+		if before, known := seen[got]; known || !dirty.MatchString(got) {
+			t.Errorf("%s: got %q, also the stamp when %q", change.what, got, before)
+		}
+		seen[got] = change.what
+	}
+	if got := current(t, filepath.Join(root, ".git", "..")); seen[got] == "" {
+		t.Errorf("the same tree by another path has the stamp %q", got)
+	}
+}
+
+func TestWriteRemovesResultsOfAnotherCommit(t *testing.T) {
+	root := repository(t)
+	results := filepath.Join(root, "bin", "results")
+	if _, err := Read(results); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder without a stamp gives %v", err)
+	}
+	put(t, root, "bin/results/unit-unstamped.json", "{}")
+	write := func() {
+		t.Helper()
+		if err := Write(t.Context(), results); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Read(results); err != nil || got != current(t, root) {
+			t.Errorf("read %q, %v", got, err)
+		}
+	}
+	left := func() int {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(results, "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	if write(); left() != 0 {
+		t.Error("results without a stamp were kept")
+	}
+	put(t, root, "bin/results/unit-root.json", "{}")
+	put(t, root, "bin/results/failures/log.txt", "why")
+	if write(); left() != 1 {
+		t.Error("results of the same commit were removed")
+	}
+	put(t, root, "code.go", "package code // changed\n")
+	if write(); left() != 0 {
+		t.Error("results of another state of the source were kept")
+	}
+	if _, err := os.Stat(filepath.Join(results, "failures", "log.txt")); err != nil {
+		t.Error("what explains failures was removed:", err)
+	}
+}
+
+func TestOutsideOfARepositoryIsAnError(t *testing.T) {
+	if err := Write(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "not a git repository") {
+		t.Errorf("got %v", err)
+	}
+}
