@@ -80,7 +80,7 @@ func (b *bench) admitted(ctx context.Context, rate int, target float64, before r
 	if good := int(after.sum(admissionTime+"_count", placed) - before.sum(admissionTime+"_count", placed)); good != count {
 		return fmt.Errorf("only %d of %d pods were given a place", good, count)
 	}
-	b.report.Time(fmt.Sprintf("[R13] admission, %d/s, p99 by the operator's own measure (bound of its bucket)", rate), milliseconds(took), target, "ms")
+	b.report.Time(fmt.Sprintf("[R13/latency] admission, %d/s, p99 by the operator's own measure (bound of its bucket)", rate), milliseconds(took), target, "ms")
 	return nil
 }
 

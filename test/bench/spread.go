@@ -68,7 +68,7 @@ func (b *bench) crowd(ctx context.Context) error {
 	fmt.Printf("%d pods of %d workloads stand as they should after %.0f s; the operator was asked %d times meanwhile, p99 up to %s\n", spreadPods, spreadWorkloads, time.Since(begun).Seconds(), count, took)
 	b.report.Count("pods that were made for the wrong class and moved, of 10,000", misplaced(seen)-misplaced(before), 0, "pods")
 	memory, err := b.operator.memory()
-	b.report.Time("[R11] RSS of the operator that has seen 1,000 spread workloads grow, 10,000 pods, 500 nodes", memory, 100, "MB")
+	b.report.Time("RSS of the operator that has seen 1,000 spread workloads grow, 10,000 pods, 500 nodes", memory, 100, "MB")
 	return err
 }
 
@@ -154,7 +154,7 @@ func (b *bench) coldStart(ctx context.Context) error {
 	}
 	fmt.Printf("  it worked for %s; load of the machine %s\n", worked, load())
 	memory, err := b.operator.memory()
-	b.report.Time("[R11] RSS of the operator then (64 would be better still)", memory, 100, "MB")
+	b.report.Time("RSS of the operator then (64 would be better still)", memory, 100, "MB")
 	return err
 }
 
@@ -176,7 +176,7 @@ func (b *bench) still(ctx context.Context) error {
 	}
 	b.report.Count(fmt.Sprintf("reads and writes of the operator in %s, 1,000 spread workloads", b.quiet), float64(asked), 0, "calls")
 	memory, err := b.operator.memory()
-	b.report.Time("[R11] RSS of the operator after that", memory, 100, "MB")
+	b.report.Time("RSS of the operator after that", memory, 100, "MB")
 	return err
 }
 
@@ -222,7 +222,7 @@ func (b *bench) nodeLoss(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for a pod to be replaced: %w", err)
 	}
-	b.report.Time("[R12] from the loss of a spot node to the first replacement, 1,000 workloads", decided.Seconds(), 2, "s")
+	b.report.Time("[R12/node-loss] from the loss of a spot node to the first replacement, 1,000 workloads", decided.Seconds(), 2, "s")
 	fmt.Printf("  load of the machine: %s\n", load())
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -243,6 +243,6 @@ func (b *bench) judged(ctx context.Context) error {
 		}
 	}
 	took, count := bound(nil, all, .99)
-	b.report.Time(fmt.Sprintf("[R12] %d looks at a spread workload, p99 (bound of its bucket)", count), milliseconds(took), 100, "ms")
+	b.report.Time(fmt.Sprintf("[R12/reconcile] %d looks at a spread workload, p99 (bound of its bucket)", count), milliseconds(took), 100, "ms")
 	return nil
 }

@@ -1,52 +1,166 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"os/exec"
+	"slices"
+	"strings"
 )
 
-// A measure is a line of what `make bench` writes.
+// A measured run is what one suite of `make bench` writes. The writer is test/bench/report, of another module.
+type measuredRun struct {
+	Suite    string
+	Commit   string
+	Date     string
+	Machine  *struct{ OS string } // of which it matters only that it is known
+	Packages map[string]string    // folders that were measured, with the hash of their Git trees
+	Lines    []measure
+	Digest   string
+}
+
 type measure struct {
-	Suite   string
 	Measure string
+	Ours    float64
+	Target  float64
+	AtLeast bool
 	Met     bool
 }
 
-// readBench takes a measure that met its target for a test that passed, and one that did not for one that was not run: times are no
-// failure, since machines differ.
-func readBench(file string) ([]test, error) {
-	if file == "" {
-		return nil, nil
+// met is worked out anew: what the file says is not believed.
+func (m measure) met() bool {
+	if m.AtLeast {
+		return m.Ours >= m.Target
 	}
-	content, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var lines []measure
-	if err == nil {
-		err = json.Unmarshal(content, &lines)
-	}
+	return m.Ours <= m.Target
+}
+
+// readBench takes lines that met their target for tests that passed. It also says which runs are stale, and why.
+func readBench(ctx context.Context, root, file string) (tests []test, old []string, err error) {
+	runs, err := readRuns(file)
 	if err != nil {
-		return nil, fmt.Errorf("read what was measured: %w", err)
+		return nil, nil, fmt.Errorf("read what was measured in %s: %w (make bench writes it)", file, err)
 	}
-	missed := map[string]bool{}
-	for _, line := range lines {
-		for _, id := range idsInText(line.Measure) {
-			missed[id] = missed[id] || !line.Met
+	for _, run := range runs {
+		reason := run.staleness(ctx, root)
+		if reason != "" {
+			old = append(old, fmt.Sprintf("%s, measured on %.12s: %s", run.Suite, run.Commit, reason))
+		}
+		tests = append(tests, run.tests(reason != "")...)
+	}
+	return tests, old, nil
+}
+
+func readRuns(file string) ([]measuredRun, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var all struct{ Runs []json.RawMessage }
+	if err := json.Unmarshal(content, &all); err != nil {
+		return nil, err
+	}
+	if len(all.Runs) == 0 {
+		return nil, errors.New("there are no runs")
+	}
+	var runs []measuredRun
+	for _, raw := range all.Runs {
+		run, err := readRun(raw)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func readRun(raw json.RawMessage) (run measuredRun, err error) {
+	if err := json.Unmarshal(raw, &run); err != nil {
+		return run, err
+	}
+	actual, err := digest(raw)
+	if err != nil {
+		return run, err
+	}
+	if actual != run.Digest {
+		return run, fmt.Errorf("suite %q was edited after it was measured: its digest is another", run.Suite)
+	}
+	for _, line := range run.Lines {
+		if line.Met != line.met() {
+			return run, fmt.Errorf("suite %q, %q: it says met %t, and that is wrong for %g and the target %g",
+				run.Suite, line.Measure, line.Met, line.Ours, line.Target)
 		}
 	}
+	return run, nil
+}
+
+// digest is over everything else in a run, in the order of keys that encoding/json gives a map.
+func digest(raw json.RawMessage) (string, error) {
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return "", err
+	}
+	delete(content, "digest")
+	text, err := json.Marshal(content)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(text)), nil
+}
+
+func (r measuredRun) tests(old bool) []test {
 	var tests []test
-	for _, line := range lines {
-		for _, id := range unique(idsInText(line.Measure)) {
-			became := passed
-			if missed[id] {
-				became = skipped
-			}
-			tests = append(tests, test{level: "bench", name: line.Suite + ": " + line.Measure, ids: []string{id}, outcome: became})
+	for _, line := range r.Lines {
+		claims := claimsInText(line.Measure)
+		if len(claims) == 0 {
+			continue
+		}
+		became := passed
+		switch {
+		case old:
+			became = stale
+		case !line.met():
+			became = missed
+		}
+		tests = append(tests, test{level: bench, name: r.Suite + ": " + line.Measure, claims: claims, outcome: became})
+	}
+	return tests
+}
+
+// staleness is why a run says nothing about the source as it is now, or empty.
+func (r measuredRun) staleness(ctx context.Context, root string) string {
+	switch {
+	case r.Commit == "" || r.Date == "" || r.Machine == nil:
+		return "commit, date or machine is unknown"
+	case len(r.Packages) == 0:
+		return "it does not say which packages it measured"
+	}
+	var changed []string
+	for folder, tree := range r.Packages {
+		if now, err := treeOf(ctx, root, folder); err != nil || now != tree {
+			changed = append(changed, folder)
 		}
 	}
-	return tests, nil
+	if len(changed) == 0 {
+		return ""
+	}
+	slices.Sort(changed)
+	return "changed since: " + strings.Join(changed, ", ")
+}
+
+// treeOf is the hash of a folder as it is committed, or an error when there are changes beside that.
+func treeOf(ctx context.Context, root, folder string) (string, error) {
+	git := func(arguments ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", root}, arguments...)...).Output()
+		return string(bytes.TrimSpace(out)), err
+	}
+	if edits, err := git("status", "--porcelain", "--", ":/"+folder); err != nil || edits != "" {
+		return "", fmt.Errorf("look for changes in %q: %w", folder, errors.Join(err, errors.New(edits)))
+	}
+	return git("rev-parse", "HEAD:"+folder)
 }

@@ -30,8 +30,8 @@ func readGinkgo(content []byte) ([]test, error) {
 	var tests []test
 	for _, s := range suites {
 		for _, sp := range s.SpecReports {
-			if ids := sp.ids(s); sp.LeafNodeType == "It" && len(ids) > 0 {
-				tests = append(tests, test{name: sp.name(), ids: ids, outcome: sp.outcome()})
+			if claims := sp.claims(s); sp.LeafNodeType == "It" && len(claims) > 0 {
+				tests = append(tests, test{name: sp.name(), claims: claims, outcome: sp.outcome()})
 			}
 		}
 	}
@@ -42,13 +42,13 @@ func (s spec) name() string {
 	return strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
 }
 
-func (s spec) ids(in suite) []string {
-	ids := append(idsInText(in.SuiteDescription), idsInLabels(in.SuiteLabels)...)
-	ids = append(ids, idsInText(s.name())...)
+func (s spec) claims(in suite) []claim {
+	claims := append(claimsInText(in.SuiteDescription), claimsInLabels(in.SuiteLabels)...)
+	claims = append(claims, claimsInText(s.name())...)
 	for _, labels := range append(s.ContainerHierarchyLabels, s.LeafNodeLabels) {
-		ids = append(ids, idsInLabels(labels)...)
+		claims = append(claims, claimsInLabels(labels)...)
 	}
-	return unique(ids)
+	return claims
 }
 
 // outcome treats what Ginkgo calls panicked, interrupted, aborted or timed out as failed.

@@ -15,16 +15,20 @@ type event struct {
 	Action  string
 	Package string
 	Test    string
-	Output  string
 }
 
-// A run is what the events said of one test.
+// A goRun is what the events say about one test.
 type goRun struct {
-	name     string // package and test
-	test     string
-	outcome  outcome
-	ended    bool
-	measured bool
+	pack    string
+	path    []string // the name of the test, then those of subtests
+	outcome outcome
+	ended   bool
+}
+
+func (r *goRun) name() string { return r.pack + "." + strings.Join(r.path, "/") }
+
+func (r *goRun) parent() string {
+	return r.pack + "." + strings.Join(r.path[:len(r.path)-1], "/")
 }
 
 func readGoTest(content []byte) ([]test, error) {
@@ -35,13 +39,23 @@ func readGoTest(content []byte) ([]test, error) {
 	hideSkipped(runs)
 	var tests []test
 	for _, run := range runs {
-		// The ids of a parent stand in its children's names too: each test answers for its own part of the name only.
-		own := run.test[strings.LastIndex(run.test, "/")+1:]
-		if ids := unique(idsInFunction(own)); len(ids) > 0 {
-			tests = append(tests, test{name: run.name, ids: ids, outcome: run.outcome})
+		// What a parent claims is part of its children's names too: each test answers for its own part of the name only.
+		if claims := claimsInGoTest(run.path[len(run.path)-1]); len(claims) > 0 {
+			tests = append(tests, test{name: run.name(), claims: claims, outcome: run.outcome})
 		}
 	}
 	return tests, nil
+}
+
+// splitPath takes the name of a test apart at its slashes, but for those between an id and its clause.
+func splitPath(name string) []string {
+	const slash = "\x00"
+	hidden := bracketed.ReplaceAllStringFunc(name, func(group string) string { return strings.ReplaceAll(group, "/", slash) })
+	parts := strings.Split(hidden, "/")
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], slash, "/")
+	}
+	return parts
 }
 
 // replay gives the tests in the order they began.
@@ -60,13 +74,15 @@ func replay(content []byte) ([]*goRun, error) {
 		}
 		name := e.Package + "." + e.Test
 		if byName[name] == nil {
-			byName[name] = &goRun{name: name, test: e.Test}
+			byName[name] = &goRun{pack: e.Package, path: splitPath(e.Test)}
 			runs = append(runs, byName[name])
 		}
 		byName[name].follow(e)
 	}
 	for _, run := range runs {
-		run.conclude()
+		if !run.ended { // it died with its process
+			run.end(failed)
+		}
 	}
 	return runs, nil
 }
@@ -82,8 +98,6 @@ func (r *goRun) follow(e event) {
 		r.end(failed)
 	case "skip":
 		r.end(skipped)
-	case "output":
-		r.measured = r.measured || strings.Contains(e.Output, " ns/op")
 	}
 }
 
@@ -91,29 +105,14 @@ func (r *goRun) end(with outcome) {
 	r.outcome, r.ended = max(r.outcome, with), true
 }
 
-// conclude decides about a test without an end. A benchmark that did well never gets one: its measurement is its end.
-// Anything else died with its process.
-func (r *goRun) conclude() {
-	switch {
-	case r.ended:
-	case r.measured:
-		r.end(passed)
-	default:
-		r.end(failed)
-	}
-}
-
 // hideSkipped takes a pass away from tests whose subtests were all skipped: Go calls them passed, yet nothing was tried.
 // Backwards, because children begin after their parents and must be judged first.
 func hideSkipped(runs []*goRun) {
 	tried := map[string]bool{} // by parent; no entry: no children
 	for _, run := range slices.Backward(runs) {
-		if some, isParent := tried[run.name]; isParent && !some && run.outcome == passed {
+		if some, isParent := tried[run.name()]; isParent && !some && run.outcome == passed {
 			run.outcome = skipped
 		}
-		if end := strings.LastIndex(run.name, "/"); end > strings.LastIndex(run.name, "."+run.test) {
-			parent := run.name[:end]
-			tried[parent] = tried[parent] || run.outcome != skipped
-		}
+		tried[run.parent()] = tried[run.parent()] || run.outcome != skipped
 	}
 }

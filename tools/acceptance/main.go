@@ -1,72 +1,126 @@
-// Command acceptance says which lines of docs/acceptance.md are proven, at which level and by which tests. It believes
-// only test results: a skipped test proves nothing, a failed one marks its ids failed whatever else passed, and an id
-// that is not in the list is an error. It never runs a test itself.
+// Command acceptance says which rows of docs/acceptance.md are proven, clause by clause, at which level and by which tests. It believes only
+// results: a skipped test proves nothing, a failed one marks its clauses failed whatever else passed, and a claim that is not in the list
+// is an error. It never runs a test itself.
 //
-// Tests name ids in their names or Ginkgo texts as [S08] (or [S08, S09]), as the Ginkgo label S08, or right after Test or
-// Benchmark: TestS08_CriticalGoesFirst. Results are files of `go test -json` or Ginkgo's --json-report; what stands
-// before the first dot or dash of a file's name is the level: unit.json, integration-api.json. What `make bench` has measured last
-// proves as well, by lines that name an id and met their target.
+// Tests name clauses in their names or Ginkgo texts as [S08/critical-first], or right after Test: TestS08_CriticalFirst. Results are files
+// of `go test -json` or Ginkgo's --json-report; what stands before the first dot or dash of a file's name is the level: unit.json,
+// integration-api.json. They must be of the commit that is checked out, which a stamp beside them tells: the targets that run tests write it
+// by --stamp when they start. What `make bench` has measured proves clauses of level bench, as long as the measured code is the same.
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/swarm-io/swarm-operator/tools/internal/stamp"
 )
 
 func main() {
-	healthy, err := run(os.Stdout, os.Args[1:])
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	healthy, err := run(ctx, os.Stdout, os.Args[1:])
+	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "acceptance:", err)
-		os.Exit(2)
+		os.Exit(1)
 	case !healthy:
 		os.Exit(1)
 	}
 }
 
-// run answers whether no id failed; missing proofs are no failure, they are what is left to do.
-func run(out io.Writer, arguments []string) (bool, error) {
+// files are where everything is.
+type files struct {
+	root    string
+	list    string
+	results string
+	bench   string
+}
+
+// run answers whether nothing failed.
+func run(ctx context.Context, out io.Writer, arguments []string) (bool, error) {
 	flags := flag.NewFlagSet("acceptance", flag.ContinueOnError)
-	list := flags.String("list", "docs/acceptance.md", "the acceptance list")
-	results := flags.String("results", "bin/results", "folder of test results")
-	measured := flags.String("bench", "", "file of what was measured (none: nothing was)")
-	most := flags.Int("tests", 3, "how many tests to name for each id and level (0: all)")
+	root := flags.String("root", ".", "folder of the repository")
+	list := flags.String("list", "", "the acceptance list (default docs/acceptance.md of the repository)")
+	results := flags.String("results", "", "folder of test results (default bin/results of the repository)")
+	measured := flags.String("bench", "", "what was measured (default test/bench/results.json of the repository)")
+	most := flags.Int("tests", 3, "how many tests to name for each clause, level and outcome (0: all)")
+	stamping := flags.Bool("stamp", false, "only write the stamp of the results, and remove those of another commit")
 	if err := flags.Parse(arguments); err != nil {
 		return false, err
 	}
-	content, err := os.ReadFile(*list)
-	if err != nil {
-		return false, fmt.Errorf("read acceptance list: %w", err)
+	where := files{
+		root: *root, list: or(*list, *root, "docs/acceptance.md"),
+		results: or(*results, *root, "bin/results"), bench: or(*measured, *root, "test/bench/results.json"),
 	}
-	chapters, err := parseList(string(content))
-	if err != nil {
-		return false, fmt.Errorf("read acceptance list %q: %w", *list, err)
+	if *stamping {
+		return true, stamp.Write(ctx, where.results)
 	}
-	tests, err := readResults(os.DirFS(*results))
-	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(out, "No results in %s: run the tests first.\n\n", *results)
-		err = nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read results in %q: %w", *results, err)
-	}
-	measures, err := readBench(*measured)
+	printed, err := where.judge(ctx)
 	if err != nil {
 		return false, err
 	}
-	return judge(out, chapters, append(tests, measures...), *most)
+	printed.most = *most
+	return printed.healthy(), printed.write(out)
 }
 
-func judge(out io.Writer, chapters []chapter, tests []test, most int) (bool, error) {
-	evidence, err := collect(chapters, tests)
-	if err != nil {
-		return false, err
+func or(named, root, usual string) string {
+	if named != "" {
+		return named
 	}
-	printed := report{chapters: chapters, evidence: evidence, most: most}
-	return printed.healthy(), printed.write(out)
+	return filepath.Join(root, filepath.FromSlash(usual))
+}
+
+// judge reads everything there is.
+func (f files) judge(ctx context.Context) (report, error) {
+	content, err := os.ReadFile(f.list)
+	if err != nil {
+		return report{}, fmt.Errorf("read acceptance list: %w", err)
+	}
+	sections, err := parseList(string(content))
+	if err != nil {
+		return report{}, fmt.Errorf("read acceptance list %q: %w", f.list, err)
+	}
+	tests, err := f.tests(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	measured, old, err := readBench(ctx, f.root, f.bench)
+	if err != nil {
+		return report{}, err
+	}
+	all, err := collect(sections, append(tests, measured...))
+	return report{sections: sections, evidence: all, stale: old}, err
+}
+
+// tests are the results, which must be of the source as it is now.
+func (f files) tests(ctx context.Context) ([]test, error) {
+	const fix = "run make test integration e2e"
+	now, err := stamp.Current(ctx, f.root)
+	if err != nil {
+		return nil, err
+	}
+	of, err := stamp.Read(f.results)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, fmt.Errorf("there are no results in %s, or nothing says of which commit they are: %s", f.results, fix)
+	case err != nil:
+		return nil, err
+	case of != now:
+		return nil, fmt.Errorf("the results in %s are of %s, the source is %s: %s", f.results, of, now, fix)
+	}
+	tests, err := readResults(os.DirFS(f.results))
+	if err == nil && len(tests) == 0 {
+		err = fmt.Errorf("no test names a clause: %s", fix)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read results in %s: %w", f.results, err)
+	}
+	return tests, nil
 }

@@ -8,57 +8,18 @@ import (
 	"strings"
 )
 
-// proofs are the tests that name an id, by level, and the worst that came of them.
-type proofs struct {
-	outcome outcome
-	passed  map[string][]string
-	failed  map[string][]string
-}
-
-// collect sorts tests to ids. An id that is not in the list is a typing error in a test, and would hide a missing proof.
-func collect(chapters []chapter, tests []test) (map[string]*proofs, error) {
-	evidence := map[string]*proofs{}
-	for _, c := range chapters {
-		for _, l := range c.lines {
-			evidence[l.id] = &proofs{passed: map[string][]string{}, failed: map[string][]string{}}
-		}
-	}
-	var unknown []string
-	for _, t := range tests {
-		for _, id := range t.ids {
-			if evidence[id] == nil {
-				unknown = append(unknown, fmt.Sprintf("%s in %s test %q", id, t.level, t.name))
-				continue
-			}
-			evidence[id].add(t)
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("find ids in the list: there is no\n  %s", strings.Join(unknown, "\n  "))
-	}
-	return evidence, nil
-}
-
-func (p *proofs) add(t test) {
-	p.outcome = max(p.outcome, t.outcome)
-	switch t.outcome {
-	case passed:
-		p.passed[t.level] = append(p.passed[t.level], t.name)
-	case failed:
-		p.failed[t.level] = append(p.failed[t.level], t.name)
-	case skipped:
-	}
-}
-
+// A report is what is printed.
 type report struct {
-	chapters []chapter
-	evidence map[string]*proofs
-	most     int
+	sections []section
+	evidence map[string]evidence
+	stale    []string // runs of the benchmark that no longer count, with the reason
+	most     int      // how many tests are named for each clause, level and outcome; 0: all
 }
 
+// healthy tells whether nothing failed. Missing proofs are no failure: they are what is left to do.
 func (r report) healthy() bool {
-	for _, p := range r.evidence {
-		if p.outcome == failed {
+	for id, one := range rowsByID(r.sections) {
+		if r.evidence[id].judge(one) == broken {
 			return false
 		}
 	}
@@ -67,88 +28,111 @@ func (r report) healthy() bool {
 
 func (r report) write(out io.Writer) error {
 	var text bytes.Buffer
-	for _, c := range r.chapters {
-		fmt.Fprintf(&text, "%s: %s\n", c.letter, c.title)
-		for _, l := range c.lines {
-			r.writeLine(&text, l)
+	for _, s := range r.sections {
+		fmt.Fprintf(&text, "%s: %s\n", s.letter, s.title)
+		for _, one := range s.rows {
+			r.writeRow(&text, one)
 		}
 		text.WriteByte('\n')
 	}
+	r.writeStale(&text)
+	r.writeOpen(&text)
 	r.writeSummary(&text)
 	_, err := out.Write(text.Bytes())
 	return err
 }
 
-func (r report) writeLine(to io.Writer, l line) {
-	p := r.evidence[l.id]
-	fmt.Fprintf(to, "  %s  %-6s  %s\n", l.id, verdict(p.outcome), l.capability)
-	for _, level := range levels {
-		r.writeTests(to, level, "failed", p.failed[level])
-		r.writeTests(to, level, "passed", p.passed[level])
+func (r report) writeRow(to io.Writer, one row) {
+	all := r.evidence[one.id]
+	fmt.Fprintf(to, "  %s  %-6s  %s\n", one.id, all.judge(one), one.capability)
+	for _, c := range one.clauses {
+		fmt.Fprintf(to, "       %-6s  %s%s\n", all[c.name].judge(c), c, hint(all[c.name], c))
+		r.writeTests(to, all[c.name])
+	}
+	if len(all[""]) > 0 {
+		fmt.Fprintf(to, "       %-6s  named without a clause\n", "-")
+		r.writeTests(to, all[""])
 	}
 }
 
-func verdict(o outcome) string {
-	return map[outcome]string{skipped: "-", passed: "proven", failed: "FAILED"}[o]
+// hint says that an open clause has tests, only not of its level.
+func hint(tests found, c clause) string {
+	var below []string
+	for _, level := range levels {
+		if len(tests[level][passed]) > 0 && !suffices(level, c.level) {
+			below = append(below, level)
+		}
+	}
+	if tests.judge(c) != open || len(below) == 0 {
+		return ""
+	}
+	return " (passed only at " + strings.Join(below, ", ") + ")"
 }
 
-func (r report) writeTests(to io.Writer, level, what string, names []string) {
-	names = unique(names)
+func (r report) writeTests(to io.Writer, tests found) {
+	for _, level := range levels {
+		for _, became := range []outcome{failed, passed, missed, stale, skipped} {
+			r.writeNames(to, fmt.Sprintf("%-11s  %-7s", level, became), tests[level][became])
+		}
+	}
+}
+
+func (r report) writeNames(to io.Writer, what string, names []string) {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	rest := 0
 	if r.most > 0 && len(names) > r.most {
 		names, rest = names[:r.most], len(names)-r.most
 	}
 	for _, name := range names {
-		fmt.Fprintf(to, "         %-11s  %s  %s\n", level, what, name)
+		fmt.Fprintf(to, "                 %s  %s\n", what, name)
 	}
 	if rest > 0 {
-		fmt.Fprintf(to, "         %-11s  %s  and %d more\n", level, what, rest)
+		fmt.Fprintf(to, "                 %s  and %d more\n", what, rest)
 	}
+}
+
+func (r report) writeStale(to io.Writer) {
+	if len(r.stale) == 0 {
+		return
+	}
+	fmt.Fprintln(to, "Stale numbers, which prove nothing until make bench has run again")
+	for _, reason := range r.stale {
+		fmt.Fprintf(to, "  %s\n", reason)
+	}
+	fmt.Fprintln(to)
+}
+
+func (r report) writeOpen(to io.Writer) {
+	fmt.Fprintln(to, "Open clauses")
+	for _, s := range r.sections {
+		for _, one := range s.rows {
+			if left := r.evidence[one.id].openClauses(one); len(left) > 0 {
+				fmt.Fprintf(to, "  %s  %s\n", one.id, strings.Trim(fmt.Sprint(left), "[]"))
+			}
+		}
+	}
+	fmt.Fprintln(to)
 }
 
 func (r report) writeSummary(to io.Writer) {
+	const format = "  %-5s %6v %7v %6v %7v %5v %9v\n"
 	fmt.Fprintln(to, "Summary")
-	var all []line
-	for _, c := range r.chapters {
-		fmt.Fprintf(to, "  %s: %s\n", c.letter, r.count(c.lines))
-		all = append(all, c.lines...)
+	fmt.Fprintf(to, format, "", "proven", "partly", "open", "FAILED", "ids", "clauses")
+	var all []row
+	for _, s := range r.sections {
+		r.writeCount(to, format, s.letter, s.rows)
+		all = append(all, s.rows...)
 	}
-	fmt.Fprintf(to, "  all: %s\n", r.count(all))
+	r.writeCount(to, format, "all", all)
 }
 
-func (r report) count(lines []line) string {
-	proven, broken := 0, 0
-	var at []string
-	for _, l := range lines {
-		p := r.evidence[l.id]
-		switch p.outcome {
-		case failed:
-			broken++
-		case passed:
-			proven++
-			for level := range p.passed {
-				at = append(at, level)
-			}
-		case skipped:
-		}
+func (r report) writeCount(to io.Writer, format, name string, rows []row) {
+	count := map[verdict]int{}
+	shown, clauses := 0, 0
+	for _, one := range rows {
+		count[r.evidence[one.id].judge(one)]++
+		shown += len(one.clauses) - len(r.evidence[one.id].openClauses(one))
+		clauses += len(one.clauses)
 	}
-	text := fmt.Sprintf("%d of %d proven", proven, len(lines))
-	if broken > 0 {
-		text += fmt.Sprintf(", %d FAILED", broken)
-	}
-	return text + byLevel(at)
-}
-
-func byLevel(at []string) string {
-	var parts []string
-	for _, level := range levels {
-		n := len(slices.DeleteFunc(slices.Clone(at), func(l string) bool { return l != level }))
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d", level, n))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	fmt.Fprintf(to, format, name, count[proven], count[partly], count[open], count[broken], len(rows), fmt.Sprintf("%d/%d", shown, clauses))
 }

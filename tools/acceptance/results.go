@@ -9,40 +9,53 @@ import (
 	"strings"
 )
 
-// An outcome of a test. Only passed proves; failed always wins over passed.
+// An outcome of a test or of a measurement. Only passed proves; failed always wins over passed.
 type outcome int
 
 const (
 	skipped outcome = iota
 	passed
 	failed
+	missed // a measurement that did not reach its target
+	stale  // a measurement of code that has changed since
 )
 
-// A test is one result: a Go test, subtest or benchmark, or a Ginkgo spec.
+func (o outcome) String() string {
+	return [...]string{"skipped", "passed", "failed", "missed", "stale"}[o]
+}
+
+// A test is one result: a Go test or subtest, a Ginkgo spec, or a line of what was measured.
 type test struct {
 	level   string
 	name    string
-	ids     []string
+	claims  []claim
 	outcome outcome
 }
 
-// levels in the order they are printed.
-var levels = []string{"unit", "integration", "e2e", "bench", "robustness"}
+const bench = "bench"
+
+// levels in the order they are printed. A test proves clauses of its own level and of those before it, but for the last, which is apart.
+var levels = []string{"unit", "integration", "e2e", bench}
+
+// suffices tells whether a test of a level can prove a clause that needs another.
+func suffices(level, needed string) bool {
+	if level == bench || needed == bench {
+		return level == needed
+	}
+	return slices.Index(levels, level) >= slices.Index(levels, needed)
+}
 
 // readResults reads every .json file of a folder. It does not look into folders below.
 func readResults(folder fs.FS) ([]test, error) {
-	entries, err := fs.ReadDir(folder, ".")
+	names, err := fs.Glob(folder, "*.json")
 	if err != nil {
 		return nil, err
 	}
 	var all []test
-	for _, entry := range entries {
-		if entry.IsDir() || path.Ext(entry.Name()) != ".json" {
-			continue
-		}
-		tests, err := readFile(folder, entry.Name())
+	for _, name := range names {
+		tests, err := readFile(folder, name)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", entry.Name(), err)
+			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
 		all = append(all, tests...)
 	}
@@ -69,13 +82,14 @@ func readFile(folder fs.FS, name string) ([]test, error) {
 	return tests, err
 }
 
+// levelOf is what the name of a file begins with: unit.json, integration-pool.json.
 func levelOf(name string) (string, error) {
-	level := name
-	if end := strings.IndexAny(name, ".-_"); end >= 0 {
-		level = name[:end]
+	level := strings.TrimSuffix(name, path.Ext(name))
+	if end := strings.IndexAny(level, ".-_"); end >= 0 {
+		level = level[:end]
 	}
-	if !slices.Contains(levels, level) {
-		return "", fmt.Errorf("find level: %q is none of %s", level, strings.Join(levels, ", "))
+	if level == bench || !slices.Contains(levels, level) {
+		return "", fmt.Errorf("find level: %q is none of %s", level, strings.Join(levels[:len(levels)-1], ", "))
 	}
 	return level, nil
 }

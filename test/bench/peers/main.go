@@ -6,9 +6,11 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 
 	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
@@ -40,16 +42,26 @@ var (
 )
 
 func main() {
-	results := flag.String("results", "../../../bench/results.json", "file for the results")
+	results := flag.String("results", "../results.json", "file for the results")
 	flag.Parse()
-	if err := run(*results); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *results)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
 }
 
-func run(results string) error {
-	b := bench{report: report.New("assign")}
+// measured is the folder whose code the numbers depend on. Numbers of code that has changed since are stale.
+const measured = "internal/assign"
+
+func run(ctx context.Context, results string) error {
+	kept, err := report.New(ctx, "assign", measured)
+	if err != nil {
+		return err
+	}
+	b := bench{report: kept}
 	var rows []row
 	for _, size := range []scale{small, medium, large} {
 		rows = append(rows, table(size)...)

@@ -1,10 +1,13 @@
 // Package report prints measures beside their targets and keeps them in a file that several programs share.
 //
-// Each program has a suite, and replaces only the lines of its own. Counts that miss their target are an error in the end; times and
-// sizes never are, because machines differ.
+// Each suite has one run in the file and replaces only its own. A run says where its numbers come from: the commit, the date, the machine,
+// and the packages that were measured, so that numbers of code that has changed are noticed; a digest shows when a run was edited by hand.
+// Counts that miss their target are an error in the end; times and sizes never are, because machines differ.
 package report
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +19,6 @@ import (
 
 // Line is one measure beside its target.
 type Line struct {
-	Suite   string  `json:"suite"`
 	Measure string  `json:"measure"`
 	Ours    float64 `json:"ours"`
 	Peer    *Peer   `json:"peer,omitempty"`
@@ -27,7 +29,7 @@ type Line struct {
 	Met     bool    `json:"met"`
 }
 
-// Peer is what somebody else needs for the same, in the same run.
+// Peer is what another program needs for the same, in the same run.
 type Peer struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -35,12 +37,31 @@ type Peer struct {
 
 // Report is all measures of a suite so far.
 type Report struct {
-	suite string
-	lines []Line
+	run run
 }
 
-// New is an empty report.
-func New(suite string) *Report { return &Report{suite: suite} }
+// A run is what the file has of a suite. tools/acceptance reads it.
+type run struct {
+	Suite string `json:"suite"`
+	source
+	Lines  []Line `json:"lines"`
+	Digest string `json:"digest"`
+}
+
+// results are the content of the file.
+type results struct {
+	Runs []run `json:"runs"`
+}
+
+// New is an empty report. It fails when it cannot tell where its numbers will come from: packages are the folders, from the root of the
+// repository, whose code the numbers depend on.
+func New(ctx context.Context, suite string, packages ...string) (*Report, error) {
+	from, err := sourceOf(ctx, packages)
+	if err != nil {
+		return nil, fmt.Errorf("begin suite %q: %w", suite, err)
+	}
+	return &Report{run: run{Suite: suite, source: from}}, nil
+}
 
 // Count adds a count: the same on every machine.
 func (r *Report) Count(measure string, ours, most float64, unit string) {
@@ -54,12 +75,11 @@ func (r *Report) Time(measure string, ours, most float64, unit string) {
 
 // Add adds a line and prints it.
 func (r *Report) Add(line Line) {
-	line.Suite = r.suite
 	line.Met = line.Ours <= line.Target
 	if line.AtLeast {
 		line.Met = line.Ours >= line.Target
 	}
-	r.lines = append(r.lines, line)
+	r.run.Lines = append(r.run.Lines, line)
 	fmt.Println(line)
 }
 
@@ -78,42 +98,70 @@ func (l Line) String() string {
 	return fmt.Sprintf("%-72s %10.2f %-6s target %s %-6g %s%s", l.Measure, l.Ours, l.Unit, sign, l.Target, verdict, peer)
 }
 
-// Close puts the results into the file, and fails when a count missed its target.
+// Close puts the run into the file, and fails when a count missed its target.
 func (r *Report) Close(file string) error {
-	others, err := read(file)
+	all, err := read(file)
 	if err != nil {
 		return err
 	}
-	others = slices.DeleteFunc(others, func(line Line) bool { return line.Suite == r.suite })
-	if err := write(file, append(others, r.lines...)); err != nil {
+	if r.run.Digest, err = digest(r.run); err != nil {
 		return err
 	}
-	for _, line := range r.lines {
+	all.Runs = slices.DeleteFunc(all.Runs, func(other run) bool { return other.Suite == r.run.Suite })
+	all.Runs = append(all.Runs, r.run)
+	if err := write(file, all); err != nil {
+		return err
+	}
+	return r.Missed()
+}
+
+// Missed is an error when a count missed its target.
+func (r *Report) Missed() error {
+	var missed []error
+	for _, line := range r.run.Lines {
 		if line.Counted && !line.Met {
-			return fmt.Errorf("a count missed its target: %s", line)
+			missed = append(missed, fmt.Errorf("a count missed its target: %s", line))
 		}
 	}
-	return nil
+	return errors.Join(missed...)
 }
 
-// read is what programs have measured before, if there is anything.
-func read(file string) ([]Line, error) {
+// digest is over everything else in a run, in the order of keys that encoding/json gives a map: it must not depend on how a file is laid
+// out, nor on the order of fields in Go.
+func digest(of run) (string, error) {
+	of.Digest = ""
+	text, err := json.Marshal(of)
+	if err != nil {
+		return "", fmt.Errorf("encode run: %w", err)
+	}
+	var content map[string]any
+	if err := json.Unmarshal(text, &content); err != nil {
+		return "", fmt.Errorf("decode run: %w", err)
+	}
+	delete(content, "digest")
+	if text, err = json.Marshal(content); err != nil {
+		return "", fmt.Errorf("encode run: %w", err)
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(text)), nil
+}
+
+// read is what suites have measured before, if there is anything.
+func read(file string) (all results, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return all, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read results: %w", err)
+		return all, fmt.Errorf("read results in %s: %w", file, err)
 	}
-	var lines []Line
-	if err := json.Unmarshal(text, &lines); err != nil {
-		return nil, fmt.Errorf("read results in %s: %w", file, err)
-	}
-	return lines, nil
+	return all, nil
 }
 
-func write(file string, lines []Line) error {
-	text, err := json.MarshalIndent(lines, "", "  ")
+func write(file string, all results) error {
+	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode results: %w", err)
 	}

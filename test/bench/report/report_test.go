@@ -1,38 +1,126 @@
 package report
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
-func measures(t *testing.T, file string) (names []string) {
+// repository makes a commit with one package, engine, and goes there.
+func repository(t *testing.T) {
 	t.Helper()
-	lines, err := read(file)
+	t.Chdir(t.TempDir())
+	put(t, "engine/engine.go", "package engine\n")
+	for _, arguments := range [][]string{
+		{"init", "--quiet"}, {"add", "--all"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message", "engine"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), "git", arguments...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", arguments, err, out)
+		}
+	}
+}
+
+func put(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func begin(t *testing.T, suite string) *Report {
+	t.Helper()
+	report, err := New(t.Context(), suite, "engine")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range lines {
-		names = append(names, line.Suite+": "+line.Measure)
-	}
-	return names
+	return report
 }
 
-func TestASuiteReplacesItsOwnLines(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "bench", "results.json")
+func stored(t *testing.T, file string) []run {
+	t.Helper()
+	all, err := read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.Runs
+}
+
+func TestASuiteReplacesItsOwnRun(t *testing.T) {
+	repository(t)
+	file := filepath.Join("bench", "results.json")
 	for _, run := range []struct{ suite, measure string }{{"one", "old"}, {"two", "other"}, {"one", "new"}} {
-		report := New(run.suite)
+		report := begin(t, run.suite)
 		report.Time(run.measure, 1, 2, "ms")
 		if err := report.Close(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := measures(t, file); !slices.Equal(got, []string{"two: other", "one: new"}) {
+	var got []string
+	for _, run := range stored(t, file) {
+		for _, line := range run.Lines {
+			got = append(got, run.Suite+": "+line.Measure)
+		}
+	}
+	if !slices.Equal(got, []string{"two: other", "one: new"}) {
 		t.Errorf("got %q", got)
 	}
 }
 
+func TestARunSaysWhereItComesFrom(t *testing.T) {
+	repository(t)
+	report := begin(t, "suite")
+	report.Time("of something", 1, 2, "ms")
+	if err := report.Close("results.json"); err != nil {
+		t.Fatal(err)
+	}
+	run := stored(t, "results.json")[0]
+	commit, _ := git(t.Context(), "rev-parse", "HEAD")
+	tree, _ := git(t.Context(), "rev-parse", "HEAD:engine")
+	if run.Commit != commit || run.Packages["engine"] != tree || len(tree) != 40 {
+		t.Errorf("got commit %q, packages %q", run.Commit, run.Packages)
+	}
+	if when, err := time.Parse(time.RFC3339, run.Date); err != nil || time.Since(when) > time.Hour {
+		t.Errorf("got date %q, %v", run.Date, err)
+	}
+	if run.Machine == nil || run.Machine.OS == "" || run.Machine.Arch == "" || run.Machine.CPUs < 1 || run.Machine.Memory < 1<<20 {
+		t.Errorf("got machine %+v", run.Machine)
+	}
+	if want, err := digest(run); err != nil || run.Digest != want || !strings.HasPrefix(want, "sha256:") {
+		t.Errorf("got digest %q, want %q, %v", run.Digest, want, err)
+	}
+	run.Lines[0].Ours = .5
+	if edited, err := digest(run); err != nil || edited == run.Digest {
+		t.Errorf("an edited run has the same digest %q, %v", edited, err)
+	}
+}
+
+func TestUncommittedChangesAreSaid(t *testing.T) {
+	repository(t)
+	put(t, "engine/engine.go", "package engine // changed\n")
+	if got := begin(t, "suite").run.Packages["engine"]; got != uncommitted {
+		t.Errorf("got tree %q", got)
+	}
+}
+
+func TestASuiteNamesItsPackages(t *testing.T) {
+	repository(t)
+	for reason, packages := range map[string][]string{"name the packages": nil, "HEAD:engin": {"engin"}} {
+		if _, err := New(t.Context(), "suite", packages...); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%v: got %v, want %q", packages, err, reason)
+		}
+	}
+}
+
 func TestOnlyCountsFail(t *testing.T) {
+	repository(t)
 	for _, c := range []struct {
 		reason string
 		line   Line
@@ -47,14 +135,22 @@ func TestOnlyCountsFail(t *testing.T) {
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "results.json")
-			report := New("suite")
+			report := begin(t, "suite")
 			report.Add(c.line)
 			if err := report.Close(file); (err != nil) != c.fails {
 				t.Errorf("got %v", err)
 			}
-			if lines, err := read(file); err != nil || len(lines) != 1 || lines[0].Met != c.met {
-				t.Errorf("wrote %v, %v", lines, err)
+			if runs := stored(t, file); len(runs) != 1 || runs[0].Lines[0].Met != c.met {
+				t.Errorf("wrote %+v", runs)
 			}
 		})
+	}
+}
+
+func TestAnUnreadableFileIsNotReplaced(t *testing.T) {
+	repository(t)
+	put(t, "results.json", "[{}]")
+	if err := begin(t, "suite").Close("results.json"); err == nil {
+		t.Error("it was replaced")
 	}
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A verdict is about a clause or a whole row.
+type verdict string
+
+const (
+	open   verdict = "open"
+	partly verdict = "partly" // rows only
+	proven verdict = "proven"
+	broken verdict = "FAILED"
+)
+
+// found are the tests that name a clause, by level and outcome.
+type found map[string]map[outcome][]string
+
+func (f found) add(t test) {
+	if f[t.level] == nil {
+		f[t.level] = map[outcome][]string{}
+	}
+	f[t.level][t.outcome] = append(f[t.level][t.outcome], t.name)
+}
+
+func (f found) failed() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(f)), func(at map[outcome][]string) bool { return len(at[failed]) > 0 })
+}
+
+// proves tells whether tests of a level show a clause. All measurements of a clause must be good, while one passing test is enough.
+func (f found) proves(level string, c clause) bool {
+	at := f[level]
+	return suffices(level, c.level) && len(at[passed]) > 0 && (level != bench || len(at) == 1)
+}
+
+func (f found) judge(c clause) verdict {
+	switch {
+	case f.failed():
+		return broken
+	case slices.ContainsFunc(levels, func(level string) bool { return f.proves(level, c) }):
+		return proven
+	}
+	return open
+}
+
+// evidence is what tests say about a row: by clause, and under no name what names only the row.
+type evidence map[string]found
+
+func (e evidence) judge(r row) verdict {
+	shown := 0
+	for _, c := range r.clauses {
+		switch e[c.name].judge(c) {
+		case broken:
+			return broken
+		case proven:
+			shown++
+		}
+	}
+	switch {
+	case e[""].failed():
+		return broken
+	case shown == len(r.clauses):
+		return proven
+	case shown > 0:
+		return partly
+	}
+	return open
+}
+
+// openClauses are those that are not proven.
+func (e evidence) openClauses(r row) []clause {
+	return slices.DeleteFunc(slices.Clone(r.clauses), func(c clause) bool { return e[c.name].judge(c) == proven })
+}
+
+// collect sorts tests by what they claim. A claim that the list does not have is a typing error in a test, and would hide a missing proof.
+func collect(sections []section, tests []test) (map[string]evidence, error) {
+	rows := rowsByID(sections)
+	all := map[string]evidence{}
+	for id, r := range rows {
+		all[id] = evidence{"": {}}
+		for _, c := range r.clauses {
+			all[id][c.name] = found{}
+		}
+	}
+	var unknown []string
+	for _, t := range tests {
+		for _, claimed := range t.claims {
+			name, known := claimed.in(rows[claimed.id])
+			if all[claimed.id] == nil || !known {
+				unknown = append(unknown, fmt.Sprintf("%s in %s test %q", claimed, t.level, t.name))
+				continue
+			}
+			all[claimed.id][name].add(t)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("find ids and clauses in the list: there is no\n  %s", strings.Join(unknown, "\n  "))
+	}
+	return all, nil
+}
+
+func rowsByID(sections []section) map[string]row {
+	rows := map[string]row{}
+	for _, s := range sections {
+		for _, r := range s.rows {
+			rows[r.id] = r
+		}
+	}
+	return rows
+}
