@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/tools/internal/stamp"
 )
 
 // progressEvery is how often a run says what it is doing.
@@ -49,6 +51,9 @@ func (r *runner) results(elements ...string) string {
 
 // prepare compiles all suites before the first one runs: a compiler beside a suite would make it slow.
 func (r *runner) prepare(ctx context.Context) error {
+	if err := stamp.Write(ctx, r.results()); err != nil {
+		return err
+	}
 	packages := map[string][]string{}
 	for _, s := range r.waiting {
 		if s.folder != "" {
