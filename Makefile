@@ -180,14 +180,25 @@ lint: bin/golangci-lint ## Run the linters over all modules
 	@for module in $(filter-out $(UNLINTED),$(MODULES)); do (cd $$module && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners ./...) || exit; done
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
 
+# What `make bench` measures: engines alone, and the operator on a cluster.
+BENCH_PARTS := engines rest tasks queue idle pools spread
+PART ?= $(BENCH_PARTS)
+BENCH_ON_CLUSTER = $(filter-out engines,$(PART))
+space := $(subst ,, )
+comma := ,
+
 .PHONY: bench
-bench: build ## Measure the engines and the operator beside their peers and targets; writes bench/results.json
-	@go -C test/bench/peers run . --results $(CURDIR)/bench/results.json
-	@bin/devcluster run --audit --simulated-nodes 40 -- go run ./test/bench
+bench: bench-parts build ## Measure beside peers and targets: make bench PART=tasks (engines rest tasks queue idle pools spread; all by default)
+	@$(if $(filter engines,$(PART)),go -C test/bench/peers run . --results $(CURDIR)/test/bench/results.json)
+	@$(if $(BENCH_ON_CLUSTER),bin/devcluster run --audit --simulated-nodes 40 -- go run ./test/bench --part $(subst $(space),$(comma),$(strip $(BENCH_ON_CLUSTER))))
+
+.PHONY: bench-parts
+bench-parts:
+	@$(if $(filter-out $(BENCH_PARTS),$(PART)),echo "no part $(filter-out $(BENCH_PARTS),$(PART)): name some of $(BENCH_PARTS)"; exit 1)
 
 .PHONY: acceptance
 acceptance: ## Say id by id what the last test runs have proven (docs/acceptance.md)
-	@go -C tools run ./acceptance --list ../docs/acceptance.md --results $(RESULTS) --bench ../bench/results.json
+	@go -C tools run ./acceptance --list ../docs/acceptance.md --results $(RESULTS) --bench ../test/bench/results.json
 
 .PHONY: clean
 clean: ## Remove bin/ (Kubernetes stays in your cache folder)

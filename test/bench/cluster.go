@@ -12,6 +12,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,7 +47,7 @@ func connect(ctx context.Context) (*cluster, error) {
 	}
 	config.QPS, config.UserAgent = -1, "swarm-bench"
 	scheme := runtime.NewScheme()
-	if err := errors.Join(admissionv1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(admissionv1.AddToScheme(scheme), batchv1.AddToScheme(scheme), corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	api, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
@@ -133,4 +134,33 @@ func (c *cluster) finished(ctx context.Context) (<-chan string, error) {
 		}
 	}()
 	return names, nil
+}
+
+// serverTime is the processor time that the API server and etcd have taken so far.
+func (c *cluster) serverTime(ctx context.Context) (time.Duration, error) {
+	text, err := exec.CommandContext(ctx, "bin/devcluster", "status", "-o", "json").Output()
+	if err != nil {
+		return 0, fmt.Errorf("read status of the cluster: %w", err)
+	}
+	var status struct {
+		Components []struct {
+			Name string
+			PID  int
+		}
+	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		return 0, fmt.Errorf("decode status of the cluster: %w", err)
+	}
+	var sum time.Duration
+	for _, component := range status.Components {
+		if component.Name != "etcd" && component.Name != "kube-apiserver" {
+			continue
+		}
+		taken, err := processorTime(component.PID)
+		if err != nil {
+			return 0, err
+		}
+		sum += taken
+	}
+	return sum, nil
 }

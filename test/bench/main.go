@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,10 +24,10 @@ import (
 func main() {
 	results := flag.String("results", "test/bench/results.json", "file for the results")
 	quiet := flag.Duration("quiet", 2*time.Minute, "how long those that have nothing to do are watched")
-	only := flag.String("only", strings.Join(parts, ","), "what to measure, with commas between")
+	part := flag.String("part", strings.Join(parts, ","), "what to measure, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *results, *quiet, strings.Split(*only, ","))
+	err := run(ctx, *results, *quiet, strings.Split(*part, ","))
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -35,12 +36,16 @@ func main() {
 }
 
 // parts are what is measured, in this order.
-var parts = []string{"rest", "tasks", "idle", "pools", "spread"}
+var parts = []string{"rest", "tasks", "queue", "idle", "pools", "spread"}
+
+// partLimit is how long the measures of a part may take.
+const partLimit = 20 * time.Minute
 
 // measured are the folders whose code the numbers of a part depend on. Numbers of code that has changed since are stale.
 var measured = map[string][]string{
 	"rest":  {"internal/operator", "kit"},
 	"tasks": swarms,
+	"queue": swarms,
 	"idle":  swarms,
 	"pools": {
 		"internal/acknowledge", "internal/assign", "internal/controller/workerpool", "internal/operator", "internal/roster", "internal/survey", "kit",
@@ -62,16 +67,20 @@ type bench struct {
 	operator *operator
 	report   *report.Report
 	quiet    time.Duration
+	ceiling  float64 // tasks per second, once measured
 }
+
+// starts are when agents began tasks, by name.
+var starts sync.Map
 
 // measures are those of a part.
 func (b *bench) measures(part string) ([]func(context.Context) error, error) {
 	all := map[string][]func(context.Context) error{
-		"rest": {b.rest}, "tasks": {b.writes, b.latency}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
+		"rest": {b.rest}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
 	}
 	found, known := all[part]
 	if !known {
-		return nil, fmt.Errorf("--only %s: write any of %s", part, strings.Join(parts, ", "))
+		return nil, fmt.Errorf("no part %q: name some of %s", part, strings.Join(parts, ", "))
 	}
 	return found, nil
 }
@@ -104,6 +113,8 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 
 // take takes the measures of a part.
 func (b *bench) take(ctx context.Context, part string) error {
+	ctx, cancel := context.WithTimeout(ctx, partLimit)
+	defer cancel()
 	measures, err := b.measures(part)
 	if err != nil {
 		return err
@@ -121,6 +132,7 @@ func (b *bench) take(ctx context.Context, part string) error {
 
 // work lasts as long as its payload says.
 func work(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
+	starts.Store(task.Name, time.Now())
 	var payload struct {
 		Milliseconds int `json:"milliseconds"`
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	sampled = 20 // tasks of each length whose writes are counted
-	rate    = 20 // tasks a second
-	paced   = 20 * time.Second
+	sampled   = 20 // tasks of each length whose writes are counted
+	perSecond = 20 // of them are created
+	paced     = 20 * time.Second
 )
 
 // rest is what an operator weighs that has nothing to do.
@@ -38,7 +38,7 @@ func (b *bench) writes(ctx context.Context) error {
 		target float64
 	}{{"short", 100 * time.Millisecond, 1}, {"long", 3 * time.Second, 2}} {
 		since := time.Now()
-		if _, err := b.run(ctx, sort.name, sampled, sort.length, time.Second/rate); err != nil {
+		if _, err := b.run(ctx, sort.name, sampled, sort.length, time.Second/perSecond); err != nil {
 			return err
 		}
 		cost, err := b.costs(since)
@@ -65,13 +65,13 @@ func (b *bench) costs(since time.Time) (float64, error) {
 	return float64(written) / sampled, nil
 }
 
-// run creates tasks at a pace and gives the time from each creation to its completion, as a watch sees it.
-func (b *bench) run(ctx context.Context, name string, count int, length, pace time.Duration) ([]time.Duration, error) {
+// run creates tasks at a pace and returns the times from creation to start, as the agent sees it, and to completion, as a watch sees it.
+func (b *bench) run(ctx context.Context, name string, count int, length, pace time.Duration) (latencies, error) {
 	watching, stop := context.WithTimeout(ctx, time.Duration(count)*pace+length+time.Minute)
 	defer stop()
 	finished, err := b.cluster.finished(watching)
 	if err != nil {
-		return nil, err
+		return latencies{}, err
 	}
 	created, failed := make([]time.Time, count), make(chan error, 1)
 	begin := time.Now()
@@ -85,9 +85,9 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 			}
 		}
 	}()
-	var took []time.Duration
+	var took latencies
 	seen := map[string]bool{}
-	for len(took) < count {
+	for len(took.completed) < count {
 		select {
 		case task := <-finished:
 			var n int
@@ -95,25 +95,40 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 				continue
 			}
 			seen[task] = true
-			took = append(took, time.Since(created[n]))
+			took.completed = append(took.completed, time.Since(created[n]))
+			if started, known := starts.Load(task); known {
+				took.started = append(took.started, started.(time.Time).Sub(created[n]))
+			}
 		case err := <-failed:
-			return nil, err
+			return latencies{}, err
 		case <-watching.Done():
-			return nil, fmt.Errorf("only %d of %d tasks %q were done in time", len(took), count, name)
+			return latencies{}, fmt.Errorf("only %d of %d tasks %q were done in time", len(took.completed), count, name)
 		}
 	}
-	slices.Sort(took)
+	slices.Sort(took.completed)
+	slices.Sort(took.started)
 	return took, nil
 }
 
-// latency is the whole way of a task that does nothing, on warm agents.
+// latencies are sorted times since the creation of tasks.
+type latencies struct{ started, completed []time.Duration }
+
+// latency is how long tasks that take no time are on their way to warm agents, at three rates. The last one is half of the throughput that
+// was measured before.
 func (b *bench) latency(ctx context.Context) error {
-	took, err := b.run(ctx, "paced", int(paced.Seconds())*rate, 0, time.Second/rate)
-	if err != nil {
-		return err
+	for _, rate := range []float64{perSecond, 50, b.ceiling / 2} {
+		count := int(paced.Seconds() * rate)
+		took, err := b.run(ctx, fmt.Sprintf("paced%.0f", rate), count, 0, time.Duration(float64(time.Second)/rate))
+		if err != nil {
+			return err
+		}
+		for _, percent := range []int{50, 99} {
+			target := map[int]float64{50: 10, 99: 100}[percent]
+			b.report.Time(fmt.Sprintf("create to start, %.0f tasks/s, p%d", rate, percent), milliseconds(percentile(took.started, percent)), target, "ms")
+		}
+		b.report.Time(fmt.Sprintf("create to Completed, %.0f tasks/s, p50", rate), milliseconds(percentile(took.completed, 50)), 50, "ms")
+		b.report.Time(fmt.Sprintf("create to Completed, %.0f tasks/s, p99", rate), milliseconds(percentile(took.completed, 99)), 250, "ms")
 	}
-	b.report.Time(fmt.Sprintf("create to Completed, %d tasks/s, p50", rate), milliseconds(percentile(took, 50)), 50, "ms")
-	b.report.Time(fmt.Sprintf("create to Completed, %d tasks/s, p99", rate), milliseconds(percentile(took, 99)), 250, "ms")
 	return nil
 }
 

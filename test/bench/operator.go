@@ -96,8 +96,11 @@ func (o *operator) memory() (float64, error) {
 }
 
 // worked is how much time of a processor it has taken so far. It says what something costs also where others keep the machine busy.
-func (o *operator) worked() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.command.Process.Pid))
+func (o *operator) worked() (time.Duration, error) { return processorTime(o.command.Process.Pid) }
+
+// processorTime is how much a process has taken so far.
+func processorTime(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
 	}

@@ -30,14 +30,20 @@ type measure struct {
 	Target  float64
 	AtLeast bool
 	Met     bool
+
+	NotReached bool
 }
 
 // met is worked out anew: what the file says is not believed.
 func (m measure) met() bool {
-	if m.AtLeast {
+	switch {
+	case m.NotReached:
+		return false
+	case m.AtLeast:
 		return m.Ours >= m.Target
+	default:
+		return m.Ours <= m.Target
 	}
-	return m.Ours <= m.Target
 }
 
 // readBench takes lines that met their target for tests that passed. It also says which runs are stale, and why.

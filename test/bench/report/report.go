@@ -27,6 +27,8 @@ type Line struct {
 	Unit    string  `json:"unit"`
 	Counted bool    `json:"counted"` // a count, which may fail the benchmark
 	Met     bool    `json:"met"`
+
+	NotReached bool `json:"notReached,omitempty"` // it took too long to be measured to its end, and so missed its target
 }
 
 // Peer is what another program needs for the same, in the same run.
@@ -79,6 +81,7 @@ func (r *Report) Add(line Line) {
 	if line.AtLeast {
 		line.Met = line.Ours >= line.Target
 	}
+	line.Met = line.Met && !line.NotReached
 	r.run.Lines = append(r.run.Lines, line)
 	fmt.Println(line)
 }
@@ -89,7 +92,10 @@ func (l Line) String() string {
 	if l.AtLeast {
 		sign = ">="
 	}
-	if !l.Met {
+	switch {
+	case l.NotReached:
+		verdict = "NOT REACHED"
+	case !l.Met:
 		verdict = "NOT MET"
 	}
 	if l.Peer != nil {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/test/bench/report"
+)
+
+const (
+	rowLimit = 5 * time.Minute // after which a row counts as not reached
+	besides  = 2_000           // tasks whose throughput is measured beside those that wait
+)
+
+// depths are how many tasks wait in a paused swarm while another one works.
+var depths = []int{0, 10_000, 100_000}
+
+// queue measures what waiting tasks cost: the throughput of another swarm beside them, and how soon the first of them is finished once their
+// swarm is no longer paused.
+func (b *bench) queue(ctx context.Context) error {
+	for _, swarm := range []string{"fleet", "parked"} {
+		if err := b.cluster.swarm(ctx, swarm, fleet, 1); err != nil {
+			return err
+		}
+	}
+	if err := b.cluster.ready(ctx); err != nil {
+		return err
+	}
+	var alone float64
+	for _, depth := range depths {
+		perSecond, err := b.beside(ctx, depth)
+		if err != nil {
+			return err
+		}
+		if depth == 0 {
+			alone = perSecond
+			continue
+		}
+		b.report.Add(report.Line{
+			Measure: claim(depth, "[X05/throughput] ") + fmt.Sprintf("throughput of %d short tasks beside %d that wait", besides, depth),
+			Ours:    perSecond, Target: 0.9 * alone, AtLeast: true, Unit: "1/s", NotReached: perSecond == 0, Peer: &report.Peer{Name: "none waiting", Value: alone},
+		})
+		if err := b.unpause(ctx, depth); err != nil {
+			return err
+		}
+		if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beside returns the throughput of one swarm while tasks wait in the other, or 0 when it did not end in time.
+func (b *bench) beside(ctx context.Context, depth int) (float64, error) {
+	if err := b.cluster.setMode(ctx, "parked", v1alpha1.SwarmPaused); err != nil {
+		return 0, err
+	}
+	fmt.Printf("creating %d tasks that wait\n", depth)
+	if err := b.cluster.submit(ctx, "parked", "parked", depth); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err := b.finish(ctx, fmt.Sprintf("beside%d", depth), "fleet", besides)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return 0, nil
+	}
+	return besides / time.Since(began).Seconds(), err
+}
+
+// unpause measures how long the first completion takes.
+func (b *bench) unpause(ctx context.Context, depth int) error {
+	limited, cancel := context.WithTimeout(ctx, rowLimit)
+	defer cancel()
+	finished, err := b.cluster.finished(limited)
+	if err != nil {
+		return err
+	}
+	if err := b.cluster.setMode(ctx, "parked", v1alpha1.SwarmRunning); err != nil {
+		return err
+	}
+	began := time.Now()
+	err = awaitAll(limited, finished, nil, "parked", 1)
+	reached := err == nil
+	if !reached && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		return err
+	}
+	b.report.Add(report.Line{
+		Measure: claim(depth, "[X05/first-completion] ") + fmt.Sprintf("first completion after unpausing %d tasks", depth),
+		Ours:    time.Since(began).Seconds(), Target: 2, Unit: "s", NotReached: !reached,
+	})
+	return nil
+}
+
+// claim names a clause of the acceptance list on the rows of the greatest depth, which it is about.
+func claim(depth int, clause string) string {
+	if depth < depths[len(depths)-1] {
+		return ""
+	}
+	return clause
+}
+
+func (c *cluster) setMode(ctx context.Context, swarm string, mode v1alpha1.SwarmMode) error {
+	patch := fmt.Appendf(nil, `{"spec":{"mode":%q}}`, mode)
+	changed := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: swarm}}
+	if err := c.api.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("set mode of swarm %q: %w", swarm, err)
+	}
+	return nil
+}

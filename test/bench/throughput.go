@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/test/bench/report"
+)
+
+const (
+	batch    = 5_000 // objects of each measurement
+	fleet    = 100   // agents with one slot each
+	creators = 8     // clients that create objects at the same time
+)
+
+// A pace is how fast objects got done, and what each cost the API server and etcd.
+type pace struct {
+	perSecond    float64
+	milliseconds float64 // of processor time
+}
+
+// throughput measures our tasks beside two peers in the same run: raw writes of the same objects, which nothing that stores them can beat, and
+// Jobs. The peers run without an operator, so that all of the machine is theirs.
+func (b *bench) throughput(ctx context.Context) error {
+	if err := b.cluster.swarm(ctx, "fleet", fleet, 1); err != nil {
+		return err
+	}
+	if err := b.cluster.ready(ctx); err != nil {
+		return err
+	}
+	ours, err := b.cluster.timed(ctx, batch, func(ctx context.Context) error { return b.finish(ctx, "fast", "fleet", batch) })
+	if err != nil {
+		return fmt.Errorf("run %d tasks: %w", batch, err)
+	}
+	b.ceiling = ours.perSecond
+	status, err := b.cluster.statusOf(ctx, fmt.Sprintf("fast-%05d", 0))
+	if err != nil {
+		return err
+	}
+	b.operator.stop()
+	raw, err := b.cluster.timed(ctx, batch, func(ctx context.Context) error { return b.cluster.rawWrites(ctx, status) })
+	if err != nil {
+		return fmt.Errorf("write %d objects: %w", batch, err)
+	}
+	jobs, err := b.cluster.timed(ctx, batch, b.cluster.jobs)
+	if err != nil {
+		return fmt.Errorf("run %d Jobs: %w", batch, err)
+	}
+	b.reportThroughput(ours, raw, jobs)
+	if b.operator, err = b.cluster.operate(ctx); err != nil {
+		return err
+	}
+	return b.operator.ready(ctx)
+}
+
+func (b *bench) reportThroughput(ours, raw, jobs pace) {
+	what := fmt.Sprintf("%d short tasks, %d agents: ", batch, fleet)
+	for _, line := range []report.Line{
+		{Measure: what + "throughput beside raw writes", Ours: ours.perSecond, Target: 0.85 * raw.perSecond, AtLeast: true, Unit: "1/s", Peer: rawWrites(raw.perSecond)},
+		{Measure: what + "throughput beside Jobs", Ours: ours.perSecond, Target: 3 * jobs.perSecond, AtLeast: true, Unit: "1/s", Peer: batchJobs(jobs.perSecond)},
+		{Measure: what + "API server and etcd, beside raw writes", Ours: ours.milliseconds, Target: 1.1 * raw.milliseconds, Unit: "ms CPU", Peer: rawWrites(raw.milliseconds)},
+		{Measure: what + "API server and etcd, beside Jobs", Ours: ours.milliseconds, Target: jobs.milliseconds / 3, Unit: "ms CPU", Peer: batchJobs(jobs.milliseconds)},
+	} {
+		b.report.Add(line)
+	}
+}
+
+func rawWrites(value float64) *report.Peer { return &report.Peer{Name: "raw writes", Value: value} }
+func batchJobs(value float64) *report.Peer { return &report.Peer{Name: "batch/v1 Jobs", Value: value} }
+
+// timed measures how long something takes for so many objects.
+func (c *cluster) timed(ctx context.Context, count int, run func(context.Context) error) (pace, error) {
+	before, err := c.serverTime(ctx)
+	if err != nil {
+		return pace{}, err
+	}
+	began := time.Now()
+	if err := run(ctx); err != nil {
+		return pace{}, err
+	}
+	took := time.Since(began)
+	after, err := c.serverTime(ctx)
+	return pace{float64(count) / took.Seconds(), (after - before).Seconds() * 1000 / float64(count)}, err
+}
+
+// finish creates tasks as fast as possible and waits until all are finished.
+func (b *bench) finish(ctx context.Context, name, swarm string, count int) error {
+	ctx, cancel := context.WithTimeout(ctx, rowLimit)
+	defer cancel()
+	finished, err := b.cluster.finished(ctx)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- b.cluster.submit(ctx, name, swarm, count) }()
+	return awaitAll(ctx, finished, failed, name, count)
+}
+
+// awaitAll waits until so many different objects of a name are finished, or creating them has failed.
+func awaitAll(ctx context.Context, finished <-chan string, failed <-chan error, name string, count int) error {
+	seen := map[string]bool{}
+	for len(seen) < count {
+		select {
+		case one := <-finished:
+			if len(one) > len(name) && one[:len(name)+1] == name+"-" {
+				seen[one] = true
+			}
+		case err := <-failed:
+			if err != nil {
+				return err
+			}
+			failed = nil
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d were done: %w", len(seen), count, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// submit creates tasks that take no time, as fast as possible.
+func (c *cluster) submit(ctx context.Context, name, swarm string, count int) error {
+	return each(ctx, count, func(ctx context.Context, n int) error { return c.task(ctx, fmt.Sprintf("%s-%05d", name, n), swarm, 0) })
+}
+
+// statusOf returns the status of a finished task as a patch.
+func (c *cluster) statusOf(ctx context.Context, name string) ([]byte, error) {
+	task := &v1alpha1.Task{}
+	if err := c.api.Get(ctx, client.ObjectKey{Namespace: space, Name: name}, task); err != nil {
+		return nil, fmt.Errorf("read a finished task: %w", err)
+	}
+	return json.Marshal(map[string]any{"status": task.Status})
+}
+
+// rawWrites creates each object and patches its status once, which is what a short task costs at least.
+func (c *cluster) rawWrites(ctx context.Context, status []byte) error {
+	return each(ctx, batch, func(ctx context.Context, n int) error {
+		name := fmt.Sprintf("raw-%05d", n)
+		if err := c.task(ctx, name, "none", 0); err != nil {
+			return err
+		}
+		task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name}}
+		return c.api.Status().Patch(ctx, task, client.RawPatch(types.MergePatchType, status))
+	})
+}
+
+// jobs creates Jobs whose simulated pods end at once, and waits until all are complete.
+func (c *cluster) jobs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rowLimit)
+	defer cancel()
+	watching, err := c.api.Watch(ctx, &batchv1.JobList{}, client.InNamespace(space))
+	if err != nil {
+		return fmt.Errorf("watch Jobs: %w", err)
+	}
+	defer watching.Stop()
+	finished, failed := make(chan string, 1024), make(chan error, 1)
+	go func() {
+		for event := range watching.ResultChan() {
+			if job, isJob := event.Object.(*batchv1.Job); isJob && job.Status.CompletionTime != nil {
+				finished <- job.Name
+			}
+		}
+	}()
+	go func() { failed <- each(ctx, batch, c.job) }()
+	return awaitAll(ctx, finished, failed, "job", batch)
+}
+
+func (c *cluster) job(ctx context.Context, n int) error {
+	return c.api.Create(ctx, &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: fmt.Sprintf("job-%05d", n)},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "work", Image: "localhost/simulated:1"}},
+		}}},
+	})
+}
+
+// each calls a function for every number below count, from several goroutines, until one call fails.
+func each(ctx context.Context, count int, call func(ctx context.Context, n int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	numbers := make(chan int)
+	var all sync.WaitGroup
+	for range creators {
+		all.Go(func() {
+			for n := range numbers {
+				if err := call(ctx, n); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	for n := range count {
+		select {
+		case numbers <- n:
+		case <-ctx.Done():
+		}
+	}
+	close(numbers)
+	all.Wait()
+	return context.Cause(ctx)
+}
