@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func TestK09_Changes(t *testing.T) {
+func TestChanges(t *testing.T) {
 	deployment := func(change func(*appsv1.Deployment)) client.Object {
 		made := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1, ResourceVersion: "1", Labels: map[string]string{"a": "b"}}}
 		made.Status.Replicas = 1

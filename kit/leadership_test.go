@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-func TestK10_TermsAndIdentities(t *testing.T) {
+func TestK10_IdentityAndTerms(t *testing.T) {
 	l := newLeadership(Election{Identity: "pod-1"})
 	if !strings.HasPrefix(l.Identity(), "pod-1_") || l.Identity() == newLeadership(Election{Identity: "pod-1"}).Identity() {
 		t.Errorf("identity %q: want POD_NAME and a fresh id", l.Identity())
@@ -44,7 +44,7 @@ func TestDurationsFollowTheLease(t *testing.T) {
 	}
 }
 
-func TestK11_LeadershipEndsByItself(t *testing.T) {
+func TestLeadershipEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
 		for range 10 {

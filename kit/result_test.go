@@ -23,7 +23,7 @@ func fieldsOfAnother() error {
 	return apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict}}, "conflict with kubectl")
 }
 
-func TestK07_Judge(t *testing.T) {
+func TestK07_TypedResultsAreJudged(t *testing.T) {
 	again := reconcile.Result{Requeue: true}
 	broken := errors.New("broken")
 	forbidden := apierrors.NewForbidden(webApps, "a", broken)

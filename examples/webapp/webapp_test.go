@@ -66,7 +66,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-func TestS32_Registry(t *testing.T) {
+func TestS32_RegisteredAndUnregistered(t *testing.T) {
 	code := http.StatusOK
 	var seen string
 	outside := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {

@@ -94,7 +94,7 @@ func about(hook *admissionv1.MutatingWebhook) []string {
 	return hook.NamespaceSelector.MatchExpressions[0].Values
 }
 
-func TestR01_NamespacesWithManagedWorkloadsAreCovered(t *testing.T) {
+func TestNamespacesWithManagedWorkloadsAreCovered(t *testing.T) {
 	only := map[string]string{"swarm.io/spread": "enabled"}
 	numbers := map[string]string{"swarm.io/spot-percentage": "60"}
 	wrong := map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "a lot"}
@@ -226,7 +226,7 @@ func TestCoverageIsWhatTheConfigurationSays(t *testing.T) {
 	}
 }
 
-func TestR14_WhatWakesTheCoverage(t *testing.T) {
+func TestWhatWakesTheCoverage(t *testing.T) {
 	turns := newMapmaker().coverage.turns()
 	update := func(before, after map[string]string) bool {
 		changed := deployment("a", after)

@@ -35,7 +35,7 @@ func TestP03_Golden27OverTwoWorkers(t *testing.T) {
 	}
 }
 
-func TestTheSameInputGivesTheSameAnswer(t *testing.T) {
+func TestP02_ThousandRunsGiveTheSameAnswer(t *testing.T) {
 	for _, strategy := range []Strategy{Sticky, Contiguous, Hashed} {
 		var first []Share
 		for n := range 1000 {

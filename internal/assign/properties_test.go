@@ -127,7 +127,7 @@ func againIsNothing(t *rapid.T, in Input, decision Decision) {
 }
 
 // Equal jobs: every job once, sizes differ by at most one, whatever the pool was before.
-func TestP03_EqualJobsAreBalanced(t *testing.T) {
+func TestP03_PropertiesOfEqualJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var previous *Revision
 		for range 3 {
@@ -146,7 +146,7 @@ func TestP03_EqualJobsAreBalanced(t *testing.T) {
 }
 
 // Weighted jobs: the bounds of the package comment.
-func TestWeightedJobsAreBalanced(t *testing.T) {
+func TestP13_WeightedJobsAreBalanced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var previous *Revision
 		for range 3 {

@@ -44,7 +44,7 @@ func config(name, text string) *corev1.ConfigMap {
 const shownPool = `"namespace":"a","name":"cameras","workload":{"kind":"StatefulSet","name":"w"},"phase":"Converging","size":2,"expectedSize":3,
 	"jobs":4,"version":7,"revision":5,"convergedRevision":4,"converged":false,"reason":"Converging","message":"waits for w-1"`
 
-func TestP16_PoolsAreShown(t *testing.T) {
+func TestP16_AssignmentsAreShown(t *testing.T) {
 	of := reading(t, &cluster{}, cameras(), config("w-config", file))
 	_, list := ask(of, "/v1/pools", "root")
 	same(t, list, `{"items":[{`+shownPool+`}]}`)

@@ -45,7 +45,7 @@ func TestWhatTheProgramSaysOfItself(t *testing.T) {
 }
 
 // Every line of the log is JSON, so a refusal is as well, and each problem is a line.
-func TestR17_RefusalIsInTheLog(t *testing.T) {
+func TestR17_JSONOfARefusal(t *testing.T) {
 	var log bytes.Buffer
 	path := written(t, "controller: {workers: 0, resyncPeriod: 1s}")
 	if code := Command(t.Context(), []string{"--config", path}, Build{}, nil, &log); code != 1 {
@@ -64,7 +64,7 @@ func TestR17_RefusalIsInTheLog(t *testing.T) {
 	}
 }
 
-func TestR17_EveryLibraryWritesTheOneLog(t *testing.T) {
+func TestR17_JSONOfEveryLibrary(t *testing.T) {
 	for _, c := range []struct {
 		level string
 		want  []string

@@ -35,7 +35,7 @@ func TestDefaultsWork(t *testing.T) {
 	}
 }
 
-func TestFileAndEnvironment(t *testing.T) {
+func TestR07_FileAndEnvironment(t *testing.T) {
 	path := written(t, "controller: {workers: 7, resyncPeriod: 1m}\nlogging: {level: debug}\n")
 	config, err := Load(path, []string{
 		"SWARM_CONTROLLER_WORKERS=9", "SWARM_CONTROLLER_RESYNC_PERIOD=45s", "SWARM_METRICS_ENABLED=false",
@@ -56,7 +56,7 @@ func TestFileAndEnvironment(t *testing.T) {
 	}
 }
 
-func TestR07_R08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
+func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
 		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, namespaces, readOnly, resyncPeriod, workers"},

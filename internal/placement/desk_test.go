@@ -37,7 +37,7 @@ func told(t testing.TB, desk *Desk, ask Ask) Answer {
 	return answer
 }
 
-func TestR03_TenPodsInSequenceKeepTheFloor(t *testing.T) {
+func TestTenPodsInSequenceKeepTheFloor(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		known, pods := newStore(t, deployment(10, wished(tenOf4))), map[string]Answer{}
 		desk := deskFor(known)
@@ -55,7 +55,7 @@ func TestR03_TenPodsInSequenceKeepTheFloor(t *testing.T) {
 	}
 }
 
-func TestR03_DryRunsTakeNoNumber(t *testing.T) {
+func TestDryRunsTakeNoNumber(t *testing.T) {
 	desk := deskFor(newStore(t, deployment(10, wished(tenOf4))))
 	dry := asking("dry")
 	dry.DryRun = true
@@ -69,7 +69,7 @@ func TestR03_DryRunsTakeNoNumber(t *testing.T) {
 	}
 }
 
-func TestR03_WhoAsksAgainIsAnsweredTheSame(t *testing.T) {
+func TestWhoAsksAgainIsAnsweredTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(10, wished(tenOf4)))
 		desk, began := NewDesk(known, known.replicas, standard()), time.Now()
@@ -83,7 +83,7 @@ func TestR03_WhoAsksAgainIsAnsweredTheSame(t *testing.T) {
 	})
 }
 
-func TestR01_OnlyManagedWorkloadsArePlaced(t *testing.T) {
+func TestOnlyManagedWorkloadsArePlaced(t *testing.T) {
 	choosy := deployment(10, wished(tenOf4))
 	choosy.Spec.Template.Spec.NodeSelector = map[string]string{capacity: "spot"}
 	numberless := wished(tenOf4)
@@ -107,7 +107,7 @@ func TestR01_OnlyManagedWorkloadsArePlaced(t *testing.T) {
 	}
 }
 
-func TestR02_StatefulSetsGoByOrdinal(t *testing.T) {
+func TestStatefulSetsGoByOrdinal(t *testing.T) {
 	policy := spread.Policy{MinOnDemand: 2, SpotPercent: 60}
 	for _, c := range []struct {
 		reason, pod string
@@ -132,7 +132,7 @@ func TestR02_StatefulSetsGoByOrdinal(t *testing.T) {
 	}
 }
 
-func TestR03_WhichPodsHoldNumbers(t *testing.T) {
+func TestWhichPodsHoldNumbers(t *testing.T) {
 	going := numbered("going", "abc", 0, spread.OnDemand)
 	going.DeletionTimestamp = &metav1.Time{Time: noon}
 	elsewhere := numbered("elsewhere", "abc", 0, spread.OnDemand)
@@ -162,7 +162,7 @@ func TestR03_WhichPodsHoldNumbers(t *testing.T) {
 }
 
 // A pod that was made without us stands for a number of the class of its node: the floor is not served twice, nor is spot.
-func TestR26_PodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
+func TestPodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
 	policy := spread.Policy{MinOnDemand: 2, SpotPercent: 100}
 	for _, c := range []struct {
 		node *corev1.Node
@@ -179,7 +179,7 @@ func TestR26_PodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
 	}
 }
 
-func TestR06_ShortagesLeadElsewhere(t *testing.T) {
+func TestShortagesLeadElsewhere(t *testing.T) {
 	policy := spread.Policy{SpotPercent: 100}
 	desk := deskFor(newStore(t, deployment(10, wished(policy))))
 	closed := spread.Shortage{Spot: spread.Gate{Standing: spread.Closed, Probe: spread.Unnumbered}}
@@ -233,7 +233,7 @@ func TestNumberWithoutPodIsGivenAgain(t *testing.T) {
 }
 
 // A pod may come and go while nobody asks. What it held is free, at once.
-func TestR03_PodsThatComeAndGoHoldNothing(t *testing.T) {
+func TestPodsThatComeAndGoHoldNothing(t *testing.T) {
 	known, watched := newStore(t, deployment(10, wished(tenOf4))), &informertest.FakeInformers{}
 	desk := deskFor(known)
 	if err := desk.Follow(t.Context(), watched); err != nil {
@@ -263,7 +263,7 @@ func TestR03_PodsThatComeAndGoHoldNothing(t *testing.T) {
 	}
 }
 
-func TestR03_CacheThatIsLateIsWaitedFor(t *testing.T) {
+func TestCacheThatIsLateIsWaitedFor(t *testing.T) {
 	full := []*corev1.Pod{numbered("a", "abc", 0, spread.OnDemand), numbered("b", "abc", 1, spread.OnDemand)}
 	for _, c := range []struct {
 		reason string
@@ -360,7 +360,7 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
-func TestR03_BurstOf50IsExact(t *testing.T) {
+func TestBurstOf50IsExact(t *testing.T) {
 	for _, policy := range []spread.Policy{tenOf4, {MinOnDemand: 2, SpotPercent: 60}, {SpotPercent: 50}} {
 		known, answers := newStore(t, deployment(50, wished(policy))), make(chan Answer)
 		desk := deskFor(known)

@@ -50,7 +50,7 @@ func required(pod *corev1.Pod) []corev1.NodeSelectorTerm {
 	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-func TestR05_NodesAreRequired(t *testing.T) {
+func TestNodesAreRequired(t *testing.T) {
 	zone, disk := in("zone", "a", "b"), in("disk", "ssd")
 	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{in("metadata.name", "n1")}}
 	narrower := func(of corev1.NodeSelectorTerm, by ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
@@ -106,7 +106,7 @@ func TestClassesWithoutLabelsRequireNothing(t *testing.T) {
 	}
 }
 
-func TestR05_TaintsOfTheClassAreTolerated(t *testing.T) {
+func TestTaintsOfTheClassAreTolerated(t *testing.T) {
 	ours := corev1.Toleration{Key: capacity, Operator: corev1.TolerationOpEqual, Value: "spot", Effect: corev1.TaintEffectNoSchedule}
 	other := corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpExists}
 	all, brief := corev1.Toleration{Operator: corev1.TolerationOpExists}, ours
@@ -133,7 +133,7 @@ func TestR05_TaintsOfTheClassAreTolerated(t *testing.T) {
 	}
 }
 
-func TestR03_PodsSayWhatTheyWereMadeFor(t *testing.T) {
+func TestPodsSayWhatTheyWereMadeFor(t *testing.T) {
 	const number, class, cost = "swarm.io/spread-number", "swarm.io/spread-class", corev1.PodDeletionCost
 	for _, c := range []struct {
 		reason    string
@@ -196,7 +196,7 @@ func matches(t *rapid.T, pod *corev1.Pod, node *corev1.Node) bool {
 
 // Whatever people require: a placed pod goes to exactly those nodes of its class where it would have gone before, also when it was placed
 // elsewhere in between, and to place it again changes nothing.
-func TestR05_ScheduledAsBeforeButForTheClass(t *testing.T) {
+func TestScheduledAsBeforeButForTheClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := rapid.SampledFrom([]survey.Settings{standard(), several()}).Draw(t, "settings")
 		class := rapid.SampledFrom([]spread.Class{spread.Spot, spread.OnDemand})

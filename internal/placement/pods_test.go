@@ -93,7 +93,7 @@ func (c counter) became(t *testing.T) outcome {
 	return found
 }
 
-func TestR03_PodsAreAnswered(t *testing.T) {
+func TestPodsAreAnswered(t *testing.T) {
 	pod := replica("", "abc", nil)
 	orphan, job, bound := pod.DeepCopy(), pod.DeepCopy(), creation(t, pod)
 	orphan.OwnerReferences, job.OwnerReferences[0].Kind = nil, "Job"
@@ -141,7 +141,7 @@ func TestR03_PodsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestR03_WhatIsAsked(t *testing.T) {
+func TestWhatIsAsked(t *testing.T) {
 	ofSet := replica("db-0", "", nil)
 	ofSet.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", Controller: new(true)}}
 	for _, c := range []struct {

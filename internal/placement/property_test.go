@@ -43,7 +43,7 @@ func (f *fleet) later(lag time.Duration, sees func()) {
 
 // Any sequence of scaling and of lost pods, seen as late as a cache may be: whenever the ReplicaSet has as many pods as it wants, they have
 // the numbers from 0 on, each once, and so the wanted mix.
-func TestR03_AnySequenceKeepsTheMix(t *testing.T) {
+func TestAnySequenceKeepsTheMix(t *testing.T) {
 	lags := []time.Duration{0, time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
 	rapid.Check(t, func(rt *rapid.T) {
 		policy := spread.Policy{MinOnDemand: rapid.IntRange(0, 6).Draw(rt, "floor"), SpotPercent: rapid.IntRange(0, 100).Draw(rt, "share")}

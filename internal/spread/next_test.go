@@ -40,7 +40,7 @@ const ten = "oosssososs" // the classes of the first ten under sixty
 
 func right() []Pod { return crew(ten) }
 
-func TestR02_ClassesOfTen(t *testing.T) {
+func TestClassesOfTen(t *testing.T) {
 	var classes strings.Builder
 	for k := range 10 {
 		classes.WriteString(string(Of(sixty, k)[0]))
@@ -50,7 +50,7 @@ func TestR02_ClassesOfTen(t *testing.T) {
 	}
 }
 
-func TestR04_Next(t *testing.T) {
+func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		change func(*World)
@@ -184,7 +184,7 @@ func expect(t *testing.T, world World, moves string, word Word, says string) {
 }
 
 // Nodes that go as fast as they come are no room, if nobody is left to say otherwise.
-func TestR06_WhoMakesAClassCountAsShort(t *testing.T) {
+func TestWhoMakesAClassCountAsShort(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		change func(*World)
@@ -211,7 +211,7 @@ func TestR06_WhoMakesAClassCountAsShort(t *testing.T) {
 	}
 }
 
-func TestR06_Shortage(t *testing.T) {
+func TestShortage(t *testing.T) {
 	late := func(w *World) { w.Now = noon.Add(61 * time.Second) }
 	fallen := func(w *World) { w.Pods = crew("oososooooo") } // 3, 6, 8 and 9 are not where they belong
 	for _, c := range []struct {
@@ -298,7 +298,7 @@ func TestR06_Shortage(t *testing.T) {
 	}
 }
 
-func TestR06_Place(t *testing.T) {
+func TestPlace(t *testing.T) {
 	closed, tries := Gate{Standing: Closed, Probe: Unnumbered}, Gate{Standing: Probing, Probe: 9}
 	for _, c := range []struct {
 		reason   string
@@ -322,7 +322,7 @@ func TestR06_Place(t *testing.T) {
 	}
 }
 
-func TestR06_WhenToLookAgain(t *testing.T) {
+func TestWhenToLookAgain(t *testing.T) {
 	world := quiet(sixty, 10, right())
 	if again := Next(world).Again; !again.IsZero() {
 		t.Errorf("balanced looks again at %s", again)
@@ -346,7 +346,7 @@ func TestR06_WhenToLookAgain(t *testing.T) {
 	}
 }
 
-func TestR06_StatusText(t *testing.T) {
+func TestStatusText(t *testing.T) {
 	for want, decision := range map[string]Decision{
 		"Balanced": {Word: Balanced}, "": {}, "Invalid: no": {Word: Invalid, problem: "no"},
 	} {

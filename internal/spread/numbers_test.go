@@ -22,7 +22,7 @@ func numbered(numbers ...int) []Pod {
 	return pods
 }
 
-func TestR03_TenPodsInSequenceKeepTheFloor(t *testing.T) {
+func TestTenPodsInSequenceKeepTheFloor(t *testing.T) {
 	numbers := NewNumbers(time.Minute)
 	var pods []Pod
 	for n := range 10 {
@@ -35,7 +35,7 @@ func TestR03_TenPodsInSequenceKeepTheFloor(t *testing.T) {
 	}
 }
 
-func TestR03_BurstOf50InAnyOrder(t *testing.T) {
+func TestBurstOf50InAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy, numbers := somePolicy(t), NewNumbers(time.Minute)
 		requests := make([]int, 50)
@@ -64,7 +64,7 @@ func TestR03_BurstOf50InAnyOrder(t *testing.T) {
 	})
 }
 
-func TestR03_DryRunsTakeNoNumber(t *testing.T) {
+func TestDryRunsTakeNoNumber(t *testing.T) {
 	numbers := NewNumbers(time.Minute)
 	for range 20 {
 		if got := numbers.Lowest(noon); got != 0 {
@@ -76,7 +76,7 @@ func TestR03_DryRunsTakeNoNumber(t *testing.T) {
 	}
 }
 
-func TestR03_Numbers(t *testing.T) {
+func TestNumbers(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		seen   []Pod
@@ -105,7 +105,7 @@ func TestR03_Numbers(t *testing.T) {
 	}
 }
 
-func TestR03_PodThatCameAndWentHoldsNothing(t *testing.T) {
+func TestPodThatCameAndWentHoldsNothing(t *testing.T) {
 	numbers := NewNumbers(time.Minute)
 	numbers.Take("a", noon)
 	numbers.Appeared(Pod{Number: 0, Phase: Pending, Created: noon})
@@ -122,7 +122,7 @@ func TestR03_PodThatCameAndWentHoldsNothing(t *testing.T) {
 }
 
 // Pods come and go, are seen late or early: while none is later than grace, no two have one number.
-func TestR03_NeverTwoPodsWithOneNumber(t *testing.T) {
+func TestNeverTwoPodsWithOneNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy, numbers, now := somePolicy(t), NewNumbers(time.Minute), noon
 		var pods []Pod

@@ -180,7 +180,7 @@ func someCluster(t *rapid.T) *cluster {
 	return c
 }
 
-func TestR04_NextConverges(t *testing.T) {
+func TestNextConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := someCluster(t)
 		c.settles(t, 400)
@@ -190,7 +190,7 @@ func TestR04_NextConverges(t *testing.T) {
 	})
 }
 
-func TestR04_ScalingMovesNothing(t *testing.T) {
+func TestScalingMovesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := begin(somePolicy(t), 10, nil)
 		for range 6 {
@@ -203,7 +203,7 @@ func TestR04_ScalingMovesNothing(t *testing.T) {
 	})
 }
 
-func TestR06_SpotVanishesAndReturns(t *testing.T) {
+func TestSpotVanishesAndReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := someCluster(t)
 		c.room[Spot] = rapid.IntRange(0, 5).Draw(t, "room on spot")
@@ -221,7 +221,7 @@ func TestR06_SpotVanishesAndReturns(t *testing.T) {
 }
 
 // Spot nodes come and are tainted at once, forever: no more than one pod is away for it, and each attempt takes a deadline.
-func TestR06_HostileTaints(t *testing.T) {
+func TestHostileTaints(t *testing.T) {
 	c := begin(sixty, 10, crew("oooooooooo"))
 	c.room[Spot] = 0
 	for range 720 { // an hour
@@ -238,7 +238,7 @@ func TestR06_HostileTaints(t *testing.T) {
 
 // Spot nodes take pods and are given notice at once, while new ones come all the time: for five minutes no replica is moved more than once
 // in a cooldown, no more than one pod is away, and what is on spot nodes is never more than wanted.
-func TestR06_HostileNotices(t *testing.T) {
+func TestHostileNotices(t *testing.T) {
 	for _, letters := range []string{"oooooooooo", ten} {
 		c := begin(sixty, 10, crew(letters))
 		c.Cooldown = 2 * beat
@@ -270,7 +270,7 @@ func TestR06_HostileNotices(t *testing.T) {
 
 // The same where all replicas that should be on spot nodes are there when it begins: they leave, those that come after them leave, and from
 // then on one tries at a time.
-func TestR06_HostileNoticesToAll(t *testing.T) {
+func TestHostileNoticesToAll(t *testing.T) {
 	c := begin(sixty, 10, crew(ten))
 	waves := 0
 	for range int(5 * time.Minute / beat) {
@@ -290,7 +290,7 @@ func TestR06_HostileNoticesToAll(t *testing.T) {
 }
 
 // A pod that no node can take stays Pending in either class while the others are put right.
-func TestR04_OnePendingPodDoesNotStopRebalancing(t *testing.T) {
+func TestOnePendingPodDoesNotStopRebalancing(t *testing.T) {
 	c := begin(sixty, 10, crew("Oooooooooo"))
 	c.unfit = "web-0"
 	for range 200 {

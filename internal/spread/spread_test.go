@@ -8,15 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestR02_Split(t *testing.T) {
+func TestSplit(t *testing.T) {
 	for _, c := range []struct {
 		reason             string
 		replicas, min, pct int
 		spot, onDemand     int
 	}{
-		{"the example of the contract", 10, 2, 60, 6, 4},
-		{"the floor is served first", 3, 2, 60, 1, 2},
-		{"the floor cuts the share", 4, 3, 75, 1, 3},
+		{"[R02/ten-replicas] the example of the contract", 10, 2, 60, 6, 4},
+		{"[R02/three-replicas] the floor is served first", 3, 2, 60, 1, 2},
+		{"[R02/four-replicas] the floor cuts the share", 4, 3, 75, 1, 3},
 		{"fewer replicas than the floor: all on-demand", 3, 5, 100, 0, 3},
 		{"as many as the floor", 5, 5, 100, 0, 5},
 		{"no floor, all spot", 7, 0, 100, 7, 0},
@@ -35,7 +35,7 @@ func TestR02_Split(t *testing.T) {
 	}
 }
 
-func TestR02_EveryPrefixHasTheRightMix(t *testing.T) {
+func TestEveryPrefixHasTheRightMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := somePolicy(t)
 		var got Distribution
@@ -60,7 +60,7 @@ func TestR02_EveryPrefixHasTheRightMix(t *testing.T) {
 	})
 }
 
-func TestR02_NumbersBelowTheFloorAreOnDemand(t *testing.T) {
+func TestNumbersBelowTheFloorAreOnDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := somePolicy(t)
 		for k := range policy.MinOnDemand {
@@ -75,7 +75,7 @@ func somePolicy(t *rapid.T) Policy {
 	return Policy{MinOnDemand: rapid.IntRange(0, 20).Draw(t, "min"), SpotPercent: rapid.IntRange(0, 100).Draw(t, "percent")}
 }
 
-func TestR02_Parse(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		reason, min, pct string
 		want             Policy
@@ -100,7 +100,7 @@ func TestR02_Parse(t *testing.T) {
 	}
 }
 
-func TestR02_ParseRefusesAndNamesTheFix(t *testing.T) {
+func TestParseRefusesAndNamesTheFix(t *testing.T) {
 	for _, c := range []struct{ reason, min, pct, want string }{
 		{"above 100", "", "101", `spot-percentage is "101": write a whole number from 0 to 100, such as "60" or "60%"`},
 		{"negative", "", "-1", `is "-1": write a whole`},
@@ -125,7 +125,7 @@ func TestR02_ParseRefusesAndNamesTheFix(t *testing.T) {
 	}
 }
 
-func TestR02_Distribution(t *testing.T) {
+func TestDistribution(t *testing.T) {
 	if got := (Distribution{OnDemand: 4, Spot: 6}).String(); got != "on-demand:4,spot:6" {
 		t.Errorf("got %q", got)
 	}

@@ -43,7 +43,7 @@ func play(t *testing.T, rule rulefmt.Rule, series string, from, end time.Duratio
 	return 0, nil
 }
 
-func TestR23_EveryAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
+func TestR23_O05_EveryAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rule := range alerts(t) {
 		seen[rule.Alert] = true

@@ -28,7 +28,7 @@ var others = map[string][]string{
 }
 
 // A metric that is renamed, or whose labels are, would leave an alert behind that never fires again.
-func TestR23_EveryMetricOfTheAlertsExists(t *testing.T) {
+func TestEveryMetricOfTheAlertsExists(t *testing.T) {
 	ours := literals(t)
 	for _, rule := range alerts(t) {
 		expression, err := words.ParseExpr(rule.Expr)

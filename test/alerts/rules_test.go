@@ -69,7 +69,7 @@ func engaged(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
 		labels.FromMap(rule.Labels), labels.FromMap(rule.Annotations), labels.EmptyLabels(), "", true, quiet)
 }
 
-func TestR23_EveryAlertSaysWhatToDo(t *testing.T) {
+func TestEveryAlertSaysWhatToDo(t *testing.T) {
 	page := text(t, "docs", "alerts.md")
 	for _, rule := range alerts(t) {
 		severity, notes := rule.Labels["severity"], rule.Annotations

@@ -19,7 +19,7 @@ var _ = It("every sample is accepted and keeps what it says", func(ctx SpecConte
 	}
 })
 
-var _ = DescribeTable("[S01] defaults stand in the stored object",
+var _ = DescribeTable("[S01/defaults] defaults stand in the stored object",
 	func(ctx SpecContext, of base, wanted string) {
 		made := created(ctx, of.object())
 		stored := &unstructured.Unstructured{}
@@ -87,7 +87,7 @@ var _ = DescribeTable("is accepted and kept as it is",
 		`storage: {s3: {bucket: swarm, endpoint: "https://store.local:9000"}}`),
 )
 
-var _ = DescribeTable("[K20] field selectors find",
+var _ = DescribeTable("field selectors find",
 	func(ctx SpecContext, of base, changes, status, selector string) {
 		wanted := created(ctx, of.with(changes))
 		other := created(ctx, of.object())

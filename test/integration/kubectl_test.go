@@ -52,7 +52,7 @@ var _ = Describe("kubectl", Ordered, func() {
 		Expect(said(ctx, versions...)).To(Equal(before))
 	})
 
-	It("[S01] knows the CRDs of swarms, agents and tasks", func(ctx SpecContext) {
+	It("[S01/crds] knows the CRDs of swarms, agents and tasks", func(ctx SpecContext) {
 		said(ctx, "get", "crd", "swarms.swarm.io", "agents.swarm.io", "tasks.swarm.io")
 	})
 
@@ -96,7 +96,7 @@ var _ = Describe("kubectl", Ordered, func() {
 		Expect(said(ctx, "get", "swarm", "--output", "name")).NotTo(ContainSubstring("task"))
 	})
 
-	It("[O27] scales a Swarm and a WorkerPool, and waits for a condition", func(ctx SpecContext) {
+	It("[O27/kubectl-scale] scales a Swarm and a WorkerPool, and waits for a condition", func(ctx SpecContext) {
 		said(ctx, "patch", "swarm", "research", "--subresource", "status", "--type", "merge", "--patch",
 			`{"status": {"replicas": 6, "selector": "swarm.io/swarm=research", "conditions": [`+conditionJSON("Ready", "True", "Available")+`]}}`)
 		said(ctx, "scale", "swarm", "research", "--replicas", "8")

@@ -17,9 +17,9 @@ func refused(of base) func(SpecContext, string, string) {
 const template = `template: {spec: {containers: [{name: agent, image: "example/agent:1"}]}}`
 
 var _ = DescribeTable("a Swarm is refused", refused(swarm),
-	Entry("[S01] unknown topology", `spec.topology: circle`, `supported values: "mesh", "hierarchical", "ring", "star"`),
-	Entry("[S01] unknown strategy", `spec.strategy: fair`, `supported values: "balanced", "specialized", "adaptive"`),
-	Entry("[S01] unknown mode", `spec.mode: Stopped`, `supported values: "Running", "Paused", "Draining", "Suspended"`),
+	Entry("[S01/invalid-enum] unknown topology", `spec.topology: circle`, `supported values: "mesh", "hierarchical", "ring", "star"`),
+	Entry("[S01/invalid-enum] unknown strategy", `spec.strategy: fair`, `supported values: "balanced", "specialized", "adaptive"`),
+	Entry("[S01/invalid-enum] unknown mode", `spec.mode: Stopped`, `supported values: "Running", "Paused", "Draining", "Suspended"`),
 	Entry("misspelt field", `spec.topolgy: ring`, `unknown field "spec.topolgy"`),
 
 	Entry("minAgents below 0", `spec.minAgents: -1`, `spec.minAgents in body should be greater than or equal to 0`),
@@ -30,7 +30,7 @@ var _ = DescribeTable("a Swarm is refused", refused(swarm),
 	Entry("replicas above 1000", `spec.replicas: 1001`, `spec.replicas in body should be less than or equal to 1000`),
 	Entry("replicas as text", `spec.replicas: "3"`, `must be of type integer`),
 	Entry("minAgents above maxAgents", `{spec.minAgents: 5, spec.maxAgents: 4}`, `lower minAgents or raise maxAgents`),
-	Entry("ring of two", `{spec.topology: ring, spec.maxAgents: 2}`, `ring needs maxAgents of 3 or more: raise maxAgents or choose mesh`),
+	Entry("[S12/ring-denied] ring of two", `{spec.topology: ring, spec.maxAgents: 2}`, `ring needs maxAgents of 3 or more: raise maxAgents or choose mesh`),
 	Entry("star of one", `{spec.topology: star, spec.maxAgents: 1}`, `star needs maxAgents of 2 or more: raise maxAgents or choose mesh`),
 	Entry("tree of one", `{spec.topology: hierarchical, spec.maxAgents: 1}`, `hierarchical needs maxAgents of 2 or more: raise maxAgents or choose mesh`),
 

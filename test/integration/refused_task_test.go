@@ -3,10 +3,10 @@ package integration
 import . "github.com/onsi/ginkgo/v2"
 
 var _ = DescribeTable("a Task is refused", refused(task),
-	Entry("[S01] unknown priority", `spec.priority: urgent`, `supported values: "low", "medium", "high", "critical"`),
-	Entry("[S01] unknown strategy", `spec.strategy: random`, `supported values: "parallel", "sequential", "adaptive"`),
-	Entry("[S01] unknown preemption", `spec.preemption: Always`, `supported values: "Never", "LowerPriority"`),
-	Entry("[S01] unknown desire", `spec.desired: Stop`, `supported values: "Run", "Suspended", "Cancelled"`),
+	Entry("[S01/invalid-enum] unknown priority", `spec.priority: urgent`, `supported values: "low", "medium", "high", "critical"`),
+	Entry("[S01/invalid-enum] unknown strategy", `spec.strategy: random`, `supported values: "parallel", "sequential", "adaptive"`),
+	Entry("[S01/invalid-enum] unknown preemption", `spec.preemption: Always`, `supported values: "Never", "LowerPriority"`),
+	Entry("[S01/invalid-enum] unknown desire", `spec.desired: Stop`, `supported values: "Run", "Suspended", "Cancelled"`),
 
 	Entry("no swarm", `spec.swarmRef: null`, `spec.swarmRef: Required value`),
 	Entry("nameless swarm", `spec.swarmRef.name: ""`, `spec.swarmRef.name in body should be at least 1 chars long`),

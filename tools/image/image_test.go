@@ -166,7 +166,7 @@ func TestLayerIsFixed(t *testing.T) {
 }
 
 // Our real images, for both platforms: what is in the list must build, be static and hold what the list promises.
-func TestR18_EveryServiceIsStatic(t *testing.T) {
+func TestR18_BothBuiltAndStatic(t *testing.T) {
 	machines := map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}
 	for _, service := range services {
 		for _, platform := range service.Platforms {

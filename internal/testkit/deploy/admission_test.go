@@ -30,7 +30,7 @@ func TestAPIServerAsksTheOperator(t *testing.T) {
 }
 
 // The operator says which namespaces are asked about. Until it does nobody is, and applying the configuration again changes nothing of it.
-func TestR01_NobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
+func TestNobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
 	for _, hook := range applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
 		if hook.Name != admission.SpreadWebhook {
 			continue

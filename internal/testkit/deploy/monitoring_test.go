@@ -41,7 +41,7 @@ func scraped(t *testing.T, by labels.Selector) corev1.Service {
 	return service
 }
 
-func TestR23_TheComponentScrapesTheOperator(t *testing.T) {
+func TestTheComponentScrapesTheOperator(t *testing.T) {
 	monitors := monitored(t, "ServiceMonitor")
 	if len(monitors) != 1 || monitors[0].GetNamespace() != "elsewhere" || monitors[0].GetLabels()["release"] != "prometheus" {
 		t.Fatalf("got %v", monitors)
@@ -57,7 +57,7 @@ func TestR23_TheComponentScrapesTheOperator(t *testing.T) {
 }
 
 // Names in the alerts are names of objects, which can be renamed.
-func TestR23_TheAlertsNameWhatIsInstalled(t *testing.T) {
+func TestTheAlertsNameWhatIsInstalled(t *testing.T) {
 	alerts := monitored(t, "PrometheusRule")
 	if len(alerts) != 1 || alerts[0].GetNamespace() != "elsewhere" || alerts[0].GetLabels()["release"] != "prometheus" {
 		t.Fatalf("got %v", alerts)

@@ -28,7 +28,7 @@ func roles(t *testing.T, file string) []Role {
 	return found
 }
 
-func TestO15_R20_EveryRightHasAReason(t *testing.T) {
+func TestR20_ReasonsForEveryRight(t *testing.T) {
 	granted := Granted(roles(t, "role.yaml"))
 	reasons := Explained(string(content(t, "docs", "rbac.md")))
 	for _, right := range granted {
@@ -43,7 +43,7 @@ func TestO15_R20_EveryRightHasAReason(t *testing.T) {
 	}
 }
 
-func TestO15_NoRightIsAWildcard(t *testing.T) {
+func TestO15_NoWildcard(t *testing.T) {
 	for _, role := range append(roles(t, "role.yaml"), roles(t, "bindings.yaml")...) {
 		for _, right := range Split(role.Name, role.Rules) {
 			if strings.Contains(right.What+right.Verbs, "*") {

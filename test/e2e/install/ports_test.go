@@ -21,7 +21,7 @@ import (
 )
 
 var _ = Describe("The operator's ports", func() {
-	It("[K19] answer the kubelet on every replica", func(ctx SpecContext) {
+	It("[K19/probes] answer the kubelet on every replica", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
 			address := forwarded("pod/"+pod.Name, "8081")
 			for _, path := range []string{"/healthz", "/readyz"} {
@@ -30,7 +30,7 @@ var _ = Describe("The operator's ports", func() {
 		}
 	})
 
-	It("[K19] show metrics to those who may read them, and to nobody else", func(ctx SpecContext) {
+	It("[K19/metrics] show metrics to those who may read them, and to nobody else", func(ctx SpecContext) {
 		space := namespace(ctx)
 		reader, stranger := serviceAccount(ctx, space, "reader"), serviceAccount(ctx, space, "stranger")
 		allowMetrics(ctx, space, "reader")

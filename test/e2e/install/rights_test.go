@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("The operator's service account", func() {
-	It("[O15] [R20] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
+	It("[O15/golden, R20/golden] may do what the generated roles say and nothing else, in its own namespace and in others", func(ctx SpecContext) {
 		roles, err := deploy.Roles(content("deploy", "kustomize", "operator", "role.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		granted := deploy.Granted(roles)
@@ -25,7 +25,7 @@ var _ = Describe("The operator's service account", func() {
 		}
 	})
 
-	It("[O15] was never refused anything", func(ctx SpecContext) {
+	It("was never refused anything", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
 			Expect(field.Said(ctx, "logs", "--namespace", system, pod.Name)).NotTo(ContainSubstring("is forbidden: User"), "log of %s", pod.Name)
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 var _ = Describe("The operator", func() {
-	It("[O01] serves every kind of ours, and one of its replicas leads", func(ctx SpecContext) {
+	It("[O01/one-command] serves every kind of ours, and one of its replicas leads", func(ctx SpecContext) {
 		for _, list := range []client.ObjectList{
 			&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &v1alpha1.WorkerPoolList{}, &v1alpha1.SwarmSnapshotList{},
 		} {
@@ -34,7 +34,7 @@ var _ = Describe("The operator", func() {
 		Eventually(cluster.Leader).WithContext(ctx).Should(BeElementOf(names))
 	})
 
-	It("[O01] brings the sample swarm to work, in a restricted namespace", func(ctx SpecContext) {
+	It("[O01/sample-works] brings the sample swarm to work, in a restricted namespace", func(ctx SpecContext) {
 		swarm := sample(namespace(ctx))
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {
@@ -50,7 +50,7 @@ var _ = Describe("The operator", func() {
 		Expect(swarm.Status.ActiveAgents).To(Equal(*swarm.Spec.Replicas), "agents that have found the operator by its Service")
 	})
 
-	It("[R16] is one Deployment of one program, and one process of it serves everything", func(ctx SpecContext) {
+	It("[R16/one-process, R16/one-deployment] is one Deployment of one program, and one process of it serves everything", func(ctx SpecContext) {
 		harm.SkipElsewhere()
 		deployed := &appsv1.DeploymentList{}
 		Expect(api.List(ctx, deployed, client.InNamespace(system))).To(Succeed())

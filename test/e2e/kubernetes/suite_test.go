@@ -38,7 +38,7 @@ var namespace string
 
 func TestKubernetes(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "Proof that it is Kubernetes", Label("R19"))
+	RunSpecs(t, "Proof that it is Kubernetes")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

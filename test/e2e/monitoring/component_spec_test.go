@@ -38,7 +38,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		}).WithContext(ctx).Should(Succeed())
 	})
 
-	It("[R23] has loaded every alert, and none is there while nothing is wrong", func(ctx SpecContext) {
+	It("[R23/loaded] has loaded every alert, and none is there while nothing is wrong", func(ctx SpecContext) {
 		names := written()
 		calm := func(g Gomega) {
 			alerts, err := seen.alerts(ctx)
@@ -53,7 +53,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Consistently(calm).WithContext(ctx).WithTimeout(brief).Should(Succeed())
 	})
 
-	It("[R23] has the numbers that the alerts go by, with their labels", func(ctx SpecContext) {
+	It("[R23/loaded] has the numbers that the alerts go by, with their labels", func(ctx SpecContext) {
 		entrance.Covered(ctx, "swarm-e2e-monitoring-")
 		for _, series := range shown {
 			Eventually(seen.number).WithContext(ctx).WithArguments("count("+series+")").Should(BeNumerically(">", 0), series)
@@ -61,7 +61,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Expect(seen.number(ctx, `sum(leader_election_master_status{name="swarm-operator"})`)).To(BeEquivalentTo(1))
 	})
 
-	It("[R23] tells of a replica that does not answer, by its name", func(ctx SpecContext) {
+	It("[R23/loaded] tells of a replica that does not answer, by its name", func(ctx SpecContext) {
 		others := slices.DeleteFunc(replicas(ctx), func(name string) bool { return name == entrance.Leader(ctx) })
 		frozen := entrance.BodyOf(ctx, field.System, others[0])
 		DeferCleanup(frozen.Thaw)
@@ -74,7 +74,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(HaveField("State", "inactive"))
 	})
 
-	It("[R23] tells of an operator that is gone, and that nobody answers its webhooks", func(ctx SpecContext) {
+	It("[R23/loaded] tells of an operator that is gone, and that nobody answers its webhooks", func(ctx SpecContext) {
 		web := entrance.Covered(ctx, "swarm-e2e-monitoring-")
 		missed := map[string]float64{}
 		for alert, counter := range unanswered {

@@ -25,7 +25,7 @@ func awaitVersion(ctx context.Context, pool *v1alpha1.WorkerPool, above int64) {
 var _ = Describe("A pool through faults", func() {
 	BeforeEach(harm.SkipElsewhere)
 
-	It("drains a worker before it shrinks, also one that is killed between stop and acknowledgement [P09] [P21]", func(ctx SpecContext) {
+	It("drains a worker before it shrinks, also one that is killed between stop and acknowledgement [P21]", func(ctx SpecContext) {
 		pool := poolOf("shrinking", "a", "b", "free", "stuck")
 		create(ctx, statefulSet("shrinking", 2, standing()), pool)
 		before := settled(ctx, pool, 2, 4)
@@ -87,7 +87,7 @@ var _ = Describe("A pool through faults", func() {
 		cluster.AwaitOperator(ctx)
 	})
 
-	It("moves no job when the operator is restarted, and restores a config that was deleted while it was away [P02] [P11] [P20]", Serial, func(ctx SpecContext) {
+	It("moves no job when the operator is restarted, and restores a config that was deleted while it was away [P02/across-restarts, P02/config-map-deleted, P11/survives-restart, P20/restart-moves-no-job]", Serial, func(ctx SpecContext) {
 		pool := poolOf("steady", streams()...)
 		create(ctx, statefulSet("steady", 2, holding()), pool)
 		before := settled(ctx, pool, 2, 27)

@@ -19,7 +19,7 @@ import (
 const dev = "swarm"
 
 var _ = Describe("What people type", func() {
-	It("works on deploy/kustomize/envs/dev: apply, scale, set image, rollout restart [P15] [P18] [P20]", func(ctx SpecContext) {
+	It("works on deploy/kustomize/envs/dev: apply, scale, set image, rollout restart [P18]", func(ctx SpecContext) {
 		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dev, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 		create(ctx, space)
 		DeferCleanup(func(ctx SpecContext) {
@@ -43,7 +43,7 @@ var _ = Describe("What people type", func() {
 		Expect(devText(ctx, 3)).To(Equal(text), "replaced workers have what they had")
 	})
 
-	It("gives every worker a ConfigMap of its own under layout PerWorker [P05]", func(ctx SpecContext) {
+	It("gives every worker a ConfigMap of its own under layout PerWorker [P05/mounted]", func(ctx SpecContext) {
 		pool := poolOf("own", numbered("job", 6)...)
 		pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker
 		workload := statefulSet("own", 2, holding())

@@ -9,7 +9,7 @@ import (
 )
 
 var _ = Describe("The refresh of workers", func() {
-	It("leaves every pod alone under HotReload and replaces only those with another list under Restart [P06] [P07]", func(ctx SpecContext) {
+	It("leaves every pod alone under HotReload and replaces only those with another list under Restart [P06, P07/restart, P07/hot-reload]", func(ctx SpecContext) {
 		hot, cold := poolOf("hot", numbered("hot", 7)...), poolOf("cold", numbered("cold", 6)...)
 		hot.Spec.Refresh.Policy, cold.Spec.Refresh.Policy = v1alpha1.RefreshHotReload, v1alpha1.RefreshRestart
 		create(ctx, statefulSet("hot", 2, holding()), hot, statefulSet("cold", 3, holding()), cold)
@@ -35,7 +35,7 @@ var _ = Describe("The refresh of workers", func() {
 		scene.proveSingleOwners(ctx)
 	})
 
-	It("replaces a worker that does not acknowledge in time under Auto, and nobody has its jobs before [P07] [P08]", func(ctx SpecContext) {
+	It("replaces a worker that does not acknowledge in time under Auto, and nobody has its jobs before [P08/silent-worker]", func(ctx SpecContext) {
 		pool := poolOf("auto", numbered("stuck", 4)...)
 		pool.Spec.Refresh.DeadlineSeconds = 3
 		create(ctx, statefulSet("auto", 2, standing()), pool)
@@ -54,7 +54,7 @@ var _ = Describe("The refresh of workers", func() {
 		scene.proveSingleOwners(ctx)
 	})
 
-	It("does not believe who names another version or another pod, and says who [P08]", func(ctx SpecContext) {
+	It("does not believe who names another version or another pod, and says who [P08/acknowledged-by-uid, P08/converged-only-then, P08/lying-worker]", func(ctx SpecContext) {
 		lies := map[string]string{
 			"boaster":  `{"worker": "$(POD_NAME)", "podUID": "$(POD_UID)", "version": 99, "config": 99}`,
 			"impostor": `{"worker": "$(POD_NAME)", "podUID": "00000000-0000-0000-0000-000000000000", "version": 1, "config": 1}`,

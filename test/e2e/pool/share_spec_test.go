@@ -29,7 +29,7 @@ func scaleTo(ctx context.Context, workload string, replicas string) {
 }
 
 var _ = Describe("A pool of streams", func() {
-	It("shares 27 jobs out over 2 workers as a person would, for all to see [P03] [P05] [P10] [P12]", func(ctx SpecContext) {
+	It("shares 27 jobs out over 2 workers as a person would, for all to see [P03/golden, P05/content, P05/mounted, P10/sizes, P10/version, P10/members, P12]", func(ctx SpecContext) {
 		pool := poolOf("swarm-worker", streams()...)
 		create(ctx, statefulSet("swarm-worker", 2, holding()), pool)
 		Expect(settled(ctx, pool, 2, 27).text).To(Equal(listing("pool-27-expected.yml")))
@@ -53,7 +53,7 @@ var _ = Describe("A pool of streams", func() {
 		scene.proveSingleOwners(ctx)
 	})
 
-	It("follows a StatefulSet that is scaled 2, 3, 1, 0, 12, and no job ever has two workers [P09] [P21]", func(ctx SpecContext) {
+	It("follows a StatefulSet that is scaled 2, 3, 1, 0, 12, and no job ever has two workers [P09/to-three, P09/to-one, P09/to-zero, P09/to-twelve, P21]", func(ctx SpecContext) {
 		pool := poolOf("swarm-worker", streams()...)
 		create(ctx, statefulSet("swarm-worker", 2, holding()), pool)
 		two := settled(ctx, pool, 2, 27)
@@ -84,7 +84,7 @@ var _ = Describe("A pool of streams", func() {
 		AddReportEntry("with a nudge lists were acknowledged after", ReportEntryVisibilityAlways, summary(deliveries(ctx, "swarm-worker-config")))
 	})
 
-	It("touches only the workers whose list changes [P01] [P11]", func(ctx SpecContext) {
+	It("touches only the workers whose list changes [P01, P11/plus-one-per-change, P11/unchanged-otherwise]", func(ctx SpecContext) {
 		pool := poolOf("few", numbered("job", 9)...)
 		create(ctx, statefulSet("few", 3, holding()), pool)
 		before := settled(ctx, pool, 3, 9)

@@ -21,7 +21,7 @@ import (
 const brief = time.Second
 
 var _ = Describe("A workload", func() {
-	It("becomes a pool by a label, takes its jobs from a ConfigMap, and is none without it [P04] [P01] [P17]", func(ctx SpecContext) {
+	It("becomes a pool by a label, takes its jobs from a ConfigMap, and is none without it [P04/label-added, P04/label-removed, P04/config-map-stays, P04/event, P01, P17]", func(ctx SpecContext) {
 		workload := statefulSet("swarm-worker", 2, holding())
 		jobs := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: scene.namespace, Name: "swarm-controller-config"},
@@ -51,7 +51,7 @@ var _ = Describe("A workload", func() {
 		scene.proveSingleOwners(ctx)
 	})
 
-	It("may be a Deployment, whose pods hold slots that outlive them [P14]", func(ctx SpecContext) {
+	It("may be a Deployment, whose pods hold slots that outlive them [P14/stable-slot, P14/freed-slot-taken]", func(ctx SpecContext) {
 		workload, pool := deployment("crowd", 3), poolOf("crowd", numbered("job", 9)...)
 		pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
 		create(ctx, workload, pool)
@@ -79,7 +79,7 @@ var _ = Describe("A workload", func() {
 		scene.proveSingleOwners(ctx)
 	})
 
-	It("gives a dedicated job a worker of its own, and names the one that finds none [P13]", func(ctx SpecContext) {
+	It("gives a dedicated job a worker of its own, and names the one that finds none [P13/exclusive, P13/infeasible]", func(ctx SpecContext) {
 		pool := poolOf("mixed", numbered("shared", 4)...)
 		pool.Spec.Jobs = append(pool.Spec.Jobs, v1alpha1.Job{Name: "vip", QoS: v1alpha1.JobDedicated})
 		create(ctx, statefulSet("mixed", 3, holding()), pool)

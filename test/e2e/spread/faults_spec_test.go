@@ -13,7 +13,7 @@ import (
 )
 
 var _ = Describe("A split through faults", func() {
-	It("is made up for when the operator was away while pods were made [R26]", Serial, func(ctx SpecContext) {
+	It("is made up for when the operator was away while pods were made [R26/pods-created, R26/corrected]", Serial, func(ctx SpecContext) {
 		covered(ctx)
 		DeferCleanup(func(ctx SpecContext) { cluster.ResizeOperator(ctx, 2) })
 		cluster.ResizeOperator(ctx, 0)

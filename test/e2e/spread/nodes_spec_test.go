@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("The only spot node", Serial, func() {
-	It("is drained and comes back: pods are replaced elsewhere within their budget, and return in steps [R04] [R06]", func(ctx SpecContext) {
+	It("is drained and comes back: pods are replaced elsewhere within their budget, and return in steps [R04/budget-respected, R06/node-cordoned, R06/fallback, R06/return]", func(ctx SpecContext) {
 		covered(ctx)
 		web := deployment(wanting("web", 2, 50), 8)
 		create(ctx, web, budget("web", 6))

@@ -39,7 +39,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		pods.Await(ctx)
 	})
 
-	It("are renewed before they expire, and no pod goes without its place [R21]", func(ctx SpecContext) {
+	It("are renewed before they expire, and no pod goes without its place [R21/near-expiry, R21/ca-bundle, R21/no-failed-admission, O16/certificate-rotated]", func(ctx SpecContext) {
 		secret := stored(ctx)
 		signer := certificates(secret.Data["ca.crt"])[0]
 		certificate, key := nearlyOld(secret)
@@ -62,7 +62,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
 	})
 
-	It("are made anew when their Secret is deleted, and no pod goes without its place [R21]", func(ctx SpecContext) {
+	It("are made anew when their Secret is deleted, and no pod goes without its place [R21/secret-deleted, R21/ca-bundle, R21/no-failed-admission]", func(ctx SpecContext) {
 		former := stored(ctx)
 		old := certificates(former.Data["ca.crt"])[0]
 		Expect(api.Delete(ctx, former)).To(Succeed())

@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("A workload that is spread", func() {
-	It("has the wanted split from its first pods on, at every size, and nothing is moved for it [R01] [R02]", func(ctx SpecContext) {
+	It("has the wanted split from its first pods on, at every size, and nothing is moved for it [R01/deployment, R01/stateful-set, R02/ten-replicas, R02/three-replicas]", func(ctx SpecContext) {
 		covered(ctx)
 		web, store := deployment(wanting("web", 2, 60), 10), statefulSet(wanting("store", 3, 50), 6)
 		create(ctx, web, store)

@@ -14,7 +14,7 @@ import (
 var _ = Describe("A swarm through faults", func() {
 	BeforeEach(harm.SkipElsewhere)
 
-	It("finishes a task whose agent is killed in the middle [S21] [S26]", func(ctx SpecContext) {
+	It("finishes a task whose agent is killed in the middle", func(ctx SpecContext) {
 		assembled(ctx, crew("mortal", 2, 1))
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
@@ -45,7 +45,7 @@ var _ = Describe("A swarm through faults", func() {
 		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
 	})
 
-	It("loses nothing when the leader is killed during fifty tasks [S15]", func(ctx SpecContext) {
+	It("loses nothing when the leader is killed during fifty tasks [S15/same-end-state]", func(ctx SpecContext) {
 		assembled(ctx, crew("headless", 5, 2))
 		names := submitted(ctx, "headless", 50, lasting(1500*time.Millisecond))
 		awaitBegun(ctx, names[0])

@@ -41,7 +41,7 @@ func expectEven(ctx context.Context, agents int, names []string) {
 }
 
 var _ = Describe("A swarm at work", func() {
-	It("finishes tasks of all priorities on agents of the right type, with results [S05] [S06] [S09] [O01]", func(ctx SpecContext) {
+	It("finishes tasks of all priorities on agents of the right type, with results [S05/ready, S05/active-agents, S05/observed-generation, S06/children, S09/complete]", func(ctx SpecContext) {
 		swarm := assembled(ctx, team("demo"))
 		Expect(current(ctx, swarm).Status.Phase).To(Equal(v1alpha1.SwarmPhaseRunning))
 		Expect(swarm.Status.ActiveAgents).To(BeEquivalentTo(3))
@@ -69,7 +69,7 @@ var _ = Describe("A swarm at work", func() {
 		proveExactlyOnce(ctx, "demo", names)
 	})
 
-	It("lets a critical task overtake twenty of low priority [S08]", func(ctx SpecContext) {
+	It("lets a critical task overtake twenty of low priority [S08/critical-first]", func(ctx SpecContext) {
 		swarm := crew("queue", 1, 1)
 		swarm.Spec.Mode = v1alpha1.SwarmPaused
 		assembled(ctx, swarm)
@@ -92,7 +92,7 @@ var _ = Describe("A swarm at work", func() {
 		Expect(hear(ctx, "queue").agents[first].Task).To(Equal("urgent"))
 	})
 
-	It("shares equal tasks out evenly, at once and one after the other [S29]", func(ctx SpecContext) {
+	It("shares equal tasks out evenly, at once and one after the other [S29/at-once, S29/one-by-one]", func(ctx SpecContext) {
 		const agents, atOnce, more = 3, 20, 5
 		swarm := crew("even", agents, atOnce)
 		swarm.Spec.Mode = v1alpha1.SwarmPaused
@@ -146,7 +146,7 @@ var _ = Describe("A swarm at work", func() {
 		proveExactlyOnce(ctx, "obedient", []string{"later"})
 	})
 
-	It("drains the last agents before it shrinks [S03] [S19] [O27]", func(ctx SpecContext) {
+	It("drains the last agents before it shrinks [S03/highest-ordinals-removed, S19/scale-down, O27/kubectl-scale]", func(ctx SpecContext) {
 		assembled(ctx, crew("shrinking", 3, 1))
 		names := submitted(ctx, "shrinking", 3, lasting(6*time.Second))
 		for _, name := range names {
@@ -166,7 +166,7 @@ var _ = Describe("A swarm at work", func() {
 		Eventually(gone(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shrinking-worker-2"}})).WithContext(ctx).Should(BeTrue())
 	})
 
-	It("goes with its tasks, its pods and everything else when it is deleted while tasks run [S10] [S13]", func(ctx SpecContext) {
+	It("goes with its tasks, its pods and everything else when it is deleted while tasks run [S10/cascade, S10/tasks, S10/claims-deleted]", func(ctx SpecContext) {
 		swarm := assembled(ctx, crew("fleeting", 2, 1))
 		for _, name := range submitted(ctx, "fleeting", 2, endless()) {
 			awaitRunning(ctx, name)

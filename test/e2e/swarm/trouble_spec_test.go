@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("A swarm in trouble", func() {
-	It("says which image does not exist, and lets the others work [S07] [S23]", func(ctx SpecContext) {
+	It("says which image does not exist, and lets the others work [S23/degraded, S23/others-work]", func(ctx SpecContext) {
 		swarm := crew("partial", 2, 1)
 		broken := worker("broken", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
@@ -93,7 +93,7 @@ var _ = Describe("A swarm in trouble", func() {
 			HaveField("Reason", string(v1alpha1.ReasonNoAgentOffers)), HaveField("Message", ContainSubstring("gpu"))))
 	})
 
-	It("gives an Agent that somebody made for no swarm a condition, not a crash [S06]", func(ctx SpecContext) {
+	It("gives an Agent that somebody made for no swarm a condition, not a crash [S06/bad-ref]", func(ctx SpecContext) {
 		stray := &v1alpha1.Agent{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stray"},
 			Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "nowhere"}, Type: "coder"},

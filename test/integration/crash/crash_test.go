@@ -13,8 +13,8 @@ import (
 )
 
 var _ = Describe("An operator that is killed right after a write", func() {
-	It("comes to the same end after every single one in the life of a swarm [S15] [K02] [O09]", swarms.proof)
-	It("comes to the same end after every single one in the life of a pool [P21] [P11]", pools.proof)
+	It("comes to the same end after every single one in the life of a swarm [S15/no-duplicates, S15/same-end-state, K02, O09]", swarms.proof)
+	It("comes to the same end after every single one in the life of a pool [P21]", pools.proof)
 })
 
 // proof plays the scenario undisturbed, and then with each write in turn as the last of an operator.

@@ -17,7 +17,7 @@ import (
 
 const finalizer = "example.swarm.io/test"
 
-var _ = Describe("[K12] a finalizer", func() {
+var _ = Describe("a finalizer", func() {
 	var (
 		o          *inside
 		answer     atomic.Value // what the Cleaner says: a func() (kit.Cleanup, error)
@@ -56,7 +56,7 @@ var _ = Describe("[K12] a finalizer", func() {
 		Eventually(reconciled.count).Should(Equal(1))
 		Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf(finalizer))
 	})
-	It("Cleaned: is removed, others stay", func(ctx SpecContext) {
+	It("[K12/deleted-and-cleaned] Cleaned: is removed, others stay", func(ctx SpecContext) {
 		says(kit.Cleaned(), nil)
 		app := webApp(ctx, o.namespace(), "app")
 		Eventually(reconciled.count).Should(BeNumerically(">=", 1))
@@ -67,7 +67,7 @@ var _ = Describe("[K12] a finalizer", func() {
 		change(ctx, app, func(app *v1.WebApp) { app.Finalizers = nil })
 		Eventually(gone(ctx, app)).Should(BeTrue())
 	})
-	It("Pending: stays, and is tried again after 5 seconds", func(ctx SpecContext) {
+	It("[K12/cleanup-pending] Pending: stays, and is tried again after 5 seconds", func(ctx SpecContext) {
 		says(kit.Pending("StillDraining"), nil)
 		app := deleted(ctx)
 		began := time.Now()
@@ -76,7 +76,7 @@ var _ = Describe("[K12] a finalizer", func() {
 		Eventually(gone(ctx, app)).Should(BeTrue())
 		Expect(time.Since(began)).To(BeNumerically("~", 5*time.Second, 1500*time.Millisecond))
 	})
-	It("Continue: stays, and the reconciler does the work", func(ctx SpecContext) {
+	It("[K12/continue] Continue: stays, and the reconciler does the work", func(ctx SpecContext) {
 		says(kit.Continue(), nil)
 		app := deleted(ctx)
 		Eventually(reconciled.count).Should(BeNumerically(">=", 2))
@@ -85,7 +85,7 @@ var _ = Describe("[K12] a finalizer", func() {
 		change(ctx, app, annotate("swarm.io/reconcile-at", "now"))
 		Eventually(gone(ctx, app)).Should(BeTrue())
 	})
-	It("NotOurs: stays, nothing else happens", func(ctx SpecContext) {
+	It("[K12/not-ours] NotOurs: stays, nothing else happens", func(ctx SpecContext) {
 		says(kit.NotOurs(), nil)
 		app := deleted(ctx)
 		before := reconciled.count()

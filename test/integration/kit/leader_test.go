@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var _ = Describe("[K10] two replicas", func() {
+var _ = Describe("two replicas", func() {
 	var (
 		namespace  string
 		began      time.Time
@@ -48,20 +48,20 @@ var _ = Describe("[K10] two replicas", func() {
 		}
 	}
 
-	It("leader killed with -9: the other takes over within 20 s, no write overlaps", func(ctx SpecContext) {
+	It("[K10/leader-killed] leader killed with -9: the other takes over within 20 s, no write overlaps", func(ctx SpecContext) {
 		old.signal(syscall.SIGKILL)
 		succeeds(ctx, 20*time.Second)
 		apart()
 	})
 
-	It("leader stopped with SIGTERM: the other takes over within 3 s, no write overlaps", func(ctx SpecContext) {
+	It("[K10/graceful-stop] leader stopped with SIGTERM: the other takes over within 3 s, no write overlaps", func(ctx SpecContext) {
 		old.signal(syscall.SIGTERM)
 		succeeds(ctx, 3*time.Second)
 		Eventually(old.ended).Should(Receive(BeNil()), "it ended well")
 		apart()
 	})
 
-	It("[K11] leader frozen for 40 s and woken: it writes nothing more, and ends", func(ctx SpecContext) {
+	It("[K11/no-overlap] leader frozen for 40 s and woken: it writes nothing more, and ends", func(ctx SpecContext) {
 		old.signal(syscall.SIGSTOP)
 		frozen := time.Now()
 		succeeds(ctx, 20*time.Second)

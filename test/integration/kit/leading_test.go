@@ -48,7 +48,7 @@ func contender(namespace, name string, history *names, cut *atomic.Bool) *inside
 	})
 }
 
-var _ = It("[K11] a leader that is parted from the API server stops before the other starts", func(ctx SpecContext) {
+var _ = It("[K10/callbacks, K11/no-overlap] a leader that is parted from the API server stops before the other starts", func(ctx SpecContext) {
 	namespace, history := inNamespace(ctx), &names{}
 	var cut, never atomic.Bool
 	var lock sync.Mutex
@@ -96,7 +96,7 @@ var _ = It("[K11] a leader that is parted from the API server stops before the o
 	AddReportEntry("silence", fmt.Sprintf("%s between the last write of the old and the first of the new", first["k11-b"].Sub(last["k11-a"]).Round(10*time.Millisecond)))
 })
 
-var _ = It("[K10] the term grows with every start, elected or not, and never falls behind what was seen elsewhere", func(ctx SpecContext) {
+var _ = It("the term grows with every start, elected or not, and never falls behind what was seen elsewhere", func(ctx SpecContext) {
 	namespace := inNamespace(ctx)
 	start := func() *inside {
 		o := operator([]string{namespace})
@@ -128,7 +128,7 @@ var _ = It("[K10] the term grows with every start, elected or not, and never fal
 	Expect(start().Leadership.Term()).To(BeEquivalentTo(5))
 })
 
-var _ = It("[K19] the Lease says who leads, since when, and for how long", func(ctx SpecContext) {
+var _ = It("[K19/lease] the Lease says who leads, since when, and for how long", func(ctx SpecContext) {
 	namespace := inNamespace(ctx)
 	run(namespace, "webapp-lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webapp"}}

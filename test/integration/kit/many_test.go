@@ -52,7 +52,7 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 		workers.Wait()
 	})
 
-	It("[K03] no more than 4 are reconciled at once, and the queue holds each object once", func(ctx SpecContext) {
+	It("[K03/bounded-concurrency, K03/bounded-queue] no more than 4 are reconciled at once, and the queue holds each object once", func(ctx SpecContext) {
 		o := operator([]string{namespace})
 		var running, most, total atomic.Int64
 		var seen sync.Map
@@ -90,7 +90,7 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 		Expect(total.Load()).To(BeNumerically("<=", many+500+100))
 	})
 
-	It("[K05] the owner index finds an owner's objects without a search", func(ctx SpecContext) {
+	It("[K05/index-used, K05/benchmark] the owner index finds an owner's objects without a search", func(ctx SpecContext) {
 		o := operator([]string{namespace})
 		Expect(kit.IndexOwner(ctx, o, &corev1.ConfigMap{})).To(Succeed())
 		o.begin()

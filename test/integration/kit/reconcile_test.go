@@ -33,7 +33,7 @@ var _ = It("[K01] a kind has one controller, whose name is the label of its metr
 	Expect(counted("controller_runtime_reconcile_total", "controller=k01")).To(BeNumerically("==", 1))
 })
 
-var _ = It("[K06] an event during a reconcile is not lost, and a hundred of them cost few reconciles", func(ctx SpecContext) {
+var _ = It("[K06/event-in-flight, K06/last-state] an event during a reconcile is not lost, and a hundred of them cost few reconciles", func(ctx SpecContext) {
 	const updates = 100
 	o := operator([]string{inNamespace(ctx)})
 	entered, proceed := make(chan struct{}), make(chan struct{})
@@ -58,7 +58,7 @@ var _ = It("[K06] an event during a reconcile is not lost, and a hundred of them
 	Consistently(reconciles.Load, 500*time.Millisecond).Should(And(BeNumerically(">=", 2), BeNumerically("<=", 10)))
 })
 
-var _ = It("[K06] [K03] a hundred updates while others work: one object is never reconciled twice at once", func(ctx SpecContext) {
+var _ = It("[K06/last-state] a hundred updates while others work: one object is never reconciled twice at once", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var lock sync.Mutex
 	running, last, twice := map[string]bool{}, int32(0), false
@@ -83,7 +83,7 @@ var _ = It("[K06] [K03] a hundred updates while others work: one object is never
 	Expect(twice).To(BeFalse())
 })
 
-var _ = It("[K07] results carry their reason into the log and the metric", func(ctx SpecContext) {
+var _ = It("[K07/reason-in-log, K07/reason-in-metric] results carry their reason into the log and the metric", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var step atomic.Int64
 	o.control("k07", func(_ context.Context, app *v1.WebApp) (kit.Result, error) {
@@ -107,7 +107,7 @@ var _ = It("[K07] results carry their reason into the log and the metric", func(
 	Expect(o.log.lines(`"reason":"waiting for secret-name"`)).To(HaveLen(1), "the log has the reason as it was given")
 })
 
-var _ = It("[K07] an error that needs a human is not tried again until the object changes", func(ctx SpecContext) {
+var _ = It("[O24/reconcile-at] an error that needs a human is not tried again until the object changes", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var reconciles atomic.Int64
 	o.control("k07-terminal", func(context.Context, *v1.WebApp) (kit.Result, error) {
@@ -122,7 +122,7 @@ var _ = It("[K07] an error that needs a human is not tried again until the objec
 	Eventually(reconciles.Load).Should(BeNumerically("==", 2))
 })
 
-var _ = It("[K07] a conflict is silence: tried again, no error in the log", func(ctx SpecContext) {
+var _ = It("a conflict is silence: tried again, no error in the log", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	status := kit.NewStatus[*v1.WebApp](o.Operator, "k07-conflict")
 	var reconciles atomic.Int64
@@ -144,7 +144,7 @@ var _ = It("[K07] a conflict is silence: tried again, no error in the log", func
 	Expect(o.log.lines(`"level":"ERROR"`)).To(BeEmpty())
 })
 
-var _ = It("[K08] errors are tried again ever later, and a success begins anew", func(ctx SpecContext) {
+var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again ever later, and a success begins anew", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var lock sync.Mutex
 	var at []time.Time
@@ -177,7 +177,7 @@ var _ = It("[K08] errors are tried again ever later, and a success begins anew",
 	failing.Store(false)
 })
 
-var _ = It("[K16] a panic is caught, counted and tried again, and the others go on", func(ctx SpecContext) {
+var _ = It("[K16/process-lives, K16/metric] a panic is caught, counted and tried again, and the others go on", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var calm atomic.Bool
 	var seen sync.Map
@@ -199,7 +199,7 @@ var _ = It("[K16] a panic is caught, counted and tried again, and the others go 
 	Expect(o.ended).NotTo(Receive())
 })
 
-var _ = It("[K02] what is paused is left alone, whatever happens to it, and taken up when the pause ends", func(ctx SpecContext) {
+var _ = It("[O24/paused] what is paused is left alone, whatever happens to it, and taken up when the pause ends", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var reconciles atomic.Int64
 	o.control("paused", func(context.Context, *v1.WebApp) (kit.Result, error) {
@@ -225,7 +225,7 @@ var _ = It("[K02] what is paused is left alone, whatever happens to it, and take
 	Expect(stored(ctx, app)(Default).Finalizers).To(ConsistOf("example.swarm.io/test"))
 })
 
-var _ = Describe("[K09] a controller hears of", func() {
+var _ = Describe("a controller hears of", func() {
 	var reconciled *names
 	BeforeEach(func() { reconciled = &names{} })
 	note := func(_ context.Context, app *v1.WebApp) (kit.Result, error) { //nolint:unparam // the signature is Reconcile's
@@ -233,7 +233,7 @@ var _ = Describe("[K09] a controller hears of", func() {
 		return kit.Done(), nil
 	}
 
-	It("what it owns", func(ctx SpecContext) {
+	It("[K09/owns] what it owns", func(ctx SpecContext) {
 		o := operator([]string{inNamespace(ctx)})
 		o.control("k09-owns", note, func(b *kit.Builder[*v1.WebApp]) { b.Owns(&corev1.ConfigMap{}) })
 		o.begin()
@@ -249,7 +249,7 @@ var _ = Describe("[K09] a controller hears of", func() {
 		Eventually(reconciled.count).Should(Equal(4))
 	})
 
-	It("what it watches, by the mapper", func(ctx SpecContext) {
+	It("[K09/watches] what it watches, by the mapper", func(ctx SpecContext) {
 		o := operator([]string{inNamespace(ctx)})
 		o.control("k09-watches", note, func(b *kit.Builder[*v1.WebApp]) {
 			b.Watches(&corev1.ConfigMap{}, func(_ context.Context, object client.Object) []client.ObjectKey {

@@ -14,7 +14,7 @@ import (
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 )
 
-var _ = It("[K09] namespaces come into scope and leave it at run time, by their labels and by another selector", func(ctx SpecContext) {
+var _ = It("[K09/namespace-scoped] namespaces come into scope and leave it at run time, by their labels and by another selector", func(ctx SpecContext) {
 	within, outside := inNamespace(ctx, "team", "a"), inNamespace(ctx, "team", "b")
 	o := operator([]string{within, outside})
 	reconciled := &names{}

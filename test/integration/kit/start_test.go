@@ -73,7 +73,7 @@ var _ = It("[K14] a cache that was asked for before the start cannot hold the pr
 	Eventually(o.Leadership.Fresh).Should(BeTrue())
 })
 
-var _ = It("[K13] caches are synced before the program is ready, ready before it is elected, elected before controllers run", func(ctx SpecContext) {
+var _ = It("[K13/ready-after-sync, K13/log-order] caches are synced before the program is ready, ready before it is elected, elected before controllers run", func(ctx SpecContext) {
 	namespace := inNamespace(ctx)
 	user := "late-" + namespace
 	allow(ctx, user, all("example.swarm.io", "*"), all("", "services", "events"), all("coordination.k8s.io", "leases"), all("events.k8s.io", "events"))
@@ -89,7 +89,7 @@ var _ = It("[K13] caches are synced before the program is ready, ready before it
 	Expect(r.log.String()).To(MatchRegexp(`(?s)caches synced, ready.*acquired lease.*Starting workers`))
 })
 
-var _ = It("[K19] Prometheus and the kubelet find what they ask for", func(ctx SpecContext) {
+var _ = It("[K19/metrics, K19/probes] Prometheus and the kubelet find what they ask for", func(ctx SpecContext) {
 	namespace := inNamespace(ctx)
 	r := run(namespace, "webapp-k19")
 	app := webApp(ctx, namespace, "shop")
@@ -109,7 +109,7 @@ var _ = It("[K19] Prometheus and the kubelet find what they ask for", func(ctx S
 	Expect(string(text)).NotTo(ContainSubstring("shop"), "no metric is labelled by object name")
 })
 
-var _ = It("[K15] an API server that restarts loses nothing: caches list again, nothing is missed", func(ctx SpecContext) {
+var _ = It("[K15/no-missed-object] an API server that restarts loses nothing: caches list again, nothing is missed", func(ctx SpecContext) {
 	if os.Getenv("DEVCLUSTER_DATA") == "" {
 		Skip("only our development cluster can restart its API server")
 	}

@@ -53,7 +53,7 @@ func told(ctx context.Context, app client.Object, reason string) func(Gomega) []
 	}
 }
 
-var _ = It("[K18] a status is rebuilt from the world when it is wiped, at once", func(ctx SpecContext) {
+var _ = It("[K18/web-app] a status is rebuilt from the world when it is wiped, at once", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	reporting(o, "k18", &atomic.Int64{})
 	o.begin()
@@ -66,7 +66,7 @@ var _ = It("[K18] a status is rebuilt from the world when it is wiped, at once",
 	Eventually(stored(ctx, app)).Should(And(HaveField("Status.URL", "http://app:8080"), HaveField("Status.Conditions", HaveLen(1))))
 })
 
-var _ = It("[K18] [K02] a status is written once per change, and not at all without one", func(ctx SpecContext) {
+var _ = It("a status is written once per change, and not at all without one", func(ctx SpecContext) {
 	o := operator([]string{inNamespace(ctx)})
 	var reconciles atomic.Int64
 	reporting(o, "k18-quiet", &reconciles)

@@ -77,7 +77,7 @@ func condition(ctx context.Context, app *v1.WebApp) func(Gomega) metav1.Conditio
 	}
 }
 
-var _ = It("[S32] an entry outside of the cluster comes and goes with its object, and a registry that is down only delays it", func(ctx SpecContext) {
+var _ = It("[S32/registered, S32/unregistered] an entry outside of the cluster comes and goes with its object, and a registry that is down only delays it", func(ctx SpecContext) {
 	namespace := inNamespace(ctx)
 	entries, address := outsideRegistry()
 	r := run(namespace, "webapp-s32", address)
@@ -144,7 +144,7 @@ var _ = It("[K02] the same end comes of whatever happened before: drift, changes
 	Expect(all.Items).To(HaveLen(2), "no duplicates")
 })
 
-var _ = It("[K19] the schema comes from the types: defaults and bounds stand without anybody running", func(ctx SpecContext) {
+var _ = It("[K19/schema] the schema comes from the types: defaults and bounds stand without anybody running", func(ctx SpecContext) {
 	app := &v1.WebApp{Spec: v1.WebAppSpec{Image: "example/web:1"}}
 	app.Namespace, app.Name = inNamespace(ctx), "app"
 	Expect(api.Create(ctx, app)).To(Succeed())

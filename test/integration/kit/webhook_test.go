@@ -102,7 +102,7 @@ func (rules) ValidateUpdate(context.Context, *v1.WebApp, *v1.WebApp) (admission.
 }
 func (rules) ValidateDelete(context.Context, *v1.WebApp) (admission.Warnings, error) { return nil, nil }
 
-var _ = It("[K13] [K19] a standby serves defaulting and validating webhooks", func(ctx SpecContext) {
+var _ = It("[K13/standby-serves, K19/admission] a standby serves defaulting and validating webhooks", func(ctx SpecContext) {
 	namespace := inNamespace(ctx, "webhooks", "yes")
 	run(namespace, "webapp-k13-leader") // holds a Lease called webapp
 	Eventually(holder(ctx, namespace)).Should(Equal("webapp-k13-leader"))
@@ -186,7 +186,7 @@ func (g *longGadget) ConvertFrom(hub conversion.Hub) error {
 	return nil
 }
 
-var _ = It("[K19] a conversion webhook serves one object in two versions", func(ctx SpecContext) {
+var _ = It("[K19/conversion] a conversion webhook serves one object in two versions", func(ctx SpecContext) {
 	namespace, at := inNamespace(ctx), listenFor()
 	group := strings.ReplaceAll(namespace, "-", "") + ".swarm.io"
 	first, second := schema.GroupVersion{Group: group, Version: "v1"}, schema.GroupVersion{Group: group, Version: "v2"}

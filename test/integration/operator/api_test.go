@@ -52,7 +52,7 @@ func showAPIPort(ctx SpecContext) {
 	Expect(code(ctx, windowAt(port).url+"/v1/swarms?namespace="+in, "")).To(Equal(http.StatusUnauthorized))
 }
 
-var _ = Describe("[P16] The introspection API", Serial, func() {
+var _ = Describe("The introspection API", Serial, func() {
 	var in, reader, stranger string
 	var session *gexec.Session
 	var leader window
@@ -67,7 +67,7 @@ var _ = Describe("[P16] The introspection API", Serial, func() {
 		Eventually(leader.shows).WithContext(ctx).WithArguments("/healthz", "").Should(MatchJSON(`{"status": "ok"}`))
 	})
 
-	It("shows pools, their workers, jobs and versions to those who may see them, and to nobody else", func(ctx SpecContext) {
+	It("[P16/assignments, P16/versions, O23/introspection-guarded] shows pools, their workers, jobs and versions to those who may see them, and to nobody else", func(ctx SpecContext) {
 		cameras(ctx, in)
 		pool := `"namespace": "` + in + `", "name": "cameras", "workload": {"kind": "StatefulSet", "name": "swarm-worker"}, "phase": "Converging",
 			"size": 2, "expectedSize": 2, "jobs": 3, "version": 7, "revision": 5, "convergedRevision": 4, "converged": false,

@@ -21,18 +21,18 @@ type proof struct {
 // proofs has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
 var proofs = map[string]proof{
 	"controller.resyncPeriod":                 {"[R08]", "drift that nobody hears of is repaired no later", showResync},
-	"controller.workers":                      {"[R09]", "so many objects are reconciled at once, 5 unless told", showWorkers},
+	"controller.workers":                      {"[R09/spread] [R09/pool]", "so many objects are reconciled at once, 5 unless told", showWorkers},
 	"controller.leaderElection.enabled":       {"", "without it the Lease is taken at once, and the former holder ends", showForced},
 	"controller.leaderElection.namespace":     {"", "the Lease is there", showLeaseNamespace},
 	"controller.leaderElection.leaseDuration": {"", "a leader that was killed is followed after it", showLeaseDuration},
 	"controller.namespaces":                   {"", "swarms elsewhere are not even seen", showNamespaces},
-	"controller.namespaceSelector":            {"", "swarms elsewhere are left alone", showSelector},
+	"controller.namespaceSelector":            {"[R10/match-expressions]", "swarms elsewhere are left alone", showSelector},
 	"controller.readOnly":                     {"", "spread reports and moves nothing", showReadOnly},
 	"webhook.enabled":                         {"", "without it the port is closed", showWebhookEnabled},
-	"webhook.port":                            {"[R07]", "the API server is answered there", showWebhookPort},
-	"webhook.certDir":                         {"[R07]", "the certificate in it is shown and followed, and its CA is not ours to tell", showWebhookCertDir},
-	"nodeLabels.spot":                         {"[R05] [R07]", "nodes with any of these labels get the pods that belong on spot nodes", showSpotLabel},
-	"nodeLabels.onDemand":                     {"[R05] [R07]", "nodes that are tainted with that label get the pods that belong on on-demand nodes", showOnDemandLabel},
+	"webhook.port":                            {"", "the API server is answered there", showWebhookPort},
+	"webhook.certDir":                         {"", "the certificate in it is shown and followed, and its CA is not ours to tell", showWebhookCertDir},
+	"nodeLabels.spot":                         {"[R05]", "nodes with any of these labels get the pods that belong on spot nodes", showSpotLabel},
+	"nodeLabels.onDemand":                     {"[R05]", "nodes that are tainted with that label get the pods that belong on on-demand nodes", showOnDemandLabel},
 	"spread.annotationPrefix":                 {"", "annotations with it are read and written, and others are not", showAnnotationPrefix},
 	"spread.pendingDeadline":                  {"", "a pod waits that long for a spot node, and then goes elsewhere", showPendingDeadline},
 	"spread.cooldown":                         {"", "moves of one workload are that far apart", showCooldown},
@@ -48,13 +48,13 @@ var proofs = map[string]proof{
 	"metrics.enabled":                         {"", "without it the port is closed", showMetricsEnabled},
 	"metrics.port":                            {"", "they are served there", showMetricsPort},
 	"metrics.secure":                          {"", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
-	"health.port":                             {"[K13]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
+	"health.port":                             {"[K13/ready-after-sync]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
 	"api.port":                                {"", "the introspection API answers there, and nobody without a token", showAPIPort},
 	"client.qps":                              {"[R24]", "all controllers together make so many requests in a second", showQPS},
 	"client.burst":                            {"[R24]", "so many requests may come at once", showBurst},
 }
 
-var _ = Describe("The key", Serial, func() {
+var _ = Describe("[R07/every-key] The key", Serial, func() {
 	for _, key := range operator.Keys() {
 		known, found := proofs[key]
 		It(strings.TrimSpace(fmt.Sprintf("%s %s: %s", known.ids, key, known.says)), func(ctx SpecContext) {

@@ -66,7 +66,7 @@ func showFormat(ctx SpecContext) {
 }
 
 var _ = Describe("The log", Serial, func() {
-	It("[R17] is JSON from the first line to the last, and says which reconcile an error is of", func(ctx SpecContext) {
+	It("[R17/json] [R17/reconcile-id] [R17/request-id] is JSON from the first line to the last, and says which reconcile or request a line is of", func(ctx SpecContext) {
 		in, port := namespace(ctx, nil), ports.Free()
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/services": resource.MustParse("0")}
@@ -91,7 +91,7 @@ var _ = Describe("The log", Serial, func() {
 		}
 	})
 
-	It("[R17] has neither keys nor tokens in it, not even at debug", func(ctx SpecContext) {
+	It("has neither keys nor tokens in it, not even at debug", func(ctx SpecContext) {
 		in, port := namespace(ctx, nil), ports.Free()
 		reader := token(ctx, in, "reader")
 		session := program(only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)

@@ -42,7 +42,7 @@ var _ = Describe("A Swarm", Serial, func() {
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 6 agents are ready for work, 6 have a ready pod"))
 	})
 
-	It("[S03] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
+	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
 		change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
 		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(12))
 		change(ctx, swarm, func() { swarm.Spec.MaxAgents = 3 })

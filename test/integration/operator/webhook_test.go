@@ -155,7 +155,7 @@ var _ = Describe("The webhook", Serial, func() {
 		AddReportEntry("after a new bundle the webhook answers again in", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	})
 
-	It("[K13] [R15] is served by a standby as well", func(ctx SpecContext) {
+	It("[K13/standby-serves, R15/webhook-by-all] is served by a standby as well", func(ctx SpecContext) {
 		in, port := namespace(ctx, nil), ports.Free()
 		leader := program(answering(in, ports.Free())...)
 		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
@@ -165,7 +165,7 @@ var _ = Describe("The webhook", Serial, func() {
 		Expect(standby.Err.Contents()).NotTo(ContainSubstring("Successfully acquired lease"))
 	})
 
-	It("[R25] stands in nobody's way but that of pods that name a pool, and readyz tells whether it is there", func(ctx SpecContext) {
+	It("stands in nobody's way but that of pods that name a pool, and readyz tells whether it is there", func(ctx SpecContext) {
 		in, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
 		installed(ctx, in, port, nil)
 		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring("failed calling webhook")), "while nobody answers")

@@ -57,7 +57,7 @@ func (s *scene) held(ctx context.Context) (map[string][]string, error) {
 }
 
 var _ = Describe("A pool over a Deployment", func() {
-	It("[P14] gives the slot of a pod that is gone, and its jobs, to the one that takes its place", func(ctx SpecContext) {
+	It("[P14/stable-slot, P14/freed-slot-taken] gives the slot of a pod that is gone, and its jobs, to the one that takes its place", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")
 		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
 		Eventually(s.held).WithContext(ctx).Should(Equal(want))
@@ -78,7 +78,7 @@ var _ = Describe("A pool over a Deployment", func() {
 		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 2, "d": 2, "e": 1, "f": 1}), "nothing else has moved")
 	})
 
-	It("[P14] is scaled in by deleting the pod that was drained, and no other", func(ctx SpecContext) {
+	It("[P14/stable-slot] is scaled in by deleting the pod that was drained, and no other", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")
 		before, err := s.slots(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -100,7 +100,7 @@ var _ = Describe("A pool over a Deployment", func() {
 		Expect(workers.Journal(s.in).Running()).To(And(HaveLen(2), HaveEach(HaveLen(3))))
 	})
 
-	It("[P14] moves nothing that need not move in a rolling update", func(ctx SpecContext) {
+	It("[P14/stable-slot] moves nothing that need not move in a rolling update", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")
 		want := map[string][]string{"0": {"a", "b"}, "1": {"c", "d"}, "2": {"e", "f"}}
 		Eventually(s.held).WithContext(ctx).Should(Equal(want))

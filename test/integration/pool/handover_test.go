@@ -108,7 +108,7 @@ var _ = Describe("A hand-over", func() {
 		r.done(ctx)
 	})
 
-	DescribeTable("[P08] does not believe a worker that", func(ctx SpecContext, lie func(*gang.Answer)) {
+	DescribeTable("[P08/lying-worker] does not believe a worker that", func(ctx SpecContext, lie func(*gang.Answer)) {
 		r := revoking(ctx, func(worker *gang.Worker) {
 			worker.Hold()
 			worker.Lie(lie)
@@ -118,7 +118,7 @@ var _ = Describe("A hand-over", func() {
 		r.worker("w-0").Release()
 		r.done(ctx)
 	},
-		Entry("has another UID", func(answer *gang.Answer) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
+		Entry("[P08/acknowledged-by-uid] has another UID", func(answer *gang.Answer) { answer.PodUID, answer.Version, answer.Config = "another", 2, 2 }),
 		Entry("has another name", func(answer *gang.Answer) { answer.Worker, answer.Version, answer.Config = "w-1", 2, 2 }),
 		Entry("says a version that was never published", func(answer *gang.Answer) { answer.Version, answer.Config = 999, 999 }),
 		Entry("says a version above that of its file", func(answer *gang.Answer) { answer.Version = 2 }),
@@ -145,7 +145,7 @@ var _ = Describe("A hand-over", func() {
 		Expect(r.pod(ctx, "w-0").UID).NotTo(Equal(former.UID))
 	})
 
-	It("[P08] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
+	It("[P08/silent-worker, P08/converged-only-then] waits under HotReload for a worker that says nothing, past the deadline, and says for whom", func(ctx SpecContext) {
 		r := revoking(ctx, (*gang.Worker).Mute, hotReload, deadline(1))
 		former := r.pod(ctx, "w-0").UID
 		Eventually(r.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(ContainSubstring("w-0: it has not confirmed version 2, and may still hold"))
@@ -154,7 +154,7 @@ var _ = Describe("A hand-over", func() {
 		Expect(r.lists(ctx)["w-2"]).NotTo(BeEmpty(), "what others have given up is not held back")
 	})
 
-	It("[P08] replaces under Auto a worker that says nothing, after the deadline", func(ctx SpecContext) {
+	It("[P08/silent-worker] replaces under Auto a worker that says nothing, after the deadline", func(ctx SpecContext) {
 		r := revoking(ctx, func(worker *gang.Worker) {
 			worker.Hold()
 			worker.Mute()

@@ -154,7 +154,7 @@ var _ = Describe("A pool that cannot do its work", func() {
 		s.sound(ctx)
 	})
 
-	It("[P13] has more dedicated jobs than workers, and shares out the rest", func(ctx SpecContext) {
+	It("[P13/exclusive] [P13/infeasible] has more dedicated jobs than workers, and shares out the rest", func(ctx SpecContext) {
 		s := stage(ctx, 3, named("a b c d"))
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) {
 			for _, name := range []string{"x", "y", "z"} {
@@ -172,7 +172,7 @@ var _ = Describe("A pool that cannot do its work", func() {
 		Expect(s.pool.Status.Unassigned).To(BeEmpty())
 	})
 
-	It("[P13] has more jobs than its workers may hold", func(ctx SpecContext) {
+	It("[P13/infeasible] has more jobs than its workers may hold", func(ctx SpecContext) {
 		s := stage(ctx, 2, named("a b c d e"))
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.CapacityPerWorker = 2 })
 		s.degraded(ctx, v1alpha1.ReasonJobsUnassigned, "1 of 5 jobs have no worker")

@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A pool of 150 workers", func() {
-	It("[P10] lists those that need attention, and at most 100", func(ctx SpecContext) {
+	It("[P10/sizes, P10/members] lists those that need attention, and at most 100", func(ctx SpecContext) {
 		const size = 150
 		s := empty(ctx)
 		labels := map[string]string{"app": workload}

@@ -80,7 +80,7 @@ func (s *scene) writes(since time.Time) []string {
 func nothing() {}
 
 var _ = Describe("What is published", func() {
-	It("[P01] [P19] [P11] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
+	It("[P01, P11/plus-one-per-change, P11/unchanged-otherwise] follows a source at once, and its version grows by one for each change", func(ctx SpecContext) {
 		s := empty(ctx)
 		s.source(ctx, "list", "jobs: [a, b]")
 		s.statefulSet(ctx, 2)
@@ -103,7 +103,7 @@ var _ = Describe("What is published", func() {
 		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}))
 	})
 
-	It("[P02] [P11] is the same to the byte, whatever happens to the operator and to the ConfigMap", func(ctx SpecContext) {
+	It("[P02/across-restarts, P02/config-map-deleted, P11/survives-restart] is the same to the byte, whatever happens to the operator and to the ConfigMap", func(ctx SpecContext) {
 		s := stage(ctx, 3, named("a b c d e f g"))
 		s.scale(ctx, 2)
 		Eventually(func() map[string][]string { return workers.Journal(s.in).Running() }).Should(HaveLen(2))
@@ -117,7 +117,7 @@ var _ = Describe("What is published", func() {
 		Expect(workers.Journal(s.in).Starts()).To(Equal(starts), "nobody has noticed")
 	})
 
-	It("[P11] is written only when it changes, and by a new leader to stamp its term", func(ctx SpecContext) {
+	It("[P11/unchanged-otherwise] is written only when it changes, and by a new leader to stamp its term", func(ctx SpecContext) {
 		s := stage(ctx, 2, named("a b c"))
 		began := time.Now()
 		change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) {

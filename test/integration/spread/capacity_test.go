@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("When nodes go and come", func() {
-	It("[R06] pods of a node that goes come up on others of its class, on on-demand nodes when there is none, and return when there is", func(ctx SpecContext) {
+	It("[R06/node-deleted, R06/node-cordoned, R06/fallback, R06/return] pods of a node that goes come up on others of its class, on on-demand nodes when there is none, and return when there is", func(ctx SpecContext) {
 		s := covered(ctx)
 		w := s.deployment(ctx, "moving", 10, wish("2", "60"))
 		w.settles(ctx, 4, 6)
@@ -47,7 +47,7 @@ var _ = Describe("When nodes go and come", func() {
 		Expect(seen.Lowest()).To(BeNumerically(">=", 7), "they return in steps")
 	})
 
-	It("pods are gone from a node that is drained before its deadline, and from one with a notice before it goes", func(ctx SpecContext) {
+	It("[O06/interruption] pods are gone from a node that is drained before its deadline, and from one with a notice before it goes", func(ctx SpecContext) {
 		s := covered(ctx)
 		all := s.both(ctx, "noticed", 6, wish("2", "50"))
 		for _, w := range all {

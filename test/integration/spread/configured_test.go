@@ -114,7 +114,7 @@ var _ = Describe("A workload that is balanced", func() {
 		Consistently(func() []request { return calm(began) }).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeEmpty())
 	})
 
-	It("[R22] is counted by the metrics as it is", func(ctx SpecContext) {
+	It("[R22/controller, R22/webhook, R22/distribution] is counted by the metrics as it is", func(ctx SpecContext) {
 		s := covered(ctx)
 		leader := team.led(ctx)
 		placed, before := `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`, map[string]string{}

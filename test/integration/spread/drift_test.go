@@ -50,7 +50,7 @@ var _ = Describe("A workload that was made without us", func() {
 		Expect(order[0]).To(Equal("adrift-s-6"), "the highest ordinal of those that belong elsewhere goes first")
 	})
 
-	It("[R04] is moved as far as its budget allows, and beyond only when it asks for that", func(ctx SpecContext) {
+	It("[R04/budget-respected, R04/override] is moved as far as its budget allows, and beyond only when it asks for that", func(ctx SpecContext) {
 		s, deployment, set := adrift(ctx, 4)
 		deployment.budget(ctx, "two", intstr.FromInt32(2))
 		set.budget(ctx, "all", intstr.FromString("100%"))

@@ -21,7 +21,7 @@ import (
 )
 
 var _ = Describe("When the operator is away", func() {
-	It("[R26] pods are made all the same, and moved to their split when it is back", func(ctx SpecContext) {
+	It("[R26/pods-created, R26/corrected] pods are made all the same, and moved to their split when it is back", func(ctx SpecContext) {
 		s := stage(ctx)
 		team.halt()
 		all := s.both(ctx, "meanwhile", 8, wish("2", "100"))
@@ -84,7 +84,7 @@ var _ = Describe("When the operator is away", func() {
 })
 
 var _ = Describe("A namespace", func() {
-	It("[R10] is left alone when it is relabelled, and looked after again when it is labelled back", func(ctx SpecContext) {
+	It("[R10/relabelled] is left alone when it is relabelled, and looked after again when it is labelled back", func(ctx SpecContext) {
 		s := covered(ctx)
 		w := s.deployment(ctx, "scoped", 4, wish("1", "50"))
 		w.settles(ctx, 2, 2)

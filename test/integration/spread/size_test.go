@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A workload that grows and shrinks", func() {
-	It("[R03] is exact after a burst through three replicas of the operator, and nothing is moved", func(ctx SpecContext) {
+	It("[R03/exact-split, R03/no-evictions, R15/webhook-by-all] is exact after a burst through three replicas of the operator, and nothing is moved", func(ctx SpecContext) {
 		s := covered(ctx)
 		team.crew(ctx, 3)
 		team.led(ctx)

@@ -19,7 +19,7 @@ type example struct {
 }
 
 var _ = Describe("A workload", func() {
-	It("[R02] is split by its floor and its share, counted by the labels of nodes, and is so from its first pod on", func(ctx SpecContext) {
+	It("[R02/ten-replicas, R02/three-replicas, R02/four-replicas] is split by its floor and its share, counted by the labels of nodes, and is so from its first pod on", func(ctx SpecContext) {
 		s, examples := covered(ctx), []example{
 			{"ten", 10, "2", "60", 4, 6}, {"three", 3, "2", "60%", 2, 1}, {"four", 4, "3", "75", 3, 1},
 			{"floor", 3, "5", "60", 3, 0}, {"share", 4, "", "100", 0, 4}, {"rest", 4, "1", "", 1, 3},
@@ -38,7 +38,7 @@ var _ = Describe("A workload", func() {
 		Expect(s.moves()).To(BeEmpty())
 	})
 
-	It("[R01] is managed for two annotations, whatever its kind, and others are left alone and are not asked about", func(ctx SpecContext) {
+	It("[R01/deployment, R01/stateful-set, R01/others-untouched, R01/outside-webhook-path] is managed for two annotations, whatever its kind, and others are left alone and are not asked about", func(ctx SpecContext) {
 		s, elsewhere := stage(ctx), stage(ctx)
 		plain := []workload{s.deployment(ctx, "plain", 4, nil), elsewhere.deployment(ctx, "plain", 4, nil)}
 		idle := []workload{s.deployment(ctx, "numbers", 4, map[string]string{spreads(v1alpha1.SpreadSpotPercentage): "60"}), s.deployment(ctx, "enabled", 4, wish("", ""))}
