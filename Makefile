@@ -112,10 +112,11 @@ named-cluster:
 	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make $(MAKECMDGOALS) KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
 
 .PHONY: run
-run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=...
+run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=... (docs/install.md)
 	@$(KUBECTL) apply --server-side -f deploy/crds
+	@$(KUBECTL) wait --for=condition=Established -f deploy/crds >/dev/null
 	@$(KUBECTL) get namespace swarm-system >/dev/null 2>&1 || $(KUBECTL) create namespace swarm-system
-	@KUBECONFIG=$(abspath $(KUBECONFIG)) SWARM_LOGGING_FORMAT=text bin/swarm-operator
+	@exec env KUBECONFIG=$(abspath $(KUBECONFIG)) SWARM_LOGGING_FORMAT=$${SWARM_LOGGING_FORMAT-text} SWARM_WEBHOOK_URL=$${SWARM_WEBHOOK_URL-auto} bin/swarm-operator
 
 # The images of ours that an installation needs. Those that are named, OPERATOR_IMAGE and AGENT_IMAGE, come from where they are.
 OWN_IMAGES = $(strip $(if $(OPERATOR_IMAGE),,swarm-operator) $(if $(AGENT_IMAGE),,swarm-agent))

@@ -16,6 +16,9 @@ const (
 	LabelPool = Prefix + "pool"
 	// LabelSlot is the number that a pod of a Deployment holds in its pool, so that a replacement inherits the jobs.
 	LabelSlot = Prefix + "slot"
+	// LabelManagedBy is ManagedByOperator on objects that the operator creates.
+	LabelManagedBy    = "app.kubernetes.io/managed-by"
+	ManagedByOperator = "swarm-operator"
 )
 
 // Annotations that people put on any object of ours.
@@ -40,6 +43,8 @@ const (
 	AnnotationLedger = Prefix + "ledger"
 	// AnnotationChecksum on a pool's ConfigMap tells our writes from those of others.
 	AnnotationChecksum = Prefix + "checksum"
+	// AnnotationRegisteredBy on a MutatingWebhookConfiguration names the process that has created it, as one outside of the cluster does.
+	AnnotationRegisteredBy = Prefix + "registered-by"
 )
 
 // SpreadAnnotation is the part of a spread annotation's key that follows the prefix, which can be configured.

@@ -8,7 +8,8 @@
 //   - The API server's configuration has the bundle by which it knows the webhooks, and asks about the pods of workloads that are spread in
 //     just those namespaces that hold one. Whoever leads keeps it so, whatever others make of it.
 //
-// It never writes anything else, and it never creates that configuration: without one nobody asks.
+// It writes nothing else. It creates that configuration only for an operator outside of the cluster (Registration), and never replaces the
+// one of an installation.
 package admission
 
 import (

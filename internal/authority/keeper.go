@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -109,7 +110,7 @@ func (k *keeper) write(ctx context.Context, secret *corev1.Secret, wanted Data) 
 		return k.client.Update(ctx, secret)
 	}
 	secret.Namespace, secret.Name = k.Namespace, SecretName
-	secret.Labels = map[string]string{"app.kubernetes.io/managed-by": "swarm-operator"}
+	secret.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
 	secret.Type = corev1.SecretTypeOpaque
 	return k.client.Create(ctx, secret)
 }

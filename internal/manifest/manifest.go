@@ -53,9 +53,9 @@ type Swarm struct {
 // labels are on everything that belongs to a swarm; kind is an agent type, or nothing.
 func (m Swarm) labels(kind string) map[string]string {
 	all := map[string]string{
-		"app.kubernetes.io/managed-by": "swarm-operator",
-		"app.kubernetes.io/part-of":    m.Name,
-		v1alpha1.LabelSwarm:            m.Name,
+		v1alpha1.LabelManagedBy:     v1alpha1.ManagedByOperator,
+		"app.kubernetes.io/part-of": m.Name,
+		v1alpha1.LabelSwarm:         m.Name,
 	}
 	if kind != "" {
 		all[v1alpha1.LabelAgentType] = kind

@@ -27,6 +27,7 @@ func (c Config) check() error {
 		selects("controller.namespaceSelector", selector),
 		port("webhook.port", c.Webhook.Port),
 		absolute("webhook.certDir", c.Webhook.CertDir),
+		c.Webhook.checkURL(),
 		c.NodeLabels.check(),
 		c.Spread.check(),
 		port("link.port", c.Link.Port),

@@ -82,6 +82,8 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"link: {port: 8081}", "", "link.port and health.port are both 8081: choose another for one of them"},
 		{"webhook: {port: 9444}", "", "webhook.port and link.port are both 9444: choose another for one of them"},
 		{"webhook: {certDir: certs}", "", `webhook.certDir is "certs": write a path from the root`},
+		{"webhook: {url: 'http://127.0.0.1:9443'}", "", `webhook.url is "http://127.0.0.1:9443": write "auto", or https, a host and a port, such as "https://127.0.0.1:9443"`},
+		{"webhook: {enabled: false, url: 'https://127.0.0.1:9443'}", "", "webhook.enabled is false, so nothing would answer there: write true, or remove webhook.url"},
 		{"link: {port: 8080}", "", "metrics.port and link.port are both 8080: choose another for one of them"},
 		{"link: {port: 70000}", "", "link.port is 70000: choose 1 to 65535"},
 		{"link: {agentLease: 4s}", "", "link.agentLease is 4s: the minimum is 5s"},

@@ -35,6 +35,9 @@ func (p parts) addSpread(ctx context.Context) error {
 // coverage is which namespaces the API server asks about.
 func (p parts) coverage() admission.Coverage {
 	covered := admission.Coverage{Reader: p.GetClient(), Settings: p.config.spreading(), Scope: p.scope, Own: p.around.Namespace, Open: p.entrance.found}
+	if p.registration != nil {
+		covered.Open = p.registration.Settled
+	}
 	if !p.config.Webhook.Enabled {
 		covered.Off = "webhook.enabled is false, so nobody is asked where a pod should go: enable it"
 	}

@@ -24,6 +24,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
@@ -49,18 +50,20 @@ type Surroundings struct {
 // Run is the whole operator, from here until the context is done.
 func Run(ctx context.Context, config Config, around Surroundings) error {
 	around.Log.Info("starting", "version", around.Version, "pod", around.Pod)
-	operator, err := assemble(ctx, config, around)
+	parts, err := assemble(ctx, config, around)
 	if err != nil {
 		return err
 	}
-	if err := operator.Start(ctx); err != nil {
+	err = parts.Start(ctx)
+	parts.unregister(ctx)
+	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	around.Log.Info("stopped")
 	return nil
 }
 
-func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Operator, error) {
+func assemble(ctx context.Context, config Config, around Surroundings) (*parts, error) {
 	cluster := rest.CopyConfig(around.Cluster)
 	cluster.QPS = -1 // caches, the Lease and token reviews wait for nobody
 	cluster.UserAgent = "swarm-operator/" + around.Version
@@ -89,13 +92,16 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*kit.Ope
 	if err != nil {
 		return nil, err
 	}
-	parts := parts{
+	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
 		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
 		entrance: &entrance{now: time.Now},
 	}
-	return operator, errors.Join(parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
+	if err := parts.addRegistration(ctx); err != nil {
+		return nil, err
+	}
+	return parts, errors.Join(parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
 }
 
 // parts are what the operator is put together from.
@@ -111,6 +117,8 @@ type parts struct {
 	pods       survey.Pods
 	desk       *placement.Desk
 	entrance   *entrance
+
+	registration *admission.Registration // nil if the operator does not register its webhook itself
 }
 
 // addLink keeps the CA and serves the link.
@@ -130,7 +138,7 @@ func (p parts) addLink(ctx context.Context) error {
 		return err
 	}
 	p.dispatcher.board.Connect(server)
-	kept := authority.Keeper{Namespace: p.around.Namespace, Names: p.at.names(p.around.Namespace), Lifetimes: authority.Standard()}
+	kept := authority.Keeper{Namespace: p.around.Namespace, Names: p.certificateNames(), Lifetimes: authority.Standard()}
 	return errors.Join(authority.Keep(p.Operator, kept), p.Add(doorway{server, p.config.Link.Port}), p.Add(p.dispatcher))
 }
 

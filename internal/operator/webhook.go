@@ -26,6 +26,9 @@ func (p parts) addWebhook(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if brought && p.registration != nil {
+		return fmt.Errorf("webhook.certDir %s holds a certificate, and webhook.url needs one of the operator's own: remove it, or set webhook.url to \"\"", p.config.Webhook.CertDir)
+	}
 	options, from := webhook.Options{Port: p.config.Webhook.Port, CertDir: p.config.Webhook.CertDir}, p.config.Webhook.CertDir
 	if !brought {
 		from = "Secret " + authority.SecretName
@@ -38,7 +41,7 @@ func (p parts) addWebhook(ctx context.Context) error {
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
 	p.entrance.answers = server.StartedChecker()
-	server.Register(admission.Path, admission.Pods(p.GetClient(), p.GetScheme(), p.scope))
+	server.Register(admission.Path, p.observed(admission.Pods(p.GetClient(), p.GetScheme(), p.scope)))
 	server.Register(placement.Path, placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry))
 	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
 }

@@ -10,6 +10,9 @@ import (
 // patience is how long the operator may take to come up, and swarms to go.
 const patience = "2m"
 
+// admission is the resource by which the API server comes to call the operator's webhooks.
+const admission = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+
 const next = `
 The operator runs in namespace swarm-system. Next:
   kubectl apply -f deploy/samples/swarm.yaml
@@ -24,6 +27,10 @@ func install(ctx context.Context, target cluster, wanted overlay) error {
 	}
 	folder, err := wanted.write()
 	if err != nil {
+		return err
+	}
+	// A configuration that make run has left behind calls the webhooks at a URL, and the API server does not let a Service be added to that.
+	if err := target.kubectl(ctx, "delete", "--ignore-not-found", admission, "--selector=app.kubernetes.io/managed-by=swarm-operator"); err != nil {
 		return err
 	}
 	if err := target.kubectl(ctx, "apply", "--server-side", "--kustomize="+folder); err != nil {
@@ -67,7 +74,7 @@ func uninstall(ctx context.Context, target cluster) error {
 		}
 	}
 	// While there is nobody to answer, the API server would refuse every pod that it has to ask about.
-	if err := target.kubectl(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator"); err != nil {
+	if err := target.kubectl(ctx, "delete", "--ignore-not-found", admission, "swarm-operator"); err != nil {
 		return err
 	}
 	if err := target.kubectl(ctx, "delete", "--ignore-not-found", "--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {

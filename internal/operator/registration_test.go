@@ -1,0 +1,82 @@
+package operator
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/swarm-io/swarm-operator/internal/admission"
+)
+
+func TestWhereTheWebhookIsRegistered(t *testing.T) {
+	for _, c := range []struct {
+		reason    string
+		webhook   Webhook
+		apiServer string
+		want      string
+		explained bool
+	}{
+		{"an installation registers it", Webhook{Enabled: true}, "https://127.0.0.1:6443", "", false},
+		{"as configured", Webhook{Enabled: true, URL: "https://dev.example.org"}, "https://10.0.0.1", "https://dev.example.org", false},
+		{"on the loopback", Webhook{Enabled: true, Port: 1234, URL: autoURL}, "https://127.0.0.1:6443", "https://127.0.0.1:1234", false},
+		{"on the loopback of IPv6", Webhook{Enabled: true, Port: 1234, URL: autoURL}, "https://[::1]:6443", "https://127.0.0.1:1234", false},
+		{"on localhost", Webhook{Enabled: true, Port: 1234, URL: autoURL}, "https://localhost:6443", "https://127.0.0.1:1234", false},
+		{"on another machine", Webhook{Enabled: true, Port: 1234, URL: autoURL}, "https://198.51.100.7:6443", "", true},
+		{"on another machine that has a name", Webhook{Enabled: true, Port: 1234, URL: autoURL}, "https://api.example.org", "", true},
+		{"not served", Webhook{Enabled: false, URL: autoURL}, "https://127.0.0.1:6443", "", false},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			var said bytes.Buffer
+			got, err := Config{Webhook: c.webhook}.webhookURL(Surroundings{Cluster: &rest.Config{Host: c.apiServer}, Log: slog.New(slog.NewTextHandler(&said, nil))})
+			if err != nil || got != c.want {
+				t.Errorf("got %q, want %q: %v", got, c.want, err)
+			}
+			if explained := strings.Contains(said.String(), "make install"); explained != c.explained || strings.Count(said.String(), "\n") > 1 {
+				t.Errorf("the log has %q", said.String())
+			}
+		})
+	}
+}
+
+func TestAddressOfThisMachineIsOnThisMachine(t *testing.T) {
+	ours, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range ours {
+		if ip := one.(*net.IPNet).IP; !onThisMachine(ip.String()) {
+			t.Errorf("%s is not", ip)
+		}
+	}
+}
+
+func TestCertificateIsValidForTheRegisteredURL(t *testing.T) {
+	p := &parts{at: addresses{told: "10.0.0.7:9444"}, around: Surroundings{Namespace: "system"}}
+	if got := p.certificateNames(); slices.Contains(got, "127.0.0.1") || len(got) != 3 {
+		t.Errorf("without a registration: %v", got)
+	}
+	p.registration = &admission.Registration{URL: "https://127.0.0.1:9443"}
+	if got := p.certificateNames(); !slices.Contains(got, "127.0.0.1") || len(got) != 4 {
+		t.Errorf("with a registration: %v", got)
+	}
+}
+
+func TestRegistrationNeedsACertificateOfOurs(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := parts{config: Config{Webhook: Webhook{Enabled: true, CertDir: folder}}, registration: &admission.Registration{}}
+	if err := p.addWebhook(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook.url needs one of the operator's own") {
+		t.Errorf("got %v", err)
+	}
+}
