@@ -1,0 +1,191 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+const (
+	capacityType   = "karpenter.sh/capacity-type"
+	onDemandNodes  = capacityType + "=on-demand"
+	spotNodes      = capacityType + "=spot"
+	registeredMark = v1alpha1.AnnotationRegisteredBy
+)
+
+var _ = Describe("make run", Ordered, func() {
+	var (
+		cluster       field.Cluster
+		before, after string // namespaces
+		operator      *runner
+		leftBehind    *admissionv1.MutatingWebhookConfiguration
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		cluster = field.Connect()
+		before, after = namespace(ctx, cluster), namespace(ctx, cluster)
+		placeTwoAndTwo(ctx, before)
+		operator = startRun(ctx)
+	})
+
+	It("[P19/make-run] [R16/make-run] is one process with controllers, webhook, metrics and probes", func(ctx SpecContext) {
+		Expect(operator.children()).To(HaveLen(1))
+		Expect(executable(operator.children()[0])).To(Equal(field.FromRoot("bin", "swarm-operator")))
+		for _, check := range []string{"caches", "webhook"} {
+			Expect(operator.ready(ctx, check)).To(Equal(http.StatusOK), check)
+		}
+	})
+
+	It("[P19/make-run] moves pods that were placed before it started", func(ctx SpecContext) {
+		Eventually(split).WithContext(ctx).WithArguments(cluster, before).Should(Equal("on-demand:3,spot:1"))
+		Eventually(status).WithContext(ctx).WithArguments(before).Should(Equal("Balanced"))
+	})
+
+	It("[P19/make-run] places new pods without evictions", func(ctx SpecContext) {
+		field.Said(ctx, "apply", "--namespace", after, "--filename", "testdata/deployment.yaml")
+		Eventually(covered).WithContext(ctx).WithArguments(cluster).Should(ContainElement(after))
+		pods := chronicle.Of(ctx, cluster.API, after, client.MatchingLabels{"app": "web"})
+		field.Said(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=4")
+		Eventually(split).WithContext(ctx).WithArguments(cluster, after).Should(Equal("on-demand:3,spot:1"))
+		Eventually(status).WithContext(ctx).WithArguments(after).Should(Equal("Balanced"))
+		Expect(pods.Turns()).To(And(HaveLen(4), HaveEach(HaveField("Serves", true))), "no pod was evicted")
+	})
+
+	It("[P19/make-run] gives each worker of a PerWorker pool its own ConfigMap", func(ctx SpecContext) {
+		field.Said(ctx, "apply", "--namespace", after, "--filename", "testdata/pool.yaml")
+		for _, worker := range []string{"worker-0", "worker-1"} {
+			Eventually(mounted).WithContext(ctx).WithArguments(after, worker).Should(Equal("lists-" + worker))
+			Eventually(field.Kubectl).WithContext(ctx).WithArguments("get", "configmap", "--namespace", after, "lists-"+worker).Should(ContainSubstring("lists-" + worker))
+		}
+	})
+
+	It("[P19/make-run] leaves a registration behind when it is killed, which blocks no pods", func(ctx SpecContext) {
+		operator.kill()
+		var err error
+		leftBehind, err = registration(ctx, cluster)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(leftBehind.Annotations).To(HaveKey(registeredMark))
+		field.Said(ctx, "scale", "--namespace", after, "deployment/web", "--replicas=6")
+		field.Said(ctx, "scale", "--namespace", after, "statefulset/worker", "--replicas=3")
+		Eventually(running).WithContext(ctx).WithArguments(cluster, after).Should(Equal(9))
+	})
+
+	It("[P19/make-run] replaces that registration with the next start, and removes its own when it ends", func(ctx SpecContext) {
+		operator = startRun(ctx)
+		found, err := registration(ctx, cluster)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(found.Annotations[registeredMark]).NotTo(BeElementOf("", leftBehind.Annotations[registeredMark]))
+		Eventually(operator.Terminate()).WithContext(ctx).Should(gexec.Exit())
+		_, err = registration(ctx, cluster)
+		Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
+		Expect(err).To(HaveOccurred(), "the registration is still there")
+	})
+
+	It("[P19/make-run] needs make uninstall to remove that registration when it is not started again", func(ctx SpecContext) {
+		leftBehind.ObjectMeta = metav1.ObjectMeta{Name: leftBehind.Name, Labels: leftBehind.Labels, Annotations: leftBehind.Annotations}
+		Expect(cluster.API.Create(ctx, leftBehind)).To(Succeed())
+		Eventually(start("uninstall")).WithContext(ctx).Should(gexec.Exit(0))
+		_, err := registration(ctx, cluster)
+		Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
+		Expect(err).To(HaveOccurred(), "the registration is still there")
+	})
+})
+
+// namespace is a new one, which goes when the suite ends.
+func namespace(ctx context.Context, cluster field.Cluster) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-run-"}}
+	Expect(cluster.API.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(cluster.API.Delete(ctx, made)).To(Succeed()) })
+	return made.Name
+}
+
+// placeTwoAndTwo has the scheduler place two replicas on on-demand nodes and two on spot nodes.
+func placeTwoAndTwo(ctx context.Context, in string) {
+	GinkgoHelper()
+	DeferCleanup(field.Kubectl, "uncordon", "--selector", capacityType)
+	field.Said(ctx, "cordon", "--selector", spotNodes)
+	field.Said(ctx, "create", "--namespace", in, "--filename", "testdata/deployment.yaml")
+	field.Said(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=2")
+	field.Said(ctx, "rollout", "status", "--namespace", in, "deployment/web")
+	field.Said(ctx, "uncordon", "--selector", spotNodes)
+	field.Said(ctx, "cordon", "--selector", onDemandNodes)
+	field.Said(ctx, "scale", "--namespace", in, "deployment/web", "--replicas=4")
+	field.Said(ctx, "rollout", "status", "--namespace", in, "deployment/web")
+	field.Said(ctx, "uncordon", "--selector", onDemandNodes)
+}
+
+// split is how many Running pods of the Deployment are on nodes of each class.
+func split(ctx context.Context, cluster field.Cluster, in string) (string, error) {
+	pods, nodes := &corev1.PodList{}, &corev1.NodeList{}
+	if err := cluster.API.List(ctx, pods, client.InNamespace(in), client.MatchingLabels{"app": "web"}); err != nil {
+		return "", err
+	}
+	if err := cluster.API.List(ctx, nodes); err != nil {
+		return "", err
+	}
+	class, count := map[string]string{}, map[string]int{}
+	for _, node := range nodes.Items {
+		class[node.Name] = node.Labels[capacityType]
+	}
+	for n := range pods.Items {
+		if chronicle.Available(&pods.Items[n]) {
+			count[class[pods.Items[n].Spec.NodeName]]++
+		}
+	}
+	return fmt.Sprintf("on-demand:%d,spot:%d", count["on-demand"], count["spot"]), nil
+}
+
+// running is how many pods of a namespace run.
+func running(ctx context.Context, cluster field.Cluster, in string) (count int, err error) {
+	pods := &corev1.PodList{}
+	err = cluster.API.List(ctx, pods, client.InNamespace(in))
+	for n := range pods.Items {
+		if chronicle.Available(&pods.Items[n]) {
+			count++
+		}
+	}
+	return count, err
+}
+
+// status is what the Deployment says about its distribution.
+func status(ctx context.Context, in string) (string, error) {
+	return field.Kubectl(ctx, "get", "--namespace", in, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
+}
+
+// mounted is the ConfigMap of a worker.
+func mounted(ctx context.Context, in, worker string) (string, error) {
+	return field.Kubectl(ctx, "get", "--namespace", in, "pod", worker, "--output", "jsonpath={.spec.volumes[0].configMap.name}")
+}
+
+func registration(ctx context.Context, cluster field.Cluster) (*admissionv1.MutatingWebhookConfiguration, error) {
+	found := &admissionv1.MutatingWebhookConfiguration{}
+	return found, cluster.API.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found)
+}
+
+// covered are the namespaces whose pods the API server asks about.
+func covered(ctx context.Context, cluster field.Cluster) ([]string, error) {
+	found, err := registration(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, hook := range found.Webhooks {
+		if hook.Name == admission.SpreadWebhook && hook.NamespaceSelector != nil && len(hook.NamespaceSelector.MatchExpressions) == 1 {
+			return hook.NamespaceSelector.MatchExpressions[0].Values, nil
+		}
+	}
+	return nil, nil
+}

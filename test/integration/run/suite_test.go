@@ -1,0 +1,22 @@
+// Package run proves `make run`: the operator from source, as a process beside a control plane with simulated nodes, does all that an
+// installed one does, and leaves nothing behind.
+package run
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+func TestRun(t *testing.T) {
+	field.Require(t, "make integration")
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "make run")
+}
