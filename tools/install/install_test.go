@@ -78,6 +78,19 @@ func TestOurClusterGetsTheImages(t *testing.T) {
 	}
 }
 
+// Left behind by make run, it calls the webhooks at a URL, which the API server does not let a Service be added to.
+func TestRegistrationOfAnOperatorFromSourceIsReplaced(t *testing.T) {
+	target, _ := repository(t, "", nil)
+	if err := install(t.Context(), target, wantedIn(target)); err != nil {
+		t.Fatal(err)
+	}
+	text := asked(t, target)
+	deleted, applied := strings.Index(text, "mutatingwebhookconfigurations.admissionregistration.k8s.io --selector=app.kubernetes.io/managed-by=swarm-operator\n"), strings.Index(text, "apply")
+	if deleted < 0 || applied < deleted {
+		t.Errorf("asked %s", text)
+	}
+}
+
 func TestAnotherClusterIsToldHowToGetThem(t *testing.T) {
 	target, out := repository(t, "", map[string]string{"server": "https://elsewhere:6443"})
 	if err := install(t.Context(), target, wantedIn(target, "bin/images/a.tar")); err != nil {
