@@ -29,13 +29,19 @@ const (
 // An operator is the program under test.
 type operator struct {
 	command *exec.Cmd
+	group   *memoryGroup
 	lines   atomic.Int64 // that it has logged
 	leads   atomic.Bool
 }
 
 // operate starts the operator as `make run` does, with ports of its own and whatever else is to be set.
 func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, error) {
-	command := exec.CommandContext(ctx, "bin/swarm-operator")
+	group, err := newMemoryGroup()
+	if err != nil {
+		return nil, fmt.Errorf("%w: run it as root", err)
+	}
+	wrapped := group.wrap("bin/swarm-operator")
+	command := exec.CommandContext(ctx, wrapped[0], wrapped[1:]...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Env = append(os.Environ(),
 		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metricsPort, "SWARM_HEALTH_PORT=18087", "SWARM_API_PORT=18086", "SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
@@ -47,7 +53,7 @@ func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, e
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("start the operator: %w: run `make build` first", err)
 	}
-	started := &operator{command: command}
+	started := &operator{command: command, group: group}
 	go started.count(log)
 	return started, nil
 }
@@ -78,6 +84,7 @@ func (o *operator) count(log io.Reader) {
 func (o *operator) stop() {
 	_ = o.command.Process.Signal(syscall.SIGTERM)
 	_ = o.command.Wait()
+	o.group.remove()
 }
 
 // memory is the resident set in MB, of which a MiB is a little more.
