@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/buraksezer/consistent"
 	"github.com/dgryski/go-jump"
 	"github.com/dgryski/go-maglev"
@@ -21,18 +23,22 @@ type contender struct {
 const kafka = "cooperative-sticky"
 
 // contenders are ours, then those of others, each as its documentation shows it.
-var contenders = []contender{
+var contenders = append(slices.Clone(ours),
+	contender{name: kafka, prepare: balanced},
+	contender{name: "go-jump", prepare: jumped},
+	contender{name: "go-maglev", prepare: looked},
+	contender{name: "go-rendezvous", most: 1_000, prepare: met},
+	contender{name: "buraksezer/consistent", most: 1_000, prepare: located},
+	contender{name: "stathat/consistent", most: 100, prepare: ringed},
+)
+
+// ours are the strategies of the engine.
+var ours = []contender{
 	{name: sticky, prepare: planned(assign.Sticky, 0)},
 	{name: "Sticky, reading the list", prepare: fromNames},
 	{name: "Contiguous", prepare: planned(assign.Contiguous, 0)},
 	{name: "Hashed, 5 %", shuffled: true, prepare: planned(assign.Hashed, 5)},
 	{name: "Hashed, 10 %", shuffled: true, prepare: planned(assign.Hashed, 10)},
-	{name: kafka, prepare: balanced},
-	{name: "go-jump", prepare: jumped},
-	{name: "go-maglev", prepare: looked},
-	{name: "go-rendezvous", most: 1_000, prepare: met},
-	{name: "buraksezer/consistent", most: 1_000, prepare: located},
-	{name: "stathat/consistent", most: 100, prepare: ringed},
 }
 
 // planned is the engine. Without a previous answer the list is a new one, so that nothing of it is known.

@@ -64,7 +64,7 @@ func run(ctx context.Context, results string) error {
 	b := bench{report: kept}
 	var rows []row
 	for _, size := range []scale{small, medium, large} {
-		rows = append(rows, table(size)...)
+		rows = append(rows, table(size, contenders)...)
 	}
 	fmt.Print("\nmoves in multiples of the least that balance allows; workers touched by one worker more; jobs that a second run puts elsewhere\n" +
 		"(Hashed: with jobs and workers shuffled); - not tried, or not done within seconds; all but Sticky, Contiguous and Hashed are peers\n\n")

@@ -31,14 +31,14 @@ type row struct {
 // changes are all that were tried.
 func (r row) changes() []change { return []change{r.plus, r.tail, r.middle, r.double, r.jobs} }
 
-// table measures all contenders at a scale and prints them.
-func table(size scale) (rows []row) {
+// table measures contenders at a scale and prints them.
+func table(size scale, all []contender) (rows []row) {
 	jobs, workers := jobsOf(size.jobs+added), workersOf(size.workers)
 	in, larger := poolOf(jobs[:size.jobs:size.jobs], workers), poolOf(jobs, workers)
 	const titles = "\n%-25s %9s %9s %9s %6s %6s %8s %8s %8s %8s %8s %8s %6s"
 	fmt.Printf(titles, size, "first", "+1 worker", "allo-", "max/", "idle", "moves", "-1 tail", "-1", "x2", "per job", "workers", "again")
 	fmt.Printf(titles+"\n", "", "ms", "ms", "cations", "mean", "", "+1", "", "middle", "", "added", "touched", "")
-	for _, one := range contenders {
+	for _, one := range all {
 		if one.most > 0 && size.workers > one.most {
 			fmt.Printf("%-25s %9s %9s %9s %6s %6s%s %6s\n", one.name, "-", "-", "-", "-", "-", strings.Repeat("        -", 6), "-")
 			continue

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/swarm-io/swarm-operator/test/bench/report"
+)
+
+// Counts are the same on every machine, and ours take seconds: a change that makes one miss its target must not wait for the next
+// benchmark. Times, and what the peers do, are left to make bench; so is the largest size.
+func TestCountsMeetTheirTargets(t *testing.T) {
+	kept, err := report.New(t.Context(), "assign", measured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bench{report: kept}
+	var rows []row
+	for _, size := range []scale{small, medium} {
+		rows = append(rows, table(size, ours)...)
+	}
+	b.promises(rows)
+	b.allocations()
+	b.handover()
+	if err := kept.Missed(); err != nil {
+		t.Error(err)
+	}
+}
