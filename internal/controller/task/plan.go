@@ -70,7 +70,7 @@ func (p *planner) again(at time.Time, why string) {
 }
 
 func (p Plan) result(now time.Time) kit.Result {
-	if p.Again.IsZero() || p.Status.Phase.Final() {
+	if p.Again.IsZero() {
 		return kit.Done()
 	}
 	return kit.RequeueAfter(p.Again.Sub(now), p.Why)

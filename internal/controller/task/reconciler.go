@@ -62,5 +62,8 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 		return kit.Done(), err
 	}
 	r.board.Settle(task)
+	if task.Status.Phase.Final() {
+		return r.expire(ctx, task, world, now) // our own write of the status does not bring the task back here
+	}
 	return plan.result(now), nil
 }
