@@ -9,7 +9,8 @@ import (
 )
 
 // Changes passes the updates that a controller should hear of: another spec, other labels or annotations, a deletion, or
-// a status that was wiped. A status that merely changed is the controller's own doing and passes nothing.
+// a status that was wiped. A status that merely changed is the controller's own doing and passes nothing. A status counts
+// as wiped when all of it is gone, or all of its conditions: some kinds have a field that the API server does not let go.
 func Changes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld, update.ObjectNew
@@ -18,7 +19,8 @@ func Changes() predicate.Predicate {
 			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 			!reflect.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
-			hasStatus(before) && !hasStatus(after)
+			hasStatus(before) && !hasStatus(after) ||
+			hasConditions(before) && !hasConditions(after)
 	}}
 }
 
@@ -31,10 +33,24 @@ func changedSpec(before, after client.Object) bool {
 }
 
 func hasStatus(object client.Object) bool {
-	value := reflect.Indirect(reflect.ValueOf(object))
-	if value.Kind() != reflect.Struct {
+	status := statusOf(object)
+	return status.IsValid() && !status.IsZero()
+}
+
+func hasConditions(object client.Object) bool {
+	status := statusOf(object)
+	if status.Kind() != reflect.Struct {
 		return false
 	}
-	status := value.FieldByName("Status")
-	return status.IsValid() && !status.IsZero()
+	conditions := status.FieldByName("Conditions")
+	return conditions.Kind() == reflect.Slice && conditions.Len() > 0
+}
+
+// statusOf returns the zero Value for kinds without a status.
+func statusOf(object client.Object) reflect.Value {
+	value := reflect.Indirect(reflect.ValueOf(object))
+	if value.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return value.FieldByName("Status")
 }

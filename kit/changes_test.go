@@ -15,6 +15,7 @@ func TestChanges(t *testing.T) {
 	deployment := func(change func(*appsv1.Deployment)) client.Object {
 		made := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Generation: 1, ResourceVersion: "1", Labels: map[string]string{"a": "b"}}}
 		made.Status.Replicas = 1
+		made.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable}}
 		change(made)
 		return made
 	}
@@ -29,6 +30,7 @@ func TestChanges(t *testing.T) {
 		"status":           {deployment(same), deployment(func(d *appsv1.Deployment) { d.Status.Replicas = 2 }), false},
 		"finalizers":       {deployment(same), deployment(func(d *appsv1.Deployment) { d.Finalizers = []string{"a/b"} }), false},
 		"status wiped":     {deployment(same), deployment(func(d *appsv1.Deployment) { d.Status = appsv1.DeploymentStatus{} }), true},
+		"conditions wiped": {deployment(same), deployment(func(d *appsv1.Deployment) { d.Status.Conditions = nil }), true},
 		"spec":             {deployment(same), deployment(func(d *appsv1.Deployment) { d.Generation = 2 }), true},
 		"labels":           {deployment(same), deployment(func(d *appsv1.Deployment) { d.Labels = nil }), true},
 		"annotations":      {deployment(same), deployment(func(d *appsv1.Deployment) { d.Annotations = map[string]string{"swarm.io/reconcile-at": "now"} }), true},
