@@ -6,11 +6,14 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
@@ -41,7 +44,7 @@ func Add(operator *kit.Operator, options Options) error {
 	r := &reconciler{client: operator.GetClient(), status: status, board: options.Board}
 	return kit.New[*v1alpha1.Agent](operator, name).
 		Watches(&corev1.Pod{}, sameName).
-		Watches(&v1alpha1.Swarm{}, r.membersOf).
+		Watches(&v1alpha1.Swarm{}, r.membersOf, membership()).
 		Signals(options.Signal).
 		Gone(options.Board.Dismiss).
 		Namespaces(options.Scope).
@@ -67,6 +70,15 @@ func sameName(_ context.Context, pod client.Object) []types.NamespacedName {
 		return nil
 	}
 	return []types.NamespacedName{client.ObjectKeyFromObject(pod)}
+}
+
+// membership passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes reconciles all
+// of its agents.
+func membership() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
+		before, after := update.ObjectOld.(*v1alpha1.Swarm), update.ObjectNew.(*v1alpha1.Swarm)
+		return before.Generation != after.Generation || !slices.Equal(counts(before), counts(after))
+	}}
 }
 
 // membersOf finds the agents of a swarm, whose peers change with it.
