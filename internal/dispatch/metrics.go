@@ -21,7 +21,7 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	factory := promauto.With(registry)
-	return &metrics{
+	m := &metrics{
 		tasks: factory.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "swarm_task_unfinished", Help: "Tasks that are not finished, by state (waiting, running)."}, []string{"state"}),
 		attempts: factory.NewCounterVec(prometheus.CounterOpts{
@@ -36,7 +36,18 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "swarm_task_wait_seconds", Help: "Time that tasks waited for their first assignment.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 4, 10)}),
 	}
+	for _, kind := range []string{staleRunning, staleProgress, staleResult} {
+		m.refused.WithLabelValues(kind) // a counter that is absent until its first event hides that event from rate()
+	}
+	return m
 }
+
+// The kinds of messages that can be stale.
+const (
+	staleRunning  = "running"
+	staleProgress = "progress"
+	staleResult   = "result"
+)
 
 func (m *metrics) stale(kind string) { m.refused.WithLabelValues(kind).Inc() }
 

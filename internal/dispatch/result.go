@@ -22,7 +22,7 @@ func (b *Board) conclude(member *agent, result *linkv1.Result) {
 	case of.awaits(member, result):
 		b.accept(of, member, result)
 	default:
-		b.metrics.stale("result")
+		b.metrics.stale(staleResult)
 		b.acknowledge(member.name, attempt)
 	}
 	b.drop(member, attempt.Key())
@@ -141,7 +141,7 @@ func (b *Board) refuse(member *agent, lone *stray) {
 		b.order(member, lone.attempt, Cancel)
 		return
 	}
-	b.metrics.stale("result")
+	b.metrics.stale(staleResult)
 	b.acknowledge(member.name, lone.attempt)
 	b.drop(member, lone.attempt.Key())
 }

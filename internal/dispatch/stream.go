@@ -106,7 +106,7 @@ func (b *Board) resume(member *agent, attempt *linkv1.Attempt) {
 
 // stop ends what an agent has no business to run.
 func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
-	b.metrics.stale("running")
+	b.metrics.stale(staleRunning)
 	member.strays[attempt.Key()] = &stray{attempt: attempt}
 	b.order(member, attempt, Cancel)
 }
@@ -135,7 +135,7 @@ func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	attempt := progress.GetAttempt()
 	of := b.tasks[taskOf(attempt)]
 	if of == nil || of.held == nil || of.held.agent != member || of.held.epoch != attempt.GetEpoch() || string(of.uid) != attempt.GetTaskUid() {
-		b.metrics.stale("progress")
+		b.metrics.stale(staleProgress)
 		b.order(member, attempt, Cancel)
 		return
 	}

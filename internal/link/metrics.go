@@ -29,6 +29,11 @@ const (
 	refusedRedirected  refusal = "redirected"
 )
 
+var refusals = []refusal{
+	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedProtocol,
+	refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced, refusedRedirected,
+}
+
 // Why a message was dropped.
 const (
 	droppedUnknown     = "unknown_kind"
@@ -39,6 +44,8 @@ const (
 	droppedTooLarge    = "too_large"
 	droppedSlow        = "slow_reader"
 )
+
+var drops = []string{droppedUnknown, droppedNotLeading, droppedNotLinked, droppedNoCredit, droppedUnsupported, droppedTooLarge, droppedSlow}
 
 // metrics are never labelled by the name of an object: a large swarm must not make a large metric.
 type metrics struct {
@@ -52,7 +59,7 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	factory := promauto.With(registry)
-	return &metrics{
+	m := &metrics{
 		transports: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "swarm_link_connections", Help: "Open connections to the link, proven or not."}),
 		linked: factory.NewGauge(prometheus.GaugeOpts{
@@ -66,6 +73,14 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		dropped: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "swarm_link_dropped_total", Help: "Messages that were not passed on, by reason."}, []string{"reason"}),
 	}
+	// A counter that is absent until its first event hides that event from rate().
+	for _, why := range refusals {
+		m.refused.WithLabelValues(string(why))
+	}
+	for _, why := range drops {
+		m.dropped.WithLabelValues(why)
+	}
+	return m
 }
 
 func (m *metrics) refuse(why refusal)   { m.refused.WithLabelValues(string(why)).Inc() }
