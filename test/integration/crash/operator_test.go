@@ -7,15 +7,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
+	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -25,7 +22,9 @@ type operator struct {
 	link      string // a port, as the next two are
 	health    string
 	api       string
-	folder    string // for the kubeconfig
+	folder    string // of the kubeconfig
+
+	kubeconfig string
 
 	mu      sync.Mutex
 	process *os.Process
@@ -44,11 +43,8 @@ func prepare(namespace, proxy string) (*operator, error) {
 		return nil, err
 	}
 	o := &operator{namespace: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
-	way := clientcmdapi.NewConfig()
-	way.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "http://" + proxy}
-	way.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
-	way.CurrentContext = "proxy"
-	return o, clientcmd.WriteToFile(*way, o.kubeconfig())
+	o.kubeconfig, err = apiproxy.Kubeconfig(folder, proxy)
+	return o, err
 }
 
 // start keeps it running.
@@ -60,12 +56,11 @@ func (o *operator) start() error {
 	return nil
 }
 
-func (o *operator) kubeconfig() string { return filepath.Join(o.folder, "kubeconfig") }
-func (o *operator) address() string    { return net.JoinHostPort("127.0.0.1", o.link) }
+func (o *operator) address() string { return net.JoinHostPort("127.0.0.1", o.link) }
 
 func (o *operator) environment() []string {
 	return append(os.Environ(),
-		"KUBECONFIG="+o.kubeconfig(),
+		"KUBECONFIG="+o.kubeconfig,
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+o.namespace+"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false",

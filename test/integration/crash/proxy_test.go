@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httputil"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"k8s.io/client-go/rest"
+	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
 )
 
 // A point is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row, finds the same
@@ -43,33 +38,10 @@ type proxy struct {
 
 var errKilled = errors.New("the operator is dead")
 
-// listen serves until the context ends. Whoever connects acts as the user of the cluster.
-func listen(ctx context.Context, p *proxy) error {
-	target, _, err := rest.DefaultServerUrlFor(cluster.Config)
-	if err != nil {
-		return err
-	}
-	transport, err := rest.TransportFor(cluster.Config)
-	if err != nil {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	p.address = listener.Addr().String()
-	silent := log.New(io.Discard, "", 0)
-	server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: silent, Handler: &httputil.ReverseProxy{
-		Rewrite:        func(request *httputil.ProxyRequest) { request.SetURL(target) },
-		Transport:      transport,
-		FlushInterval:  -1, // watches stream
-		ModifyResponse: p.answered,
-		ErrorHandler:   func(answer http.ResponseWriter, _ *http.Request, _ error) { answer.WriteHeader(http.StatusBadGateway) },
-		ErrorLog:       silent,
-	}}
-	go func() { _ = server.Serve(listener) }()
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	return nil
+// listen serves until the context ends.
+func listen(ctx context.Context, p *proxy) (err error) {
+	p.address, err = apiproxy.Start(ctx, cluster.Config, apiproxy.Options{Response: p.answered})
+	return err
 }
 
 // answered is called when the API server has done what it was asked to, and before the operator knows. While the operator is being
