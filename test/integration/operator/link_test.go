@@ -24,6 +24,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 var _ = Describe("The link", Serial, func() {
@@ -65,9 +66,10 @@ var _ = Describe("The link", Serial, func() {
 
 	It("is shown by a standby, which knows the agent and sends it to the leader", func(ctx SpecContext) {
 		toLeader := dialed(ctx, in)
-		standby := program("SWARM_HEALTH_PORT=18082", "SWARM_LINK_PORT=19445")
+		port := ports.Free()
+		standby := program("SWARM_LINK_PORT=" + port)
 		Eventually(standby.Err).Should(gbytes.Say("caches synced"))
-		toStandby := destination{address: net.JoinHostPort(toLeader.name, "19445"), name: toLeader.name}
+		toStandby := destination{address: net.JoinHostPort(toLeader.name, port), name: toLeader.name}
 		Eventually(func(ctx context.Context) (string, error) {
 			answer, err := hello(ctx, in, toStandby)
 			return answer.GetRedirect().GetAddress(), err
@@ -85,7 +87,7 @@ var _ = Describe("link.address", Serial, func() {
 		sample(ctx, in)
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
 		Expect(dialed(ctx, in)).To(Equal(destination{"swarm.example.test:443", "swarm.example.test"}))
-		Eventually(welcomed).WithContext(ctx).WithArguments(in, destination{"127.0.0.1:19444", "swarm.example.test"}).Should(Succeed())
+		Eventually(welcomed).WithContext(ctx).WithArguments(in, destination{"127.0.0.1:" + linkPort, "swarm.example.test"}).Should(Succeed())
 	})
 })
 

@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -32,8 +33,15 @@ import (
 
 const system = "swarm-system"
 
-// api reads and writes as the user of the cluster.
-var api client.Client
+// linkPort is where agents reach an operator, unless a spec has several. Suites share the machine with others, even with another run of
+// themselves, so no port is fixed.
+var linkPort = ports.Free()
+
+// Set once, before the first spec.
+var (
+	clusterConfig *rest.Config
+	api           client.WithWatch // reads and writes as the user of the cluster
+)
 
 func TestOperator(t *testing.T) {
 	if os.Getenv("KUBECONFIG") == "" {
@@ -47,7 +55,8 @@ func TestOperator(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	var err error
+	clusterConfig, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	Expect(err).NotTo(HaveOccurred())
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -55,7 +64,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	} {
 		Expect(add(scheme)).To(Succeed())
 	}
-	api, err = client.New(config, client.Options{Scheme: scheme})
+	api, err = client.NewWithWatch(clusterConfig, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 	for _, arguments := range [][]string{{"apply", "--server-side", "--force-conflicts"}, {"wait", "--for=condition=Established"}} {
 		output, err := exec.CommandContext(ctx, "kubectl", append(arguments, "--filename", fromRoot("deploy", "crds"))...).CombinedOutput()
@@ -79,7 +88,7 @@ func program(environment ...string) *gexec.Session {
 func programOf(home string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
-	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=18081", "SWARM_LINK_PORT=19444", "SWARM_API_PORT=" + ports.Free()}, environment...)...)
+	command.Env = append(os.Environ(), append([]string{"SWARM_METRICS_ENABLED=false", "SWARM_WEBHOOK_ENABLED=false", "SWARM_HEALTH_PORT=" + ports.Free(), "SWARM_LINK_PORT=" + linkPort, "SWARM_API_PORT=" + ports.Free()}, environment...)...)
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
 	DeferCleanup(func() { session.Terminate().Wait(10 * time.Second) })

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 var _ = Describe("A Swarm", Serial, func() {
@@ -105,7 +106,7 @@ var _ = Describe("The program", Serial, func() {
 	It("stops on a signal, and lets the next one lead at once", func() {
 		first := program()
 		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
-		second := program("SWARM_HEALTH_PORT=18082", "SWARM_LINK_PORT=19445")
+		second := program("SWARM_LINK_PORT=" + ports.Free())
 		Eventually(second.Err).Should(gbytes.Say("caches synced"))
 		began := time.Now()
 		Eventually(first.Terminate()).Should(gexec.Exit(0))

@@ -30,7 +30,7 @@ const noPool = `there is no WorkerPool "nobodys"`
 
 // answering are the settings of an operator whose webhook the API server, on the same machine, can ask.
 func answering(in, port string) []string {
-	return []string{only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, "SWARM_LINK_ADDRESS=127.0.0.1:19444"}
+	return []string{only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, linkAddress}
 }
 
 // installed has the API server ask at that port as the installed configuration does, about pods of one namespace, until the spec ends.
