@@ -1,0 +1,199 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+// statusOf is the status of an object without what changes by itself: times, and numbers that are written only now and then.
+func statusOf(ctx context.Context, object client.Object) (map[string]any, error) {
+	found := &unstructured.Unstructured{}
+	kind, err := api.GroupVersionKindFor(object)
+	if err != nil {
+		return nil, err
+	}
+	found.SetGroupVersionKind(kind)
+	if err := api.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
+		return nil, err
+	}
+	status, _, err := unstructured.NestedMap(found.Object, "status")
+	withoutVolatile(status)
+	return status, err
+}
+
+func withoutVolatile(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, field := range []string{"lastTransitionTime", "lastHeartbeat", "tasks", "workload"} {
+			delete(value, field)
+		}
+		for _, inner := range value {
+			withoutVolatile(inner)
+		}
+	case []any:
+		for _, inner := range value {
+			withoutVolatile(inner)
+		}
+	}
+}
+
+// wipe removes all of a status, but for some fields.
+func wipe(ctx context.Context, object client.Object, kept []string) error {
+	GinkgoHelper()
+	patch := map[string]any{"status": nil}
+	if len(kept) > 0 {
+		status, err := statusOf(ctx, object)
+		Expect(err).NotTo(HaveOccurred())
+		for field := range status {
+			status[field] = nil
+		}
+		for _, field := range kept {
+			delete(status, field)
+		}
+		patch["status"] = status
+	}
+	encoded, err := json.Marshal(patch)
+	Expect(err).NotTo(HaveOccurred())
+	return api.Status().Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, encoded))
+}
+
+// expectRestored wipes a status, but for some fields, and sees that it becomes again what it was, but for others.
+func expectRestored(ctx context.Context, object client.Object, kept []string, ignored ...string) {
+	GinkgoHelper()
+	read := func(ctx context.Context) (map[string]any, error) {
+		status, err := statusOf(ctx, object)
+		for _, field := range ignored {
+			delete(status, field)
+		}
+		return status, err
+	}
+	before, err := read(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(before).To(And(HaveKey("conditions"), HaveKey("phase")))
+	Expect(wipe(ctx, object, kept)).To(Succeed())
+	Eventually(read).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(before))
+}
+
+// expectNoReconcile changes the status of a Swarm, a Task and an Agent, and counts reconciles. A Swarm counts its ready Agents, so the
+// status of an Agent concerns the controller of Swarms; it must not wake that of Agents.
+func expectNoReconcile(ctx context.Context, port, in string) {
+	GinkgoHelper()
+	swarm, task, agent := at(&v1alpha1.Swarm{}, in, "ants"), at(&v1alpha1.Task{}, in, "quick"), at(&v1alpha1.Agent{}, in, "ants-worker-0")
+	calm := settledReconciles(ctx, port)
+	patchStatus(ctx, swarm, `{"status":{"selector":"drifted"}}`)
+	patchStatus(ctx, task, `{"status":{"message":"drifted"}}`)
+	Consistently(reconciles).WithContext(ctx).WithArguments(port, "").WithTimeout(time.Second).Should(Equal(calm))
+
+	own, err := reconciles(ctx, port, `controller="agent"`)
+	Expect(err).NotTo(HaveOccurred())
+	patchStatus(ctx, agent, `{"status":{"podName":"drifted"}}`)
+	Consistently(reconciles).WithContext(ctx).WithArguments(port, `controller="agent"`).WithTimeout(time.Second).Should(Equal(own))
+
+	for _, object := range []client.Object{swarm, task, agent} {
+		annotation := []byte(`{"metadata":{"annotations":{"swarm.io/reconcile-at":"now"}}}`)
+		Expect(api.Patch(ctx, object, client.RawPatch(types.MergePatchType, annotation))).To(Succeed())
+	}
+	for _, object := range []client.Object{swarm, agent} {
+		Eventually(statusOf).WithContext(ctx).WithArguments(object).ShouldNot(ContainElement("drifted"), "an annotation is another matter")
+	}
+}
+
+// reconciles counts those of all controllers with this label.
+func reconciles(ctx context.Context, port, label string) (float64, error) {
+	return series(ctx, port, "controller_runtime_reconcile_total", label)
+}
+
+// settledReconciles waits until what happened before has been dealt with, and returns the number of reconciles.
+func settledReconciles(ctx context.Context, port string) float64 {
+	GinkgoHelper()
+	last := -1.0
+	Eventually(func(g Gomega) {
+		before := last
+		var err error
+		last, err = reconciles(ctx, port, "")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(last).To(Equal(before))
+	}).WithContext(ctx).WithPolling(time.Second).Should(Succeed())
+	return last
+}
+
+func patchStatus(ctx context.Context, object client.Object, patch string) {
+	GinkgoHelper()
+	Expect(api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+}
+
+func at[T client.Object](object T, in, name string) T {
+	object.SetNamespace(in)
+	object.SetName(name)
+	return object
+}
+
+// drifting is a swarm under an operator of its own, with the default configuration, whose status was changed by hand. No watch passes such
+// a change on, so only the periodic reconcile can find it.
+type drifting struct {
+	session *gexec.Session
+	swarm   *v1alpha1.Swarm
+	agent   *v1alpha1.Agent
+	since   time.Time
+}
+
+// drift30 begins a drift. It is looked at later: meanwhile there is something else to do.
+func drift30(ctx context.Context) *drifting {
+	GinkgoHelper()
+	in := namespace(ctx, nil)
+	d := &drifting{swarm: team(in, "still", 1), agent: at(&v1alpha1.Agent{}, in, "still-worker-0")}
+	d.session = programOf(in, only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_LINK_PORT="+ports.Free())
+	Expect(api.Create(ctx, d.swarm)).To(Succeed())
+	Eventually(condition).WithContext(ctx).WithArguments(d.swarm).Should(ContainSubstring("1 have a ready pod"))
+	d.since = time.Now()
+	patchStatus(ctx, d.swarm, `{"status":{"selector":"drifted"}}`)
+	patchStatus(ctx, d.agent, `{"status":{"podName":"drifted"}}`)
+	return d
+}
+
+// expectRepaired sees that the drift is gone, and was found no later than 30 s after it began.
+func (d *drifting) expectRepaired(ctx context.Context) {
+	GinkgoHelper()
+	left := 30*time.Second - time.Since(d.since)
+	Eventually(func(g Gomega) {
+		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(d.swarm), d.swarm)).To(Succeed())
+		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(d.agent), d.agent)).To(Succeed())
+		g.Expect(d.swarm.Status.Selector).NotTo(Equal("drifted"))
+		g.Expect(d.agent.Status.PodName).To(Equal(d.agent.Name))
+	}).WithContext(ctx).WithTimeout(max(left, 0) + 2*time.Second).Should(Succeed())
+	for _, controller := range []string{"swarm", "agent"} {
+		times := reconciledAt(d.session, controller)
+		first := slices.IndexFunc(times, d.since.Before)
+		Expect(first).To(BeNumerically(">=", 0), controller)
+		Expect(times[first].Sub(d.since)).To(BeNumerically("<=", 30*time.Second), controller)
+	}
+	Expect(api.Delete(ctx, d.swarm)).To(Succeed())
+	Eventually(func(ctx context.Context) bool { return gone(ctx, d.swarm) }).WithContext(ctx).Should(BeTrue(), "while its operator is there to let it go")
+}
+
+// reconciledAt are the times at which a controller has reconciled, by a log at debug.
+func reconciledAt(session *gexec.Session, controller string) []time.Time {
+	GinkgoHelper()
+	var all []time.Time
+	for _, line := range logged(session) {
+		if line["controller"] == controller && line["msg"] == "reconciled" {
+			moment, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"]))
+			Expect(err).NotTo(HaveOccurred())
+			all = append(all, moment)
+		}
+	}
+	return all
+}
