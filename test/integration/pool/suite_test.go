@@ -28,7 +28,7 @@ const ours = "pool.suite.swarm.io/namespace"
 
 // Set once, before the first spec.
 var (
-	api     client.Client // reads and writes as the user of the cluster
+	api     client.WithWatch // reads and writes as the user of the cluster
 	workers *gang.Gang
 	program *gexec.Session // the operator that runs now
 	home    string         // the namespace with its Lease

@@ -174,7 +174,7 @@ var _ = Describe("What is published", func() {
 		Expect(s.version(ctx)).To(BeEquivalentTo(3))
 	})
 
-	It("can be rolled back to a revision that is kept, and comes back", func(ctx SpecContext) {
+	It("[O10/history] [O10/rollback] can be rolled back to a revision that is kept, and comes back", func(ctx SpecContext) {
 		s := stage(ctx, 2, named("a b"), func(spec *v1alpha1.WorkerPoolSpec) { spec.RevisionHistoryLimit = 2 })
 		wanted := map[int64]map[string][]string{1: s.lists(ctx)}
 		for n, jobs := range []string{"a b c", "a b c d", "c d"} {
