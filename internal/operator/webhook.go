@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
@@ -41,9 +43,25 @@ func (p parts) addWebhook(ctx context.Context) error {
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
 	p.entrance.answers = server.StartedChecker()
-	server.Register(admission.Path, p.observed(admission.Pods(p.GetClient(), p.GetScheme(), p.scope)))
-	server.Register(placement.Path, placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry))
+	server.Register(admission.Path, p.observed(logged(admission.Pods(p.GetClient(), p.GetScheme(), p.scope))))
+	spread := placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
+	server.Register(placement.Path, logged(spread))
 	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
+}
+
+// logged logs every answer of a webhook at level debug. The logger of the context has the ID of the request.
+func logged(hook *webhook.Admission) *webhook.Admission {
+	inner := hook.Handler
+	hook.Handler = ctrladmission.HandlerFunc(func(ctx context.Context, request ctrladmission.Request) ctrladmission.Response {
+		response := inner.Handle(ctx, request)
+		reason := ""
+		if response.Result != nil {
+			reason = response.Result.Message
+		}
+		log.FromContext(ctx).V(1).Info("admission reviewed", "allowed", response.Allowed, "patches", len(response.Patches), "reason", reason)
+		return response
+	})
+	return hook
 }
 
 // brought tells whether somebody has put a certificate and its key into the folder. One without the other is a mistake of theirs.

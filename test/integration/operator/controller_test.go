@@ -12,6 +12,7 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,19 +90,62 @@ func waited(session *gexec.Session, moment time.Time) time.Duration {
 
 // With few requests in a second reconciles take long, so that they pile up.
 func showWorkers(ctx SpecContext) {
-	in, port := namespace(ctx, nil), ports.Free()
-	for _, swarm := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		named(ctx, in, swarm)
-	}
 	for workers, setting := range map[int]string{5: "", 2: "SWARM_CONTROLLER_WORKERS=2"} {
+		in, port := namespace(ctx, nil), ports.Free()
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			named(ctx, in, name)
+			createPool(ctx, in, name)
+			createSpread(ctx, in, name)
+		}
 		session := program(only(in), setting, "SWARM_CLIENT_QPS=3", "SWARM_CLIENT_BURST=3", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
-		Eventually(series).WithContext(ctx).WithArguments(port, "controller_runtime_active_workers", `controller="swarm"`).Should(BeEquivalentTo(workers))
-		Consistently(series).WithContext(ctx).WithArguments(port, "controller_runtime_active_workers", `controller="swarm"`).WithTimeout(time.Second).Should(BeNumerically("<=", workers))
-		for _, controller := range []string{"swarm", "agent", "task"} {
-			Expect(series(ctx, port, "controller_runtime_max_concurrent_reconciles", `controller="`+controller+`"`)).To(BeEquivalentTo(workers))
+		peaks := peaksOf("swarm", "workerpool", "spread-deployment")
+		Eventually(peaks.sample).WithContext(ctx).WithArguments(port).Should(HaveEach(BeEquivalentTo(workers)))
+		Consistently(peaks.sample).WithContext(ctx).WithArguments(port).WithTimeout(time.Second).Should(HaveEach(BeEquivalentTo(workers)))
+		for _, controller := range []string{"swarm", "agent", "task", "workerpool", "spread-deployment", "spread-statefulset"} {
+			Expect(series(ctx, port, "controller_runtime_max_concurrent_reconciles", `controller="`+controller+`"`)).To(BeEquivalentTo(workers), controller)
 		}
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 	}
+}
+
+// peaks are the most objects that controllers were seen to reconcile at once.
+type peaks map[string]float64
+
+func peaksOf(controllers ...string) peaks {
+	made := peaks{}
+	for _, controller := range controllers {
+		made[controller] = 0
+	}
+	return made
+}
+
+// sample reads the metrics once more, and returns the peaks so far.
+func (p peaks) sample(ctx context.Context, port string) (peaks, error) {
+	for controller := range p {
+		active, err := series(ctx, port, "controller_runtime_active_workers", `controller="`+controller+`"`)
+		if err != nil {
+			return p, err
+		}
+		p[controller] = max(p[controller], active)
+	}
+	return p, nil
+}
+
+// createPool makes a pool whose status has to be written: its workload does not exist.
+func createPool(ctx context.Context, in, name string) {
+	GinkgoHelper()
+	Expect(api.Create(ctx, &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		Spec:       v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: name}},
+	})).To(Succeed())
+}
+
+// createSpread makes a workload that has to be annotated with how it is spread.
+func createSpread(ctx context.Context, in, name string) {
+	GinkgoHelper()
+	made := stage{in: in, prefix: v1alpha1.Prefix}.workload(name, "50")
+	made.Spec.Replicas = new(int32(0))
+	Expect(api.Create(ctx, made)).To(Succeed())
 }
 
 // elected is the holder of the Lease in a namespace.

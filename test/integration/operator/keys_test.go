@@ -70,8 +70,6 @@ func only(in string) string {
 	return "SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: " + in + "}}"
 }
 
-// freePort is one that nobody uses now.
-
 func showSelector(ctx SpecContext) {
 	in, out := namespace(ctx, map[string]string{"tier": "gold"}), namespace(ctx, map[string]string{"tier": "tin"})
 	program("SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}")

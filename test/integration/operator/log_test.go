@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -67,13 +69,15 @@ func showFormat(ctx SpecContext) {
 
 var _ = Describe("The log", Serial, func() {
 	It("[R17/json] [R17/reconcile-id] [R17/request-id] is JSON from the first line to the last, and says which reconcile or request a line is of", func(ctx SpecContext) {
-		in, port := namespace(ctx, nil), ports.Free()
+		in, port, webhook := namespace(ctx, nil), ports.Free(), ports.Free()
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/services": resource.MustParse("0")}
 		Expect(api.Create(ctx, quota)).To(Succeed())
-		session := program(only(in), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
+		session := program(append(answering(in, webhook), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)...)
+		installed(ctx, in, webhook, nil)
 		named(ctx, in, "research")
 		Eventually(failures).WithArguments(session).ShouldNot(BeEmpty())
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
 		Eventually(func() string {
 			_, _ = code(ctx, metricsURL("http", port), "") // of which net/http tells package log
 			return string(session.Err.Contents())
@@ -84,11 +88,10 @@ var _ = Describe("The log", Serial, func() {
 		Expect(failures(session)).To(HaveEach(And(
 			HaveKeyWithValue("controller", "swarm"), HaveKeyWithValue("namespace", in), HaveKeyWithValue("name", "research"),
 			HaveKeyWithValue("reconcileID", Not(BeEmpty())), HaveKeyWithValue("err", ContainSubstring("exceeded quota")))))
-		for _, line := range logged(session) {
-			if line["msg"] == "reconciled" {
-				Expect(line).To(And(HaveKey("controller"), HaveKey("reconcileID"), HaveKey("outcome")))
-			}
-		}
+		Expect(logged(session)).To(ContainElement(And(
+			HaveKeyWithValue("msg", "admission reviewed"), HaveKeyWithValue("namespace", in), HaveKeyWithValue("name", "stray"),
+			HaveKeyWithValue("requestID", Not(BeEmpty())), HaveKeyWithValue("allowed", false), HaveKeyWithValue("reason", ContainSubstring(noPool)))))
+		Expect(unrelated(session)).To(HaveEach(MatchRegexp(ofTheProcess)), "lines of a reconcile or a request without its ID")
 	})
 
 	It("has neither keys nor tokens in it, not even at debug", func(ctx SpecContext) {
@@ -114,6 +117,24 @@ var _ = Describe("The log", Serial, func() {
 		}
 	})
 })
+
+// ofTheProcess matches what is logged outside of reconciles and requests: how the process starts and stops, its caches, its Lease, connections
+// that never became a request, and copies of Events.
+const ofTheProcess = `^(starting|stopped|caches synced, ready|the webhook has its certificate|[Ss]tarting \w+( server)?|Serving \w+ server|Registering webhook|` +
+	`Listing and watching|Caches populated|Exiting watch because .*|Watch close.*|Got a Retry-After response|Attempting to acquire leader lease\.\.\.|` +
+	`Successfully acquired lease|Shutdown signal received, .*|All workers finished|[Ss]hutting down .*|Stopping .*|Wait completed, .*|` +
+	`http: TLS handshake error .*|Event occurred)$`
+
+// unrelated returns the messages of lines that carry neither the ID of a reconcile nor that of a request, each message once.
+func unrelated(session *gexec.Session) []string {
+	found := map[string]bool{}
+	for _, line := range logged(session) {
+		if line["reconcileID"] == nil && line["requestID"] == nil {
+			found[fmt.Sprint(line["msg"])] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
 
 // failures are the lines about reconciles that failed.
 func failures(session *gexec.Session) []map[string]any {

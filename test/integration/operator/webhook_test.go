@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -176,4 +177,36 @@ var _ = Describe("The webhook", Serial, func() {
 		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
 		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())
 	})
+
+	It("[R25/fails-when-down] makes readyz fail when its server is down, while the process lives", func(ctx SpecContext) {
+		in, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
+		session := program(append(answering(in, port), "SWARM_HEALTH_PORT="+health)...)
+		address := "http://127.0.0.1:" + health
+		Eventually(code).WithContext(ctx).WithArguments(address+"/readyz", "").Should(Equal(http.StatusOK))
+
+		// A server that is shutting down accepts nothing more, and the process waits for the requests that are under way.
+		unfinished := beginReview(ctx, port)
+		session.Terminate()
+		Eventually(code).WithContext(ctx).WithArguments(address+"/readyz/webhook", "").Should(Equal(http.StatusInternalServerError))
+		Expect(code(ctx, address+"/readyz", "")).To(Equal(http.StatusInternalServerError))
+		Expect(code(ctx, address+"/healthz", "")).To(Equal(http.StatusOK))
+		Expect(session).NotTo(gexec.Exit())
+		Expect(unfinished.Close()).To(Succeed())
+		Eventually(session).Should(gexec.Exit(0))
+	})
 })
+
+// beginReview sends the header of a request to the webhook, and returns when the webhook waits for its body.
+func beginReview(ctx context.Context, port string) net.Conn {
+	GinkgoHelper()
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = connection.Close() }) // the spec may have closed it
+	_, err = fmt.Fprint(connection, "POST /pods HTTP/1.1\r\nHost: webhook\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	Expect(err).NotTo(HaveOccurred())
+	line, err := bufio.NewReader(connection).ReadString('\n')
+	Expect(err).NotTo(HaveOccurred())
+	Expect(line).To(ContainSubstring("100 Continue"))
+	return connection
+}
