@@ -2,9 +2,12 @@ package pool
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -19,6 +22,42 @@ func restarting(maxUnavailable int32) spec {
 	}
 }
 
+// held is a finalizer that keeps a pod Terminating until the spec removes it.
+const held = "pool.suite.swarm.io/held"
+
+// finalize gives a pod these finalizers of the spec, and leaves those of its worker.
+func (s *scene) finalize(ctx context.Context, name string, finalizers ...string) {
+	GinkgoHelper()
+	change(ctx, s.pod(ctx, name), func(pod *corev1.Pod) {
+		others := slices.DeleteFunc(pod.Finalizers, func(finalizer string) bool { return finalizer == held })
+		pod.Finalizers = append(others, finalizers...)
+	})
+}
+
+// pods returns the UIDs of all pods, by name.
+func (s *scene) pods(ctx context.Context) map[string]types.UID {
+	GinkgoHelper()
+	list, uids := &corev1.PodList{}, map[string]types.UID{}
+	Expect(api.List(ctx, list, client.InNamespace(s.in))).To(Succeed())
+	for _, pod := range list.Items {
+		uids[pod.Name] = pod.UID
+	}
+	return uids
+}
+
+// terminating returns the names of pods that are being deleted.
+func (s *scene) terminating(ctx context.Context) []string {
+	GinkgoHelper()
+	list, names := &corev1.PodList{}, []string(nil)
+	Expect(api.List(ctx, list, client.InNamespace(s.in))).To(Succeed())
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp != nil {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
 // lastNudge returns the annotation by which a pod was nudged again, "" before that.
 func (s *scene) lastNudge(ctx context.Context, pod string) string {
 	GinkgoHelper()
@@ -27,19 +66,27 @@ func (s *scene) lastNudge(ctx context.Context, pod string) string {
 
 var _ = Describe("A refresh", func() {
 	DescribeTable("[P07/max-unavailable] replaces every worker, and never has more of them down than maxUnavailable", func(ctx SpecContext, maxUnavailable int) {
-		const size = 5
-		s := stage(ctx, size, named("a b c d e"), restarting(int32(maxUnavailable)))
-		before := map[string]string{}
-		for worker := range s.lists(ctx) {
-			before[worker] = string(s.pod(ctx, worker).UID)
+		const size = 3
+		s := stage(ctx, size, named("a b c"), restarting(int32(maxUnavailable)))
+		before := s.pods(ctx)
+		for name := range before {
+			s.finalize(ctx, name, held)
 		}
-		Expect(before).To(HaveLen(size))
 		watched := chronicle.Of(ctx, api, s.in, client.MatchingLabels{"app": workload})
-		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d e f g h i j") })
+		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Jobs = named("a b c d e f") })
+		for replaced := 0; replaced < size; {
+			batch := min(maxUnavailable, size-replaced)
+			Eventually(s.terminating).WithContext(ctx).Should(HaveLen(batch))
+			Consistently(s.terminating).WithContext(ctx).Should(HaveLen(batch))
+			for _, name := range s.terminating(ctx) {
+				s.finalize(ctx, name)
+			}
+			replaced += batch
+		}
 		s.settle(ctx)
-		Expect(watched.Lowest()).To(Equal(size-maxUnavailable), "as many as may be down at a time were down, and no more")
-		for worker, uid := range before {
-			Expect(s.uid(ctx, worker)).NotTo(Equal(uid), "of worker %s", worker)
+		Expect(watched.Lowest()).To(Equal(size-maxUnavailable), "from the first pod to the last")
+		for name, uid := range s.pods(ctx) {
+			Expect(uid).NotTo(Equal(before[name]), "of worker %s", name)
 		}
 	},
 		Entry("one at a time", 1),
