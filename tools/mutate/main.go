@@ -1,0 +1,146 @@
+// Command mutate measures the unit tests of packages: it changes the code in small ways, one at a time, and counts how many of these
+// mutants the tests notice. The mutants are a sample that depends only on the seed and the code. Nothing is written to the source tree.
+// A mutant on a line that no test reaches counts as a survivor, without a test run. docs/mutation.md says how to read the result.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	root   string
+	number int
+	seed   uint64
+	limit  time.Duration
+	grace  time.Duration // that tests of a mutant get beyond a multiple of the usual time: a busy machine pauses them
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, os.Args[1:])
+	stop()
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, arguments []string) error {
+	var o options
+	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
+	flags.StringVar(&o.root, "root", ".", "folder that packages are named from")
+	flags.IntVar(&o.number, "n", 100, "how many mutants of each package")
+	flags.Uint64Var(&o.seed, "seed", 1, "which mutants: the same seed picks the same ones")
+	flags.DurationVar(&o.limit, "limit", 15*time.Minute, "the longest time for one package")
+	flags.DurationVar(&o.grace, "grace", 5*time.Second, "what the tests of a mutant may take beyond four times their usual time")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	if flags.NArg() == 0 || o.number < 1 {
+		return errors.New("name packages and at least one mutant: mutate [-n 100] [-seed 1] ./kit/...")
+	}
+	var err error
+	if o.root, err = filepath.Abs(o.root); err != nil {
+		return fmt.Errorf("find folder %q: %w", o.root, err)
+	}
+	for _, pattern := range flags.Args() {
+		packages, err := listPackages(ctx, o.root, pattern)
+		if err != nil {
+			return err
+		}
+		for _, p := range packages {
+			if err := o.measure(ctx, out, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measure prints the score of one package.
+func (o options) measure(ctx context.Context, out io.Writer, p goPackage) error {
+	name := relative(o.root, p.Dir)
+	if !p.hasTests() {
+		fmt.Fprintf(out, "%s: no unit tests\n\n", name)
+		return nil
+	}
+	mutants, err := mutantsOf(p)
+	if err != nil {
+		return err
+	}
+	shuffle(mutants, o.seed, p.ImportPath)
+	folder, err := os.MkdirTemp("", "mutate-")
+	if err != nil {
+		return fmt.Errorf("create folder: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	limited, cancel := context.WithTimeout(ctx, o.limit)
+	defer cancel()
+	r := &report{out: out, root: o.root, name: name}
+	err = o.try(limited, builder{pkg: p, folder: folder}, mutants, r)
+	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		fmt.Fprintf(out, "%s: stopped after %s\n", name, o.limit)
+		err = nil
+	}
+	if err == nil {
+		r.summary()
+	}
+	return err
+}
+
+// try runs the tests once for each mutant of the sample.
+func (o options) try(ctx context.Context, b builder, mutants []mutant, r *report) error {
+	covered, err := measureCoverage(ctx, b.pkg, b.folder)
+	if err != nil {
+		return err
+	}
+	chosen, err := b.sample(ctx, mutants, o.number)
+	if err != nil {
+		return err
+	}
+	t := &trial{pkg: b.pkg, seed: o.seed, grace: o.grace}
+	took, err := t.baseline(ctx, chosen.program)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "%s: %d of %d mutants, seed %d; its tests take %s\n", r.name, len(chosen.mutants), len(mutants), o.seed, took.Round(10*time.Millisecond))
+	for _, m := range chosen.mutants {
+		found, err := t.judge(ctx, b, chosen.program, m, covered)
+		if err != nil {
+			return err
+		}
+		if found != "" {
+			r.add(outcome{m, found}, len(chosen.mutants))
+		}
+	}
+	return nil
+}
+
+// judge returns what becomes of a mutant, or nothing for a change that does not compile.
+func (t *trial) judge(ctx context.Context, b builder, program string, m mutant, covered coverage) (verdict, error) {
+	if !covered.covers(m) {
+		return notCovered, nil
+	}
+	id := m.id
+	if m.function == nil {
+		var ok bool
+		if program, ok = b.compileOne(ctx, m); !ok {
+			return "", ctx.Err()
+		}
+		id = 0
+	}
+	found, _, err := t.run(ctx, program, id)
+	return found, err
+}
