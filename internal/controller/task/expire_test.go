@@ -1,36 +1,106 @@
 package task
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
 )
 
-func TestTimeLeft(t *testing.T) {
-	finished := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	for name, test := range map[string]struct {
-		own, swarms *int32
-		age         time.Duration
-		left        time.Duration
-		expires     bool
+// deleter notes what is deleted.
+type deleter struct {
+	client.Client
+	err     error
+	deleted []types.UID // as named by the preconditions
+}
+
+func (d *deleter) Delete(_ context.Context, _ client.Object, options ...client.DeleteOption) error {
+	applied := (&client.DeleteOptions{}).ApplyOptions(options)
+	if applied.Preconditions == nil || applied.Preconditions.UID == nil {
+		return errors.New("deleted whatever has that name")
+	}
+	d.deleted = append(d.deleted, *applied.Preconditions.UID)
+	return d.err
+}
+
+// finished is a task that was completed at noon.
+func finished(ttl *int32) *v1alpha1.Task {
+	task := &v1alpha1.Task{}
+	task.UID, task.Spec.TTLSecondsAfterFinished = "uid-t", ttl
+	task.Status.Phase, task.Status.CompletionTime = v1alpha1.TaskCompleted, new(metav1.NewTime(noon))
+	return task
+}
+
+func swarmKeeping(ttl *int32) *v1alpha1.Swarm {
+	swarm := &v1alpha1.Swarm{}
+	swarm.Spec.Tasks.TTLSecondsAfterFinished = ttl
+	return swarm
+}
+
+func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		task   *int32
+		swarm  *v1alpha1.Swarm
+		age    time.Duration
+		gone   bool
+		again  kit.Result
 	}{
-		"no limit":                       {nil, nil, time.Hour, 0, false},
-		"its own":                        {new(int32(60)), nil, 10 * time.Second, 50 * time.Second, true},
-		"its own before that of a swarm": {new(int32(60)), new(int32(5)), 10 * time.Second, 50 * time.Second, true},
-		"that of its swarm":              {nil, new(int32(30)), 10 * time.Second, 20 * time.Second, true},
-		"over":                           {new(int32(60)), nil, 61 * time.Second, -time.Second, true},
-		"at once":                        {new(int32(0)), nil, 0, 0, true},
+		{"no TTL anywhere: kept for good", nil, swarmKeeping(nil), 1000 * time.Hour, false, kit.Done()},
+		{"no TTL and no swarm: kept for good", nil, nil, 1000 * time.Hour, false, kit.Done()},
+		{"just finished", new(int32(60)), nil, 0, false, kit.RequeueAfter(time.Minute, "Expires")},
+		{"a second is left", new(int32(60)), nil, 59 * time.Second, false, kit.RequeueAfter(time.Second, "Expires")},
+		{"its time is over", new(int32(60)), nil, time.Minute, true, kit.Done()},
+		{"long over", new(int32(60)), nil, time.Hour, true, kit.Done()},
+		{"zero is at once", new(int32(0)), nil, 0, true, kit.Done()},
+		{"the swarm's, when the task has none", nil, swarmKeeping(new(int32(30))), 29 * time.Second, false, kit.RequeueAfter(time.Second, "Expires")},
+		{"the swarm's, and over", nil, swarmKeeping(new(int32(30))), 30 * time.Second, true, kit.Done()},
+		{"the task's own goes before the swarm's", new(int32(60)), swarmKeeping(new(int32(0))), 30 * time.Second, false, kit.RequeueAfter(30*time.Second, "Expires")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			task, swarm := &v1alpha1.Task{}, &v1alpha1.Swarm{}
-			task.Spec.TTLSecondsAfterFinished, swarm.Spec.Tasks.TTLSecondsAfterFinished = test.own, test.swarms
-			task.Status.CompletionTime = new(metav1.NewTime(finished))
-			left, expires := timeLeft(task, swarm, finished.Add(test.age))
-			if left != test.left || expires != test.expires {
-				t.Errorf("%s, %t; want %s, %t", left, expires, test.left, test.expires)
+		t.Run(c.reason, func(t *testing.T) {
+			cluster := &deleter{}
+			r := &reconciler{client: cluster}
+			again, err := r.expire(t.Context(), finished(c.task), world{swarm: c.swarm}, noon.Add(c.age))
+			if err != nil || again != c.again {
+				t.Errorf("got %+v, %v, want %+v", again, err, c.again)
+			}
+			if gone := len(cluster.deleted) > 0; gone != c.gone || gone && cluster.deleted[0] != "uid-t" {
+				t.Errorf("deleted %v, want %v", cluster.deleted, c.gone)
+			}
+		})
+	}
+}
+
+func TestTaskWithoutAnEndIsNeverExpired(t *testing.T) {
+	task := finished(new(int32(0)))
+	task.Status.CompletionTime = nil
+	cluster := &deleter{}
+	if _, err := (&reconciler{client: cluster}).expire(t.Context(), task, world{}, noon); err != nil || len(cluster.deleted) > 0 {
+		t.Errorf("deleted %v, %v", cluster.deleted, err)
+	}
+}
+
+func TestExpiryThatFailsIsTriedAgain(t *testing.T) {
+	for reason, c := range map[string]struct {
+		err   error
+		fails bool
+	}{
+		"already gone":         {apierrors.NewNotFound(tasksResource, "t"), false},
+		"another of that name": {apierrors.NewConflict(tasksResource, "t", errServer), false},
+		"the server failed":    {errServer, true},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			_, err := (&reconciler{client: &deleter{err: c.err}}).expire(t.Context(), finished(new(int32(0))), world{}, noon)
+			if (err != nil) != c.fails || c.fails && !errors.Is(err, c.err) {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
