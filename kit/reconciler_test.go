@@ -1,0 +1,211 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const held = "example.com/held"
+
+var errRefused = errors.New("refused")
+
+// subject is a control over ConfigMaps, and the names of those that reached the reconciler.
+type subject struct {
+	*control[*corev1.ConfigMap]
+	reconciled []string
+}
+
+func controlOver(cluster client.Client, outcome func() (Result, error)) *subject {
+	s := &subject{}
+	s.control = &control[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster}}
+	s.reconciler = Func[*corev1.ConfigMap](func(_ context.Context, object *corev1.ConfigMap) (Result, error) {
+		s.reconciled = append(s.reconciled, object.Name)
+		return outcome()
+	})
+	return s
+}
+
+func (s *subject) reconcile(t *testing.T, name string) (reconcile.Result, error) {
+	t.Helper()
+	return s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "demo", Name: name}})
+}
+
+func configMap(name string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}
+	if change != nil {
+		change(made)
+	}
+	return made
+}
+
+func isDone() (Result, error) { return Done(), nil }
+
+func TestPausedObjectsAreLeftAlone(t *testing.T) {
+	annotated := func(value string) func(*corev1.ConfigMap) {
+		return func(object *corev1.ConfigMap) { object.Annotations = map[string]string{"swarm.io/paused": value} }
+	}
+	s := controlOver(fake.NewClientBuilder().WithObjects(
+		configMap("free", nil), configMap("paused", annotated("true")), configMap("resumed", annotated("false")),
+	).Build(), isDone)
+	s.guards = []guard{paused("swarm.io/paused")}
+	for _, name := range []string{"free", "paused", "resumed"} {
+		if _, err := s.reconcile(t, name); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(s.reconciled, []string{"free", "resumed"}) {
+		t.Errorf("reconciled %v", s.reconciled)
+	}
+}
+
+func TestPanicOfOneObjectIsAnErrorOfThatObject(t *testing.T) {
+	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result, error) { panic("odd object") })
+	_, err := s.reconcile(t, "a")
+	if err == nil || !strings.Contains(err.Error(), "odd object") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestObjectThatCannotBeReadIsTriedAgain(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errRefused
+		},
+	}).Build()
+	s := controlOver(cluster, isDone)
+	s.gone = func(name types.NamespacedName) { t.Errorf("%s is not gone, it could not be read", name) }
+	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMissingObjectNeedsNobodyWhoWantsToKnow(t *testing.T) {
+	s := controlOver(fake.NewClientBuilder().Build(), isDone)
+	if result, err := s.reconcile(t, "a"); err != nil || result != (reconcile.Result{}) {
+		t.Errorf("got %v, %v", result, err)
+	}
+}
+
+func TestGuardThatFailsIsAnError(t *testing.T) {
+	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), isDone)
+	s.guards = []guard{func(context.Context, client.Object) (string, error) { return "", errRefused }}
+	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) || len(s.reconciled) > 0 {
+		t.Errorf("got %v, reconciled %v", err, s.reconciled)
+	}
+}
+
+func TestResultsReachTheQueue(t *testing.T) {
+	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result, error) { return RequeueAfter(time.Minute, "Waiting"), nil })
+	if result, err := s.reconcile(t, "a"); err != nil || result.RequeueAfter != time.Minute {
+		t.Errorf("got %v, %v", result, err)
+	}
+}
+
+// The finalizer must be stored before anything is created for the object.
+func TestFinalizerIsHeldBeforeTheFirstReconcile(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{"example.com/other"} })).Build()
+	s := controlOver(cluster, nil)
+	s.finalizer.id = held
+	stored := &corev1.ConfigMap{}
+	s.reconciler = Func[*corev1.ConfigMap](func(ctx context.Context, object *corev1.ConfigMap) (Result, error) {
+		return Done(), cluster.Get(ctx, client.ObjectKeyFromObject(object), stored)
+	})
+	if _, err := s.reconcile(t, "a"); err != nil || !slices.Equal(stored.Finalizers, []string{"example.com/other", held}) {
+		t.Errorf("stored %v, %v", stored.Finalizers, err)
+	}
+}
+
+func TestObjectWithoutItsFinalizerIsNotReconciled(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithObjects(configMap("a", nil)).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errRefused
+		},
+	}).Build()
+	s := controlOver(cluster, isDone)
+	s.finalizer.id = held
+	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) || len(s.reconciled) > 0 {
+		t.Errorf("got %v, reconciled %v", err, s.reconciled)
+	}
+}
+
+func TestDeletionFollowsTheCleaner(t *testing.T) {
+	for reason, c := range map[string]struct {
+		cleanup    Cleanup
+		err        error
+		after      time.Duration
+		reconciled int
+		gone       bool
+	}{
+		"cleaned: the object goes":                   {Cleaned(), nil, 0, 0, true},
+		"pending: the cleaner is asked again":        {Pending("Draining"), nil, pendingRetry, 0, false},
+		"continued: the reconciler works on":         {Continue(), nil, 0, 1, false},
+		"not ours: nothing happens":                  {NotOurs(), nil, 0, 0, false},
+		"failed: the object stays, whatever it said": {Cleaned(), errRefused, 0, 0, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) {
+				object.Finalizers, object.DeletionTimestamp = []string{held}, new(metav1.Now())
+			})).Build()
+			s := controlOver(cluster, isDone)
+			s.finalizer.id = held
+			s.finalizer.clean = func(context.Context, *corev1.ConfigMap) (Cleanup, error) { return c.cleanup, c.err }
+			result, err := s.reconcile(t, "a")
+			if !errors.Is(err, c.err) || result.RequeueAfter != c.after || len(s.reconciled) != c.reconciled {
+				t.Errorf("got %v, %v, reconciled %v", result, err, s.reconciled)
+			}
+			err = cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "a"}, &corev1.ConfigMap{})
+			if apierrors.IsNotFound(err) != c.gone {
+				t.Errorf("after it: %v", err)
+			}
+		})
+	}
+}
+
+func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
+	f := &finalizer[*corev1.ConfigMap]{id: held, clean: func(context.Context, *corev1.ConfigMap) (Cleanup, error) {
+		t.Error("cleaned up twice")
+		return Cleaned(), nil
+	}}
+	leaving := configMap("a", func(object *corev1.ConfigMap) {
+		object.Finalizers, object.DeletionTimestamp = []string{"example.com/other"}, new(metav1.Now())
+	})
+	if onward, result, err := f.settle(t.Context(), leaving); onward || err != nil || result != skip("NotOurs") {
+		t.Errorf("got %t, %+v, %v", onward, result, err)
+	}
+}
+
+// Somebody may add a finalizer between our read and our write: a patch of the whole list must not remove it.
+func TestFinalizerIsRemovedOnlyFromTheObjectThatWasRead(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) {
+		object.Finalizers, object.DeletionTimestamp = []string{held}, new(metav1.Now())
+	})).Build()
+	read := &corev1.ConfigMap{}
+	if err := cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "a"}, read); err != nil {
+		t.Fatal(err)
+	}
+	changed := read.DeepCopy()
+	changed.Labels = map[string]string{"changed": "since"}
+	if err := cluster.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	f := &finalizer[*corev1.ConfigMap]{id: held, writer: cluster}
+	if err := f.release(t.Context(), read); !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := f.release(t.Context(), configMap("gone", nil)); err != nil {
+		t.Errorf("an object that is gone needs no finalizer removed: %v", err)
+	}
+}
