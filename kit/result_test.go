@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,5 +103,21 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 	if len(words.words) != mostReasons || words.label("Reason999") != otherReason || words.label("PodPending") != "PodPending" {
 		t.Errorf("%d reasons", len(words.words))
+	}
+}
+
+func TestObjectOfATerminatingNamespaceIsLeftToGoWithIt(t *testing.T) {
+	err := apierrors.NewForbidden(corev1.Resource("pods"), "a", errors.New("being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	if got := judge(Done(), err, time.Hour); got != (verdict{outcome: skipped, reason: "NamespaceTerminating"}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNoPeriodIsNoResync(t *testing.T) {
+	for _, period := range []time.Duration{0, -time.Hour} {
+		if got := jittered(period); got != 0 {
+			t.Errorf("period %s: looks again after %s", period, got)
+		}
 	}
 }

@@ -8,8 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // untouchable is a reader for those who must not read.
@@ -60,5 +64,48 @@ func TestScopeOfLabelsReadsNamespaces(t *testing.T) {
 	scope := NewScope(labels.Everything())
 	if _, err := scope.guard(untouchable{}, nil)(t.Context(), podIn("a")); err == nil || len(scope.watched) != 1 {
 		t.Errorf("got %v, watches %v", err, scope.watched)
+	}
+}
+
+func TestSelectorThatChangesIsToldToEveryController(t *testing.T) {
+	scope := NewScope(labels.Nothing())
+	first, second := scope.changes(), scope.changes()
+	scope.Select(labels.Everything())
+	scope.Select(labels.Everything()) // the one that waits is enough
+	for n, listener := range []<-chan event.GenericEvent{first, second} {
+		if len(listener) != 1 {
+			t.Errorf("controller %d has %d to hear, want 1", n, len(listener))
+		}
+	}
+}
+
+func TestObjectsOfANamespaceThatComesIntoScope(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithObjects(podIn("demo"), podIn("other")).Build()
+	find := within[*corev1.Pod](cluster, cluster.Scheme())
+	namespace := &corev1.Namespace{}
+	if all := find(t.Context(), namespace); len(all) != 2 {
+		t.Errorf("a new selector concerns %v, want both", all)
+	}
+	namespace.Name = "demo"
+	if found := find(t.Context(), namespace); len(found) != 1 || found[0].Namespace != "demo" || found[0].Name != "p" {
+		t.Errorf("found %v", found)
+	}
+	if found := within[*corev1.Pod](cluster, runtime.NewScheme())(t.Context(), namespace); found != nil {
+		t.Errorf("found %v of a kind that nobody knows", found)
+	}
+}
+
+func TestNamespaceThatCannotBeReadIsAnError(t *testing.T) {
+	cluster := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errRefused
+		},
+	}).Build()
+	guard := NewScope(labels.Everything()).guard(cluster, func(types.NamespacedName) { t.Error("taken for one out of scope") })
+	if reason, err := guard(t.Context(), podIn("demo")); !errors.Is(err, errRefused) || reason != "" {
+		t.Errorf("got %q, %v", reason, err)
+	}
+	if reason, err := guard(t.Context(), podIn("")); reason != "" || err != nil {
+		t.Errorf("an object without a namespace: %q, %v", reason, err)
 	}
 }
