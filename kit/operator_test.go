@@ -86,6 +86,7 @@ func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
 			return mapper, nil
 		},
 	}
+	options.Manager.Controller.SkipNameValidation = new(true) // names are checked within the process, and tests may run more than once
 	var err error
 	if w.Operator, err = NewOperator(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, options); err != nil {
 		t.Fatal(err)
