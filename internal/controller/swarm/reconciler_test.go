@@ -1,0 +1,231 @@
+package swarm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// state is everything that exists of a swarm, by name, and the replicas of its StatefulSets.
+func (e *environment) state(t *testing.T) (all []string, replicas map[string]int32) {
+	t.Helper()
+	sets, agents, services, configs := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}
+	replicas = map[string]int32{}
+	for _, list := range []client.ObjectList{sets, agents, services, configs} {
+		if err := e.cluster.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			all = append(all, identity(item.(client.Object)))
+			return nil
+		})
+	}
+	for n := range sets.Items {
+		replicas[sets.Items[n].Name] = *sets.Items[n].Spec.Replicas
+	}
+	slices.Sort(all)
+	return all, replicas
+}
+
+// becomesReady has every pod and every agent of the swarm ready.
+func (e *environment) becomesReady(t *testing.T) {
+	t.Helper()
+	sets, agents := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}
+	if err := errors.Join(e.cluster.List(t.Context(), sets), e.cluster.List(t.Context(), agents)); err != nil {
+		t.Fatal(err)
+	}
+	for n := range sets.Items {
+		sets.Items[n].Status.ReadyReplicas = *sets.Items[n].Spec.Replicas
+		if err := e.cluster.Status().Update(t.Context(), &sets.Items[n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range agents.Items {
+		agents.Items[n].Status.Conditions = []metav1.Condition{v1alpha1.Ready(1, "Linked", "")}
+		if err := e.cluster.Status().Update(t.Context(), &agents.Items[n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func reconciles(t *testing.T, r *reconciler, e *environment) *v1alpha1.Swarm {
+	t.Helper()
+	if result, err := r.Reconcile(t.Context(), e.read(t)); err != nil || result != kit.Done() {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	return e.read(t)
+}
+
+func readiness(swarm *v1alpha1.Swarm) string {
+	ready := meta.FindStatusCondition(swarm.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil {
+		return ""
+	}
+	return string(ready.Status) + " " + ready.Reason
+}
+
+func TestSwarmIsMadeAndShown(t *testing.T) {
+	task := taskOf("research", "t")
+	task.Status.Phase = v1alpha1.TaskRunning
+	r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), task, taskOf("other", "u"))
+	swarm := reconciles(t, r, e)
+	all, replicas := e.state(t)
+	if len(all) != 7 || replicas["research-coder"] != 2 || replicas["research-analyst"] != 1 {
+		t.Errorf("made %v, %v", all, replicas)
+	}
+	if readiness(swarm) != "False Initializing" || swarm.Status.Phase != v1alpha1.SwarmPhaseInitializing {
+		t.Errorf("Ready %q, phase %q", readiness(swarm), swarm.Status.Phase)
+	}
+	e.becomesReady(t)
+	swarm = reconciles(t, r, e)
+	status := swarm.Status
+	if readiness(swarm) != "True Available" || status.Phase != v1alpha1.SwarmPhaseRunning || status.Replicas != 3 || status.ActiveAgents != 3 || status.ReadyAgents != 3 {
+		t.Errorf("Ready %q, %+v", readiness(swarm), status)
+	}
+	if status.Tasks == nil || *status.Tasks != (v1alpha1.TaskCounts{Running: 1}) {
+		t.Errorf("tasks %+v", status.Tasks)
+	}
+	reconciles(t, r, e)
+	if types := e.read(t).Status.Types; len(types) != 2 || types[0].Ready != 2 || types[0].Desired != 2 {
+		t.Errorf("types %+v", types)
+	}
+}
+
+// A pod without the CA could trust nobody.
+func TestNothingIsMadeBeforeThereIsACA(t *testing.T) {
+	r, e := newEnvironment(t, interceptor.Funcs{}, research(nil))
+	r.settings = func(context.Context) manifest.Settings { return manifest.Settings{} }
+	if result, err := r.Reconcile(t.Context(), e.read(t)); err != nil || result != kit.RequeueAfter(untrusted, "NoAuthority") {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	if all, _ := e.state(t); len(all) != 0 {
+		t.Errorf("made %v", all)
+	}
+}
+
+func TestScalingInWaitsForTheAgentThatWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, e := newEnvironment(t, interceptor.Funcs{}, research(nil))
+		reconciles(t, r, e)
+		attempt := e.run(t, taskOf("research", "a")) // on research-coder-0
+		e.becomesReady(t)
+		smaller := e.read(t)
+		smaller.Spec.Mode = v1alpha1.SwarmSuspended
+		if err := e.cluster.Update(t.Context(), smaller); err != nil {
+			t.Fatal(err)
+		}
+		reconciles(t, r, e)
+		all, replicas := e.state(t)
+		if replicas["research-coder"] != 1 || replicas["research-analyst"] != 0 || !slices.Contains(all, "*v1alpha1.Agent research-coder-0") {
+			t.Errorf("replicas %v, %v: the first coder still works", replicas, all)
+		}
+		e.board.Forget(types.NamespacedName{Namespace: "demo", Name: "a"})
+		e.concludes(attempt)
+		swarm := reconciles(t, r, e)
+		if all, replicas = e.state(t); replicas["research-coder"] != 0 || slices.Contains(all, "*v1alpha1.Agent research-coder-0") {
+			t.Errorf("replicas %v, %v: nobody works", replicas, all)
+		}
+		if readiness(swarm) != "False Suspended" {
+			t.Errorf("Ready %q", readiness(swarm))
+		}
+	})
+}
+
+func TestWriteThatIsRefusedIsShownAndTriedAgain(t *testing.T) {
+	refused := errors.New("quota exceeded")
+	hooks := interceptor.Funcs{Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+		return refused
+	}}
+	r, e := newEnvironment(t, hooks, research(nil))
+	if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+	degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+	if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != string(v1alpha1.ReasonApplyFailed) {
+		t.Errorf("got %+v", degraded)
+	}
+}
+
+func TestWhatIsNoLongerWantedIsDeletedByItsUID(t *testing.T) {
+	for reason, c := range map[string]struct {
+		err   error
+		fails bool
+	}{
+		"deleted":              {nil, false},
+		"already gone":         {notFound("research-coder-1"), false},
+		"another of that name": {conflict("research-coder-1"), false},
+		"refused":              {errors.New("refused"), true},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			var named []types.UID
+			r, _ := newEnvironment(t, interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
+				named = append(named, *(&client.DeleteOptions{}).ApplyOptions(options).Preconditions.UID)
+				return c.err
+			}})
+			agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-1", UID: "uid-of-agent"}}
+			err := r.apply(t.Context(), Plan{Delete: []client.Object{agent}})
+			if (err != nil) != c.fails || len(named) != 1 || named[0] != "uid-of-agent" {
+				t.Errorf("got %v, named %v", err, named)
+			}
+		})
+	}
+}
+
+func TestWorldThatCannotBeReadChangesNothing(t *testing.T) {
+	refused := errors.New("refused")
+	for reason, hooks := range map[string]interceptor.Funcs{
+		"lists": {List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused }},
+		"service": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, ok := object.(*corev1.Service); ok {
+				return refused
+			}
+			return c.Get(ctx, key, object, options...)
+		}},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			hooks.Apply = func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				t.Error("applied")
+				return nil
+			}
+			r, e := newEnvironment(t, hooks, research(nil))
+			if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestNewCAConcernsEverySwarm(t *testing.T) {
+	other := research(nil)
+	other.Name = "other"
+	r, _ := newEnvironment(t, interceptor.Funcs{}, research(nil), other)
+	if got := r.all(t.Context(), nil); len(got) != 2 || got[0].Name != "other" || got[1].Name != "research" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAgentsThatFailAreNamed(t *testing.T) {
+	failing := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "research-coder-0"}}
+	failing.Status.Phase, failing.Status.Conditions = v1alpha1.AgentFailed, []metav1.Condition{v1alpha1.NotReady(1, "CrashLoop", "exit 1")}
+	if got := broken([]v1alpha1.Agent{{}, failing, failing}); got != "2 of 3 agents do not get up; research-coder-0: exit 1" {
+		t.Errorf("got %q", got)
+	}
+	if got := broken([]v1alpha1.Agent{{}}); got != "" {
+		t.Errorf("got %q", got)
+	}
+}
