@@ -101,7 +101,7 @@ func (f files) judge(ctx context.Context) (report, error) {
 
 // tests are the results, which must be of the source as it is now.
 func (f files) tests(ctx context.Context) ([]test, error) {
-	const fix = "run make test integration e2e"
+	const fix = "run make check"
 	now, err := stamp.Current(ctx, f.root)
 	if err != nil {
 		return nil, err

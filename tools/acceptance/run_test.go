@@ -146,7 +146,7 @@ func TestResultsMustBeOfThisCommit(t *testing.T) {
 			r := newTree(t)
 			c.change(r)
 			_, _, err := r.run()
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "run make test integration e2e") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(err.Error(), "run make check") {
 				t.Errorf("got %v, want %q", err, c.want)
 			} else if strings.Contains(err.Error(), "\n") {
 				t.Errorf("more than a line: %v", err)
