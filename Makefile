@@ -203,8 +203,8 @@ mutate: ## Measure the unit tests of packages by mutants: make mutate PKG=./kit/
 	@nice -n 10 go -C tools run ./mutate --root $(CURDIR) -n $(or $(N),100) -seed $(or $(SEED),1) $(PKG)
 
 .PHONY: acceptance
-acceptance: ## Say id by id what the last test runs have proven (docs/acceptance.md)
-	@go -C tools run ./acceptance --list ../docs/acceptance.md --results $(RESULTS) --bench ../test/bench/results.json
+acceptance: ## Say clause by clause what the last test runs have proven (docs/acceptance.md)
+	@go -C tools run ./acceptance --root $(CURDIR) --results $(RESULTS)
 
 .PHONY: clean
 clean: ## Remove bin/ (Kubernetes stays in your cache folder)

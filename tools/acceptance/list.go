@@ -82,7 +82,7 @@ func parseRow(id, text string) (row, error) {
 		return row{}, fmt.Errorf("read row %s: it has %d columns after the id, want %d: capability, seen when, clauses", id, len(cells), columns)
 	}
 	parsed := row{id: id, capability: cells[0]}
-	for _, word := range strings.Fields(cells[columns-1]) {
+	for word := range strings.FieldsSeq(cells[columns-1]) {
 		found := aClause.FindStringSubmatch(word)
 		switch {
 		case found == nil || !slices.Contains(levels, found[2]):

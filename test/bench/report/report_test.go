@@ -74,14 +74,20 @@ func TestASuiteReplacesItsOwnRun(t *testing.T) {
 	}
 }
 
-func TestARunSaysWhereItComesFrom(t *testing.T) {
-	repository(t)
+// closed is the run of a suite of one line, as it is in the file.
+func closed(t *testing.T) run {
+	t.Helper()
 	report := begin(t, "suite")
 	report.Time("of something", 1, 2, "ms")
 	if err := report.Close("results.json"); err != nil {
 		t.Fatal(err)
 	}
-	run := stored(t, "results.json")[0]
+	return stored(t, "results.json")[0]
+}
+
+func TestARunSaysWhereItComesFrom(t *testing.T) {
+	repository(t)
+	run := closed(t)
 	commit, _ := git(t.Context(), "rev-parse", "HEAD")
 	tree, _ := git(t.Context(), "rev-parse", "HEAD:engine")
 	if run.Commit != commit || run.Packages["engine"] != tree || len(tree) != 40 {
@@ -90,9 +96,14 @@ func TestARunSaysWhereItComesFrom(t *testing.T) {
 	if when, err := time.Parse(time.RFC3339, run.Date); err != nil || time.Since(when) > time.Hour {
 		t.Errorf("got date %q, %v", run.Date, err)
 	}
-	if run.Machine == nil || run.Machine.OS == "" || run.Machine.Arch == "" || run.Machine.CPUs < 1 || run.Machine.Memory < 1<<20 {
-		t.Errorf("got machine %+v", run.Machine)
+	if on := run.Machine; on == nil || on.OS == "" || on.Arch == "" || on.CPUs < 1 || on.Memory < 1<<20 {
+		t.Errorf("got machine %+v", on)
 	}
+}
+
+func TestADigestShowsEdits(t *testing.T) {
+	repository(t)
+	run := closed(t)
 	if want, err := digest(run); err != nil || run.Digest != want || !strings.HasPrefix(want, "sha256:") {
 		t.Errorf("got digest %q, want %q, %v", run.Digest, want, err)
 	}
