@@ -140,11 +140,8 @@ func (r measuredRun) tests(old bool) []test {
 
 // staleness is why a run says nothing about the source as it is now, or empty.
 func (r measuredRun) staleness(ctx context.Context, root string) string {
-	switch {
-	case r.Commit == "" || r.Date == "" || r.Machine == nil:
-		return "commit, date or machine is unknown"
-	case len(r.Packages) == 0:
-		return "it does not say which packages it measured"
+	if unknown := r.unknown(); unknown != "" {
+		return unknown + " unknown"
 	}
 	var changed []string
 	for folder, tree := range r.Packages {
@@ -157,6 +154,21 @@ func (r measuredRun) staleness(ctx context.Context, root string) string {
 	}
 	slices.Sort(changed)
 	return "changed since: " + strings.Join(changed, ", ")
+}
+
+// unknown is what a run does not say about where it comes from, or empty.
+func (r measuredRun) unknown() string {
+	switch {
+	case r.Commit == "":
+		return "commit"
+	case r.Date == "":
+		return "date"
+	case r.Machine == nil:
+		return "machine"
+	case len(r.Packages) == 0:
+		return "measured packages"
+	}
+	return ""
 }
 
 // treeOf is the hash of a folder as it is committed, or an error when there are changes beside that.

@@ -221,10 +221,10 @@ func TestStaleNumbersProveNothingAndAreNoFailure(t *testing.T) {
 	}{
 		"the package changed": {func(r tree) { r.put("engine/engine.go", "package engine // faster\n") }, "changed since: engine"},
 		"the package is gone": {func(r tree) { r.remove("engine") }, "changed since: engine"},
-		"no machine":          {unknown("machine"), "machine is unknown"},
-		"no commit":           {unknown("commit"), "commit, date or"},
-		"no date":             {unknown("date"), "commit, date or"},
-		"no packages":         {unknown("packages"), "which packages"},
+		"no machine":          {unknown("machine"), "machine unknown"},
+		"no commit":           {unknown("commit"), "commit unknown"},
+		"no date":             {unknown("date"), "date unknown"},
+		"no packages":         {unknown("packages"), "measured packages unknown"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel() // most of the time goes to git
