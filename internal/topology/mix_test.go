@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestSixAgentsOfThreeTypes(t *testing.T) {
+func TestS04_MixDiffersByStrategy(t *testing.T) {
 	if got := Even(6, 3); !slices.Equal(got, []int{2, 2, 2}) {
 		t.Errorf("balanced: %v", got)
 	}

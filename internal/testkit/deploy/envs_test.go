@@ -58,7 +58,7 @@ func applied[T any](t *testing.T, kind, name string) (object T) {
 	return object
 }
 
-func TestManifestsComeInWorkingOrder(t *testing.T) {
+func TestP20_ManifestOrderWorks(t *testing.T) {
 	order := []string{
 		"Namespace", "CustomResourceDefinition", "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding",
 		"ConfigMap", "Service", "Deployment", "StatefulSet",
@@ -100,7 +100,7 @@ func TestEverythingIsInOneNamespace(t *testing.T) {
 	}
 }
 
-func TestTheConfigFileBecomesTheListOfJobs(t *testing.T) {
+func TestP15_ConfigDumpedAsTheListOfJobs(t *testing.T) {
 	config := applied[corev1.ConfigMap](t, "ConfigMap", "swarm-controller-config")
 	jobs, err := roster.Jobs(config.Data["config.yml"])
 	if err != nil {
