@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,21 +27,31 @@ var _ = Describe("A Swarm", Serial, func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		in = namespace(ctx, nil)
-		program()
+		program("SWARM_CONTROLLER_RESYNC_PERIOD=1h") // what happens is caused by watches
 		swarm = sample(ctx, in)
 		Eventually(agents).WithContext(ctx).WithArguments(in).Should(ConsistOf(
 			"research-coordinator-0", "research-coder-0", "research-coder-1", "research-coder-2", "research-analyst-0", "research-analyst-1"))
 	})
 
-	It("gets a workload for each type, owned by it, and says how far it is", func(ctx SpecContext) {
+	It("[S10/owner-references] gets a workload for each type, owned by it like all of its objects, and says how far it is", func(ctx SpecContext) {
 		workloads := &appsv1.StatefulSetList{}
 		Expect(api.List(ctx, workloads, client.InNamespace(in))).To(Succeed())
 		Expect(workloads.Items).To(HaveLen(3))
-		for _, workload := range workloads.Items {
-			Expect(metav1.IsControlledBy(&workload, swarm)).To(BeTrue())
-			Expect(*metav1.GetControllerOf(&workload).BlockOwnerDeletion).To(BeTrue())
+		owned := ownedObjects(ctx, in, v1alpha1.LabelSwarm)
+		Expect(owned).To(HaveLen(3+6+2), "workloads, Agents, the Service and the ConfigMap")
+		for _, object := range owned {
+			Expect(metav1.GetControllerOf(object)).To(HaveValue(And(
+				HaveField("Kind", "Swarm"), HaveField("UID", swarm.UID), HaveField("BlockOwnerDeletion", HaveValue(BeTrue())))), object.GetName())
 		}
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 6 agents are ready for work, 6 have a ready pod"))
+	})
+
+	It("[S20/config-equals-spec] is described by its ConfigMap as its spec says, whatever the spec changes to", func(ctx SpecContext) {
+		Expect(described(ctx, in)).To(MatchJSON(`{"swarm": "research", "topology": "hierarchical", "agents": ["research-coordinator-0",
+			"research-coder-0", "research-coder-1", "research-coder-2", "research-analyst-0", "research-analyst-1"]}`))
+		change(ctx, swarm, func() { swarm.Spec.Topology, swarm.Spec.Replicas = v1alpha1.TopologyStar, new(int32(3)) })
+		Eventually(described).WithContext(ctx).WithArguments(in).Should(MatchJSON(
+			`{"swarm": "research", "topology": "star", "agents": ["research-coordinator-0", "research-coder-0", "research-analyst-0"]}`))
 	})
 
 	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
@@ -51,7 +62,7 @@ var _ = Describe("A Swarm", Serial, func() {
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
 	})
 
-	It("gets back at once what somebody deletes or changes", func(ctx SpecContext) {
+	It("[S18/agent-recreated] gets back at once what somebody deletes or changes", func(ctx SpecContext) {
 		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research-coder-1"}}
 		Expect(api.Delete(ctx, agent)).To(Succeed())
 		Eventually(agents).WithContext(ctx).WithArguments(in).WithTimeout(10 * time.Second).Should(ContainElement(agent.Name))
@@ -69,16 +80,25 @@ var _ = Describe("A Swarm", Serial, func() {
 		Consistently(versions).WithContext(ctx).WithArguments(in).WithTimeout(3 * time.Second).Should(Equal(versions(ctx, in)))
 	})
 
-	It("takes everything with it when it goes", func(ctx SpecContext) {
+	It("[S10/cascade] takes everything with it when it goes", func(ctx SpecContext) {
 		Expect(api.Delete(ctx, swarm)).To(Succeed())
 		Eventually(func(ctx context.Context) bool { return gone(ctx, swarm) }).WithContext(ctx).Should(BeTrue())
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(BeEmpty())
+		Eventually(ownedObjects).WithContext(ctx).WithArguments(in, v1alpha1.LabelSwarm).Should(BeEmpty())
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(BeEmpty())
-		for name, object := range map[string]client.Object{"research": &corev1.Service{}, "research-config": &corev1.ConfigMap{}} {
-			object.SetNamespace(in)
-			object.SetName(name)
-			Eventually(func(ctx context.Context) bool { return gone(ctx, object) }).WithContext(ctx).Should(BeTrue())
-		}
+	})
+
+	It("[S10/claims-deleted] [S10/claims-retained] leaves the volume claims that it is told to retain, and no others", func(ctx SpecContext) {
+		vault := team(in, "vault", 2)
+		vault.Spec.Agents = []v1alpha1.AgentType{stored("keeper", v1alpha1.StorageRetain), stored("loser", v1alpha1.StorageDelete)}
+		Expect(api.Create(ctx, vault)).To(Succeed())
+		Eventually(claims).WithContext(ctx).WithArguments(in).Should(ConsistOf("state-vault-keeper-0", "state-vault-loser-0"))
+		Expect(api.Delete(ctx, vault)).To(Succeed())
+		Eventually(claims).WithContext(ctx).WithArguments(in).Should(ConsistOf("state-vault-keeper-0"))
+		Eventually(ownedObjects).WithContext(ctx).WithArguments(in, v1alpha1.LabelSwarm+"=vault").Should(BeEmpty())
+		Consistently(claims).WithContext(ctx).WithArguments(in).WithTimeout(time.Second).Should(ConsistOf("state-vault-keeper-0"))
+		kept := at(&corev1.PersistentVolumeClaim{}, in, "state-vault-keeper-0")
+		Expect(gone(ctx, kept)).To(BeFalse())
+		Expect(kept.OwnerReferences).To(BeEmpty(), "nothing is there that would take it along")
 	})
 })
 
@@ -146,6 +166,45 @@ func pods(ctx context.Context, in string) ([]string, error) {
 		names = append(names, pod.Name)
 	}
 	return names, err
+}
+
+// stored is a type whose agents have a volume.
+func stored(kind string, retention v1alpha1.StorageRetention) v1alpha1.AgentType {
+	return v1alpha1.AgentType{
+		Type: kind, Slots: 1, Template: agentTemplate(),
+		Storage: &v1alpha1.AgentStorage{Size: resource.MustParse("16Mi"), Retention: retention},
+	}
+}
+
+func claims(ctx context.Context, in string) ([]string, error) {
+	list := &corev1.PersistentVolumeClaimList{}
+	err := api.List(ctx, list, client.InNamespace(in))
+	var names []string
+	for _, claim := range list.Items {
+		names = append(names, claim.Name)
+	}
+	return names, err
+}
+
+// described is what the swarm's ConfigMap says about it.
+func described(ctx context.Context, in string) (string, error) {
+	config := at(&corev1.ConfigMap{}, in, "research-config")
+	err := api.Get(ctx, client.ObjectKeyFromObject(config), config)
+	return config.Data["swarm.json"], err
+}
+
+// ownedObjects are all objects that operators make for swarms, as far as their labels match.
+func ownedObjects(ctx context.Context, in, selector string) []client.Object {
+	GinkgoHelper()
+	var all []client.Object
+	for _, list := range []client.ObjectList{&v1alpha1.AgentList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}} {
+		Expect(api.List(ctx, list, client.InNamespace(in), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector}})).To(Succeed())
+		Expect(meta.EachListItem(list, func(item runtime.Object) error {
+			all = append(all, item.(client.Object))
+			return nil
+		})).To(Succeed())
+	}
+	return all
 }
 
 // versions are the resource versions of everything that the operator writes.
