@@ -74,8 +74,8 @@ var _ = Describe("The operator, when the API server", Serial, func() {
 		swarm := team(in, "ants", 1)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		// The first tries come together with what the operator has just made. The later ones have nothing but the back-off to wait for.
-		const tries, last = 11, 4
-		Eventually(broken.gaps).WithContext(ctx).Should(HaveLen(tries))
+		const tries, last = 8, 3
+		Eventually(broken.gaps).WithContext(ctx).Should(HaveLen(tries), "one try after the other")
 		grown := broken.gaps()[tries-last:]
 		for n := 1; n < last; n++ {
 			Expect(grown[n]).To(BeNumerically(">", grown[n-1]*3/2), "%v", broken.gaps())
