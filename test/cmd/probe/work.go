@@ -19,6 +19,7 @@ type order struct {
 	QuickFrom    int    `json:"quickFrom"`    // from this attempt on work takes no time
 	Output       int    `json:"output"`       // bytes of a result that is only long
 	Say          string `json:"say"`          // on standard error
+	Progress     []int  `json:"progress"`     // percentages to report at the beginning, instead of the real ones
 }
 
 // witnessEvery is how often work says that it is alive.
@@ -47,7 +48,7 @@ func work(ctx context.Context, out io.Writer, arguments []string) error {
 		return err
 	}
 	defer testimony.Close()
-	labour(ctx, testimony, wanted.length())
+	labour(ctx, testimony, wanted)
 	if ctx.Err() != nil {
 		return ending{143, "stopped"}
 	}
@@ -56,12 +57,16 @@ func work(ctx context.Context, out io.Writer, arguments []string) error {
 }
 
 // labour lasts as long as it was told, and says how far it is.
-func labour(ctx context.Context, testimony *testimony, length time.Duration) {
+func labour(ctx context.Context, testimony *testimony, wanted order) {
 	progress, err := os.OpenFile(os.Getenv("SWARM_PROGRESS"), os.O_WRONLY|os.O_APPEND, 0)
 	if err == nil {
 		defer progress.Close()
 	}
-	began, told := time.Now(), -1
+	length, began, told := wanted.length(), time.Now(), -1
+	for _, percent := range wanted.Progress {
+		told = 100 // nothing else is reported
+		fmt.Fprintf(progress, "%d working\n", percent)
+	}
 	for ctx.Err() == nil && time.Since(began) < length {
 		testimony.say("alive")
 		if percent := int(100 * time.Since(began) / length); percent/10 > told/10 && progress != nil {

@@ -50,6 +50,7 @@ type order struct {
 	QuickFrom    int    `json:"quickFrom,omitempty"`
 	Output       int    `json:"output,omitempty"`
 	Say          string `json:"say,omitempty"`
+	Progress     []int  `json:"progress,omitempty"`
 }
 
 func lasting(length time.Duration) order { return order{Milliseconds: int(length.Milliseconds())} }

@@ -27,7 +27,7 @@ var kubectl = field.Kubectl
 // Set once, before the first spec.
 var (
 	cluster field.Cluster
-	api     client.Client
+	api     client.WithWatch
 )
 
 // namespace is the running spec's own.

@@ -1,32 +1,42 @@
 package swarm
 
 import (
+	"context"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
+// failure is what an agent that has failed says about it.
+func failure(g Gomega, ctx context.Context, name string) string {
+	agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	g.Expect(gone(ctx, agent)()).To(BeFalse())
+	g.Expect(agent.Status.Phase).To(Equal(v1alpha1.AgentFailed))
+	return readiness(agent.Status.Conditions).Message
+}
+
 var _ = Describe("A swarm in trouble", func() {
-	It("says which image does not exist, and lets the others work [S23/degraded, S23/others-work]", func(ctx SpecContext) {
-		swarm := crew("partial", 2, 1)
-		broken := worker("broken", 1)
+	It("says which image does not exist and which container crashes, and lets the others work [S07/crash-loop, S23/degraded, S23/others-work]", func(ctx SpecContext) {
+		swarm := crew("partial", 3, 1)
+		broken, crashing := worker("broken", 1), worker("crashing", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
-		swarm.Spec.Agents = append(swarm.Spec.Agents, broken)
+		crashing.Template.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: field.ProbeImage(), Command: []string{"/probe", "no-such-command"}}}
+		swarm.Spec.Agents = append(swarm.Spec.Agents, broken, crashing)
 		create(ctx, swarm)
 		Eventually(func(g Gomega) {
-			agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "partial-broken-0"}}
-			g.Expect(gone(ctx, agent)()).To(BeFalse())
-			g.Expect(agent.Status.Phase).To(Equal(v1alpha1.AgentFailed))
-			g.Expect(readiness(agent.Status.Conditions).Message).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
+			g.Expect(failure(g, ctx, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
+			g.Expect(failure(g, ctx, "partial-crashing-0")).To(SatisfyAll(ContainSubstring("CrashLoopBackOff"), ContainSubstring("it last ended with code 2")))
 			g.Expect(gone(ctx, swarm)()).To(BeFalse())
 			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
 				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
-				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)), HaveField("Message", ContainSubstring("partial-broken-0")))))
+				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)), HaveField("Message", SatisfyAll(ContainSubstring("2 of 3"), ContainSubstring("partial-broken-0"))))))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=AgentsFailing")).To(ContainSubstring("partial"))
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/history"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -29,7 +30,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		session     *gexec.Session
 		agents      *workplace
 		swarm       *v1alpha1.Swarm
-		phases      *history[v1alpha1.SwarmPhase]
+		phases      *history.History[v1alpha1.SwarmPhase]
 		still       *drifting
 	)
 
@@ -41,7 +42,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		}
 		agents = employ(ctx, in)
 		swarm = team(in, "ants", 2)
-		phases = follow(ctx, &v1alpha1.SwarmList{}, swarm, func(s *v1alpha1.Swarm) v1alpha1.SwarmPhase { return s.Status.Phase })
+		phases = history.Follow(ctx, api, &v1alpha1.SwarmList{}, swarm, func(s *v1alpha1.Swarm) v1alpha1.SwarmPhase { return s.Status.Phase })
 		session = program(settings...)
 		Expect(api.Create(ctx, swarm)).To(Succeed())
 		still = drift30(ctx)
@@ -68,13 +69,13 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 
 	It("[S09/monotone] never shows less progress than before, and 100 at completion", func(ctx SpecContext) {
 		task := submit(ctx, swarm, "steady", order{Reports: []int{10, 40, 30}, Holds: true})
-		progress := follow(ctx, &v1alpha1.TaskList{}, task, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
-		Eventually(progress.list).WithContext(ctx).Should(ContainElement(BeNumerically(">", 0)))
-		Expect(progress.list(Default)).To(HaveEach(BeElementOf(int32(0), int32(40))), "30 was reported after 40")
+		progress := history.Follow(ctx, api, &v1alpha1.TaskList{}, task, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
+		Eventually(progress.List).WithContext(ctx).Should(ContainElement(BeNumerically(">", 0)))
+		Expect(progress.List(Default)).To(HaveEach(BeElementOf(int32(0), int32(40))), "30 was reported after 40")
 		agents.release("steady")
 		Eventually(phaseOf(in, "steady")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
-		Eventually(progress.list).WithContext(ctx).Should(ContainElement(BeEquivalentTo(100)))
-		Expect(slices.IsSorted(progress.list(Default))).To(BeTrue(), "%v", progress.list(Default))
+		Eventually(progress.List).WithContext(ctx).Should(ContainElement(BeEquivalentTo(100)))
+		Expect(slices.IsSorted(progress.List(Default))).To(BeTrue(), "%v", progress.List(Default))
 	})
 
 	It("[S26/heartbeat-condition] shows on the Agent that its pod was lost, and that the next one reports", func(ctx SpecContext) {
@@ -82,11 +83,11 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(agent), agent)).To(Succeed())
 		heard, pod := agent.Status.LastHeartbeat, agent.Status.PodUID
 		Expect(heard).NotTo(BeNil())
-		linked := follow(ctx, &v1alpha1.AgentList{}, agent, linkedReason)
-		seen := follow(ctx, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
+		linked := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, linkedReason)
+		seen := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
 		Expect(api.Delete(ctx, at(&corev1.Pod{}, in, agent.Name))).To(Succeed())
-		Eventually(linked.list).WithContext(ctx).Should(Equal([]string{"True Linked", "False LinkLost", "True Linked"}))
-		Eventually(seen.list).WithContext(ctx).Should(Equal([]v1alpha1.AgentPhase{v1alpha1.AgentRunning, v1alpha1.AgentPending, v1alpha1.AgentRunning}))
+		Eventually(linked.List).WithContext(ctx).Should(Equal([]string{"True Linked", "False LinkLost", "True Linked"}))
+		Eventually(seen.List).WithContext(ctx).Should(Equal([]v1alpha1.AgentPhase{v1alpha1.AgentRunning, v1alpha1.AgentPending, v1alpha1.AgentRunning}))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(agent), agent)).To(Succeed())
 		Expect(agent.Status.PodUID).NotTo(Equal(pod))
 		Expect(agent.Status.LastHeartbeat.Time).To(BeTemporally(">=", heard.Time))
@@ -163,7 +164,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		Eventually(agents.stopped).WithArguments("last").Should(BeTrue())
 		Consistently(terminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(Succeed(), "the attempt has not ended yet")
 		Expect(serving(ctx, in)).To(ConsistOf(before), "agents stay until they hold nothing")
-		shown := slices.DeleteFunc(phases.list(Default), func(phase v1alpha1.SwarmPhase) bool { return phase == "" }) // new, or wiped by a spec
+		shown := slices.DeleteFunc(phases.List(Default), func(phase v1alpha1.SwarmPhase) bool { return phase == "" }) // new, or wiped by a spec
 		Expect(slices.Compact(shown)).To(Equal([]v1alpha1.SwarmPhase{v1alpha1.SwarmPhaseInitializing, v1alpha1.SwarmPhaseRunning, v1alpha1.SwarmPhaseTerminating}))
 
 		agents.release("last")

@@ -1,4 +1,8 @@
-package operator
+// Package history records the values that a field of one object takes, as a watch sees them.
+//
+// It promises to miss no change from the moment it is asked until the spec ends, as long as the watch stays; when the watch ends earlier, it
+// says so. It only reads.
+package history
 
 import (
 	"context"
@@ -12,18 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A history holds the values that a field of one object has had, in order and without repetitions, as a watch has seen them.
-type history[V comparable] struct {
+// A History holds values in order and without repetitions.
+type History[V comparable] struct {
 	lock   sync.Mutex
 	values []V
 	cut    bool // the watch has ended too early
 }
 
-// follow records a field until the spec, or the container that it is called for, ends. Values are seen from the next change on, or from the
-// creation of the object.
-func follow[T client.Object, V comparable](ctx context.Context, list client.ObjectList, object T, field func(T) V) *history[V] {
+// Follow records a field of the object, which may not exist yet, until the spec or the container that it is called for ends.
+func Follow[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T, field func(T) V) *History[V] {
 	GinkgoHelper()
-	h := &history[V]{}
+	h := &History[V]{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	only := &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()}}
 	events, err := api.Watch(ctx, list, only, client.InNamespace(object.GetNamespace()))
@@ -47,7 +50,7 @@ func follow[T client.Object, V comparable](ctx context.Context, list client.Obje
 	return h
 }
 
-func (h *history[V]) add(value V) {
+func (h *History[V]) add(value V) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	if len(h.values) == 0 || h.values[len(h.values)-1] != value {
@@ -55,8 +58,8 @@ func (h *history[V]) add(value V) {
 	}
 }
 
-// list is for Eventually.
-func (h *history[V]) list(g Gomega) []V {
+// List returns the values so far. It has the signature that Eventually takes.
+func (h *History[V]) List(g Gomega) []V {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	g.Expect(h.cut).To(BeFalse(), "the watch has ended")

@@ -1,0 +1,111 @@
+package swarm
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/history"
+)
+
+// The swarm "durable" has one agent.
+const durable = "durable-worker-0"
+
+// An identity is what must stay the same about an agent, whatever happens to its pod.
+type identity struct {
+	claim    types.UID
+	resolves bool // its DNS name leads to its pod
+	starts   int  // of programs, by the file that they write
+}
+
+var _ = Describe("An agent", Serial, func() {
+	It("stays who it is when its pod is killed and when its node is drained, and reports what it does [S07/killed-pod] [S07/workload] "+
+		"[S09/reported-by-agent] [S09/complete] [S19/name] [S19/dns] [S19/claim] [S20/file-survives] [S26/pod-kill] [S26/node-drain]", func(ctx SpecContext) {
+		assembled(ctx, crew("durable", 1, 1))
+		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: durable}}
+		phases := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
+		payload := endless()
+		payload.Progress = []int{10, 40, 30}
+		steady := task("steady", "durable", payload)
+		progress := history.Follow(ctx, api, &v1alpha1.TaskList{}, steady, func(t *v1alpha1.Task) int32 { return t.Status.Progress })
+		create(ctx, steady)
+		Eventually(progress.List).WithContext(ctx).Should(Equal([]int32{0, 40}), "30 came after 40")
+		Eventually(func(g Gomega) {
+			g.Expect(current(ctx, agent).Status.Workload).To(HaveValue(HaveField("Running", ConsistOf(
+				v1alpha1.RunningAttempt{Task: "steady", Attempt: 1, Progress: 40}))))
+		}).WithContext(ctx).Should(Succeed())
+		first := podOf(ctx)
+		was := identify(ctx, first)
+		Expect(was).To(And(HaveField("resolves", true), HaveField("starts", 1)))
+
+		By("killing the pod")
+		Expect(kubectl(ctx, "delete", "--namespace", namespace, "pod/"+durable)).To(ContainSubstring("deleted"))
+		second := successor(ctx, first)
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "steady")
+		Expect(taskNamed(ctx, "steady").Status).To(And(HaveField("Progress", BeEquivalentTo(100)), HaveField("Attempt", BeEquivalentTo(2))))
+		Eventually(phases.List).WithContext(ctx).Should(HaveSuffixOf(v1alpha1.AgentRunning, v1alpha1.AgentPending, v1alpha1.AgentRunning))
+		was.starts = 2
+		Eventually(identify).WithContext(ctx).WithArguments(second).Should(Equal(was))
+
+		By("draining the node")
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(kubectl(ctx, "uncordon", second.Spec.NodeName)).To(ContainSubstring("uncordoned"))
+		})
+		Expect(kubectl(ctx, "drain", second.Spec.NodeName, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", patience.String(),
+			"--pod-selector", v1alpha1.LabelSwarm+"=durable")).To(ContainSubstring("drained"))
+		third := successor(ctx, second)
+		Expect(third.Spec.NodeName).NotTo(Equal(second.Spec.NodeName))
+		Eventually(identify).WithContext(ctx).WithArguments(third).Should(Equal(was))
+		create(ctx, task("after", "durable", order{}))
+		awaitPhase(ctx, v1alpha1.TaskCompleted, "after")
+	})
+})
+
+// HaveSuffixOf matches a list that ends with these elements.
+func HaveSuffixOf[V comparable](elements ...V) OmegaMatcher {
+	return WithTransform(func(list []V) []V { return list[max(0, len(list)-len(elements)):] }, Equal(elements))
+}
+
+func podOf(ctx context.Context) *corev1.Pod {
+	GinkgoHelper()
+	return current(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: durable}})
+}
+
+// successor is the pod of the same name that comes after one, once its agent is linked.
+func successor(ctx context.Context, before *corev1.Pod) *corev1.Pod {
+	GinkgoHelper()
+	agent := &v1alpha1.Agent{}
+	Eventually(func(g Gomega) {
+		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(before), agent)).To(Succeed())
+		g.Expect(agent.Status.PodUID).NotTo(Or(BeEmpty(), Equal(string(before.UID))))
+		g.Expect(readiness(agent.Status.Conditions).Status).To(Equal(metav1.ConditionTrue))
+	}).WithContext(ctx).Should(Succeed())
+	return podOf(ctx)
+}
+
+// identify looks at the agent from inside its pod.
+func identify(ctx context.Context, pod *corev1.Pod) identity {
+	GinkgoHelper()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "state-" + durable}}
+	Expect(slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		return volume.PersistentVolumeClaim != nil && volume.PersistentVolumeClaim.ClaimName == claim.Name
+	})).To(BeTrue())
+	found := identity{claim: current(ctx, claim).UID}
+	addresses, _ := kubectl(ctx, "exec", "--namespace", namespace, durable, "--container", "agent", "--",
+		"/probe", "lookup", durable+".durable."+namespace+".svc.cluster.local")
+	found.resolves = strings.TrimSpace(addresses) == pod.Status.PodIP
+	for _, said := range read(ctx, durable, "work.jsonl") {
+		if said.Event == "start" {
+			found.starts++
+		}
+	}
+	return found
+}
