@@ -132,12 +132,14 @@ func (p peaks) sample(ctx context.Context, port string) (peaks, error) {
 }
 
 // createPool makes a pool whose status has to be written: its workload does not exist.
-func createPool(ctx context.Context, in, name string) {
+func createPool(ctx context.Context, in, name string) *v1alpha1.WorkerPool {
 	GinkgoHelper()
-	Expect(api.Create(ctx, &v1alpha1.WorkerPool{
+	made := &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
 		Spec:       v1alpha1.WorkerPoolSpec{Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: name}},
-	})).To(Succeed())
+	}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	return made
 }
 
 // createSpread makes a workload that has to be annotated with how it is spread.

@@ -73,6 +73,20 @@ func series(ctx context.Context, port, name, label string) (float64, error) {
 	return sum, nil
 }
 
+// gauge returns the value of a metric without labels.
+func gauge(ctx context.Context, port, name string) (float64, error) {
+	status, text, err := visit(ctx, metricsURL("http", port), "")
+	if err != nil || status != http.StatusOK {
+		return 0, fmt.Errorf("scrape: %d %w", status, err)
+	}
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, name+" "); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("there is no metric %s", name)
+}
+
 func metricsURL(scheme, port string) string { return scheme + "://127.0.0.1:" + port + "/metrics" }
 
 func showMetricsEnabled(ctx SpecContext) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -28,7 +29,7 @@ var _ = Describe("When nodes go and come", func() {
 		remove(ctx, s.on("spot-b"))
 		w.settles(ctx, 4, 6)
 		measured("a node that vanished is replaced after", time.Since(began))
-		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
+		Expect(s.decided(began)).To(BeNumerically("<", 5*time.Second), "from the loss of the node to the first pod that the operator takes away")
 		Expect(s.onNode(ctx, "moving", "spot-c")).To(HaveLen(6))
 
 		seen := w.watched(ctx)
@@ -123,6 +124,14 @@ var _ = Describe("When nodes go and come", func() {
 		Expect(seen.Lowest()).To(BeNumerically(">=", 6))
 	})
 })
+
+// decided returns how long after a moment the API server received the operator's first request to take a pod away.
+func (s *scene) decided(since time.Time) time.Duration {
+	GinkgoHelper()
+	later := slices.DeleteFunc(s.moves(), func(move request) bool { return move.Received.Before(since) })
+	Expect(later).NotTo(BeEmpty())
+	return later[0].Received.Sub(since)
+}
 
 // hunt is how long it goes on: as many cooldowns as five minutes have of the standard, or as long as SPREAD_HUNT says.
 func hunt() time.Duration {

@@ -114,6 +114,17 @@ var _ = Describe("A workload that is balanced", func() {
 		Consistently(func() []request { return calm(began) }).WithTimeout(5 * time.Second).WithPolling(500 * time.Millisecond).Should(BeEmpty())
 	})
 
+	It("[R14/api-audit] is not one of those that do not opt in, which cause no request, however they change", func(ctx SpecContext) {
+		s := stage(ctx)
+		for _, w := range s.both(ctx, "plain", 6, nil) {
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(And(HaveLen(6), HaveEach(Satisfy(available))))
+			w.scale(ctx, 2)
+			Eventually(s.pods).WithContext(ctx).WithArguments(w.GetName()).Should(HaveLen(2))
+		}
+		cordon(ctx, s.on("spot-a"), true)
+		Consistently(s.requests).Should(BeEmpty())
+	})
+
 	It("[R22/controller, R22/webhook, R22/distribution] is counted by the metrics as it is", func(ctx SpecContext) {
 		s := covered(ctx)
 		leader := team.led(ctx)

@@ -1,0 +1,64 @@
+package operator
+
+import (
+	"context"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+const megabyte = 1 << 20
+
+// bulky returns workloads and a pod whose containers have a megabyte of environment each.
+func bulky(in string) []client.Object {
+	labels := map[string]string{"app": "bulky"}
+	meta := metav1.ObjectMeta{Namespace: in, GenerateName: "bulky-"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+		SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.test/never"}},
+		Containers:      []corev1.Container{{Name: "any", Image: "localhost/any", Env: []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", megabyte)}}}},
+	}}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	return []client.Object{
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(0)), Selector: selector, Template: template}},
+		&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(0)), Selector: selector, Template: template}},
+		&corev1.Pod{ObjectMeta: meta, Spec: template.Spec},
+	}
+}
+
+// heap returns the size of what is allocated in an operator, in bytes.
+func heap(ctx context.Context, port string) (float64, error) {
+	return gauge(ctx, port, "go_memstats_heap_alloc_bytes")
+}
+
+var _ = Describe("The cache", Serial, func() {
+	It("[R10/stripped-metadata] keeps of workloads and pods of other namespaces little more than their metadata", func(ctx SpecContext) {
+		const each = 16
+		in, out, port := namespace(ctx, nil), namespace(ctx, nil), ports.Free()
+		stored := 0
+		for range each {
+			for _, object := range bulky(out) {
+				Expect(api.Create(ctx, object)).To(Succeed())
+				stored++
+			}
+		}
+		// The limit has garbage collected as soon as there is more than that, so that what stays above it is in use.
+		program(only(in), "GOMEMLIMIT=24MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+		pool := createPool(ctx, in, "first")
+		Eventually(degraded).WithContext(ctx).WithArguments(pool).Should(BeTrue(), "its caches are synced, and it leads")
+		Eventually(heap).WithContext(ctx).WithArguments(port).Should(And(BeNumerically(">", 0), BeNumerically("<", stored*megabyte*2/3)))
+	})
+})
+
+// degraded reports whether a pool says that something is wrong.
+func degraded(ctx context.Context, pool *v1alpha1.WorkerPool) (bool, error) {
+	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
+	return len(pool.Status.Conditions) > 0, err
+}
