@@ -1,0 +1,172 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// kubectl wait goes by the conditions: they must say what the phase says.
+func TestConditionsFollowThePhase(t *testing.T) {
+	for phase, want := range map[v1alpha1.TaskPhase][2]bool{ // Ready, Progressing
+		v1alpha1.TaskPending:   {false, true},
+		v1alpha1.TaskRunning:   {false, true},
+		v1alpha1.TaskCompleted: {true, false},
+		v1alpha1.TaskFailed:    {false, false},
+		v1alpha1.TaskCancelled: {false, false},
+	} {
+		task := &v1alpha1.Task{}
+		task.Status.Phase, task.Status.Reason = phase, "Because"
+		conditions := conditionsOf(task)
+		for n, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing} {
+			found := meta.FindStatusCondition(conditions, kind)
+			if found == nil || (found.Status == metav1.ConditionTrue) != want[n] || found.Reason == "" {
+				t.Errorf("%s: %s is %+v, want %t", phase, kind, found, want[n])
+			}
+		}
+	}
+}
+
+func TestLimitsOfWhatAStatusHolds(t *testing.T) {
+	end := ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.End) { end.Value = bytes.Repeat([]byte("1"), 4096) })
+	if got := plan(&v1alpha1.Task{}, end, noon); got.Status.Phase != v1alpha1.TaskCompleted || got.Status.Result == nil || len(got.Status.Result.Raw) != 4096 {
+		t.Errorf("a result of 4 KiB: %s", got.Status.Phase)
+	}
+	whole := strings.Repeat("a", 4096)
+	if short(whole) != whole {
+		t.Error("a message that fits was shortened")
+	}
+	if got := short("b" + whole); len(got) != 4096 || !strings.HasPrefix(got, "...a") {
+		t.Errorf("%d bytes, %.10q", len(got), got)
+	}
+}
+
+// The limit of the queue is for the first attempt. A task that has begun once may wait for the next as long as it takes.
+func TestTaskThatHasBegunDoesNotTimeOutInTheQueue(t *testing.T) {
+	task := &v1alpha1.Task{}
+	task.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+	task.Spec.Timeouts = &v1alpha1.TaskTimeouts{QueueSeconds: 60}
+	task.Status.StartTime = new(metav1.NewTime(noon.Add(-time.Hour)))
+	if got := plan(task, waits(v1alpha1.ReasonNoFreeSlot, time.Minute), noon); got.Status.Phase != v1alpha1.TaskPending {
+		t.Errorf("phase %s, %s", got.Status.Phase, got.Status.Message)
+	}
+	task.Spec.Timeouts.QueueSeconds, task.Status.StartTime = 0, nil
+	if got := plan(task, waits(v1alpha1.ReasonNoFreeSlot, time.Minute), noon); got.Status.Phase != v1alpha1.TaskPending {
+		t.Errorf("no limit: phase %s, %s", got.Status.Phase, got.Status.Message)
+	}
+}
+
+func TestWhatIsFinishedHoldsNothing(t *testing.T) {
+	task := &v1alpha1.Task{}
+	running(task)
+	task.Status.NextRetryTime = new(metav1.NewTime(noon))
+	got := plan(task, world{view: waits("", 0).view, stop: cancels}, noon).Status
+	if got.Phase != v1alpha1.TaskCancelled || got.AssignedAgents != nil || got.ActiveAttempts != 0 || got.NextRetryTime != nil || !got.CompletionTime.Time.Equal(noon.Truncate(time.Second)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRetriesWaitAtLeastASecond(t *testing.T) {
+	if got := backoff(v1alpha1.TaskRetry{}, 1); got != time.Second {
+		t.Errorf("got %s", got)
+	}
+	if got := backoff(v1alpha1.TaskRetry{InitialSeconds: 3, Factor: 2, MaxSeconds: 100}, 3); got != 12*time.Second {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestTaskThatNobodyCanRunIsBlocked(t *testing.T) {
+	for reason, c := range map[string]struct {
+		change func(*v1alpha1.Task)
+		swarm  *v1alpha1.Swarm
+		want   v1alpha1.Reason
+	}{
+		"nothing is missing": {nil, &v1alpha1.Swarm{}, ""},
+		"no swarm":           {nil, nil, v1alpha1.ReasonSwarmNotFound},
+		"depends on another": {func(task *v1alpha1.Task) { task.Spec.DependsOn = make([]v1alpha1.TaskDependency, 1) }, &v1alpha1.Swarm{}, v1alpha1.ReasonNotSupported},
+	} {
+		task := &v1alpha1.Task{}
+		if c.change != nil {
+			c.change(task)
+		}
+		if got := blocked(task, c.swarm); (got == nil) != (c.want == "") || got != nil && got.Reason != c.want {
+			t.Errorf("%s: got %+v", reason, got)
+		}
+	}
+}
+
+// unreadable is a cluster that answers no question.
+type unreadable struct{ client.Client }
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errServer
+}
+
+func TestTaskWhoseSwarmCannotBeReadIsTriedAgain(t *testing.T) {
+	if _, err := (&reconciler{client: unreadable{}}).Reconcile(t.Context(), &v1alpha1.Task{}); !errors.Is(err, errServer) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// configured is a cluster with one ConfigMap.
+type configured struct {
+	client.Client
+	data map[string]string
+	err  error
+}
+
+func (c configured) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.(*corev1.ConfigMap).Data = c.data
+	return c.err
+}
+
+func TestPayloadFromAConfigMap(t *testing.T) {
+	for reason, c := range map[string]struct {
+		cluster       configured
+		blocked, bad  v1alpha1.Reason
+		fails, passes bool
+	}{
+		"read":           {cluster: configured{data: map[string]string{"k": ` {"a": 1} `}}, passes: true},
+		"key is missing": {cluster: configured{}, blocked: v1alpha1.ReasonPayloadNotFound},
+		"not JSON":       {cluster: configured{data: map[string]string{"k": "[1]"}}, bad: v1alpha1.ReasonBadInput},
+		"too large":      {cluster: configured{data: map[string]string{"k": strings.Repeat(" ", mostReferred+1)}}, bad: v1alpha1.ReasonPayloadTooLarge},
+		"cannot be read": {cluster: configured{err: errServer}, fails: true},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			found, brief, r := &world{}, &dispatch.Brief{}, &reconciler{client: c.cluster}
+			text, err := r.referred(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: "k"}, found, brief)
+			if (err != nil) != c.fails || (brief.Blocked != nil) != (c.blocked != "") || (found.fault != nil) != (c.bad != "") {
+				t.Fatalf("got %v, blocked %+v, fault %+v", err, brief.Blocked, found.fault)
+			}
+			if brief.Blocked != nil && brief.Blocked.Reason != c.blocked || found.fault != nil && found.fault.reason != c.bad {
+				t.Errorf("blocked %+v, fault %+v", brief.Blocked, found.fault)
+			}
+			if c.passes && string(text) != `{"a": 1}` {
+				t.Errorf("got %q", text)
+			}
+		})
+	}
+}
+
+func TestPayloadInTheTaskIsLimited(t *testing.T) {
+	for size, fits := range map[int]bool{mostPayload: true, mostPayload + 1: false} {
+		task, found := &v1alpha1.Task{}, &world{}
+		task.Spec.Payload = &apiextensionsv1.JSON{Raw: bytes.Repeat([]byte(" "), size)}
+		if _, err := (&reconciler{}).payload(t.Context(), task, found, &dispatch.Brief{}); err != nil || (found.fault == nil) != fits {
+			t.Errorf("%d bytes: %v, %+v", size, err, found.fault)
+		}
+	}
+}
