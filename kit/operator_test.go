@@ -191,7 +191,7 @@ func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
 		<-v
 	}
 
-	maps.Update(objects[0], labelled(objects[0], "unheard"))
+	maps.Update(objects[4], labelled(objects[4], "unheard"))
 	maps.Update(objects[0], labelled(objects[0], "1"))
 	v.expect(t, "its own object", "own")
 
@@ -287,7 +287,7 @@ func TestOperatorNamesTheCachesThatAreMissing(t *testing.T) {
 		w.needs(kind)
 	}
 	err := w.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "*v1.Pod, *v1.Secret: ") {
+	if err == nil || !strings.Contains(err.Error(), "50ms: *v1.Pod, *v1.Secret: ") {
 		t.Errorf("got %v", err)
 	}
 	if w.ready(nil) == nil || w.leases.holder() != "" {

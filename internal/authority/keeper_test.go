@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -193,4 +194,45 @@ func served(t *testing.T, follower *Follower, d *desk) *tls.Certificate {
 		t.Error("the certificate is another")
 	}
 	return certificate
+}
+
+// Connections that were made with the former certificate are still known by it.
+func TestFormerCertificateIsRemembered(t *testing.T) {
+	d := newDesk()
+	follower := Follow(d.cluster, "swarm-system")
+	if latest, former := follower.Certificates(t.Context()); latest != nil || former != nil {
+		t.Errorf("before there is one: %v, %v", latest, former)
+	}
+	d.look(t)
+	first := served(t, follower, d)
+	if latest, former := follower.Certificates(t.Context()); latest != first || former != nil {
+		t.Errorf("the first has a predecessor: %v", former)
+	}
+	touched := d.secret(t)
+	touched.Annotations = map[string]string{"touched": "by hand"}
+	if err := d.cluster.Update(t.Context(), touched); err != nil {
+		t.Fatal(err)
+	}
+	if _, former := follower.Certificates(t.Context()); former != nil {
+		t.Error("the same certificate was taken for another")
+	}
+	d.time = start.Add(20 * time.Hour)
+	d.look(t)
+	latest, former := follower.Certificates(t.Context())
+	if former == nil || !former.Leaf.Equal(first.Leaf) || latest.Leaf.Equal(first.Leaf) {
+		t.Errorf("former %v", former)
+	}
+}
+
+// No event comes of a Secret that does not exist.
+func TestFirstLookNeedsNoEvent(t *testing.T) {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	d := newDesk()
+	if err := d.once(t.Context(), queue); err != nil || queue.Len() != 1 {
+		t.Fatalf("%d queued, %v", queue.Len(), err)
+	}
+	if request, _ := queue.Get(); request.NamespacedName != d.key() {
+		t.Errorf("queued %v", request)
+	}
 }
