@@ -9,28 +9,56 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// tree is a repository with a list of two rows, results of its one commit that prove the first, and a measured run that proves the second.
+// tree is a repository with a list of two rows, results of its last commit that prove the first, and a measured run that proves the second.
 type tree struct {
 	*testing.T
 	root string
 }
 
+// newTree is a copy: to make one takes a dozen calls of git.
 func newTree(t *testing.T) tree {
 	t.Helper()
-	r := tree{t, t.TempDir()}
+	original.once.Do(func() { makeTree(t) })
+	r := tree{t, filepath.Join(t.TempDir(), "tree")}
+	if err := os.CopyFS(r.root, os.DirFS(original.folder)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var original struct {
+	once   sync.Once
+	folder string
+}
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "acceptance-")
+	if err != nil {
+		panic(err)
+	}
+	original.folder = folder
+	code := m.Run()
+	if err := os.RemoveAll(folder); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
+}
+
+func makeTree(t *testing.T) {
+	t.Helper()
+	r := tree{t, original.folder}
 	r.put(".gitignore", "/bin/\n")
 	r.put("engine/engine.go", "package engine\n")
 	r.put("docs/acceptance.md", "## S: Swarms\n| S01 | kinds | crd | crds@unit |\n| S02 | fast | soon | plan@bench |\n")
-	r.git("init", "--quiet")
+	r.git("init", "--quiet", "--template=")
 	r.commit()
 	r.measure(r.engineRun())
 	r.commit()
-	r.stamp()
-	r.put("bin/results/unit-root.json", `{"Action":"pass","Package":"p","Test":"TestS01_CRDs"}`)
-	return r
+	r.again()
 }
 
 func (r tree) put(name, content string) {
@@ -142,7 +170,6 @@ func TestResultsMustBeOfThisCommit(t *testing.T) {
 		}, " dirty:"},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			t.Parallel() // most of the time goes to git
 			r := newTree(t)
 			c.change(r)
 			_, _, err := r.run()
@@ -187,12 +214,9 @@ func TestNumbersThatCannotBeTrustedAreAnError(t *testing.T) {
 		"met, which is untrue": {func(r tree) { r.forge() }, `"of no row": it says met true`},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			t.Parallel() // most of the time goes to git
 			r := newTree(t)
 			c.change(r)
-			r.commit()
-			r.again()
-			if _, _, err := r.run(); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := readBench(t.Context(), r.root, filepath.Join(r.root, "test/bench/results.json")); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -227,7 +251,6 @@ func TestStaleNumbersProveNothingAndAreNoFailure(t *testing.T) {
 		"no packages":         {unknown("packages"), "measured packages unknown"},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			t.Parallel() // most of the time goes to git
 			r := newTree(t)
 			c.change(r)
 			r.commit()
@@ -262,5 +285,15 @@ func TestATargetThatWasMissedIsOpen(t *testing.T) {
 	r.again()
 	if healthy, printed, err := r.run(); err != nil || !healthy || !strings.Contains(printed, "missed   engine: [S02] plan") {
 		t.Errorf("healthy %t, error %v, printed\n%s", healthy, err, printed)
+	}
+}
+
+func TestForgedNumbersEndTheReport(t *testing.T) {
+	r := newTree(t)
+	r.forge()
+	r.commit()
+	r.again()
+	if _, _, err := r.run(); err == nil || !strings.Contains(err.Error(), "it says met true") {
+		t.Errorf("got %v", err)
 	}
 }

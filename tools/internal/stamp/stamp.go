@@ -21,19 +21,19 @@ const File = "commit"
 // Current describes the working tree that root lies in: the commit, followed by " dirty:" and a hash when anything differs from it, files
 // included that Git does not track yet.
 func Current(ctx context.Context, root string) (string, error) {
-	head, err := git(ctx, root, "rev-parse", "HEAD")
+	described, err := git(ctx, root, "rev-parse", "HEAD", "--show-toplevel")
 	if err != nil {
 		return "", err
 	}
+	commit, top, _ := strings.Cut(strings.TrimSpace(string(described)), "\n")
 	changed, err := git(ctx, root, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-color")
 	if err != nil {
 		return "", err
 	}
-	added, err := untracked(ctx, root)
+	added, err := untracked(ctx, top)
 	if err != nil {
 		return "", err
 	}
-	commit := strings.TrimSpace(string(head))
 	if len(changed)+len(added) == 0 {
 		return commit, nil
 	}
@@ -41,12 +41,7 @@ func Current(ctx context.Context, root string) (string, error) {
 }
 
 // untracked is a line for each file that Git neither tracks nor ignores: its name and a hash of its content.
-func untracked(ctx context.Context, root string) ([]byte, error) {
-	top, err := git(ctx, root, "rev-parse", "--show-toplevel")
-	if err != nil {
-		return nil, err
-	}
-	folder := strings.TrimSpace(string(top))
+func untracked(ctx context.Context, folder string) ([]byte, error) {
 	names, err := git(ctx, folder, "ls-files", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, err
