@@ -33,7 +33,7 @@ var (
 
 func TestInstall(t *testing.T) {
 	field.Prepare(t, time.Minute)
-	RunSpecs(t, "An installed operator")
+	RunSpecs(t, "An installed operator [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

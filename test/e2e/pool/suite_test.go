@@ -40,7 +40,7 @@ var scene *stage
 
 func TestPool(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "Worker pools on real nodes")
+	RunSpecs(t, "Worker pools on real nodes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

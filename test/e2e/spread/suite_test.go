@@ -42,7 +42,7 @@ var namespace string
 
 func TestSpread(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "Workloads on spot and on-demand nodes")
+	RunSpecs(t, "Workloads on spot and on-demand nodes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {
