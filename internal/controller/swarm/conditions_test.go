@@ -1,0 +1,105 @@
+package swarm
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// shown are the conditions of a swarm in a world, as type, status and reason.
+func shown(swarm *v1alpha1.Swarm, found world, failed error) []string {
+	wanted := want(swarm, manifest.Settings{})
+	report := (&kit.Status[*v1alpha1.Swarm]{}).Report(swarm, &swarm.Status.Conditions)
+	count(wanted, found)
+	describe(report, wanted, found)
+	degrade(report, wanted, found, failed)
+	var all []string
+	for _, condition := range swarm.Status.Conditions {
+		all = append(all, condition.Type+" "+string(condition.Status)+" "+condition.Reason)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// allReady is the world of a swarm of two coders and an analyst whose agents are all ready.
+func allReady() world {
+	found := made(plan(want(research(nil), manifest.Settings{}), world{}))
+	for n := range found.agents {
+		found.agents[n].Status.Conditions = []metav1.Condition{v1alpha1.Ready(1, "Linked", "")}
+	}
+	return found
+}
+
+func TestConditionsOfASwarm(t *testing.T) {
+	failing := allReady()
+	failing.agents[0].Status.Phase = v1alpha1.AgentFailed
+	notLinked := allReady()
+	notLinked.agents[0].Status.Conditions = nil
+	for reason, c := range map[string]struct {
+		change func(*v1alpha1.SwarmSpec)
+		found  world
+		failed error
+		want   []string
+	}{
+		"all is well":         {nil, allReady(), nil, []string{"Degraded False Available", "Progressing False Settled", "Ready True Available"}},
+		"an agent is missing": {nil, notLinked, nil, []string{"Degraded False Available", "Progressing True Initializing", "Ready False Initializing"}},
+		"agents are to leave": {func(s *v1alpha1.SwarmSpec) { s.Replicas = new(int32(2)) }, allReady(), nil,
+			[]string{"Degraded False Available", "Progressing True Scaling", "Ready True Available"}},
+		"suspended": {func(s *v1alpha1.SwarmSpec) { s.Mode = v1alpha1.SwarmSuspended }, world{}, nil,
+			[]string{"Degraded False Available", "Progressing False Suspended", "Ready False Suspended"}},
+		"an agent fails": {nil, failing, nil, []string{"Degraded True AgentsFailing", "Progressing False Settled", "Ready True Available"}},
+		"a runtime that is not supported": {func(s *v1alpha1.SwarmSpec) {
+			s.Agents[0].Runtime = &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}
+		}, allReady(), nil, []string{"Degraded True NotSupported", "Progressing False Settled", "Ready True Available"}},
+		"a write was refused": {nil, allReady(), errors.New("refused"), []string{"Degraded True ApplyFailed", "Progressing False Settled", "Ready True Available"}},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			if got := shown(research(c.change), c.found, c.failed); !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPhaseOfASwarm(t *testing.T) {
+	ready := []metav1.Condition{v1alpha1.Ready(1, "Available", "")}
+	for reason, c := range map[string]struct {
+		change func(*v1alpha1.Swarm)
+		want   v1alpha1.SwarmPhase
+	}{
+		"new":                     {func(*v1alpha1.Swarm) {}, v1alpha1.SwarmPhaseInitializing},
+		"ready":                   {func(s *v1alpha1.Swarm) { s.Status.Conditions = ready }, v1alpha1.SwarmPhaseRunning},
+		"was ready once":          {func(s *v1alpha1.Swarm) { s.Status.Phase = v1alpha1.SwarmPhaseRunning }, v1alpha1.SwarmPhaseRunning},
+		"ready and being deleted": {func(s *v1alpha1.Swarm) { s.Status.Conditions, s.DeletionTimestamp = ready, new(metav1.Now()) }, v1alpha1.SwarmPhaseTerminating},
+	} {
+		swarm := &v1alpha1.Swarm{}
+		c.change(swarm)
+		if got := phase(swarm); got != c.want {
+			t.Errorf("%s: got %q, want %q", reason, got, c.want)
+		}
+	}
+}
+
+func TestSwarmThatSaysNothingHasOneAgent(t *testing.T) {
+	swarm := research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas, spec.MinAgents = nil, nil })
+	if got := wantedAgents(swarm); got != 1 {
+		t.Errorf("got %d", got)
+	}
+}
+
+// What is wanted must not become what is possible for now: the status would call a swarm settled that still shrinks.
+func TestDrainingDoesNotChangeWhatIsWanted(t *testing.T) {
+	found := allReady()
+	found.busy = map[string]int{"research-coder-1": 1}
+	wanted := want(research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(1)) }), manifest.Settings{})
+	before := slices.Clone(wanted.Counts)
+	if reached := drained(wanted, found); !slices.Equal(wanted.Counts, before) || slices.Equal(reached.Counts, before) {
+		t.Errorf("wanted %v, before %v, reached %v", wanted.Counts, before, reached.Counts)
+	}
+}
