@@ -107,6 +107,17 @@ func TestScoreOfAPackage(t *testing.T) {
 	}
 }
 
+func TestTimeThatIsOverIsNoScore(t *testing.T) {
+	root := module(t, map[string]string{"ages/ages.go": ages, "ages/ages_test.go": agesTest})
+	var out strings.Builder
+	if err := run(t.Context(), &out, []string{"-root", root, "-limit", "1ns", "./ages"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != "ages: stopped after 1ns\nages: no mutant was tried\n\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestFailingTestsAreNoMeasure(t *testing.T) {
 	root := module(t, map[string]string{"ages/ages.go": ages, "ages/ages_test.go": strings.Replace(agesTest, "Adult(17)", "Adult(18)", 1)})
 	t.Setenv("GOFLAGS", "")

@@ -32,6 +32,10 @@ func (r *report) describe(m mutant) string {
 
 // summary prints the survivors and the score.
 func (r *report) summary() {
+	if len(r.outcomes) == 0 {
+		fmt.Fprintf(r.out, "%s: no mutant was tried\n\n", r.name)
+		return
+	}
 	caught := 0
 	fmt.Fprintf(r.out, "\n%s: survivors\n", r.name)
 	for _, o := range r.outcomes {
@@ -44,14 +48,7 @@ func (r *report) summary() {
 			fmt.Fprintln(r.out, r.describe(o.mutant))
 		}
 	}
-	fmt.Fprintf(r.out, "%s: killed/total = %d/%d = %d %%\n\n", r.name, caught, len(r.outcomes), percent(caught, len(r.outcomes)))
-}
-
-func percent(part, whole int) int {
-	if whole == 0 {
-		return 0
-	}
-	return part * 100 / whole
+	fmt.Fprintf(r.out, "%s: killed/total = %d/%d = %d %%\n\n", r.name, caught, len(r.outcomes), caught*100/len(r.outcomes))
 }
 
 func relative(root, path string) string {

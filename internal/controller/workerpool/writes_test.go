@@ -1,0 +1,273 @@
+package workerpool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+var (
+	errRefused = errors.New("refused")
+	errMissing = apierrors.NewNotFound(corev1.Resource("pods"), "w")
+	errAnother = apierrors.NewConflict(corev1.Resource("pods"), "w", errors.New("another UID"))
+	errBudget  = apierrors.NewTooManyRequests("the budget does not allow it", 10)
+)
+
+// writer is a cluster that notes what is written, in order, and answers by the name of the object.
+type writer struct {
+	client.Client
+	answers map[string]error
+	wrote   []string
+	uids    []types.UID // that deletions and evictions were for
+}
+
+func (w *writer) note(what string, object client.Object) error {
+	w.wrote = append(w.wrote, what+" "+object.GetName())
+	return w.answers[object.GetName()]
+}
+
+func (w *writer) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	return w.note("create", object)
+}
+
+func (w *writer) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	return w.note("patch", object)
+}
+
+func (w *writer) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+	w.uids = append(w.uids, *(&client.DeleteOptions{}).ApplyOptions(options).Preconditions.UID)
+	return w.note("delete", object)
+}
+
+func (w *writer) SubResource(string) client.SubResourceClient { return evictor{writer: w} }
+
+type evictor struct {
+	client.SubResourceClient
+	writer *writer
+}
+
+func (e evictor) Create(_ context.Context, object, body client.Object, _ ...client.SubResourceCreateOption) error {
+	e.writer.uids = append(e.writer.uids, *body.(*policyv1.Eviction).DeleteOptions.Preconditions.UID)
+	return e.writer.note("evict", object)
+}
+
+func podNamed(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: name, UID: types.UID("uid-" + name)}}
+}
+
+func TestEvictionsNameTheirPodAndRespectBudgets(t *testing.T) {
+	cluster := &writer{answers: map[string]error{"w-1": errBudget, "w-2": errMissing, "w-3": errAnother, "w-5": errRefused}}
+	var evictions []eviction
+	for _, name := range []string{"w-0", "w-1", "w-2", "w-3", "w-4", "w-5", "w-6"} {
+		evictions = append(evictions, eviction{pod: podNamed(name)})
+	}
+	gone, err := (&reconciler{client: cluster}).evict(t.Context(), evictions)
+	if !errors.Is(err, errRefused) {
+		t.Errorf("got %v", err)
+	}
+	if len(gone) != 2 || gone[0].pod.Name != "w-0" || gone[1].pod.Name != "w-4" {
+		t.Errorf("gone %v: only the first and the fifth go", gone)
+	}
+	if len(cluster.uids) != 6 || cluster.uids[0] != "uid-w-0" {
+		t.Errorf("by UID %v: nobody is evicted after a failure", cluster.uids)
+	}
+}
+
+func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
+	for reason, c := range map[string]struct {
+		answer error
+		fails  bool
+	}{
+		"deleted": {nil, false}, "already gone": {errMissing, false}, "another of that name": {errAnother, false}, "refused": {errRefused, true},
+	} {
+		cluster := &writer{answers: map[string]error{"pool-3": c.answer}}
+		err := (&reconciler{client: cluster}).discard(t.Context(), &v1alpha1.WorkerPool{}, kept{number: 3, name: "pool-3", uid: "uid-3"})
+		if (err != nil) != c.fails || !slices.Equal(cluster.uids, []types.UID{"uid-3"}) {
+			t.Errorf("%s: %v, by UID %v", reason, err, cluster.uids)
+		}
+	}
+}
+
+// A leader that is killed between two writes must not have told workers what no revision says.
+func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
+	pool := newCluster(1, 1).pool
+	whole := func() *Plan {
+		return &Plan{
+			Revision: &kept{number: 1, data: roster.Revision{Version: 1}}, Nudge: []nudge{{pod: podNamed("w-0")}},
+			Discard: []kept{{number: 0, name: "pool-0"}}, Evict: []eviction{{pod: podNamed("w-1")}},
+		}
+	}
+	for failing, want := range map[string]string{
+		"pool-1": "create pool-1",
+		"w-0":    "create pool-1, patch w-0",
+		"pool-0": "create pool-1, patch w-0, delete pool-0",
+		"":       "create pool-1, patch w-0, delete pool-0, evict w-1",
+	} {
+		cluster := &writer{answers: map[string]error{failing: errRefused}}
+		memory := newMemory("pool")
+		err := (&reconciler{client: cluster}).apply(t.Context(), pool, whole(), memory)
+		if got := strings.Join(cluster.wrote, ", "); got != want || (err == nil) != (failing == "") {
+			t.Errorf("%q fails: wrote %q, want %q; %v", failing, got, want, err)
+		}
+		if remembered := memory.kept != nil; remembered != (failing != "pool-1") {
+			t.Errorf("%q fails: the revision is remembered: %t", failing, remembered)
+		}
+	}
+}
+
+func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
+	for reason, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"exists": {apierrors.NewAlreadyExists(corev1.Resource("configmaps"), "c"), true}, "gone": {errMissing, true}, "refused": {errRefused, false},
+	} {
+		if got := apierrors.IsConflict(raced(c.err, "c")); got != c.want {
+			t.Errorf("%s: a conflict: %t", reason, got)
+		}
+	}
+}
+
+// scaling is a draft of a pool whose StatefulSet or Deployment has three pods.
+func scaling(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *draft {
+	pool := &v1alpha1.WorkerPool{}
+	pool.Spec.Replicas = &replicas
+	return &draft{pool: pool, world: world{workload: workload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}}, records: records}
+}
+
+func holder(ordinal int, jobs ...string) assign.Record {
+	return assign.Record{Ordinal: ordinal, Lists: []assign.Edition{{Version: 1, Jobs: jobs}}}
+}
+
+func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
+	// The third worker was told to give its job up, and has not confirmed it.
+	revoked := assign.Record{Ordinal: 2, UID: "u", Lists: []assign.Edition{{Version: 1, Jobs: []string{"c"}}, {Version: 2}}}
+	for reason, c := range map[string]struct {
+		draft *draft
+		want  int32 // 0: not scaled
+	}{
+		"more at once":                      {scaling(v1alpha1.WorkloadStatefulSet, 5, holder(0, "a")), 5},
+		"as many as there are":              {scaling(v1alpha1.WorkloadStatefulSet, 3, holder(2, "c")), 0},
+		"fewer, all of them free":           {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2)), 1},
+		"fewer, the last one holds":         {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2, "c")), 0},
+		"fewer, the second one holds":       {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1, "b"), holder(2)), 2},
+		"fewer, the last one may hold":      {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), revoked), 0},
+		"a Deployment waits for all":        {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1, "b"), holder(2)), 0},
+		"a Deployment whose rest is free":   {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1), holder(2)), 1},
+		"nobody says how many there are to": {&draft{pool: &v1alpha1.WorkerPool{}, world: world{workload: workload{replicas: 3}}}, 0},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			c.draft.scale()
+			if got := c.draft.Scale; (got == nil) != (c.want == 0) || got != nil && *got != c.want {
+				t.Errorf("got %v, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestPoolThatIsPausedOrPublishesIsNotScaledIn(t *testing.T) {
+	for reason, change := range map[string]func(*draft){
+		"paused":       func(d *draft) { d.Paused = true },
+		"publishing":   func(d *draft) { d.Publish = []*sheet{{}} },
+		"new revision": func(d *draft) { d.Revision = &kept{} },
+	} {
+		d := scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"))
+		change(d)
+		if d.scale(); d.Scale != nil {
+			t.Errorf("%s: scaled to %d", reason, *d.Scale)
+		}
+	}
+}
+
+func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
+	for reason, c := range map[string]struct {
+		limit                 int32
+		converged, rollbackTo int64
+		want                  []int64
+	}{
+		"those above the limit":                 {2, 6, 0, []int64{1, 2, 3}},
+		"none that somebody may still hold":     {2, 2, 0, []int64{1}},
+		"none before anything has converged":    {0, 0, 0, nil},
+		"not the one that is to be rolled back": {2, 6, 2, []int64{1, 3}},
+		"all fit":                               {9, 6, 0, nil},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool := &v1alpha1.WorkerPool{}
+			pool.Spec.RevisionHistoryLimit, pool.Spec.RollbackTo, pool.Status.ConvergedRevision = c.limit, c.rollbackTo, c.converged
+			d := &draft{pool: pool}
+			for number := range int64(6) {
+				d.world.history = append(d.world.history, kept{number: number + 1})
+			}
+			d.clean()
+			var got []int64
+			for _, revision := range d.Discard {
+				got = append(got, revision.number)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("discards %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// overdue is a worker that is ready and has not acknowledged its list in time.
+func overdue(d *draft, name string, ordinal int, ready bool) {
+	pod := podNamed(name)
+	if ready {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	d.present[name] = pod
+	d.crew.members = append(d.crew.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready, wanted: true})
+	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, UID: string(pod.UID), Overdue: true, Lists: []assign.Edition{{Version: 2, Jobs: []string{"a"}}}})
+}
+
+func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
+	for reason, c := range map[string]struct {
+		most   int32
+		ready  []bool
+		change func(*draft)
+		want   string
+	}{
+		"one of three":                   {1, []bool{true, true, true}, nil, "w-0"},
+		"two of three":                   {2, []bool{true, true, true}, nil, "w-0 w-1"},
+		"one is away already":            {1, []bool{true, false, true}, nil, "w-1"},
+		"paused":                         {3, []bool{true, true}, func(d *draft) { d.Paused = true }, ""},
+		"something is published now":     {3, []bool{true, true}, func(d *draft) { d.Publish = []*sheet{{}} }, ""},
+		"the policy does not restart":    {3, []bool{true, true}, func(d *draft) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload }, ""},
+		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *draft) { d.present["w-1"].DeletionTimestamp = new(metav1.Now()) }, ""},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool := newCluster(1, 1).pool
+			pool.Spec.Refresh.MaxUnavailable = c.most
+			d := &draft{pool: pool, memory: newMemory("pool"), present: map[string]*corev1.Pod{}}
+			for n, ready := range c.ready {
+				overdue(d, "w-"+string(rune('0'+n)), n, ready)
+			}
+			if c.change != nil {
+				c.change(d)
+			}
+			d.refresh()
+			var evicted []string
+			for _, one := range d.Evict {
+				evicted = append(evicted, one.pod.Name)
+			}
+			if got := strings.Join(evicted, " "); got != c.want {
+				t.Errorf("evicts %q, want %q", got, c.want)
+			}
+		})
+	}
+}
