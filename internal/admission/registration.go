@@ -63,15 +63,19 @@ func (r *Registration) Check(ctx context.Context) error {
 // it. If not, it removes the registration again, and the operator goes on without.
 func (r *Registration) Start(ctx context.Context) error {
 	err := r.register(ctx)
-	if errors.Is(err, kit.ErrNotLeading) || ctx.Err() != nil {
+	switch {
+	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("register webhook: %w", err)
 	}
-	if r.probe(ctx) {
+	reached := r.probe(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case reached:
 		log.FromContext(ctx).Info("registered admission", "url", r.URL)
-	} else if ctx.Err() == nil {
+	default:
 		log.FromContext(ctx).Info(NotRegistered, "url", r.URL)
 		err = r.Remove(ctx, r.Reader, r.Writer)
 	}

@@ -11,7 +11,10 @@ import (
 
 func showWebhookURL(ctx SpecContext) {
 	in, port := namespace(ctx, nil), ports.Free()
-	registering := []string{only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, "SWARM_WEBHOOK_URL=https://127.0.0.1:" + port}
+	registering := []string{
+		only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, "SWARM_WEBHOOK_URL=https://127.0.0.1:" + port,
+		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", // do not wait for the Lease of a former spec
+	}
 	running := program(registering...)
 	Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
 	Eventually(running.Terminate()).Should(gexec.Exit(0))
