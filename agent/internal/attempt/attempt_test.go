@@ -31,7 +31,10 @@ func stubborn(_ context.Context, kill <-chan struct{}, _ Report) End {
 func TestProgressNeverGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var report Report
-		a, _ := run(func(ctx context.Context, kill <-chan struct{}, r Report) End { report = r; return obedient(ctx, kill, r) }, Limits{})
+		a, _ := run(func(ctx context.Context, kill <-chan struct{}, r Report) End {
+			report = r
+			return obedient(ctx, kill, r)
+		}, Limits{})
 		synctest.Wait()
 		if _, _, isNew := a.Progress(); isNew {
 			t.Error("there is progress before anything was reported")

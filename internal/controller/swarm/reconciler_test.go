@@ -3,6 +3,7 @@ package swarm
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -93,12 +94,17 @@ func TestSwarmIsMadeAndShown(t *testing.T) {
 	}
 	e.becomesReady(t)
 	swarm = reconciles(t, r, e)
-	status := swarm.Status
-	if readiness(swarm) != "True Available" || status.Phase != v1alpha1.SwarmPhaseRunning || status.Replicas != 3 || status.ActiveAgents != 3 || status.ReadyAgents != 3 {
-		t.Errorf("Ready %q, %+v", readiness(swarm), status)
+	type shown struct {
+		ready                         string
+		phase                         v1alpha1.SwarmPhase
+		replicas, active, readyAgents int32
+		tasks                         *v1alpha1.TaskCounts
 	}
-	if status.Tasks == nil || *status.Tasks != (v1alpha1.TaskCounts{Running: 1}) {
-		t.Errorf("tasks %+v", status.Tasks)
+	status := swarm.Status
+	got := shown{readiness(swarm), status.Phase, status.Replicas, status.ActiveAgents, status.ReadyAgents, status.Tasks}
+	want := shown{"True Available", v1alpha1.SwarmPhaseRunning, 3, 3, 3, &v1alpha1.TaskCounts{Running: 1}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	reconciles(t, r, e)
 	if types := e.read(t).Status.Types; len(types) != 2 || types[0].Ready != 2 || types[0].Desired != 2 {

@@ -15,7 +15,7 @@ import (
 )
 
 // failure is what an agent that has failed says about it.
-func failure(g Gomega, ctx context.Context, name string) string {
+func failure(ctx context.Context, g Gomega, name string) string {
 	agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	g.Expect(gone(ctx, agent)()).To(BeFalse())
 	g.Expect(agent.Status.Phase).To(Equal(v1alpha1.AgentFailed))
@@ -31,8 +31,8 @@ var _ = Describe("A swarm in trouble", func() {
 		swarm.Spec.Agents = append(swarm.Spec.Agents, broken, crashing)
 		create(ctx, swarm)
 		Eventually(func(g Gomega) {
-			g.Expect(failure(g, ctx, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
-			g.Expect(failure(g, ctx, "partial-crashing-0")).To(SatisfyAll(ContainSubstring("CrashLoopBackOff"), ContainSubstring("it last ended with code 2")))
+			g.Expect(failure(ctx, g, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
+			g.Expect(failure(ctx, g, "partial-crashing-0")).To(SatisfyAll(ContainSubstring("CrashLoopBackOff"), ContainSubstring("it last ended with code 2")))
 			g.Expect(gone(ctx, swarm)()).To(BeFalse())
 			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
 				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),

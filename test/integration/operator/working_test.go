@@ -157,12 +157,12 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 		Expect(api.Delete(ctx, swarm)).To(Succeed())
-		Consistently(terminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(Succeed())
+		Consistently(terminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(BeTrue())
 		Expect(agents.stopped("last")).To(BeFalse())
 
 		session = program(settings...)
 		Eventually(agents.stopped).WithArguments("last").Should(BeTrue())
-		Consistently(terminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(Succeed(), "the attempt has not ended yet")
+		Consistently(terminating).WithContext(ctx).WithArguments(swarm).WithTimeout(time.Second).Should(BeTrue(), "the attempt has not ended yet")
 		Expect(serving(ctx, in)).To(ConsistOf(before), "agents stay until they hold nothing")
 		shown := slices.DeleteFunc(phases.List(Default), func(phase v1alpha1.SwarmPhase) bool { return phase == "" }) // new, or wiped by a spec
 		Expect(slices.Compact(shown)).To(Equal([]v1alpha1.SwarmPhase{v1alpha1.SwarmPhaseInitializing, v1alpha1.SwarmPhaseRunning, v1alpha1.SwarmPhaseTerminating}))
@@ -207,11 +207,10 @@ func documentedMetrics(pages ...string) []string {
 	return slices.Compact(names)
 }
 
-// terminating succeeds while a swarm is being deleted and held back by its finalizer.
-func terminating(g Gomega, ctx context.Context, swarm *v1alpha1.Swarm) {
-	g.Expect(api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)).To(Succeed())
-	g.Expect(swarm.DeletionTimestamp).NotTo(BeNil())
-	g.Expect(swarm.Finalizers).To(ContainElement(v1alpha1.Finalizer))
+// terminating reports whether a swarm is being deleted and held back by its finalizer.
+func terminating(ctx context.Context, swarm *v1alpha1.Swarm) (bool, error) {
+	err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
+	return !swarm.DeletionTimestamp.IsZero() && slices.Contains(swarm.Finalizers, v1alpha1.Finalizer), err
 }
 
 // serving are the pods that are not being deleted.

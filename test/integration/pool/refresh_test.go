@@ -29,8 +29,8 @@ const held = "pool.suite.swarm.io/held"
 func (s *scene) finalize(ctx context.Context, name string, finalizers ...string) {
 	GinkgoHelper()
 	change(ctx, s.pod(ctx, name), func(pod *corev1.Pod) {
-		others := slices.DeleteFunc(pod.Finalizers, func(finalizer string) bool { return finalizer == held })
-		pod.Finalizers = append(others, finalizers...)
+		pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(finalizer string) bool { return finalizer == held })
+		pod.Finalizers = append(pod.Finalizers, finalizers...)
 	})
 }
 
