@@ -207,6 +207,7 @@ func TestWrongInputIsRefused(t *testing.T) {
 		`"bench" is none of unit, integration`: {"bench-all.json", ""},
 		"decode go test event":                 {"unit.json", "not json"},
 		"decode ginkgo report":                 {"e2e-nodes.json", "[}"},
+		`suite "nodes" was a dry run`:          {"e2e-nodes.json", `[{"SuiteDescription": "nodes", "SuiteConfig": {"DryRun": true}}]`},
 	} {
 		_, err := readResults(fstest.MapFS{file.name: {Data: []byte(file.content)}})
 		if err == nil || !strings.Contains(err.Error(), reason) {
