@@ -44,7 +44,7 @@ func TestDiscoverFindsEveryFolderWithTests(t *testing.T) {
 
 // The list of Git is an independent witness: every test file of the repository belongs to a suite or to the unit tests of a module, and
 // `make check` runs all of them.
-func TestEveryFolderWithTestsIsRunByMakeCheck(t *testing.T) {
+func TestO19_CIJobsRunEveryFolderWithTests(t *testing.T) {
 	all, err := discover(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ var _ = Describe("The operator, when the API server", Serial, func() {
 	})
 
 	// The leader loses its Lease and nothing else: it still hears of every change, and whatever it would write is accepted.
-	It("[K11/operator-no-overlap] does not renew its Lease, stops writing before the other starts", func(ctx SpecContext) {
+	It("[K11/operator-no-overlap, R15/controllers-by-leader] does not renew its Lease, stops writing before the other starts", func(ctx SpecContext) {
 		in := namespace(ctx, nil)
 		if _, err := audit.Requests(in); err != nil {
 			Skip(err.Error())
