@@ -29,7 +29,8 @@ func TestElectionNeedsANamedLeaseAndAnIdentity(t *testing.T) {
 	if err := whole.join(&rest.Config{}, options, newLeadership(whole), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || *options.LeaseDuration <= *options.RenewDeadline || *options.RenewDeadline <= *options.RetryPeriod {
+	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || *options.LeaseDuration <= *options.RenewDeadline ||
+		*options.RenewDeadline <= *options.RetryPeriod {
 		t.Errorf("got %+v", options)
 	}
 }

@@ -105,7 +105,8 @@ func TestReadsAreFree(t *testing.T) {
 
 func TestClientOfAManagerIsFenced(t *testing.T) {
 	l, refused := newLeadership(Election{Identity: "pod-1"}), errors.New("refused")
-	made, err := fencing(func(*rest.Config, client.Options) (client.Client, error) { return reached(), nil }, l)(&rest.Config{}, client.Options{})
+	made, err := fencing(func(*rest.Config, client.Options) (client.Client, error) { return reached(), nil }, l)(&rest.Config{},
+		client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,10 @@ func TestClientOfAManagerIsFenced(t *testing.T) {
 
 func TestConnectionThatCannotBeMadeIsAnError(t *testing.T) {
 	refused := errors.New("refused")
-	config := newLeadership(Election{Identity: "pod-1"}).wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, refused }})
+	config := newLeadership(Election{Identity: "pod-1"}).wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn,
+		error) {
+		return nil, refused
+	}})
 	if connection, err := config.Dial(t.Context(), "tcp", "api:443"); !errors.Is(err, refused) || connection != nil {
 		t.Errorf("got %v, %v", connection, err)
 	}

@@ -46,7 +46,8 @@ func (l *leases) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	}
 	if l.stored == nil {
 		answer.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(answer).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+		_ = json.NewEncoder(answer).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound,
+			Code: http.StatusNotFound})
 		return
 	}
 	_ = json.NewEncoder(answer).Encode(l.stored)
@@ -88,7 +89,8 @@ func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
 	}
 	options.Manager.Controller.SkipNameValidation = new(true) // names are checked within the process, and tests may run more than once
 	var err error
-	if w.Operator, err = NewOperator(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, options); err != nil {
+	if w.Operator, err = NewOperator(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		options); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -169,9 +171,11 @@ func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
 		objects = append(objects, configMap(name, nil))
 	}
 	objects[3].SetNamespace("other")
-	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
 	w := newWorld(t, Options{}, objects...)
-	maps, secrets, pods, namespaces := w.informer(t, &corev1.ConfigMap{}), w.informer(t, &corev1.Secret{}), w.informer(t, &corev1.Pod{}), w.informer(t, &corev1.Namespace{})
+	maps, secrets, pods, namespaces := w.informer(t, &corev1.ConfigMap{}), w.informer(t, &corev1.Secret{}), w.informer(t, &corev1.Pod{}),
+		w.informer(t, &corev1.Namespace{})
 	v, signal := make(visits, 10), &Signal{}
 	heard := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()["value"] != "unheard" })
 	gone := make(chan types.NamespacedName, 1)

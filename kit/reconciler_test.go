@@ -108,7 +108,10 @@ func TestGuardThatFailsIsAnError(t *testing.T) {
 }
 
 func TestResultsReachTheQueue(t *testing.T) {
-	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result, error) { return RequeueAfter(time.Minute, "Waiting"), nil })
+	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result,
+		error) {
+		return RequeueAfter(time.Minute, "Waiting"), nil
+	})
 	if result, err := s.reconcile(t, "a"); err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("got %v, %v", result, err)
 	}
@@ -116,7 +119,8 @@ func TestResultsReachTheQueue(t *testing.T) {
 
 // The finalizer must be stored before anything is created for the object.
 func TestFinalizerIsHeldBeforeTheFirstReconcile(t *testing.T) {
-	cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{"example.com/other"} })).Build()
+	cluster := fake.NewClientBuilder().WithObjects(configMap("a",
+		func(object *corev1.ConfigMap) { object.Finalizers = []string{"example.com/other"} })).Build()
 	s := controlOver(cluster, nil)
 	s.finalizer.id = held
 	stored := &corev1.ConfigMap{}

@@ -126,7 +126,8 @@ func TestNothingIsToldOfWhatWasNotWritten(t *testing.T) {
 		"gone":    {apierrors.NewNotFound(corev1.Resource("services"), "a"), nil},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			s := staged(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			s := staged(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+				...client.SubResourcePatchOption) error {
 				return c.err
 			}})
 			report := s.report()
@@ -139,7 +140,8 @@ func TestNothingIsToldOfWhatWasNotWritten(t *testing.T) {
 }
 
 func TestReportThatChangesNothingWritesNothing(t *testing.T) {
-	s := staged(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+	s := staged(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+		...client.SubResourcePatchOption) error {
 		return errRefused
 	}})
 	if err := s.report().Write(t.Context()); err != nil {

@@ -9,7 +9,8 @@ import (
 
 // reports sends progress of an attempt and returns what the agent then shows of it.
 func (d *desk) reports(who link.Agent, attempt *linkv1.Attempt, percent int32, message string) int32 {
-	d.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt, Percent: percent, Message: message}}})
+	d.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt, Percent: percent,
+		Message: message}}})
 	return d.Agent(d.agents[who].object()).Workload.Running[0].Progress
 }
 

@@ -37,7 +37,10 @@ func metricsOf(t *testing.T, config Config, api *rest.Config) (code int, protect
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := filter(logr.Discard(), http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { answer.WriteHeader(http.StatusOK) }))
+	handler, err := filter(logr.Discard(), http.HandlerFunc(func(answer http.ResponseWriter,
+		_ *http.Request) {
+		answer.WriteHeader(http.StatusOK)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

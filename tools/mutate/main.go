@@ -115,7 +115,8 @@ func (o options) try(ctx context.Context, b builder, mutants []mutant, r *report
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "%s: %d of %d mutants, seed %d; its tests take %s\n", r.name, len(chosen.mutants), len(mutants), o.seed, took.Round(10*time.Millisecond))
+	fmt.Fprintf(r.out, "%s: %d of %d mutants, seed %d; its tests take %s\n", r.name, len(chosen.mutants), len(mutants), o.seed,
+		took.Round(10*time.Millisecond))
 	for _, m := range chosen.mutants {
 		found, err := t.judge(ctx, b, chosen.program, m, covered)
 		if err != nil {

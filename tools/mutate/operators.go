@@ -55,7 +55,8 @@ func findMutants(file *source) []mutant {
 	return f.found
 }
 
-// recovers reports whether the function calls recover itself. It works only in the function that was deferred, not in a copy which that one calls.
+// recovers reports whether the function calls recover itself. It works only in the function that was deferred, not in a copy which that
+// one calls.
 func recovers(function *ast.FuncDecl) bool {
 	found := false
 	ast.Inspect(function.Body, func(node ast.Node) bool {
@@ -114,7 +115,8 @@ func (f *finder) statement(statement ast.Stmt) ast.Visitor {
 	return f
 }
 
-// removable reports whether the program still compiles without the statement. It stays in the text behind `if false`, so that what it uses stays used.
+// removable reports whether the program still compiles without the statement. It stays in the text behind `if false`, so that what it
+// uses stays used.
 func removable(statement ast.Stmt) bool {
 	switch s := statement.(type) {
 	case *ast.ExprStmt:

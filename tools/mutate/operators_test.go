@@ -34,7 +34,8 @@ func TestOperators(t *testing.T) {
 	}{
 		"a condition is negated once, and its body removed": {
 			"if a == b { return 7 }\n_ = a",
-			[]string{"negated `a == b`", "removed the body of `if a == b`", "`return 7` to `return 0`", "`7` to `7+1` in `if a == b { return 7 }`", "`7` to `7-1` in `if a == b { return 7 }`"},
+			[]string{"negated `a == b`", "removed the body of `if a == b`", "`return 7` to `return 0`",
+				"`7` to `7+1` in `if a == b { return 7 }`", "`7` to `7-1` in `if a == b { return 7 }`"},
 		},
 		"a body of one removable statement is the same mutant": {"if x { a++ }", []string{"negated `x`", "removed `a++`"}},
 		"boundaries move":               {"x = a < b", []string{"removed `x = a < b`", "`<` to `<=` in `a < b`"}},
@@ -128,7 +129,8 @@ func TestSampleDependsOnSeedAndPackageOnly(t *testing.T) {
 }
 
 func TestLongTextsAreShortened(t *testing.T) {
-	if got := shorten("a\n\tb " + strings.Repeat("é", 100)); len([]rune(got)) != longestText || !strings.HasPrefix(got, "a b é") || !strings.HasSuffix(got, "...") {
+	if got := shorten("a\n\tb " + strings.Repeat("é", 100)); len([]rune(got)) != longestText || !strings.HasPrefix(got, "a b é") ||
+		!strings.HasSuffix(got, "...") {
 		t.Errorf("got %q", got)
 	}
 }

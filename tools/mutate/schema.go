@@ -17,7 +17,8 @@ const (
 
 // selectorSource declares the variable. Package initialization orders it before every function that looks at it.
 func selectorSource(packageName string) []byte {
-	return fmt.Appendf(nil, "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar %s, _ = strconv.Atoi(os.Getenv(%q))\n", packageName, selector, environment)
+	return fmt.Appendf(nil, "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar %s, _ = strconv.Atoi(os.Getenv(%q))\n", packageName,
+		selector, environment)
 }
 
 // edit replaces a range of bytes.
@@ -79,7 +80,8 @@ func copyName(function *ast.FuncDecl, id int) string {
 func copyFunction(file *source, m mutant, header []edit) []byte {
 	name := m.function.Name
 	edits := slices.Clone(header)
-	edits = append(edits, edit{file.offset(name.Pos()), file.offset(name.End()), copyName(m.function, m.id)}, edit{m.start, m.end, m.replacement})
+	edits = append(edits, edit{file.offset(name.Pos()), file.offset(name.End()), copyName(m.function, m.id)}, edit{m.start, m.end,
+		m.replacement})
 	start, end := file.offset(m.function.Pos()), file.offset(m.function.End())
 	for n := range edits {
 		edits[n].start, edits[n].end = edits[n].start-start, edits[n].end-start
@@ -87,7 +89,8 @@ func copyFunction(file *source, m mutant, header []edit) []byte {
 	return apply(file.content[start:end], edits)
 }
 
-// signature returns the edits that name every parameter of a function, and the statement that calls its copy, whose name is left open as \x00.
+// signature returns the edits that name every parameter of a function, and the statement that calls its copy, whose name is left open as
+// \x00.
 func signature(file *source, function *ast.FuncDecl) ([]edit, string) {
 	var edits []edit
 	arguments := parameters(file, function.Type.Params, &edits)

@@ -15,7 +15,8 @@ var logMethods = map[string]bool{
 	"ErrorContext": true, "Log": true, "LogAttrs": true, "Print": true, "Printf": true, "Println": true,
 }
 
-// isLogging reports whether a call writes a log line: log.Info(...), slog.Warn(...), r.logger.V(1).Info(...), log.FromContext(ctx).Error(...).
+// isLogging reports whether a call writes a log line: log.Info(...), slog.Warn(...), r.logger.V(1).Info(...),
+// log.FromContext(ctx).Error(...).
 func isLogging(call *ast.CallExpr) bool {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || !logMethods[method.Sel.Name] {

@@ -64,7 +64,8 @@ func (t *trial) baseline(ctx context.Context, program string) (time.Duration, er
 func (t *trial) run(ctx context.Context, program string, id int) (verdict, []byte, error) {
 	limited, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	command := exec.CommandContext(limited, "sh", slices.Concat([]string{"-c", `ulimit -v "$1"; shift; exec "$@"`, "sh", strconv.Itoa(memoryLimit), program}, t.flags())...)
+	command := exec.CommandContext(limited, "sh", slices.Concat([]string{"-c", `ulimit -v "$1"; shift; exec "$@"`, "sh",
+		strconv.Itoa(memoryLimit), program}, t.flags())...)
 	command.Dir = t.pkg.Dir
 	command.Env = append(os.Environ(), environment+"="+strconv.Itoa(id))
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

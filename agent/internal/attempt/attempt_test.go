@@ -58,11 +58,12 @@ func TestLimitsOfTimeEndTheWork(t *testing.T) {
 		limits Limits
 		after  time.Duration
 	}{
-		"it runs too long":               {obedient, Limits{Run: 10 * time.Second, Grace: time.Second}, 10 * time.Second},
-		"it is silent for too long":      {obedient, Limits{Silence: 5 * time.Second, Grace: time.Second}, 5 * time.Second},
-		"it is forced after its grace":   {stubborn, Limits{Run: 10 * time.Second, Grace: 3 * time.Second}, 13 * time.Second},
-		"reports keep it from silence":   {talkative(4, 4*time.Second), Limits{Silence: 5 * time.Second, Grace: time.Second}, 21 * time.Second},
-		"reports do not extend its time": {talkative(9, 4*time.Second), Limits{Run: 10 * time.Second, Silence: 5 * time.Second}, 10 * time.Second},
+		"it runs too long":             {obedient, Limits{Run: 10 * time.Second, Grace: time.Second}, 10 * time.Second},
+		"it is silent for too long":    {obedient, Limits{Silence: 5 * time.Second, Grace: time.Second}, 5 * time.Second},
+		"it is forced after its grace": {stubborn, Limits{Run: 10 * time.Second, Grace: 3 * time.Second}, 13 * time.Second},
+		"reports keep it from silence": {talkative(4, 4*time.Second), Limits{Silence: 5 * time.Second, Grace: time.Second}, 21 * time.Second},
+		"reports do not extend its time": {talkative(9, 4*time.Second), Limits{Run: 10 * time.Second, Silence: 5 * time.Second},
+			10 * time.Second},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,9 +121,12 @@ func TestWhatAStopMakesOfAResult(t *testing.T) {
 		stop Stop
 		want linkv1.Outcome
 	}{
-		"finished in time though asked to make room": {finishing, Stop{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK}, linkv1.Outcome_OUTCOME_SUCCEEDED},
-		"finished though cancelled":                  {finishing, Stop{Outcome: linkv1.Outcome_OUTCOME_CANCELLED}, linkv1.Outcome_OUTCOME_CANCELLED},
-		"failed when asked to make room":             {obedient, Stop{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK}, linkv1.Outcome_OUTCOME_HANDED_BACK},
+		"finished in time though asked to make room": {finishing, Stop{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK},
+			linkv1.Outcome_OUTCOME_SUCCEEDED},
+		"finished though cancelled": {finishing, Stop{Outcome: linkv1.Outcome_OUTCOME_CANCELLED},
+			linkv1.Outcome_OUTCOME_CANCELLED},
+		"failed when asked to make room": {obedient, Stop{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK},
+			linkv1.Outcome_OUTCOME_HANDED_BACK},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,8 @@ func TestDeletedSwarmStaysWhileAnAgentHoldsAnAttempt(t *testing.T) {
 }
 
 func TestDeletedSwarmStaysWhileATaskIsHeld(t *testing.T) {
-	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("research", "a"), taskOf("research", "b", "example.com/archive"), taskOf("research", "c"))
+	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("research", "a"), taskOf("research", "b", "example.com/archive"),
+		taskOf("research", "c"))
 	for range 2 { // the second time the task is already being deleted
 		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
 			t.Errorf("got %+v, %v: another controller has not let go of a task", got, err)
@@ -92,7 +93,8 @@ func TestDeletedSwarmGivesNothingOut(t *testing.T) {
 
 func TestDeletionShowsWhatItWaitsFor(t *testing.T) {
 	patches := 0
-	count := interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, part string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+	count := interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, part string, object client.Object,
+		patch client.Patch, options ...client.SubResourcePatchOption) error {
 		patches++
 		return c.SubResource(part).Patch(ctx, object, patch, options...)
 	}}
@@ -107,7 +109,8 @@ func TestDeletionShowsWhatItWaitsFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready := meta.FindStatusCondition(stored.Status.Conditions, v1alpha1.ConditionReady)
-	if stored.Status.Phase != v1alpha1.SwarmPhaseTerminating || ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != string(v1alpha1.ReasonTerminating) {
+	if stored.Status.Phase != v1alpha1.SwarmPhaseTerminating || ready == nil || ready.Status != metav1.ConditionFalse ||
+		ready.Reason != string(v1alpha1.ReasonTerminating) {
 		t.Errorf("phase %q, Ready %+v", stored.Status.Phase, ready)
 	}
 	if patches != 1 {
@@ -118,11 +121,15 @@ func TestDeletionShowsWhatItWaitsFor(t *testing.T) {
 func TestDeletionThatFailsIsTriedAgain(t *testing.T) {
 	refused := errors.New("refused")
 	for reason, hooks := range map[string]interceptor.Funcs{
-		"tasks cannot be listed": {List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused }},
+		"tasks cannot be listed": {List: func(context.Context, client.WithWatch, client.ObjectList,
+			...client.ListOption) error {
+			return refused
+		}},
 		"a task cannot be deleted": {Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 			return refused
 		}},
-		"the status cannot be written": {SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		"the status cannot be written": {SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			...client.SubResourcePatchOption) error {
 			return refused
 		}},
 	} {

@@ -47,8 +47,9 @@ func TestConditionsOfASwarm(t *testing.T) {
 		failed error
 		want   []string
 	}{
-		"all is well":         {nil, allReady(), nil, []string{"Degraded False Available", "Progressing False Settled", "Ready True Available"}},
-		"an agent is missing": {nil, notLinked, nil, []string{"Degraded False Available", "Progressing True Initializing", "Ready False Initializing"}},
+		"all is well": {nil, allReady(), nil, []string{"Degraded False Available", "Progressing False Settled", "Ready True Available"}},
+		"an agent is missing": {nil, notLinked, nil, []string{"Degraded False Available", "Progressing True Initializing",
+			"Ready False Initializing"}},
 		"agents are to leave": {func(s *v1alpha1.SwarmSpec) { s.Replicas = new(int32(2)) }, allReady(), nil,
 			[]string{"Degraded False Available", "Progressing True Scaling", "Ready True Available"}},
 		"suspended": {func(s *v1alpha1.SwarmSpec) { s.Mode = v1alpha1.SwarmSuspended }, world{}, nil,
@@ -57,7 +58,8 @@ func TestConditionsOfASwarm(t *testing.T) {
 		"a runtime that is not supported": {func(s *v1alpha1.SwarmSpec) {
 			s.Agents[0].Runtime = &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}
 		}, allReady(), nil, []string{"Degraded True NotSupported", "Progressing False Settled", "Ready True Available"}},
-		"a write was refused": {nil, allReady(), errors.New("refused"), []string{"Degraded True ApplyFailed", "Progressing False Settled", "Ready True Available"}},
+		"a write was refused": {nil, allReady(), errors.New("refused"), []string{"Degraded True ApplyFailed", "Progressing False Settled",
+			"Ready True Available"}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			if got := shown(research(c.change), c.found, c.failed); !slices.Equal(got, c.want) {
@@ -73,10 +75,11 @@ func TestPhaseOfASwarm(t *testing.T) {
 		change func(*v1alpha1.Swarm)
 		want   v1alpha1.SwarmPhase
 	}{
-		"new":                     {func(*v1alpha1.Swarm) {}, v1alpha1.SwarmPhaseInitializing},
-		"ready":                   {func(s *v1alpha1.Swarm) { s.Status.Conditions = ready }, v1alpha1.SwarmPhaseRunning},
-		"was ready once":          {func(s *v1alpha1.Swarm) { s.Status.Phase = v1alpha1.SwarmPhaseRunning }, v1alpha1.SwarmPhaseRunning},
-		"ready and being deleted": {func(s *v1alpha1.Swarm) { s.Status.Conditions, s.DeletionTimestamp = ready, new(metav1.Now()) }, v1alpha1.SwarmPhaseTerminating},
+		"new":            {func(*v1alpha1.Swarm) {}, v1alpha1.SwarmPhaseInitializing},
+		"ready":          {func(s *v1alpha1.Swarm) { s.Status.Conditions = ready }, v1alpha1.SwarmPhaseRunning},
+		"was ready once": {func(s *v1alpha1.Swarm) { s.Status.Phase = v1alpha1.SwarmPhaseRunning }, v1alpha1.SwarmPhaseRunning},
+		"ready and being deleted": {func(s *v1alpha1.Swarm) { s.Status.Conditions, s.DeletionTimestamp = ready, new(metav1.Now()) },
+			v1alpha1.SwarmPhaseTerminating},
 	} {
 		swarm := &v1alpha1.Swarm{}
 		c.change(swarm)

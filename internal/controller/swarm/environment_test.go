@@ -79,11 +79,13 @@ func newEnvironment(t *testing.T, hooks interceptor.Funcs, objects ...client.Obj
 	}
 	e := &environment{indexes: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(hooks).
 		WithStatusSubresource(&v1alpha1.Swarm{}, &v1alpha1.Agent{}).WithIndex(&v1alpha1.Task{}, taskIndex, swarmOf)}
-	if err := errors.Join(kit.IndexOwner(t.Context(), e, &appsv1.StatefulSet{}), kit.IndexOwner(t.Context(), e, &v1alpha1.Agent{})); err != nil {
+	if err := errors.Join(kit.IndexOwner(t.Context(), e, &appsv1.StatefulSet{}), kit.IndexOwner(t.Context(), e,
+		&v1alpha1.Agent{})); err != nil {
 		t.Fatal(err)
 	}
 	e.cluster = e.indexes.Build()
-	e.board = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e, Metrics: prometheus.NewRegistry()})
+	e.board = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e,
+		Metrics: prometheus.NewRegistry()})
 	e.board.Connect(e)
 	e.board.Open(dispatch.Census{})
 	return &reconciler{
@@ -148,7 +150,8 @@ func (e *environment) pass() {
 
 func (e *environment) concludes(attempt *linkv1.Attempt) {
 	result := &linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_CANCELLED}
-	e.board.Received(link.Agent{Namespace: "demo", Name: "research-coder-0"}, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
+	e.board.Received(link.Agent{Namespace: "demo", Name: "research-coder-0"},
+		&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
 }
 
 func remaining(t *testing.T, cluster client.Client) []string {

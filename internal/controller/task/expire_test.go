@@ -61,9 +61,11 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 		{"its time is over", new(int32(60)), nil, time.Minute, true, kit.Done()},
 		{"long over", new(int32(60)), nil, time.Hour, true, kit.Done()},
 		{"zero is at once", new(int32(0)), nil, 0, true, kit.Done()},
-		{"the swarm's, when the task has none", nil, swarmKeeping(new(int32(30))), 29 * time.Second, false, kit.RequeueAfter(time.Second, "Expires")},
+		{"the swarm's, when the task has none", nil, swarmKeeping(new(int32(30))), 29 * time.Second, false,
+			kit.RequeueAfter(time.Second, "Expires")},
 		{"the swarm's, and over", nil, swarmKeeping(new(int32(30))), 30 * time.Second, true, kit.Done()},
-		{"the task's own goes before the swarm's", new(int32(60)), swarmKeeping(new(int32(0))), 30 * time.Second, false, kit.RequeueAfter(30*time.Second, "Expires")},
+		{"the task's own goes before the swarm's", new(int32(60)), swarmKeeping(new(int32(0))), 30 * time.Second, false,
+			kit.RequeueAfter(30*time.Second, "Expires")},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			cluster := &deleter{}

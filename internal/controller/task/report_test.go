@@ -42,7 +42,8 @@ func TestConditionsFollowThePhase(t *testing.T) {
 
 func TestLimitsOfWhatAStatusHolds(t *testing.T) {
 	end := ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.End) { end.Value = bytes.Repeat([]byte("1"), 4096) })
-	if got := plan(&v1alpha1.Task{}, end, noon); got.Status.Phase != v1alpha1.TaskCompleted || got.Status.Result == nil || len(got.Status.Result.Raw) != 4096 {
+	if got := plan(&v1alpha1.Task{}, end, noon); got.Status.Phase != v1alpha1.TaskCompleted || got.Status.Result == nil ||
+		len(got.Status.Result.Raw) != 4096 {
 		t.Errorf("a result of 4 KiB: %s", got.Status.Phase)
 	}
 	whole := strings.Repeat("a", 4096)
@@ -74,7 +75,8 @@ func TestWhatIsFinishedHoldsNothing(t *testing.T) {
 	running(task)
 	task.Status.NextRetryTime = new(metav1.NewTime(noon))
 	got := plan(task, world{view: waits("", 0).view, stop: cancels}, noon).Status
-	if got.Phase != v1alpha1.TaskCancelled || got.AssignedAgents != nil || got.ActiveAttempts != 0 || got.NextRetryTime != nil || !got.CompletionTime.Time.Equal(noon.Truncate(time.Second)) {
+	if got.Phase != v1alpha1.TaskCancelled || got.AssignedAgents != nil || got.ActiveAttempts != 0 || got.NextRetryTime != nil ||
+		!got.CompletionTime.Time.Equal(noon.Truncate(time.Second)) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -96,7 +98,8 @@ func TestTaskThatNobodyCanRunIsBlocked(t *testing.T) {
 	}{
 		"nothing is missing": {nil, &v1alpha1.Swarm{}, ""},
 		"no swarm":           {nil, nil, v1alpha1.ReasonSwarmNotFound},
-		"depends on another": {func(task *v1alpha1.Task) { task.Spec.DependsOn = make([]v1alpha1.TaskDependency, 1) }, &v1alpha1.Swarm{}, v1alpha1.ReasonNotSupported},
+		"depends on another": {func(task *v1alpha1.Task) { task.Spec.DependsOn = make([]v1alpha1.TaskDependency, 1) }, &v1alpha1.Swarm{},
+			v1alpha1.ReasonNotSupported},
 	} {
 		task := &v1alpha1.Task{}
 		if c.change != nil {
@@ -142,7 +145,8 @@ func TestPayloadFromAConfigMap(t *testing.T) {
 		"read":           {cluster: configured{data: map[string]string{"k": ` {"a": 1} `}}, passes: true},
 		"key is missing": {cluster: configured{}, blocked: v1alpha1.ReasonPayloadNotFound},
 		"not JSON":       {cluster: configured{data: map[string]string{"k": "[1]"}}, bad: v1alpha1.ReasonBadInput},
-		"too large":      {cluster: configured{data: map[string]string{"k": strings.Repeat(" ", mostReferred+1)}}, bad: v1alpha1.ReasonPayloadTooLarge},
+		"too large": {cluster: configured{data: map[string]string{"k": strings.Repeat(" ", mostReferred+1)}},
+			bad: v1alpha1.ReasonPayloadTooLarge},
 		"cannot be read": {cluster: configured{err: errServer}, fails: true},
 	} {
 		t.Run(reason, func(t *testing.T) {

@@ -134,7 +134,8 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"exists": {apierrors.NewAlreadyExists(corev1.Resource("configmaps"), "c"), true}, "gone": {errMissing, true}, "refused": {errRefused, false},
+		"exists": {apierrors.NewAlreadyExists(corev1.Resource("configmaps"), "c"), true}, "gone": {errMissing, true}, "refused": {errRefused,
+			false},
 	} {
 		if got := apierrors.IsConflict(raced(c.err, "c")); got != c.want {
 			t.Errorf("%s: a conflict: %t", reason, got)
@@ -232,7 +233,8 @@ func overdue(d *draft, name string, ordinal int, ready bool) {
 	}
 	d.present[name] = pod
 	d.crew.members = append(d.crew.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready, wanted: true})
-	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, UID: string(pod.UID), Overdue: true, Lists: []assign.Edition{{Version: 2, Jobs: []string{"a"}}}})
+	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, UID: string(pod.UID), Overdue: true,
+		Lists: []assign.Edition{{Version: 2, Jobs: []string{"a"}}}})
 }
 
 func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
