@@ -4,10 +4,12 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
@@ -122,4 +124,35 @@ func TestStreamThatFailsEndsTheSession(t *testing.T) {
 	}
 	s.write(&outlet{err: status.Error(codes.Canceled, "gone")})
 	assertEnded(t, s, codes.Canceled)
+}
+
+// Limits of memory are what a reader that does not read cannot exceed, and what others can use to the last byte.
+func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
+	size := proto.Size(cancelOf("a"))
+	q := newQueue(Limits{QueueMessages: 10, QueueBytes: 2 * size})
+	if !q.push(cancelOf("a")) || !q.push(cancelOf("b")) {
+		t.Error("refused what fits")
+	}
+	if q.push(cancelOf("c")) {
+		t.Error("took more than its limit")
+	}
+	if first := q.first(); first.GetCancel().GetAttempt().GetTask() != "a" || !q.push(cancelOf("d")) {
+		t.Errorf("what was sent still counts: %v", first)
+	}
+}
+
+// The last heartbeat of an agent says until when nobody else may have its work. It may be forgotten only long after that.
+func TestLastHeartbeatIsForgottenLate(t *testing.T) {
+	r, now := newRegistry(10*time.Second, 2), time.Now()
+	linked, recent, old := Agent{Name: "linked"}, Agent{Name: "recent"}, Agent{Name: "old"}
+	r.sessions[linked] = &session{}
+	for agent, age := range map[Agent]time.Duration{linked: time.Hour, recent: 200 * time.Second, old: 201 * time.Second} {
+		r.hear(agent, now.Add(-age))
+	}
+	r.forgetOld(now)
+	for agent, want := range map[Agent]bool{linked: true, recent: true, old: false} {
+		if _, known := r.lastHeard(agent); known != want {
+			t.Errorf("%s: remembered %t", agent.Name, known)
+		}
+	}
 }

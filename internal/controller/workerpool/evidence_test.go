@@ -1,0 +1,117 @@
+package workerpool
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// revoked is a worker that was told to give up job b, and its pod.
+func revoked() (assign.Record, *corev1.Pod) {
+	pod := podNamed("w-0")
+	lists := []assign.Edition{{Version: 4, Jobs: []string{"a", "b"}}, {Version: 5, Jobs: []string{"a"}}}
+	return assign.Record{Worker: "w-0", UID: string(pod.UID), Acknowledged: 4, Lists: lists}, pod
+}
+
+// A job is free only when the pod that may run it has said that it does not: a wrong answer would give it two owners.
+func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
+	for reason, c := range map[string]struct {
+		answer acknowledge.Answer
+		counts bool
+	}{
+		"its own":                            {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 5, Config: 5}, true},
+		"its own, of a later file":           {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 5, Config: 9}, true},
+		"another worker's":                   {acknowledge.Answer{Worker: "w-1", UID: "uid-w-0", Version: 5, Config: 5}, false},
+		"an earlier pod's":                   {acknowledge.Answer{Worker: "w-0", UID: "uid-before", Version: 5, Config: 5}, false},
+		"an earlier version":                 {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 4, Config: 4}, false},
+		"a list that is newer than its file": {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 5, Config: 4}, false},
+		"none":                               {acknowledge.Answer{}, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			record, pod := revoked()
+			d := &draft{pool: newCluster(1, 1).pool, memory: newMemory("pool"), world: world{answers: map[string]acknowledge.Answer{"w-0": c.answer}}}
+			if got := d.heard(record, pod); got.Settled() != c.counts || (len(got.MayHold()) == 1) != c.counts {
+				t.Errorf("settled %t, may hold %v", got.Settled(), got.MayHold())
+			}
+		})
+	}
+}
+
+// A worker that cannot be asked, and has to be replaced, has given nothing up until its successor is there.
+func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
+	record, pod := revoked()
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	for reason, c := range map[string]struct {
+		replaces types.UID // the pod that must go
+		seen     witness
+		ready    bool
+		want     bool
+	}{
+		"it is still the same pod":        {pod.UID, witness{}, true, false},
+		"its successor is there":          {"uid-before", witness{5, "uid-before"}, true, true},
+		"its successor is not ready":      {"uid-before", witness{5, "uid-before"}, false, false},
+		"nobody saw the former pod":       {"uid-before", witness{}, true, false},
+		"that was before the latest list": {"uid-before", witness{4, "uid-before"}, true, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool := newCluster(1, 1).pool
+			pool.Spec.Refresh.Acknowledge = nil
+			pool.Status.ConvergedRevision = 1 // of none that is known
+			now, memory := time.Now(), newMemory("pool")
+			memory.witness.take("w-0", c.seen)
+			d := &draft{pool: pool, memory: memory, now: now, world: world{published: published{ledger: roster.Ledger{"w-0": {UID: string(c.replaces)}}}}}
+			present := pod.DeepCopy()
+			if !c.ready {
+				present.Status.Conditions = nil
+			}
+			if got := d.assumed(record, present, 5); got != c.want {
+				t.Errorf("assumed: %t", got)
+			}
+		})
+	}
+}
+
+// controlledBy is a pod of a StatefulSet or ReplicaSet.
+func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
+	pod := podNamed("w-0")
+	pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	if hash != "" {
+		pod.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: hash}
+	}
+	return pod
+}
+
+// Pods of others may carry the same labels. They are not to be told, evicted or counted.
+func TestPodsOfOthersAreDisowned(t *testing.T) {
+	of := func(kind v1alpha1.WorkloadKind) workload {
+		return workload{kind: kind, object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
+	}
+	set, deployment := of(v1alpha1.WorkloadStatefulSet), of(v1alpha1.WorkloadDeployment)
+	for reason, c := range map[string]struct {
+		of       workload
+		pod      *corev1.Pod
+		disowned bool
+	}{
+		"its own":                      {set, controlledBy("StatefulSet", "w", "uid-w", ""), false},
+		"nobody's":                     {set, podNamed("w-0"), true},
+		"another StatefulSet's":        {set, controlledBy("StatefulSet", "v", "uid-v", ""), true},
+		"one's that had the same name": {set, controlledBy("StatefulSet", "w", "uid-before", ""), true},
+		"a Deployment's of that name":  {set, controlledBy("ReplicaSet", "w-5f", "uid-r", "5f"), true},
+		"the Deployment's own":         {deployment, controlledBy("ReplicaSet", "w-5f", "uid-r", "5f"), false},
+		"another Deployment's":         {deployment, controlledBy("ReplicaSet", "v-5f", "uid-r", "5f"), true},
+		"a StatefulSet's of that name": {deployment, controlledBy("StatefulSet", "w", "uid-w", ""), true},
+	} {
+		if got := c.of.disowns(c.pod); got != c.disowned {
+			t.Errorf("%s: disowned %t", reason, got)
+		}
+	}
+}
