@@ -1,0 +1,70 @@
+package assign_test
+
+import (
+	"testing"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// told is a worker whose pod has confirmed its first list, version 1.
+func told() assign.Record {
+	return assign.Record{Worker: "w-0"}.Seen("first").Published(1, []string{"a"}).Confirmed("first", 1)
+}
+
+// A new pod may have begun with any list: what its predecessor confirmed says nothing about it.
+func TestConfirmationIsOfOnePodAndOneVersion(t *testing.T) {
+	for reason, c := range map[string]struct {
+		record  assign.Record
+		settled bool
+	}{
+		"confirmed":                       {told(), true},
+		"seen again":                      {told().Seen("first"), true},
+		"another pod":                     {told().Seen("second"), false},
+		"another pod that has confirmed":  {told().Seen("second").Confirmed("second", 1), true},
+		"a late answer of the former pod": {told().Seen("second").Confirmed("first", 1), false},
+		"another list":                    {told().Published(2, []string{"b"}), false},
+		"a version that never was":        {told().Published(2, []string{"b"}).Confirmed("first", 3), false},
+		"nobody's answer":                 {told().Vacant().Confirmed("", 1), false},
+		"nobody is there, and has jobs":   {told().Vacant(), false},
+		"nobody is there, and has none":   {told().Published(2, nil).Vacant(), true},
+		"never told anything":             {assign.Record{Worker: "w-0"}.Seen("first"), true},
+	} {
+		if got := c.record.Settled(); got != c.settled {
+			t.Errorf("%s: settled %t", reason, got)
+		}
+	}
+}
+
+func TestNoJobsAreAPlanOfNothing(t *testing.T) {
+	decision := assign.Plan(assign.Input{Workers: []assign.Worker{{Name: "w-0"}}})
+	if decision.Refused != "" || len(decision.Unassigned) > 0 {
+		t.Errorf("got %+v", decision)
+	}
+}
+
+// revisionOf is a plan for two workers over a list of jobs of its own.
+func revisionOf(t *testing.T, names ...string) *assign.Revision {
+	t.Helper()
+	var jobs []assign.Job
+	for _, name := range names {
+		jobs = append(jobs, assign.Job{Name: name, Weight: 1})
+	}
+	list, problems := assign.List(jobs)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return assign.Plan(assign.Input{Jobs: list, Workers: []assign.Worker{{Name: "w-0"}, {Name: "w-1", Ordinal: 1}}, Strategy: assign.Contiguous}).Next
+}
+
+// A revision that is the same as the last is not stored again, also when the list of jobs was read anew.
+func TestRevisionsAreTheSameByTheirJobs(t *testing.T) {
+	first := revisionOf(t, "a", "b", "c", "d")
+	if !first.Same(revisionOf(t, "a", "b", "c", "d")) {
+		t.Error("the same jobs in another list are another revision")
+	}
+	for _, other := range []*assign.Revision{nil, revisionOf(t, "a", "b", "c", "e"), revisionOf(t, "b", "a", "c", "d"), revisionOf(t, "a", "b")} {
+		if first.Same(other) {
+			t.Errorf("the same as %v", other)
+		}
+	}
+}
