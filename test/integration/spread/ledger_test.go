@@ -105,7 +105,7 @@ func (l *ledger) taken(by request) *life {
 	var found *life
 	for _, one := range l.lives {
 		off := one.ended.Sub(by.Received).Abs() // pods of a StatefulSet have one name after the other
-		if one.name == by.ObjectRef.Name && off < lag && (found == nil || off < found.ended.Sub(by.Received).Abs()) {
+		if one.name == by.ObjectRef.Name && !one.ended.IsZero() && (found == nil || off < found.ended.Sub(by.Received).Abs()) {
 			found = one
 		}
 	}
