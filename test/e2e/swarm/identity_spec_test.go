@@ -44,7 +44,8 @@ var _ = Describe("An agent", Serial, func() {
 		}).WithContext(ctx).Should(Succeed())
 		first := podOf(ctx)
 		was := identify(ctx, first)
-		Expect(was).To(And(HaveField("resolves", true), HaveField("starts", 1)))
+		Expect(was.resolves).To(BeTrue())
+		Expect(was.starts).To(Equal(1))
 
 		By("killing the pod")
 		Expect(kubectl(ctx, "delete", "--namespace", namespace, "pod/"+durable)).To(ContainSubstring("deleted"))
