@@ -27,7 +27,12 @@ func TestDefaultsWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Controller.ResyncPeriod.Duration != 30*time.Second || config.Controller.Workers != 5 || !config.Controller.LeaderElection.Enabled {
+	t.Run("[S16/default-period]", func(t *testing.T) {
+		if config.Controller.ResyncPeriod.Duration != 30*time.Second {
+			t.Errorf("resyncPeriod is %s", config.Controller.ResyncPeriod.Duration)
+		}
+	})
+	if config.Controller.Workers != 5 || !config.Controller.LeaderElection.Enabled {
 		t.Errorf("got %+v", config)
 	}
 	if want := (Link{Port: 9444, AgentLease: seconds(15)}); config.Link != want {
