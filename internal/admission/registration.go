@@ -69,13 +69,9 @@ func (r *Registration) Start(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("register webhook: %w", err)
 	}
-	reached := r.probe(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case reached:
+	if r.probe(ctx) {
 		log.FromContext(ctx).Info("registered admission", "url", r.URL)
-	default:
+	} else if ctx.Err() == nil {
 		log.FromContext(ctx).Info(NotRegistered, "url", r.URL)
 		err = r.Remove(ctx, r.Reader, r.Writer)
 	}
