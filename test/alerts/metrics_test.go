@@ -25,7 +25,7 @@ var others = map[string][]string{
 
 // A metric of others that is renamed, or whose labels are, would leave an alert behind that never fires again. What the operator exposes itself
 // is compared with the alerts in test/integration/operator, on a running operator.
-func TestR23_MetricsOfOthersHaveTheirLabels(t *testing.T) {
+func TestMetricsOfOthersHaveTheirLabels(t *testing.T) {
 	for _, rule := range alerts(t) {
 		expression, err := words.ParseExpr(rule.Expr)
 		if err != nil {
