@@ -19,13 +19,14 @@ import (
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
 		report := filepath.Join(GinkgoT().TempDir(), "report.json")
-		output, err := elsewhere(ctx, "-ginkgo.focus", "serves every kind|brings the sample swarm", "-ginkgo.json-report", report).CombinedOutput()
+		again := elsewhere(ctx, "-ginkgo.focus", "serves every kind|brings the sample swarm", "-ginkgo.json-report", report)
+		output, err := again.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(output))
 		Expect(passed(report)).To(HaveLen(2))
 	})
 })
 
-// elsewhere is a call of this suite as on a machine where nothing but a kubeconfig is known of the cluster, with names of somebody else's choice.
+// elsewhere is a call of this suite with nothing but a kubeconfig, whose context has another name.
 func elsewhere(ctx context.Context, arguments ...string) *exec.Cmd {
 	GinkgoHelper()
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()

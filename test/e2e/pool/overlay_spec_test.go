@@ -21,14 +21,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// inOrder matches what kubectl says of the overlay when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
-const inOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operator .*\nconfigmap/swarm-controller-config .*\ndeployment\.apps/swarm-operator .*` +
-	`\nstatefulset\.apps/swarm-worker [^\n]*\n`
+// inOrder matches what kubectl says when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
+const inOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operator .*\nconfigmap/swarm-controller-config .*` +
+	`\ndeployment\.apps/swarm-operator .*\nstatefulset\.apps/swarm-worker [^\n]*\n`
 
 var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 	BeforeEach(harm.SkipElsewhere) // it replaces the operator of the cluster
 
-	It("is applied in order, brings its own operator and workers, and keeps every job when that operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]", func(ctx SpecContext) {
+	It("is applied in order, and keeps jobs when its operator restarts [P15/overlay-applied, P20/applied, P20/restart-moves-no-job]", func(ctx SpecContext) {
 		makeWay(ctx)
 		overlay := field.FromRoot("deploy", "kustomize", "envs", "dev")
 		Expect(field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)).To(MatchRegexp(inOrder))
