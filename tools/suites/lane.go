@@ -15,7 +15,6 @@ type lane struct {
 	number  int
 	kind    kind
 	cluster *cluster
-	busy    time.Duration // in suites
 }
 
 // play runs a suite on a cluster of its kind, and keeps what explains a failure.

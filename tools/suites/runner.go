@@ -33,8 +33,8 @@ type runner struct {
 
 // A laneTime is how long a lane was busy.
 type laneTime struct {
-	lane          int
-	total, suites time.Duration
+	lane  int
+	total time.Duration
 }
 
 func newRunner(o options, suites []suite) *runner {
@@ -102,17 +102,39 @@ func (r *runner) command(ctx context.Context, output *os.File, name string, argu
 	return command
 }
 
-// run runs all lanes to their end and reports.
+// run runs all suites to their end and reports. Unit tests come first and alone: they compute and do not wait, so that beside suites they
+// would only slow both.
 func (r *runner) run(ctx context.Context) error {
 	progress, stop := context.WithCancel(ctx)
 	go r.showProgress(progress)
+	unit, rest := split(r.waiting, func(s suite) bool { return s.folder == "" })
+	r.runIn(ctx, 1, unit)
+	r.runIn(ctx, r.options.lanes, rest)
+	stop()
+	return errors.Join(context.Cause(ctx), r.summarize(os.Stdout))
+}
+
+// runIn runs suites in so many lanes.
+func (r *runner) runIn(ctx context.Context, count int, suites []suite) {
+	r.mu.Lock()
+	r.waiting = append(r.waiting[:0:0], suites...)
+	r.mu.Unlock()
 	var lanes sync.WaitGroup
-	for n := range min(r.options.lanes, len(r.waiting)) {
+	for n := range min(count, len(suites)) {
 		lanes.Go(func() { r.drive(ctx, n+1) })
 	}
 	lanes.Wait()
-	stop()
-	return errors.Join(context.Cause(ctx), r.summarize(os.Stdout))
+}
+
+func split(all []suite, matches func(suite) bool) (matching, rest []suite) {
+	for _, s := range all {
+		if matches(s) {
+			matching = append(matching, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return matching, rest
 }
 
 // drive is a lane: it takes suites until none is left.
@@ -125,13 +147,11 @@ func (r *runner) drive(ctx context.Context, number int) {
 		if !found {
 			break
 		}
-		outcome := l.play(ctx, next)
-		r.finish(next, outcome)
-		l.busy += outcome.took
+		r.finish(next, l.play(ctx, next))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lanes = append(r.lanes, laneTime{number, time.Since(began), l.busy})
+	r.lanes = append(r.lanes, laneTime{number, time.Since(began)})
 }
 
 func (r *runner) next(has kind) (suite, bool) {
