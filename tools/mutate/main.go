@@ -49,7 +49,7 @@ func run(ctx context.Context, out io.Writer, arguments []string) error {
 		return err
 	}
 	if flags.NArg() == 0 || o.number < 1 {
-		return errors.New("name packages and at least one mutant: mutate [-n 100] [-seed 1] ./kit/...")
+		return errors.New("name packages, such as ./kit/..., and at least one mutant")
 	}
 	var err error
 	if o.root, err = filepath.Abs(o.root); err != nil {

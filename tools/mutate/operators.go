@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -74,7 +75,7 @@ func (f *finder) Visit(node ast.Node) ast.Visitor {
 	switch n := node.(type) {
 	case *ast.FuncLit:
 		inner := *f
-		inner.results = append(f.results[:len(f.results):len(f.results)], n.Type.Results)
+		inner.results = slices.Concat(f.results, []*ast.FieldList{n.Type.Results})
 		ast.Walk(&inner, n.Body)
 		f.found = inner.found
 		return nil

@@ -114,13 +114,14 @@ func TestSampleDependsOnSeedAndPackageOnly(t *testing.T) {
 			mutants[n].id = n
 		}
 		shuffle(mutants, seed, path)
-		ids := ""
+		var ids []int
 		for _, m := range mutants {
-			ids += fmt.Sprint(m.id, " ")
+			ids = append(ids, m.id)
 		}
-		return ids
+		return fmt.Sprint(ids)
 	}
-	if order(1, "a") != order(1, "a") {
+	first, again := order(1, "a"), order(1, "a")
+	if first != again {
 		t.Error("the same seed gave another order")
 	}
 	if order(1, "a") == order(2, "a") || order(1, "a") == order(1, "b") {

@@ -47,17 +47,17 @@ func weave(file *source, mutants []mutant) []byte {
 	var copies bytes.Buffer
 	for _, function := range functionsOf(mutants) {
 		header, call := signature(file, function)
-		cases := ""
+		var cases strings.Builder
 		for _, m := range mutants {
 			if m.function != function {
 				continue
 			}
-			cases += fmt.Sprintf(" case %d: %s;", m.id, strings.ReplaceAll(call, "\x00", copyName(function, m.id)))
+			fmt.Fprintf(&cases, " case %d: %s;", m.id, strings.ReplaceAll(call, "\x00", copyName(function, m.id)))
 			fmt.Fprintf(&copies, "\n//line mutant_%d.go:1\n%s\n", m.id, copyFunction(file, m, header))
 		}
 		body := file.offset(function.Body.Lbrace) + 1
 		edits = append(edits, header...)
-		edits = append(edits, edit{body, body, " switch " + selector + " {" + cases + " };"})
+		edits = append(edits, edit{body, body, " switch " + selector + " {" + cases.String() + " };"})
 	}
 	return append(apply(file.content, edits), copies.Bytes()...)
 }

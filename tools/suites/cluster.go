@@ -20,6 +20,9 @@ type cluster struct {
 	holder      *exec.Cmd
 }
 
+// holdScript prints the environment by which programs find the cluster, and waits.
+const holdScript = `printf '%s\n' "KUBECONFIG=$KUBECONFIG" "DEVCLUSTER_DATA=$DEVCLUSTER_DATA" "PATH=$PATH"; exec cat >/dev/null`
+
 // hold brings up a cluster. The command inside it prints how it is found, and then waits for the end of its input: when this process ends, in
 // whatever way, that comes.
 func (l *lane) hold(ctx context.Context, wanted kind, log *os.File) (*cluster, error) {
@@ -28,9 +31,9 @@ func (l *lane) hold(ctx context.Context, wanted kind, log *os.File) (*cluster, e
 	}
 	began := time.Now()
 	arguments := append([]string{"run"}, flagsOf[wanted]...)
-	arguments = append(arguments, "--", "sh", "-c", `printf '%s\n' "KUBECONFIG=$KUBECONFIG" "DEVCLUSTER_DATA=$DEVCLUSTER_DATA" "PATH=$PATH"; exec cat >/dev/null`)
-	// The context ends only what waits for the cluster: releasing it lets it clean up.
-	holder := exec.Command(filepath.Join(l.root, "bin", "devcluster"), arguments...)
+	arguments = append(arguments, "--", "sh", "-c", holdScript)
+	// An interruption ends the wait below. A cluster that is there ends when it is released.
+	holder := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(l.root, "bin", "devcluster"), arguments...)
 	holder.Stderr = log
 	pipe, err := holder.StdinPipe()
 	if err != nil {
