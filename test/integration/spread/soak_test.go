@@ -55,6 +55,7 @@ var _ = Describe("A long time of trouble", func() {
 		s := &soak{scene: covered(ctx), dice: rand.New(rand.NewPCG(seed, seed))}
 		s.crew, s.ledger = team.all(), record(ctx, s.scene)
 		s.enter(ctx)
+		s.awaitFormerSpecs(ctx)
 		s.peace(ctx, "at first")
 		for began, round := time.Now(), 1; time.Since(began) < long; round++ {
 			for trouble := time.Now(); time.Since(trouble) < min(harmed, long); {
@@ -79,6 +80,13 @@ func soaking() (time.Duration, uint64) {
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("SPREAD_SEED"), "1"), 10, 64)
 	Expect(err).NotTo(HaveOccurred(), "SPREAD_SEED is a number")
 	return long, seed
+}
+
+// awaitFormerSpecs waits until the API server asks about the soak's own namespace alone: the operator gives up those of the specs before with a
+// write each, and the soak counts its writes.
+func (s *soak) awaitFormerSpecs(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(selected).WithContext(ctx).WithTimeout(healed).Should(ConsistOf(s.in))
 }
 
 // fault notes a promise that was not kept. The soak goes on: there may be others.
