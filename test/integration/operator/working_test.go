@@ -123,6 +123,8 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		expectRestored(ctx, at(&v1alpha1.Agent{}, in, "ants-worker-1"), nil)
 		expectRestored(ctx, waiting, nil)
 		expectRestored(ctx, running, []string{"epoch"})
+		// The swarm has counted the agent without a status, and counts it again.
+		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
 		expectRestored(ctx, swarm, nil, "epoch") // which grows with the tasks
 	})
 
