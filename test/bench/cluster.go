@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,9 +121,9 @@ func (c *cluster) task(ctx context.Context, name, swarm string, length time.Dura
 
 // finished watches tasks and tells when each is completed, until the context ends.
 func (c *cluster) finished(ctx context.Context) (<-chan string, error) {
-	watching, err := c.api.Watch(ctx, &v1alpha1.TaskList{}, client.InNamespace(space))
+	watching, err := c.watch(ctx, &v1alpha1.TaskList{})
 	if err != nil {
-		return nil, fmt.Errorf("watch tasks: %w", err)
+		return nil, err
 	}
 	names := make(chan string, 1024)
 	go func() {
@@ -163,4 +164,17 @@ func (c *cluster) serverTime(ctx context.Context) (time.Duration, error) {
 		sum += taken
 	}
 	return sum, nil
+}
+
+// watch begins with what happens from now on: events for thousands of objects that are there already would make the API server end the watch.
+func (c *cluster) watch(ctx context.Context, list client.ObjectList) (watch.Interface, error) {
+	if err := c.api.List(ctx, list, client.InNamespace(space), client.Limit(1)); err != nil {
+		return nil, fmt.Errorf("list %T: %w", list, err)
+	}
+	from := &client.ListOptions{Namespace: space, Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	watching, err := c.api.Watch(ctx, list, from)
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", list, err)
+	}
+	return watching, nil
 }

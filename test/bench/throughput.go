@@ -57,6 +57,9 @@ func (b *bench) throughput(ctx context.Context) error {
 		return fmt.Errorf("run %d Jobs: %w", batch, err)
 	}
 	b.reportThroughput(ours, raw, jobs)
+	if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}, &batchv1.Job{}); err != nil {
+		return err
+	}
 	if b.operator, err = b.cluster.operate(ctx); err != nil {
 		return err
 	}
@@ -157,9 +160,9 @@ func (c *cluster) rawWrites(ctx context.Context, status []byte) error {
 func (c *cluster) jobs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, rowLimit)
 	defer cancel()
-	watching, err := c.api.Watch(ctx, &batchv1.JobList{}, client.InNamespace(space))
+	watching, err := c.watch(ctx, &batchv1.JobList{})
 	if err != nil {
-		return fmt.Errorf("watch Jobs: %w", err)
+		return err
 	}
 	defer watching.Stop()
 	finished, failed := make(chan string, 1024), make(chan error, 1)
