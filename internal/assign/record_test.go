@@ -24,9 +24,9 @@ func TestConfirmationIsOfOnePodAndOneVersion(t *testing.T) {
 		"a late answer of the former pod": {told().Seen("second").Confirmed("first", 1), false},
 		"another list":                    {told().Published(2, []string{"b"}), false},
 		"a version that never was":        {told().Published(2, []string{"b"}).Confirmed("first", 3), false},
-		"nobody's answer":                 {told().Vacant().Confirmed("", 1), false},
-		"nobody is there, and has jobs":   {told().Vacant(), false},
-		"nobody is there, and has none":   {told().Published(2, nil).Vacant(), true},
+		"an answer of no pod":             {told().Vacant().Confirmed("", 1), false},
+		"vacant, with jobs published":     {told().Vacant(), false},
+		"vacant, with no jobs published":  {told().Published(2, nil).Vacant(), true},
 		"never told anything":             {assign.Record{Worker: "w-0"}.Seen("first"), true},
 	} {
 		if got := c.record.Settled(); got != c.settled {

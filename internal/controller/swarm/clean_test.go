@@ -26,7 +26,7 @@ func TestSwarmWithNothingLeftIsCleanedAtOnce(t *testing.T) {
 		t.Errorf("left %v: tasks of other swarms stay", left)
 	}
 	if swarm.Status.Phase == v1alpha1.SwarmPhaseTerminating {
-		t.Error("a status was written that nobody waits for")
+		t.Error("wrote a status although nothing is left to wait for")
 	}
 }
 
