@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // A reading is what the operator's metrics say in one moment.
@@ -34,6 +36,23 @@ func (o *operator) read(ctx context.Context) (reading, error) {
 	}
 	defer response.Body.Close()
 	return samples(response.Body)
+}
+
+// linked returns how many agents are linked.
+func (o *operator) linked(ctx context.Context) (float64, error) {
+	metrics, err := o.read(ctx)
+	return metrics.sum("swarm_link_agents"), err
+}
+
+// awaitLinked waits until so many agents are linked. After a restart of the operator they return one by one.
+func (o *operator) awaitLinked(ctx context.Context, agents float64) error {
+	if err := o.ready(ctx); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		linked, err := o.linked(ctx)
+		return linked >= agents, err
+	})
 }
 
 func samples(text io.Reader) (all reading, err error) {

@@ -47,6 +47,10 @@ func (b *bench) throughput(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	linked, err := b.operator.linked(ctx)
+	if err != nil {
+		return err
+	}
 	b.operator.stop()
 	raw, err := b.cluster.timed(ctx, batch, func(ctx context.Context) error { return b.cluster.rawWrites(ctx, status) })
 	if err != nil {
@@ -63,7 +67,7 @@ func (b *bench) throughput(ctx context.Context) error {
 	if b.operator, err = b.cluster.operate(ctx); err != nil {
 		return err
 	}
-	return b.operator.ready(ctx)
+	return b.operator.awaitLinked(ctx, linked)
 }
 
 func (b *bench) reportThroughput(ours, raw, jobs pace) {

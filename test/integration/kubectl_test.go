@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -106,6 +107,15 @@ var _ = Describe("kubectl", Ordered, func() {
 		Expect(said(ctx, "get", "swarm", "research", "--subresource", "scale", "--output", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")).
 			To(Equal("8 6 swarm.io/swarm=research"))
 		said(ctx, "wait", "swarm/research", "--for", "condition=Ready", "--timeout", "10s")
+	})
+
+	It("[O27/autoscaler] lets a HorizontalPodAutoscaler scale a Swarm", func(ctx SpecContext) {
+		// Below its minimum an autoscaler acts without metrics, so none have to be served here.
+		said(ctx, "autoscale", "swarm", "research", "--min", "9", "--max", "10")
+		Eventually(kubectl).WithContext(ctx).WithArguments("get", "swarm", "research", "--output", "jsonpath={.spec.replicas}").
+			WithTimeout(time.Minute).Should(Equal("9"))
+		Expect(said(ctx, "get", "hpa", "research", "--output", `jsonpath={.status.conditions[?(@.type=="AbleToScale")].status}`)).To(Equal("True"))
+		said(ctx, "delete", "hpa", "research")
 	})
 
 	It("refuses to scale past the bound", func(ctx SpecContext) {
