@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -102,8 +103,21 @@ func namespace(ctx context.Context, labels map[string]string) string {
 	Expect(api.Create(ctx, made)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
 		Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed())
+		releaseSwarms(ctx, made.Name)
 	})
 	return made.Name
+}
+
+// releaseSwarms removes the finalizers of swarms whose operator has ended with its spec. They would stay for ever, and with them whatever
+// a later suite on this cluster waits for.
+func releaseSwarms(ctx context.Context, in string) {
+	GinkgoHelper()
+	swarms := &v1alpha1.SwarmList{}
+	Expect(api.List(ctx, swarms, client.InNamespace(in))).To(Succeed())
+	for n := range swarms.Items {
+		released := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		Expect(client.IgnoreNotFound(api.Patch(ctx, &swarms.Items[n], released))).To(Succeed())
+	}
 }
 
 // sample is the Swarm of deploy/samples, without what only real nodes have.
