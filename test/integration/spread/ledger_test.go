@@ -170,12 +170,12 @@ func (s *soak) judge() {
 // allowed looks whether a pod was one that may be taken, in this way.
 func (s *soak) allowed(move request, one *life, of *actor, reason string) {
 	known := of.around(move.Received)
-	killed := slices.ContainsFunc(s.kills, func(at time.Time) bool { return at.Sub(move.Received).Abs() < lag })
+	interrupted := slices.ContainsFunc(s.interruptions, func(at time.Time) bool { return at.Sub(move.Received).Abs() < lag })
 	ran := !one.placed.IsZero() && one.placed.Before(move.Received)
 	switch {
 	case !slices.ContainsFunc(known, func(a asked) bool { return a.managed }):
 		s.fault("%s: %s is not spread", move, one.app)
-	case reason == "" && !killed: // who is killed may have had no time to say it
+	case reason == "" && !interrupted: // who is killed cannot log it any more, and who is frozen only when it goes on
 		s.fault("%s: no reason in any log", move)
 	case move.Verb == "delete" && ran && !slices.ContainsFunc(known, func(a asked) bool { return a.override }):
 		s.fault("%s: it had a node for %s: %s", move, move.Received.Sub(one.placed), reason)

@@ -138,7 +138,7 @@ func (s *soak) kill(context.Context, *actor) {
 	}
 	one := all[s.dice.IntN(len(all))]
 	team.leave(one)
-	s.kills = append(s.kills, time.Now())
+	s.interruptions = append(s.interruptions, time.Now())
 	Eventually(one.session.Signal(syscall.SIGKILL)).Should(gexec.Exit())
 }
 
@@ -152,6 +152,7 @@ func (s *soak) freeze(context.Context, *actor) {
 	if s.dice.IntN(2) == 0 {
 		team.leave(one)
 	}
+	s.interruptions = append(s.interruptions, time.Now())
 	one.session.Signal(syscall.SIGSTOP)
 	s.frozen = append(s.frozen, one)
 }

@@ -35,16 +35,16 @@ const (
 // A soak is a scene in which everything goes wrong again and again, in an order that its seed gives.
 type soak struct {
 	*scene
-	dice    *rand.Rand
-	cast    []*actor
-	ledger  *ledger
-	crew    []*replica // all that ever were
-	frozen  []*replica
-	thawed  []*replica
-	kills   []time.Time
-	drilled []request // what was moved before the last time of peace
-	extra   int       // nodes that were made beside the first
-	faults  []string  // promises that were not kept
+	dice          *rand.Rand
+	cast          []*actor
+	ledger        *ledger
+	crew          []*replica // all that ever were
+	frozen        []*replica
+	thawed        []*replica
+	interruptions []time.Time
+	drilled       []request // what was moved before the last time of peace
+	extra         int       // nodes that were made beside the first
+	faults        []string  // promises that were not kept
 }
 
 var _ = Describe("A long time of trouble", func() {
