@@ -1,0 +1,301 @@
+package workerpool
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// workloadOf is a StatefulSet "w" with so many replicas, or a Deployment.
+func workloadOf(kind v1alpha1.WorkloadKind, replicas int) workload {
+	return workload{object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w"}}, kind: kind, replicas: replicas}
+}
+
+// publishedOf is a config that lists job a for w-0, whose former list had the earlier jobs.
+func publishedOf(earlier ...string) published {
+	account := roster.Account{}
+	if len(earlier) > 0 {
+		account.Earlier = []assign.Edition{{Version: 1, Jobs: earlier}}
+	}
+	return published{
+		version: 2, entries: []roster.Entry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, ledger: roster.Ledger{"w-0": account},
+	}
+}
+
+// Others get the jobs of a worker that is gone. A process may have outlived its pod then, so its Lease has to be read first.
+func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
+	set, deployment := v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadDeployment
+	successor := witness{version: 2, uid: "uid-before"}
+	for reason, c := range map[string]struct {
+		of       workload
+		config   published
+		present  bool
+		verified bool
+		seen     witness
+		want     bool
+	}{
+		"pod is gone and not expected back":            {workloadOf(set, 0), publishedOf(), false, true, witness{}, true},
+		"pod is gone and expected back":                {workloadOf(set, 1), publishedOf(), false, true, witness{}, false},
+		"pod is gone, expected back, was to give up b": {workloadOf(set, 1), publishedOf("b"), false, true, witness{}, true},
+		"pod of a Deployment is gone":                  {workloadOf(deployment, 1), publishedOf(), false, true, witness{}, true},
+		"only the cache says that the pod is gone":     {workloadOf(set, 0), publishedOf(), false, false, witness{}, false},
+		"only the cache says so, it was to give up b":  {workloadOf(set, 0), publishedOf("b"), false, false, witness{}, false},
+		"pod is there": {workloadOf(set, 1), publishedOf("b"), true, true, witness{}, false},
+		"another pod has replaced it, which gave up b":  {workloadOf(set, 1), publishedOf("b"), true, true, successor, true},
+		"another pod, and the cache says so":            {workloadOf(set, 1), publishedOf("b"), true, false, successor, true},
+		"another pod has replaced it, with equal lists": {workloadOf(set, 1), publishedOf(), true, true, successor, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w, memory := world{workload: c.of, published: c.config, verified: c.verified}, newMemory("pool")
+			memory.witness.take("w-0", c.seen)
+			if c.present {
+				w.pods = []*corev1.Pod{podNamed("w-0")}
+			}
+			if got := len(w.bereft(memory)) == 1; got != c.want {
+				t.Errorf("the Lease is read: %t", got)
+			}
+		})
+	}
+}
+
+// The cache may be behind. A pod is taken for gone, or for new, only after the API server was asked.
+func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
+	replaced := publishedOf()
+	replaced.ledger["w-0"] = roster.Account{UID: "uid-before"}
+	set := v1alpha1.WorkloadStatefulSet
+	for reason, c := range map[string]struct {
+		of          workload
+		config      published
+		present     bool
+		acknowledge bool
+		seen        witness
+		want        bool
+	}{
+		"pod is there":                            {workloadOf(set, 1), publishedOf(), true, true, witness{}, false},
+		"pod is gone and expected back":           {workloadOf(set, 1), publishedOf(), false, true, witness{}, false},
+		"pod is gone for good":                    {workloadOf(set, 0), publishedOf(), false, true, witness{}, true},
+		"pod is gone and may hold b":              {workloadOf(set, 1), publishedOf("b"), false, true, witness{}, true},
+		"pod must be replaced and can be asked":   {workloadOf(set, 1), replaced, true, true, witness{}, false},
+		"pod must be replaced and cannot":         {workloadOf(set, 1), replaced, true, false, witness{}, true},
+		"pod must be replaced and was seen":       {workloadOf(set, 1), replaced, true, false, witness{2, "uid-w-0"}, false},
+		"pod was seen with an earlier version":    {workloadOf(set, 1), replaced, true, false, witness{1, "uid-w-0"}, true},
+		"pod cannot be asked and need not change": {workloadOf(set, 1), publishedOf(), true, false, witness{}, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool, w, memory := newCluster(1, 1).pool, world{workload: c.of, published: c.config}, newMemory("pool")
+			memory.witness.take("w-0", c.seen)
+			if !c.acknowledge {
+				pool.Spec.Refresh.Acknowledge = nil
+			}
+			if c.present {
+				w.pods = []*corev1.Pod{podNamed("w-0")}
+			}
+			if got := w.dubious(pool, memory); got != c.want {
+				t.Errorf("verified: %t", got)
+			}
+		})
+	}
+}
+
+// A pod seen after its list was published is remembered until the next list: only its successor is known to have begun with that list.
+func TestPodIsRememberedOncePerVersion(t *testing.T) {
+	memory := newMemory("pool")
+	w := world{published: publishedOf(), pods: []*corev1.Pod{podNamed("w-0")}}
+	w.testify(memory)
+	successor := podNamed("w-0")
+	successor.UID = "uid-after"
+	w.pods = []*corev1.Pod{successor}
+	if w.testify(memory); memory.witness["w-0"] != (witness{2, "uid-w-0"}) {
+		t.Errorf("remembered %+v", memory.witness["w-0"])
+	}
+	w.published.entries[0].Version = 3
+	if w.testify(memory); memory.witness["w-0"] != (witness{3, "uid-after"}) {
+		t.Errorf("remembered %+v of the next version", memory.witness["w-0"])
+	}
+}
+
+// A pod that cannot be asked is replaced when it loses a job that another worker gets, or when the policy says so.
+func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
+	type change func(*v1alpha1.WorkerPoolSpec)
+	auto := func(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.Acknowledge = nil }
+	with := func(more change) change { return func(spec *v1alpha1.WorkerPoolSpec) { auto(spec); more(spec) } }
+	for reason, c := range map[string]struct {
+		change change
+		jobs   []string
+		want   bool
+	}{
+		"it loses a job":              {auto, []string{"a"}, true},
+		"it loses everything":         {auto, nil, true},
+		"it keeps what it may hold":   {auto, []string{"a", "b"}, false},
+		"it gains a job":              {auto, []string{"a", "b", "c"}, false},
+		"it can be asked":             {func(*v1alpha1.WorkerPoolSpec) {}, []string{"a"}, false},
+		"it reloads by itself":        {with(func(s *v1alpha1.WorkerPoolSpec) { s.Refresh.Policy = v1alpha1.RefreshHotReload }), []string{"a"}, false},
+		"policy Restart":              {func(s *v1alpha1.WorkerPoolSpec) { s.Refresh.Policy = v1alpha1.RefreshRestart }, []string{"a", "b"}, true},
+		"jobs may run twice, Overlap": {with(func(s *v1alpha1.WorkerPoolSpec) { s.Handoff = v1alpha1.HandoffOverlap }), []string{"a"}, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool := newCluster(1, 1).pool
+			c.change(&pool.Spec)
+			d := &draft{pool: pool, present: map[string]*corev1.Pod{"w-0": podNamed("w-0")}}
+			d.world.published.ledger = roster.Ledger{"w-0": {UID: "uid-before"}, "w-1": {UID: "uid-w-1"}}
+			d.records = []assign.Record{{Worker: "w-0", UID: "uid-w-0", Lists: []assign.Edition{{Version: 1, Jobs: []string{"a", "b"}}}}}
+			want := map[string]string{"w-0": "", "w-1": "uid-w-1"}
+			if c.want {
+				want["w-0"] = "uid-w-0"
+			}
+			if got := d.births([]assign.Share{{Worker: "w-0", Jobs: c.jobs}}); !maps.Equal(got, want) {
+				t.Errorf("pods to replace: %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// A config that is gone is rebuilt so that no worker gets a job that another may hold.
+func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
+	revision := func(number, version int64, first, second []string) kept {
+		return kept{number: number, data: roster.Revision{Version: version, Workers: []roster.Share{
+			{Worker: "w-0", Ordinal: 0, Version: version, Jobs: first}, {Worker: "w-1", Ordinal: 1, Version: version, Jobs: second},
+		}}}
+	}
+	history := []kept{
+		revision(1, 1, []string{"a"}, []string{"b", "c"}), revision(2, 2, []string{"a", "b"}, []string{"c"}), revision(3, 4, []string{"b"}, []string{"c", "a"}),
+	}
+	pods := []*corev1.Pod{podNamed("w-0")}
+	pods[0].Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "9"}
+	foreign := published{torn: true, version: 20, entries: []roster.Entry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
+		ledger: roster.Ledger{"w-1": {Ordinal: 1}}}
+	for reason, c := range map[string]struct {
+		w                  world
+		converged, version int64
+		lists              string // of w-0 and w-1
+		held               string // what they may hold besides
+		fileVersion        int64
+	}{
+		"no revision":                 {world{}, 0, 7, "", "", 7},
+		"the newest had converged":    {world{history: history}, 3, 4, "b | c a", "", 4},
+		"the newest was on its way":   {world{history: history}, 2, 3, "b | c", "a | a", 5},
+		"two were on their way":       {world{history: history}, 1, 1, " | c", "a b | b a", 5},
+		"it had converged otherwise":  {world{history: history}, 3, 5, "b | c a", "", 6},
+		"pods know a later version":   {world{history: history, pods: pods}, 2, 3, "b | c", "a | a", 10},
+		"another has written a list":  {world{history: history, published: foreign}, 3, 4, "b | ", " | c a b", 21},
+		"none was known to converge":  {world{history: history[:1]}, 0, 0, "a | b c", "", 2},
+		"status knows a later number": {world{history: history[:1]}, 0, 30, "a | b c", "", 31},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool := newCluster(1, 1).pool
+			pool.Status.ConvergedRevision, pool.Status.Version = c.converged, c.version
+			file, ledger := c.w.rebuilt(pool)
+			var lists, held []string
+			for n, entry := range file.Workers {
+				lists = append(lists, strings.Join(entry.Jobs, " "))
+				var earlier []string
+				for _, list := range ledger[entry.Worker].Earlier {
+					for _, job := range list.Jobs {
+						if !slices.Contains(earlier, job) {
+							earlier = append(earlier, job)
+						}
+					}
+				}
+				held = append(held, strings.Join(earlier, " "))
+				if ledger[entry.Worker].Ordinal != n {
+					t.Errorf("%s has ordinal %d", entry.Worker, ledger[entry.Worker].Ordinal)
+				}
+			}
+			if got := strings.Join(lists, " | "); got != c.lists || file.Version != c.fileVersion {
+				t.Errorf("version %d: lists %q, want %q of version %d", file.Version, got, c.lists, c.fileVersion)
+			}
+			if got := strings.Join(held, " | "); strings.Trim(got, " |") != strings.Trim(c.held, " |") {
+				t.Errorf("may hold %q besides, want %q", got, c.held)
+			}
+		})
+	}
+}
+
+// A silent worker is nudged again only if it can be asked, has a pod, and has something to confirm.
+func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
+	unsettled, pod := revoked()
+	settled := assign.Record{Worker: "w-0", UID: string(pod.UID), Acknowledged: 4, Lists: []assign.Edition{{Version: 4, Jobs: []string{"a"}}}}
+	absent := unsettled
+	absent.UID = ""
+	for reason, c := range map[string]struct {
+		record   assign.Record
+		canAsk   bool
+		wantMore bool
+	}{
+		"it is silent":          {unsettled, true, true},
+		"it has confirmed":      {settled, true, false},
+		"it has no pod":         {absent, true, false},
+		"it cannot be asked":    {unsettled, false, false},
+		"it has nothing at all": {assign.Record{Worker: "w-0"}, true, false},
+	} {
+		pool, memory, now := newCluster(1, 1).pool, newMemory("pool"), time.Unix(1000, 0)
+		if !c.canAsk {
+			pool.Spec.Refresh.Acknowledge = nil
+		}
+		memory.asked.take("w-0", asked{c.record.UID, 5, now.Add(-time.Minute)})
+		d := &draft{pool: pool, memory: memory, now: now}
+		if got := d.insist(c.record); (got > 0) != c.wantMore {
+			t.Errorf("%s: nudged again %d times", reason, got)
+		}
+	}
+}
+
+// Pods of a Deployment get the slot of their worker; the ones that have to go are the cheapest to delete.
+func TestPodsOfADeploymentGetSlotAndDeletionCost(t *testing.T) {
+	for reason, c := range map[string]struct {
+		kind   v1alpha1.WorkloadKind
+		wanted bool
+		slot   string
+		cost   string
+	}{
+		"stays":                {v1alpha1.WorkloadDeployment, true, "2", ""},
+		"leaves":               {v1alpha1.WorkloadDeployment, false, "2", "-1000000"},
+		"is a StatefulSet's":   {v1alpha1.WorkloadStatefulSet, true, "", ""},
+		"leaves a StatefulSet": {v1alpha1.WorkloadStatefulSet, false, "", ""},
+	} {
+		d := &draft{pool: newCluster(1, 1).pool, world: world{workload: workloadOf(c.kind, 1)}}
+		got := d.tidings(member{Worker: assign.Worker{Ordinal: 2}, pod: podNamed("w-0"), wanted: c.wanted}, assign.Record{})
+		if got.labels[v1alpha1.LabelSlot] != c.slot || got.annotations[corev1.PodDeletionCost] != c.cost {
+			t.Errorf("%s: labels %v, annotations %v", reason, got.labels, got.annotations)
+		}
+	}
+}
+
+func TestPodIsNotToldTwice(t *testing.T) {
+	pod := podNamed("w-0")
+	pod.Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "4"}
+	record := assign.Record{Worker: "w-0", Lists: []assign.Edition{{Version: 4}}}
+	d := &draft{pool: newCluster(1, 1).pool, memory: newMemory("pool"), now: time.Unix(1000, 0), records: []assign.Record{record}}
+	d.world.workload = workloadOf(v1alpha1.WorkloadStatefulSet, 1)
+	d.crew.members = []member{{Worker: assign.Worker{Name: "w-0"}, pod: pod, wanted: true}, {Worker: assign.Worker{Name: "w-1"}}}
+	if d.deliver(); len(d.Nudge) > 0 {
+		t.Errorf("nudges %v, which the pod knows", d.Nudge)
+	}
+	d.records[0].Lists[0].Version = 5
+	if d.deliver(); len(d.Nudge) != 1 || d.Nudge[0].annotations[v1alpha1.AnnotationConfigVersion] != "5" {
+		t.Fatalf("nudges %v", d.Nudge)
+	}
+	d.memory.told.take("w-0", told{d.Nudge[0].String(), d.now})
+	d.Nudge = nil
+	if d.deliver(); len(d.Nudge) > 0 {
+		t.Errorf("nudges %v, which was just told", d.Nudge)
+	}
+	d.now = d.now.Add(caughtUp + time.Second)
+	if d.deliver(); len(d.Nudge) != 1 {
+		t.Error("the cache never shows the nudge, and the pod is not nudged again")
+	}
+	d.Nudge, d.Paused = nil, true
+	if d.deliver(); len(d.Nudge) > 0 {
+		t.Errorf("nudges %v while paused", d.Nudge)
+	}
+}

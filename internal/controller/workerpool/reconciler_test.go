@@ -1,0 +1,328 @@
+package workerpool
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/worker/lease"
+)
+
+// published reconciles a pool with two workers until its lists are published.
+func publishedPool(t *testing.T, more ...client.Object) *environment {
+	t.Helper()
+	e := newEnvironment(t, append(append(newWorkers(2), newPool()), more...)...)
+	e.reconcilePool(t)
+	e.reconcilePool(t)
+	if got := e.jobsOf(t); len(got["w-0"]) != 2 || len(got["w-1"]) != 2 {
+		t.Fatalf("published %v", got)
+	}
+	e.writes = nil
+	return e
+}
+
+func TestPoolPublishesARevisionAndTellsThePods(t *testing.T) {
+	e := newEnvironment(t, append(newWorkers(2), newPool())...)
+	e.reconcilePool(t)
+	e.reconcilePool(t)
+	want := []string{
+		"create ConfigMap w-config", "create ControllerRevision pool-1", "update ConfigMap w-config",
+		"patch PartialObjectMetadata w-0", "patch PartialObjectMetadata w-1",
+	}
+	slices.Sort(e.writes[3:]) // pods are told at the same time
+	if !slices.Equal(e.writes, want) {
+		t.Errorf("wrote %q, want %q", e.writes, want)
+	}
+	pool := e.stored(t)
+	if pool.Status.Revision != 1 || pool.Status.Version != 1 || pool.Status.Jobs != 4 || pool.Status.Size != 2 || pool.Status.ExpectedSize != 2 {
+		t.Errorf("status %+v", pool.Status)
+	}
+	if got := conditionOf(pool, v1alpha1.ConditionConverged); got != "False Converging" {
+		t.Errorf("Converged is %q before anyone can have loaded its list", got)
+	}
+	pod := &corev1.Pod{}
+	if e.get(t, "w-1", pod); pod.Annotations[v1alpha1.AnnotationConfigVersion] != "1" {
+		t.Errorf("annotations of w-1: %v", pod.Annotations)
+	}
+	revision := &appsv1.ControllerRevision{}
+	if e.get(t, "pool-1", revision); !metav1.IsControlledBy(revision, pool) || revision.Labels[v1alpha1.LabelPool] != "pool" {
+		t.Errorf("the revision is not the pool's: %+v", revision.ObjectMeta)
+	}
+}
+
+// The running assignment stays as it is while anything that it depends on cannot be read or is another's.
+func TestNothingIsWrittenOnWhatCannotBeRead(t *testing.T) {
+	kinds := map[string]string{
+		"the source of jobs": "*v1.ConfigMap", "revisions": "*v1.ControllerRevisionList", "other pools": "*v1alpha1.WorkerPoolList",
+		"the workload": "*v1.StatefulSet", "pods": "*v1.PodList",
+	}
+	for reason, kind := range kinds {
+		t.Run(reason, func(t *testing.T) {
+			pool := newPool()
+			pool.Spec.JobsFrom = []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "jobs", Key: "list"}}}
+			jobs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "jobs"}, Data: map[string]string{"list": "- extra\n"}}
+			e := failingEnvironment(t, func(of string) error {
+				if of == kind {
+					return errRefused
+				}
+				return nil
+			}, append(newWorkers(2), pool, jobs)...)
+			if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
+				t.Errorf("got %v, wrote %q", err, e.writes)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
+	foreign := func(data map[string]string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w-config"}, Data: data}
+	}
+	older := newPool()
+	older.Name, older.UID, older.CreationTimestamp = "older", "older", metav1.NewTime(time.Unix(1, 0))
+	for reason, c := range map[string]struct {
+		objects []client.Object
+		change  func(*v1alpha1.WorkerPool)
+		want    string // the condition Ready; "" when the pool goes to work
+	}{
+		"ConfigMap with data of another":   {append(newWorkers(2), foreign(map[string]string{"other": "data"})), nil, "False ConfigNotOurs"},
+		"empty ConfigMap":                  {append(newWorkers(2), foreign(nil)), nil, ""},
+		"ConfigMap that is to be adopted":  {append(newWorkers(2), foreign(map[string]string{"other": "data"})), adopt, ""},
+		"no workload":                      {nil, nil, "False WorkloadNotFound"},
+		"workload that has an older pool":  {append(newWorkers(2), older), nil, "False WorkloadTaken"},
+		"layout that is not supported":     {newWorkers(2), perWorker, "False NotSupported"},
+		"all is there, and is the pool's":  {newWorkers(2), nil, ""},
+		"source of jobs that is not there": {newWorkers(2), missingJobs, "False JobsNotFound"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			pool := newPool()
+			pool.CreationTimestamp = metav1.NewTime(time.Unix(2, 0))
+			if c.change != nil {
+				c.change(pool)
+			}
+			e := newEnvironment(t, append(slices.Clone(c.objects), pool)...)
+			e.shared = "this operator has no webhook"
+			e.reconcilePool(t)
+			ready := conditionOf(e.reconcilePool(t), v1alpha1.ConditionReady)
+			works := e.wrote("create ControllerRevision")
+			if works != (c.want == "") || c.want != "" && ready != c.want {
+				t.Errorf("Ready is %q, want %q; wrote %q", ready, c.want, e.writes)
+			}
+			if c.want == "False ConfigNotOurs" && len(e.writes) > 0 {
+				t.Errorf("wrote %q", e.writes)
+			}
+		})
+	}
+}
+
+func adopt(pool *v1alpha1.WorkerPool)     { pool.Spec.Config.Adopt = v1alpha1.AdoptAlways }
+func perWorker(pool *v1alpha1.WorkerPool) { pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker }
+func missingJobs(pool *v1alpha1.WorkerPool) {
+	pool.Spec.JobsFrom = []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "gone", Key: "list"}}}
+}
+
+func TestAdoptedConfigMapKeepsItsOtherKeys(t *testing.T) {
+	pool := newPool()
+	adopt(pool)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w-config"}, Data: map[string]string{"other": "data"}}
+	e := newEnvironment(t, append(newWorkers(1), pool, config)...)
+	e.reconcilePool(t)
+	e.reconcilePool(t)
+	if e.get(t, "w-config", config); config.Data["other"] != "data" || len(e.jobsOf(t)["w-0"]) != 4 {
+		t.Errorf("data %v", config.Data)
+	}
+}
+
+// Jobs that cannot be read are not removed from their workers.
+func TestUnreadableJobsChangeNoAssignment(t *testing.T) {
+	for reason, change := range map[string]func(*v1alpha1.WorkerPool){
+		"the source is not there": missingJobs,
+		"a job is listed twice": func(pool *v1alpha1.WorkerPool) {
+			pool.Spec.Jobs = append(pool.Spec.Jobs, pool.Spec.Jobs[0])
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			e := publishedPool(t)
+			before := e.jobsOf(t)
+			pool := e.stored(t)
+			pool.Spec.Jobs = pool.Spec.Jobs[:1]
+			change(pool)
+			pool.Generation++
+			if err := e.client.Update(t.Context(), pool); err != nil {
+				t.Fatal(err)
+			}
+			after := e.reconcilePool(t)
+			if got := e.jobsOf(t); !slices.Equal(got["w-0"], before["w-0"]) || !slices.Equal(got["w-1"], before["w-1"]) {
+				t.Errorf("was %v, is %v", before, got)
+			}
+			if got := conditionOf(after, v1alpha1.ConditionDegraded); !strings.HasPrefix(got, "True Jobs") {
+				t.Errorf("Degraded is %q", got)
+			}
+		})
+	}
+}
+
+// What the operator publishes survives deletion and edits by others.
+func TestConfigMapIsRestored(t *testing.T) {
+	for reason, damage := range map[string]func(*testing.T, *environment, *corev1.ConfigMap){
+		"deleted": func(t *testing.T, e *environment, config *corev1.ConfigMap) {
+			t.Helper()
+			if err := e.client.Delete(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"edited": func(t *testing.T, e *environment, config *corev1.ConfigMap) {
+			t.Helper()
+			config.Data["config.yml"] = "version: 1\nworkloads:\n  w-0:\n    jobs: [j00]\n    version: 1\n"
+			if err := e.client.Update(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			e := publishedPool(t)
+			before, config := e.jobsOf(t), &corev1.ConfigMap{}
+			e.get(t, "w-config", config)
+			damage(t, e, config)
+			e.reconcilePool(t)
+			restored := &corev1.ConfigMap{}
+			e.get(t, "w-config", restored)
+			if sheet := read(restored, "config.yml"); sheet.torn || sheet.file.Version <= 1 {
+				t.Errorf("restored as version %d, torn %t", sheet.file.Version, sheet.torn)
+			}
+			if now := e.jobsOf(t); slices.ContainsFunc(now["w-1"], func(job string) bool { return slices.Contains(before["w-0"], job) }) {
+				t.Errorf("w-1 has %v, and w-0 may hold %v", now["w-1"], before["w-0"])
+			}
+			if news := e.remember(e.stored(t)).news; len(news) == 0 || news[0].reason != "ConfigRestored" {
+				t.Errorf("events to come: %v", news)
+			}
+		})
+	}
+}
+
+// The config carries the term of the leader, so that a late write of an earlier one conflicts.
+func TestConfigMapCarriesTheTerm(t *testing.T) {
+	e := publishedPool(t)
+	for _, c := range []struct {
+		reason       string
+		leader, want int64
+	}{{"a later leader", 5, 5}, {"a leader that knows no term", 2, 6}} {
+		e.term, e.writes = c.leader, nil
+		e.memories = map[client.ObjectKey]*memory{}
+		e.reconcilePool(t)
+		config := &corev1.ConfigMap{}
+		e.get(t, "w-config", config)
+		if got := config.Annotations[v1alpha1.AnnotationTerm]; got != strconv.FormatInt(c.want, 10) || e.term != c.want {
+			t.Errorf("%s: term %s in the ConfigMap and %d in the leader, want %d", c.reason, got, e.term, c.want)
+		}
+	}
+	e.writes = nil
+	if e.reconcilePool(t); e.wrote("update ConfigMap") {
+		t.Errorf("wrote %q although the term is right", e.writes)
+	}
+}
+
+// A process may outlive its pod. While it renews its Lease, its jobs stay with it.
+func TestJobsStayWithTheHolderOfALease(t *testing.T) {
+	for reason, c := range map[string]struct {
+		lease *coordinationv1.Lease
+		moved bool
+	}{
+		"no Lease":          {nil, true},
+		"held":              {leaseOf("w-1", "uid-w-1"), false},
+		"held by no one":    {leaseOf("w-1", ""), true},
+		"of another worker": {leaseOf("w-0", "uid-w-0"), true},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			var more []client.Object
+			if c.lease != nil {
+				more = append(more, c.lease)
+			}
+			e := publishedPool(t, more...)
+			held := e.jobsOf(t)["w-1"]
+			e.removeLast(t, "w-1", 1)
+			for range 4 {
+				e.reconcilePool(t)
+			}
+			if moved := slices.Contains(e.jobsOf(t)["w-0"], held[0]); moved != c.moved {
+				t.Errorf("moved: %t; published %v", moved, e.jobsOf(t))
+			}
+		})
+	}
+}
+
+func TestJobsStayWhenTheLeaseCannotBeRead(t *testing.T) {
+	fails := false
+	e := failingEnvironment(t, func(kind string) error {
+		if fails && kind == "*v1.Lease" {
+			return errRefused
+		}
+		return nil
+	}, append(newWorkers(2), newPool())...)
+	e.reconcilePool(t)
+	e.reconcilePool(t)
+	e.removeLast(t, "w-1", 1)
+	fails, e.writes = true, nil
+	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
+		t.Errorf("got %v, wrote %q", err, e.writes)
+	}
+}
+
+func leaseOf(worker, holder string) *coordinationv1.Lease {
+	made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: lease.Name(worker)}}
+	made.Spec.HolderIdentity, made.Spec.LeaseDurationSeconds = &holder, new(int32(600))
+	return made
+}
+
+// removeLast scales the StatefulSet in and removes a pod.
+func (e *environment) removeLast(t *testing.T, pod string, replicas int32) {
+	t.Helper()
+	set := &appsv1.StatefulSet{}
+	e.get(t, "w", set)
+	set.Spec.Replicas = &replicas
+	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: pod}}
+	if err := errors.Join(e.client.Update(t.Context(), set), e.client.Delete(t.Context(), gone)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The number is changed only if nobody else has changed the workload since it was read.
+func TestPoolScalesItsWorkload(t *testing.T) {
+	pool := newPool()
+	pool.Spec.Replicas = new(int32(3))
+	e := newEnvironment(t, append(newWorkers(2), pool)...)
+	e.reconcilePool(t)
+	at := slices.Index(e.writes, "scale StatefulSet w")
+	if at < 0 || e.writes[at+1] != `{"metadata":{"resourceVersion":"999"},"spec":{"replicas":3}}` {
+		t.Errorf("wrote %q", e.writes)
+	}
+}
+
+// A new leader continues with the newest revision, and a pool that was created again does not inherit the state of its predecessor.
+func TestNewLeaderContinuesWithStoredRevisions(t *testing.T) {
+	e := publishedPool(t)
+	e.memories = map[client.ObjectKey]*memory{}
+	e.reconcilePool(t)
+	if e.wrote("create ControllerRevision") || e.stored(t).Status.Revision != 1 {
+		t.Errorf("wrote %q; revision %d", e.writes, e.stored(t).Status.Revision)
+	}
+	first := e.remember(e.stored(t))
+	again := e.stored(t)
+	again.UID = "another"
+	if e.remember(again) == first {
+		t.Error("another pool of the same name has the same memory")
+	}
+	if e.forget(client.ObjectKeyFromObject(again)); len(e.memories) > 0 {
+		t.Errorf("%d pools are remembered", len(e.memories))
+	}
+}
