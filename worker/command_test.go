@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,6 +81,25 @@ func TestAProgramThatDoesNotExist(t *testing.T) {
 	w.awaitVersion(t, 2) // it rests before another try, and is not waited for
 	if _, err := worker.Command(w.config, w.out, w.out); err == nil {
 		t.Error("a command of no words")
+	}
+}
+
+// A stop is tried again after a failure elsewhere, and a list may come back to a job.
+func TestStopOfAProgramThatHasStoppedIsNoError(t *testing.T) {
+	w := begin(t)
+	t.Cleanup(func() { _ = w.config.Listener.Close() })
+	jobs, err := worker.Command(w.config, w.out, w.out, "bash", "-c", `echo $$ >$1/pids; exec sleep 1000`, "bash", w.folder())
+	must(t, err)
+	must(t, jobs.Stop(t.Context(), "a"))
+	for range 2 {
+		must(t, jobs.Start(t.Context(), "a"))
+		pid := w.pids(t, "pids")[0]
+		must(t, jobs.Stop(t.Context(), "a"))
+		must(t, jobs.Stop(t.Context(), "a"))
+		if alive(pid) {
+			t.Errorf("process %d lives on", pid)
+		}
+		must(t, os.Remove(filepath.Join(w.folder(), "pids")))
 	}
 }
 

@@ -97,3 +97,19 @@ func TestALeaseNeedsItsTime(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Without its Lease a worker could run jobs that others have by now.
+func TestNothingRunsWhereThereCanBeNoLease(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	w := begin(t)
+	w.config.Lease = lease.Shortest
+	w.publish(t, 1, "a")
+	jobs := make(notes, 1)
+	err := worker.RunWith(t.Context(), w.config, jobs)
+	if err == nil || !strings.Contains(err.Error(), "keep a Lease: find the API server") {
+		t.Errorf("got %v", err)
+	}
+	if len(jobs) > 0 {
+		t.Errorf("%s without a Lease", <-jobs)
+	}
+}

@@ -108,6 +108,31 @@ func TestConfigFromEnvironment(t *testing.T) {
 	}
 }
 
+// Run takes everything from the environment, and needs no journal.
+func TestRunFollowsTheEnvironment(t *testing.T) {
+	w, jobs := begin(t), make(notes)
+	must(t, w.config.Listener.Close())
+	for name, value := range map[string]string{
+		"POD_NAME": "swarm-worker-0", "POD_UID": "u-1", "SWARM_CONFIG": w.config.File, "SWARM_CONFIG_VERSION_FILE": w.config.VersionFile,
+		"SWARM_PORT": "0", "SWARM_JOURNAL": "",
+	} {
+		t.Setenv(name, value)
+	}
+	w.publish(t, 1, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx, jobs) }()
+	jobs.await(t, "start a")
+	cancel()
+	jobs.await(t, "context of a ends", "stop a")
+	must(t, <-done)
+
+	t.Setenv("POD_UID", "")
+	if err := worker.Run(t.Context(), jobs); err == nil || !strings.Contains(err.Error(), "POD_UID is not set") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAnEnvironmentThatLacks(t *testing.T) {
 	_, err := worker.ConfigFromEnvironment(func(name string) string {
 		return map[string]string{"SWARM_PORT": "x", "SWARM_GRACE_SECONDS": "-1", "SWARM_LEASE_SECONDS": "1"}[name]
