@@ -167,6 +167,35 @@ func TestWriteThatIsRefusedIsShownAndTriedAgain(t *testing.T) {
 	}
 }
 
+func TestStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	refused := errors.New("refused")
+	hooks := interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+		...client.SubResourcePatchOption) error {
+		return refused
+	}}
+	r, e := newEnvironment(t, hooks, research(nil))
+	if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Status quotes the first agent that fails. A cache lists agents in any order, and the message must not change with it.
+func TestAgentsAreReadInTheSameOrder(t *testing.T) {
+	hooks := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		if agents, ok := list.(*v1alpha1.AgentList); ok {
+			slices.Reverse(agents.Items)
+		}
+		return err
+	}}
+	r, e := newEnvironment(t, hooks, research(nil))
+	reconciles(t, r, e)
+	found, err := r.observe(t.Context(), want(e.read(t), manifest.Settings{Authority: "PEM"}))
+	if err != nil || len(found.agents) != 3 || found.agents[0].Name != "research-analyst-0" {
+		t.Errorf("got %v, %v", found.agents, err)
+	}
+}
+
 func TestWhatIsNoLongerWantedIsDeletedByItsUID(t *testing.T) {
 	for reason, c := range map[string]struct {
 		err   error
