@@ -1,6 +1,7 @@
 package workerpool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type environment struct {
 	builder *fake.ClientBuilder
 	writes  []string // "verb Kind name", status writes excluded
 	term    int64
+
+	uid          types.UID // of the next object that is created; "" for one that follows from its name
+	refuseStatus error
 }
 
 func (e *environment) GetClient() client.Client                       { return e.client }
@@ -79,7 +83,7 @@ func (e *environment) hooks(fails func(kind string) error) interceptor.Funcs {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			e.record("create", object)
-			object.SetUID(types.UID("uid-" + object.GetName()))
+			object.SetUID(cmp.Or(e.uid, types.UID("uid-"+object.GetName())))
 			return c.Create(ctx, object, options...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
@@ -98,12 +102,15 @@ func (e *environment) hooks(fails func(kind string) error) interceptor.Funcs {
 	}
 }
 
-// patchSubResource records a change of scale, which the fake cannot apply.
+// patchSubResource records a change of scale, which the fake client cannot apply.
 //
 //nolint:revive // the interceptor has that many arguments
 func (e *environment) patchSubResource(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch,
 	options ...client.SubResourcePatchOption) error {
-	if sub != "scale" {
+	switch {
+	case sub == "status" && e.refuseStatus != nil:
+		return e.refuseStatus
+	case sub != "scale":
 		return c.SubResource(sub).Patch(ctx, object, patch, options...)
 	}
 	text, err := patch.Data(object)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// published reconciles a pool with two workers until its lists are published.
+// publishedPool reconciles a pool with two workers until its lists are published.
 func publishedPool(t *testing.T, more ...client.Object) *environment {
 	t.Helper()
 	e := newEnvironment(t, append(append(newWorkers(2), newPool()), more...)...)
@@ -81,6 +82,28 @@ func TestNothingIsWrittenOnWhatCannotBeRead(t *testing.T) {
 				t.Errorf("got %v, wrote %q", err, e.writes)
 			}
 		})
+	}
+}
+
+func TestConfigMapsOfWorkersThatCannotBeListedAreNotReplaced(t *testing.T) {
+	pool := newPool()
+	perWorker(pool)
+	e := failingEnvironment(t, func(of string) error {
+		if of == "*v1.ConfigMapList" {
+			return errRefused
+		}
+		return nil
+	}, append(newWorkers(2), pool)...)
+	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
+		t.Errorf("got %v, wrote %q", err, e.writes)
+	}
+}
+
+func TestStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	e := newEnvironment(t, newPool()) // without a workload there is nothing else to write
+	e.refuseStatus = errRefused
+	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -275,6 +298,82 @@ func TestJobsStayWhenTheLeaseCannotBeRead(t *testing.T) {
 	fails, e.writes = true, nil
 	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
 		t.Errorf("got %v, wrote %q", err, e.writes)
+	}
+}
+
+// Leases are read several at a time, and a pool may miss more workers than that.
+func TestLeasesOfManyWorkersAreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for n := range 3 * abreast {
+			names = append(names, "w-"+strconv.Itoa(n))
+		}
+		e, memory := newEnvironment(t, leaseOf("w-20", "uid-w-20")), newMemory("pool")
+		memory.leases.take("w-99", sighting{holder: "uid-w-99"})
+		if err := e.look(t.Context(), newPool(), names, memory); err != nil {
+			t.Fatal(err)
+		}
+		if _, kept := memory.leases["w-99"]; kept || len(memory.leases) != len(names) || !memory.leases["w-20"].shadows(nil) || memory.leases["w-1"].shadows(nil) {
+			t.Errorf("saw %v", memory.leases)
+		}
+	})
+}
+
+// A worker that cannot be asked gives up its job with its pod. A new leader has to see the old pod first to know the new one.
+func TestReplacedPodFreesTheJobsItLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := newPool()
+		pool.Spec.Refresh.Policy, pool.Spec.Refresh.MaxUnavailable = v1alpha1.RefreshAuto, 0 // pods are replaced by someone else
+		e := newEnvironment(t, append(newWorkers(1), pool)...)
+		e.settle(t)
+		e.addWorker(t)
+		e.settle(t)
+		if got := e.jobsOf(t); len(got["w-0"]) != 2 || len(got["w-1"]) != 0 {
+			t.Fatalf("published %v: w-0 may still run what it lost", got)
+		}
+		e.memories = map[client.ObjectKey]*memory{}
+		e.settle(t)
+		e.replacePod(t, "w-0")
+		e.settle(t)
+		if got := e.jobsOf(t); len(got["w-0"]) != 2 || len(got["w-1"]) != 2 {
+			t.Errorf("published %v: the pod that could run them is gone", got)
+		}
+	})
+}
+
+// settle reconciles until everything has been waited for.
+func (e *environment) settle(t *testing.T) {
+	t.Helper()
+	for range 8 {
+		e.reconcilePool(t)
+		time.Sleep(5 * time.Second)
+	}
+}
+
+// addWorker scales the StatefulSet from one to two.
+func (e *environment) addWorker(t *testing.T) {
+	t.Helper()
+	set := &appsv1.StatefulSet{}
+	e.get(t, "w", set)
+	set.Spec.Replicas = new(int32(2))
+	if err := errors.Join(e.client.Update(t.Context(), set), e.client.Create(t.Context(), newWorkers(2)[2])); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replacePod deletes a pod and makes another of the same name.
+func (e *environment) replacePod(t *testing.T, name string) {
+	t.Helper()
+	pod := &corev1.Pod{}
+	e.get(t, name, pod)
+	next := pod.DeepCopy()
+	next.ResourceVersion, next.Name = "", name
+	if err := e.client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	e.uid = "uid-after"
+	if err := e.client.Create(t.Context(), next); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,171 @@
+package workerpool
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+func TestStateOfAWorkerInStatus(t *testing.T) {
+	for reason, c := range map[string]struct {
+		worker member
+		want   v1alpha1.WorkerState
+	}{
+		"ready":                 {member{wanted: true, ready: true, joined: true, Worker: assign.Worker{State: assign.Ready}}, v1alpha1.WorkerReady},
+		"waits for others":      {member{wanted: true, ready: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerJoining},
+		"starts":                {member{wanted: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerJoining},
+		"away":                  {member{wanted: true, joined: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerNotReady},
+		"failed":                {member{wanted: true, joined: true, failed: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerNotReady},
+		"lost its jobs, failed": {member{wanted: true, failed: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerNotReady},
+		"scaled in":             {member{ready: true, joined: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerLeaving},
+	} {
+		if got := c.worker.shown(); got != c.want {
+			t.Errorf("%s: %s, want %s", reason, got, c.want)
+		}
+	}
+}
+
+// newcomer is a worker that no revision knows.
+func newcomer(ready bool, since time.Time) member {
+	state := assign.Away
+	if ready {
+		state = assign.Ready
+	}
+	return member{wanted: true, ready: ready, since: since, Worker: assign.Worker{State: state}}
+}
+
+func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
+	for reason, c := range map[string]struct {
+		members []member
+		first   bool
+		wait    time.Duration
+	}{
+		"all are ready":                     {[]member{newcomer(true, ago(1)), newcomer(true, ago(0))}, false, 0},
+		"another starts":                    {[]member{newcomer(true, ago(1)), newcomer(false, ago(1))}, false, 2 * time.Second},
+		"another starts for too long":       {[]member{newcomer(true, ago(3)), newcomer(false, ago(3))}, false, 0},
+		"the first plan waits longer":       {[]member{newcomer(true, ago(3)), newcomer(false, ago(3))}, true, 7 * time.Second},
+		"the wait begins with the earliest": {[]member{newcomer(true, ago(0)), newcomer(true, ago(2)), newcomer(false, ago(2))}, false, time.Second},
+		"no one is ready":                   {[]member{newcomer(false, ago(1))}, false, 0},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			joining := crew{members: c.members}
+			joining.gather(newCluster(1, 1).pool, c.first, now)
+			waits := joining.members[0].State == assign.Away && joining.members[0].ready
+			if joining.wait != c.wait || waits != (c.wait > 0) {
+				t.Errorf("waits %s, the first one waits: %t; want %s", joining.wait, waits, c.wait)
+			}
+		})
+	}
+}
+
+// failing are workers that have not been ready for so many seconds, and others that are ready.
+func failing(now time.Time, ready int, seconds ...int) (all []member, veterans map[int]bool) {
+	veterans = map[int]bool{}
+	for n := range ready + len(seconds) {
+		m := member{wanted: true, ready: n < ready, joined: true, Worker: assign.Worker{Name: "w-" + string(rune('0'+n)), Ordinal: n}}
+		if n >= ready {
+			m.since = now.Add(-time.Duration(seconds[n-ready]) * time.Second)
+		}
+		all, veterans[n] = append(all, m), true
+	}
+	return all, veterans
+}
+
+// Jobs of a worker that is not ready move after failover.afterSeconds, unless more than failover.maxPercent are not.
+func TestFailoverHasALimit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for reason, c := range map[string]struct {
+		ready   int
+		seconds []int
+		change  func([]member, map[int]bool)
+		fail    int
+		frozen  bool
+	}{
+		"one of four, in time":             {3, []int{30}, nil, 1, false},
+		"one of four, too early":           {3, []int{29}, nil, 0, false},
+		"half of them":                     {2, []int{30, 40}, nil, 2, false},
+		"more than half":                   {1, []int{30, 40, 50}, nil, 0, true},
+		"more than half, some too early":   {1, []int{30, 40, 2}, nil, 2, false},
+		"the only one":                     {0, []int{30}, nil, 1, false},
+		"more than half, one lost its own": {1, []int{30, 40, 50}, func(all []member, _ map[int]bool) { all[3].joined = false }, 0, true},
+		"one that never took part":         {1, []int{30}, func(_ []member, veterans map[int]bool) { veterans[1] = false }, 0, false},
+		"one that is scaled in":            {1, []int{30}, func(all []member, _ map[int]bool) { all[1].wanted = false }, 0, false},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			all, veterans := failing(now, c.ready, c.seconds...)
+			if c.change != nil {
+				c.change(all, veterans)
+			}
+			team := crew{members: all}
+			team.failover(newCluster(1, 1).pool, len(all), veterans, now)
+			failed := 0
+			for _, m := range team.members {
+				if m.State == assign.Leaving {
+					failed++
+				}
+			}
+			if failed != c.fail || (team.frozen != nil) != c.frozen {
+				t.Errorf("%d lose their jobs, frozen %v", failed, team.frozen)
+			}
+			if c.frozen && !strings.HasPrefix(team.frozen.message, "3 of 4 workers were not ready for 30s, the first is w-1") {
+				t.Errorf("frozen: %s", team.frozen.message)
+			}
+		})
+	}
+}
+
+// A worker that was away before, and came back, has all of its time again.
+func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
+	pool, memory, begun := newCluster(1, 1).pool, newMemory("pool"), time.Unix(1000, 0)
+	w := world{workload: workloadOf(v1alpha1.WorkloadStatefulSet, 2)}
+	absentSince := func(seconds int, pods ...*corev1.Pod) time.Time {
+		w.pods = pods
+		return enlist(pool, w, memory, begun.Add(time.Duration(seconds)*time.Second)).members[1].since
+	}
+	if first, still := absentSince(0), absentSince(10); !first.Equal(begun) || !still.Equal(begun) {
+		t.Errorf("absent since %s, then %s", first, still)
+	}
+	absentSince(20, podNamed("w-1"))
+	if got := absentSince(30); !got.Equal(begun.Add(30 * time.Second)) {
+		t.Errorf("absent since %s after it was back", got)
+	}
+}
+
+func TestPodThatTerminatesIsNotReady(t *testing.T) {
+	pod, deleted := podNamed("w-0"), metav1.NewTime(time.Unix(2000, 0))
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
+	if ready, since := readiness(pod); !ready || since.Unix() != 1000 {
+		t.Errorf("ready %t since %s", ready, since)
+	}
+	pod.DeletionTimestamp = &deleted
+	if ready, since := readiness(pod); ready || !since.Equal(deleted.Time) {
+		t.Errorf("terminating: ready %t since %s", ready, since)
+	}
+}
+
+// Status names the revision in which the list of a worker last changed.
+func TestRevisionOfAWorkersList(t *testing.T) {
+	revision := func(number int64, jobs ...string) kept {
+		return kept{number: number, data: roster.Revision{Workers: []roster.Share{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
+	}
+	d := &draft{world: world{history: []kept{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
+	for ordinal, want := range map[int]int64{0: 3, 1: 4, 2: 0} {
+		if got := d.since(member{Worker: assign.Worker{Ordinal: ordinal}}); got != want {
+			t.Errorf("worker %d: revision %d, want %d", ordinal, got, want)
+		}
+	}
+	next := revision(7, "c")
+	d.Revision = &next
+	if got := d.since(member{Worker: assign.Worker{Ordinal: 1}}); got != 7 {
+		t.Errorf("a list that changes now is of revision %d", got)
+	}
+}
