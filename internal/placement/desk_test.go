@@ -179,6 +179,32 @@ func TestPodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
 	}
 }
 
+// Half of the replicas belong on on-demand nodes. Two pods there stand for numbers 0 and 2, so that the next pod goes to spot.
+func TestPodsOfNodesThatAreGoneCountAsOnDemand(t *testing.T) {
+	known := newStore(t, deployment(10, wished(spread.Policy{SpotPercent: 50})), replica("a", "abc", nil), replica("b", "abc", nil))
+	if got := told(t, deskFor(known), asking("r")); got.Number != 1 || got.Class != spread.Spot {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Without knowing the pods, or their nodes, any number could be one that is taken.
+func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
+	unread := func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errBroken }
+	known := newStore(t, deployment(10, wished(tenOf4)))
+	if got, err := NewDesk(known, unread, standard()).Place(t.Context(), asking("r")); !errors.Is(err, errBroken) || got != (Answer{}) {
+		t.Errorf("pods cannot be read: told %+v, %v", got, err)
+	}
+	known.sees(replica("a", "abc", nil))
+	nodeless := func(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
+		pods, err := known.replicas(ctx, of)
+		known.fails(errBroken) // for what is read after the pods
+		return pods, err
+	}
+	if got, err := NewDesk(known, nodeless, standard()).Place(t.Context(), asking("r")); !errors.Is(err, errBroken) || got != (Answer{}) {
+		t.Errorf("nodes cannot be read: told %+v, %v", got, err)
+	}
+}
+
 func TestShortagesLeadElsewhere(t *testing.T) {
 	policy := spread.Policy{SpotPercent: 100}
 	desk := deskFor(newStore(t, deployment(10, wished(policy))))

@@ -144,6 +144,7 @@ func TestPodsSayWhatTheyWereMadeFor(t *testing.T) {
 		{"with others", v1alpha1.WorkloadDeployment, map[string]string{"a": "b"}, map[string]string{"a": "b", number: "3", class: "spot", cost: "-3"}},
 		{"a StatefulSet's", v1alpha1.WorkloadStatefulSet, nil, map[string]string{number: "3", class: "spot"}},
 		{"a template with a cost of its own", v1alpha1.WorkloadDeployment, map[string]string{cost: "7"}, map[string]string{number: "3", class: "spot", cost: "7"}},
+		{"a template with a cost of 0", v1alpha1.WorkloadDeployment, map[string]string{cost: "0"}, map[string]string{number: "3", class: "spot", cost: "0"}},
 		{"a StatefulSet's with a cost of its own", v1alpha1.WorkloadStatefulSet, map[string]string{cost: "7"}, map[string]string{number: "3", class: "spot", cost: "7"}},
 		{"placed under another number before", v1alpha1.WorkloadDeployment, map[string]string{number: "5", class: "on-demand", cost: "-5"}, map[string]string{number: "3", class: "spot", cost: "-3"}},
 		{"placed before with a cost of its own", v1alpha1.WorkloadDeployment, map[string]string{number: "5", class: "on-demand", cost: "7"}, map[string]string{number: "3", class: "spot", cost: "7"}},
