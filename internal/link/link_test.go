@@ -35,6 +35,9 @@ func TestHeartbeatIsEchoedAndItsReceiptRemembered(t *testing.T) {
 		t.Fatal("somebody was heard who never spoke")
 	}
 	c, _ := join(t, operator, coder)
+	if !operator.Linked(coder) {
+		t.Error("an agent with a stream is not linked")
+	}
 	atHello, _ := operator.LastHeard(coder)
 	c.say(t, heartbeat(41))
 	if got := c.hear(t).GetEcho().GetSequence(); got != 41 {

@@ -1,0 +1,115 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+// consumer ignores everything that a server needs to be made.
+type consumer struct{}
+
+func (consumer) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return nil, errors.ErrUnsupported
+}
+func (consumer) Authenticate(context.Context, string) (Identity, error) { return Identity{}, ErrDenied }
+func (consumer) Joined(Agent, string, *linkv1.Hello) error              { return nil }
+func (consumer) Received(Agent, *linkv1.AgentMessage)                   {}
+func (consumer) Left(Agent)                                             {}
+
+func wholeConfig() Config {
+	return Config{
+		Certificates: consumer{}, Authenticator: consumer{}, Leadership: &tenure{}, Events: consumer{},
+		Metrics: prometheus.NewRegistry(), Lease: 10 * time.Second,
+	}
+}
+
+// A server without an authenticator, or without leadership to ask, would trust everyone.
+func TestServerNeedsEachOfItsParts(t *testing.T) {
+	for reason, change := range map[string]func(*Config){
+		"certificates":     func(c *Config) { c.Certificates = nil },
+		"authenticator":    func(c *Config) { c.Authenticator = nil },
+		"leadership":       func(c *Config) { c.Leadership = nil },
+		"events":           func(c *Config) { c.Events = nil },
+		"metrics":          func(c *Config) { c.Metrics = nil },
+		"lease":            func(c *Config) { c.Lease = 0 },
+		"a positive lease": func(c *Config) { c.Lease = -time.Second },
+	} {
+		config := wholeConfig()
+		change(&config)
+		if _, err := New(config); err == nil {
+			t.Errorf("a server was made without %s", reason)
+		}
+	}
+	if _, err := New(wholeConfig()); err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent that sends no heartbeat for two leases is cut off, counted from its last one, whatever else it sends.
+func TestAgentIsCutOffTwoLeasesAfterItsLastHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := New(wholeConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosted, _ := newSession(Limits{}.withDefaults())
+		heard := &hearing{messages: make(chan *linkv1.AgentMessage)}
+		began, ended := time.Now(), make(chan error)
+		go func() { ended <- server.attend(heard, hosted) }()
+		time.Sleep(15 * time.Second)
+		heard.messages <- &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}}
+		time.Sleep(5 * time.Second)
+		heard.messages <- &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1}}}
+		cause := <-ended
+		if end, ok := errors.AsType[*ending](cause); !ok || end.refusal != refusedSilent || time.Since(began) != 35*time.Second {
+			t.Errorf("ended with %v after %s", cause, time.Since(began))
+		}
+	})
+}
+
+func TestStreamEndsWithWhatBrokeIt(t *testing.T) {
+	reset := status.Error(codes.Unavailable, "connection reset")
+	for reason, c := range map[string]struct {
+		err     error
+		refusal refusal
+		code    codes.Code
+	}{
+		"the agent is done":         {io.EOF, "", codes.OK},
+		"the connection is lost":    {reset, "", codes.Unavailable},
+		"a frame is too large":      {status.Error(codes.ResourceExhausted, ""), refusedOversize, codes.ResourceExhausted},
+		"a frame cannot be decoded": {status.Error(codes.Internal, ""), refusedMalformed, codes.Internal},
+	} {
+		end, ok := errors.AsType[*ending](broken(c.err))
+		if !ok || end.refusal != c.refusal || status.Code(end.status) != c.code {
+			t.Errorf("%s: %+v", reason, end)
+		}
+	}
+}
+
+// A counter that is missing until its first event hides that event from rate().
+func TestCountersExistFromTheStart(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	newMetrics(registry)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int{}
+	for _, family := range families {
+		series[family.GetName()] = len(family.GetMetric())
+	}
+	if series["swarm_link_refused_total"] != len(refusals) || series["swarm_link_dropped_total"] != len(drops) {
+		t.Errorf("series: %v", series)
+	}
+}
