@@ -103,11 +103,34 @@ func TestAnswersAreBounded(t *testing.T) {
 	}}
 	r := NewTokenReviewer(asked)
 	r.budget.SetLimit(1e9)
-	for at := range 3 * mostAnswers {
+	for at := range 3 * 4096 {
 		_, _ = r.Authenticate(t.Context(), fmt.Sprint(at))
+		if got := len(r.answers.known); got > 4096 {
+			t.Fatalf("%d answers are remembered", got)
+		}
 	}
-	if got := len(r.answers.known); got > mostAnswers {
-		t.Errorf("%d answers are remembered", got)
+}
+
+// docs/link.md says for how long: it is how long a deleted pod may still open a link.
+func TestAnswersAreRememberedAsLongAsDocumented(t *testing.T) {
+	for token, lifetime := range map[string]time.Duration{"good": 10 * time.Second, "bad": 2 * time.Second} {
+		asked, now := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
+			status := pod()
+			status.Authenticated = token == "good"
+			return status, nil
+		}}, time.Now()
+		r := NewTokenReviewer(asked)
+		r.answers.now = func() time.Time { return now }
+		for _, step := range []struct {
+			passes time.Duration
+			calls  int64
+		}{{0, 1}, {lifetime - time.Nanosecond, 1}, {time.Nanosecond, 2}} {
+			now = now.Add(step.passes)
+			_, _ = r.Authenticate(t.Context(), token)
+			if got := asked.calls.Load(); got != step.calls {
+				t.Errorf("%s token: %d reviews after %s more, want %d", token, got, step.passes, step.calls)
+			}
+		}
 	}
 }
 
