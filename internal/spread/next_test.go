@@ -84,6 +84,7 @@ func TestNext(t *testing.T) {
 			w.OnDemand.Nodes = 0
 		}, "", Rebalancing, "only 2 Ready on on-demand nodes, and the floor is 2"},
 		{"a node that goes away is left before, cooldown or not", func(w *World) { w.Pods[2].Doomed, w.LastMove = true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"also by a pod beyond the replicas, as in a rollout", func(w *World) { w.Replicas, w.Pods[9].Doomed = 9, true }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"but one that has just come stays for a while", func(w *World) { w.Pods[2].Doomed, w.Pods[2].Created = true, w.Now.Add(-10*time.Second) }, "", Rebalancing, "waiting: pods of nodes that are going away come first"},
 		{"however long the cooldown is", func(w *World) {
 			w.Pods[2].Doomed, w.Pods[2].Created, w.Cooldown = true, w.Now.Add(-11*time.Second), time.Hour
