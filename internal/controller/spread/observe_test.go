@@ -1,0 +1,79 @@
+package spread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+var errUnread = errors.New("cannot be read")
+
+// unreadable is the cluster of a stage that fails to read objects or lists of this type.
+func (s *stage) unreadable(of any) client.WithWatch {
+	fails := fmt.Sprintf("%T", of)
+	return interceptor.NewClient(s.cluster, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if fmt.Sprintf("%T", object) == fails {
+				return errUnread
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if fmt.Sprintf("%T", list) == fails {
+				return errUnread
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+}
+
+// A pod whose node is unknown looks like one whose node is gone, and one without budgets like one that may be evicted.
+func TestNothingIsMovedOnWhatCannotBeRead(t *testing.T) {
+	for reason, spoil := range map[string]func(*stage){
+		"pods": func(s *stage) {
+			s.keeper.replicas = func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errUnread }
+		},
+		"nodes": func(s *stage) {
+			s.nodes.view, s.nodes.cached = nil, s.unreadable(&corev1.NodeList{})
+		},
+		"a node that is new": func(s *stage) {
+			s.nodes.view, s.nodes.live = &landscape{}, s.unreadable(&corev1.Node{})
+		},
+		"budgets":          func(s *stage) { s.client = s.unreadable(&policyv1.PodDisruptionBudgetList{}) },
+		"disruption hours": func(s *stage) { s.client = s.unreadable(&corev1.Namespace{}) },
+	} {
+		t.Run(reason, func(t *testing.T) {
+			s := misplaced(t)
+			spoil(s)
+			if _, err := s.reconcile(); !errors.Is(err, errUnread) || len(s.writes) > 0 {
+				t.Errorf("got %v, wrote %v", err, s.writes)
+			}
+		})
+	}
+}
+
+func TestNodeIsJudgedAgainWhenNodesCannotBeListed(t *testing.T) {
+	s := newStage(t, 1)
+	s.nodes.view, s.nodes.cached = nil, s.unreadable(&corev1.NodeList{})
+	if _, err := s.nodes.Reconcile(t.Context(), readyNode("n", "spot")); !errors.Is(err, errUnread) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLostNodesAreRememberedUpToALimit(t *testing.T) {
+	s := newStage(t, 1)
+	s.must()
+	for n := range 2*mostLost + 1 {
+		if s.nodes.miss(fmt.Sprint(n)); len(s.nodes.lost) > mostLost || !s.nodes.isLost(fmt.Sprint(n)) {
+			t.Fatalf("%d lost nodes are remembered", len(s.nodes.lost))
+		}
+	}
+}
