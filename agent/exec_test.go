@@ -45,6 +45,7 @@ func TestExitAndOutputBecomeTheResult(t *testing.T) {
 		{"only the last lines count", `seq 1 1000 >&2; exit 1`, failed, ``, "CommandFailed", ": 991\n"},
 		{"a signal is named", `kill -SEGV $$`, failed, ``, "CommandFailed", "segmentation fault"},
 		{"what is not read does no harm", `exec <&-; echo 1`, succeeded, `1`, "", ""},
+		{"a task without items has no item", `echo "${SWARM_ITEM-none}"`, succeeded, `"none"`, "", ""},
 		{"a process left behind holds nothing up", `sleep 1000 & echo 2`, succeeded, `2`, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

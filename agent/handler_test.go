@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,25 @@ func TestConfigFromEnvironment(t *testing.T) {
 	}
 	if err := agent.RunWith(t.Context(), agent.Config{}, nil); err == nil {
 		t.Error("an agent without configuration ran")
+	}
+}
+
+func TestAgentNeedsNeitherLogNorJournal(t *testing.T) {
+	w := begin(t)
+	w.config.Log, w.config.Journal = nil, ""
+	w.run(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return 1, nil }))
+	w.AwaitCredit(t, 2)
+	if result := w.perform(t, "{}"); result.GetOutcome() != succeeded {
+		t.Errorf("got %v", result)
+	}
+}
+
+// A journal that is asked for is a witness: without it the agent does not start.
+func TestAgentNeedsTheJournalItIsTold(t *testing.T) {
+	w := begin(t)
+	w.config.Journal = filepath.Join(t.TempDir(), "missing", "journal")
+	if err := agent.RunWith(t.Context(), w.config, nil); err == nil || !strings.Contains(err.Error(), "open journal") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,0 +1,29 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Work that cannot be stopped may run elsewhere by now. Only the end of the process ends it.
+func TestAbortEndsTheProcess(t *testing.T) {
+	if os.Getenv("ABORT_IN_TEST") != "" {
+		Config{}.abort("the lease is over")
+		return
+	}
+	program := exec.Command(os.Args[0], "-test.run=^TestAbortEndsTheProcess$")
+	program.Env = append(os.Environ(), "ABORT_IN_TEST=1")
+	err := program.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 70 {
+		t.Errorf("got %v, want exit status 70", err)
+	}
+}
+
+func TestAbortCanBeReplaced(t *testing.T) {
+	told := ""
+	if (Config{Abort: func(reason string) { told = reason }}).abort("the lease is over"); told != "the lease is over" {
+		t.Errorf("told %q", told)
+	}
+}
