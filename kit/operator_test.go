@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -163,6 +164,43 @@ func (v visits) started(t *testing.T, signal *Signal) {
 		}
 	}
 	t.Fatal("the controller does not run")
+}
+
+// Controllers write through this client, so that nothing is written before this process is elected.
+func TestOperatorThatDoesNotLeadWritesNothing(t *testing.T) {
+	w := newWorld(t, Options{})
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}
+	if err := w.GetClient().Create(t.Context(), config); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An operator that is stopped before its caches are synced must not stand for election: it would act on what it has not seen.
+func TestCachesThatAreNotSyncedOpenNothing(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.informers.Synced = new(false)
+	if err := w.sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-w.synced:
+		t.Error("the way to the election is open")
+	default:
+	}
+	if w.ready(nil) == nil {
+		t.Error("it is ready")
+	}
+}
+
+// What cannot be listed is not absent: a controller would make it again.
+func TestOwnedObjectsThatCannotBeListedAreAnError(t *testing.T) {
+	refused := errors.New("refused")
+	reader := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused },
+	})
+	if err := OwnedBy(t.Context(), reader, &corev1.ConfigMap{}, &corev1.PodList{}); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
