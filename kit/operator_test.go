@@ -16,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,6 +191,20 @@ func TestCachesThatAreNotSyncedOpenNothing(t *testing.T) {
 	}
 	if w.ready(nil) == nil {
 		t.Error("it is ready")
+	}
+}
+
+// A controller that finds what it owns by the index must not start before that cache is synced: it would make everything again.
+func TestCacheOfOwnedObjectsIsWaitedFor(t *testing.T) {
+	w := newWorld(t, Options{})
+	if err := IndexOwner(t.Context(), w.Operator, &corev1.Pod{}); err != nil {
+		t.Fatal(err)
+	}
+	w.informers.InformersByGVK = map[schema.GroupVersionKind]toolscache.SharedIndexInformer{
+		corev1.SchemeGroupVersion.WithKind("Pod"): controllertest.NewFakeInformer(),
+	}
+	if got := w.unsynced(t.Context()); got != "*v1.Pod" {
+		t.Errorf("waits for %q", got)
 	}
 }
 
