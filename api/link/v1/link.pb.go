@@ -111,6 +111,8 @@ type AgentMessage struct {
 	//	*AgentMessage_Progress
 	//	*AgentMessage_Result
 	//	*AgentMessage_Credit
+	//	*AgentMessage_Complete
+	//	*AgentMessage_Goodbye
 	Kind          isAgentMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,6 +200,24 @@ func (x *AgentMessage) GetCredit() *Credit {
 	return nil
 }
 
+func (x *AgentMessage) GetComplete() *Complete {
+	if x != nil {
+		if x, ok := x.Kind.(*AgentMessage_Complete); ok {
+			return x.Complete
+		}
+	}
+	return nil
+}
+
+func (x *AgentMessage) GetGoodbye() *Goodbye {
+	if x != nil {
+		if x, ok := x.Kind.(*AgentMessage_Goodbye); ok {
+			return x.Goodbye
+		}
+	}
+	return nil
+}
+
 type isAgentMessage_Kind interface {
 	isAgentMessage_Kind()
 }
@@ -222,6 +242,14 @@ type AgentMessage_Credit struct {
 	Credit *Credit `protobuf:"bytes,5,opt,name=credit,proto3,oneof"`
 }
 
+type AgentMessage_Complete struct {
+	Complete *Complete `protobuf:"bytes,6,opt,name=complete,proto3,oneof"`
+}
+
+type AgentMessage_Goodbye struct {
+	Goodbye *Goodbye `protobuf:"bytes,7,opt,name=goodbye,proto3,oneof"`
+}
+
 func (*AgentMessage_Hello) isAgentMessage_Kind() {}
 
 func (*AgentMessage_Heartbeat) isAgentMessage_Kind() {}
@@ -231,6 +259,10 @@ func (*AgentMessage_Progress) isAgentMessage_Kind() {}
 func (*AgentMessage_Result) isAgentMessage_Kind() {}
 
 func (*AgentMessage_Credit) isAgentMessage_Kind() {}
+
+func (*AgentMessage_Complete) isAgentMessage_Kind() {}
+
+func (*AgentMessage_Goodbye) isAgentMessage_Kind() {}
 
 // OperatorMessage is what the operator says.
 type OperatorMessage struct {
@@ -536,7 +568,15 @@ type Hello struct {
 	Draining bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
 	// The highest term that the agent was ever welcomed in. A leader below it, because somebody deleted the Lease, has to
 	// rise above it before the agent stays.
-	Term          int64 `protobuf:"varint,11,opt,name=term,proto3" json:"term,omitempty"`
+	Term int64 `protobuf:"varint,11,opt,name=term,proto3" json:"term,omitempty"`
+	// Chosen at random when the process starts. Two processes in one pod, one after the other or side by side, differ by it.
+	// Empty: an agent from before this field.
+	Process string `protobuf:"bytes,12,opt,name=process,proto3" json:"process,omitempty"`
+	// The number of this connection of the process, from 1. The operator refuses a connection whose number is not above the last one that it saw
+	// of the process: bytes of a connection that the agent has given up may arrive after those of the next one.
+	Connection int64 `protobuf:"varint,13,opt,name=connection,proto3" json:"connection,omitempty"`
+	// There was no room for everything: results follow, and then Complete. Until then the operator draws no conclusion from what is missing.
+	Partial       bool `protobuf:"varint,14,opt,name=partial,proto3" json:"partial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -648,6 +688,102 @@ func (x *Hello) GetTerm() int64 {
 	return 0
 }
 
+func (x *Hello) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
+}
+
+func (x *Hello) GetConnection() int64 {
+	if x != nil {
+		return x.Connection
+	}
+	return 0
+}
+
+func (x *Hello) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+// Complete ends what a partial Hello began: everything that runs, and every result that was not acknowledged, has been named on this stream.
+type Complete struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Complete) Reset() {
+	*x = Complete{}
+	mi := &file_api_link_v1_link_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Complete) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Complete) ProtoMessage() {}
+
+func (x *Complete) ProtoReflect() protoreflect.Message {
+	mi := &file_api_link_v1_link_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Complete.ProtoReflect.Descriptor instead.
+func (*Complete) Descriptor() ([]byte, []int) {
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{4}
+}
+
+// Goodbye is the last message of a process: all of its programs have ended, with all of their processes, and it starts no other. It proves that nothing
+// runs any more, so the operator need not wait for the end of the lease.
+type Goodbye struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Goodbye) Reset() {
+	*x = Goodbye{}
+	mi := &file_api_link_v1_link_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Goodbye) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Goodbye) ProtoMessage() {}
+
+func (x *Goodbye) ProtoReflect() protoreflect.Message {
+	mi := &file_api_link_v1_link_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
+func (*Goodbye) Descriptor() ([]byte, []int) {
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{5}
+}
+
 // Heartbeat asks for an Echo. The agent's lease counts from the sending of the last one that was echoed.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -658,7 +794,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_api_link_v1_link_proto_msgTypes[4]
+	mi := &file_api_link_v1_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +806,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[4]
+	mi := &file_api_link_v1_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +819,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{4}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Heartbeat) GetSequence() int64 {
@@ -706,7 +842,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_link_v1_link_proto_msgTypes[5]
+	mi := &file_api_link_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +854,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[5]
+	mi := &file_api_link_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +867,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{5}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Progress) GetAttempt() *Attempt {
@@ -772,7 +908,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_api_link_v1_link_proto_msgTypes[6]
+	mi := &file_api_link_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +920,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[6]
+	mi := &file_api_link_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +933,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Result) GetAttempt() *Attempt {
@@ -849,7 +985,7 @@ type Credit struct {
 
 func (x *Credit) Reset() {
 	*x = Credit{}
-	mi := &file_api_link_v1_link_proto_msgTypes[7]
+	mi := &file_api_link_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +997,7 @@ func (x *Credit) String() string {
 func (*Credit) ProtoMessage() {}
 
 func (x *Credit) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[7]
+	mi := &file_api_link_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1010,7 @@ func (x *Credit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Credit.ProtoReflect.Descriptor instead.
 func (*Credit) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Credit) GetGranted() int64 {
@@ -908,7 +1044,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_api_link_v1_link_proto_msgTypes[8]
+	mi := &file_api_link_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1056,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[8]
+	mi := &file_api_link_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1069,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Welcome) GetProtocol() int32 {
@@ -975,7 +1111,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_api_link_v1_link_proto_msgTypes[9]
+	mi := &file_api_link_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1123,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[9]
+	mi := &file_api_link_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1136,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Redirect) GetAddress() string {
@@ -1030,7 +1166,7 @@ type Assign struct {
 
 func (x *Assign) Reset() {
 	*x = Assign{}
-	mi := &file_api_link_v1_link_proto_msgTypes[10]
+	mi := &file_api_link_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1178,7 @@ func (x *Assign) String() string {
 func (*Assign) ProtoMessage() {}
 
 func (x *Assign) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[10]
+	mi := &file_api_link_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1191,7 @@ func (x *Assign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assign.ProtoReflect.Descriptor instead.
 func (*Assign) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Assign) GetAttempt() *Attempt {
@@ -1116,7 +1252,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_api_link_v1_link_proto_msgTypes[11]
+	mi := &file_api_link_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1264,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[11]
+	mi := &file_api_link_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1277,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Cancel) GetAttempt() *Attempt {
@@ -1184,7 +1320,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_link_v1_link_proto_msgTypes[12]
+	mi := &file_api_link_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1332,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[12]
+	mi := &file_api_link_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1345,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Drain) GetFinish() *durationpb.Duration {
@@ -1236,7 +1372,7 @@ type Peers struct {
 
 func (x *Peers) Reset() {
 	*x = Peers{}
-	mi := &file_api_link_v1_link_proto_msgTypes[13]
+	mi := &file_api_link_v1_link_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1384,7 @@ func (x *Peers) String() string {
 func (*Peers) ProtoMessage() {}
 
 func (x *Peers) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[13]
+	mi := &file_api_link_v1_link_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1397,7 @@ func (x *Peers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peers.ProtoReflect.Descriptor instead.
 func (*Peers) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{13}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Peers) GetPeers() []*Peer {
@@ -1282,7 +1418,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_api_link_v1_link_proto_msgTypes[14]
+	mi := &file_api_link_v1_link_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1430,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[14]
+	mi := &file_api_link_v1_link_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1443,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{14}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Peer) GetAgent() string {
@@ -1334,7 +1470,7 @@ type Echo struct {
 
 func (x *Echo) Reset() {
 	*x = Echo{}
-	mi := &file_api_link_v1_link_proto_msgTypes[15]
+	mi := &file_api_link_v1_link_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1482,7 @@ func (x *Echo) String() string {
 func (*Echo) ProtoMessage() {}
 
 func (x *Echo) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[15]
+	mi := &file_api_link_v1_link_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1495,7 @@ func (x *Echo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Echo.ProtoReflect.Descriptor instead.
 func (*Echo) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{15}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Echo) GetSequence() int64 {
@@ -1379,7 +1515,7 @@ type Acknowledge struct {
 
 func (x *Acknowledge) Reset() {
 	*x = Acknowledge{}
-	mi := &file_api_link_v1_link_proto_msgTypes[16]
+	mi := &file_api_link_v1_link_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1527,7 @@ func (x *Acknowledge) String() string {
 func (*Acknowledge) ProtoMessage() {}
 
 func (x *Acknowledge) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[16]
+	mi := &file_api_link_v1_link_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1540,7 @@ func (x *Acknowledge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Acknowledge.ProtoReflect.Descriptor instead.
 func (*Acknowledge) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{16}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Acknowledge) GetAttempt() *Attempt {
@@ -1427,7 +1563,7 @@ type Refuse struct {
 
 func (x *Refuse) Reset() {
 	*x = Refuse{}
-	mi := &file_api_link_v1_link_proto_msgTypes[17]
+	mi := &file_api_link_v1_link_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1575,7 @@ func (x *Refuse) String() string {
 func (*Refuse) ProtoMessage() {}
 
 func (x *Refuse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_link_v1_link_proto_msgTypes[17]
+	mi := &file_api_link_v1_link_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1588,7 @@ func (x *Refuse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refuse.ProtoReflect.Descriptor instead.
 func (*Refuse) Descriptor() ([]byte, []int) {
-	return file_api_link_v1_link_proto_rawDescGZIP(), []int{17}
+	return file_api_link_v1_link_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Refuse) GetReason() string {
@@ -1473,13 +1609,15 @@ var File_api_link_v1_link_proto protoreflect.FileDescriptor
 
 const file_api_link_v1_link_proto_rawDesc = "" +
 	"\n" +
-	"\x16api/link/v1/link.proto\x12\rswarm.link.v1\x1a\x1egoogle/protobuf/duration.proto\"\x97\x02\n" +
+	"\x16api/link/v1/link.proto\x12\rswarm.link.v1\x1a\x1egoogle/protobuf/duration.proto\"\x82\x03\n" +
 	"\fAgentMessage\x12,\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.swarm.link.v1.HelloH\x00R\x05hello\x128\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x18.swarm.link.v1.HeartbeatH\x00R\theartbeat\x125\n" +
 	"\bprogress\x18\x03 \x01(\v2\x17.swarm.link.v1.ProgressH\x00R\bprogress\x12/\n" +
 	"\x06result\x18\x04 \x01(\v2\x15.swarm.link.v1.ResultH\x00R\x06result\x12/\n" +
-	"\x06credit\x18\x05 \x01(\v2\x15.swarm.link.v1.CreditH\x00R\x06creditB\x06\n" +
+	"\x06credit\x18\x05 \x01(\v2\x15.swarm.link.v1.CreditH\x00R\x06credit\x125\n" +
+	"\bcomplete\x18\x06 \x01(\v2\x17.swarm.link.v1.CompleteH\x00R\bcomplete\x122\n" +
+	"\agoodbye\x18\a \x01(\v2\x16.swarm.link.v1.GoodbyeH\x00R\agoodbyeB\x06\n" +
 	"\x04kind\"\xde\x03\n" +
 	"\x0fOperatorMessage\x122\n" +
 	"\awelcome\x18\x01 \x01(\v2\x16.swarm.link.v1.WelcomeH\x00R\awelcome\x125\n" +
@@ -1499,7 +1637,7 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\x04item\x18\x04 \x01(\x05H\x00R\x04item\x88\x01\x01\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epochB\a\n" +
-	"\x05_item\"\xda\x02\n" +
+	"\x05_item\"\xae\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x1c\n" +
@@ -1512,7 +1650,15 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\aversion\x18\t \x01(\tR\aversion\x12\x1a\n" +
 	"\bdraining\x18\n" +
 	" \x01(\bR\bdraining\x12\x12\n" +
-	"\x04term\x18\v \x01(\x03R\x04term\"'\n" +
+	"\x04term\x18\v \x01(\x03R\x04term\x12\x18\n" +
+	"\aprocess\x18\f \x01(\tR\aprocess\x12\x1e\n" +
+	"\n" +
+	"connection\x18\r \x01(\x03R\n" +
+	"connection\x12\x18\n" +
+	"\apartial\x18\x0e \x01(\bR\apartial\"\n" +
+	"\n" +
+	"\bComplete\"\t\n" +
+	"\aGoodbye\"'\n" +
 	"\tHeartbeat\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\"p\n" +
 	"\bProgress\x120\n" +
@@ -1591,68 +1737,72 @@ func file_api_link_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_api_link_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_api_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_api_link_v1_link_proto_goTypes = []any{
 	(Outcome)(0),                // 0: swarm.link.v1.Outcome
 	(*AgentMessage)(nil),        // 1: swarm.link.v1.AgentMessage
 	(*OperatorMessage)(nil),     // 2: swarm.link.v1.OperatorMessage
 	(*Attempt)(nil),             // 3: swarm.link.v1.Attempt
 	(*Hello)(nil),               // 4: swarm.link.v1.Hello
-	(*Heartbeat)(nil),           // 5: swarm.link.v1.Heartbeat
-	(*Progress)(nil),            // 6: swarm.link.v1.Progress
-	(*Result)(nil),              // 7: swarm.link.v1.Result
-	(*Credit)(nil),              // 8: swarm.link.v1.Credit
-	(*Welcome)(nil),             // 9: swarm.link.v1.Welcome
-	(*Redirect)(nil),            // 10: swarm.link.v1.Redirect
-	(*Assign)(nil),              // 11: swarm.link.v1.Assign
-	(*Cancel)(nil),              // 12: swarm.link.v1.Cancel
-	(*Drain)(nil),               // 13: swarm.link.v1.Drain
-	(*Peers)(nil),               // 14: swarm.link.v1.Peers
-	(*Peer)(nil),                // 15: swarm.link.v1.Peer
-	(*Echo)(nil),                // 16: swarm.link.v1.Echo
-	(*Acknowledge)(nil),         // 17: swarm.link.v1.Acknowledge
-	(*Refuse)(nil),              // 18: swarm.link.v1.Refuse
-	nil,                         // 19: swarm.link.v1.Assign.EnvironmentEntry
-	(*durationpb.Duration)(nil), // 20: google.protobuf.Duration
+	(*Complete)(nil),            // 5: swarm.link.v1.Complete
+	(*Goodbye)(nil),             // 6: swarm.link.v1.Goodbye
+	(*Heartbeat)(nil),           // 7: swarm.link.v1.Heartbeat
+	(*Progress)(nil),            // 8: swarm.link.v1.Progress
+	(*Result)(nil),              // 9: swarm.link.v1.Result
+	(*Credit)(nil),              // 10: swarm.link.v1.Credit
+	(*Welcome)(nil),             // 11: swarm.link.v1.Welcome
+	(*Redirect)(nil),            // 12: swarm.link.v1.Redirect
+	(*Assign)(nil),              // 13: swarm.link.v1.Assign
+	(*Cancel)(nil),              // 14: swarm.link.v1.Cancel
+	(*Drain)(nil),               // 15: swarm.link.v1.Drain
+	(*Peers)(nil),               // 16: swarm.link.v1.Peers
+	(*Peer)(nil),                // 17: swarm.link.v1.Peer
+	(*Echo)(nil),                // 18: swarm.link.v1.Echo
+	(*Acknowledge)(nil),         // 19: swarm.link.v1.Acknowledge
+	(*Refuse)(nil),              // 20: swarm.link.v1.Refuse
+	nil,                         // 21: swarm.link.v1.Assign.EnvironmentEntry
+	(*durationpb.Duration)(nil), // 22: google.protobuf.Duration
 }
 var file_api_link_v1_link_proto_depIdxs = []int32{
 	4,  // 0: swarm.link.v1.AgentMessage.hello:type_name -> swarm.link.v1.Hello
-	5,  // 1: swarm.link.v1.AgentMessage.heartbeat:type_name -> swarm.link.v1.Heartbeat
-	6,  // 2: swarm.link.v1.AgentMessage.progress:type_name -> swarm.link.v1.Progress
-	7,  // 3: swarm.link.v1.AgentMessage.result:type_name -> swarm.link.v1.Result
-	8,  // 4: swarm.link.v1.AgentMessage.credit:type_name -> swarm.link.v1.Credit
-	9,  // 5: swarm.link.v1.OperatorMessage.welcome:type_name -> swarm.link.v1.Welcome
-	10, // 6: swarm.link.v1.OperatorMessage.redirect:type_name -> swarm.link.v1.Redirect
-	11, // 7: swarm.link.v1.OperatorMessage.assign:type_name -> swarm.link.v1.Assign
-	12, // 8: swarm.link.v1.OperatorMessage.cancel:type_name -> swarm.link.v1.Cancel
-	13, // 9: swarm.link.v1.OperatorMessage.drain:type_name -> swarm.link.v1.Drain
-	14, // 10: swarm.link.v1.OperatorMessage.peers:type_name -> swarm.link.v1.Peers
-	16, // 11: swarm.link.v1.OperatorMessage.echo:type_name -> swarm.link.v1.Echo
-	17, // 12: swarm.link.v1.OperatorMessage.acknowledge:type_name -> swarm.link.v1.Acknowledge
-	18, // 13: swarm.link.v1.OperatorMessage.refuse:type_name -> swarm.link.v1.Refuse
-	3,  // 14: swarm.link.v1.Hello.running:type_name -> swarm.link.v1.Attempt
-	7,  // 15: swarm.link.v1.Hello.unacknowledged:type_name -> swarm.link.v1.Result
-	3,  // 16: swarm.link.v1.Progress.attempt:type_name -> swarm.link.v1.Attempt
-	3,  // 17: swarm.link.v1.Result.attempt:type_name -> swarm.link.v1.Attempt
-	0,  // 18: swarm.link.v1.Result.outcome:type_name -> swarm.link.v1.Outcome
-	20, // 19: swarm.link.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	3,  // 20: swarm.link.v1.Assign.attempt:type_name -> swarm.link.v1.Attempt
-	19, // 21: swarm.link.v1.Assign.environment:type_name -> swarm.link.v1.Assign.EnvironmentEntry
-	20, // 22: swarm.link.v1.Assign.run_timeout:type_name -> google.protobuf.Duration
-	20, // 23: swarm.link.v1.Assign.progress_timeout:type_name -> google.protobuf.Duration
-	20, // 24: swarm.link.v1.Assign.grace:type_name -> google.protobuf.Duration
-	3,  // 25: swarm.link.v1.Cancel.attempt:type_name -> swarm.link.v1.Attempt
-	20, // 26: swarm.link.v1.Cancel.grace:type_name -> google.protobuf.Duration
-	20, // 27: swarm.link.v1.Drain.finish:type_name -> google.protobuf.Duration
-	15, // 28: swarm.link.v1.Peers.peers:type_name -> swarm.link.v1.Peer
-	3,  // 29: swarm.link.v1.Acknowledge.attempt:type_name -> swarm.link.v1.Attempt
-	1,  // 30: swarm.link.v1.Link.Connect:input_type -> swarm.link.v1.AgentMessage
-	2,  // 31: swarm.link.v1.Link.Connect:output_type -> swarm.link.v1.OperatorMessage
-	31, // [31:32] is the sub-list for method output_type
-	30, // [30:31] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	7,  // 1: swarm.link.v1.AgentMessage.heartbeat:type_name -> swarm.link.v1.Heartbeat
+	8,  // 2: swarm.link.v1.AgentMessage.progress:type_name -> swarm.link.v1.Progress
+	9,  // 3: swarm.link.v1.AgentMessage.result:type_name -> swarm.link.v1.Result
+	10, // 4: swarm.link.v1.AgentMessage.credit:type_name -> swarm.link.v1.Credit
+	5,  // 5: swarm.link.v1.AgentMessage.complete:type_name -> swarm.link.v1.Complete
+	6,  // 6: swarm.link.v1.AgentMessage.goodbye:type_name -> swarm.link.v1.Goodbye
+	11, // 7: swarm.link.v1.OperatorMessage.welcome:type_name -> swarm.link.v1.Welcome
+	12, // 8: swarm.link.v1.OperatorMessage.redirect:type_name -> swarm.link.v1.Redirect
+	13, // 9: swarm.link.v1.OperatorMessage.assign:type_name -> swarm.link.v1.Assign
+	14, // 10: swarm.link.v1.OperatorMessage.cancel:type_name -> swarm.link.v1.Cancel
+	15, // 11: swarm.link.v1.OperatorMessage.drain:type_name -> swarm.link.v1.Drain
+	16, // 12: swarm.link.v1.OperatorMessage.peers:type_name -> swarm.link.v1.Peers
+	18, // 13: swarm.link.v1.OperatorMessage.echo:type_name -> swarm.link.v1.Echo
+	19, // 14: swarm.link.v1.OperatorMessage.acknowledge:type_name -> swarm.link.v1.Acknowledge
+	20, // 15: swarm.link.v1.OperatorMessage.refuse:type_name -> swarm.link.v1.Refuse
+	3,  // 16: swarm.link.v1.Hello.running:type_name -> swarm.link.v1.Attempt
+	9,  // 17: swarm.link.v1.Hello.unacknowledged:type_name -> swarm.link.v1.Result
+	3,  // 18: swarm.link.v1.Progress.attempt:type_name -> swarm.link.v1.Attempt
+	3,  // 19: swarm.link.v1.Result.attempt:type_name -> swarm.link.v1.Attempt
+	0,  // 20: swarm.link.v1.Result.outcome:type_name -> swarm.link.v1.Outcome
+	22, // 21: swarm.link.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	3,  // 22: swarm.link.v1.Assign.attempt:type_name -> swarm.link.v1.Attempt
+	21, // 23: swarm.link.v1.Assign.environment:type_name -> swarm.link.v1.Assign.EnvironmentEntry
+	22, // 24: swarm.link.v1.Assign.run_timeout:type_name -> google.protobuf.Duration
+	22, // 25: swarm.link.v1.Assign.progress_timeout:type_name -> google.protobuf.Duration
+	22, // 26: swarm.link.v1.Assign.grace:type_name -> google.protobuf.Duration
+	3,  // 27: swarm.link.v1.Cancel.attempt:type_name -> swarm.link.v1.Attempt
+	22, // 28: swarm.link.v1.Cancel.grace:type_name -> google.protobuf.Duration
+	22, // 29: swarm.link.v1.Drain.finish:type_name -> google.protobuf.Duration
+	17, // 30: swarm.link.v1.Peers.peers:type_name -> swarm.link.v1.Peer
+	3,  // 31: swarm.link.v1.Acknowledge.attempt:type_name -> swarm.link.v1.Attempt
+	1,  // 32: swarm.link.v1.Link.Connect:input_type -> swarm.link.v1.AgentMessage
+	2,  // 33: swarm.link.v1.Link.Connect:output_type -> swarm.link.v1.OperatorMessage
+	33, // [33:34] is the sub-list for method output_type
+	32, // [32:33] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_api_link_v1_link_proto_init() }
@@ -1666,6 +1816,8 @@ func file_api_link_v1_link_proto_init() {
 		(*AgentMessage_Progress)(nil),
 		(*AgentMessage_Result)(nil),
 		(*AgentMessage_Credit)(nil),
+		(*AgentMessage_Complete)(nil),
+		(*AgentMessage_Goodbye)(nil),
 	}
 	file_api_link_v1_link_proto_msgTypes[1].OneofWrappers = []any{
 		(*OperatorMessage_Welcome)(nil),
@@ -1685,7 +1837,7 @@ func file_api_link_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_link_v1_link_proto_rawDesc), len(file_api_link_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
