@@ -15,16 +15,13 @@ type patience[T client.Object] struct {
 	mute   func(T)
 
 	lock  sync.Mutex
-	wrote map[types.UID]time.Time
+	wrote Recent[types.UID, time.Time]
 }
-
-// mostRemembered is how many times are kept before those that no longer matter are dropped.
-const mostRemembered = 1024
 
 // Patient lets small news wait: a report in which nothing has changed but what mute takes away is due no sooner than the period after
 // the last one. See Report.Patience.
 func (s *Status[T]) Patient(period time.Duration, mute func(T)) *Status[T] {
-	s.patience = &patience[T]{period: period, mute: mute, wrote: map[types.UID]time.Time{}}
+	s.patience = &patience[T]{period: period, mute: mute, wrote: Recent[types.UID, time.Time]{Keep: period}}
 	return s
 }
 
@@ -42,7 +39,8 @@ func (r *Report[T]) Patience() time.Duration {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	return max(0, time.Until(p.wrote[r.object.GetUID()].Add(p.period)))
+	wrote, _ := p.wrote.Get(r.object.GetUID())
+	return max(0, time.Until(wrote.Add(p.period)))
 }
 
 // note remembers a write.
@@ -52,12 +50,5 @@ func (p *patience[T]) note(uid types.UID) {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	if len(p.wrote) >= mostRemembered {
-		for other, at := range p.wrote {
-			if time.Since(at) > p.period {
-				delete(p.wrote, other)
-			}
-		}
-	}
-	p.wrote[uid] = time.Now()
+	p.wrote.Put(uid, time.Now())
 }

@@ -17,12 +17,7 @@ import (
 // cache; nobody would ever write A again.
 type written struct {
 	lock sync.Mutex
-	last map[types.UID]version
-}
-
-type version struct {
-	of string
-	at time.Time
+	last Recent[types.UID, string] // resource versions
 }
 
 // caughtUp is when a cache has surely heard of a write.
@@ -31,29 +26,20 @@ const caughtUp = 5 * time.Minute
 func (w *written) note(object client.Object) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if len(w.last) >= mostRemembered {
-		for uid, known := range w.last {
-			if time.Since(known.at) > caughtUp {
-				delete(w.last, uid)
-			}
-		}
-	}
-	if w.last == nil {
-		w.last = map[types.UID]version{}
-	}
-	w.last[object.GetUID()] = version{object.GetResourceVersion(), time.Now()}
+	w.last.Keep = caughtUp
+	w.last.Put(object.GetUID(), object.GetResourceVersion())
 }
 
 // current returns a conflict for an object that is older than what was written.
 func (w *written) current(object client.Object) error {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	known, wrote := w.last[object.GetUID()]
+	known, wrote := w.last.Get(object.GetUID())
 	if !wrote {
 		return nil
 	}
-	if order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), known.of); err != nil || order >= 0 {
-		delete(w.last, object.GetUID())
+	if order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), known); err != nil || order >= 0 {
+		w.last.Delete(object.GetUID())
 		return nil
 	}
 	return apierrors.NewConflict(schema.GroupResource{}, object.GetName(), errors.New("the cache has yet to hear of our last write"))
