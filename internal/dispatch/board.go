@@ -27,6 +27,7 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/kit"
 )
 
 // A Link carries messages to agents.
@@ -63,6 +64,8 @@ const (
 	finishing = 30 * time.Second
 	// sweepEvery is how late anything is noticed for which no timer was set.
 	sweepEvery = 30 * time.Second
+	// finishedFor is how long finished tasks are remembered at least: longer than any cache is behind.
+	finishedFor = 5 * time.Minute
 )
 
 // A Board knows who works on what. It is safe for concurrent use, and no method waits.
@@ -79,6 +82,7 @@ type Board struct {
 	tasks    map[types.NamespacedName]*entry
 	agents   map[link.Agent]*agent
 	swarms   map[types.NamespacedName]*swarm
+	finished kit.Recent[types.UID, struct{}] // whose end is stored, but may be unknown to the cache
 }
 
 // New makes an empty board. Connect it before it is opened.
@@ -86,6 +90,7 @@ func New(config Config) *Board {
 	return &Board{
 		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1),
 		tasks: map[types.NamespacedName]*entry{}, agents: map[link.Agent]*agent{}, swarms: map[types.NamespacedName]*swarm{},
+		finished: kit.Recent[types.UID, struct{}]{Keep: finishedFor},
 	}
 }
 

@@ -29,7 +29,10 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 		return View{Stale: true}
 	case task.Status.Phase.Final():
 		b.finish(name)
+		b.finished.Delete(task.UID) // the cache has heard of it, and will not go back
 		return View{}
+	case b.isFinished(task.UID):
+		return View{Stale: true}
 	case known == nil:
 		known = b.enter(task)
 	case known.older(task):
@@ -154,6 +157,7 @@ func (b *Board) Settle(task *v1alpha1.Task) {
 	switch {
 	case task.Status.Phase.Final():
 		b.finish(known.name)
+		b.finished.Put(known.uid, struct{}{})
 		return
 	case known.held != nil && !known.held.sent && assigned(task, known.held.epoch):
 		b.deliver(known)
@@ -193,6 +197,12 @@ func (b *Board) finish(name types.NamespacedName) {
 		b.forget(known)
 	}
 	b.refuseStrays(name)
+}
+
+// isFinished reports whether a final phase of the task was stored. A final phase never changes, so whatever shows another one is old.
+func (b *Board) isFinished(uid types.UID) bool {
+	_, finished := b.finished.Get(uid)
+	return finished
 }
 
 // Forget lets go of a task that is gone. Whoever runs it is told to stop, and has its slot taken until it has.

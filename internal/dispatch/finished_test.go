@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// finishes runs a task to its end and stores that. It returns the object as it was before.
+func (d *desk) finishes(t *testing.T) (before, after *v1alpha1.Task) {
+	t.Helper()
+	d.rule("s")
+	a := d.joins(t, "a", "s", 1)
+	task := d.task("t", "s")
+	before = task.DeepCopy()
+	d.steps()
+	d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
+	task.Status.Phase, task.Status.Epoch = v1alpha1.TaskCompleted, d.Observe(task, Brief{}).Ended.Epoch
+	d.stores(task)
+	d.Settle(task)
+	d.credit(a, 2)
+	d.sent = nil
+	return before, task
+}
+
+// A reconcile may meet a cache that has yet to hear that its task is finished.
+func TestFinishedTaskIsNotRunAgainFromACacheThatIsBehind(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		cached, _ := d.finishes(t)
+		time.Sleep(finishedFor - time.Second)
+		if view := d.Observe(cached, Brief{}); !view.Stale {
+			t.Errorf("want the object to be stale: %+v", view)
+		}
+		d.steps()
+		if given := d.assigned(); len(given) != 0 {
+			t.Errorf("sent again: %v", given)
+		}
+	})
+}
+
+// Once the cache shows the end of a task, nothing has to be remembered any more.
+func TestFinishedTaskIsForgottenWhenTheCacheShowsItsEnd(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		_, stored := d.finishes(t)
+		d.Observe(stored, Brief{})
+		if _, remembered := d.finished.Get(stored.UID); remembered {
+			t.Error("still remembered")
+		}
+	})
+}
+
+func TestTaskCreatedAnewUnderTheNameOfAFinishedOneIsRun(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		cached, _ := d.finishes(t)
+		again := cached.DeepCopy()
+		again.UID = "another"
+		d.stores(again)
+		d.Observe(again, Brief{})
+		d.steps()
+		if given := d.assigned(); len(given) != 1 || given[0].GetTaskUid() != "another" {
+			t.Errorf("want one assignment: %v", given)
+		}
+	})
+}
