@@ -55,7 +55,7 @@ func (s *Server) converse(connected stream) error {
 	if hello.GetProtocol() < linkv1.OldestProtocol {
 		return turnAway(connected, refusedProtocol, "UnsupportedProtocol", "this operator speaks protocol 1 and later: use a newer swarm-agent")
 	}
-	return s.host(connected, heard, s.newSession(identity.agent(), term, hello), arrival{identity.PodUID, hello})
+	return s.host(connected, heard, s.newSession(identity, term, hello), arrival{identity.PodUID, hello})
 }
 
 type arrival struct {
@@ -185,14 +185,21 @@ func turnAway(connected stream, why refusal, reason, text string) error {
 	return &ending{refusal: why}
 }
 
-func (s *Server) newSession(agent Agent, term int64, hello *linkv1.Hello) *session {
+func (s *Server) newSession(identity Identity, term int64, hello *linkv1.Hello) *session {
 	return &session{
-		agent: agent, term: term,
+		agent: identity.agent(), connection: connectionOf(identity, hello), term: term,
 		features:   slices.DeleteFunc(linkv1.Features(), func(f string) bool { return !slices.Contains(hello.GetFeatures(), f) }),
 		frameBytes: s.config.Limits.FrameBytes,
 		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue(s.config.Limits),
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}
+}
+
+func connectionOf(identity Identity, hello *linkv1.Hello) connection {
+	if hello.GetProcess() == "" {
+		return connection{}
+	}
+	return connection{process: identity.PodUID + "/" + hello.GetProcess(), number: hello.GetConnection()}
 }
 
 func (s *Server) welcome(of *session, hello *linkv1.Hello) *linkv1.OperatorMessage {

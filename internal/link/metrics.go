@@ -26,12 +26,14 @@ const (
 	refusedSlow        refusal = "slow_reader"
 	refusedSilent      refusal = "silent"
 	refusedReplaced    refusal = "replaced"
+	refusedOutdated    refusal = "outdated"
 	refusedRedirected  refusal = "redirected"
 )
 
 var refusals = []refusal{
 	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedProtocol,
-	refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced, refusedRedirected,
+	refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced, refusedOutdated,
+	refusedRedirected,
 }
 
 // Why a message was dropped.

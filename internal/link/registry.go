@@ -18,12 +18,13 @@ type registry struct {
 	sessions map[Agent]*session
 	streams  map[Agent]int // proven, waiting ones included
 	heard    map[Agent]time.Time
+	latest   map[Agent]connections
 }
 
 func newRegistry(lease time.Duration, perAgent int) *registry {
 	return &registry{
 		lease: lease, perAgent: perAgent,
-		sessions: map[Agent]*session{}, streams: map[Agent]int{}, heard: map[Agent]time.Time{},
+		sessions: map[Agent]*session{}, streams: map[Agent]int{}, heard: map[Agent]time.Time{}, latest: map[Agent]connections{},
 	}
 }
 
@@ -49,30 +50,57 @@ func (r *registry) exit(agent Agent) {
 // admit makes the session its agent's only one. It ends the one before and waits until that has left, so that the
 // consumer never sees two of them at once.
 func (r *registry) admit(ctx context.Context, admitted *session) error {
+	if !r.arrive(admitted) {
+		return errOutdated
+	}
 	for {
-		before := r.replace(admitted)
+		before, err := r.replace(ctx, admitted)
 		if before == nil {
-			return nil
+			return err
 		}
 		before.end(cutOff(refusedReplaced, "a newer stream of this agent replaces it"))
 		select {
 		case <-before.left:
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }
 
-// replace takes the agent's place if it is free, or returns who holds it.
-func (r *registry) replace(admitted *session) *session {
+// errOutdated is for a connection that its process has given up: its bytes have arrived after those of the next one.
+var errOutdated = cutOff(refusedOutdated, "a newer connection of this process has arrived before")
+
+// arrive notes a connection; false when it is not later than all others of its process.
+func (r *registry) arrive(arrived *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if before := r.sessions[admitted.agent]; before != nil {
-		return before
+	if arrived.connection.process == "" {
+		return true
+	}
+	known := r.latest[arrived.agent]
+	if arrived.connection.number <= known.latest(arrived.connection.process) {
+		return false
+	}
+	r.latest[arrived.agent] = known.note(arrived.connection)
+	return true
+}
+
+// replace takes the agent's place if it is free, or returns who holds it. A stream that is over, or that was overtaken while it waited, gets
+// no place: what its Hello says is old.
+func (r *registry) replace(ctx context.Context, admitted *session) (*session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	latest := r.latest[admitted.agent].latest(admitted.connection.process)
+	switch before := r.sessions[admitted.agent]; {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case admitted.connection.number < latest:
+		return nil, errOutdated
+	case before != nil:
+		return before, nil
 	}
 	r.forgetOld(time.Now())
 	r.sessions[admitted.agent] = admitted
-	return nil
+	return nil, nil
 }
 
 func (r *registry) remove(s *session) {
@@ -86,6 +114,7 @@ func (r *registry) forgetOld(now time.Time) {
 	for agent, last := range r.heard {
 		if r.sessions[agent] == nil && now.Sub(last) > forgetAfter*r.lease {
 			delete(r.heard, agent)
+			delete(r.latest, agent)
 		}
 	}
 }

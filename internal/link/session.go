@@ -19,6 +19,7 @@ type sender interface {
 // A session is one admitted stream of one agent.
 type session struct {
 	agent      Agent
+	connection connection
 	term       int64
 	features   []string
 	frameBytes int

@@ -1,0 +1,50 @@
+package link_test
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+// numbered is the Hello of a process's connection.
+func numbered(process string, number int64) *linkv1.AgentMessage {
+	message := hello(coder)
+	message.GetHello().Process, message.GetHello().Connection = process, number
+	return message
+}
+
+// The agent has given up its first connection. Its Hello was under way for longer than that of the second one.
+func TestOlderConnectionDoesNotReplaceANewerOne(t *testing.T) {
+	for _, number := range []int64{1, 2} {
+		operator := linktest.Start(t, linktest.NewCA(t))
+		older, newer := connect(t, operator, coder.String()), connect(t, operator, coder.String())
+		newer.say(t, numbered("a", 2))
+		newer.hear(t)
+		older.say(t, numbered("a", number))
+		if got := older.ending(); got != codes.Aborted {
+			t.Errorf("connection %d after 2 ended with %v", number, got)
+		}
+		newer.say(t, heartbeat(1))
+		if newer.hear(t).GetEcho() == nil {
+			t.Errorf("connection %d has disturbed the newer one", number)
+		}
+		assertRefused(t, operator, "outdated", 1)
+		if events := operator.Events(); len(events) != 1 {
+			t.Errorf("the consumer saw %v: want one that joined", events)
+		}
+	}
+}
+
+func TestNewerConnectionAndOtherProcessesReplaceAStream(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	for _, next := range []*linkv1.AgentMessage{numbered("a", 3), numbered("a", 4), numbered("b", 1), numbered("a", 5), hello(coder)} {
+		c := connect(t, operator, coder.String())
+		c.say(t, next)
+		if c.hear(t).GetWelcome() == nil {
+			t.Fatalf("process %q, connection %d was not welcomed", next.GetHello().GetProcess(), next.GetHello().GetConnection())
+		}
+	}
+}

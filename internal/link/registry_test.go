@@ -1,0 +1,63 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func numberedSession(process string, number int64) *session {
+	return &session{
+		agent: Agent{"ns", "a"}, connection: connection{process, number}, ended: make(chan struct{}), left: make(chan struct{}),
+	}
+}
+
+// Two streams wait until the one before them has left. Whichever wakes first, the older one must not get the place.
+func TestConnectionThatWasOvertakenWhileItWaitedIsRefused(t *testing.T) {
+	r := newRegistry(time.Second, 3)
+	first, second, third := numberedSession("p", 1), numberedSession("p", 2), numberedSession("p", 3)
+	if err := r.admit(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error)
+	go func() { waited <- r.admit(t.Context(), second) }()
+	<-first.ended // the second waits for the first to leave
+	if !r.arrive(third) {
+		t.Fatal("the third connection is the latest")
+	}
+	r.remove(first)
+	if err := <-waited; !errors.Is(err, errOutdated) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStreamThatIsOverGetsNoPlace(t *testing.T) {
+	r := newRegistry(time.Second, 3)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.admit(over, numberedSession("p", 1)); !errors.Is(err, context.Canceled) || r.session(Agent{"ns", "a"}) != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProcessesOfOneAgentAreBounded(t *testing.T) {
+	r := newRegistry(time.Second, 3)
+	for n := range 100 {
+		r.arrive(numberedSession(strconv.Itoa(n), 1))
+	}
+	if known := r.latest[Agent{"ns", "a"}]; len(known) != mostProcesses || known.latest("99") != 1 || known.latest("0") != 0 {
+		t.Errorf("remembered: %v", known)
+	}
+}
+
+func TestConnectionsOfAnAgentThatIsGoneAreForgotten(t *testing.T) {
+	r := newRegistry(time.Millisecond, 3)
+	r.arrive(numberedSession("p", 1))
+	r.hear(Agent{"ns", "a"}, time.Now().Add(-time.Minute))
+	r.forgetOld(time.Now())
+	if len(r.latest) != 0 || len(r.heard) != 0 {
+		t.Errorf("left: %v, %v", r.latest, r.heard)
+	}
+}
