@@ -102,6 +102,11 @@ type AgentStatus struct {
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
+	// LinkedPodUID is the pod whose agent was linked last. It may be another one than PodUID: a pod that was deleted by force may still run.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	LinkedPodUID string `json:"linkedPodUID,omitempty"`
+
 	// Peers are the agents that this one may talk to under the swarm's topology.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1

@@ -23,7 +23,8 @@ type agent struct {
 	offers   []string
 
 	linked   bool
-	podUID   string // of the last Hello
+	process  Process                    // of the last Hello
+	named    map[linkv1.AttemptKey]bool // by a Hello that is not complete yet
 	slots    int
 	draining bool  // it says so itself
 	granted  int64 // Assigns that it allows on this stream
@@ -40,6 +41,7 @@ type agent struct {
 // A stray is an attempt that an agent reports and that belongs to no task that the board knows.
 type stray struct {
 	attempt *linkv1.Attempt
+	process Process        // that reported it
 	result  *linkv1.Result // when it has ended
 	until   time.Time      // it is surely over by then; zero while its agent is linked
 }
@@ -121,7 +123,8 @@ func (a *agent) leave(leaving bool, now time.Time) {
 // An AgentView is an agent as the board sees it.
 type AgentView struct {
 	Linked    bool
-	PodUID    string
+	PodUID    string    // of the last Hello
+	Holders   []Process // that hold attempts and are not linked
 	LastHeard time.Time // zero when never
 	Leaving   bool
 	Workload  v1alpha1.AgentWorkload
@@ -137,7 +140,7 @@ func (b *Board) Agent(name types.NamespacedName) AgentView {
 	}
 	heard, _ := b.link.LastHeard(member.name)
 	return AgentView{
-		Linked: member.linked, PodUID: member.podUID, LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
+		Linked: member.linked, PodUID: member.process.PodUID, Holders: member.holders(), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
 		Workload: v1alpha1.AgentWorkload{
 			Slots: int32(member.slots), Running: member.running(), Completed: member.completed, Failed: member.failed,
 		},

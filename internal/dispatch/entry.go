@@ -61,7 +61,7 @@ type entry struct {
 // A hold is an attempt in the hands of an agent.
 type hold struct {
 	agent    *agent
-	podUID   string // of the process that has it; "" when that was before this leader
+	process  Process // that has it; the zero value when that was before this leader
 	attempt  int32
 	epoch    int64
 	since    time.Time

@@ -44,23 +44,36 @@ func (b *Board) Open(census Census) {
 	}
 }
 
-// await notes whose Hello is missing: that of every pod that may run something, and that of a pod which was linked and of which only
-// the name is left. Nobody knows whether its node has heard of its end; waiting for it in vain is waiting for its lease.
+// A podID tells pods of one agent apart.
+type podID struct {
+	agent link.Agent
+	uid   types.UID
+}
+
+// await notes whose Hello is missing: that of every pod that may run something, and that of the pod that was linked last, of which only the
+// UID may be left. Nobody knows whether its node has heard of its end; waiting for it in vain is waiting for its lease.
 func (b *Board) await(census Census) {
 	for n := range census.Pods {
-		pod := &census.Pods[n]
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if pod := &census.Pods[n]; !allTerminated(pod) {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
-			swarm.awaited[link.Agent{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
+			swarm.awaited[podID{link.Agent{Namespace: pod.Namespace, Name: pod.Name}, pod.UID}] = struct{}{}
 		}
 	}
 	for n := range census.Agents {
 		agent := &census.Agents[n]
-		if meta.IsStatusConditionTrue(agent.Status.Conditions, v1alpha1.ConditionLinked) && agent.Status.PodUID != "" {
+		if last := lastLinked(agent); last != "" {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
-			swarm.awaited[link.Agent{Namespace: agent.Namespace, Name: agent.Name}] = types.UID(agent.Status.PodUID)
+			swarm.awaited[podID{link.Agent{Namespace: agent.Namespace, Name: agent.Name}, types.UID(last)}] = struct{}{}
 		}
 	}
+}
+
+// lastLinked returns the UID of the pod whose agent was linked last. Agents of earlier versions have only that of their pod.
+func lastLinked(agent *v1alpha1.Agent) string {
+	if agent.Status.LinkedPodUID == "" && meta.IsStatusConditionTrue(agent.Status.Conditions, v1alpha1.ConditionLinked) {
+		return agent.Status.PodUID
+	}
+	return agent.Status.LinkedPodUID
 }
 
 // Opened tells whether agents may be taken in.

@@ -112,7 +112,7 @@ func ToldAfter(reason v1alpha1.Reason) time.Duration {
 func (b *Board) assign(task *entry, member *agent, now time.Time) {
 	first := task.fresh()
 	b.take(task, &hold{
-		agent: member, podUID: member.podUID, attempt: task.attempt + 1, epoch: b.nextEpoch(), since: now, first: first,
+		agent: member, process: member.process, attempt: task.attempt + 1, epoch: b.nextEpoch(), since: now, first: first,
 	})
 	if first {
 		b.metrics.waited.Observe(now.Sub(task.waiting).Seconds())
@@ -127,8 +127,8 @@ func (b *Board) assign(task *entry, member *agent, now time.Time) {
 func (b *Board) deliver(task *entry) {
 	held := task.held
 	member := held.agent
-	err := errAnotherPod
-	if held.podUID == member.podUID && member.linked {
+	err := errAnotherProcess
+	if held.process == member.process && member.linked {
 		err = b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: task.order(held)}})
 	}
 	if err == nil {
@@ -147,8 +147,8 @@ func (b *Board) deliver(task *entry) {
 	b.queue(task)
 }
 
-// errAnotherPod keeps an assignment that was written for one pod from its successor.
-var errAnotherPod = errors.New("the agent's pod is another one now")
+// errAnotherProcess keeps an assignment that was written for one process from its successor.
+var errAnotherProcess = errors.New("the agent is another process now")
 
 func (e *entry) order(held *hold) *linkv1.Assign {
 	assign := &linkv1.Assign{Attempt: e.attemptOf(held), Payload: e.brief.Payload}

@@ -96,6 +96,7 @@ func (b *Board) lose(of *entry, why string) {
 // keep remembers an attempt of a task that the board does not know, and has its controller look for the task: if there is one, it
 // comes to Observe, and if not, to Forget.
 func (b *Board) keep(member *agent, lone *stray) {
+	lone.process = member.process
 	member.strays[lone.attempt.Key()] = lone
 	b.config.Tasks.After(taskOf(lone.attempt), 0)
 }
@@ -116,8 +117,8 @@ func (b *Board) adoptStrays(of *entry) {
 				b.conclude(member, lone.result)
 				continue
 			}
-			b.resume(member, lone.attempt)
-			if of.held != nil && of.held.agent == member && !member.linked {
+			b.resume(member, lone.process, lone.attempt)
+			if of.held != nil && of.held.agent == member && of.held.process == lone.process {
 				of.held.expires = lone.until
 			}
 		}

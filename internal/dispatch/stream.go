@@ -29,17 +29,16 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 	if !member.enrolled {
 		member.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
 	}
-	member.linked, member.podUID, member.granted, member.sent = true, podUID, 0, 0
-	member.slots, member.draining = int(hello.GetSlots()), hello.GetDraining()
-	b.review(member, hello)
+	member.linked, member.process, member.granted, member.sent = true, Process{podUID, hello.GetProcess()}, 0, 0
+	member.slots, member.draining, member.named = int(hello.GetSlots()), hello.GetDraining(), named(hello)
 	for _, attempt := range hello.GetRunning() {
-		b.resume(member, attempt)
+		b.resume(member, member.process, attempt)
 	}
 	for _, result := range hello.GetUnacknowledged() {
 		b.conclude(member, result)
 	}
-	if awaited := b.swarmOf(member.swarm).awaited; awaited[name] == types.UID(podUID) {
-		delete(awaited, name) // another pod of the same name cannot speak for it
+	if !hello.GetPartial() {
+		b.complete(member)
 	}
 	b.stir(b.swarmOf(member.swarm))
 	b.config.Agents.After(member.object(), 0)
@@ -58,44 +57,69 @@ func newestEpoch(hello *linkv1.Hello) int64 {
 	return newest
 }
 
-// review compares what the agent was given with what it says it has. The same pod that does not mention an attempt does not have
-// it: it never arrived, or the process that ran it is gone. Of another pod of the same name it says nothing.
-func (b *Board) review(member *agent, hello *linkv1.Hello) {
-	mentioned := map[linkv1.AttemptKey]bool{}
+// named are the attempts that an agent has mentioned.
+func named(hello *linkv1.Hello) map[linkv1.AttemptKey]bool {
+	all := map[linkv1.AttemptKey]bool{}
 	for _, attempt := range hello.GetRunning() {
-		mentioned[attempt.Key()] = true
+		all[attempt.Key()] = true
 	}
 	for _, result := range hello.GetUnacknowledged() {
-		mentioned[result.GetAttempt().Key()] = true
+		all[result.GetAttempt().Key()] = true
 	}
+	return all
+}
+
+// complete draws conclusions from what an agent has not named, once it has named everything. A process that does not name an attempt does
+// not have it. That says nothing about other processes, whether of the same pod or of another one of the same name.
+func (b *Board) complete(member *agent) {
 	for _, of := range member.holds {
-		held := of.held
-		if held.sent && held.podUID == member.podUID && !mentioned[of.attemptOf(held).Key()] {
-			b.lose(of, "its agent started anew")
+		if held := of.held; held.sent && held.process == member.process && !member.named[of.attemptOf(held).Key()] {
+			b.miss(of)
 		}
 	}
 	for key, lone := range member.strays {
-		if !mentioned[key] && lone.until.IsZero() {
+		if lone.process == member.process && !member.named[key] {
 			b.drop(member, key)
 		}
 	}
+	member.named = nil
+	swarm := b.swarmOf(member.swarm)
+	delete(swarm.awaited, podID{member.name, types.UID(member.process.PodUID)})
+	b.stir(swarm)
 }
 
-// resume takes up what an agent says it runs.
-func (b *Board) resume(member *agent, attempt *linkv1.Attempt) {
+// miss ends an attempt that its agent does not have. A process that names itself has never received it, which costs the task nothing. Of
+// older agents only the pod is known: the process that had it may have ended.
+func (b *Board) miss(of *entry) {
+	held := of.held
+	if held.process.ID == "" {
+		b.lose(of, "its agent started anew")
+		return
+	}
+	of.ended = &End{
+		Agent: held.agent.name.Name, Attempt: held.attempt, Epoch: held.epoch, Since: held.since, Outcome: linkv1.Outcome_OUTCOME_DECLINED,
+		Reason: "NotDelivered", Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
+	}
+	b.release(of)
+	b.metrics.undelivered.Inc()
+	b.config.Tasks.After(of.name, 0)
+}
+
+// resume takes up what a process of an agent says it runs.
+func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
 	of := b.tasks[taskOf(attempt)]
 	switch {
 	case of == nil:
 		b.keep(member, &stray{attempt: attempt})
 	case string(of.uid) != attempt.GetTaskUid():
 		b.stop(member, attempt)
-	case of.held != nil && of.held.epoch == attempt.GetEpoch() && of.held.agent == member:
-		of.held.podUID, of.held.expires, of.held.stopped = member.podUID, time.Time{}, GoOn
+	case of.held != nil && of.held.epoch == attempt.GetEpoch() && of.held.mayBeOf(member, by):
+		of.held.process, of.held.expires, of.held.stopped = by, time.Time{}, GoOn
 		b.config.Tasks.After(of.name, 0)
 	case attempt.GetEpoch() > of.epoch:
 		b.supersede(of)
 		b.take(of, &hold{
-			agent: member, podUID: member.podUID, attempt: attempt.GetAttempt(), epoch: attempt.GetEpoch(), since: time.Now(), first: true, sent: true,
+			agent: member, process: by, attempt: attempt.GetAttempt(), epoch: attempt.GetEpoch(), since: time.Now(), first: true, sent: true,
 		})
 		of.ended = nil
 		b.config.Tasks.After(of.name, 0)
@@ -107,7 +131,7 @@ func (b *Board) resume(member *agent, attempt *linkv1.Attempt) {
 // stop ends what an agent has no business to run.
 func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
 	b.metrics.stale(staleRunning)
-	member.strays[attempt.Key()] = &stray{attempt: attempt}
+	member.strays[attempt.Key()] = &stray{attempt: attempt, process: member.process}
 	b.order(member, attempt, Cancel)
 }
 
@@ -127,6 +151,12 @@ func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
 	case *linkv1.AgentMessage_Credit:
 		member.granted, member.draining = max(member.granted, kind.Credit.GetGranted()), kind.Credit.GetDraining()
 		b.stir(b.swarmOf(member.swarm))
+	case *linkv1.AgentMessage_Complete:
+		if member.named != nil {
+			b.complete(member)
+		}
+	case *linkv1.AgentMessage_Goodbye:
+		b.bury(member, member.process)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/schedule"
 )
 
@@ -22,7 +21,7 @@ type swarm struct {
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[link.Agent]types.UID // pods from before this leader that have not yet told what they run
+	awaited map[podID]struct{} // pods from before this leader that have not yet told what they run
 	epoch   int64
 	stirred bool
 	due     time.Time // when something happens by itself
@@ -31,7 +30,7 @@ type swarm struct {
 func (b *Board) swarmOf(name types.NamespacedName) *swarm {
 	known := b.swarms[name]
 	if known == nil {
-		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[link.Agent]types.UID{}}
+		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[podID]struct{}{}}
 		b.swarms[name] = known
 	}
 	return known

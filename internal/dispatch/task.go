@@ -228,7 +228,7 @@ func (b *Board) forget(known *entry) {
 func (b *Board) supersede(known *entry) {
 	if held := known.held; held != nil && held.sent {
 		attempt := known.attemptOf(held)
-		held.agent.strays[attempt.Key()] = &stray{attempt: attempt, until: held.expires}
+		held.agent.strays[attempt.Key()] = &stray{attempt: attempt, process: held.process, until: held.expires}
 		b.order(held.agent, attempt, Cancel)
 	}
 	b.release(known)

@@ -65,7 +65,7 @@ func (s *Server) take(from *session, message *linkv1.AgentMessage) {
 	case *linkv1.AgentMessage_Credit:
 		from.grant(kind.Credit)
 		s.config.Events.Received(from.agent, message)
-	case *linkv1.AgentMessage_Progress, *linkv1.AgentMessage_Result:
+	case *linkv1.AgentMessage_Progress, *linkv1.AgentMessage_Result, *linkv1.AgentMessage_Complete, *linkv1.AgentMessage_Goodbye:
 		s.config.Events.Received(from.agent, message)
 	default:
 		s.metrics.drop(droppedUnknown) // a second Hello, or something from a later version

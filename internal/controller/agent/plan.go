@@ -29,6 +29,9 @@ func plan(agent *v1alpha1.Agent, world world) Plan {
 	if world.pod != nil {
 		p.Status.PodName, p.Status.PodUID = world.pod.Name, string(world.pod.UID)
 	}
+	if world.view.PodUID != "" {
+		p.Status.LinkedPodUID = world.view.PodUID
+	}
 	if world.view.Linked || p.Status.Workload != nil {
 		workload := world.view.Workload
 		p.Status.Workload = &workload

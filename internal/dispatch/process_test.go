@@ -1,0 +1,177 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// says is the Hello of a process of an agent's pod.
+func (d *desk) says(t *testing.T, who link.Agent, process string, hello *linkv1.Hello) {
+	t.Helper()
+	hello.Swarm, hello.Process, hello.Slots = "s", process, max(hello.GetSlots(), 1)
+	d.heard[who] = time.Now()
+	if err := d.Joined(who, "pod-"+who.Name, hello); err != nil {
+		t.Fatal(err)
+	}
+	d.credit(who, int64(hello.Slots))
+}
+
+// given is a task that process "p" of agent a runs, and is stored as that.
+func (d *desk) given(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) {
+	t.Helper()
+	d.rule("s")
+	a := d.joins(t, "a", "s", 1)
+	d.Left(a)
+	d.says(t, a, "p", &linkv1.Hello{})
+	task := d.task("t", "s")
+	d.steps()
+	attempt := d.assigned()[0]
+	d.settles(task)
+	return a, task, attempt
+}
+
+func TestHelloOfAnotherProcessProvesNothing(t *testing.T) {
+	for _, other := range []string{"q", ""} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			a, task, _ := d.given(t)
+			d.Left(a)
+			d.says(t, a, other, &linkv1.Hello{})
+			time.Sleep(d.lapse() - time.Millisecond)
+			d.heard[a] = time.Now() // the other process goes on to send heartbeats
+			d.steps()
+			if view := d.Observe(task, Brief{}); view.Held == nil {
+				t.Fatalf("process %q: given up while the first one may work: %+v", other, view.Ended)
+			}
+			time.Sleep(time.Millisecond)
+			d.steps()
+			if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {
+				t.Errorf("process %q: want it to be lost with the lease of the first one: %+v", other, view)
+			}
+		})
+	}
+}
+
+func TestAttemptThatItsProcessDoesNotNameWasNotDelivered(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		a, task, attempt := d.given(t)
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{})
+		view := d.Observe(task, Brief{})
+		if view.Ended == nil || view.Ended.Lost || view.Ended.Outcome != linkv1.Outcome_OUTCOME_DECLINED || view.Ended.Epoch != attempt.GetEpoch() {
+			t.Errorf("%+v", view.Ended)
+		}
+	})
+}
+
+func TestAttemptIsNotTakenOverByAnotherProcess(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		a, task, attempt := d.given(t)
+		d.Left(a)
+		d.says(t, a, "q", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
+		if stopped := d.cancelled(); len(stopped) != 1 {
+			t.Errorf("want the other process to stop it: %v", stopped)
+		}
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
+		if view := d.Observe(task, Brief{}); view.Held == nil || len(d.cancelled()) > 0 {
+			t.Errorf("want the first process to go on: %+v", view)
+		}
+	})
+}
+
+func TestWorkOfAProcessThatHasEndedGoesOnAtOnce(t *testing.T) {
+	for name, end := range map[string]func(*desk, link.Agent){
+		"goodbye": func(d *desk, a link.Agent) {
+			d.Received(a, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Goodbye{Goodbye: &linkv1.Goodbye{}}})
+		},
+		"proof": func(d *desk, a link.Agent) {
+			d.Left(a)
+			for _, holder := range d.Agent(types.NamespacedName(a)).Holders {
+				d.Ended(types.NamespacedName(a), holder)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atDesk(t, nil, func(t *testing.T, d *desk) {
+				a, task, _ := d.given(t)
+				if holders := d.Agent(types.NamespacedName(a)).Holders; len(holders) > 0 {
+					t.Errorf("nobody suspects a process that is linked: %v", holders)
+				}
+				end(d, a)
+				if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {
+					t.Errorf("%+v", view)
+				}
+			})
+		})
+	}
+}
+
+func TestEndOfAnotherProcessProvesNothing(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		a, task, _ := d.given(t)
+		for _, other := range []Process{{"pod-a", "q"}, {"another pod", "p"}, {"pod-a", ""}, {}} {
+			d.Ended(types.NamespacedName(a), other)
+		}
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Errorf("%+v", view.Ended)
+		}
+	})
+}
+
+// The agent has reported it before the operator knew the task, and its process has been replaced since.
+func TestAttemptOfAnEarlierProcessExpires(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		attempt := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 5}
+		a := d.joins(t, "a", "s", 1)
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
+		d.Left(a)
+		d.says(t, a, "q", &linkv1.Hello{})
+		task := d.task("t", "s") // seen only now
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Fatalf("want it to be held until the lease of its process is over: %+v", view)
+		}
+		time.Sleep(d.lapse())
+		d.heard[a] = time.Now()
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {
+			t.Errorf("%+v", view)
+		}
+	})
+}
+
+func TestWhatProvesThatAProcessHasEnded(t *testing.T) {
+	terminated := func(id, reason, message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: id, Reason: reason, Message: message}}
+	}
+	of := func(uid types.UID, status corev1.ContainerStatus) *corev1.Pod {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{}, status}}}
+		pod.UID = uid
+		return pod
+	}
+	for name, c := range map[string]struct {
+		pod    *corev1.Pod
+		proves bool
+	}{
+		"terminated":                    {of("u", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), true},
+		"terminated and started again":  {of("u", corev1.ContainerStatus{LastTerminationState: terminated("c", "OOMKilled", "p\n")}), true},
+		"another pod":                   {of("v", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), false},
+		"another process":               {of("u", corev1.ContainerStatus{State: terminated("c", "Error", "q")}), false},
+		"no name":                       {of("u", corev1.ContainerStatus{State: terminated("c", "Error", "")}), false},
+		"not seen by the kubelet":       {of("u", corev1.ContainerStatus{State: terminated("c", "ContainerStatusUnknown", "p")}), false},
+		"no container":                  {of("u", corev1.ContainerStatus{State: terminated("", "Error", "p")}), false},
+		"a phase, written for the node": {of("u", corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), false},
+	} {
+		if got := HasEnded(c.pod, Process{"u", "p"}); got != c.proves {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
