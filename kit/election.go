@@ -83,6 +83,7 @@ type lock struct {
 	leadership *Leadership
 	ready      <-chan struct{}
 	forced     bool
+	contested  time.Duration // how long a former leader may go on, if this process wins now
 }
 
 // Get waits until this process is ready: whoever wins the Lease must be able to work.
@@ -97,14 +98,19 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, err
 	}
 	l.leadership.see(record.HolderIdentity)
+	l.contested = 0 // the elector waits until the Lease has expired or was given back
 	if l.forced {
+		if record.HolderIdentity != "" {
+			l.contested = max(l.leadership.deadline, time.Duration(record.LeaseDurationSeconds)*time.Second)
+		}
 		record.HolderIdentity = "" // the elector waits for nobody
 	}
 	return record, raw, nil
 }
 
-// Create begins with term 1, since 0 means that nobody ever led.
+// Create begins with term 1, since 0 means that nobody ever led. Who led before, if the Lease was deleted, does not know yet that it is gone.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.contested = l.leadership.deadline
 	return l.write(ctx, record, l.Interface.Create)
 }
 
@@ -129,6 +135,7 @@ func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	l.leadership.see(record.HolderIdentity)
 	if record.HolderIdentity == l.Identity() {
 		l.forced = false
+		l.leadership.win(sent.Add(l.contested))
 		l.leadership.renew(sent, int64(record.LeaderTransitions))
 	}
 	return nil

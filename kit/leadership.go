@@ -28,6 +28,7 @@ type Leadership struct {
 	holder  string // of the Lease, as last seen
 	term    int64
 	renewed time.Time // when the last renewal that succeeded was sent
+	alone   time.Time // see AloneFrom
 	expiry  *time.Timer
 }
 
@@ -53,11 +54,31 @@ func (l *Leadership) Holder() string {
 	return l.holder
 }
 
-// see notes whom the Lease names.
+// see notes whom the Lease names. Once that is another process, it may have begun to act: this one ends at once, and not with its deadline.
 func (l *Leadership) see(holder string) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	l.holder = holder
+	if !l.renewed.IsZero() && holder != "" && holder != l.identity {
+		l.end(ErrNotLeading)
+	}
+}
+
+// AloneFrom is the time from which no other process can believe that it leads. It is that of winning, unless the Lease was deleted or taken by
+// force: then a former leader may go on until its own deadline.
+func (l *Leadership) AloneFrom() time.Time {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.alone
+}
+
+// win notes from when this process is alone, which only the first renewal decides.
+func (l *Leadership) win(alone time.Time) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.renewed.IsZero() {
+		l.alone = alone
+	}
 }
 
 // Fresh tells whether this process leads and can be sure of it. It goes by its own clock, not by the API server.

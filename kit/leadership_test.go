@@ -281,3 +281,59 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 		}
 	})
 }
+
+// Somebody has deleted the Lease, or taken it by force. Its new holder may have begun to act.
+func TestLeaderEndsWhenItSeesAnotherHolder(t *testing.T) {
+	l, inner := lockOver("", false)
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, holder := range []string{"", l.Identity()} {
+		inner.record.HolderIdentity = holder
+		if _, _, err := l.Get(t.Context()); err != nil || !l.leadership.Fresh() {
+			t.Fatalf("does not lead any more: the Lease names %q, %v", holder, err)
+		}
+	}
+	inner.record.HolderIdentity = "pod-2_x"
+	if _, _, err := l.Get(t.Context()); err != nil || l.leadership.Fresh() || !ended(l.leadership) {
+		t.Errorf("still leads, %v", err)
+	}
+}
+
+func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
+	deadline := newLeadership(Election{Identity: "pod-1"}).deadline
+	for name, c := range map[string]struct {
+		holder          string
+		forced, created bool
+		seconds         int
+		contested       time.Duration
+	}{
+		"expired or given back":      {},
+		"the Lease was deleted":      {created: true, contested: deadline},
+		"taken by force":             {holder: "pod-2_x", forced: true, seconds: 1, contested: deadline},
+		"by force, of a long lease":  {holder: "pod-2_x", forced: true, seconds: 60, contested: time.Minute},
+		"by force, but nobody held":  {forced: true, seconds: 60},
+		"expired, without any force": {holder: "pod-2_x", seconds: 60},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l, inner := lockOver(c.holder, c.forced)
+			inner.record.LeaseDurationSeconds = c.seconds
+			won := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}
+			acquire := func() error { _, _, err := l.Get(t.Context()); return errors.Join(err, l.Update(t.Context(), won)) }
+			if c.created {
+				acquire = func() error { return l.Create(t.Context(), won) }
+			}
+			if err := acquire(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if err := l.Update(t.Context(), won); err != nil {
+				t.Fatal(err)
+			}
+			if got := l.leadership.AloneFrom().Sub(time.Now().Add(-time.Second)); got != c.contested {
+				t.Errorf("%s: alone after %s, want %s", name, got, c.contested)
+			}
+			l.leadership.resign()
+		})
+	}
+}

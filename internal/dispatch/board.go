@@ -40,6 +40,8 @@ type Link interface {
 type Leadership interface {
 	Term() int64
 	RaiseTerm(above int64) int64
+	// AloneFrom is the time from which no other process can act as the leader.
+	AloneFrom() time.Time
 }
 
 // A Signal asks for the reconcile of an object.
@@ -77,6 +79,7 @@ type Board struct {
 
 	open     atomic.Bool // asked by the link while the board speaks to it
 	mu       sync.Mutex
+	alone    time.Time // from then on nobody else gives out work
 	gateEnds time.Time // then agents that have said nothing hold nothing
 	sequence int64
 	tasks    map[types.NamespacedName]*entry

@@ -20,6 +20,7 @@ type desk struct {
 	*Board
 	registry *prometheus.Registry
 	term     int64
+	alone    time.Time
 	version  int
 	refuse   error // what Send answers
 	sent     []*linkv1.OperatorMessage
@@ -40,6 +41,7 @@ func (d *desk) LastHeard(agent link.Agent) (time.Time, bool) {
 }
 
 func (d *desk) Term() int64                               { return d.term }
+func (d *desk) AloneFrom() time.Time                      { return d.alone }
 func (d *desk) RaiseTerm(above int64) int64               { d.term = max(d.term, above+1); return d.term }
 func (d *desk) After(types.NamespacedName, time.Duration) {}
 

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,11 @@ func (b *Board) Open(census Census) {
 	if highest := highestEpoch(census) >> 32; highest >= b.config.Leadership.Term() {
 		b.config.Leadership.RaiseTerm(highest)
 	}
-	b.gateEnds = time.Now().Add(b.lapse())
+	b.alone = time.Now()
+	if alone := b.config.Leadership.AloneFrom(); alone.After(b.alone) && census.led() {
+		b.alone = alone
+	}
+	b.gateEnds = b.alone.Add(b.lapse())
 	b.await(census)
 	for n := range census.Tasks {
 		if task := &census.Tasks[n]; !task.Status.Phase.Final() {
@@ -42,6 +47,11 @@ func (b *Board) Open(census Census) {
 	for name := range b.tasks {
 		b.config.Tasks.After(name, 0)
 	}
+}
+
+// led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
+func (c Census) led() bool {
+	return highestEpoch(c) > 0 || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
 }
 
 // A podID tells pods of one agent apart.
@@ -92,6 +102,9 @@ func highestEpoch(census Census) int64 {
 
 // heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.
 func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
+	if now.Before(b.alone) {
+		return b.alone
+	}
 	if len(of.awaited) == 0 || !now.Before(b.gateEnds) {
 		return time.Time{}
 	}

@@ -42,6 +42,8 @@ func (l *leader) Term() int64 {
 }
 
 // RaiseTerm implements dispatch.Leadership.
+func (l *leader) AloneFrom() time.Time { return time.Time{} }
+
 func (l *leader) RaiseTerm(above int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
