@@ -24,11 +24,12 @@ import (
 type dispatcher struct {
 	board                 *dispatch.Board
 	tasks, agents, swarms *kit.Signal
-	reader                client.Reader
+	operator              *kit.Operator
+	namespaces            []string // none: the whole cluster
 }
 
-func newDispatcher(operator *kit.Operator, config Link) *dispatcher {
-	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, reader: operator.GetClient()}
+func newDispatcher(operator *kit.Operator, config Link, namespaces []string) *dispatcher {
+	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, operator: operator, namespaces: namespaces}
 	d.board = dispatch.New(dispatch.Config{
 		Lease: config.AgentLease.Duration, Leadership: operator.Leadership,
 		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry,
@@ -39,7 +40,10 @@ func newDispatcher(operator *kit.Operator, config Link) *dispatcher {
 // Start implements manager.Runnable, for the time of leadership.
 func (d *dispatcher) Start(ctx context.Context) error {
 	census, err := d.census(ctx)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return fmt.Errorf("take a census: %w", err)
 	}
 	d.board.Open(census)
@@ -47,10 +51,19 @@ func (d *dispatcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// census reads the caches, which are synced before anybody is elected.
+// census reads the caches once they have reached what the API server holds now. A leader that does not know what its predecessor has written
+// would give it out again.
 func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
-	err := errors.Join(d.reader.List(ctx, swarms), d.reader.List(ctx, agents), d.reader.List(ctx, tasks), d.reader.List(ctx, pods, client.HasLabels{v1alpha1.LabelSwarm}))
+	ofAgents := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}
+	if err := d.operator.AwaitCurrent(ctx,
+		kit.Kind{List: &v1alpha1.SwarmList{}, Namespaces: d.namespaces}, kit.Kind{List: &v1alpha1.AgentList{}, Namespaces: d.namespaces},
+		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces}, kit.Kind{List: &corev1.PodList{}, Options: ofAgents, Namespaces: d.namespaces},
+	); err != nil {
+		return dispatch.Census{}, err
+	}
+	reader := d.operator.GetClient()
+	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, ofAgents...))
 	return dispatch.Census{Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items}, err
 }
 

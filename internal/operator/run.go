@@ -94,7 +94,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	}
 	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
-		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link),
+		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link, config.namespaces()),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
 		entrance: &entrance{now: time.Now},
 	}

@@ -41,9 +41,10 @@ func (l *leader) Term() int64 {
 	return l.term
 }
 
-// RaiseTerm implements dispatch.Leadership.
+// AloneFrom implements dispatch.Leadership.
 func (l *leader) AloneFrom() time.Time { return time.Time{} }
 
+// RaiseTerm implements dispatch.Leadership.
 func (l *leader) RaiseTerm(above int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
