@@ -41,7 +41,7 @@ type Builder[T client.Object] struct {
 	finalizer   finalizer[T]
 	predicates  []predicate.Predicate
 	signals     []*Signal
-	gone        func(types.NamespacedName)
+	gone        Forgetter
 	outside     func(types.NamespacedName)
 	problems    []error
 }
@@ -126,8 +126,19 @@ func (b *Builder[T]) Signals(signal *Signal) *Builder[T] {
 	return b
 }
 
-// Gone is called, instead of the reconciler, for an object that is no longer there: who keeps something in memory can let go.
-func (b *Builder[T]) Gone(forget func(name types.NamespacedName)) *Builder[T] {
+// A Forgetter lets go of what is kept in memory of an object. When it fails, it is called again.
+type Forgetter func(ctx context.Context, name types.NamespacedName) error
+
+// Forget makes a Forgetter of a function that cannot fail.
+func Forget(forget func(name types.NamespacedName)) Forgetter {
+	return func(_ context.Context, name types.NamespacedName) error {
+		forget(name)
+		return nil
+	}
+}
+
+// Gone is called, instead of the reconciler, for an object that the cache does not hold, or no longer.
+func (b *Builder[T]) Gone(forget Forgetter) *Builder[T] {
 	b.gone = forget
 	return b
 }

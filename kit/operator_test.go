@@ -239,7 +239,7 @@ func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
 			return []types.NamespacedName{{Namespace: "demo", Name: "mapped"}}
 		}, heard).
 		Predicates(heard).Signals(signal).Namespaces(scope).
-		Gone(func(name types.NamespacedName) { gone <- name }).Build(v)
+		Gone(Forget(func(name types.NamespacedName) { gone <- name })).Build(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type control[T client.Object] struct {
 	guards     []guard
 	finalizer  *finalizer[T]
 	resync     time.Duration
-	gone       func(types.NamespacedName)
+	gone       Forgetter
 	reasons    vocabulary
 }
 
@@ -46,7 +46,7 @@ type guard func(ctx context.Context, object client.Object) (reason string, err e
 func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	object := blank[T]()
 	if err := c.client.Get(ctx, request.NamespacedName, object); err != nil {
-		return reconcile.Result{}, c.missing(request.NamespacedName, err)
+		return reconcile.Result{}, c.missing(ctx, request.NamespacedName, err)
 	}
 	result, err := c.safely(ctx, object)
 	if err != nil && ctx.Err() != nil {
@@ -59,9 +59,9 @@ func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // missing passes on that an object is gone.
-func (c *control[T]) missing(name types.NamespacedName, err error) error {
+func (c *control[T]) missing(ctx context.Context, name types.NamespacedName, err error) error {
 	if apierrors.IsNotFound(err) && c.gone != nil {
-		c.gone(name)
+		return c.gone(ctx, name)
 	}
 	return client.IgnoreNotFound(err)
 }

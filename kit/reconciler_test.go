@@ -86,7 +86,7 @@ func TestObjectThatCannotBeReadIsTriedAgain(t *testing.T) {
 		},
 	}).Build()
 	s := controlOver(cluster, isDone)
-	s.gone = func(name types.NamespacedName) { t.Errorf("%s is not gone, it could not be read", name) }
+	s.gone = Forget(func(name types.NamespacedName) { t.Errorf("%s is not gone, it could not be read", name) })
 	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}

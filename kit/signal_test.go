@@ -2,6 +2,7 @@ package kit
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -44,17 +45,18 @@ func (empty) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ..
 
 func TestGoneIsToldInsteadOfReconciled(t *testing.T) {
 	var told []types.NamespacedName
+	failed := errors.New("not yet")
 	subject := &control[*corev1.ConfigMap]{
 		name: "test", client: empty{}, finalizer: &finalizer[*corev1.ConfigMap]{},
-		gone: func(name types.NamespacedName) { told = append(told, name) },
+		gone: func(_ context.Context, name types.NamespacedName) error { told = append(told, name); return failed },
 		reconciler: Func[*corev1.ConfigMap](func(context.Context, *corev1.ConfigMap) (Result, error) {
 			t.Error("reconciled")
 			return Done(), nil
 		}),
 	}
 	name := types.NamespacedName{Namespace: "demo", Name: "a"}
-	if _, err := subject.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
-		t.Fatal(err)
+	if _, err := subject.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); !errors.Is(err, failed) {
+		t.Errorf("want it to be tried again: %v", err)
 	}
 	if len(told) != 1 || told[0] != name {
 		t.Errorf("told %v", told)

@@ -101,6 +101,20 @@ func (b *Board) keep(member *agent, lone *stray) {
 	b.config.Tasks.After(taskOf(lone.attempt), 0)
 }
 
+// Reported tells whether agents report attempts of a task that the board does not know.
+func (b *Board) Reported(name types.NamespacedName) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, member := range b.agents {
+		for _, lone := range member.strays {
+			if taskOf(lone.attempt) == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // adoptStrays gives a new entry what agents have said about it already.
 func (b *Board) adoptStrays(of *entry) {
 	for _, member := range b.agents {

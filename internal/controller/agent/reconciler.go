@@ -46,7 +46,7 @@ func Add(operator *kit.Operator, options Options) error {
 		Watches(&corev1.Pod{}, sameName).
 		Watches(&v1alpha1.Swarm{}, r.membersOf, membership()).
 		Signals(options.Signal).
-		Gone(options.Board.Dismiss).
+		Gone(kit.Forget(options.Board.Dismiss)).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).

@@ -84,7 +84,7 @@ func Add(operator *kit.Operator, options Options) error {
 	k.nodes = &nodes{settings: options.Settings, cached: operator.GetClient(), live: operator.GetAPIReader(), changed: k.wake, now: time.Now}
 	k.metrics = newMetrics(options.Metrics, k.memories, k.nodes)
 	return errors.Join(
-		kit.New[*corev1.Node](operator, name+"-nodes").Predicates(k.nodes.news()).Departing().Gone(k.nodes.lose).Build(k.nodes),
+		kit.New[*corev1.Node](operator, name+"-nodes").Predicates(k.nodes.news()).Departing().Gone(kit.Forget(k.nodes.lose)).Build(k.nodes),
 		add(operator, options, &reconciler[*appsv1.Deployment]{k, v1alpha1.WorkloadDeployment, survey.Deployment}),
 		add(operator, options, &reconciler[*appsv1.StatefulSet]{k, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}),
 	)
@@ -98,7 +98,7 @@ func add[T client.Object](operator *kit.Operator, options Options, r *reconciler
 		Watches(&policyv1.PodDisruptionBudget{}, r.neighbours, budgetNews()).
 		Watches(&corev1.Namespace{}, r.inhabitants, windowNews(r.settings)).
 		Signals(r.signals[r.kind]).
-		Gone(r.forget).
+		Gone(kit.Forget(r.forget)).
 		Outside(r.forget).
 		Namespaces(options.Scope).
 		Concurrency(options.Workers).

@@ -66,7 +66,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Watches(&corev1.Secret{}, r.all).
 		Signals(options.Signal).
 		Finalizer(v1alpha1.Finalizer, r.clean).
-		Gone(options.Board.Dissolve).
+		Gone(kit.Forget(options.Board.Dissolve)).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).

@@ -7,8 +7,11 @@ package task
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -29,19 +32,35 @@ type Options struct {
 
 type reconciler struct {
 	client client.Client
+	live   client.Reader // past the cache
 	status *kit.Status[*v1alpha1.Task]
 	board  *dispatch.Board
 }
 
 // Add gives the operator the controller of Tasks.
 func Add(operator *kit.Operator, options Options) error {
-	r := &reconciler{client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Task](operator, name), board: options.Board}
+	r := &reconciler{client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Task](operator, name), board: options.Board}
 	return kit.New[*v1alpha1.Task](operator, name).
 		Signals(options.Signal).
-		Gone(options.Board.Forget).
+		Gone(r.forget).
 		Namespaces(options.Scope).
 		Concurrency(options.Workers).
 		Build(r)
+}
+
+// forget lets go of a task that is gone. Of one that agents report about, the cache is no proof: it may not have heard of the task yet, and a
+// result that is acknowledged now would be lost.
+func (r *reconciler) forget(ctx context.Context, name types.NamespacedName) error {
+	if r.board.Reported(name) {
+		switch err := r.live.Get(ctx, name, &v1alpha1.Task{}); {
+		case err == nil:
+			return nil // it comes with the watch
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("look for task %q past the cache: %w", name.Name, err)
+		}
+	}
+	r.board.Forget(name)
+	return nil
 }
 
 // Reconcile brings a Task one step further.

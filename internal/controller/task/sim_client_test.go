@@ -116,6 +116,21 @@ func (c *cache) wait(ctx context.Context) {
 	}
 }
 
+// A storeReader reads past the cache.
+type storeReader struct {
+	client.Reader
+	store *store
+}
+
+func (r storeReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	stored := r.store.get(key)
+	if stored == nil {
+		return apierrors.NewNotFound(tasksResource, key.Name)
+	}
+	stored.DeepCopyInto(object.(*v1alpha1.Task))
+	return nil
+}
+
 // A stubClient is a leader's client: it reads the cache and writes to the store, while it leads.
 type stubClient struct {
 	client.Client

@@ -79,7 +79,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Watches(&corev1.ConfigMap{}, r.readers).
 		Watches(&v1alpha1.WorkerPool{}, r.rivals).
 		Signals(signal).
-		Gone(r.forget).
+		Gone(kit.Forget(r.forget)).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).

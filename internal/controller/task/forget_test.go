@@ -1,0 +1,81 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// answers is an API server that says the same of every task.
+type answers struct {
+	client.Reader
+	err   error
+	asked int
+}
+
+func (a *answers) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	a.asked++
+	return a.err
+}
+
+// surroundings are everything around a board, and count what is acknowledged.
+type surroundings struct{ acknowledged int }
+
+func (d *surroundings) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
+	if message.GetAcknowledge() != nil {
+		d.acknowledged++
+	}
+	return nil
+}
+func (d *surroundings) LastHeard(link.Agent) (time.Time, bool)    { return time.Now(), true }
+func (d *surroundings) Term() int64                               { return 2 }
+func (d *surroundings) RaiseTerm(int64) int64                     { return 2 }
+func (d *surroundings) AloneFrom() time.Time                      { return time.Time{} }
+func (d *surroundings) After(types.NamespacedName, time.Duration) {}
+
+// The cache of a new leader may lack a task whose result an agent brings. A result that is acknowledged and not stored is lost.
+func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
+	errAway := errors.New("the API server is away")
+	for name, c := range map[string]struct {
+		answer       error
+		fails        error
+		acknowledged int
+	}{
+		"the cache is behind":      {nil, nil, 0},
+		"the task is gone":         {apierrors.NewNotFound(tasksResource, "t"), nil, 1},
+		"nobody can tell just now": {errAway, errAway, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			around, live := &surroundings{}, &answers{err: c.answer}
+			board := dispatch.New(dispatch.Config{
+				Lease: time.Minute, Leadership: around, Tasks: around, Agents: around, Swarms: around, Metrics: prometheus.NewRegistry(),
+			})
+			board.Connect(around)
+			board.Open(dispatch.Census{})
+			result := &linkv1.Result{Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Attempt: &linkv1.Attempt{
+				Namespace: "default", Task: "t", TaskUid: "uid", Attempt: 1, Epoch: 1<<32 | 1,
+			}}
+			hello := &linkv1.Hello{Swarm: swarmName, Slots: 1, Unacknowledged: []*linkv1.Result{result}}
+			if err := board.Joined(link.Agent{Namespace: "default", Name: "a"}, "pod", hello); err != nil {
+				t.Fatal(err)
+			}
+			r := &reconciler{live: live, board: board}
+			if err := r.forget(t.Context(), named("t")); !errors.Is(err, c.fails) || around.acknowledged != c.acknowledged {
+				t.Errorf("acknowledged %d, %v", around.acknowledged, err)
+			}
+			if err := r.forget(t.Context(), named("unheard of")); err != nil || live.asked != 1 {
+				t.Errorf("asked the API server %d times, %v: nobody reports about the second task", live.asked, err)
+			}
+		})
+	}
+}
