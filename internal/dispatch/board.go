@@ -34,6 +34,8 @@ import (
 type Link interface {
 	Send(agent link.Agent, message *linkv1.OperatorMessage) error
 	LastHeard(agent link.Agent) (time.Time, bool)
+	// Disconnect ends the stream of an agent that was not heard since a time; false when it was.
+	Disconnect(agent link.Agent, unheardSince time.Time) bool
 }
 
 // Leadership counts terms.

@@ -25,6 +25,9 @@ type desk struct {
 	refuse   error // what Send answers
 	sent     []*linkv1.OperatorMessage
 	heard    map[link.Agent]time.Time
+
+	disconnected []link.Agent
+	heardLate    bool // a heartbeat arrives just when a stream is to be ended
 }
 
 func (d *desk) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
@@ -38,6 +41,15 @@ func (d *desk) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
 func (d *desk) LastHeard(agent link.Agent) (time.Time, bool) {
 	at, known := d.heard[agent]
 	return at, known
+}
+
+func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
+	if d.heardLate {
+		d.heard[agent] = time.Now()
+		return false
+	}
+	d.disconnected = append(d.disconnected, agent)
+	return !d.heard[agent].After(unheardSince)
 }
 
 func (d *desk) Term() int64                               { return d.term }

@@ -19,8 +19,9 @@ func (b *Board) expire(now time.Time) time.Time {
 
 func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 	var next time.Time
+	alive := b.aliveUntil(member, now)
 	for _, of := range member.holds {
-		switch over := b.overOf(member, of.held.expires); {
+		switch over := orElse(of.held.expires, alive); {
 		case !of.held.sent: // nobody has it yet
 		case !now.Before(over):
 			b.lose(of, "it was not heard for longer than its lease")
@@ -29,7 +30,7 @@ func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 		}
 	}
 	for key, lone := range member.strays {
-		over := b.overOf(member, lone.until)
+		over := orElse(lone.until, alive)
 		if !now.Before(over) {
 			b.drop(member, key)
 			continue
@@ -39,10 +40,19 @@ func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 	return earliest(next, b.askBack(member, now))
 }
 
-// overOf is when something on an agent is surely over. A stream that is up proves nothing: only heartbeats count.
-func (b *Board) overOf(member *agent, known time.Time) time.Time {
+// aliveUntil is when an agent can no longer be working, as far as is known now. A stream that is up proves nothing: only heartbeats count.
+// Before a stream counts for nothing it is ended, so that no echo prolongs the agent's lease afterwards.
+func (b *Board) aliveUntil(member *agent, now time.Time) time.Time {
+	over := b.over(member)
+	if member.linked && !now.Before(over) && !b.link.Disconnect(member.name, over.Add(-b.lapse())) {
+		return b.over(member) // it was heard just now
+	}
+	return over
+}
+
+func orElse(known, otherwise time.Time) time.Time {
 	if known.IsZero() {
-		return b.over(member)
+		return otherwise
 	}
 	return known
 }

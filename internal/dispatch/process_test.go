@@ -175,3 +175,26 @@ func TestWhatProvesThatAProcessHasEnded(t *testing.T) {
 		}
 	}
 }
+
+// Nothing may be echoed to an agent any more when its work is given away.
+func TestStreamIsEndedBeforeItsLeaseIsCountedOut(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		a, task, _ := d.given(t)
+		d.steps()
+		if len(d.disconnected) > 0 {
+			t.Fatal("disconnected while it is alive")
+		}
+		time.Sleep(d.lapse())
+		d.heardLate = true
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Fatalf("a heartbeat came just in time: %+v", view.Ended)
+		}
+		d.heardLate = false
+		time.Sleep(d.lapse())
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Ended == nil || len(d.disconnected) != 1 || d.disconnected[0] != a {
+			t.Errorf("ended: %+v, disconnected: %v", view.Ended, d.disconnected)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -103,19 +104,25 @@ func check(identity Identity, hello *linkv1.Hello) error {
 	return &ending{refusedIdentity, status.Errorf(codes.PermissionDenied, "the token is pod %s's, not agent %s's", identity.agent(), claimed)}
 }
 
-// hearing is what an agent says, until it is closed; then err says why.
+// inboxMessages is how many messages of an agent wait at most while the consumer is busy. Heartbeats do not wait.
+const inboxMessages = 256
+
+// hearing is what an agent says.
 type hearing struct {
-	messages chan *linkv1.AgentMessage
-	err      error
+	inbox *queue[*linkv1.AgentMessage]
+	beat  atomic.Pointer[func(*linkv1.Heartbeat)] // answers heartbeats, once there is a session
+	over  chan struct{}                           // closed when the stream is over; then err says why
+	err   error
 }
 
-// listen reads the stream, no faster than its rate allows, until it fails or its handler returns.
+// listen reads the stream, no faster than its rate allows, until it fails or its handler returns. Heartbeats are answered at once: however long
+// the consumer takes, an agent that is heard must not stop its work.
 func (s *Server) listen(connected stream) *hearing {
-	ctx, heard := connected.Context(), &hearing{messages: make(chan *linkv1.AgentMessage)}
+	ctx, heard := connected.Context(), &hearing{inbox: newQueue[*linkv1.AgentMessage](inboxMessages, 2*s.config.Limits.FrameBytes), over: make(chan struct{})}
 	perSecond := s.config.Limits.MessagesPerSecond
 	bucket := rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
 	go func() {
-		defer close(heard.messages)
+		defer close(heard.over)
 		for {
 			message, err := connected.Recv()
 			if err != nil {
@@ -126,30 +133,50 @@ func (s *Server) listen(connected stream) *hearing {
 				s.metrics.throttled.Inc()
 				_ = bucket.Wait(ctx) // fails only when the stream is over, which Recv says next
 			}
-			select {
-			case heard.messages <- message:
-			case <-ctx.Done():
+			if beat := heard.beat.Load(); beat != nil && message.GetHeartbeat() != nil {
+				(*beat)(message.GetHeartbeat())
+				continue
 			}
+			heard.inbox.pushOrWait(ctx, message)
 		}
 	}()
 	return heard
 }
 
 func (s *Server) awaitHello(heard *hearing) (*linkv1.Hello, error) {
-	timer := time.NewTimer(s.config.Limits.HelloTimeout)
+	late := make(chan struct{})
+	timer := time.AfterFunc(s.config.Limits.HelloTimeout, func() { close(late) })
 	defer timer.Stop()
-	select {
-	case <-timer.C:
+	first, err := heard.next(late)
+	switch {
+	case err != nil:
+		return nil, err
+	case first == nil:
 		return nil, &ending{refusedHello, status.Error(codes.DeadlineExceeded, "no Hello came")}
-	case first, open := <-heard.messages:
-		if !open {
-			return nil, broken(heard.err)
+	}
+	s.metrics.received(kindOf(first))
+	if first.GetHello() == nil {
+		return nil, &ending{refusedHello, status.Error(codes.InvalidArgument, "the first message must be Hello")}
+	}
+	return first.GetHello(), nil
+}
+
+// next waits for a message; nil when enough is done. What was said before the stream was over still counts.
+func (h *hearing) next(enough <-chan struct{}) (*linkv1.AgentMessage, error) {
+	for {
+		select {
+		case <-enough:
+			return nil, nil
+		case <-h.inbox.filled:
+			if message, found := h.inbox.first(); found {
+				return message, nil
+			}
+		case <-h.over:
+			if message, found := h.inbox.first(); found {
+				return message, nil
+			}
+			return nil, broken(h.err)
 		}
-		s.metrics.received(kindOf(first))
-		if first.GetHello() == nil {
-			return nil, &ending{refusedHello, status.Error(codes.InvalidArgument, "the first message must be Hello")}
-		}
-		return first.GetHello(), nil
 	}
 }
 
@@ -190,7 +217,7 @@ func (s *Server) newSession(identity Identity, term int64, hello *linkv1.Hello) 
 		agent: identity.agent(), connection: connectionOf(identity, hello), term: term,
 		features:   slices.DeleteFunc(linkv1.Features(), func(f string) bool { return !slices.Contains(hello.GetFeatures(), f) }),
 		frameBytes: s.config.Limits.FrameBytes,
-		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue(s.config.Limits),
+		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue[*linkv1.OperatorMessage](s.config.Limits.QueueMessages, s.config.Limits.QueueBytes),
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}
 }

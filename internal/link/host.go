@@ -37,21 +37,25 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 
 // attend passes on what the agent says. Who says nothing for two leases has long stopped working.
 func (s *Server) attend(heard *hearing, hosted *session) error {
-	silence := time.NewTimer(2 * s.config.Lease)
+	silence := time.AfterFunc(2*s.config.Lease, func() { hosted.end(cutOff(refusedSilent, "no heartbeat came for two leases")) })
 	defer silence.Stop()
+	beat := func(heartbeat *linkv1.Heartbeat) {
+		s.metrics.received("heartbeat")
+		if s.echo(hosted, heartbeat) {
+			silence.Reset(2 * s.config.Lease)
+		}
+	}
+	heard.beat.Store(&beat)
 	for {
-		select {
-		case <-silence.C:
-			return cutOff(refusedSilent, "no heartbeat came for two leases")
-		case <-hosted.ended:
+		message, err := heard.next(hosted.ended)
+		switch {
+		case err != nil:
+			return err
+		case message == nil:
 			return hosted.cause
-		case message, open := <-heard.messages:
-			if !open {
-				return broken(heard.err)
-			}
-			if message.GetHeartbeat() != nil {
-				silence.Reset(2 * s.config.Lease)
-			}
+		case message.GetHeartbeat() != nil: // it came before there was a session
+			beat(message.GetHeartbeat())
+		default:
 			s.take(hosted, message)
 		}
 	}
@@ -60,8 +64,6 @@ func (s *Server) attend(heard *hearing, hosted *session) error {
 func (s *Server) take(from *session, message *linkv1.AgentMessage) {
 	s.metrics.received(kindOf(message))
 	switch kind := message.GetKind().(type) {
-	case *linkv1.AgentMessage_Heartbeat:
-		s.echo(from, kind.Heartbeat)
 	case *linkv1.AgentMessage_Credit:
 		from.grant(kind.Credit)
 		s.config.Events.Received(from.agent, message)
@@ -73,7 +75,6 @@ func (s *Server) take(from *session, message *linkv1.AgentMessage) {
 }
 
 // echo prolongs both leases: ours before the agent's, because the receipt is noted before the echo is sent.
-func (s *Server) echo(to *session, heartbeat *linkv1.Heartbeat) {
-	s.registry.hear(to.agent, time.Now())
-	_ = to.send(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Echo{Echo: &linkv1.Echo{Sequence: heartbeat.GetSequence()}}})
+func (s *Server) echo(to *session, heartbeat *linkv1.Heartbeat) bool {
+	return to.echo(heartbeat.GetSequence(), func() { s.registry.hear(to.agent, time.Now()) })
 }

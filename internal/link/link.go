@@ -128,6 +128,7 @@ var (
 	ErrUnsupported = errors.New("agent does not know this kind of message")
 	ErrTooLarge    = errors.New("message is above the frame limit")
 	ErrTooSlow     = errors.New("agent reads too slowly")
+	ErrNoRoom      = errors.New("too many assignments wait for this agent: try again later")
 )
 
 // ErrDenied says that a token proves nothing here.

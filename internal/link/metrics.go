@@ -45,9 +45,10 @@ const (
 	droppedUnsupported = "unsupported"
 	droppedTooLarge    = "too_large"
 	droppedSlow        = "slow_reader"
+	droppedNoRoom      = "no_room"
 )
 
-var drops = []string{droppedUnknown, droppedNotLeading, droppedNotLinked, droppedNoCredit, droppedUnsupported, droppedTooLarge, droppedSlow}
+var drops = []string{droppedUnknown, droppedNotLeading, droppedNotLinked, droppedNoCredit, droppedUnsupported, droppedTooLarge, droppedSlow, droppedNoRoom}
 
 // metrics are never labelled by the name of an object: a large swarm must not make a large metric.
 type metrics struct {

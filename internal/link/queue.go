@@ -1,74 +1,95 @@
 package link
 
 import (
+	"context"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
-
-	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A queue holds what waits to be sent to one agent, bounded by number and by bytes.
-type queue struct {
+// A queue holds messages that wait, bounded by number and by bytes.
+type queue[M proto.Message] struct {
 	mostMessages, mostBytes int
 
 	mu       sync.Mutex
-	messages []*linkv1.OperatorMessage
+	messages []M
 	bytes    int
 	filled   chan struct{} // holds one token while messages may be waiting
+	freed    chan struct{} // holds one token while there may be room
 }
 
-func newQueue(limits Limits) *queue {
-	return &queue{mostMessages: limits.QueueMessages, mostBytes: limits.QueueBytes, filled: make(chan struct{}, 1)}
+func newQueue[M proto.Message](mostMessages, mostBytes int) *queue[M] {
+	return &queue[M]{mostMessages: mostMessages, mostBytes: mostBytes, filled: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 }
 
-// push says whether there was room.
-func (q *queue) push(message *linkv1.OperatorMessage) bool {
+// push reports whether there was room.
+func (q *queue[M]) push(message M) bool {
+	return q.pushWithin(message, q.mostMessages, q.mostBytes)
+}
+
+// pushSparing is push, but leaves a quarter of the room to others.
+func (q *queue[M]) pushSparing(message M) bool {
+	return q.pushWithin(message, q.mostMessages*3/4, q.mostBytes*3/4)
+}
+
+func (q *queue[M]) pushWithin(message M, mostMessages, mostBytes int) bool {
 	size := proto.Size(message)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.messages) >= q.mostMessages || q.bytes+size > q.mostBytes {
+	if len(q.messages) >= mostMessages || q.bytes+size > mostBytes {
 		return false
 	}
 	q.messages = append(q.messages, message)
 	q.bytes += size
-	q.wake()
+	signal(q.filled)
 	return true
 }
 
+// pushOrWait waits for room, until the context ends.
+func (q *queue[M]) pushOrWait(ctx context.Context, message M) {
+	for !q.push(message) {
+		select {
+		case <-q.freed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // pop waits for a message; false when the queue's owner is done.
-func (q *queue) pop(done <-chan struct{}) (*linkv1.OperatorMessage, bool) {
+func (q *queue[M]) pop(done <-chan struct{}) (message M, more bool) {
 	for {
 		select {
 		case <-done:
-			return nil, false
+			return message, false
 		case <-q.filled:
 		}
-		if message := q.first(); message != nil {
+		if message, found := q.first(); found {
 			return message, true
 		}
 	}
 }
 
-func (q *queue) first() *linkv1.OperatorMessage {
+func (q *queue[M]) first() (message M, found bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.messages) == 0 {
-		return nil
+		return message, false
 	}
-	message := q.messages[0]
-	q.messages[0] = nil
+	var none M
+	message, q.messages[0] = q.messages[0], none
 	q.messages = q.messages[1:]
 	q.bytes -= proto.Size(message)
 	if len(q.messages) > 0 {
-		q.wake()
+		signal(q.filled)
 	}
-	return message
+	signal(q.freed)
+	return message, true
 }
 
-func (q *queue) wake() {
+func signal(token chan struct{}) {
 	select {
-	case q.filled <- struct{}{}:
+	case token <- struct{}{}:
 	default:
 	}
 }

@@ -125,5 +125,19 @@ func (s *Server) Send(agent Agent, message *linkv1.OperatorMessage) error {
 // heard for a long time. Its lease is over when this time plus the lease, plus a margin for clocks, has passed.
 func (s *Server) LastHeard(agent Agent) (time.Time, bool) { return s.registry.lastHeard(agent) }
 
+// Disconnect ends the stream of an agent that was not heard since a time, before its lease is counted out: nothing is echoed any more. False
+// when the agent was heard since.
+func (s *Server) Disconnect(agent Agent, unheardSince time.Time) bool {
+	linked := s.registry.session(agent)
+	if linked == nil {
+		return true
+	}
+	heardSince := func() bool {
+		last, known := s.registry.lastHeard(agent)
+		return known && last.After(unheardSince)
+	}
+	return linked.endUnless(heardSince, cutOff(refusedSilent, "no heartbeat came for a lease"))
+}
+
 // Linked says whether the agent has a stream now.
 func (s *Server) Linked(agent Agent) bool { return s.registry.session(agent) != nil }

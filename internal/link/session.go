@@ -25,14 +25,14 @@ type session struct {
 	frameBytes int
 	leadership Leadership
 	metrics    *metrics
-	queue      *queue
+	queue      *queue[*linkv1.OperatorMessage]
 
-	once  sync.Once
 	cause error
 	ended chan struct{} // closed by end
 	left  chan struct{} // closed when the consumer has been told
 
 	mu       sync.Mutex
+	over     bool
 	granted  int64 // Assigns that the agent allows on this stream
 	assigned int64 // Assigns that were sent on it
 }
@@ -51,10 +51,55 @@ func cutOff(why refusal, message string) error {
 
 // end is called by whoever finds first that the session is over.
 func (s *session) end(cause error) {
-	s.once.Do(func() {
-		s.cause = cause
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(cause)
+}
+
+func (s *session) endLocked(cause error) {
+	if !s.over {
+		s.over, s.cause = true, cause
 		close(s.ended)
-	})
+	}
+}
+
+// endUnless ends the session, unless something is true that no echo can change meanwhile.
+func (s *session) endUnless(lives func() bool, cause error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over && lives() {
+		return false
+	}
+	s.endLocked(cause)
+	return true
+}
+
+// echo answers a heartbeat and notes its receipt, both or neither. Once the session is over, the end of the agent's lease is counted from the
+// last receipt: an echo after that would let the agent work for longer.
+func (s *session) echo(sequence int64, note func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+		return false
+	case !s.speaks():
+		s.endLocked(notLeading())
+		s.metrics.drop(droppedNotLeading)
+		return false
+	}
+	note()
+	if !s.queue.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Echo{Echo: &linkv1.Echo{Sequence: sequence}}}) {
+		s.endLocked(cutOff(refusedSlow, "you read too slowly"))
+		s.metrics.drop(droppedSlow)
+		return false
+	}
+	return true
+}
+
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
 }
 
 // speaks says whether what this session was admitted for still holds.
@@ -66,6 +111,8 @@ func (s *session) speaks() bool {
 // send queues a message and never waits.
 func (s *session) send(message *linkv1.OperatorMessage) error {
 	switch {
+	case s.isOver():
+		return s.dropped(droppedNotLinked, ErrNotLinked)
 	case !s.knows(message):
 		return s.dropped(droppedUnsupported, ErrUnsupported)
 	case proto.Size(message) > s.frameBytes:
@@ -73,11 +120,24 @@ func (s *session) send(message *linkv1.OperatorMessage) error {
 	case !s.speaks():
 		s.end(notLeading())
 		return s.dropped(droppedNotLeading, ErrNotLeading)
-	case message.GetAssign() != nil && !s.spendCredit():
-		return s.dropped(droppedNoCredit, ErrNoCredit)
+	case message.GetAssign() != nil:
+		return s.assign(message)
 	case !s.queue.push(message):
 		s.end(cutOff(refusedSlow, "you read too slowly"))
 		return s.dropped(droppedSlow, ErrTooSlow)
+	}
+	return nil
+}
+
+// assign queues an assignment if the agent has granted it and there is room. Assignments are large and can wait: they are the consumer's to
+// give out again, and leave room for what cannot.
+func (s *session) assign(message *linkv1.OperatorMessage) error {
+	if !s.spendCredit() {
+		return s.dropped(droppedNoCredit, ErrNoCredit)
+	}
+	if !s.queue.pushSparing(message) {
+		s.returnCredit()
+		return s.dropped(droppedNoRoom, ErrNoRoom)
 	}
 	return nil
 }
@@ -106,6 +166,12 @@ func (s *session) spendCredit() bool {
 	}
 	s.assigned++
 	return true
+}
+
+func (s *session) returnCredit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assigned--
 }
 
 func (s *session) grant(credit *linkv1.Credit) {

@@ -45,7 +45,7 @@ func newSession(limits Limits) (*session, *tenure) {
 	leads := &tenure{}
 	leads.term.Store(3)
 	return &session{
-		term: 3, frameBytes: 1 << 20, leadership: leads, metrics: newMetrics(prometheus.NewRegistry()), queue: newQueue(limits),
+		term: 3, frameBytes: 1 << 20, leadership: leads, metrics: newMetrics(prometheus.NewRegistry()), queue: newQueue[*linkv1.OperatorMessage](limits.QueueMessages, limits.QueueBytes),
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}, leads
 }
@@ -100,7 +100,7 @@ func TestNothingIsQueuedAfterLeadershipIsLost(t *testing.T) {
 	if err := s.send(cancelOf("a")); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("got %v", err)
 	}
-	if message := s.queue.first(); message != nil {
+	if message, found := s.queue.first(); found {
 		t.Errorf("queued %v", message)
 	}
 	assertEnded(t, s, codes.Unavailable)
@@ -129,14 +129,14 @@ func TestStreamThatFailsEndsTheSession(t *testing.T) {
 // Limits of memory are what a reader that does not read cannot exceed, and what others can use to the last byte.
 func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
 	size := proto.Size(cancelOf("a"))
-	q := newQueue(Limits{QueueMessages: 10, QueueBytes: 2 * size})
+	q := newQueue[*linkv1.OperatorMessage](10, 2*size)
 	if !q.push(cancelOf("a")) || !q.push(cancelOf("b")) {
 		t.Error("refused what fits")
 	}
 	if q.push(cancelOf("c")) {
 		t.Error("took more than its limit")
 	}
-	if first := q.first(); first.GetCancel().GetAttempt().GetTask() != "a" || !q.push(cancelOf("d")) {
+	if first, _ := q.first(); first.GetCancel().GetAttempt().GetTask() != "a" || !q.push(cancelOf("d")) {
 		t.Errorf("what was sent still counts: %v", first)
 	}
 }

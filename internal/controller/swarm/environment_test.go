@@ -57,6 +57,7 @@ func (e *environment) Send(_ link.Agent, message *linkv1.OperatorMessage) error 
 	return nil
 }
 
+func (e *environment) Disconnect(link.Agent, time.Time) bool     { return true }
 func (e *environment) LastHeard(link.Agent) (time.Time, bool)    { return time.Now(), true }
 func (e *environment) Term() int64                               { return 1 }
 func (e *environment) AloneFrom() time.Time                      { return time.Time{} }

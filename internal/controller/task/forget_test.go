@@ -38,6 +38,7 @@ func (d *surroundings) Send(_ link.Agent, message *linkv1.OperatorMessage) error
 	return nil
 }
 func (d *surroundings) LastHeard(link.Agent) (time.Time, bool)    { return time.Now(), true }
+func (d *surroundings) Disconnect(link.Agent, time.Time) bool     { return true }
 func (d *surroundings) Term() int64                               { return 2 }
 func (d *surroundings) RaiseTerm(int64) int64                     { return 2 }
 func (d *surroundings) AloneFrom() time.Time                      { return time.Time{} }

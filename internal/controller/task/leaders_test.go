@@ -48,7 +48,7 @@ func TestLateSuccessIsNotAcknowledgedForTheLossThatWasStored(t *testing.T) {
 		w.faults.onStoring(func(task *v1alpha1.Task) {
 			if task.Status.Phase == v1alpha1.TaskPending {
 				w.agent("a").cable.mend()
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(5 * time.Second) // until it has connected again
 			}
 		})
 		w.pass(time.Minute)

@@ -26,6 +26,7 @@ type session struct {
 	stream            *stream
 	term              int64
 	granted, assigned int64
+	deaf              bool
 	silence           *time.Timer
 }
 
@@ -74,6 +75,20 @@ func (w *wire) LastHeard(agent link.Agent) (time.Time, bool) {
 	return heard, known
 }
 
+// Disconnect implements dispatch.Link. A stream that is ended in another goroutine hears nothing from now on.
+func (w *wire) Disconnect(agent link.Agent, unheardSince time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heard[agent].After(unheardSince) {
+		return false
+	}
+	if linked := w.sessions[agent]; linked != nil {
+		linked.deaf = true
+		w.leader.world.runs.Go(func() { w.end(linked) })
+	}
+	return true
+}
+
 // receive takes a message of an agent, the first of which is Hello.
 func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 	defer w.turn(from.agent)()
@@ -83,7 +98,7 @@ func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 	}
 	w.mu.Lock()
 	linked := w.sessions[from.agent]
-	if linked == nil || linked.stream != from {
+	if linked == nil || linked.stream != from || linked.deaf {
 		w.mu.Unlock()
 		return
 	}

@@ -27,6 +27,7 @@ type Recorder struct {
 	// Refusal is asked before an agent joins.
 	Refusal func(hello *linkv1.Hello) error
 
+	busy   sync.Mutex
 	mu     sync.Mutex
 	events []Event
 	more   chan struct{} // closed and replaced with every event
@@ -47,7 +48,15 @@ func (r *Recorder) Joined(agent link.Agent, podUID string, hello *linkv1.Hello) 
 
 // Received implements link.Events.
 func (r *Recorder) Received(agent link.Agent, message *linkv1.AgentMessage) {
+	r.busy.Lock()
+	defer r.busy.Unlock()
 	r.add(Event{Agent: agent, Message: message})
+}
+
+// Hold keeps whatever is received waiting until it is released.
+func (r *Recorder) Hold() (release func()) {
+	r.busy.Lock()
+	return r.busy.Unlock
 }
 
 // Left implements link.Events.
