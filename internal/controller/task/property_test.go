@@ -130,6 +130,7 @@ func (w *cluster) audit() {
 			}
 		}
 	}
+	w.auditCounters()
 	board := w.current()
 	if busy := board.board.Busy(named(swarmName), ""); busy != 0 {
 		w.problem("the board thinks that agents hold %d attempts", busy)

@@ -58,6 +58,7 @@ func inCluster(t *testing.T, agents []string, test func(t *testing.T, w *cluster
 		w.elect().govern(dispatch.Rules{})
 		w.pass(time.Second)
 		defer func() {
+			w.auditCounters()
 			w.end()
 			for _, problem := range w.found() {
 				t.Error(problem)

@@ -16,6 +16,7 @@ type journal struct {
 
 	mu      sync.Mutex
 	runs    []*stint
+	sent    []*linkv1.Attempt // assignments, whether or not they arrived
 	acks    []ack
 	cancels []*linkv1.Cancel
 	refused []string // reasons for which agents declined

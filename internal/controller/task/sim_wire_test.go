@@ -62,6 +62,7 @@ func (w *wire) Send(to link.Agent, message *linkv1.OperatorMessage) error {
 		return link.ErrNoCredit
 	case message.GetAssign() != nil:
 		linked.assigned++
+		w.leader.world.journal.assign(message.GetAssign().GetAttempt())
 	}
 	linked.stream.down.push(message)
 	return nil

@@ -1,0 +1,104 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// conclude notes that an attempt has ended, and decides what comes next.
+func (p *planner) conclude(ended dispatch.End) {
+	recorded := isRecorded(&p.Status, ended.Epoch)
+	if !recorded {
+		p.begin(ended.Attempt, ended.Epoch, ended.Since)
+		p.Status.AssignedAgents, p.Status.ActiveAttempts = nil, 0
+	}
+	switch {
+	case ended.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED && !ended.Lost:
+		p.succeed(ended)
+	case ended.Outcome == linkv1.Outcome_OUTCOME_BAD_INPUT && !ended.Lost:
+		p.fail(v1alpha1.ReasonBadInput, ended.Message)
+	case p.world.stop != nil:
+		p.stop(*p.world.stop)
+	case recorded: // the answer of the write was lost: nothing is counted twice
+	case ended.Lost:
+		p.reassign(ended)
+	case ended.Outcome == linkv1.Outcome_OUTCOME_FAILED || ended.Outcome == linkv1.Outcome_OUTCOME_RETRY:
+		p.retry(ended)
+	default:
+		p.pend(v1alpha1.ReasonHandedBack, fmt.Sprintf("agent %s gave attempt %d back: %s", ended.Agent, ended.Attempt, sentence(ended)))
+	}
+}
+
+// isRecorded reports whether the end of an attempt is stored: its epoch is, and no agent is shown to hold it.
+func isRecorded(status *v1alpha1.TaskStatus, epoch int64) bool {
+	return status.Epoch >= epoch && !slices.ContainsFunc(status.AssignedAgents, func(held v1alpha1.AssignedAgent) bool { return held.Epoch == epoch })
+}
+
+func (p *planner) succeed(ended dispatch.End) {
+	if len(ended.Value) > mostResult {
+		p.fail(v1alpha1.ReasonResultTooLarge, fmt.Sprintf("the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(ended.Value), mostResult))
+		return
+	}
+	if len(ended.Value) > 0 {
+		p.Status.Result = &apiextensionsv1.JSON{Raw: ended.Value}
+	}
+	p.finish(v1alpha1.TaskCompleted, v1alpha1.ReasonCompleted, "")
+	p.Status.Progress, p.Event = 100, ""
+}
+
+// reassign counts a lost agent. It is no fault of the task, until it happens too often.
+func (p *planner) reassign(ended dispatch.End) {
+	p.Status.Reassignments++
+	if p.Status.Reassignments > mostReassignments {
+		p.fail(v1alpha1.ReasonTooManyReassignments, fmt.Sprintf("%d agents were lost while they ran it, the last one %s: see whether the work kills its agent", p.Status.Reassignments, ended.Agent))
+		return
+	}
+	p.pend(v1alpha1.ReasonLinkLost, ended.Message)
+}
+
+// retry tries again, later each time, unless that would be of no use or was done often enough.
+func (p *planner) retry(ended dispatch.End) {
+	rules, reason := p.task.Spec.Retry, v1alpha1.Reason(ended.Reason)
+	limit := int32(3)
+	if rules.Limit != nil {
+		limit = *rules.Limit
+	}
+	switch {
+	case reason == v1alpha1.ReasonResultTooLarge || slices.Contains(rules.NonRetryable, ended.Reason):
+		p.fail(reason, sentence(ended))
+	case limit == 0:
+		p.fail(reason, sentence(ended))
+	case p.Status.Retries >= limit:
+		p.fail(v1alpha1.ReasonRetriesExhausted, fmt.Sprintf("all %d retries failed, the last one with %s: %s", limit, reason, ended.Message))
+	default:
+		p.Status.Retries++
+		wait := backoff(rules, p.Status.Retries)
+		p.pend(v1alpha1.ReasonRetryBackoff, fmt.Sprintf("attempt %d failed with %s, retry %d of %d in %s: %s", ended.Attempt, reason, p.Status.Retries, limit, wait, ended.Message))
+		p.Status.NextRetryTime = new(metav1.NewTime(p.now.Add(wait).Truncate(time.Second).Add(time.Second)))
+	}
+}
+
+// backoff grows by the factor with every retry.
+func backoff(rules v1alpha1.TaskRetry, retries int32) time.Duration {
+	seconds, most := int64(max(rules.InitialSeconds, 1)), int64(max(rules.MaxSeconds, rules.InitialSeconds, 1))
+	for range retries - 1 {
+		seconds = min(seconds*int64(max(rules.Factor, 1)), most)
+	}
+	return time.Duration(min(seconds, most)) * time.Second
+}
+
+// sentence is what an agent says about an end, which may be nothing.
+func sentence(ended dispatch.End) string {
+	if ended.Message != "" {
+		return ended.Message
+	}
+	return ended.Reason
+}

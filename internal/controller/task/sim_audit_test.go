@@ -1,0 +1,114 @@
+package task
+
+import (
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// auditCounters compares the counters of every task with the journal. It is part of every simulation.
+//
+// Every assignment that was sent ends once: it is counted as a retry or a reassignment, or it decides the task. Nothing is counted that did not
+// happen, whatever goes wrong. Nothing is left out either while one leader sees everything and the user stops nothing.
+func (w *cluster) auditCounters() {
+	for _, task := range w.store.all() {
+		status, history := task.Status, w.store.history(&task)
+		sent, failed := w.journal.sentTo(string(task.UID)), w.journal.failures(string(task.UID))
+		decided := decidedByFailure(&task)
+		ends := status.Retries + status.Reassignments
+		if decided || status.Phase == v1alpha1.TaskCompleted && !succeededAfterLoss(history) {
+			ends++
+		}
+		retried := status.Retries
+		if decided {
+			retried++
+		}
+		exact := status.Phase.Final() && len(w.leaders) == 1 && !stoppedByUser(history)
+		switch {
+		case retried > failed || ends > sent:
+			w.problem("%s counts more than happened: %d failed runs, %d assignments: %+v", task.Name, failed, sent, status)
+		case exact && status.Reassignments == 0 && retried != failed:
+			w.problem("%s has %d failed runs and counts %d: %+v", task.Name, failed, retried, status)
+		}
+	}
+}
+
+// decidedByFailure reports whether the last failure of a task was not followed by a retry, and therefore is not counted as one.
+func decidedByFailure(task *v1alpha1.Task) bool {
+	if task.Status.Phase != v1alpha1.TaskFailed || task.Status.Attempt == 0 {
+		return false
+	}
+	switch v1alpha1.Reason(task.Status.Reason) {
+	case v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTimedOut, v1alpha1.ReasonBadInput:
+		return false
+	}
+	return true
+}
+
+// succeededAfterLoss reports whether an attempt was counted as lost and has succeeded after all.
+func succeededAfterLoss(history []v1alpha1.Task) bool {
+	last := history[len(history)-1].Status
+	for n := range history {
+		status := &history[n].Status
+		if last.Phase == v1alpha1.TaskCompleted && status.Epoch == last.Epoch && status.Reason == string(v1alpha1.ReasonLinkLost) {
+			return true
+		}
+	}
+	return false
+}
+
+// stoppedByUser reports whether a user, or a time limit, may have stopped an attempt: such an end is not counted.
+func stoppedByUser(history []v1alpha1.Task) bool {
+	for n := range history {
+		spec := &history[n].Spec
+		if spec.Desired != "" && spec.Desired != v1alpha1.TaskRun || spec.Timeouts != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// history lists every version of a task that was stored.
+func (s *store) history(task *v1alpha1.Task) []v1alpha1.Task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var versions []v1alpha1.Task
+	for _, one := range s.log {
+		if one.after != nil && one.after.UID == task.UID {
+			versions = append(versions, *one.after)
+		}
+	}
+	return versions
+}
+
+// assign notes that an assignment was sent, whether or not it arrives.
+func (j *journal) assign(attempt *linkv1.Attempt) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sent = append(j.sent, attempt)
+}
+
+// sentTo counts the assignments of a task that were sent.
+func (j *journal) sentTo(uid string) int32 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	count := int32(0)
+	for _, attempt := range j.sent {
+		if attempt.GetTaskUid() == uid {
+			count++
+		}
+	}
+	return count
+}
+
+// failures counts the runs of a task that failed, or asked for a retry.
+func (j *journal) failures(uid string) int32 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	count := int32(0)
+	for _, run := range j.runs {
+		if run.uid == uid && (run.outcome == linkv1.Outcome_OUTCOME_FAILED.String() || run.outcome == linkv1.Outcome_OUTCOME_RETRY.String()) {
+			count++
+		}
+	}
+	return count
+}
