@@ -65,6 +65,8 @@ const (
 const (
 	ReasonPayloadTooLarge      Reason = "PayloadTooLarge"
 	ReasonResultTooLarge       Reason = "ResultTooLarge"
+	ReasonResultInvalid        Reason = "ResultInvalid"
+	ReasonAttemptFailed        Reason = "AttemptFailed"
 	ReasonDependencyFailed     Reason = "DependencyFailed"
 	ReasonDependencyCycle      Reason = "DependencyCycle"
 	ReasonBadInput             Reason = "BadInput"

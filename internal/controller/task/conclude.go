@@ -47,6 +47,10 @@ func (p *planner) succeed(ended dispatch.End) {
 		p.fail(v1alpha1.ReasonResultTooLarge, fmt.Sprintf("the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(ended.Value), mostResult))
 		return
 	}
+	if err := checkResult(ended.Value); err != nil {
+		p.fail(v1alpha1.ReasonResultInvalid, fmt.Sprintf("the result is not JSON that the API server can store: %v", err))
+		return
+	}
 	if len(ended.Value) > 0 {
 		p.Status.Result = &apiextensionsv1.JSON{Raw: ended.Value}
 	}
@@ -66,6 +70,7 @@ func (p *planner) reassign(ended dispatch.End) {
 
 // retry tries again, later each time, unless that would be of no use or was done often enough.
 func (p *planner) retry(ended dispatch.End) {
+	ended = withStorableReason(ended)
 	rules, reason := p.task.Spec.Retry, v1alpha1.Reason(ended.Reason)
 	limit := int32(3)
 	if rules.Limit != nil {

@@ -3,7 +3,6 @@ package task
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +16,6 @@ import (
 const (
 	// mostReassignments of one task; then something about the task itself must be killing agents.
 	mostReassignments = 5
-	// mostResult is what a status may hold inline.
-	mostResult = 4 << 10
-	// mostMessage is what the API server accepts.
-	mostMessage = 4096
 	// writtenAfter is how long the first assignment may stay unwritten, shownEvery how often progress is written.
 	writtenAfter, shownEvery = time.Second, 10 * time.Second
 	// lookAgain is how soon a ConfigMap that is missing is looked for again.
@@ -176,12 +171,4 @@ func (p *planner) finish(phase v1alpha1.TaskPhase, reason v1alpha1.Reason, messa
 	if phase == v1alpha1.TaskCancelled {
 		p.Event = corev1.EventTypeNormal
 	}
-}
-
-// short keeps the end of a message, where programs say what went wrong.
-func short(message string) string {
-	if len(message) <= mostMessage {
-		return message
-	}
-	return "..." + strings.ToValidUTF8(message[len(message)-mostMessage+3:], "")
 }

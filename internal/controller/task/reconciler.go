@@ -31,10 +31,11 @@ type Options struct {
 }
 
 type reconciler struct {
-	client client.Client
-	live   client.Reader // past the cache
-	status *kit.Status[*v1alpha1.Task]
-	board  *dispatch.Board
+	client   client.Client
+	live     client.Reader // past the cache
+	status   *kit.Status[*v1alpha1.Task]
+	board    *dispatch.Board
+	refusals refusals
 }
 
 // Add gives the operator the controller of Tasks.
@@ -59,6 +60,7 @@ func (r *reconciler) forget(ctx context.Context, name types.NamespacedName) erro
 			return fmt.Errorf("look for task %q past the cache: %w", name.Name, err)
 		}
 	}
+	r.refusals.forget(name)
 	r.board.Forget(name)
 	return nil
 }
@@ -76,8 +78,10 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 	if task.Status.Phase.Final() {
 		return r.expire(ctx, task, world, now)
 	}
-	plan := plan(task, world, now)
-	if err := r.report(ctx, task, plan); err != nil {
+	plan := r.plan(task, world, now)
+	err = r.report(ctx, task, plan)
+	r.refusals.note(task, world.view.Ended, err)
+	if err != nil {
 		return kit.Done(), err
 	}
 	r.board.Settle(task)
@@ -85,4 +89,12 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 		return r.expire(ctx, task, world, now) // our own write of the status does not bring the task back here
 	}
 	return plan.result(now), nil
+}
+
+// plan decides what has become of a task. It gives up the details of an end that the API server keeps refusing.
+func (r *reconciler) plan(task *v1alpha1.Task, world world, now time.Time) Plan {
+	if r.refusals.final(task, world.view.Ended) {
+		return planRefused(task, *world.view.Ended, now)
+	}
+	return plan(task, world, now)
 }

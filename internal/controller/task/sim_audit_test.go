@@ -38,7 +38,7 @@ func decidedByFailure(task *v1alpha1.Task) bool {
 		return false
 	}
 	switch v1alpha1.Reason(task.Status.Reason) {
-	case v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTimedOut, v1alpha1.ReasonBadInput:
+	case v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTimedOut, v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid:
 		return false
 	}
 	return true

@@ -28,7 +28,8 @@ type faults struct {
 	mu            sync.Mutex
 	before, after int                       // so many of the next writes fail before, or after, they are stored
 	storing       func(task *v1alpha1.Task) // called before a write is stored
-	each          time.Duration             // how long a write is under way, there and back
+	refuses       func(*v1alpha1.TaskStatus) bool
+	each          time.Duration // how long a write is under way, there and back
 }
 
 func (f *faults) spend(count *int) bool {
@@ -176,6 +177,9 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 		return kit.ErrNotLeading
 	case faults.spend(&faults.before):
 		return errServer
+	}
+	if err := faults.refused(task); err != nil {
+		return err
 	}
 	stored, err := s.leader.world.store.put(task, of.Metadata.ResourceVersion)
 	if err != nil {

@@ -13,6 +13,7 @@ type work struct {
 	takes    time.Duration
 	outcome  linkv1.Outcome // SUCCEEDED when not set
 	reason   string
+	value    string        // of the result; its epoch when not set
 	stops    time.Duration // how long it takes to obey a stop
 	stubborn bool          // it does not obey at all
 	dies     time.Duration // how long it survives its killing
@@ -109,6 +110,9 @@ func (p *process) finish(ended *job) {
 	}
 	if result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
 		result.Value = fmt.Appendf(nil, `{"epoch":%d}`, ended.attempt.GetEpoch())
+		if ended.work.value != "" {
+			result.Value = []byte(ended.work.value)
+		}
 	}
 	p.world.journal.finish(ended.attempt, result.Outcome.String())
 	p.tellResult(result)

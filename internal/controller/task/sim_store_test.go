@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
@@ -161,6 +164,15 @@ func (s *store) put(task *v1alpha1.Task, madeOf string) (*v1alpha1.Task, error) 
 	return changed.DeepCopy(), nil
 }
 
+// reasonPattern is the one of status.reason in the schema.
+var reasonPattern = regexp.MustCompile(`^([A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?)?$`)
+
+// decodes reports whether the API server can read a value, with the decoder that it uses.
+func decodes(raw []byte) bool {
+	var value any
+	return utf8.Valid(raw) && kjson.UnmarshalCaseSensitivePreserveInts(raw, &value) == nil
+}
+
 // brokenRule says which of the rules of the kind a write would break.
 func brokenRule(before, after *v1alpha1.TaskStatus) string {
 	switch {
@@ -172,6 +184,10 @@ func brokenRule(before, after *v1alpha1.TaskStatus) string {
 		return "progress is 100 exactly when the phase is Completed"
 	case len(after.Message) > 4096 || len(after.Reason) > 128:
 		return "message or reason is too long"
+	case !reasonPattern.MatchString(after.Reason) || after.Phase.Final() && after.Reason == "":
+		return "the reason does not match its pattern"
+	case after.Result != nil && !decodes(after.Result.Raw):
+		return "the result cannot be decoded"
 	}
 	for _, given := range after.AssignedAgents {
 		if given.Epoch != after.Epoch {

@@ -1,0 +1,169 @@
+package task
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// A success whose value the API server cannot store fails the task with a reason that says so.
+func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
+	const done, invalid = v1alpha1.TaskCompleted, v1alpha1.TaskFailed
+	for value, phase := range map[string]v1alpha1.TaskPhase{
+		`{"ts": 1763258273123456789}`:       done,
+		`{"n": 12345678901234567890123}`:    done,
+		`1e308`:                             done,
+		`null`:                              done,
+		`{"x":1,"x":2}`:                     done,
+		``:                                  done,
+		`1e400`:                             invalid,
+		`{"a": [1, {"b": -1e400}]}`:         invalid,
+		`not json`:                          invalid,
+		`{"a": 1} {"b": 2}`:                 invalid,
+		"\"\xff\"":                          invalid,
+		`{"a":`:                             invalid,
+		` `:                                 invalid,
+		strings.Repeat("[", 2000) + "1e400": invalid,
+	} {
+		planCase{reason: value, world: ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.End) { end.Value = []byte(value) }),
+			phase: phase, why: map[v1alpha1.TaskPhase]v1alpha1.Reason{done: v1alpha1.ReasonCompleted, invalid: v1alpha1.ReasonResultInvalid}[phase],
+			check: func(t *testing.T, p Plan) {
+				holds(t, p, phase == done || p.Status.Result == nil && p.Status.Message != "")
+			},
+		}.run(t)
+	}
+}
+
+// A reason that the API server would refuse is replaced, and stays readable in the message.
+func TestPlanOfReasonsThatCannotBeStored(t *testing.T) {
+	for reason, want := range map[string]v1alpha1.Reason{
+		"HandlerFailed":          "HandlerFailed",
+		"a_1":                    "a_1",
+		strings.Repeat("r", 128): v1alpha1.Reason(strings.Repeat("r", 128)),
+		strings.Repeat("r", 129): v1alpha1.ReasonAttemptFailed,
+		"out-of-memory":          v1alpha1.ReasonAttemptFailed,
+		"ends_":                  v1alpha1.ReasonAttemptFailed,
+		"1st":                    v1alpha1.ReasonAttemptFailed,
+		"":                       v1alpha1.ReasonAttemptFailed,
+	} {
+		failed := ended(linkv1.Outcome_OUTCOME_FAILED, because(reason), func(end *dispatch.End) { end.Message = "it broke" })
+		planCase{reason: reason, task: retries(0, 0), world: failed, phase: v1alpha1.TaskFailed, why: want, check: func(t *testing.T, p Plan) {
+			holds(t, p, strings.HasSuffix(p.Status.Message, "it broke") && strings.Contains(p.Status.Message, reason) == (want == v1alpha1.ReasonAttemptFailed))
+		}}.run(t)
+	}
+	silent := ended(linkv1.Outcome_OUTCOME_FAILED, because("out-of-memory"))
+	planCase{reason: "no message", task: retries(0, 0), world: silent, phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonAttemptFailed,
+		check: func(t *testing.T, p Plan) { holds(t, p, strings.Contains(p.Status.Message, "out-of-memory")) }}.run(t)
+}
+
+func TestPlanOfMessagesThatCannotBeStored(t *testing.T) {
+	broken := ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.End) { end.Message = "bad \xff bytes" })
+	planCase{reason: "no UTF-8", world: broken, phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput,
+		check: func(t *testing.T, p Plan) { holds(t, p, p.Status.Message == "bad \uFFFD bytes") }}.run(t)
+}
+
+// The same with a whole operator: the task ends, and the agent may forget the result.
+func TestResultThatCannotBeStoredEndsItsTask(t *testing.T) {
+	for value, work := range map[string]work{
+		"1e400":    {takes: time.Second, value: "1e400"},
+		"not json": {takes: time.Second, value: "not json"},
+	} {
+		inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+			w.submit("t", work)
+			w.pass(20 * time.Second)
+			if status := w.status("t"); status.Phase != v1alpha1.TaskFailed || status.Reason != string(v1alpha1.ReasonResultInvalid) {
+				t.Errorf("%s: %+v", value, status)
+			}
+			if acks := w.journal.acknowledgements(); len(acks) != 1 || len(w.journal.of("t")) != 1 {
+				t.Errorf("%s: %+v\n%s", value, acks, w.describe())
+			}
+		})
+	}
+}
+
+func TestReasonThatCannotBeStoredDoesNotHoldUpItsTask(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "out-of-memory"}, func(spec *v1alpha1.TaskSpec) {
+			spec.Retry.Limit = new(int32(1))
+		})
+		w.pass(time.Minute)
+		if status := w.status("t"); status.Reason != string(v1alpha1.ReasonRetriesExhausted) || len(w.journal.of("t")) != 2 {
+			t.Errorf("%+v\n%s", status, w.describe())
+		}
+	})
+}
+
+// refuse makes the API server refuse statuses that the function picks.
+func (f *faults) refuse(which func(*v1alpha1.TaskStatus) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuses = which
+}
+
+func (f *faults) refused(task *v1alpha1.Task) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuses == nil || !f.refuses(&task.Status) {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: "swarm.io", Kind: "Task"}, task.Name, nil)
+}
+
+// Whatever it is about an end that the API server refuses, the task ends, with a status made of constants.
+func TestEndThatIsRefusedAgainAndAgainEndsItsTask(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.faults.refuse(func(status *v1alpha1.TaskStatus) bool { return status.Result != nil })
+		w.submit("t", work{takes: 3 * time.Second})
+		w.pass(5 * time.Second)
+		if status := w.status("t"); status.Phase != v1alpha1.TaskRunning {
+			t.Fatalf("a refusal may be temporary: %+v", status)
+		}
+		w.pass(time.Minute)
+		status := w.status("t")
+		if status.Phase != v1alpha1.TaskFailed || status.Reason != string(v1alpha1.ReasonResultInvalid) || len(w.journal.of("t")) != 1 {
+			t.Errorf("%+v\n%s", status, w.describe())
+		}
+		if acks := w.journal.acknowledgements(); len(acks) != 1 || acks[0].phase != string(v1alpha1.TaskFailed) {
+			t.Errorf("%+v", acks)
+		}
+	})
+}
+
+func TestRefusalThatPassesCostsNothing(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.faults.refuse(func(status *v1alpha1.TaskStatus) bool { return status.Phase.Final() })
+		w.submit("t", work{takes: 3 * time.Second})
+		w.pass(8 * time.Second)
+		w.faults.refuse(nil)
+		w.pass(time.Minute)
+		w.completes(t, "t", 1)
+	})
+}
+
+// An attempt that runs is not given up because its status cannot be written.
+func TestRunningAttemptSurvivesRefusals(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.faults.refuse(func(status *v1alpha1.TaskStatus) bool { return status.Phase == v1alpha1.TaskRunning })
+		w.submit("t", work{takes: time.Minute})
+		w.pass(2 * time.Minute)
+		w.completes(t, "t", 1)
+	})
+}
+
+// A failing API server is no refusal: the result waits.
+func TestServerErrorsAreNoRefusals(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 3 * time.Second})
+		w.pass(2 * time.Second)
+		w.faults.set(12, 0)
+		w.pass(5 * time.Minute)
+		w.completes(t, "t", 1)
+	})
+}
