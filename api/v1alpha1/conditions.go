@@ -72,6 +72,7 @@ const (
 	ReasonBadInput             Reason = "BadInput"
 	ReasonRetriesExhausted     Reason = "RetriesExhausted"
 	ReasonTooManyReassignments Reason = "TooManyReassignments"
+	ReasonTooManyHandBacks     Reason = "TooManyHandBacks"
 	ReasonTimedOut             Reason = "TimedOut"
 	ReasonCancelled            Reason = "Cancelled"
 )

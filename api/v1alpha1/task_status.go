@@ -88,6 +88,13 @@ type TaskStatus struct {
 	// +optional
 	Reassignments int32 `json:"reassignments,omitempty"`
 
+	// HandBacks is how many attempts were handed back or declined by their agent since one ran for 10 minutes. They cost no
+	// retry, but each waits longer than the one before, and more than 20 fail the task.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	HandBacks int32 `json:"handBacks,omitempty"`
+
 	// Items counts the items of an array task.
 	// +optional
 	Items *TaskItemsStatus `json:"items,omitempty"`

@@ -55,6 +55,7 @@ type entry struct {
 	wait      Wait
 	waiting   time.Time // since when
 	notBefore time.Time
+	nextRetry time.Time // as stored, when notBefore was computed
 	wrote     time.Time // when the status was last written
 }
 
@@ -134,8 +135,8 @@ func (e *entry) view() View {
 func (e *entry) learn(task *v1alpha1.Task) {
 	e.version, e.spec, e.stored = task.ResourceVersion, task.Spec, task.Status.Epoch
 	e.epoch, e.attempt = max(e.epoch, task.Status.Epoch), max(e.attempt, task.Status.Attempt)
-	if next := task.Status.NextRetryTime; next != nil {
-		e.notBefore = next.Time
+	if next := task.Status.NextRetryTime; next != nil && !next.Time.Equal(e.nextRetry) {
+		e.nextRetry, e.notBefore = next.Time, pausedUntil(task, time.Now())
 	}
 }
 

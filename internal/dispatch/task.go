@@ -174,7 +174,7 @@ func (b *Board) close(of *entry) {
 	}
 	b.acknowledge(ended.from, of.attempted(ended.Attempt, ended.Epoch))
 	if ended.Outcome == linkv1.Outcome_OUTCOME_DECLINED {
-		of.notBefore = time.Now().Add(declinedPause)
+		of.notBefore = later(of.notBefore, time.Now().Add(declinedPause))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -33,7 +32,7 @@ func (p *planner) conclude(ended dispatch.End) {
 	case ended.Outcome == linkv1.Outcome_OUTCOME_FAILED || ended.Outcome == linkv1.Outcome_OUTCOME_RETRY:
 		p.retry(ended)
 	default:
-		p.pend(v1alpha1.ReasonHandedBack, fmt.Sprintf("agent %s gave attempt %d back: %s", ended.Agent, ended.Attempt, sentence(ended)))
+		p.handBack(ended)
 	}
 }
 
@@ -85,19 +84,29 @@ func (p *planner) retry(ended dispatch.End) {
 		p.fail(v1alpha1.ReasonRetriesExhausted, fmt.Sprintf("all %d retries failed, the last one with %s: %s", limit, reason, ended.Message))
 	default:
 		p.Status.Retries++
-		wait := backoff(rules, p.Status.Retries)
-		p.pend(v1alpha1.ReasonRetryBackoff, fmt.Sprintf("attempt %d failed with %s, retry %d of %d in %s: %s", ended.Attempt, reason, p.Status.Retries, limit, wait, ended.Message))
-		p.Status.NextRetryTime = new(metav1.NewTime(p.now.Add(wait).Truncate(time.Second).Add(time.Second)))
+		pause := p.jittered(backoff(rules, p.Status.Retries), ended.Attempt)
+		p.pend(v1alpha1.ReasonRetryBackoff, fmt.Sprintf("attempt %d failed with %s, retry %d of %d in %s: %s",
+			ended.Attempt, reason, p.Status.Retries, limit, pause.Round(time.Second), ended.Message))
+		p.pause(pause)
 	}
 }
 
-// backoff grows by the factor with every retry.
-func backoff(rules v1alpha1.TaskRetry, retries int32) time.Duration {
-	seconds, most := int64(max(rules.InitialSeconds, 1)), int64(max(rules.MaxSeconds, rules.InitialSeconds, 1))
-	for range retries - 1 {
-		seconds = min(seconds*int64(max(rules.Factor, 1)), most)
+// handBack puts a task back that its agent gave up or declined. That is no failure of the task and costs no retry. The first time it may go to another
+// agent at once; when it happens again and again each pause is longer, and in the end the task fails.
+func (p *planner) handBack(ended dispatch.End) {
+	if p.now.Sub(ended.Since) >= steadyRun {
+		p.Status.HandBacks = 0
 	}
-	return time.Duration(min(seconds, most)) * time.Second
+	p.Status.HandBacks++
+	if p.Status.HandBacks > mostHandBacks {
+		p.fail(v1alpha1.ReasonTooManyHandBacks, fmt.Sprintf("%d attempts were handed back, the last one by agent %s: %s",
+			p.Status.HandBacks, ended.Agent, sentence(ended)))
+		return
+	}
+	p.pend(v1alpha1.ReasonHandedBack, fmt.Sprintf("agent %s gave attempt %d back: %s", ended.Agent, ended.Attempt, sentence(ended)))
+	if before := p.Status.HandBacks - 1; before > 0 {
+		p.pause(p.jittered(backoff(handBackRules, before), ended.Attempt))
+	}
 }
 
 // sentence is what an agent says about an end, which may be nothing.

@@ -16,6 +16,10 @@ import (
 const (
 	// mostReassignments of one task; then something about the task itself must be killing agents.
 	mostReassignments = 5
+	// mostHandBacks of one task in a row; then no agent is able or willing to run it.
+	mostHandBacks = 20
+	// steadyRun is how long an attempt has to run for its hand-back to be no sign of trouble.
+	steadyRun = 10 * time.Minute
 	// writtenAfter is how long the first assignment may stay unwritten, shownEvery how often progress is written.
 	writtenAfter, shownEvery = time.Second, 10 * time.Second
 	// lookAgain is how soon a ConfigMap that is missing is looked for again.

@@ -1,26 +1,26 @@
 package task
 
 import (
+	"slices"
+
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
 // auditCounters compares the counters of every task with the journal. It is part of every simulation.
 //
-// Every assignment that was sent ends once: it is counted as a retry or a reassignment, or it decides the task. Nothing is counted that did not
-// happen, whatever goes wrong. Nothing is left out either while one leader sees everything and the user stops nothing.
+// Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, or it decides the task. Nothing is counted that did
+// not happen, whatever goes wrong. Nothing is left out either while one leader sees everything and the user stops nothing.
 func (w *cluster) auditCounters() {
 	for _, task := range w.store.all() {
 		status, history := task.Status, w.store.history(&task)
 		sent, failed := w.journal.sentTo(string(task.UID)), w.journal.failures(string(task.UID))
-		decided := decidedByFailure(&task)
-		ends := status.Retries + status.Reassignments
-		if decided || status.Phase == v1alpha1.TaskCompleted && !succeededAfterLoss(history) {
+		retried, ends := status.Retries, status.Retries+status.Reassignments+status.HandBacks
+		switch {
+		case decidedByFailure(&task):
+			retried, ends = retried+1, ends+1
+		case decidedOtherwise(&task) && !succeededAfterLoss(history):
 			ends++
-		}
-		retried := status.Retries
-		if decided {
-			retried++
 		}
 		exact := status.Phase.Final() && len(w.leaders) == 1 && !stoppedByUser(history)
 		switch {
@@ -28,20 +28,28 @@ func (w *cluster) auditCounters() {
 			w.problem("%s counts more than happened: %d failed runs, %d assignments: %+v", task.Name, failed, sent, status)
 		case exact && status.Reassignments == 0 && retried != failed:
 			w.problem("%s has %d failed runs and counts %d: %+v", task.Name, failed, retried, status)
+		case exact && ends != sent && !w.journal.longRun(string(task.UID)):
+			w.problem("%s was assigned %d times and counts %d ends: %+v", task.Name, sent, ends, status)
 		}
 	}
 }
 
+// uncounted are the reasons for which a task fails without a failed run that is not counted.
+var uncounted = []v1alpha1.Reason{
+	v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks, v1alpha1.ReasonTimedOut, v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid,
+}
+
 // decidedByFailure reports whether the last failure of a task was not followed by a retry, and therefore is not counted as one.
 func decidedByFailure(task *v1alpha1.Task) bool {
-	if task.Status.Phase != v1alpha1.TaskFailed || task.Status.Attempt == 0 {
-		return false
-	}
-	switch v1alpha1.Reason(task.Status.Reason) {
-	case v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTimedOut, v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid:
-		return false
-	}
-	return true
+	status := task.Status
+	return status.Phase == v1alpha1.TaskFailed && status.Attempt > 0 && !slices.Contains(uncounted, v1alpha1.Reason(status.Reason))
+}
+
+// decidedOtherwise reports whether an attempt that is counted nowhere decided the task.
+func decidedOtherwise(task *v1alpha1.Task) bool {
+	status := task.Status
+	decisive := []v1alpha1.Reason{v1alpha1.ReasonCompleted, v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid}
+	return status.Phase.Final() && slices.Contains(decisive, v1alpha1.Reason(status.Reason)) && status.Attempt > 0
 }
 
 // succeededAfterLoss reports whether an attempt was counted as lost and has succeeded after all.
@@ -111,4 +119,11 @@ func (j *journal) failures(uid string) int32 {
 		}
 	}
 	return count
+}
+
+// longRun reports whether an attempt ran so long that the count of hand-backs began anew.
+func (j *journal) longRun(uid string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.runs, func(run *stint) bool { return run.uid == uid && run.end.Sub(run.start) >= steadyRun })
 }

@@ -1,0 +1,132 @@
+package task
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+func TestJitterSpreadsTasksAndIsTheSameEveryTime(t *testing.T) {
+	pauses := map[time.Duration]bool{}
+	for n := range 100 {
+		task := &v1alpha1.Task{}
+		task.UID = types.UID(fmt.Sprint("uid-", n))
+		p := &planner{task: task}
+		pause := p.jittered(time.Minute, 1)
+		if pause < time.Minute || pause > 66*time.Second {
+			t.Errorf("a pause of a minute became %s", pause)
+		}
+		if p.jittered(time.Minute, 1) != pause {
+			t.Error("the same task and attempt got another pause")
+		}
+		if p.jittered(time.Minute, 2) == pause {
+			t.Error("the next attempt got the same pause")
+		}
+		pauses[pause.Truncate(time.Second)] = true
+	}
+	if len(pauses) != 6 {
+		t.Errorf("100 tasks are tried again in %d different seconds, want 6", len(pauses))
+	}
+}
+
+func TestPauseIsNeverShorterThanItsRules(t *testing.T) {
+	task := &v1alpha1.Task{}
+	retries(3, 0)(task)
+	for _, past := range []time.Duration{0, time.Millisecond, 999 * time.Millisecond} {
+		now := noon.Truncate(time.Second).Add(past)
+		got := plan(task, ended(linkv1.Outcome_OUTCOME_FAILED, because("Broken")), now).Status.NextRetryTime.Sub(now)
+		if got < 2*time.Second || got > 3200*time.Millisecond {
+			t.Errorf("%s past the second: %s", past, got)
+		}
+	}
+}
+
+// handsBack plans hand-backs in a row, each of which ran for so long.
+func handsBack(task *v1alpha1.Task, times int, ran time.Duration, outcome linkv1.Outcome) Plan {
+	var made Plan
+	for range times {
+		epoch := task.Status.Epoch + 1
+		made = plan(task, ended(outcome, func(end *dispatch.End) { end.Epoch, end.Attempt, end.Since = epoch, int32(epoch), noon.Add(-ran) }), noon)
+		task.Status = made.Status
+	}
+	return made
+}
+
+func TestHandBacksWaitLongerEachTimeAndHaveALimit(t *testing.T) {
+	const handedBack, declined = linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED
+	for _, c := range []struct {
+		reason  string
+		times   int
+		ran     time.Duration
+		outcome linkv1.Outcome
+		counts  int32
+		pause   time.Duration
+	}{
+		{"the first costs no time", 1, time.Second, handedBack, 1, 0},
+		{"nor does a declined one", 1, time.Second, declined, 1, 0},
+		{"the second waits", 2, time.Second, handedBack, 2, time.Second},
+		{"declined or handed back is the same", 2, time.Second, declined, 2, time.Second},
+		{"each waits longer", 5, time.Second, handedBack, 5, 8 * time.Second},
+		{"up to a minute", 20, time.Second, handedBack, 20, time.Minute},
+		{"a long run begins anew", 30, steadyRun, handedBack, 1, 0},
+		{"a run that is not so long does not", 3, steadyRun - time.Second, handedBack, 3, 2 * time.Second},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			got := handsBack(&v1alpha1.Task{}, c.times, c.ran, c.outcome).Status
+			if got.Phase != v1alpha1.TaskPending || got.Reason != string(v1alpha1.ReasonHandedBack) || got.HandBacks != c.counts || got.Retries != 0 {
+				t.Errorf("got %+v", got)
+			}
+			if (got.NextRetryTime != nil) != (c.pause > 0) {
+				t.Fatalf("next try at %v, want a pause of %s", got.NextRetryTime, c.pause)
+			}
+			if pause := got.NextRetryTime; pause != nil && (pause.Sub(noon) < c.pause || pause.Sub(noon) > c.pause*11/10+time.Second) {
+				t.Errorf("a pause of %s, want %s", pause.Sub(noon), c.pause)
+			}
+		})
+	}
+	got := handsBack(&v1alpha1.Task{}, 21, time.Second, handedBack).Status
+	if got.Phase != v1alpha1.TaskFailed || got.Reason != string(v1alpha1.ReasonTooManyHandBacks) || got.HandBacks != 21 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// An agent that hands everything back does not keep the operator busy.
+func TestTaskThatIsHandedBackForEverFails(t *testing.T) {
+	for _, outcome := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED} {
+		inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+			w.submit("t", work{takes: 10 * time.Millisecond, outcome: outcome, reason: "NotToday"})
+			w.pass(time.Minute)
+			if runs := len(w.journal.of("t")); runs < 5 || runs > 8 {
+				t.Errorf("%s: %d attempts in the first minute", outcome, runs)
+			}
+			w.pass(20 * time.Minute)
+			status, runs := w.status("t"), len(w.journal.of("t"))
+			if status.Reason != string(v1alpha1.ReasonTooManyHandBacks) || runs != 21 || status.HandBacks != 21 || status.Retries != 0 {
+				t.Errorf("%s: %d attempts, %+v", outcome, runs, status)
+			}
+		})
+	}
+}
+
+func TestTaskThatIsHandedBackOnceGoesOnAtOnce(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{})
+		w.doesEach("t", func(attempt int32) work {
+			if attempt == 1 {
+				return work{takes: 2 * time.Second, outcome: linkv1.Outcome_OUTCOME_HANDED_BACK}
+			}
+			return work{takes: time.Second}
+		})
+		w.pass(10 * time.Second)
+		w.completes(t, "t", 2)
+		if runs := w.journal.of("t"); runs[1].start.Sub(runs[0].end) > 100*time.Millisecond {
+			t.Error(w.describe())
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// longestHandBackPause is the longest pause after a hand-back, whatever the retry rules of the task are.
+const longestHandBackPause = time.Minute
+
+// pausedUntil returns when a task may be given out again. Status holds whole seconds, so tasks that failed together are spread over the second after
+// that. The time comes from the clock of the leader that wrote it: however wrong that clock or ours is, a pause that begins now ends
+// when the rules say at the latest.
+func pausedUntil(task *v1alpha1.Task, now time.Time) time.Time {
+	until := task.Status.NextRetryTime.Add(spread(task))
+	if latest := now.Add(longestPause(task.Spec.Retry)); until.After(latest) {
+		return latest
+	}
+	return until
+}
+
+// longestPause is the longest that the rules allow, with jitter and with what rounding to seconds adds.
+func longestPause(rules v1alpha1.TaskRetry) time.Duration {
+	longest := max(time.Duration(max(rules.MaxSeconds, rules.InitialSeconds))*time.Second, longestHandBackPause)
+	return longest*11/10 + 2*time.Second
+}
+
+// spread is a part of a second that depends on the task and the attempt alone.
+func spread(task *v1alpha1.Task) time.Duration {
+	digest := fnv.New32a()
+	_, _ = digest.Write([]byte(string(task.UID) + "." + strconv.Itoa(int(task.Status.Attempt))))
+	return time.Duration(digest.Sum32()%1000) * time.Millisecond
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
