@@ -77,7 +77,7 @@ func (p parts) addControllers(ctx context.Context) error {
 			Board: p.dispatcher.board, Signal: p.dispatcher.agents, Scope: scope, Resync: resync, Workers: workers,
 		}),
 		task.Add(p.Operator, task.Options{
-			Board: p.dispatcher.board, Signal: p.dispatcher.tasks, Scope: scope, Workers: workers,
+			Board: p.dispatcher.board, Signal: p.dispatcher.tasks, Scope: scope, Workers: workers, Clock: p.skew,
 		}),
 		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerOff: p.config.perWorkerOff()}),
 		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),

@@ -26,6 +26,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/clockskew"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 	"github.com/swarm-io/swarm-operator/internal/placement"
@@ -67,6 +68,8 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	cluster := rest.CopyConfig(around.Cluster)
 	cluster.QPS = -1 // caches, the Lease and token reviews wait for nobody
 	cluster.UserAgent = "swarm-operator/" + around.Version
+	skew := clockskew.New(ctrlmetrics.Registry, around.Log)
+	cluster.Wrap(skew.Wrap)
 	at, err := locate(ctx, config.Link, around)
 	if err != nil {
 		return nil, err
@@ -96,7 +99,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
 		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link, config.namespaces()),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
-		entrance: &entrance{now: time.Now},
+		entrance: &entrance{now: time.Now}, skew: skew,
 	}
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
@@ -117,6 +120,7 @@ type parts struct {
 	pods       survey.Pods
 	desk       *placement.Desk
 	entrance   *entrance
+	skew       *clockskew.Monitor
 
 	registration *admission.Registration // nil if the operator does not register its webhook itself
 }

@@ -26,6 +26,7 @@ type world struct {
 	view  dispatch.View
 	stop  *stop  // it is to end, or to wait
 	fault *fault // it can never run
+	clock clock
 }
 
 // A stop is what a task comes to when it no longer runs.
@@ -43,7 +44,8 @@ type fault struct {
 
 // observe reads what the task depends on, and asks dispatch about it.
 func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.Time) (world, error) {
-	found := world{stop: stopping(task, now)}
+	found := world{clock: r.readClock()}
+	found.stop = stopping(task, now, found.clock)
 	swarm := &v1alpha1.Swarm{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: task.Spec.SwarmRef.Name}, swarm)
 	switch {
@@ -83,12 +85,11 @@ func blocked(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
 }
 
 // stopping is what the user, or a time limit, makes of a task.
-func stopping(task *v1alpha1.Task, now time.Time) *stop {
-	limit := deadline(task)
+func stopping(task *v1alpha1.Task, now time.Time, clock clock) *stop {
 	switch {
 	case task.Spec.Desired == v1alpha1.TaskCancel:
 		return &stop{v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, "cancelled by desired: Cancelled"}
-	case !limit.IsZero() && !now.Before(limit):
+	case clock.passed(deadline(task), now):
 		return &stop{v1alpha1.TaskFailed, v1alpha1.ReasonTimedOut, fmt.Sprintf("not finished %d s after its creation (timeouts.totalSeconds)", task.Spec.Timeouts.TotalSeconds)}
 	case task.Spec.Desired == v1alpha1.TaskSuspend:
 		return &stop{v1alpha1.TaskPending, v1alpha1.ReasonSuspended, "suspended: set desired to Run to go on"}

@@ -37,7 +37,7 @@ type Plan struct {
 // plan decides what has become of a task.
 func plan(task *v1alpha1.Task, world world, now time.Time) Plan {
 	p := &planner{task: task, world: world, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
-	p.again(deadline(task), "Deadline")
+	p.watch(deadline(task))
 	switch {
 	case world.view.Ended != nil:
 		p.conclude(*world.view.Ended)
@@ -63,6 +63,17 @@ type planner struct {
 func (p *planner) again(at time.Time, why string) {
 	if !at.IsZero() && (p.Again.IsZero() || at.Before(p.Again)) {
 		p.Again, p.Why = at, why
+	}
+}
+
+// watch has the task looked at when a time limit passes, or, as long as the clock cannot tell when that is, now and then.
+func (p *planner) watch(limit time.Time) {
+	switch {
+	case limit.IsZero():
+	case p.world.clock.skewed:
+		p.again(p.now.Add(clockLookAgain), clockSkewed)
+	default:
+		p.again(limit, "Deadline")
 	}
 }
 
@@ -110,13 +121,12 @@ func (p *planner) pend(reason v1alpha1.Reason, message string) {
 
 // wait says why nobody has the task, once that has lasted, and once for each reason.
 func (p *planner) wait(why dispatch.Wait) {
-	if limit := p.queueDeadline(); !limit.IsZero() {
-		if !p.now.Before(limit) {
-			p.fail(v1alpha1.ReasonTimedOut, fmt.Sprintf("no agent took it within %d s (timeouts.queueSeconds): %s", p.task.Spec.Timeouts.QueueSeconds, why.Message))
-			return
-		}
-		p.again(limit, "Deadline")
+	limit := p.queueDeadline()
+	if p.world.clock.passed(limit, p.now) {
+		p.fail(v1alpha1.ReasonTimedOut, fmt.Sprintf("no agent took it within %d s (timeouts.queueSeconds): %s", p.task.Spec.Timeouts.QueueSeconds, why.Message))
+		return
 	}
+	p.watch(limit)
 	if why.Reason == v1alpha1.ReasonPayloadNotFound {
 		p.again(p.now.Add(lookAgain), string(why.Reason))
 	}
@@ -170,7 +180,7 @@ func (p *planner) fail(reason v1alpha1.Reason, message string) {
 func (p *planner) finish(phase v1alpha1.TaskPhase, reason v1alpha1.Reason, message string) {
 	p.Status.Phase, p.Status.Reason, p.Status.Message = phase, string(reason), short(message)
 	p.Status.AssignedAgents, p.Status.ActiveAttempts, p.Status.NextRetryTime = nil, 0, nil
-	p.Status.CompletionTime = new(metav1.NewTime(p.now.Truncate(time.Second)))
+	p.Status.CompletionTime = new(metav1.NewTime(p.world.clock.stamp(p.now)))
 	p.Event = corev1.EventTypeWarning
 	if phase == v1alpha1.TaskCancelled {
 		p.Event = corev1.EventTypeNormal

@@ -28,6 +28,7 @@ type Options struct {
 	Signal  *kit.Signal // by which the board asks for a reconcile
 	Scope   *kit.Scope
 	Workers int
+	Clock   Clock // nil: the clock of this process is right
 }
 
 type reconciler struct {
@@ -35,12 +36,16 @@ type reconciler struct {
 	live     client.Reader // past the cache
 	status   *kit.Status[*v1alpha1.Task]
 	board    *dispatch.Board
+	clock    Clock
 	refusals refusals
 }
 
 // Add gives the operator the controller of Tasks.
 func Add(operator *kit.Operator, options Options) error {
-	r := &reconciler{client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Task](operator, name), board: options.Board}
+	r := &reconciler{
+		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Task](operator, name),
+		board: options.Board, clock: options.Clock,
+	}
 	return kit.New[*v1alpha1.Task](operator, name).
 		Signals(options.Signal).
 		Gone(r.forget).
@@ -94,7 +99,7 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 // plan decides what has become of a task. It gives up the details of an end that the API server keeps refusing.
 func (r *reconciler) plan(task *v1alpha1.Task, world world, now time.Time) Plan {
 	if r.refusals.final(task, world.view.Ended) {
-		return planRefused(task, *world.view.Ended, now)
+		return planRefused(task, *world.view.Ended, world.clock, now)
 	}
 	return plan(task, world, now)
 }

@@ -77,8 +77,8 @@ func (r *refusals) forget(name types.NamespacedName) {
 }
 
 // planRefused ends a task whose last attempt has ended in a way that the API server does not store. Nothing in this plan comes from the agent.
-func planRefused(task *v1alpha1.Task, ended dispatch.End, now time.Time) Plan {
-	p := &planner{task: task, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
+func planRefused(task *v1alpha1.Task, ended dispatch.End, clock clock, now time.Time) Plan {
+	p := &planner{task: task, world: world{clock: clock}, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
 	p.begin(ended.Attempt, ended.Epoch, ended.Since)
 	p.fail(v1alpha1.ReasonResultInvalid, refusedMessage)
 	p.Status.Progress, p.Status.Result, p.Event = 0, nil, corev1.EventTypeWarning

@@ -55,6 +55,8 @@ func (r *reconciler) expire(ctx context.Context, task *v1alpha1.Task, world worl
 	switch {
 	case !expires:
 		return kit.Done(), nil
+	case world.clock.skewed:
+		return kit.RequeueAfter(clockLookAgain, clockSkewed), nil
 	case left > 0:
 		return kit.RequeueAfter(left, "Expires"), nil
 	}

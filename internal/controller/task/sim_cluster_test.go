@@ -26,6 +26,7 @@ type cluster struct {
 	term    atomic.Int64
 	lag     atomic.Int64 // of the caches, a time.Duration
 	workers int
+	clock   Clock // of the leaders to come
 	runs    sync.WaitGroup
 
 	mu        sync.Mutex

@@ -70,7 +70,7 @@ func (w *cluster) electBehind(behind int) *leader {
 	l.board.Connect(l.wire)
 	position := l.fill(behind)
 	l.board.Open(l.census())
-	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store}, board: l.board}
+	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store}, board: l.board, clock: w.clock}
 	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client}}, name)
 	w.runs.Go(func() { l.board.Run(ctx) })
 	w.runs.Go(func() { l.follow(ctx, position) })

@@ -1,0 +1,144 @@
+package clockskew
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// server is an API server whose clock is behind that of this process.
+type server struct {
+	behind time.Duration
+	takes  time.Duration
+	status int
+	date   string // instead of its clock
+	err    error
+}
+
+func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(s.takes / 2)
+	date := time.Now().Add(-s.behind).UTC().Format(http.TimeFormat)
+	time.Sleep(s.takes - s.takes/2)
+	if s.date != "" {
+		date = s.date
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &http.Response{StatusCode: max(s.status, http.StatusOK), Header: http.Header{"Date": {date}}}, nil
+}
+
+// measured runs a test with a monitor and what it logs.
+func measured(t *testing.T, test func(t *testing.T, m *Monitor, ask func(*server), logged *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		logged := &bytes.Buffer{}
+		m := New(prometheus.NewRegistry(), slog.New(slog.NewTextHandler(logged, nil)))
+		test(t, m, func(s *server) {
+			if response, err := m.Wrap(s).RoundTrip(&http.Request{}); err == nil && response == nil {
+				t.Error("no answer and no error")
+			}
+		}, logged)
+	})
+}
+
+func TestSkewIsMeasuredByTheDateOfAnswers(t *testing.T) {
+	for _, c := range []struct {
+		reason   string
+		server   server
+		past     time.Duration // of the second, when the request is sent
+		from, to time.Duration
+		reliable bool
+	}{
+		{"the same time", server{}, 0, 0, 0, true},
+		{"late in the second", server{}, 999 * time.Millisecond, 0, 0, true},
+		{"an answer that takes a while", server{takes: 1900 * time.Millisecond}, 500 * time.Millisecond, 0, 0, true},
+		{"a little ahead", server{behind: 4 * time.Second}, 0, 2 * time.Second, 4 * time.Second, true},
+		{"a little behind", server{behind: -4 * time.Second}, 0, -4 * time.Second, -2 * time.Second, true},
+		{"an hour ahead", server{behind: time.Hour}, 300 * time.Millisecond, time.Hour - 2*time.Second, time.Hour, false},
+		{"an hour behind", server{behind: -time.Hour}, 300 * time.Millisecond, -time.Hour, -time.Hour + 2*time.Second, false},
+		{"seven seconds ahead", server{behind: 7 * time.Second}, 0, 6 * time.Second, 7 * time.Second, false},
+		{"a conflict has a date as well", server{behind: time.Hour, status: http.StatusConflict}, 0, time.Hour - 2*time.Second, time.Hour, false},
+		{"an answer that took too long says nothing", server{behind: time.Hour, takes: 2100 * time.Millisecond}, 0, 0, 0, true},
+		{"an error of a proxy says nothing", server{behind: time.Hour, status: http.StatusBadGateway}, 0, 0, 0, true},
+		{"no date says nothing", server{date: "-"}, 0, 0, 0, true},
+		{"no answer says nothing", server{err: errors.New("refused")}, 0, 0, 0, true},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			measured(t, func(t *testing.T, m *Monitor, ask func(*server), _ *bytes.Buffer) {
+				time.Sleep(c.past)
+				ask(&c.server)
+				if ahead, reliable := m.Skew(); ahead < c.from || ahead > c.to || reliable != c.reliable {
+					t.Errorf("%s ahead, reliable %t; want %s to %s, %t", ahead, reliable, c.from, c.to, c.reliable)
+				}
+			})
+		})
+	}
+}
+
+func TestSkewIsLoggedOnceAndShownAsAMetric(t *testing.T) {
+	measured(t, func(t *testing.T, m *Monitor, ask func(*server), logged *bytes.Buffer) {
+		for range 5 {
+			ask(&server{})
+		}
+		if logged.Len() != 0 {
+			t.Errorf("a clock that is right: %s", logged)
+		}
+		for range 5 {
+			ask(&server{behind: time.Hour})
+		}
+		if got := strings.Count(logged.String(), "clock differs"); got != 1 {
+			t.Errorf("logged %d times: %s", got, logged)
+		}
+		ask(&server{takes: time.Minute, behind: 0}) // says nothing
+		if _, reliable := m.Skew(); reliable {
+			t.Error("trusted again too early")
+		}
+		for range 5 {
+			ask(&server{})
+		}
+		if _, reliable := m.Skew(); !reliable || strings.Count(logged.String(), "again") != 1 {
+			t.Errorf("not right again: %s", logged)
+		}
+	})
+}
+
+func TestMetricShowsTheSkew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		m := New(registry, slog.New(slog.DiscardHandler))
+		_, _ = m.Wrap(&server{behind: -time.Hour}).RoundTrip(&http.Request{})
+		families, err := registry.Gather()
+		if err != nil || len(families) != 1 || families[0].GetName() != "swarm_clock_skew_seconds" {
+			t.Fatalf("%v, %v", families, err)
+		}
+		if got := families[0].GetMetric()[0].GetGauge().GetValue(); got < -3600 || got > -3598 {
+			t.Errorf("shows %v", got)
+		}
+	})
+}
+
+// A clock that is set is noticed before the next answer.
+func TestClockThatIsSetIsNoticedAtOnce(t *testing.T) {
+	for set, right := range map[time.Duration]bool{0: true, 3 * time.Second: true, time.Hour: false, -time.Hour: false} {
+		measured(t, func(t *testing.T, m *Monitor, ask func(*server), _ *bytes.Buffer) {
+			ask(&server{})
+			time.Sleep(time.Minute)
+			read := m.read
+			m.read = func() reading {
+				now := read()
+				return reading{wall: now.wall.Add(set), elapsed: now.elapsed}
+			}
+			if ahead, reliable := m.Skew(); ahead != set || reliable != right {
+				t.Errorf("set by %s: %s ahead, reliable %t", set, ahead, reliable)
+			}
+		})
+	}
+}
