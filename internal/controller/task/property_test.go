@@ -43,6 +43,9 @@ var steps = map[string]func(w *cluster, s step){
 	"hear":      func(w *cluster, _ step) { w.current().cache.release() },
 	"crash":     func(w *cluster, s step) { w.succeed((*leader).crash, s) },
 	"depose":    func(w *cluster, s step) { w.succeed((*leader).depose, s) },
+	"usurp":     func(w *cluster, s step) { w.usurp(time.Duration(s.size) * 200 * time.Millisecond) },
+	"strand":    func(w *cluster, s step) { w.strand(w.someAgent(s).name) },
+	"arrive":    func(w *cluster, _ step) { w.arriveLate() },
 	"cancel": func(w *cluster, s step) {
 		w.store.desire(w.someTask(s), func(spec *v1alpha1.TaskSpec) { spec.Desired = v1alpha1.TaskCancel })
 	},
@@ -54,7 +57,7 @@ var steps = map[string]func(w *cluster, s step){
 
 // likely are the steps by how often they happen.
 var likely = strings.Fields(`submit submit submit submit submit wait wait wait wait waitLong waitLong waitLong waitLong
-	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose cancel suspend resume delete recreate`)
+	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose strand arrive cancel suspend resume delete recreate`)
 
 func scripts() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
@@ -102,6 +105,7 @@ func play(script []step) []string {
 // heal ends everything that goes wrong.
 func (w *cluster) heal() {
 	w.faults.set(0, 0)
+	w.arriveLate()
 	w.slowWrites(time.Millisecond)
 	w.current().cache.release()
 	for _, p := range w.processes {

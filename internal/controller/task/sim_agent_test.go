@@ -23,6 +23,7 @@ type process struct {
 	world  *cluster
 	name   string
 	podUID string
+	id     string // of this run of the program
 	slots  int
 	cable  *cable
 
@@ -30,6 +31,8 @@ type process struct {
 	killed chan struct{}
 
 	stream         *stream
+	connections    int64
+	stranded       chan struct{} // not nil: the bytes of the next connection arrive when it is closed
 	welcomed       bool
 	dialAt, beatAt time.Time
 	helloAt        time.Time
@@ -61,7 +64,7 @@ type job struct {
 // boot starts an agent process. Its inbox has no room: whoever speaks to it waits until it listens.
 func (w *cluster) boot(name, podUID string, slots int, through *cable) *process {
 	p := &process{
-		world: w, name: name, podUID: podUID, slots: slots, cable: through,
+		world: w, name: name, podUID: podUID, id: w.newProcess(), slots: slots, cable: through,
 		inbox: make(chan func()), killed: make(chan struct{}), dialAt: time.Now(),
 		running: map[linkv1.WorkKey]*job{}, sentAt: map[linkv1.AttemptKey]time.Time{}, newest: map[linkv1.WorkKey]int64{},
 	}
@@ -197,10 +200,13 @@ func (p *process) greet(now time.Time) {
 	if to == nil || p.cable.broken() != nil || !p.denied.IsZero() && now.After(p.denied) {
 		return
 	}
-	p.stream, p.helloAt = p.world.dial(p, to), now
+	p.stream, p.helloAt = p.world.dial(p, to, p.stranded), now
+	p.stranded = nil
+	p.connections++
 	p.pending, p.sequence, p.taken, p.granted = map[int64]time.Time{0: now}, 0, 0, 0
 	hello := &linkv1.Hello{
 		Namespace: "default", Swarm: swarmName, Agent: p.name, Slots: int32(p.slots), Term: p.term,
+		Process: p.id, Connection: p.connections,
 		Unacknowledged: slices.Clone(p.results),
 	}
 	clear(p.sentAt)

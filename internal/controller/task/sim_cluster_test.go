@@ -20,28 +20,35 @@ const swarmName = "hive"
 
 // A cluster is a small one in one bubble of time: an API server, leaders, agents, and what the agents wrote down.
 type cluster struct {
-	store   *store
-	journal journal
-	faults  faults
-	term    atomic.Int64
-	lag     atomic.Int64 // of the caches, a time.Duration
-	workers int
-	clock   Clock // of the leaders to come
-	runs    sync.WaitGroup
+	store     *store
+	journal   journal
+	faults    faults
+	term      atomic.Int64
+	lag       atomic.Int64 // of the caches, a time.Duration
+	workers   int
+	clock     Clock     // of the leaders to come
+	without   rules     // that are switched off
+	contested time.Time // until then a leader may speak that does not know that it lost its Lease
+	runs      sync.WaitGroup
 
 	mu        sync.Mutex
 	leaders   []*leader // all that still run
 	leads     *leader   // whom agents find
 	agents    map[string]*process
 	processes []*process
-	made      int // pods
-	tasks     int // submitted by a script
+	made      int               // pods
+	started   int               // processes
+	linked    map[string]string // the pod that was linked last, by agent: what Agent status says
+	unseen    map[string]bool   // pods that the caches of the next leader lack
+	late      []chan struct{}   // connections whose bytes are under way
+	tasks     int               // submitted by a script
 	works     map[string]func(attempt int32) work
 	problems  []string
 }
 
 func newCluster() *cluster {
 	w := &cluster{store: newStore(), workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
+	w.linked, w.unseen = map[string]string{}, map[string]bool{}
 	w.journal.world = w
 	w.faults.each = 2 * time.Millisecond
 	w.lag.Store(int64(2 * time.Millisecond))
@@ -96,6 +103,7 @@ func (w *cluster) end() {
 	for _, l := range slices.Clone(w.leaders) {
 		l.crash()
 	}
+	w.arriveLate()
 	for _, p := range w.processes {
 		p.cable.mend()
 		p.kill()
@@ -144,12 +152,18 @@ func (w *cluster) pod(name string, slots int) *process {
 	return w.host(w.boot(name, uid, slots, &cable{latency: time.Millisecond}))
 }
 
-// restart is a crash of the process; the next one runs in the same pod.
+// restart is a crash of the process; the next one runs in the same pod. A moment later the kubelet's status proves that the first has ended.
 func (w *cluster) restart(name string) {
 	before := w.agent(name)
 	before.kill()
 	synctest.Wait()
 	w.host(w.boot(name, before.podUID, before.slots, before.cable))
+	w.runs.Go(func() {
+		time.Sleep(kubelet)
+		if leads := w.current(); leads != nil {
+			leads.board.Ended(named(name), dispatch.Process{PodUID: before.podUID, ID: before.id})
+		}
+	})
 }
 
 // replace makes another pod of the same name while the process of the one before goes on, on a node that nobody can reach.

@@ -30,8 +30,9 @@ type leader struct {
 	leading  atomic.Bool
 	stop     context.CancelFunc
 
-	mu   sync.Mutex
-	term int64
+	mu    sync.Mutex
+	term  int64
+	alone time.Time
 }
 
 // Term implements dispatch.Leadership.
@@ -42,7 +43,7 @@ func (l *leader) Term() int64 {
 }
 
 // AloneFrom implements dispatch.Leadership.
-func (l *leader) AloneFrom() time.Time { return time.Time{} }
+func (l *leader) AloneFrom() time.Time { return l.alone }
 
 // RaiseTerm implements dispatch.Leadership.
 func (l *leader) RaiseTerm(above int64) int64 {
@@ -61,7 +62,7 @@ func (w *cluster) elect() *leader { return w.electBehind(0) }
 // electBehind makes a leader whose cache misses the last changes until it is released.
 func (w *cluster) electBehind(behind int) *leader {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &leader{world: w, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: w.term.Add(1)}
+	l := &leader{world: w, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: w.term.Add(1), alone: w.contested}
 	l.leading.Store(true)
 	l.wire = newWire(l)
 	l.board = dispatch.New(dispatch.Config{
@@ -104,7 +105,8 @@ func (l *leader) census() dispatch.Census {
 	for _, object := range l.cache.objects {
 		census.Tasks = append(census.Tasks, *object.DeepCopy())
 	}
-	for _, pod := range l.world.pods() {
+	for _, pod := range l.world.seen() {
+		census.Agents = append(census.Agents, l.world.agentObject(pod))
 		census.Pods = append(census.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: pod, UID: types.UID(l.world.agent(pod).podUID), Labels: map[string]string{v1alpha1.LabelSwarm: swarmName},
 		}})
@@ -114,17 +116,15 @@ func (l *leader) census() dispatch.Census {
 
 // govern is what the controllers of Swarms and Agents do.
 func (l *leader) govern(rules dispatch.Rules) {
-	for _, pod := range l.world.pods() {
+	for _, pod := range l.world.seen() {
 		l.enrol(pod)
 	}
 	l.board.Govern(named(swarmName), rules)
 }
 
 func (l *leader) enrol(agent string) {
-	l.board.Enrol(&v1alpha1.Agent{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: agent},
-		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarmName}, Type: "worker"},
-	})
+	object := l.world.agentObject(agent)
+	l.board.Enrol(&object)
 }
 
 // follow is the watch: it passes on what the real predicate lets through.

@@ -47,6 +47,7 @@ func (c *cable) delay() time.Duration {
 // A pipe carries messages one way, in order. The nil message is the end of the stream.
 type pipe[M any] struct {
 	cable   *cable
+	held    <-chan struct{} // not nil: nothing arrives before it is closed
 	deliver func(M)
 	ended   func() // the end has arrived
 
@@ -135,6 +136,9 @@ func (p *pipe[M]) carry(one parcel[M]) bool {
 			return false
 		}
 	}
+	if p.held != nil {
+		<-p.held
+	}
 	for mended := p.cable.broken(); mended != nil; mended = p.cable.broken() {
 		select {
 		case <-mended:
@@ -160,12 +164,13 @@ type stream struct {
 	down   *pipe[*linkv1.OperatorMessage]
 }
 
-// dial opens a stream. Nothing is said on it yet.
-func (w *cluster) dial(from *process, to *leader) *stream {
+// dial opens a stream. Nothing is said on it yet. What the agent says arrives when held is closed, if it is not nil.
+func (w *cluster) dial(from *process, to *leader, held <-chan struct{}) *stream {
 	s := &stream{
 		agent: link.Agent{Namespace: "default", Name: from.name}, podUID: from.podUID,
 		up: newPipe[*linkv1.AgentMessage](from.cable), down: newPipe[*linkv1.OperatorMessage](from.cable),
 	}
+	s.up.held = held
 	s.up.deliver = func(message *linkv1.AgentMessage) { to.wire.receive(s, message) }
 	s.up.ended = func() { to.wire.endOf(s) }
 	s.down.deliver = func(message *linkv1.OperatorMessage) { from.tell(func() { from.hear(s, message) }) }

@@ -19,6 +19,7 @@ type wire struct {
 	sessions map[link.Agent]*session
 	heard    map[link.Agent]time.Time
 	turns    map[link.Agent]*sync.Mutex // the events of one agent come one after the other
+	latest   map[string]int64           // connection of each process
 }
 
 type session struct {
@@ -31,7 +32,7 @@ type session struct {
 }
 
 func newWire(l *leader) *wire {
-	return &wire{leader: l, sessions: map[link.Agent]*session{}, heard: map[link.Agent]time.Time{}, turns: map[link.Agent]*sync.Mutex{}}
+	return &wire{leader: l, sessions: map[link.Agent]*session{}, heard: map[link.Agent]time.Time{}, turns: map[link.Agent]*sync.Mutex{}, latest: map[string]int64{}}
 }
 
 // turn lets nobody else speak of the agent until the function that it returns is called.
@@ -120,13 +121,14 @@ func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 
 // welcome replaces the session of an agent. The caller has the agent's turn.
 func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
-	if !w.leader.leads() || !w.leader.board.Opened() {
+	if !w.leader.leads() || !w.leader.board.Opened() || !w.arrive(hello) {
 		from.hangUp()
 		return
 	}
 	w.mu.Lock()
 	before := w.sessions[from.agent]
 	w.mu.Unlock()
+	w.leader.world.link(from)
 	if before != nil {
 		w.leave(before)
 	}
@@ -141,6 +143,17 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 		from.down.clear()
 		from.hangUp()
 	}
+}
+
+// arrive notes a connection; false when a later one of the same process has arrived before.
+func (w *wire) arrive(hello *linkv1.Hello) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if hello.GetConnection() <= w.latest[hello.GetProcess()] && !w.leader.world.without.connectionNumbers {
+		return false
+	}
+	w.latest[hello.GetProcess()] = max(w.latest[hello.GetProcess()], hello.GetConnection())
+	return true
 }
 
 // end is what happens when a stream is gone.

@@ -1,0 +1,107 @@
+package task
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+const (
+	// kubelet is how long it takes until the status of a pod shows that a process of it has ended.
+	kubelet = 100 * time.Millisecond
+	// renewDeadline is how long a leader goes on that does not know that its Lease is gone.
+	renewDeadline = 8 * time.Second
+)
+
+// rules are what keeps the protocol safe outside of the dispatcher. A test switches one off to show that the simulation finds what it prevents.
+type rules struct {
+	connectionNumbers bool // the link refuses a connection that its process has given up
+	waitingAlone      bool // a leader that took the Lease early waits until its predecessor has stopped
+	currentCaches     bool // a leader waits until its caches hold what the API server holds
+}
+
+// newProcess names a run of the agent's program.
+func (w *cluster) newProcess() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started++
+	return fmt.Sprintf("process-%d", w.started)
+}
+
+// link notes which pod of an agent is linked.
+func (w *cluster) link(by *stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.linked[by.agent.Name] = by.podUID
+}
+
+// agentObject is the Agent object of a pod.
+func (w *cluster) agentObject(name string) v1alpha1.Agent {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarmName}, Type: "worker"},
+		Status:     v1alpha1.AgentStatus{LinkedPodUID: w.linked[name]},
+	}
+}
+
+// seen lists the pods that the caches of a leader hold.
+func (w *cluster) seen() []string {
+	all := w.pods()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(all, func(name string) bool { return w.unseen[name] })
+}
+
+// hide keeps a pod, which is new, from the caches of the leaders to come.
+func (w *cluster) hide(name string, hidden bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unseen[name] = hidden
+}
+
+// strand breaks an agent's stream. The bytes of the next one are held up on their way: the agent gives it up after a while and opens another.
+func (w *cluster) strand(name string) {
+	late := make(chan struct{})
+	w.mu.Lock()
+	w.late = append(w.late, late)
+	w.mu.Unlock()
+	p := w.agent(name)
+	p.tell(func() {
+		p.stranded = late
+		p.drop()
+	})
+}
+
+// arriveLate delivers the bytes of all connections that were held up.
+func (w *cluster) arriveLate() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, late := range w.late {
+		close(late)
+	}
+	w.late = nil
+}
+
+// usurp elects a leader while the one before is sure of its Lease, which somebody has deleted. That one ends when it next looks at it, after its renew
+// deadline at the latest.
+func (w *cluster) usurp(looks time.Duration) *leader {
+	former, company := w.current(), renewDeadline
+	if w.without.waitingAlone {
+		company = 0
+	}
+	w.contested = time.Now().Add(company)
+	next := w.elect()
+	next.govern(dispatch.Rules{})
+	w.runs.Go(func() {
+		time.Sleep(min(looks, renewDeadline))
+		former.depose()
+	})
+	return next
+}
