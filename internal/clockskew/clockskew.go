@@ -1,11 +1,12 @@
 // Package clockskew measures how far the clock of this process is from that of the API server.
 //
-// Times in objects come from the API server (creationTimestamp) or from whoever led before. Comparing them with a clock that is wrong would fail tasks
-// that have time left and delete results that are to be kept, for good. So controllers ask here before they act by the clock.
+// Times in objects come from the API server (creationTimestamp) or from whoever led before. Comparing them with a clock that is wrong
+// would fail tasks that have time left and delete results that are to be kept, for good. So controllers ask here before they act by the
+// clock.
 //
-// It promises that answers which took long, or that carry no date, change nothing, and that a clock which is set while the process runs is noticed at
-// once, not with the next answer. It makes no requests of its own: every answer of the API server has a Date header, and the leader renews its Lease
-// every second.
+// It promises that answers which took long, or that carry no date, change nothing, and that a clock which is set while the process runs
+// is noticed at once, not with the next answer. It makes no requests of its own: every answer of the API server has a Date header, and
+// the leader renews its Lease every second.
 package clockskew
 
 import (
@@ -71,8 +72,8 @@ func (m *Monitor) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &roundTripper{next: next, monitor: m}
 }
 
-// Skew returns how far this process's clock is ahead of the API server's, negative when it is behind, and whether that is little enough to act by the
-// clock. Before the first measurement the clock counts as right.
+// Skew returns how far this process's clock is ahead of the API server's, negative when it is behind, and whether that is little enough
+// to act by the clock. Before the first measurement the clock counts as right.
 func (m *Monitor) Skew() (ahead time.Duration, reliable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

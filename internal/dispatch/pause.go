@@ -11,9 +11,9 @@ import (
 // longestHandBackPause is the longest pause after a hand-back, whatever the retry rules of the task are.
 const longestHandBackPause = time.Minute
 
-// pausedUntil returns when a task may be given out again. Status holds whole seconds, so tasks that failed together are spread over the second after
-// that. The time comes from the clock of the leader that wrote it: however wrong that clock or ours is, a pause that begins now ends
-// when the rules say at the latest.
+// pausedUntil returns when a task may be given out again. Status holds whole seconds, so tasks that failed together are spread over the
+// second after that. The time comes from the clock of the leader that wrote it: however wrong that clock or ours is, a pause that begins
+// now ends when the rules say at the latest.
 func pausedUntil(task *v1alpha1.Task, now time.Time) time.Time {
 	until := task.Status.NextRetryTime.Add(spread(task))
 	if latest := now.Add(longestPause(task.Spec.Retry)); until.After(latest) {

@@ -25,8 +25,8 @@ func backoff(rules v1alpha1.TaskRetry, retries int32) time.Duration {
 	return time.Duration(min(seconds, most)) * time.Second
 }
 
-// jittered makes a pause a little longer, so that tasks that failed together are not all tried again at the same moment. How much depends on the task and
-// the attempt alone: the same input gives the same plan.
+// jittered makes a pause a little longer, so that tasks that failed together are not all tried again at the same moment. How much
+// depends on the task and the attempt alone: the same input gives the same plan.
 func (p *planner) jittered(pause time.Duration, attempt int32) time.Duration {
 	digest := fnv.New32a()
 	_, _ = digest.Write([]byte(string(p.task.UID) + "/" + strconv.Itoa(int(attempt))))

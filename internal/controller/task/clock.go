@@ -8,8 +8,9 @@ const (
 	clockSkewed    = "ClockSkewed"
 )
 
-// A Clock knows how far the clock of this process is ahead of the API server's, and whether that is little enough to act by it. Time limits and expiry
-// count from times that the API server, or another leader, has written. What they do is final, so they wait while the clock is wrong.
+// A Clock knows how far the clock of this process is ahead of the API server's, and whether that is little enough to act by it. Time
+// limits and expiry count from times that the API server, or another leader, has written. What they do is final, so they wait while the
+// clock is wrong.
 type Clock interface {
 	Skew() (ahead time.Duration, reliable bool)
 }
@@ -36,7 +37,8 @@ func (c clock) passed(limit, now time.Time) bool {
 	return !c.skewed && !limit.IsZero() && !now.Before(limit)
 }
 
-// stamp returns the time to store for a moment of this process's clock: the API server's, so that a leader whose clock is right counts from the right moment.
+// stamp returns the time to store for a moment of this process's clock: the API server's, so that a leader whose clock is right counts
+// from the right moment.
 func (c clock) stamp(moment time.Time) time.Time {
 	return moment.Add(-c.ahead).Truncate(time.Second)
 }

@@ -38,12 +38,14 @@ func (p *planner) conclude(ended dispatch.End) {
 
 // isRecorded reports whether the end of an attempt is stored: its epoch is, and no agent is shown to hold it.
 func isRecorded(status *v1alpha1.TaskStatus, epoch int64) bool {
-	return status.Epoch >= epoch && !slices.ContainsFunc(status.AssignedAgents, func(held v1alpha1.AssignedAgent) bool { return held.Epoch == epoch })
+	held := func(given v1alpha1.AssignedAgent) bool { return given.Epoch == epoch }
+	return status.Epoch >= epoch && !slices.ContainsFunc(status.AssignedAgents, held)
 }
 
 func (p *planner) succeed(ended dispatch.End) {
 	if len(ended.Value) > mostResult {
-		p.fail(v1alpha1.ReasonResultTooLarge, fmt.Sprintf("the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(ended.Value), mostResult))
+		p.fail(v1alpha1.ReasonResultTooLarge, fmt.Sprintf(
+			"the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(ended.Value), mostResult))
 		return
 	}
 	if err := checkResult(ended.Value); err != nil {
@@ -61,7 +63,8 @@ func (p *planner) succeed(ended dispatch.End) {
 func (p *planner) reassign(ended dispatch.End) {
 	p.Status.Reassignments++
 	if p.Status.Reassignments > mostReassignments {
-		p.fail(v1alpha1.ReasonTooManyReassignments, fmt.Sprintf("%d agents were lost while they ran it, the last one %s: see whether the work kills its agent", p.Status.Reassignments, ended.Agent))
+		p.fail(v1alpha1.ReasonTooManyReassignments, fmt.Sprintf(
+			"%d agents were lost while they ran it, the last one %s: see whether the work kills its agent", p.Status.Reassignments, ended.Agent))
 		return
 	}
 	p.pend(v1alpha1.ReasonLinkLost, ended.Message)
@@ -91,8 +94,8 @@ func (p *planner) retry(ended dispatch.End) {
 	}
 }
 
-// handBack puts a task back that its agent gave up or declined. That is no failure of the task and costs no retry. The first time it may go to another
-// agent at once; when it happens again and again each pause is longer, and in the end the task fails.
+// handBack puts a task back that its agent gave up or declined. That is no failure of the task and costs no retry. The first time it may
+// go to another agent at once; when it happens again and again each pause is longer, and in the end the task fails.
 func (p *planner) handBack(ended dispatch.End) {
 	if p.now.Sub(ended.Since) >= steadyRun {
 		p.Status.HandBacks = 0

@@ -16,6 +16,7 @@ import (
 // A success whose value the API server cannot store fails the task with a reason that says so.
 func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 	const done, invalid = v1alpha1.TaskCompleted, v1alpha1.TaskFailed
+	expected := map[v1alpha1.TaskPhase]v1alpha1.Reason{done: v1alpha1.ReasonCompleted, invalid: v1alpha1.ReasonResultInvalid}
 	for value, phase := range map[string]v1alpha1.TaskPhase{
 		`{"ts": 1763258273123456789}`:       done,
 		`{"n": 12345678901234567890123}`:    done,
@@ -33,7 +34,7 @@ func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 		strings.Repeat("[", 2000) + "1e400": invalid,
 	} {
 		planCase{reason: value, world: ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.End) { end.Value = []byte(value) }),
-			phase: phase, why: map[v1alpha1.TaskPhase]v1alpha1.Reason{done: v1alpha1.ReasonCompleted, invalid: v1alpha1.ReasonResultInvalid}[phase],
+			phase: phase, why: expected[phase],
 			check: func(t *testing.T, p Plan) {
 				holds(t, p, phase == done || p.Status.Result == nil && p.Status.Message != "")
 			},
@@ -55,7 +56,8 @@ func TestPlanOfReasonsThatCannotBeStored(t *testing.T) {
 	} {
 		failed := ended(linkv1.Outcome_OUTCOME_FAILED, because(reason), func(end *dispatch.End) { end.Message = "it broke" })
 		planCase{reason: reason, task: retries(0, 0), world: failed, phase: v1alpha1.TaskFailed, why: want, check: func(t *testing.T, p Plan) {
-			holds(t, p, strings.HasSuffix(p.Status.Message, "it broke") && strings.Contains(p.Status.Message, reason) == (want == v1alpha1.ReasonAttemptFailed))
+			quoted := strings.Contains(p.Status.Message, reason)
+			holds(t, p, strings.HasSuffix(p.Status.Message, "it broke") && quoted == (want == v1alpha1.ReasonAttemptFailed))
 		}}.run(t)
 	}
 	silent := ended(linkv1.Outcome_OUTCOME_FAILED, because("out-of-memory"))

@@ -10,8 +10,8 @@ import (
 // With two leaders the property does not hold yet, for the reason that the test below shows.
 func init() { likely = append(likely, "usurp") }
 
-// A leader whose predecessor could still write when it began has to bring its caches up to date once more when it is alone: what the predecessor finished in
-// the meantime was acknowledged, so no agent mentions it, and status changes of others wake no controller.
+// A leader whose predecessor could still write when it began has to bring its caches up to date once more when it is alone: what the
+// predecessor finished in the meantime was acknowledged, so no agent mentions it, and status changes of others wake no controller.
 func TestLeaderLooksAgainWhenItIsAlone(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.submit("earlier", work{takes: time.Second})

@@ -10,8 +10,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// These tests are about orders of events that a single connection, cache and leader cannot produce. Each runs with all rules of the protocol, where nothing
-// may go wrong, and without the one that it is about, where the simulation has to find two owners.
+// These tests are about orders of events that a single connection, cache and leader cannot produce. Each runs with all rules of the
+// protocol, where nothing may go wrong, and without the one that it is about, where the simulation has to find two owners.
 
 // judged runs a test in a cluster with a leader and the named agents, and returns what the journal found wrong.
 func judged(t *testing.T, agents []string, without rules, test func(w *cluster)) []string {
@@ -97,7 +97,8 @@ func TestLeaderElectedOnCachesThatAreBehindGivesNothingAway(t *testing.T) {
 	})
 }
 
-// Somebody deletes the Lease: the next leader begins at once, while the former one is sure of itself, and gives out a task just before it learns of it.
+// Somebody deletes the Lease: the next leader begins at once, while the former one is sure of itself, and gives out a task just before
+// it learns of it.
 func TestTwoLeadersDoNotMakeTwoOwners(t *testing.T) {
 	needs(t, []string{"x", "y"}, rules{waitingAlone: true}, func(w *cluster) {
 		w.submit("earlier", work{takes: 2 * time.Second})

@@ -123,7 +123,8 @@ func (p *planner) pend(reason v1alpha1.Reason, message string) {
 func (p *planner) wait(why dispatch.Wait) {
 	limit := p.queueDeadline()
 	if p.world.clock.passed(limit, p.now) {
-		p.fail(v1alpha1.ReasonTimedOut, fmt.Sprintf("no agent took it within %d s (timeouts.queueSeconds): %s", p.task.Spec.Timeouts.QueueSeconds, why.Message))
+		p.fail(v1alpha1.ReasonTimedOut, fmt.Sprintf(
+			"no agent took it within %d s (timeouts.queueSeconds): %s", p.task.Spec.Timeouts.QueueSeconds, why.Message))
 		return
 	}
 	p.watch(limit)

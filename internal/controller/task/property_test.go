@@ -57,7 +57,8 @@ var steps = map[string]func(w *cluster, s step){
 
 // likely are the steps by how often they happen.
 var likely = strings.Fields(`submit submit submit submit submit wait wait wait wait waitLong waitLong waitLong waitLong
-	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose strand arrive cancel suspend resume delete recreate`)
+	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose strand arrive
+	cancel suspend resume delete recreate`)
 
 func scripts() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {

@@ -20,8 +20,8 @@ const (
 	refusedMessage = "the API server refused to store how the last attempt ended, so its result is lost: see the log of the operator"
 )
 
-// refusals counts how often the API server refused, because of its content, a status that says how an attempt ended. Trying again does not help then:
-// without a way out the task would never finish, and its agent would offer the result for ever.
+// refusals counts how often the API server refused, because of its content, a status that says how an attempt ended. Trying again does
+// not help then: without a way out the task would never finish, and its agent would offer the result for ever.
 type refusals struct {
 	lock  sync.Mutex
 	tasks map[types.NamespacedName]refusal
@@ -76,7 +76,8 @@ func (r *refusals) forget(name types.NamespacedName) {
 	delete(r.tasks, name)
 }
 
-// planRefused ends a task whose last attempt has ended in a way that the API server does not store. Nothing in this plan comes from the agent.
+// planRefused ends a task whose last attempt has ended in a way that the API server does not store. Nothing in this plan comes from the
+// agent.
 func planRefused(task *v1alpha1.Task, ended dispatch.End, clock clock, now time.Time) Plan {
 	p := &planner{task: task, world: world{clock: clock}, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
 	p.begin(ended.Attempt, ended.Epoch, ended.Since)

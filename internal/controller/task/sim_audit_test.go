@@ -10,9 +10,9 @@ import (
 
 // auditCounters compares the counters of every task with the journal. It is part of every simulation.
 //
-// Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, or it decides the task. One that was stored may have
-// been sent, as far as the next leader knows. Nothing is counted that did not happen, whatever goes wrong. Nothing is left out either while one leader sees
-// everything and the user stops nothing.
+// Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, or it decides the task. One that
+// was stored may have been sent, as far as the next leader knows. Nothing is counted that did not happen, whatever goes wrong. Nothing
+// is left out either while one leader sees everything and the user stops nothing.
 func (w *cluster) auditCounters() {
 	for _, task := range w.store.all() {
 		status, history := task.Status, w.store.history(&task)
@@ -39,7 +39,8 @@ func (w *cluster) auditCounters() {
 
 // uncounted are the reasons for which a task fails without a failed run that is not counted.
 var uncounted = []v1alpha1.Reason{
-	v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks, v1alpha1.ReasonTimedOut, v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid,
+	v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks, v1alpha1.ReasonTimedOut,
+	v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid,
 }
 
 // decidedByFailure reports whether the last failure of a task was not followed by a retry, and therefore is not counted as one.

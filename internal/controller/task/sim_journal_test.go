@@ -56,7 +56,8 @@ func (j *journal) start(attempt *linkv1.Attempt, by *process) {
 			j.world.problem("%v starts %s with epoch %x after epoch %x", by, attempt.GetTask(), attempt.GetEpoch(), other.epoch)
 		}
 	}
-	if stored := j.world.store.get(named(attempt.GetTask())); stored != nil && string(stored.UID) == attempt.GetTaskUid() && stored.Status.Phase.Final() {
+	stored := j.world.store.get(named(attempt.GetTask()))
+	if stored != nil && string(stored.UID) == attempt.GetTaskUid() && stored.Status.Phase.Final() {
 		j.world.problem("%v starts %s with epoch %x, which is stored as %s", by, attempt.GetTask(), attempt.GetEpoch(), stored.Status.Phase)
 	}
 	j.runs = append(j.runs, &stint{

@@ -18,7 +18,8 @@ const (
 	renewDeadline = 8 * time.Second
 )
 
-// rules are what keeps the protocol safe outside of the dispatcher. A test switches one off to show that the simulation finds what it prevents.
+// rules are what keeps the protocol safe outside of the dispatcher. A test switches one off to show that the simulation finds what it
+// prevents.
 type rules struct {
 	connectionNumbers bool // the link refuses a connection that its process has given up
 	waitingAlone      bool // a leader that took the Lease early waits until its predecessor has stopped
@@ -66,7 +67,8 @@ func (w *cluster) hide(name string, hidden bool) {
 	w.unseen[name] = hidden
 }
 
-// strand breaks an agent's stream. The bytes of the next one are held up on their way: the agent gives it up after a while and opens another.
+// strand breaks an agent's stream. The bytes of the next one are held up on their way: the agent gives it up after a while and opens
+// another.
 func (w *cluster) strand(name string) {
 	late := make(chan struct{})
 	w.mu.Lock()
@@ -89,8 +91,8 @@ func (w *cluster) arriveLate() {
 	w.late = nil
 }
 
-// usurp elects a leader while the one before is sure of its Lease, which somebody has deleted. That one ends when it next looks at it, after its renew
-// deadline at the latest.
+// usurp elects a leader while the one before is sure of its Lease, which somebody has deleted. That one ends when it next looks at it,
+// after its renew deadline at the latest.
 func (w *cluster) usurp(looks time.Duration) *leader {
 	former, company := w.current(), renewDeadline
 	if w.without.waitingAlone {

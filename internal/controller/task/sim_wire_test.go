@@ -32,7 +32,10 @@ type session struct {
 }
 
 func newWire(l *leader) *wire {
-	return &wire{leader: l, sessions: map[link.Agent]*session{}, heard: map[link.Agent]time.Time{}, turns: map[link.Agent]*sync.Mutex{}, latest: map[string]int64{}}
+	return &wire{
+		leader: l, sessions: map[link.Agent]*session{}, heard: map[link.Agent]time.Time{}, turns: map[link.Agent]*sync.Mutex{},
+		latest: map[string]int64{},
+	}
 }
 
 // turn lets nobody else speak of the agent until the function that it returns is called.

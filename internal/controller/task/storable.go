@@ -23,8 +23,8 @@ const (
 // reasons is the pattern of status.reason in the schema, without the empty reason, which no condition may have.
 var reasons = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?$`)
 
-// checkResult reports why the API server could not store a result. It reads the value with the decoder that the API server uses, which has no
-// numbers beyond those of an int64 or a float64.
+// checkResult reports why the API server could not store a result. It reads the value with the decoder that the API server uses, which
+// has no numbers beyond those of an int64 or a float64.
 func checkResult(value []byte) error {
 	var decoded any
 	switch {
