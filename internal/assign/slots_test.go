@@ -27,7 +27,9 @@ func TestSlots(t *testing.T) {
 		{"a replacement takes the freed slot", []Pod{{"a", 0, 1}, {"c", 2, 3}, {"new", NoSlot, 9}}, 3, []int{0, 2, 1}},
 		{"a pod made in advance waits", []Pod{{"a", 0, 1}, {"b", 1, 2}, {"new", NoSlot, 9}}, 2, []int{0, 1, NoSlot}},
 		{"two pods with one slot: the older keeps it", []Pod{{"young", 0, 2}, {"old", 0, 1}}, 2, []int{1, 0}},
-		{"high slots stay after scaling in", []Pod{{"d", 3, 1}, {"e", 4, 2}}, 2, []int{3, 4}},
+		{"high slots move down after scaling in", []Pod{{"d", 3, 1}, {"e", 4, 2}}, 2, []int{0, 1}},
+		{"high slots wait until a lower one is free", []Pod{{"a", 0, 1}, {"c", 2, 3}}, 1, []int{0, 2}},
+		{"a high slot moves down before a new pod gets one", []Pod{{"new", NoSlot, 9}, {"b", 1, 2}}, 1, []int{NoSlot, 0}},
 		{"nonsense is no slot", []Pod{{"a", -7, 1}}, 1, []int{0}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
