@@ -2,6 +2,7 @@ package workerpool
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -38,35 +39,49 @@ func (d *draft) deliver() {
 		records[record.Worker] = record
 	}
 	for _, m := range d.crew.members {
-		if m.pod == nil {
-			continue
+		if m.pod != nil {
+			d.nudge(d.tidings(m, records[m.Name]))
 		}
-		switch tell := d.tidings(m, records[m.Name]); {
-		case len(tell.labels)+len(tell.annotations) > 0:
-			if !d.memory.knows(tell, d.now) {
-				d.Nudge = append(d.Nudge, tell)
-			}
-		case !d.world.verified:
-			d.memory.told.drop(m.Name) // the cache has heard of it
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.world.released)) {
+		d.nudge(d.listOf(d.world.released[name], records[name]))
+	}
+}
+
+// nudge tells a pod what it does not know, unless it was told just now.
+func (d *draft) nudge(tell nudge) {
+	switch {
+	case len(tell.labels)+len(tell.annotations) > 0:
+		if !d.memory.knows(tell, d.now) {
+			d.Nudge = append(d.Nudge, tell)
 		}
+	case !d.world.verified:
+		d.memory.told.drop(tell.pod.Name) // the cache has heard of it
 	}
 }
 
 // tidings are what a member's pod does not know yet.
 func (d *draft) tidings(m member, record assign.Record) nudge {
-	tell := nudge{pod: m.pod, labels: map[string]string{}, annotations: map[string]string{}}
-	if len(record.Lists) > 0 {
-		version := strconv.FormatInt(record.Lists[len(record.Lists)-1].Version, 10)
-		tell.annotate(v1alpha1.AnnotationConfigVersion, version)
-		if times := d.insist(record); times > 0 {
-			tell.annotate(v1alpha1.AnnotationNudge, fmt.Sprintf("%s.%d", version, times))
-		}
-	}
+	tell := d.listOf(m.pod, record)
 	if d.world.workload.slotted() {
 		tell.label(v1alpha1.LabelSlot, strconv.Itoa(m.Ordinal))
 		if !m.wanted {
 			tell.annotate(corev1.PodDeletionCost, cheap)
 		}
+	}
+	return tell
+}
+
+// listOf is what a pod does not know yet about its list.
+func (d *draft) listOf(pod *corev1.Pod, record assign.Record) nudge {
+	tell := nudge{pod: pod, labels: map[string]string{}, annotations: map[string]string{}}
+	if len(record.Lists) == 0 {
+		return tell
+	}
+	version := strconv.FormatInt(record.Lists[len(record.Lists)-1].Version, 10)
+	tell.annotate(v1alpha1.AnnotationConfigVersion, version)
+	if times := d.insist(record); times > 0 {
+		tell.annotate(v1alpha1.AnnotationNudge, fmt.Sprintf("%s.%d", version, times))
 	}
 	return tell
 }

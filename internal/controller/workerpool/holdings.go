@@ -14,7 +14,7 @@ import (
 func (d *draft) holdings() []assign.Record {
 	var records []assign.Record
 	for _, record := range d.world.published.records(d.world.workload) {
-		pod := d.present[record.Worker]
+		pod := d.holders[record.Worker]
 		switch {
 		case d.shadowed(record.Worker):
 			if pod != nil {
@@ -24,9 +24,9 @@ func (d *draft) holdings() []assign.Record {
 			record = d.heard(record.Vacant().Seen(string(pod.UID)), pod)
 		case pod != nil:
 			record = d.heard(record.Seen(string(pod.UID)), pod)
-		case d.world.verified && d.world.workload.slotted():
+		case d.world.gone[record.Worker] && d.world.workload.slotted():
 			continue // no other pod will ever have its name
-		case d.world.verified:
+		case d.world.gone[record.Worker]:
 			record = record.Vacant()
 		}
 		records = append(records, d.overdue(record))

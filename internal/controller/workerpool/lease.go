@@ -57,10 +57,10 @@ func (w world) bereft(memory *memory) []string {
 		return nil
 	}
 	var names []string
-	present := w.byName()
+	present := w.holders()
 	for _, record := range w.published.records(w.workload) {
 		pod := present[record.Worker]
-		if pod == nil && w.verified && w.freed(record) || pod != nil && len(record.Lists) > 1 && memory.succeeds(pod, record) {
+		if w.gone[record.Worker] || pod != nil && len(record.Lists) > 1 && memory.succeeds(pod, record) {
 			names = append(names, record.Worker)
 		}
 	}
@@ -129,7 +129,7 @@ func (r *reconciler) sight(ctx context.Context, key client.ObjectKey, known sigh
 // shadowed tells whether somebody who is gone may still run the jobs of a worker, and sees to it that we look again.
 func (d *draft) shadowed(worker string) bool {
 	seen := d.memory.leases[worker]
-	if !seen.shadows(d.present[worker]) {
+	if !seen.shadows(d.holders[worker]) {
 		return false
 	}
 	d.crew.await(max(soonest, min(seen.free().Sub(d.now), seen.duration/3)))
@@ -139,7 +139,7 @@ func (d *draft) shadowed(worker string) bool {
 // shade says for whom the pool really waits, and roughly until when.
 func (d *draft) shade(waiting []assign.Waiting) []assign.Waiting {
 	for n, one := range waiting {
-		if seen := d.memory.leases[one.Worker]; seen.shadows(d.present[one.Worker]) {
+		if seen := d.memory.leases[one.Worker]; seen.shadows(d.holders[one.Worker]) {
 			waiting[n].Reason = seen.reason(one.Worker, d.now)
 		}
 	}

@@ -16,9 +16,11 @@ import (
 type world struct {
 	refused   *refusal // why nothing can be done
 	workload  workload
-	pods      []*corev1.Pod // of the workload, in no order; straight from the cache: they must not be changed
-	verified  bool          // the pods were read past the cache, after the published lists
-	history   []kept        // by number
+	pods      []*corev1.Pod          // of the workload, in no order; straight from the cache: they must not be changed
+	verified  bool                   // the pods were read past the cache, after the published lists
+	gone      map[string]bool        // workers of whose name there is no pod, as the API server said then
+	released  map[string]*corev1.Pod // workers' pods that exist, but do not belong to the workload any more, by name
+	history   []kept                 // by number
 	published published
 	answers   map[string]acknowledge.Answer // by worker
 	tried     bool                          // everybody was asked at least once
@@ -45,12 +47,11 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 		return found, err
 	}
 	if found.dubious(pool, memory) {
-		if found.pods, err = r.livePods(ctx, found.workload); err != nil {
+		if err := r.verify(ctx, &found, memory); err != nil {
 			return found, err
 		}
-		found.verified = true
-		found.testify(memory)
 	}
+	r.watchReleased(client.ObjectKeyFromObject(pool), found.released)
 	if err := r.look(ctx, pool, found.bereft(memory), memory); err != nil {
 		return found, err
 	}
@@ -94,7 +95,7 @@ func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
 
 // testify remembers who was there after the present lists were published.
 func (w world) testify(memory *memory) {
-	present := w.byName()
+	present := w.holders()
 	for _, entry := range w.published.entries {
 		pod := present[entry.Worker]
 		if pod != nil && memory.witness[entry.Worker].version != entry.Version {
@@ -109,7 +110,7 @@ func (w world) questions(pool *v1alpha1.WorkerPool) []acknowledge.Question {
 	if at == nil {
 		return nil
 	}
-	present := w.byName()
+	present := w.holders()
 	var all []acknowledge.Question
 	for _, entry := range w.published.entries {
 		if pod := present[entry.Worker]; pod != nil && pod.Status.PodIP != "" {

@@ -53,7 +53,8 @@ type draft struct {
 	memory  *memory
 	now     time.Time
 	crew    crew
-	present map[string]*corev1.Pod // by name
+	present map[string]*corev1.Pod // pods of the workload, by name
+	holders map[string]*corev1.Pod // those, and the ones that left it
 	records []assign.Record
 	ledger  roster.Ledger
 	target  []assign.Share
@@ -69,7 +70,7 @@ func plan(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time)
 		return d.Plan
 	}
 	d.crew = enlist(pool, world, memory, now)
-	d.present = world.byName()
+	d.present, d.holders = world.byName(), world.holders()
 	d.records, d.ledger = d.holdings(), world.published.ledger
 	d.Size, d.Expected, d.Selector = d.crew.ready(), world.wanted(pool), labelsOf(world.workload)
 	d.Gathering = d.crew.gathering(pool, now)
@@ -99,7 +100,7 @@ func (d *draft) step() {
 		return
 	}
 	step := assign.Handover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff))
-	d.Waiting = d.shade(step.Waiting)
+	d.Waiting = d.explainReleased(d.shade(step.Waiting))
 	d.Converged = step.Phase == assign.Done
 	if len(step.Publish) == 0 {
 		return

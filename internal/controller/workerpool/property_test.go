@@ -15,7 +15,7 @@ import (
 type step func(t *rapid.T, s *story)
 
 // A story is a pool through faults: leaders die after any write and are followed by others, late ones write what they had planned,
-// caches are behind, pods are replaced, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
+// caches are behind, pods are replaced, leave their workload or are orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
 type story struct {
 	*cluster
 	leader *leader
@@ -116,6 +116,21 @@ var steps = map[string]step{
 			s.terminate(p.pod.Name)
 		}
 	},
+	"release": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			s.release(p.pod.Name)
+		}
+	},
+	"orphan": func(t *rapid.T, s *story) {
+		if !s.slotted() && rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
+			s.orphan()
+		}
+	},
+	"adopt": func(t *rapid.T, s *story) {
+		if p := s.somebody(t); p != nil {
+			s.adopt(p.pod.Name)
+		}
+	},
 	"bury": func(t *rapid.T, s *story) {
 		if p := s.somebody(t); p != nil {
 			s.bury(p.pod.Name)
@@ -142,6 +157,9 @@ var steps = map[string]step{
 func TestNeverTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &story{cluster: newCluster(rapid.IntRange(1, 9).Draw(t, "jobs"), rapid.IntRange(1, 4).Draw(t, "workers"))}
+		if rapid.Bool().Draw(t, "deployment") {
+			s.deployed()
+		}
 		if rapid.Bool().Draw(t, "leases") {
 			s.leases = map[string]*testimony{}
 		}

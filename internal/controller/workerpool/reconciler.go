@@ -4,6 +4,7 @@
 //   - Nobody is granted a job while somebody else may hold it, under handoff Exclusive: what workers may hold is stored in the same write
 //     as the list that says so, and every such write is refused when anybody else has written since.
 //   - What is published is made of stored revisions alone: killed at any moment, the next one goes on from there to the same end.
+//   - A pod is gone only if the API server, read past the cache, has no pod of its name, whatever its labels, owner or phase.
 //   - Somebody who is gone still holds what it had while its process has a Lease (worker/lease) that may not have run out.
 //   - Workers whose list does not change see no write, no nudge and no restart.
 //   - Jobs that cannot be read, a workload that is not there, a ConfigMap that is somebody else's: the running assignment stays as it is.
@@ -14,6 +15,7 @@ package workerpool
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -58,6 +60,7 @@ type reconciler struct {
 
 	lock     sync.Mutex
 	memories map[types.NamespacedName]*memory
+	released map[types.NamespacedName]types.NamespacedName // pods that left their workload, with the pool that waits for them
 }
 
 // Add gives the operator the controller of WorkerPools. The cache must hold pods with their controller and their Ready condition, and of
@@ -69,11 +72,11 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
 	r := &reconciler{
 		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), shared: options.PerWorkerOff, status: status,
-		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{},
+		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{}, released: map[types.NamespacedName]types.NamespacedName{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, name).
 		Owns(&appsv1.ControllerRevision{}).
-		Watches(&corev1.Pod{}, r.poolsOf(workloadOfPod)).
+		Watches(&corev1.Pod{}, r.poolsOfPod).
 		Watches(&appsv1.StatefulSet{}, r.poolsOf(workloadItself(v1alpha1.WorkloadStatefulSet))).
 		Watches(&appsv1.Deployment{}, r.poolsOf(workloadItself(v1alpha1.WorkloadDeployment))).
 		Watches(&corev1.ConfigMap{}, r.readers).
@@ -124,5 +127,6 @@ func (r *reconciler) forget(pool types.NamespacedName) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	delete(r.memories, pool)
+	maps.DeleteFunc(r.released, func(_, of types.NamespacedName) bool { return of == pool })
 	r.asker.Forget(pool)
 }

@@ -29,6 +29,7 @@ type cluster struct {
 	pods     map[string]*process
 	ghosts   []*process            // processes whose pod is gone
 	leases   map[string]*testimony // of workers, by name; nil when workers have none
+	set      int                   // how often the StatefulSet was created
 	replicas int
 	born     int
 	now      time.Time
@@ -85,31 +86,53 @@ func (c *cluster) note(format string, arguments ...any) {
 	c.trace = append(c.trace, fmt.Sprintf(format, arguments...))
 }
 
-// raise makes the pods that the StatefulSet lacks. A new pod begins with the file as it is now, if it is delivered at once.
+// raise makes the pods that the workload lacks.
 func (c *cluster) raise() {
-	for n := range c.replicas {
-		name := fmt.Sprintf("w-%d", n)
-		if c.pods[name] != nil {
-			continue
+	if c.slotted() {
+		for range c.replicas - len(c.active()) {
+			c.create(fmt.Sprintf("w-abc-%d", c.born+1))
 		}
-		c.born++
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "sim", UID: types.UID(fmt.Sprintf("u%d", c.born)), CreationTimestamp: metav1.NewTime(c.now),
-		}}
-		pod.Status.PodIP = "127.0.0.1"
-		made := &process{pod: pod, running: map[string]bool{}}
-		c.pods[name] = made
-		made.ready(false, c.now)
-		c.mount(made)
-		c.note("raise %s as %s", name, pod.UID)
+		return
+	}
+	for n := range c.replicas {
+		if name := fmt.Sprintf("w-%d", n); c.pods[name] == nil {
+			c.create(name)
+		}
 	}
 }
 
-// prune tells the pods that the StatefulSet does not want to go.
+// create makes a pod. It begins with the file as it is now, if it is delivered at once.
+func (c *cluster) create(name string) {
+	c.born++
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: "sim", UID: types.UID(fmt.Sprintf("u%d", c.born)), CreationTimestamp: metav1.NewTime(c.now),
+		OwnerReferences: c.owner(),
+	}}
+	if c.slotted() {
+		pod.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
+	}
+	pod.Status.PodIP = "127.0.0.1"
+	made := &process{pod: pod, running: map[string]bool{}}
+	c.pods[name] = made
+	made.ready(false, c.now)
+	c.mount(made)
+	c.note("raise %s as %s", name, pod.UID)
+}
+
+// prune tells the pods that the workload does not want to go.
 func (c *cluster) prune() {
-	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
-		if ordinal, _ := strconv.Atoi(name[2:]); ordinal >= c.replicas {
-			c.terminate(name)
+	if c.slotted() {
+		active := c.active()
+		cost := func(pod *corev1.Pod) string { return pod.Annotations[corev1.PodDeletionCost] }
+		slices.SortStableFunc(active, func(a, b *corev1.Pod) int { return strings.Compare(cost(b), cost(a)) })
+		for n := range max(0, len(active)-c.replicas) {
+			c.terminate(active[n].Name)
+		}
+		return
+	}
+	for _, pod := range c.list() {
+		if ordinal, _ := strconv.Atoi(pod.Name[2:]); ordinal >= c.replicas {
+			c.terminate(pod.Name)
 		}
 	}
 }
@@ -258,6 +281,59 @@ type fataler interface {
 	Fatalf(format string, arguments ...any)
 }
 
+func (c *cluster) slotted() bool { return c.pool.Spec.Workers.Kind == v1alpha1.WorkloadDeployment }
+
+// deployed makes the workload a Deployment.
+func (c *cluster) deployed() *cluster {
+	c.pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
+	return c
+}
+
+// workload is the StatefulSet or Deployment as it is now.
+func (c *cluster) workload() workload {
+	of := workload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}}
+	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.set))}
+	of.object = &appsv1.StatefulSet{ObjectMeta: meta}
+	if c.slotted() {
+		of.object = &appsv1.Deployment{ObjectMeta: meta}
+	}
+	return of
+}
+
+// owner refers to the controller of new pods.
+func (c *cluster) owner() []metav1.OwnerReference {
+	if c.slotted() {
+		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w-abc", UID: "set", Controller: new(true)}}
+	}
+	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "w", UID: c.workload().object.GetUID(), Controller: new(true)}}
+}
+
+// release takes a pod out of its workload, as a changed label does. Its process goes on.
+func (c *cluster) release(name string) {
+	if p := c.pods[name]; p != nil {
+		p.pod = p.pod.DeepCopy()
+		p.pod.OwnerReferences = nil
+		c.note("release %s", name)
+	}
+}
+
+// orphan creates the StatefulSet again after it was deleted without its pods.
+func (c *cluster) orphan() {
+	for _, pod := range c.list() {
+		c.release(pod.Name)
+	}
+	c.set++
+}
+
+// adopt is what a StatefulSet does with pods that have its labels and no owner.
+func (c *cluster) adopt(name string) {
+	if p := c.pods[name]; p != nil && !c.slotted() && c.workload().disowns(p.pod) {
+		p.pod = p.pod.DeepCopy()
+		p.pod.OwnerReferences = c.owner()
+		c.note("adopt %s", name)
+	}
+}
+
 // A leader is an operator: what it remembers, and how far its cache is behind.
 type leader struct {
 	memory *memory
@@ -267,12 +343,29 @@ type leader struct {
 
 func newLeader(term int64) *leader { return &leader{memory: newMemory("pool"), term: term} }
 
+// list returns the pods of the workload.
 func (c *cluster) list() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(c.pods)) {
 		pods = append(pods, c.pods[name].pod)
 	}
-	return pods
+	return slices.DeleteFunc(pods, c.workload().disowns)
+}
+
+// active returns the pods of the workload that are not terminating.
+func (c *cluster) active() []*corev1.Pod {
+	return slices.DeleteFunc(c.list(), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+}
+
+// named returns the pods that exist under some names, as the API server has them.
+func (c *cluster) named(names []string) map[string]*corev1.Pod {
+	found := map[string]*corev1.Pod{}
+	for _, name := range names {
+		if p := c.pods[name]; p != nil {
+			found[name] = p.pod
+		}
+	}
+	return found
 }
 
 // observe is what the leader sees; absence is verified as the reconciler does.
@@ -290,22 +383,20 @@ func (c *cluster) observe(l *leader) world {
 		newest.restore()
 		l.memory.kept = newest
 	}
-	w.workload = workload{
-		object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "sim"}},
-		kind:   v1alpha1.WorkloadStatefulSet, replicas: c.replicas,
-	}
+	w.workload = c.workload()
 	w.published = published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}, missing: c.config == nil}
 	if c.config != nil {
 		w.published.add(read(c.config.DeepCopy(), "config.yml"), true)
 	}
 	if w.dubious(c.pool, l.memory) {
 		w.pods, w.verified = c.list(), true
+		w.resolve(c.named(w.absent()))
 		w.testify(l.memory)
 	}
 	c.sight(w, l.memory)
-	for name, p := range c.pods {
-		if !p.unheeding {
-			w.answers[name] = p.answer
+	for _, question := range w.questions(c.pool) {
+		if p := c.pods[question.Worker]; p != nil && !p.unheeding {
+			w.answers[question.Worker] = p.answer
 		}
 	}
 	return w
@@ -394,6 +485,9 @@ func (c *cluster) tell(one nudge) bool {
 		for key, value := range one.annotations {
 			metav1.SetMetaDataAnnotation(&p.pod.ObjectMeta, key, value)
 		}
+		for key, value := range one.labels {
+			metav1.SetMetaDataLabel(&p.pod.ObjectMeta, key, value)
+		}
 	}
 	return true
 }
@@ -431,6 +525,9 @@ func (c *cluster) settle(t fataler, l *leader) {
 	}
 	for range 60 {
 		c.pass(time.Second)
+		for name := range c.pods {
+			c.adopt(name)
+		}
 		c.raise()
 		c.prune()
 		for name, p := range maps.Clone(c.pods) {
@@ -447,7 +544,7 @@ func (c *cluster) settle(t fataler, l *leader) {
 			c.owners(t)
 		}
 		made, lived := c.reconcile(l, lives)
-		if lived && made.Converged && made.Size == c.replicas && len(made.Nudge) == 0 && made.Number > 0 && len(c.pods) == c.replicas {
+		if lived && made.Converged && made.Size == c.replicas && len(made.Nudge) == 0 && made.Number > 0 && len(c.list()) == c.replicas {
 			c.complete(t, made)
 			return
 		}
