@@ -58,8 +58,8 @@ func (p *pass) reborn(pod *seat) int {
 	return pod.stands()
 }
 
-// rescue replaces the pods of nodes that are going away before they go. It waits for no other move. Where it is sure that there is no
-// node for its replacement, a pod serves as long as it can.
+// rescue replaces the pods of nodes that are going away before they go. It waits for no other move; a Ready pod stays for a while where
+// that keeps the workload serving. Where it is sure that there is no node for its replacement, a pod serves as long as it can.
 func (p *pass) rescue() {
 	for n := range p.seats {
 		pod := &p.seats[n]
@@ -72,11 +72,31 @@ func (p *pass) rescue() {
 		case !welcome && p.empty(to) && !pod.Lost:
 			p.waitFor(nowhere)
 			pod.stays = true
+		case pod.Phase == Ready && !pod.Lost && p.keeps(pod):
 		case pod.Phase == Ready && p.exhausted(): // who serves nobody may go all the same, which the API server knows best
 		default:
 			p.move(pod, to, "its node is going away")
 		}
 	}
+}
+
+// keeps reports whether a Ready pod stays for now on a node that is going away, and notes why. A cordon has no deadline, so step and windows
+// hold as for any other move. An interruption notice has one, so that all pods but the last Ready one go at once; that one goes when a
+// replacement is Ready, or when the deadline is near. The only replica goes at once: nothing would become Ready while it stays.
+func (p *pass) keeps(pod *seat) bool {
+	serving := func(s seat) bool { return s.Phase == Ready && !s.Lost }
+	switch {
+	case pod.Cordoned && p.Hold != "":
+		p.waitFor(p.Hold)
+	case pod.Cordoned && p.away() >= max(1, p.Budget.Step):
+		p.waitFor(p.stepReached())
+	case !pod.Cordoned && p.Replicas > 1 && p.count(serving) <= 1 && p.Now.Before(pod.urgent()):
+		p.waitFor(lastReady)
+		p.lookAgain(pod.urgent())
+	default:
+		return false
+	}
+	return true
 }
 
 // waitFor notes why nothing more is moved. A budget that stands in the way is the better reason.
@@ -94,6 +114,7 @@ func (p *pass) arriving(pod *seat) bool {
 
 const (
 	leavesFirst = "pods of nodes that are going away come first"
+	lastReady   = "the last Ready pod stays until a replacement is Ready, or until the deadline of its node is near"
 	nowhere     = "there is no other node for pods of nodes that are going away"
 )
 

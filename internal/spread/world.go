@@ -41,6 +41,9 @@ type Pod struct {
 	Doomed  bool      // its node is going away
 	Lost    bool      // it is gone already, or silent: nobody is served there
 	Bound   string    // why it cannot run on another node, "" if it can
+
+	Cordoned bool      // its node is going away only because it is cordoned, which has no deadline
+	Noticed  time.Time // when its node was first seen with an interruption notice, zero if unknown
 }
 
 // where is the class that a pod counts for.
@@ -104,6 +107,12 @@ const grain = time.Second
 
 // arrival is how long a pod has just come, at the most: notices may be as short as half a minute.
 const arrival = 10 * time.Second
+
+// urgency is how long after an interruption notice its deadline counts as near: notices may be as short as half a minute.
+const urgency = 15 * time.Second
+
+// urgent is when the deadline of a pod's node counts as near.
+func (p Pod) urgent() time.Time { return p.Noticed.Add(urgency) }
 
 // settled is when a pod has come a while ago.
 func (w World) settled(pod Pod) time.Time { return pod.Created.Add(min(w.Cooldown, arrival) + grain) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/swarm-io/swarm-operator/internal/spread"
@@ -26,6 +27,14 @@ type Node struct {
 	Name   string
 
 	Notices []corev1.Taint // all that say so
+	Noticed metav1.Time    // when it was first seen to be interrupted; zero if nobody keeps that
+}
+
+// Interrupted reports whether a node is going away for another reason than a cordon.
+func (n Node) Interrupted() bool {
+	return n.Going == deletion || n.Going != "" && n.Down || slices.ContainsFunc(n.Notices, func(notice corev1.Taint) bool {
+		return notice.Key != corev1.TaintNodeUnschedulable
+	})
 }
 
 // deletion is the notice of a node that somebody has deleted.
@@ -111,11 +120,23 @@ func ready(node *corev1.Node) bool {
 // leaves tells whether pods with these tolerations have to go from a node. Those that tolerate every notice would come back to it; one that
 // is down serves nobody, whoever tolerates that.
 func (n Node) leaves(tolerations []corev1.Toleration) bool {
-	return n.Going != "" && (n.Going == deletion || n.Down || slices.ContainsFunc(n.Notices, func(notice corev1.Taint) bool {
-		return !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
+	return n.Going != "" && (n.Going == deletion || n.Down || len(n.heeded(tolerations)) > 0)
+}
+
+// cordoned reports whether pods with these tolerations have to go from a node only because it is cordoned.
+func (n Node) cordoned(tolerations []corev1.Toleration) bool {
+	return n.leaves(tolerations) && n.Going != deletion && !n.Down && !slices.ContainsFunc(n.heeded(tolerations), func(notice corev1.Taint) bool {
+		return notice.Key != corev1.TaintNodeUnschedulable
+	})
+}
+
+// heeded returns the notices that pods with these tolerations do not tolerate for good.
+func (n Node) heeded(tolerations []corev1.Toleration) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(n.Notices), func(notice corev1.Taint) bool {
+		return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
 			return t.TolerationSeconds == nil && t.ToleratesTaint(logr.Discard(), &notice, true)
 		})
-	}))
+	})
 }
 
 // takes tells whether a node would have a pod with these tolerations.

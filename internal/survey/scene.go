@@ -79,6 +79,7 @@ func (s Settings) pod(scene Scene, pod *corev1.Pod) (spread.Pod, error) {
 	}
 	node, exists := scene.Nodes[pod.Spec.NodeName]
 	seen.Node, seen.Doomed, seen.Lost = node.Class, node.leaves(scene.Workload.Pods.Tolerations), node.Down
+	seen.Cordoned, seen.Noticed = node.cordoned(scene.Workload.Pods.Tolerations), node.Noticed.Time
 	if !exists {
 		seen.Node, seen.Doomed, seen.Lost = s.lost(pod), true, true
 	}

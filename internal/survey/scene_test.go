@@ -93,6 +93,8 @@ func TestPodsAsTheEngineSeesThem(t *testing.T) {
 
 func TestWhoLeavesANode(t *testing.T) {
 	notice := taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule)
+	unschedulable := taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)
+	only := corev1.Toleration{Key: notice.Key, Operator: corev1.TolerationOpExists}
 	everything := corev1.Toleration{Operator: corev1.TolerationOpExists}
 	awhile := everything
 	awhile.TolerationSeconds = new(int64(30))
@@ -101,17 +103,24 @@ func TestWhoLeavesANode(t *testing.T) {
 		node         Node
 		tolerates    []corev1.Toleration
 		doomed, lost bool
+		cordoned     bool
 	}{
-		{"it stays", Node{}, nil, false, false},
-		{"a notice", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, nil, true, false},
-		{"a notice that is tolerated: the next pod would be here again", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, []corev1.Toleration{everything}, false, false},
-		{"tolerated for a while", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, []corev1.Toleration{awhile}, true, false},
-		{"down, whoever tolerates that", Node{Going: "node.kubernetes.io/not-ready", Down: true, Notices: []corev1.Taint{notice}}, []corev1.Toleration{everything}, true, true},
-		{"deleted, whoever tolerates what", Node{Going: deletion}, []corev1.Toleration{everything}, true, false},
+		{"it stays", Node{}, nil, false, false, false},
+		{"a notice", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, nil, true, false, false},
+		{"a notice that is tolerated: the next pod would be here again", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, []corev1.Toleration{everything}, false, false, false},
+		{"tolerated for a while", Node{Going: notice.Key, Notices: []corev1.Taint{notice}}, []corev1.Toleration{awhile}, true, false, false},
+		{"down, whoever tolerates that", Node{Going: "node.kubernetes.io/not-ready", Down: true, Notices: []corev1.Taint{notice}}, []corev1.Toleration{everything}, true, true, false},
+		{"deleted, whoever tolerates what", Node{Going: deletion}, []corev1.Toleration{everything}, true, false, false},
+		{"cordoned", Node{Going: unschedulable.Key, Notices: []corev1.Taint{unschedulable}}, nil, true, false, true},
+		{"cordoned, and tolerated", Node{Going: unschedulable.Key, Notices: []corev1.Taint{unschedulable}}, []corev1.Toleration{everything}, false, false, false},
+		{"cordoned, and a notice", Node{Going: unschedulable.Key, Notices: []corev1.Taint{unschedulable, notice}}, nil, true, false, false},
+		{"cordoned, and a notice that is tolerated", Node{Going: unschedulable.Key, Notices: []corev1.Taint{unschedulable, notice}}, []corev1.Toleration{only}, true, false, true},
+		{"cordoned, and deleted", Node{Going: deletion, Notices: []corev1.Taint{unschedulable}}, nil, true, false, false},
+		{"cordoned, and down", Node{Going: unschedulable.Key, Down: true, Notices: []corev1.Taint{unschedulable}}, nil, true, true, false},
 	} {
 		of := scene(podOn("a", "s"))
 		of.Nodes["s"], of.Workload.Pods.Tolerations = c.node, c.tolerates
-		if got := worldOf(t, of).Pods[0]; got.Doomed != c.doomed || got.Lost != c.lost {
+		if got := worldOf(t, of).Pods[0]; got.Doomed != c.doomed || got.Lost != c.lost || got.Cordoned != c.cordoned {
 			t.Errorf("%s: %+v", c.reason, got)
 		}
 	}

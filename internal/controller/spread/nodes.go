@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,7 +88,7 @@ func (n *nodes) landscape(ctx context.Context) (landscape, error) {
 	}
 	n.view, n.lost = &landscape{nodes: make(map[string]survey.Node, len(list.Items))}, map[string]bool{}
 	for i := range list.Items {
-		judged := n.settings.Node(&list.Items[i])
+		judged := n.noticed(survey.Node{}, n.settings.Node(&list.Items[i]))
 		n.view.nodes[judged.Name] = judged
 		if last := n.view.returned(judged.Class); welcomes(judged) && readySince(&list.Items[i]).After(*last) {
 			*last = readySince(&list.Items[i])
@@ -111,6 +112,7 @@ func (n *nodes) note(judged survey.Node) {
 	defer n.lock.Unlock()
 	before, known := n.view.nodes[judged.Name]
 	delete(n.lost, judged.Name)
+	judged = n.noticed(before, judged)
 	if known && equality.Semantic.DeepEqual(before, judged) {
 		return
 	}
@@ -124,6 +126,18 @@ func (n *nodes) note(judged survey.Node) {
 	if !known || !alike(before, judged) {
 		n.tell()
 	}
+}
+
+// noticed gives a node that is interrupted the time since when it is known to be.
+func (n *nodes) noticed(before, after survey.Node) survey.Node {
+	switch {
+	case !after.Interrupted():
+	case before.Interrupted():
+		after.Noticed = before.Noticed
+	default:
+		after.Noticed = metav1.NewTime(n.now())
+	}
+	return after
 }
 
 // begins tells whether a node that takes pods took fewer before: none, those of the other class, or only such as tolerate a taint.

@@ -76,6 +76,32 @@ func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
 	}
 }
 
+// The deadline of a node counts from when its interruption notice was first seen, not from a cordon before.
+func TestNoticeIsDatedOnce(t *testing.T) {
+	now := noon
+	n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return now }, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+	for _, c := range []struct {
+		reason string
+		node   *corev1.Node
+		want   time.Duration // after noon; -1: no time
+	}{
+		{"a node like others", readyNode("n", engine.Spot), -1},
+		{"cordoned", readyNode("n", engine.Spot, cordoned), -1},
+		{"noticed", readyNode("n", engine.Spot, cordoned, notified), 2 * time.Minute},
+		{"still noticed", readyNode("n", engine.Spot, notified, tainted), 2 * time.Minute},
+		{"being deleted as well", readyNode("n", engine.Spot, notified, departing), 2 * time.Minute},
+		{"the notice was taken back", readyNode("n", engine.Spot), -1},
+		{"noticed again", readyNode("n", engine.Spot, notified), 6 * time.Minute},
+	} {
+		n.note(settings.Node(c.node))
+		got := n.known().nodes["n"].Noticed
+		if c.want < 0 && !got.IsZero() || c.want >= 0 && !got.Time.Equal(noon.Add(c.want)) {
+			t.Errorf("%s: %s", c.reason, got)
+		}
+		now = now.Add(time.Minute)
+	}
+}
+
 func TestALeaderBeginsWithWhatTheNodesSay(t *testing.T) {
 	s := newStage(t, 1)
 	view, err := s.nodes.landscape(t.Context())
