@@ -2,9 +2,11 @@
 // ordinal, so under layout PerWorker it is admission that names the worker's own.
 //
 // It promises:
-//   - The answer follows from the pod and its pool's spec alone: a dry run gets the same one, and so does whoever tries again.
-//   - A pod is changed in its volumes of the pool's ConfigMap and nowhere else, or refused with one line that names the fix.
-//   - Pods of layout Shared, of other workloads, without the label of a pool and of namespaces out of scope pass as they are.
+//   - The answer follows from the pod, its pool's spec and what is published for the worker: a dry run gets the same one.
+//   - A pod is changed in its volumes of the pool's ConfigMap and in the annotation with the version of its list, and nowhere else, or
+//     refused with one line that names the fix.
+//   - A worker that comes back under a name that had a list starts nothing from an older one: its pod names the version from the beginning.
+//   - Pods of other workloads, without the label of a pool and of namespaces out of scope pass as they are.
 //   - The API server's configuration has the bundle by which it knows the webhooks, and asks about the pods of workloads that are spread in
 //     just those namespaces that hold one. Whoever leads keeps it so, whatever others make of it.
 //
@@ -29,13 +31,15 @@ import (
 // Path is where the API server asks about pods.
 const Path = "/pods"
 
-// Pods answers the API server about pods. The reader should be a cache: whoever makes a pod waits for the answer.
-func Pods(reader client.Reader, scheme *runtime.Scheme, scope *kit.Scope) *admission.Webhook {
-	return admission.WithDefaulter(scheme, pods{reader, scope})
+// Pods answers the API server about pods. The reader should be a cache: whoever makes a pod waits for the answer. What is published for a
+// worker is read live, once for each pod of a StatefulSet.
+func Pods(reader, live client.Reader, scheme *runtime.Scheme, scope *kit.Scope) *admission.Webhook {
+	return admission.WithDefaulter(scheme, pods{reader, live, scope})
 }
 
 type pods struct {
 	reader client.Reader
+	live   client.Reader // past the cache
 	scope  *kit.Scope
 }
 
@@ -57,7 +61,10 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 	case err != nil:
 		return unread("WorkerPool", name, err)
 	}
-	return equip(pod, pool)
+	if err := equip(pod, pool); err != nil {
+		return err
+	}
+	return p.raiseFloor(ctx, pod, pool)
 }
 
 // includes tells whether a namespace is in scope. One that the cache does not know yet counts as such: a pod that was refused will be

@@ -48,7 +48,7 @@ func asked(t *testing.T, reader client.Reader, in string, pod *corev1.Pod, dry b
 	if err != nil {
 		t.Fatal(err)
 	}
-	hook := Pods(reader, known(t), kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"})))
+	hook := Pods(reader, reader, known(t), kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"})))
 	return hook.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "u", Namespace: in, Operation: admissionv1.Create, DryRun: &dry, Object: runtime.RawExtension{Raw: raw},
 	}})

@@ -43,7 +43,7 @@ func (p parts) addWebhook(ctx context.Context) error {
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
 	p.entrance.answers = server.StartedChecker()
-	server.Register(admission.Path, p.observed(logged(admission.Pods(p.GetClient(), p.GetScheme(), p.scope))))
+	server.Register(admission.Path, p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope))))
 	spread := placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
 	server.Register(placement.Path, logged(spread))
 	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))

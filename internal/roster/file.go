@@ -80,6 +80,17 @@ func escaped(text string) string {
 	return to.String()
 }
 
+// Floor is the version that a new pod of a worker must see before it starts anything: that of its list, or of the file if the worker has
+// no list there, since an earlier file may have one.
+func (f File) Floor(worker string) int64 {
+	for _, entry := range f.Workers {
+		if entry.Worker == worker {
+			return entry.Version
+		}
+	}
+	return f.Version
+}
+
 // ReadFile reads what String has written. An empty text is an empty file.
 func ReadFile(text string) (File, error) {
 	file, err := read(text)

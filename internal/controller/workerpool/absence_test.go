@@ -180,6 +180,27 @@ func TestOrphansOfAStatefulSetKeepTheirJobs(t *testing.T) {
 	c.settle(t, l)
 }
 
+// A worker comes back under its name, on a node whose kubelet still has the file from before its jobs were given to others.
+func TestNewPodStartsNothingFromAnOlderFile(t *testing.T) {
+	for _, admits := range []bool{true, false} {
+		c, l := newCluster(6, 3), newLeader(1)
+		c.admits = admits
+		c.settle(t, l)
+		c.fallBehind()
+		stale := c.kubelet
+		c.replicas = 2
+		c.settle(t, l)
+		c.replicas, c.kubelet = 3, stale
+		c.raise()
+		if c.load(c.pods["w-2"]); len(c.pods["w-2"].running) == 0 != admits {
+			t.Errorf("admission %t: the new pod runs %v", admits, c.pods["w-2"].running)
+		}
+		if admits {
+			c.settle(t, l)
+		}
+	}
+}
+
 func TestStablePoolReadsNothingPastTheCache(t *testing.T) {
 	for _, c := range []*cluster{newCluster(9, 3), newCluster(9, 3).deployed()} {
 		l := newLeader(1)

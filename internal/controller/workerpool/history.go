@@ -27,15 +27,28 @@ type kept struct {
 	index  *assign.Revision // of the newest one
 }
 
-// history are the stored revisions of a pool, by number. The newest one keeps its index.
-func (r *reconciler) history(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) ([]kept, error) {
+// stored returns the revisions of a pool, from the cache or past it.
+func (r *reconciler) stored(ctx context.Context, pool *v1alpha1.WorkerPool, live bool) ([]appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := kit.OwnedBy(ctx, r.client, pool, list); err != nil {
+	if !live {
+		err := kit.OwnedBy(ctx, r.client, pool, list)
+		return list.Items, err
+	}
+	if err := r.live.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
+		return nil, fmt.Errorf("list revisions past the cache: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(object appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&object, pool) }), nil
+}
+
+// history are the stored revisions of a pool, by number. The newest one keeps its index.
+func (r *reconciler) history(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory, live bool) ([]kept, error) {
+	items, err := r.stored(ctx, pool, live)
+	if err != nil {
 		return nil, err
 	}
-	all := make([]kept, 0, len(list.Items)+1)
-	for n := range list.Items {
-		object := &list.Items[n]
+	all := make([]kept, 0, len(items)+1)
+	for n := range items {
+		object := &items[n]
 		if memory.kept != nil && memory.kept.uid == object.UID {
 			continue
 		}

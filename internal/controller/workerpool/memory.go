@@ -16,6 +16,7 @@ type memory struct {
 	jobs    jobs
 	kept    *kept             // the newest revision
 	sheets  map[string]*sheet // by name, as last read or written
+	term    int64             // in which all sheets were last made ours; 0 for none
 	asked   notes[asked]
 	missing notes[time.Time] // workers without a pod, since when
 	witness notes[witness]

@@ -34,7 +34,7 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 		return found, err
 	}
 	memory.jobs = memory.jobs.read(pool, sources)
-	if found.history, err = r.history(ctx, pool, memory); err != nil {
+	if found.history, err = r.history(ctx, pool, memory, false); err != nil {
 		return found, err
 	}
 	if found.workload, found.refused, err = r.workload(ctx, pool); err != nil || found.refused != nil {
@@ -42,6 +42,11 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 	}
 	if found.published, found.refused, err = r.published(ctx, pool, memory); err != nil || found.refused != nil {
 		return found, err
+	}
+	if r.unsecured(pool, memory) {
+		if found.history, err = r.history(ctx, pool, memory, true); err != nil {
+			return found, err
+		}
 	}
 	if found.pods, err = r.pods(ctx, found.workload); err != nil {
 		return found, err

@@ -15,7 +15,8 @@ import (
 type step func(t *rapid.T, s *story)
 
 // A story is a pool through faults: leaders die after any write and are followed by others, late ones write what they had planned,
-// caches are behind, pods are replaced, leave their workload or are orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
+// caches are behind, and so are kubelets where admission tells new pods their version, pods are replaced, leave their workload or are
+// orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
 type story struct {
 	*cluster
 	leader *leader
@@ -46,7 +47,13 @@ var steps = map[string]step{
 		s.succeed()
 	},
 	"fallBehind": func(_ *rapid.T, s *story) { s.leader.cached = s.list() },
-	"catchUp":    func(_ *rapid.T, s *story) { s.leader.cached = nil },
+	"fallBehindOnNodes": func(_ *rapid.T, s *story) {
+		if s.admits || s.slotted() {
+			s.cluster.fallBehind()
+		}
+	},
+	"catchUpOnNodes": func(_ *rapid.T, s *story) { s.kubelet = nil },
+	"catchUp":        func(_ *rapid.T, s *story) { s.leader.cached = nil },
 	"depose": func(_ *rapid.T, s *story) { // it has decided, and writes when another leads
 		w := s.observe(s.leader)
 		if s.secure(s.leader, &w) {
@@ -160,6 +167,7 @@ func TestNeverTwoOwners(t *testing.T) {
 		if rapid.Bool().Draw(t, "deployment") {
 			s.deployed()
 		}
+		s.admits = rapid.Bool().Draw(t, "admission")
 		if rapid.Bool().Draw(t, "leases") {
 			s.leases = map[string]*testimony{}
 		}

@@ -87,8 +87,11 @@ func (m *memory) sheet(object *corev1.ConfigMap, key string) *sheet {
 func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) ([]*corev1.ConfigMap, error) {
 	objects := map[string]*corev1.ConfigMap{}
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
-		list := &corev1.ConfigMapList{}
-		if err := r.client.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		list, from := &corev1.ConfigMapList{}, client.Reader(r.client)
+		if r.unsecured(pool, memory) {
+			from = r.live
+		}
+		if err := from.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list ConfigMaps of the pool: %w", err)
 		}
 		for n := range list.Items {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,6 +20,11 @@ import (
 func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, world *world) error {
 	memory := r.remember(pool)
 	if world.published.missing || world.published.torn {
+		// A revision that the cache has not seen yet may have been published: rebuild from what is stored.
+		var err error
+		if world.history, err = r.history(ctx, pool, memory, true); err != nil {
+			return err
+		}
 		if err := r.restore(ctx, pool, world, memory); err != nil {
 			return err
 		}
@@ -36,7 +42,14 @@ func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, worl
 			world.published.sheets[name] = memory.sheets[name]
 		}
 	}
+	memory.term = term
 	return nil
+}
+
+// unsecured reports whether the cache may lack a ConfigMap that a former leader has created, with what it granted there. Under layout
+// Shared there is only one, and the first write of a term is refused if the cache was behind.
+func (r *reconciler) unsecured(pool *v1alpha1.WorkerPool, memory *memory) bool {
+	return pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && memory.term != r.leadership.Term()
 }
 
 func sortedNames(sheets map[string]*sheet) []string {
@@ -54,14 +67,13 @@ func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, wor
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(file.Workers) == 0 {
 		return nil // there is nobody to have one
 	}
+	sheets := divided(pool, file, ledger)
+	if err := r.reserveLost(ctx, pool, sheets, world.published.sheets); err != nil {
+		return err
+	}
 	restored := published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}}
-	for name, content := range divided(pool, file, ledger) {
-		sheet := world.published.sheets[name]
-		if sheet == nil {
-			sheet = blank(pool, name)
-		}
-		content.object = sheet.object
-		if err := r.write(ctx, pool, content, memory); err != nil {
+	for _, name := range sortedNames(sheets) {
+		if err := r.write(ctx, pool, sheets[name], memory); err != nil {
 			return err
 		}
 		restored.add(memory.sheets[name], true)
@@ -70,6 +82,27 @@ func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, wor
 		memory.news = append(memory.news, event{reason: "ConfigRestored", message: "the config was deleted, or changed by somebody else, and is as the kept revisions have it"})
 	}
 	world.published = restored
+	return nil
+}
+
+// reserveLost creates all ConfigMaps that are missing before the first one is restored, so that a leader that dies in between leaves no
+// part of the config that looks whole.
+func (r *reconciler) reserveLost(ctx context.Context, pool *v1alpha1.WorkerPool, sheets, existing map[string]*sheet) error {
+	for _, name := range sortedNames(sheets) {
+		content := sheets[name]
+		switch found := existing[name]; {
+		case found != nil:
+			content.object = found.object
+		case len(sheets) > 1 || content.grants():
+			object := placeholder(pool, name, r.leadership.Term(), false)
+			if err := r.client.Create(ctx, object); err != nil {
+				return fmt.Errorf("create ConfigMap %q: %w", name, raced(err, name))
+			}
+			content.object = object
+		default:
+			content.object = blank(pool, name).object
+		}
+	}
 	return nil
 }
 
@@ -151,19 +184,30 @@ func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet
 	if refused != nil {
 		return fmt.Errorf("write ConfigMap %q: %s", sheet.object.Name, refused.message)
 	}
-	var err error
-	if object.ResourceVersion == "" {
-		err = r.client.Create(ctx, object)
-	} else {
-		err = r.client.Update(ctx, object)
-	}
-	if err != nil {
+	if err := r.put(ctx, pool, object, sheet.grants()); err != nil {
 		delete(memory.sheets, sheet.object.Name)
 		return fmt.Errorf("write ConfigMap %q: %w", sheet.object.Name, raced(err, object.Name))
 	}
 	object.ManagedFields = nil // nobody looks at them, and they are longer than the rest
 	memory.sheets[object.Name] = read(object, pool.Spec.Config.Key)
 	return nil
+}
+
+// put stores a ConfigMap. One that grants jobs is created without them first: the API server may carry out a Create of a former leader at
+// any later time, but refuses an Update that another leader's term came before.
+func (r *reconciler) put(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap, grants bool) error {
+	switch {
+	case object.ResourceVersion != "":
+		return r.client.Update(ctx, object)
+	case !grants:
+		return r.client.Create(ctx, object)
+	}
+	reserved := placeholder(pool, object.Name, r.leadership.Term(), true)
+	if err := r.client.Create(ctx, reserved); err != nil {
+		return err
+	}
+	object.UID, object.ResourceVersion = reserved.UID, reserved.ResourceVersion
+	return r.client.Update(ctx, object)
 }
 
 // raced makes a conflict of what else says that the world is another than it was when it was read.

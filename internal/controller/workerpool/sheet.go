@@ -64,6 +64,33 @@ func (s *sheet) written(pool *v1alpha1.WorkerPool, term int64) (*corev1.ConfigMa
 	return object, nil
 }
 
+// grants reports whether a worker may hold a job by what the sheet says.
+func (s *sheet) grants() bool {
+	for _, entry := range s.file.Workers {
+		if len(entry.Jobs) > 0 {
+			return true
+		}
+	}
+	for _, account := range s.ledger {
+		if len(account.Earlier) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// placeholder returns a ConfigMap without a file. A sound one says that nothing was ever published in it. Any other one counts as changed
+// by somebody else, so that whoever finds it restores the config.
+func placeholder(pool *v1alpha1.WorkerPool, name string, term int64, sound bool) *corev1.ConfigMap {
+	object := blank(pool, name).object
+	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelPool, pool.Name)
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationTerm, strconv.FormatInt(term, 10))
+	if sound {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationChecksum, checksum("", ""))
+	}
+	return object
+}
+
 // term is that of the leader who wrote the sheet.
 func (s *sheet) term() int64 {
 	term, _ := strconv.ParseInt(s.object.Annotations[v1alpha1.AnnotationTerm], 10, 64) // none is 0

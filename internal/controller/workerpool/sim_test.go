@@ -30,6 +30,8 @@ type cluster struct {
 	ghosts   []*process            // processes whose pod is gone
 	leases   map[string]*testimony // of workers, by name; nil when workers have none
 	set      int                   // how often the StatefulSet was created
+	admits   bool                  // admission names the version of its list on every new pod
+	kubelet  *string               // the file that new pods begin with, nil for the present one
 	replicas int
 	born     int
 	now      time.Time
@@ -101,7 +103,7 @@ func (c *cluster) raise() {
 	}
 }
 
-// create makes a pod. It begins with the file as it is now, if it is delivered at once.
+// create makes a pod. It begins with the file as it is now, or as its kubelet still has it.
 func (c *cluster) create(name string) {
 	c.born++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -114,9 +116,31 @@ func (c *cluster) create(name string) {
 	pod.Status.PodIP = "127.0.0.1"
 	made := &process{pod: pod, running: map[string]bool{}}
 	c.pods[name] = made
+	c.admit(pod)
 	made.ready(false, c.now)
 	c.mount(made)
+	if c.kubelet != nil {
+		made.mounted = *c.kubelet
+	}
 	c.note("raise %s as %s", name, pod.UID)
+}
+
+// admit is what admission does with a new pod.
+func (c *cluster) admit(pod *corev1.Pod) {
+	if c.config == nil || !c.admits || c.slotted() {
+		return
+	}
+	file, err := roster.ReadFile(c.config.Data["config.yml"])
+	if floor := file.Floor(pod.Name); err == nil && floor > 0 {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))
+	}
+}
+
+// fallBehind lets kubelets give new pods the present file from now on, whatever is published later.
+func (c *cluster) fallBehind() {
+	if c.config != nil {
+		c.kubelet = new(c.config.Data["config.yml"])
+	}
 }
 
 // prune tells the pods that the workload does not want to go.
@@ -519,7 +543,7 @@ func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
 // settle lets everything go well until the pool has converged, and fails when it does not.
 func (c *cluster) settle(t fataler, l *leader) {
 	t.Helper()
-	l.cached = nil
+	l.cached, c.kubelet = nil, nil
 	for _, ghost := range c.ghosts {
 		ghost.cut = true
 	}

@@ -1,0 +1,82 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// configOf is a published ConfigMap of the pool.
+func configOf(name, text string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{v1alpha1.LabelPool: "pool"}},
+		Data:       map[string]string{"config.yml": text},
+	}
+}
+
+const lists = "version: 7\nworkloads:\n  worker-0:\n    jobs:\n      - a\n    version: 5\n"
+
+func TestNewPodNamesTheVersionOfItsList(t *testing.T) {
+	const set, shared, own = v1alpha1.WorkloadStatefulSet, v1alpha1.LayoutShared, v1alpha1.LayoutPerWorker
+	foreign := configOf("worker-config", lists)
+	foreign.Labels = nil
+	for _, c := range []struct {
+		reason string
+		pod    *corev1.Pod
+		layout v1alpha1.ConfigLayout
+		config *corev1.ConfigMap
+		had    string
+		want   string
+	}{
+		{"its list", worker("worker-0", "StatefulSet", "worker"), shared, configOf("worker-config", lists), "", "5"},
+		{"its own ConfigMap", worker("worker-0", "StatefulSet", "worker"), own, configOf("worker-config-worker-0", lists), "", "5"},
+		{"no list any more: an earlier file may have one", worker("worker-1", "StatefulSet", "worker"), shared, configOf("worker-config", lists), "", "7"},
+		{"the template has a lower one", worker("worker-0", "StatefulSet", "worker"), shared, configOf("worker-config", lists), "2", "5"},
+		{"the template has a higher one", worker("worker-0", "StatefulSet", "worker"), shared, configOf("worker-config", lists), "9", "9"},
+		{"nothing is published", worker("worker-0", "StatefulSet", "worker"), shared, configOf("other", lists), "", ""},
+		{"a placeholder", worker("worker-0", "StatefulSet", "worker"), shared, configOf("worker-config", ""), "", ""},
+		{"not the pool's", worker("worker-0", "StatefulSet", "worker"), shared, foreign, "", ""},
+		{"not to be read", worker("worker-0", "StatefulSet", "worker"), shared, configOf("worker-config", "a: [b"), "", ""},
+		{"another workload's pod", worker("other-0", "StatefulSet", "other"), shared, configOf("worker-config", lists), "", ""},
+		{"a pod without a name", worker("", "StatefulSet", "worker"), shared, configOf("worker-config", lists), "", ""},
+	} {
+		t.Run(c.reason, func(t *testing.T) {
+			pool, pod := poolOf(set, c.layout), c.pod
+			pool.Spec.Config.Key = "config.yml"
+			if c.had != "" {
+				pod.Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: c.had}
+			}
+			live := fake.NewClientBuilder().WithScheme(known(t)).WithObjects(c.config).Build()
+			if err := (pods{live: live}).raiseFloor(t.Context(), pod, pool); err != nil {
+				t.Fatal(err)
+			}
+			if got := pod.Annotations[v1alpha1.AnnotationConfigVersion]; got != c.want {
+				t.Errorf("version %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A pod that has passed without a floor is what it is; one that was refused is made again.
+func TestPodIsRefusedWhileItsListCannotBeRead(t *testing.T) {
+	reader := cluster(t, interceptor.Funcs{Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		if _, config := object.(*corev1.ConfigMap); config {
+			return errors.New("no answer")
+		}
+		return from.Get(ctx, key, object, options...)
+	}})
+	answer := asked(t, reader, "default", worker("worker-0", "StatefulSet", "worker", mount("worker-config", nil)), false)
+	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError || !strings.Contains(answer.Result.Message, `read ConfigMap "worker-config-worker-0": no answer`) {
+		t.Errorf("got %+v", answer.Result)
+	}
+}
