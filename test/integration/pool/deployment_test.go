@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -56,6 +57,17 @@ func (s *scene) held(ctx context.Context) (map[string][]string, error) {
 	return held, err
 }
 
+// granted reports whether a job is on the published list of another worker than one.
+func (s *scene) granted(ctx context.Context, job, except string) (bool, error) {
+	file, err := s.file(ctx)
+	for worker, jobs := range listsOf(file) {
+		if worker != except && slices.Contains(jobs, job) {
+			return true, err
+		}
+	}
+	return false, err
+}
+
 var _ = Describe("A pool over a Deployment", func() {
 	It("[P14/stable-slot, P14/freed-slot-taken] gives the slot of a pod that is gone, and its jobs, to the one that takes its place", func(ctx SpecContext) {
 		s := deployment(ctx, 3, "a b c d e f")
@@ -98,6 +110,26 @@ var _ = Describe("A pool over a Deployment", func() {
 		}
 		s.settle(ctx)
 		Expect(workers.Journal(s.in).Running()).To(And(HaveLen(2), HaveEach(HaveLen(3))))
+	})
+
+	It("gives out nothing that a pod holds which was taken out of it by a label, until that pod has given it up", func(ctx SpecContext) {
+		s := deployment(ctx, 2, "a b c d")
+		before, err := s.slots(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		released := before["0"]
+		holder := s.worker(released.Name)
+		holder.Hold()
+		Expect(api.Patch(ctx, &released, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":null}}}`)))).To(Succeed())
+		s.waiting(ctx, released.Name)
+		Expect(s.said(ctx, v1alpha1.ConditionConverged)).To(ContainSubstring(`Deployment "w" does not control it`))
+		Consistently(s.granted).WithContext(ctx).WithArguments("a", released.Name).Should(BeFalse(), "the released pod may hold it")
+		holder.Release()
+		Eventually(s.granted).WithContext(ctx).WithArguments("a", released.Name).Should(BeTrue())
+		s.settle(ctx)
+		Expect(workers.Journal(s.in).Starts()).To(Equal(map[string]int{"a": 2, "b": 2, "c": 1, "d": 1}))
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(&released), &released)).To(Succeed(), "the operator does not evict it")
+		Expect(released.DeletionTimestamp).To(BeNil())
+		Expect(api.Delete(ctx, &released)).To(Succeed())
 	})
 
 	It("[P14/stable-slot] moves nothing that need not move in a rolling update", func(ctx SpecContext) {
