@@ -50,10 +50,15 @@ var _ = Describe("Layout PerWorker, by the webhook,", Serial, func() {
 		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists-worker-0", "other"}))
 	})
 
-	It("leaves the workers of layout Shared as they are", func(ctx SpecContext) {
+	It("leaves the volumes of layout Shared as they are, and names the version that is published", func(ctx SpecContext) {
 		pool(ctx, in, v1alpha1.LayoutShared)
-		workers(ctx, in)
+		set := workers(ctx, in)
 		Eventually(mounted).WithContext(ctx).WithArguments(in, "worker-0").Should(Equal([]string{"lists", "other"}))
+		Eventually(func(g Gomega) {
+			tried := worker(set)
+			g.Expect(api.Create(ctx, tried, client.DryRunAll)).To(Succeed())
+			g.Expect(tried.Annotations).To(HaveKeyWithValue(v1alpha1.AnnotationConfigVersion, MatchRegexp("^[1-9][0-9]*$")))
+		}).Should(Succeed())
 	})
 })
 
