@@ -69,12 +69,13 @@ func TestNewPodNamesTheVersionOfItsList(t *testing.T) {
 
 // A pod that has passed without a floor is what it is; one that was refused is made again.
 func TestPodIsRefusedWhileItsListCannotBeRead(t *testing.T) {
-	reader := cluster(t, interceptor.Funcs{Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	get := func(ctx context.Context, from client.WithWatch, key client.ObjectKey, object client.Object, with ...client.GetOption) error {
 		if _, config := object.(*corev1.ConfigMap); config {
 			return errors.New("no answer")
 		}
-		return from.Get(ctx, key, object, options...)
-	}})
+		return from.Get(ctx, key, object, with...)
+	}
+	reader := cluster(t, interceptor.Funcs{Get: get})
 	answer := asked(t, reader, "default", worker("worker-0", "StatefulSet", "worker", mount("worker-config", nil)), false)
 	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError || !strings.Contains(answer.Result.Message, `read ConfigMap "worker-config-worker-0": no answer`) {
 		t.Errorf("got %+v", answer.Result)

@@ -80,8 +80,8 @@ func (p *pass) rescue() {
 	}
 }
 
-// keeps reports whether a Ready pod stays for now on a node that is going away, and notes why. A cordon has no deadline, so step and windows
-// hold as for any other move. An interruption notice has one, so that all pods but the last Ready one go at once; that one goes when a
+// keeps reports whether a Ready pod stays for now on a node that is going away, and notes why. A cordon has no deadline, so step and
+// windows hold as for any other move. An interruption notice has one, so that all pods but the last Ready one go at once; that one goes when a
 // replacement is Ready, or when the deadline is near. The only replica goes at once: nothing would become Ready while it stays.
 func (p *pass) keeps(pod *seat) bool {
 	serving := func(s seat) bool { return s.Phase == Ready && !s.Lost }

@@ -125,9 +125,8 @@ func (n Node) leaves(tolerations []corev1.Toleration) bool {
 
 // cordoned reports whether pods with these tolerations have to go from a node only because it is cordoned.
 func (n Node) cordoned(tolerations []corev1.Toleration) bool {
-	return n.leaves(tolerations) && n.Going != deletion && !n.Down && !slices.ContainsFunc(n.heeded(tolerations), func(notice corev1.Taint) bool {
-		return notice.Key != corev1.TaintNodeUnschedulable
-	})
+	other := func(notice corev1.Taint) bool { return notice.Key != corev1.TaintNodeUnschedulable }
+	return n.leaves(tolerations) && n.Going != deletion && !n.Down && !slices.ContainsFunc(n.heeded(tolerations), other)
 }
 
 // heeded returns the notices that pods with these tolerations do not tolerate for good.

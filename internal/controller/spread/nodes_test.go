@@ -79,7 +79,8 @@ func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
 // The deadline of a node counts from when its interruption notice was first seen, not from a cordon before.
 func TestNoticeIsDatedOnce(t *testing.T) {
 	now := noon
-	n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return now }, view: &landscape{nodes: map[string]survey.Node{}}, lost: map[string]bool{}}
+	n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return now }}
+	n.view, n.lost = &landscape{nodes: map[string]survey.Node{}}, map[string]bool{}
 	for _, c := range []struct {
 		reason string
 		node   *corev1.Node

@@ -91,7 +91,8 @@ func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 		if r.unsecured(pool, memory) {
 			from = r.live
 		}
-		if err := from.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		ours := client.MatchingLabels{v1alpha1.LabelPool: pool.Name}
+		if err := from.List(ctx, list, client.InNamespace(pool.Namespace), ours, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list ConfigMaps of the pool: %w", err)
 		}
 		for n := range list.Items {

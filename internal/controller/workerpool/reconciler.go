@@ -72,7 +72,8 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
 	r := &reconciler{
 		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), shared: options.PerWorkerOff, status: status,
-		leadership: operator.Leadership, asker: acknowledge.New(signal), memories: map[types.NamespacedName]*memory{}, released: map[types.NamespacedName]types.NamespacedName{},
+		leadership: operator.Leadership, asker: acknowledge.New(signal),
+		memories: map[types.NamespacedName]*memory{}, released: map[types.NamespacedName]types.NamespacedName{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, name).
 		Owns(&appsv1.ControllerRevision{}).
