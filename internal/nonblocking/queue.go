@@ -1,0 +1,173 @@
+// Package nonblocking keeps output that is stuck from stopping the code that produces it.
+//
+// A pipe whose reader hangs, or a volume that does not answer, blocks a write for ever. Code that must act in time therefore hands its logs, journals
+// and copies to a Queue: one goroutine writes them, in order; what does not fit is dropped and counted. It promises that no caller waits, or none
+// longer than it says, and that memory is bounded. It never retries a write, and it does not know what it writes.
+package nonblocking
+
+import (
+	"sync"
+	"time"
+)
+
+// A Queue carries out writes one after the other.
+type Queue struct {
+	limit  int               // bytes
+	report func(dropped int) // called by the queue's own goroutine when a write has succeeded after others were dropped
+
+	mu      sync.Mutex
+	waiting []write
+	size    int // bytes that wait or are being written
+	dropped int // since the last report
+	total   int
+	stuck   bool // waiting for room was in vain, so nobody waits again until there is some
+	closed  bool
+	added   chan struct{} // has room for one
+	changed chan struct{} // closed and replaced when a write has ended
+}
+
+type write struct {
+	size int
+	do   func()
+}
+
+// NewQueue makes a queue of a size in bytes. Report may be nil; it may write, because only the queue's own goroutine waits for it.
+func NewQueue(limit int, report func(dropped int)) *Queue {
+	if report == nil {
+		report = func(int) {}
+	}
+	q := &Queue{limit: limit, report: report, added: make(chan struct{}, 1), changed: make(chan struct{})}
+	go q.run()
+	return q
+}
+
+// Put queues a write of about so many bytes, waiting for room no longer than its patience. It reports whether there was room.
+func (q *Queue) Put(patience time.Duration, size int, do func()) bool {
+	var expired <-chan time.Time
+	for {
+		done, ended, wait := q.try(write{size, do}, patience > 0)
+		if !wait {
+			return done
+		}
+		if expired == nil {
+			timer := time.NewTimer(patience)
+			defer timer.Stop()
+			expired = timer.C
+		}
+		select {
+		case <-ended:
+		case <-expired:
+			patience = 0
+			q.giveUp()
+		}
+	}
+}
+
+// try queues a write if there is room. If there is none it returns whether to wait, and for what.
+func (q *Queue) try(next write, mayWait bool) (done bool, ended <-chan struct{}, wait bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case !q.closed && (q.size == 0 || q.size+next.size <= q.limit):
+		q.waiting = append(q.waiting, next)
+		q.size += next.size
+		q.wake()
+		return true, nil, false
+	case mayWait && !q.stuck && !q.closed:
+		return false, q.changed, true
+	}
+	q.dropped++
+	q.total++
+	return false, nil, false
+}
+
+func (q *Queue) giveUp() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stuck = true
+}
+
+func (q *Queue) wake() {
+	select {
+	case q.added <- struct{}{}:
+	default:
+	}
+}
+
+// Dropped is how many writes were dropped in all.
+func (q *Queue) Dropped() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.total
+}
+
+// Flush waits until everything that was queued is written, but not longer than its patience.
+func (q *Queue) Flush(patience time.Duration) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		q.mu.Lock()
+		ended, empty := q.changed, q.size == 0 && len(q.waiting) == 0
+		q.mu.Unlock()
+		if empty {
+			return
+		}
+		select {
+		case <-ended:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// Close flushes the queue and takes nothing more.
+func (q *Queue) Close(patience time.Duration) {
+	q.Flush(patience)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.wake()
+}
+
+func (q *Queue) run() {
+	for {
+		next, more := q.next()
+		switch {
+		case next != nil:
+			next.do()
+			q.wrote(next.size)
+		case !more:
+			return
+		default:
+			<-q.added
+		}
+	}
+}
+
+func (q *Queue) next() (first *write, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return nil, !q.closed
+	}
+	first = &q.waiting[0]
+	q.waiting = q.waiting[1:]
+	return first, true
+}
+
+// wrote makes room, and reports what was dropped before somebody read again.
+func (q *Queue) wrote(size int) {
+	q.mu.Lock()
+	dropped := q.dropped
+	q.dropped = 0
+	q.mu.Unlock()
+	if dropped > 0 {
+		q.report(dropped)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.size -= size
+	q.stuck = false
+	close(q.changed)
+	q.changed = make(chan struct{})
+}

@@ -1,0 +1,68 @@
+package nonblocking
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"time"
+)
+
+const (
+	// mostBytes is how much may wait for one destination.
+	mostBytes = 1 << 20
+	// recordBytes is about what a log record takes beside its message.
+	recordBytes = 512
+)
+
+// A Writer passes on what is written to it.
+type Writer struct {
+	*Queue
+	to       io.Writer
+	patience time.Duration
+}
+
+// NewWriter makes a writer whose callers wait for room no longer than patience. Report is called when writes succeed after some were dropped.
+func NewWriter(to io.Writer, patience time.Duration, report func(dropped int)) *Writer {
+	return &Writer{Queue: NewQueue(mostBytes, report), to: to, patience: patience}
+}
+
+// Write never fails, and never writes in part: a call is passed on as a whole or dropped.
+func (w *Writer) Write(text []byte) (int, error) {
+	own := bytes.Clone(text)
+	w.Put(w.patience, len(own), func() { _, _ = w.to.Write(own) })
+	return len(text), nil
+}
+
+// NewLogger makes a logger that never blocks; close the queue to have the last records written. It logs how many records were dropped as soon as
+// the log is read again.
+func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
+	queue := NewQueue(mostBytes, func(dropped int) {
+		log.Warn("dropped log records because nobody read them", "dropped", dropped)
+	})
+	return slog.New(&handler{inner: log.Handler(), queue: queue}), queue
+}
+
+// A handler queues records for another handler.
+type handler struct {
+	inner slog.Handler
+	queue *Queue
+}
+
+func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.inner.Enabled(ctx, level)
+}
+
+func (h *handler) Handle(ctx context.Context, record slog.Record) error {
+	own, ctx := record.Clone(), context.WithoutCancel(ctx)
+	h.queue.Put(0, recordBytes+len(own.Message), func() { _ = h.inner.Handle(ctx, own) })
+	return nil
+}
+
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{inner: h.inner.WithAttrs(attrs), queue: h.queue}
+}
+
+func (h *handler) WithGroup(name string) slog.Handler {
+	return &handler{inner: h.inner.WithGroup(name), queue: h.queue}
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package watchdog
+
+import "time"
+
+var start = time.Now()
+
+// BootTime reads Go's monotonic clock: good enough for development, because agents and workers run on Linux.
+func BootTime() time.Duration { return time.Since(start) }

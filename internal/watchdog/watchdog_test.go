@@ -1,0 +1,158 @@
+package watchdog
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A machine has a clock that goes on while the machine is suspended.
+type machine struct {
+	*Watchdog
+	began                time.Time
+	suspended            atomic.Int64
+	killed, told, exited atomic.Int64
+}
+
+func (m *machine) clock() time.Duration {
+	return time.Since(m.began) + time.Duration(m.suspended.Load())
+}
+
+// watching runs a test with a watchdog whose deadline is 10 s away.
+func watching(t *testing.T, grace time.Duration, test func(t *testing.T, m *machine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{began: time.Now()}
+		m.Watchdog = Start(Config{
+			Clock: m.clock, Grace: grace,
+			Expired: func() { m.told.Add(1) }, Exit: func() { m.exited.Add(1) },
+		})
+		m.SetDeadline(10 * time.Second)
+		test(t, m)
+		m.Stop()
+	})
+}
+
+func (m *machine) watch() (release func()) { return m.Watch(func() { m.killed.Add(1) }) }
+
+func (m *machine) expect(t *testing.T, killed bool, told, exited int64) {
+	t.Helper()
+	synctest.Wait()
+	if (m.killed.Load() > 0) != killed || m.told.Load() != told || m.exited.Load() != exited {
+		t.Errorf("killed %d times, told %d times, exited %d times; want %t, %d, %d", m.killed.Load(), m.told.Load(), m.exited.Load(), killed, told, exited)
+	}
+}
+
+func TestTargetsAreKilledAtTheDeadline(t *testing.T) {
+	watching(t, 0, func(t *testing.T, m *machine) {
+		release := m.watch()
+		time.Sleep(10*time.Second - time.Millisecond)
+		m.expect(t, false, 0, 0)
+		time.Sleep(Tick)
+		m.expect(t, true, 1, 0)
+		release()
+		time.Sleep(time.Hour)
+		m.expect(t, true, 1, 0) // what is gone in time costs nothing more
+	})
+}
+
+func TestALaterDeadlineIsObserved(t *testing.T) {
+	watching(t, 0, func(t *testing.T, m *machine) {
+		defer m.watch()()
+		time.Sleep(9 * time.Second)
+		m.SetDeadline(20 * time.Second)
+		time.Sleep(10 * time.Second)
+		m.expect(t, false, 0, 0)
+		m.SetDeadline(0)
+		time.Sleep(Tick)
+		m.expect(t, true, 1, 0)
+	})
+}
+
+func TestWithoutADeadlineNothingRuns(t *testing.T) {
+	watching(t, 0, func(t *testing.T, m *machine) {
+		m.SetDeadline(0)
+		defer m.watch()()
+		time.Sleep(Tick)
+		m.expect(t, true, 1, 0)
+	})
+}
+
+func TestTheProcessEndsWhenATargetSurvives(t *testing.T) {
+	for name, c := range map[string]struct{ grace, after time.Duration }{
+		"after a second":  {0, time.Second},
+		"after the grace": {4 * time.Second, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watching(t, c.grace, func(t *testing.T, m *machine) {
+				m.watch()
+				time.Sleep(10*time.Second + c.after - time.Millisecond)
+				m.expect(t, true, 1, 0)
+				time.Sleep(Tick)
+				m.expect(t, true, 1, 1)
+				time.Sleep(time.Minute)
+				m.expect(t, true, 1, 1)
+			})
+		})
+	}
+}
+
+// Timers stand still while the machine is suspended; the clock does not.
+func TestASuspensionIsNoticedWithinATick(t *testing.T) {
+	watching(t, 4*time.Second, func(t *testing.T, m *machine) {
+		m.watch()
+		time.Sleep(time.Second + Tick/2)
+		m.suspended.Store(int64(time.Hour))
+		time.Sleep(Tick)
+		m.expect(t, true, 1, 0)
+		time.Sleep(DeathTimeout - Tick)
+		m.expect(t, true, 1, 0) // targets always have a second to go
+		time.Sleep(2 * Tick)
+		m.expect(t, true, 1, 1)
+	})
+}
+
+func TestATargetThatComesTooLateIsKilled(t *testing.T) {
+	watching(t, 0, func(t *testing.T, m *machine) {
+		time.Sleep(time.Minute)
+		m.expect(t, false, 0, 0)
+		m.watch()
+		time.Sleep(Tick)
+		m.expect(t, true, 1, 0)
+	})
+}
+
+// Short work that comes and goes must not keep the watchdog from looking.
+func TestManyTargetsDoNotDelayTheWatch(t *testing.T) {
+	watching(t, 0, func(t *testing.T, m *machine) {
+		m.watch()
+		for range 220 {
+			time.Sleep(Tick / 2)
+			m.Watch(func() {})()
+		}
+		m.expect(t, true, 1, 1)
+	})
+}
+
+func TestANewDeadlineBeginsAnew(t *testing.T) {
+	watching(t, 0, func(t *testing.T, m *machine) {
+		m.watch()
+		time.Sleep(15 * time.Second)
+		m.expect(t, true, 1, 1)
+		m.SetDeadline(30 * time.Second)
+		time.Sleep(Tick)
+		m.killed.Store(0)
+		time.Sleep(10 * time.Second)
+		m.expect(t, false, 1, 1)
+		time.Sleep(10 * time.Second)
+		m.expect(t, true, 2, 2)
+	})
+}
+
+func TestBootTimeGoesForward(t *testing.T) {
+	first := BootTime()
+	if second := BootTime(); second < first || first <= 0 {
+		t.Errorf("read %v, then %v", first, second)
+	}
+}
