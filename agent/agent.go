@@ -31,11 +31,16 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/swarm-io/swarm-operator/agent/internal/duty"
-	"github.com/swarm-io/swarm-operator/agent/internal/lease"
 	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
+
+// lastWords is how long a process that must end at once waits for its log.
+const lastWords = 100 * time.Millisecond
 
 // A Task is one attempt at a piece of work.
 type Task struct {
@@ -101,11 +106,15 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 	if err := errors.Join(config.validate(), config.uplink().Validate()); err != nil {
 		return err
 	}
-	journal, closer, err := openJournal(config.Journal, config.Agent)
+	var logs *nonblocking.Queue
+	config.Log, logs = nonblocking.NewLogger(config.log())
+	defer logs.Close(flushTimeout)
+	journal, closing, err := openJournal(config.Journal, config.Agent, config.Log)
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
+	defer closing()
+	defer programOutput().Flush(flushTimeout)
 	// The link outlives the context: the last results go over it.
 	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	defer unlink()
@@ -114,7 +123,7 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 		defer close(kept)
 		uplink.Keep(linked, config.uplink(), streams)
 	}()
-	duty.Run(ctx, config.duty(handler, journal), streams)
+	duty.Run(ctx, config.duty(handler, journal, logs), streams)
 	unlink()
 	<-kept
 	return nil
@@ -124,11 +133,11 @@ func (c Config) uplink() uplink.Config {
 	return uplink.Config{Addresses: c.Addresses, ServerName: c.ServerName, TokenFile: c.TokenFile, CAFile: c.CAFile, Log: c.log()}
 }
 
-func (c Config) duty(handler Handler, journal duty.Journal) duty.Config {
+func (c Config) duty(handler Handler, journal duty.Journal, logs *nonblocking.Queue) duty.Config {
 	return duty.Config{
 		Namespace: c.Namespace, Swarm: c.Swarm, Agent: c.Agent, Version: c.Version,
 		Slots: c.Slots, Grace: c.Grace, Work: c.work(handler), Journal: journal,
-		Log: c.log(), Clock: lease.Clock, Abort: c.abort,
+		Log: c.log(), Clock: c.readClock(), Abort: func(reason string) { c.abort(reason, logs) },
 	}
 }
 
@@ -139,9 +148,17 @@ func (c Config) log() *slog.Logger {
 	return c.Log
 }
 
-// abort ends the process, which is the only way to end a handler that does not heed its context.
-func (c Config) abort(reason string) {
+func (c Config) readClock() func() time.Duration {
+	if c.clock != nil {
+		return c.clock
+	}
+	return watchdog.BootTime
+}
+
+// abort ends the process, which is the only way to end a handler that does not heed its context. It does not wait for a log that is stuck.
+func (c Config) abort(reason string, logs *nonblocking.Queue) {
 	c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)
+	logs.Flush(lastWords)
 	if c.Abort != nil {
 		c.Abort(reason)
 		return

@@ -4,16 +4,31 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/swarm-io/swarm-operator/agent/internal/command"
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 )
 
 // ownPrefix begins the names of the variables that are the agent's own; a program gets only those that are meant for it.
 const ownPrefix = "SWARM_"
+
+// outputPatience is how long a program waits when nobody reads standard error. It is less than the time after which the pipes of a program that has
+// ended are closed, so that no attempt ends late.
+const outputPatience = 250 * time.Millisecond
+
+// programOutput is where programs' standard error is copied to. It belongs to the whole process.
+var programOutput = sync.OnceValue(func() *nonblocking.Writer {
+	return nonblocking.NewWriter(os.Stderr, outputPatience, func(dropped int) {
+		_, _ = fmt.Fprintf(os.Stderr, "swarm-agent: dropped %d pieces of output because nobody read them\n", dropped)
+	})
+})
 
 // commandHandler is the exec runtime. Unlike code in our own process, a program can be killed.
 type commandHandler struct {
@@ -38,7 +53,7 @@ func (h *commandHandler) Handle(ctx context.Context, task Task, report Report) (
 	}
 	run := command.Run{
 		Command: h.words, Environment: environment(os.Environ(), task), Payload: task.Payload,
-		Folder: h.folder, Stderr: os.Stderr,
+		Folder: h.folder, Stderr: programOutput(),
 		Progress: func(percent int32, message string) { report(int(percent), message) },
 	}
 	end := command.Verdict(run.Execute(ctx.Done(), task.kill))

@@ -35,8 +35,10 @@ type Config struct {
 
 	Version string       // told to the operator
 	Log     *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
-	// Abort is called instead of os.Exit when code survives the end of the lease.
+	// Abort is called instead of os.Exit when code survives the end of the lease. It must not wait for long.
 	Abort func(reason string)
+
+	clock func() time.Duration // for tests; default the time since boot
 }
 
 // ConfigFromEnvironment reads the variables that the operator sets in an agent's pod, by os.Getenv or the like.

@@ -97,7 +97,7 @@ func TestProgramKnowsWhereItStands(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	lines := w.journal(t)
+	lines := w.journal(t, 2)
 	if len(lines) != 2 || lines[0].Event != "start" || lines[1].Event != "finish" || *lines[1].Item != 41 || lines[1].Attempt != 3 ||
 		lines[1].Epoch != 1 || lines[1].UID != "uid-of-t" || lines[1].Outcome != "succeeded" || lines[1].Time.Before(lines[0].Time) {
 		t.Errorf("journal %v", lines)

@@ -39,11 +39,7 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	assertBetween(t, "SIGTERM", time.Unix(0, nanos).Sub(frozen), lease/3-slack, lease*2/3+slack)
 	assertGone(t, pids)
 	var finish line
-	linktest.Eventually(t, "the journal says so", func() bool {
-		lines := w.journal(t)
-		finish = lines[len(lines)-1]
-		return finish.Event == "finish"
-	})
+	finish = w.journal(t, 2)[1]
 	assertBetween(t, "SIGKILL", finish.Time.Sub(frozen), lease*2/3-slack, lease+slack)
 	if !finish.Fenced || finish.Outcome != "handed_back" {
 		t.Errorf("journal %v", finish)
@@ -87,7 +83,7 @@ func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	w.AwaitProgress(t, 1, 1)
 	w.network.Freeze()
-	linktest.Eventually(t, "it stops", func() bool { return len(w.journal(t)) == 2 })
+	w.journal(t, 2)
 	w.network.Cut()
 	w.network.Thaw()
 	found := w.Await(t, 1, "the result", func(e linktest.Event) bool { return len(e.Hello.GetUnacknowledged()) == 1 })

@@ -4,12 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 )
+
+// flushTimeout is how long the end of an agent waits for logs and journal to be written.
+const flushTimeout = time.Second
 
 // journal writes a line for each start and finish of an attempt, as this agent saw them: a witness that does not depend
 // on what reached the operator.
@@ -31,16 +36,23 @@ type entry struct {
 	Fenced  bool      `json:"fenced,omitempty"`
 }
 
-// openJournal opens the file, or nothing when there is no name.
-func openJournal(name, agent string) (*journal, io.Closer, error) {
+// openJournal opens the file, or nothing when there is no name. Entries that a volume does not take in time are dropped, and the log says so: a
+// volume that hangs must not stop the agent.
+func openJournal(name, agent string, log *slog.Logger) (opened *journal, closing func(), err error) {
 	if name == "" {
-		return &journal{to: io.Discard, agent: agent}, io.NopCloser(nil), nil
+		return &journal{to: io.Discard, agent: agent}, func() {}, nil
 	}
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open journal: %w", err)
 	}
-	return &journal{to: file, agent: agent}, file, nil
+	writer := nonblocking.NewWriter(file, 0, func(dropped int) {
+		log.Warn("dropped journal entries because the volume did not answer", "dropped", dropped)
+	})
+	return &journal{to: writer, agent: agent}, func() {
+		writer.Close(flushTimeout)
+		_ = file.Close()
+	}, nil
 }
 
 // Started is called before the code starts.

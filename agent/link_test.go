@@ -62,7 +62,7 @@ func TestReconnectTellsWhatRunsAndWhatHasEnded(t *testing.T) {
 	if len(last.GetRunning()) != 0 || len(last.GetUnacknowledged()) != 1 || last.GetUnacknowledged()[0].GetAttempt().Key() != three.Key() {
 		t.Errorf("what was acknowledged is told again: %v", last)
 	}
-	if lines := w.journal(t); len(lines) != 6 {
+	if lines := w.journal(t, 6); len(lines) != 6 {
 		t.Errorf("something ran twice: %v", lines)
 	}
 }
@@ -156,7 +156,7 @@ func TestOldEpochIsRefused(t *testing.T) {
 	if got := w.AwaitResult(t, 1, 11); got.GetOutcome() != succeeded {
 		t.Errorf("a newer epoch: %v", got)
 	}
-	if lines := w.journal(t); len(lines) != 4 {
+	if lines := w.journal(t, 4); len(lines) != 4 {
 		t.Errorf("more ran than should have: %v", lines)
 	}
 }
@@ -190,7 +190,7 @@ func TestSlotsAreGrantedAndReturned(t *testing.T) {
 	touch(t, w, "three")
 	w.AwaitCredit(t, 5)
 	most, running := 0, 0
-	for _, entry := range w.journal(t) {
+	for _, entry := range w.journal(t, 6) {
 		if entry.Event == "start" {
 			running++
 		} else {
@@ -227,7 +227,7 @@ func TestDrain(t *testing.T) {
 				touch(t, w, "one")
 			}
 			w.AwaitResult(t, 1, 1)
-			if lines := w.journal(t); len(lines) != 2 || lines[1].Outcome != c.want {
+			if lines := w.journal(t, 2); len(lines) != 2 || lines[1].Outcome != c.want {
 				t.Errorf("journal %v, want %s", lines, c.want)
 			}
 		})

@@ -127,8 +127,17 @@ type line struct {
 	Fenced  bool      `json:"fenced"`
 }
 
-// journal reads the agent's journal.
-func (w *world) journal(t *testing.T) []line {
+// journal reads the agent's journal when it has so many lines. The agent does not wait until they are written.
+func (w *world) journal(t *testing.T, lines int) (read []line) {
+	t.Helper()
+	linktest.Eventually(t, "the journal has "+strconv.Itoa(lines)+" lines", func() bool {
+		read = w.readJournal(t)
+		return len(read) >= lines
+	})
+	return read
+}
+
+func (w *world) readJournal(t *testing.T) []line {
 	t.Helper()
 	file, err := os.Open(w.config.Journal)
 	if err != nil {

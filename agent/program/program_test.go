@@ -72,6 +72,12 @@ func TestCopyMakesAProgram(t *testing.T) {
 // agentProcess is swarm-agent with a command, as a process of its own, linked to an operator.
 func agentProcess(t *testing.T, words ...string) (*exec.Cmd, *linktest.Operator, string) {
 	t.Helper()
+	return agentProcessWith(t, func(process *exec.Cmd) { process.Stderr = t.Output() }, words...)
+}
+
+// agentProcessWith lets a test change the process before it starts.
+func agentProcessWith(t *testing.T, change func(*exec.Cmd), words ...string) (*exec.Cmd, *linktest.Operator, string) {
+	t.Helper()
 	operator := linktest.Start(t, linktest.NewCA(t))
 	state := t.TempDir()
 	process := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--"}, words...)...)
@@ -80,7 +86,7 @@ func agentProcess(t *testing.T, words ...string) (*exec.Cmd, *linktest.Operator,
 		"SWARM_LINK_ADDRESS="+operator.Address, "SWARM_LINK_SERVER_NAME="+linktest.ServerName,
 		"SWARM_LINK_TOKEN_FILE="+linktest.WriteFile(t, "token", []byte(coder.String())), "SWARM_LINK_CA_FILE="+operator.CA.File(t),
 		"SWARM_STATE="+state, "SWARM_RUNTIME_DIR="+state, "SWARM_JOURNAL="+filepath.Join(state, "journal"))
-	process.Stderr = t.Output()
+	change(process)
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,5 +141,25 @@ func TestSIGTERMHandsBack(t *testing.T) {
 	}
 	if hello := operator.AwaitHello(t, 1); hello.GetVersion() != "v1.2.3" || hello.GetSlots() != 1 {
 		t.Errorf("hello %v", hello)
+	}
+}
+
+// F3: the container runtime does not read standard error any more. Programs that print there, and the agent that copies it, go on.
+func TestUnreadOutputStopsNothing(t *testing.T) {
+	unread, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	_, operator, _ := agentProcessWith(t, func(process *exec.Cmd) { process.Stderr = stderr }, "bash", "-c", `head -c 3000000 /dev/zero >&2; echo 1`)
+	_ = stderr.Close()
+	for epoch := range int64(2) {
+		if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", epoch+1), "{}")); err != nil {
+			t.Fatal(err)
+		}
+		if got := operator.AwaitResult(t, 1, epoch+1); string(got.GetValue()) != "1" {
+			t.Errorf("got %v", got)
+		}
+		operator.AwaitCredit(t, epoch+2)
 	}
 }

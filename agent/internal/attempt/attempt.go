@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
@@ -15,8 +16,18 @@ import (
 // Forever is a grace that does not end by itself.
 const Forever time.Duration = -1
 
-// reasonTimedOut is the Task's reason of the same name.
-const reasonTimedOut = "TimedOut"
+const (
+	// ReasonLeaseExpired goes with what was stopped because the lease ran out.
+	ReasonLeaseExpired = "LeaseExpired"
+	// reasonTimedOut is the Task's reason of the same name.
+	reasonTimedOut = "TimedOut"
+)
+
+// LeaseExpired is why an attempt must end when the operator is out of reach.
+var LeaseExpired = Stop{
+	Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: ReasonLeaseExpired,
+	Message: "the operator was out of reach for longer than the lease allows", Grace: Forever,
+}
 
 // An End is how the code ended.
 type End struct {
@@ -46,13 +57,15 @@ type Limits struct {
 // An Attempt is running code. All methods can be called from anywhere, any number of times.
 type Attempt struct {
 	limits  Limits
+	ctx     context.Context
 	cancel  context.CancelFunc
 	kill    chan struct{}
+	force   func() // closes kill, once
+	expired atomic.Bool
 	changed func()
 
 	mu       sync.Mutex
 	stopped  *Stop
-	killed   bool
 	timers   []*time.Timer
 	silence  *time.Timer
 	percent  int32
@@ -60,17 +73,21 @@ type Attempt struct {
 	reported bool // there is something that Progress has not returned yet
 }
 
-// Start begins the work. Changed is called, now and then, when Progress has news, and finished once at the end, both on
-// goroutines of their own.
-func Start(work Work, limits Limits, changed func(), finished func(End)) *Attempt {
+// New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, on a goroutine of its own.
+func New(limits Limits, changed func()) *Attempt {
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &Attempt{limits: limits, cancel: cancel, kill: make(chan struct{}), changed: changed}
+	a := &Attempt{limits: limits, ctx: ctx, cancel: cancel, kill: make(chan struct{}), changed: changed}
+	a.force = sync.OnceFunc(func() { close(a.kill) })
+	return a
+}
+
+// Start begins the work. Finished is called once at the end, on a goroutine of its own.
+func (a *Attempt) Start(work Work, finished func(End)) {
 	a.watch()
 	go func() {
-		defer cancel()
-		finished(a.settle(work(ctx, a.kill, a.report)))
+		defer a.cancel()
+		finished(a.settle(work(a.ctx, a.kill, a.report)))
 	}()
-	return a
 }
 
 func (a *Attempt) watch() {
@@ -103,14 +120,14 @@ func (a *Attempt) Stop(why Stop) {
 	}
 }
 
-// Kill forces the end.
-func (a *Attempt) Kill() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.killed {
-		a.killed = true
-		close(a.kill)
-	}
+// Kill forces the end. It takes no lock.
+func (a *Attempt) Kill() { a.force() }
+
+// Expire forces the end because the lease is over. It takes no lock of the attempt, so that nothing can keep a watchdog from calling it.
+func (a *Attempt) Expire() {
+	a.expired.Store(true)
+	a.force()
+	a.cancel()
 }
 
 func (a *Attempt) report(percent int32, message string) {
@@ -140,6 +157,9 @@ func (a *Attempt) settle(end End) End {
 		timer.Stop()
 	}
 	stop := a.stopped
+	if stop == nil && a.expired.Load() {
+		stop = &LeaseExpired // killed before anybody could ask it to stop
+	}
 	if stop == nil {
 		return end
 	}

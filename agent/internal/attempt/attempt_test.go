@@ -14,7 +14,9 @@ var succeeded = End{Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Value: []byte("{}
 // run starts work in a bubble and returns the attempt and where its end will be found.
 func run(work Work, limits Limits) (*Attempt, <-chan End) {
 	ends := make(chan End, 1)
-	return Start(work, limits, func() {}, func(end End) { ends <- end }), ends
+	a := New(limits, func() {})
+	a.Start(work, func(end End) { ends <- end })
+	return a, ends
 }
 
 // obedient work ends when it is asked to, stubborn work only when it is forced.
@@ -136,6 +138,35 @@ func TestWhatAStopMakesOfAResult(t *testing.T) {
 					t.Errorf("got %v, want %v", end.Outcome, c.want)
 				}
 				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
+// The watchdog kills without asking first. That is no failure of the work.
+func TestExpiredWorkIsHandedBack(t *testing.T) {
+	for reason, c := range map[string]struct {
+		work Work
+		stop *Stop
+		want linkv1.Outcome
+	}{
+		"killed":                 {stubborn, nil, linkv1.Outcome_OUTCOME_HANDED_BACK},
+		"asked at last":          {obedient, nil, linkv1.Outcome_OUTCOME_HANDED_BACK},
+		"killed when cancelled":  {stubborn, &Stop{Outcome: linkv1.Outcome_OUTCOME_CANCELLED, Grace: Forever}, linkv1.Outcome_OUTCOME_CANCELLED},
+		"finished at the moment": {func(_ context.Context, kill <-chan struct{}, _ Report) End { <-kill; return succeeded }, nil, linkv1.Outcome_OUTCOME_SUCCEEDED},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, ends := run(c.work, Limits{})
+				if c.stop != nil {
+					a.Stop(*c.stop)
+				}
+				a.Expire()
+				a.Expire()
+				end := <-ends
+				if end.Outcome != c.want || (end.Reason == ReasonLeaseExpired) != (c.stop == nil && c.want == linkv1.Outcome_OUTCOME_HANDED_BACK) {
+					t.Errorf("got %+v, want %v", end, c.want)
+				}
 			})
 		})
 	}

@@ -53,6 +53,7 @@ func (d *duty) obey(message *linkv1.OperatorMessage) {
 	switch kind := message.GetKind().(type) {
 	case *linkv1.OperatorMessage_Echo:
 		d.lease.Echoed(kind.Echo.GetSequence())
+		d.watchdog.SetDeadline(d.lease.End())
 	case *linkv1.OperatorMessage_Assign:
 		d.assign(kind.Assign)
 	case *linkv1.OperatorMessage_Cancel:
@@ -79,6 +80,7 @@ func (d *duty) enter(welcome *linkv1.Welcome) {
 	d.term = welcome.GetTerm()
 	d.welcomed = true
 	d.lease.Welcomed(welcome.GetLease().AsDuration())
+	d.watchdog.SetDeadline(d.lease.End())
 	d.stream.Welcomed()
 	d.Log.Info("linked", "term", d.term, "lease", welcome.GetLease().AsDuration(), "running", len(d.attempts))
 	d.beat()

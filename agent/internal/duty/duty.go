@@ -6,7 +6,9 @@
 //   - Never more attempts than slots, never a stale epoch (package ledger).
 //   - Self-fencing (package lease): at two thirds of the lease everything that runs is asked to stop, at its end it is
 //     killed and the stream is thrown away, whether or not the connection looks alive.
-//   - Code that survives its killing ends the whole process, because nothing else is left that would stop it.
+//   - The killing does not depend on this goroutine: a watchdog of its own does it, too. Code that survives it ends the whole
+//     process, because nothing else is left that would stop it.
+//   - Nothing here waits for a log or a journal: both must not block.
 package duty
 
 import (
@@ -19,6 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/agent/internal/ledger"
 	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
 
 const (
@@ -26,8 +29,6 @@ const (
 	welcomeTimeout = 10 * time.Second
 	// A result that is not acknowledged is sent again this often on a stream that lives.
 	resendEvery = 5 * time.Second
-	// What was killed is gone after this time, or cannot be killed. The operator's margin must be larger.
-	deathTimeout = time.Second
 	// How long an agent that stops waits for the acknowledgement of its last results.
 	farewell = 5 * time.Second
 	// Progress is sent at most this often, and less often when many attempts report.
@@ -46,11 +47,11 @@ type Config struct {
 	Journal Journal
 	Log     *slog.Logger
 	Clock   func() time.Duration
-	// Abort is called when code survives its killing. It should not return.
+	// Abort is called when code survives its killing, by the watchdog. It should not return, and must not wait for long.
 	Abort func(reason string)
 }
 
-// A Journal notes when attempts start and finish, as the agent sees it.
+// A Journal notes when attempts start and finish, as the agent sees it. It must not block.
 type Journal interface {
 	Started(attempt *linkv1.Attempt)
 	// Finished also says whether the attempt was ended by the lease.
@@ -65,8 +66,9 @@ type finished struct {
 // duty is the state. Only the goroutine in Run touches it.
 type duty struct {
 	Config
-	ledger *ledger.Ledger
-	lease  lease.Lease
+	ledger   *ledger.Ledger
+	lease    lease.Lease
+	watchdog *watchdog.Watchdog
 
 	stream   *uplink.Stream // nil while there is none
 	welcomed bool           // on this stream
@@ -82,14 +84,12 @@ type duty struct {
 	peers      []string
 	attempts   map[linkv1.AttemptKey]*attempt.Attempt
 	ended      chan finished
-	news       chan struct{} // some attempt has progress to tell
+	news       chan struct{} // some attempt has progress to tell, or the watchdog has acted
 	flushAt    time.Duration // when progress may be sent again
 	flushDue   bool
 	drainAt    time.Duration // when what runs is handed back
 	drainDue   bool
-	warned     bool          // the lease is ending, and attempts know
-	fencedAt   time.Duration // when everything was killed
-	fenced     bool
+	warned     bool // the lease is ending, and attempts know
 	stopping   bool
 	stoppingAt time.Duration // when the last attempt had ended
 }
@@ -102,6 +102,11 @@ func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
 		attempts: map[linkv1.AttemptKey]*attempt.Attempt{},
 		ended:    make(chan finished), news: make(chan struct{}, 1),
 	}
+	d.watchdog = watchdog.Start(watchdog.Config{
+		Clock: config.Clock, Expired: d.hasNews,
+		Exit: func() { config.Abort("an attempt could not be killed at the end of the lease") },
+	})
+	defer d.watchdog.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stop := ctx.Done()
@@ -118,7 +123,7 @@ func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
 			d.discard()
 		case end := <-d.ended:
 			d.finish(end)
-		case <-d.news:
+		case <-d.news: // progress, or the end of the lease
 			d.flushDue = true
 		case <-timer.C:
 		}

@@ -45,16 +45,13 @@ func (d *duty) resend(now time.Duration) {
 
 // fenceIfDue stops and kills by the lease alone: that the connection looks alive means nothing.
 func (d *duty) fenceIfDue() {
-	now := d.Clock()
-	switch d.lease.Phase(now) {
+	switch d.lease.Phase(d.Clock()) {
 	case lease.None, lease.Held:
-		d.warned, d.fenced = false, false
+		d.warned = false
 	case lease.Ending:
-		d.fenced = false
 		d.warn()
 	case lease.Over:
-		d.warn()
-		d.fence(now)
+		d.fence()
 	}
 }
 
@@ -63,28 +60,18 @@ func (d *duty) warn() {
 		return
 	}
 	d.warned = true
+	d.stopAll(attempt.LeaseExpired)
 	d.Log.Warn("no echo for two thirds of the lease: stopping what runs", "running", len(d.attempts))
-	d.stopAll(attempt.Stop{
-		Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: reasonFenced,
-		Message: "the operator was out of reach for longer than the lease allows", Grace: attempt.Forever,
-	})
 }
 
-// fence kills what runs, and gives up the process when that does not help.
-func (d *duty) fence(now time.Duration) {
+// fence kills what runs. Should this goroutine not get here in time, the watchdog has done so.
+func (d *duty) fence() {
+	for _, running := range d.attempts {
+		running.Expire()
+	}
 	if d.welcomed {
-		d.Log.Error("the lease is over: leaving the operator", "running", len(d.attempts))
 		d.discard()
-	}
-	if !d.fenced {
-		d.fenced, d.fencedAt = true, now
-		for _, running := range d.attempts {
-			running.Kill()
-		}
-	}
-	if len(d.attempts) > 0 && now >= d.fencedAt+deathTimeout {
-		d.fencedAt = now
-		d.Abort("an attempt could not be killed at the end of the lease")
+		d.Log.Error("the lease is over: leaving the operator", "running", len(d.attempts))
 	}
 }
 
@@ -100,7 +87,6 @@ func (d *duty) untilNext() time.Duration {
 	phase := d.lease.Phase(now)
 	due(d.lease.Warning(), phase == lease.Held)
 	due(d.lease.End(), phase == lease.Held || phase == lease.Ending)
-	due(d.fencedAt+deathTimeout, d.fenced && len(d.attempts) > 0)
 	due(d.helloAt+welcomeTimeout, d.stream != nil && !d.welcomed)
 	due(d.beatAt+d.lease.Beat(), d.welcomed)
 	due(d.flushAt, d.welcomed && d.flushDue)

@@ -7,12 +7,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-const (
-	// reasonFenced goes with what was stopped because the lease ran out.
-	reasonFenced = "LeaseExpired"
-	// reasonEnding goes with what was not started because the lease is about to.
-	reasonEnding = "LeaseEnding"
-)
+// reasonEnding goes with what was not started because the lease is about to end.
+const reasonEnding = "LeaseEnding"
 
 // assign starts an attempt or says why not.
 func (d *duty) assign(order *linkv1.Assign) {
@@ -52,11 +48,16 @@ func (d *duty) start(order *linkv1.Assign) {
 	}
 	d.Log.Info("attempt starts", "task", given.GetTask(), "uid", given.GetTaskUid(), "attempt", given.GetAttempt(), "epoch", given.GetEpoch())
 	d.Journal.Started(given)
-	done := func(end attempt.End) { d.ended <- finished{given, end} }
-	d.attempts[given.Key()] = attempt.Start(d.Work(order, d.peers), limits, d.hasNews, done)
+	running := attempt.New(limits, d.hasNews)
+	d.attempts[given.Key()] = running
+	release := d.watchdog.Watch(running.Expire)
+	running.Start(d.Work(order, d.peers), func(end attempt.End) {
+		release()
+		d.ended <- finished{given, end}
+	})
 }
 
-// hasNews is called by attempts, from anywhere.
+// hasNews is called by attempts and by the watchdog, from anywhere. It never waits.
 func (d *duty) hasNews() {
 	select {
 	case d.news <- struct{}{}:
@@ -77,7 +78,7 @@ func (d *duty) finish(ended finished) {
 	key := ended.attempt.Key()
 	d.flush() // the last progress goes before the result
 	delete(d.attempts, key)
-	d.Journal.Finished(ended.attempt, ended.end.Outcome, ended.end.Reason == reasonFenced)
+	d.Journal.Finished(ended.attempt, ended.end.Outcome, ended.end.Reason == attempt.ReasonLeaseExpired)
 	d.Log.Info("attempt ended", "task", ended.attempt.GetTask(), "epoch", ended.attempt.GetEpoch(),
 		"outcome", ended.end.Outcome, "reason", ended.end.Reason, "message", ended.end.Message)
 	d.tell(&linkv1.Result{

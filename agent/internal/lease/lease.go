@@ -1,8 +1,8 @@
 // Package lease tells an agent how long it may go on working without news of the operator.
 //
 // The lease counts from the sending of the last heartbeat that was echoed. The operator counts from its receipt, which
-// is later, so the agent always runs out first, whatever the network did in between. Times are readings of Clock,
-// which nobody can set; this package never reads it by itself.
+// is later, so the agent always runs out first, whatever the network did in between. Times are readings of a clock
+// that counts suspension (watchdog.BootTime); this package never reads it by itself.
 package lease
 
 import "time"

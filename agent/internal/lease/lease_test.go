@@ -53,13 +53,6 @@ func TestLateWelcomeIsAlreadyOver(t *testing.T) {
 	}
 }
 
-func TestClockGoesForward(t *testing.T) {
-	first := Clock()
-	if second := Clock(); second < first || first <= 0 {
-		t.Errorf("read %v, then %v", first, second)
-	}
-}
-
 func assertPhases(t *testing.T, l *Lease, from time.Duration) {
 	t.Helper()
 	for at, want := range map[time.Duration]Phase{0: Held, 10*s - 1: Held, 10 * s: Ending, 15*s - 1: Ending, 15 * s: Over} {

@@ -1,0 +1,174 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
+)
+
+// A pipe is standard error: while it is stuck, because the container runtime does not read it, writes block.
+type pipe struct {
+	mu    sync.Mutex
+	stuck chan struct{}
+}
+
+func (p *pipe) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	stuck := p.stuck
+	p.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	return len(text), nil
+}
+
+// block makes writes block until the test ends.
+func (p *pipe) block(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stuck := make(chan struct{})
+	p.stuck = stuck
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(stuck)
+		p.stuck = nil
+	})
+}
+
+// margin is how much longer than the lease the operator waits before it gives work away.
+const margin = 1500 * time.Millisecond
+
+// ignoring is a program that does not stop when it is asked to.
+const ignoring = `trap '' TERM; echo $$ >$SWARM_STATE/pids; while :; do sleep 0.02; done`
+
+// runStubborn gives the agent a program that ignores SIGTERM, and returns its process when a heartbeat was just echoed.
+func (w *world) runStubborn(t *testing.T) int {
+	t.Helper()
+	w.AwaitCredit(t, 2)
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	pid, err := strconv.Atoi(w.file(t, "pids")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoes := w.Count(t, "swarm_link_messages_total", "echo")
+	linktest.Eventually(t, "an echo", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > echoes })
+	return pid
+}
+
+// assertFenced says that the process is gone when the operator may give its work away, and that the agent survives.
+func (w *world) assertFenced(t *testing.T, pid int) {
+	t.Helper()
+	heard, _ := w.LastHeard(coder)
+	linktest.Eventually(t, "the program is gone", func() bool { return !alive(pid) || time.Since(heard) > lease+5*time.Second })
+	if took := time.Since(heard); took > lease+margin {
+		t.Errorf("the program was gone %v after the last heartbeat, with a lease of %v", took, lease)
+	}
+	select {
+	case reason := <-w.aborted:
+		t.Errorf("the process ended though the program could be killed: %s", reason)
+	default:
+	}
+}
+
+// F3: the container runtime hangs and does not read standard error.
+func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
+	w, log := begin(t, linktest.Lease(lease)), &pipe{}
+	w.config.Log = slog.New(slog.NewTextHandler(log, nil))
+	w.run(t, w.bash(t, ignoring))
+	pid := w.runStubborn(t)
+	log.block(t)
+	w.network.Freeze()
+	w.assertFenced(t, pid)
+}
+
+// F3: the journal is on a volume that hangs when another attempt ends.
+func TestABlockedJournalDoesNotDelayTheFence(t *testing.T) {
+	w := begin(t, linktest.Lease(lease))
+	if err := syscall.Mkfifo(w.config.Journal, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	journal, err := os.OpenFile(w.config.Journal, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = journal.Close() })
+	w.run(t, w.bash(t, `read -r name; test $name = stubborn || exec sleep 0.2; `+ignoring))
+	w.AwaitCredit(t, 2)
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "stubborn\n"))
+	pid, err := strconv.Atoi(w.file(t, "pids")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.give(t, linktest.Assign(linktest.Attempt("u", 2), "short\n"))
+	fill(t, journal)
+	w.AwaitResult(t, 1, 2)
+	w.network.Freeze()
+	w.assertFenced(t, pid)
+}
+
+// fill writes into a pipe until it is full.
+func fill(t *testing.T, pipe *os.File) {
+	t.Helper()
+	if err := pipe.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pipe.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("the pipe is not full: %v", err)
+	}
+}
+
+// A stuckHandler blocks where no queue helps: when it is asked whether a record is wanted.
+type stuckHandler struct {
+	slog.Handler
+	pipe *pipe
+}
+
+func (h stuckHandler) Enabled(context.Context, slog.Level) bool {
+	_, _ = h.pipe.Write(nil)
+	return true
+}
+
+// Whatever the agent's main goroutine waits for, the watchdog does not.
+func TestAStuckAgentIsFenced(t *testing.T) {
+	w, log := begin(t, linktest.Lease(lease)), &pipe{}
+	w.config.Log = slog.New(stuckHandler{slog.DiscardHandler, log})
+	w.run(t, w.bash(t, ignoring))
+	pid := w.runStubborn(t)
+	log.block(t)
+	w.give(t, linktest.Drain(time.Hour)) // which is logged
+	w.network.Freeze()
+	w.assertFenced(t, pid)
+}
+
+// F9: the machine was suspended. The time since boot has jumped, timers have not.
+func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
+	w := begin(t)
+	var suspended atomic.Int64
+	w.config.SetClock(func() time.Duration { return watchdog.BootTime() + time.Duration(suspended.Load()) })
+	w.run(t, w.bash(t, ignoring))
+	w.AwaitCredit(t, 2)
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	pid, err := strconv.Atoi(w.file(t, "pids")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.network.Freeze()
+	suspended.Store(int64(time.Hour))
+	woke := time.Now()
+	linktest.Eventually(t, "the program is gone", func() bool { return !alive(pid) })
+	if took := time.Since(woke); took > 250*time.Millisecond {
+		t.Errorf("the program ran for %v after the machine woke", took)
+	}
+}
