@@ -157,8 +157,9 @@ func (c Config) readClock() func() time.Duration {
 
 // abort ends the process, which is the only way to end a handler that does not heed its context. It does not wait for a log that is stuck.
 func (c Config) abort(reason string, logs *nonblocking.Queue) {
-	c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)
-	logs.Flush(lastWords)
+	nonblocking.LastWords(logs, lastWords, func() {
+		c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)
+	})
 	if c.Abort != nil {
 		c.Abort(reason)
 		return

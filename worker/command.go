@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -11,11 +12,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 	"github.com/swarm-io/swarm-operator/worker/internal/process"
 )
 
 // ownPrefix begins the names of the variables that are the worker's own; a program gets only those that are meant for it.
 const ownPrefix = "SWARM_"
+
+// outputPatience is how long a program waits when nobody reads its output. It is less than the time after which the pipes of a program that has ended
+// are closed, so that no job stops late.
+const outputPatience = 250 * time.Millisecond
 
 // Pauses before a program that has ended is started again. One that ran as long as the longest begins anew with the first.
 const (
@@ -30,10 +36,17 @@ func Command(config Config, stdout, stderr io.Writer, words ...string) (Jobs, er
 	if len(words) == 0 || words[0] == "" {
 		return nil, errors.New("make jobs of a command: no program is named")
 	}
-	return &programs{
-		words: words, worker: config.Worker, grace: config.Grace, log: config.log(),
-		stdout: &process.Sink{To: stdout}, stderr: &process.Sink{To: stderr}, running: map[string]*run{},
-	}, nil
+	made := &programs{words: words, worker: config.Worker, grace: config.Grace, log: config.log(), running: map[string]*run{}}
+	made.outputs = [2]*nonblocking.Writer{unblocked(stdout), unblocked(stderr)}
+	made.stdout, made.stderr = &process.Sink{To: made.outputs[0]}, &process.Sink{To: made.outputs[1]}
+	return made, nil
+}
+
+// unblocked is a writer that drops what nobody reads. It says so in its place when somebody reads again.
+func unblocked(to io.Writer) *nonblocking.Writer {
+	return nonblocking.NewWriter(to, outputPatience, func(dropped int) {
+		_, _ = fmt.Fprintf(to, "swarm-worker: dropped %d lines of output because nobody read them\n", dropped)
+	})
 }
 
 type programs struct {
@@ -41,6 +54,7 @@ type programs struct {
 	worker         string
 	grace          time.Duration
 	log            *slog.Logger
+	outputs        [2]*nonblocking.Writer
 	stdout, stderr *process.Sink
 
 	mu      sync.Mutex
@@ -52,12 +66,22 @@ type run struct {
 	stop  chan struct{} // closed to ask for the end
 	force chan struct{} // closed to bring it about
 	done  chan struct{} // closed at the end
+
+	askOnce, forceOnce sync.Once
 }
+
+func newRun() *run {
+	return &run{stop: make(chan struct{}), force: make(chan struct{}), done: make(chan struct{})}
+}
+
+// ask and compel never wait.
+func (r *run) ask()    { r.askOnce.Do(func() { close(r.stop) }) }
+func (r *run) compel() { r.forceOnce.Do(func() { close(r.force) }) }
 
 // Start starts the program, for as long as Stop is not called. That it cannot be started is no error: it is tried again
 // as if it had ended at once.
 func (p *programs) Start(_ context.Context, job string) error {
-	begun := &run{stop: make(chan struct{}), force: make(chan struct{}), done: make(chan struct{})}
+	begun := newRun()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running[job] = begun
@@ -72,14 +96,35 @@ func (p *programs) Start(_ context.Context, job string) error {
 func (p *programs) Stop(ctx context.Context, job string) error {
 	p.mu.Lock()
 	ending := p.running[job]
+	p.mu.Unlock()
+	if ending == nil {
+		return nil
+	}
+	ending.ask()
+	defer context.AfterFunc(ctx, ending.compel)()
+	<-ending.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	delete(p.running, job)
+	return nil
+}
+
+// kill ends a job by force, whether or not it is being stopped, and does not wait for its end.
+func (p *programs) kill(job string) {
+	p.mu.Lock()
+	ending := p.running[job]
 	p.mu.Unlock()
 	if ending != nil {
-		close(ending.stop)
-		defer context.AfterFunc(ctx, func() { close(ending.force) })()
-		<-ending.done
+		ending.ask()
+		ending.compel()
 	}
-	return nil
+}
+
+// flush waits a while until all output is written.
+func (p *programs) flush(patience time.Duration) {
+	for _, output := range p.outputs {
+		output.Flush(patience)
+	}
 }
 
 // keep runs the program again and again.

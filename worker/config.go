@@ -38,6 +38,8 @@ type Config struct {
 	Records  lease.Records // instead of a Lease on the API server of this cluster
 	Listener net.Listener  // instead of Port
 	Log      *slog.Logger  // default: JSON on standard error from ConfigFromEnvironment, else none
+	// Abort is called instead of os.Exit when a job still runs after the Lease is over. It must not wait for long.
+	Abort func(reason string)
 }
 
 // ConfigFromEnvironment reads a worker's variables, by os.Getenv or the like.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 )
 
 // journal writes a line for each start, stop and acknowledgement, as this worker saw them: a witness that does not depend
@@ -28,18 +30,25 @@ type entry struct {
 
 // openJournal opens the file, or nothing when there is no name. The first line, boot, says that what this worker had
 // started before has ended with its process.
-func openJournal(config Config) (*journal, io.Closer, error) {
-	opened := &journal{to: io.Discard, worker: config.Worker, podUID: config.PodUID}
+// Entries that a volume does not take in time are dropped, and the log says so: a volume that hangs must not stop the worker.
+func openJournal(config Config) (opened *journal, closing func(), err error) {
+	opened = &journal{to: io.Discard, worker: config.Worker, podUID: config.PodUID}
 	if config.Journal == "" {
-		return opened, io.NopCloser(nil), nil
+		return opened, func() {}, nil
 	}
 	file, err := os.OpenFile(config.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open journal: %w", err)
 	}
-	opened.to = file
+	writer := nonblocking.NewWriter(file, 0, func(dropped int) {
+		config.log().Warn("dropped journal entries because the volume did not answer", "dropped", dropped)
+	})
+	opened.to = writer
 	opened.write(entry{Event: "boot"})
-	return opened, file, nil
+	return opened, func() {
+		writer.Close(flushTimeout)
+		_ = file.Close()
+	}, nil
 }
 
 // Started is called before the job starts.

@@ -29,6 +29,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/worker/internal/duty"
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
 	"github.com/swarm-io/swarm-operator/worker/internal/standing"
@@ -40,6 +42,12 @@ const (
 	lookEvery = 5 * time.Second
 	// patience is how long somebody who asks may take to do so.
 	patience = 5 * time.Second
+	// flushTimeout is how long the end of a worker waits for output, logs and journal to be written.
+	flushTimeout = time.Second
+	// lastWords is how long a process that must end at once waits for its log.
+	lastWords = 100 * time.Millisecond
+	// exitFenced is how a process ends that could not stop its jobs in time.
+	exitFenced = 70
 )
 
 // Jobs starts and stops jobs. Both methods are called for many jobs at once, but never twice at once for the same.
@@ -49,7 +57,8 @@ type Jobs interface {
 	Start(ctx context.Context, job string) error
 	// Stop returns when nothing of the job runs any more. With an error it is tried again later, and until it has
 	// succeeded the list without the job is not acknowledged. The context ends only when the worker has lost its Lease and
-	// there is no more time for good manners; if Stop does not return soon then, Run does, and the process has to end.
+	// there is no more time for good manners; if Stop does not return soon then, Run does, and the process has to end. If it
+	// has not done so a second after the Lease is over, it is ended.
 	Stop(ctx context.Context, job string) error
 }
 
@@ -68,11 +77,14 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	journal, closer, err := openJournal(config)
+	var logs *nonblocking.Queue
+	config.Log, logs = nonblocking.NewLogger(config.log())
+	defer logs.Close(flushTimeout)
+	journal, closing, err := openJournal(config)
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
+	defer closing()
 	board := standing.NewBoard(config.Worker, config.PodUID)
 	listener, err := config.listen(ctx)
 	if err != nil {
@@ -84,7 +96,12 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	go func() { served <- server.Serve(listener) }()
 
 	config.warnWithoutFloor()
-	err = config.work(ctx, duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Board: board, Log: config.log()})
+	work := duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Board: board, Log: config.log()}
+	if own, isCommand := jobs.(*programs); isCommand {
+		work.Kill, own.log = own.kill, config.log()
+		defer own.flush(flushTimeout)
+	}
+	err = config.work(ctx, work, logs)
 	closed := server.Close()
 	if problem := <-served; !errors.Is(problem, http.ErrServerClosed) {
 		err = errors.Join(err, fmt.Errorf("serve %s: %w", standing.PathVersion, problem))
@@ -93,8 +110,8 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 }
 
 // work runs the duty, with a Lease if there is to be one. It is kept until nothing runs any more, and then given back,
-// unless something could not be stopped.
-func (c Config) work(ctx context.Context, work duty.Config) error {
+// unless something could not be stopped: then the watchdog stays, and ends a process that does not end by itself.
+func (c Config) work(ctx context.Context, work duty.Config, logs *nonblocking.Queue) error {
 	if c.Lease == 0 {
 		return c.follow(ctx, work)
 	}
@@ -103,6 +120,7 @@ func (c Config) work(ctx context.Context, work duty.Config) error {
 		return err
 	}
 	keeper := lease.Keeper{Records: records, Name: lease.Name(c.Worker), Holder: c.PodUID, Duration: c.Lease, Log: c.log()}
+	work.Watchdog = c.watch(&keeper, logs)
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	tenures, kept := make(chan lease.Tenure), make(chan struct{})
 	go func() {
@@ -121,12 +139,43 @@ func (c Config) work(ctx context.Context, work duty.Config) error {
 	if err != nil {
 		return err
 	}
+	work.Watchdog.Stop()
 	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := keeper.Release(releasing); err != nil {
 		c.log().Warn("others have to wait until the Lease has run out", "error", err)
 	}
 	return nil
+}
+
+// watch makes a watchdog whose deadline is the Lease's: when everything must be stopped by force. The process ends when others may have the Lease.
+func (c Config) watch(keeper *lease.Keeper, logs *nonblocking.Queue) *watchdog.Watchdog {
+	expired := make(chan struct{}, 1)
+	made := watchdog.Start(watchdog.Config{
+		Clock: watchdog.BootTime, Grace: lease.ForceTime(c.Lease) + watchdog.DeathTimeout,
+		Expired: func() {
+			select {
+			case expired <- struct{}{}:
+			default:
+			}
+		},
+		Exit: func() { c.abort("a job could not be stopped before the Lease was over", logs) },
+	})
+	keeper.Expired = expired
+	keeper.Deadline = func(left time.Duration) { made.SetDeadline(watchdog.BootTime() + left) }
+	return made
+}
+
+// abort ends the process, which is the only way to end a job that does not stop. It does not wait for a log that is stuck.
+func (c Config) abort(reason string, logs *nonblocking.Queue) {
+	nonblocking.LastWords(logs, lastWords, func() {
+		c.log().Error("ending the process: jobs may run elsewhere from now on", "reason", reason)
+	})
+	if c.Abort != nil {
+		c.Abort(reason)
+		return
+	}
+	os.Exit(exitFenced)
 }
 
 // records are the Lease on the API server of this cluster, if there is no other.

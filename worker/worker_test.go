@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 	} {
 		got, err := worker.ConfigFromEnvironment(func(name string) string { return c.environment[name] })
 		got.Log = nil
-		if err != nil || got != c.want {
+		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 		}
 	}

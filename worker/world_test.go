@@ -26,6 +26,7 @@ type world struct {
 	address string
 	out     *output
 	number  int
+	fails   bool // the worker is expected to
 	stop    func() error
 }
 
@@ -64,7 +65,7 @@ func (w *world) run(t *testing.T, jobs worker.Jobs) {
 		return <-done
 	})
 	t.Cleanup(func() {
-		if err := w.stop(); err != nil {
+		if err := w.stop(); (err != nil) != w.fails {
 			t.Errorf("worker: %v", err)
 		}
 	})

@@ -152,3 +152,24 @@ func TestALoggerThatDoesNotBlock(t *testing.T) {
 		}
 	})
 }
+
+func TestLastWordsDoNotDelayTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := &pipe{}
+		log, queue := NewLogger(slog.New(slog.NewTextHandler(to, nil)))
+		began := time.Now()
+		LastWords(queue, time.Second, func() { log.Error("fenced") })
+		if time.Since(began) != 0 || !strings.Contains(to.read(), "fenced") {
+			t.Errorf("took %s, wrote %q", time.Since(began), to.read())
+		}
+		to.block()
+		LastWords(queue, time.Second, func() { log.Error("fenced") })
+		LastWords(queue, time.Second, func() { time.Sleep(time.Hour) })
+		if time.Since(began) != 2*time.Second {
+			t.Errorf("took %s", time.Since(began))
+		}
+		to.read()
+		queue.Close(time.Second)
+		time.Sleep(time.Hour)
+	})
+}

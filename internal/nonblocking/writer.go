@@ -43,6 +43,22 @@ func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
 	return slog.New(&handler{inner: log.Handler(), queue: queue}), queue
 }
 
+// LastWords lets a process that must end at once log why, and waits for that no longer than its patience. Whatever the log waits for, it returns.
+func LastWords(queue *Queue, patience time.Duration, log func()) {
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		log()
+		queue.Flush(patience)
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-logged:
+	case <-timer.C:
+	}
+}
+
 // A handler queues records for another handler.
 type handler struct {
 	inner slog.Handler

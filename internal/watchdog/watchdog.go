@@ -29,7 +29,7 @@ type Config struct {
 	Exit    func()               // ends the process
 }
 
-// A Watchdog watches targets: work that must not outlive a deadline. Until a deadline is set, nothing may run.
+// A Watchdog watches targets: work that must not outlive a deadline. Until a deadline is set, nothing may run. A nil Watchdog watches nothing.
 type Watchdog struct {
 	config   Config
 	deadline atomic.Int64 // a reading of the clock
@@ -61,8 +61,16 @@ func (w *Watchdog) Stop() { w.stop() }
 // SetDeadline replaces the deadline, a reading of the clock.
 func (w *Watchdog) SetDeadline(deadline time.Duration) { w.deadline.Store(int64(deadline)) }
 
+// Passed reports whether the deadline has passed, so that nothing may start.
+func (w *Watchdog) Passed() bool {
+	return w != nil && w.config.Clock() >= time.Duration(w.deadline.Load())
+}
+
 // Watch adds a target. The watchdog calls kill once in every Tick after the deadline, until release is called.
 func (w *Watchdog) Watch(kill func()) (release func()) {
+	if w == nil {
+		return func() {}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last++

@@ -70,9 +70,23 @@ func TestALaterDeadlineIsObserved(t *testing.T) {
 	})
 }
 
+func TestNoWatchdogWatchesNothing(t *testing.T) {
+	var none *Watchdog
+	none.Watch(func() { t.Error("killed") })()
+	if none.Passed() {
+		t.Error("a deadline has passed that nobody set")
+	}
+}
+
 func TestWithoutADeadlineNothingRuns(t *testing.T) {
 	watching(t, 0, func(t *testing.T, m *machine) {
+		if m.Passed() {
+			t.Error("the deadline of 10 s has passed at once")
+		}
 		m.SetDeadline(0)
+		if !m.Passed() {
+			t.Error("something may start without a deadline")
+		}
 		defer m.watch()()
 		time.Sleep(Tick)
 		m.expect(t, true, 1, 0)

@@ -23,7 +23,11 @@ type Keeper struct {
 	Name     string // of the Lease, for people
 	Holder   string // the pod's UID
 	Duration time.Duration
-	Log      *slog.Logger
+	Log      *slog.Logger // must not block
+	// Deadline is told how much time is left until everything must be stopped by force, whenever that may have changed. It must not block. May be nil.
+	Deadline func(left time.Duration)
+	// Expired is for whoever has stopped everything by force, because that time was over. May be nil.
+	Expired <-chan struct{}
 
 	known   Record    // as last read or written
 	seen    time.Time // since when it is as it is
@@ -33,7 +37,7 @@ type Keeper struct {
 }
 
 func (k *Keeper) fence() time.Duration    { return k.Duration * 2 / 3 }
-func (k *Keeper) force() time.Duration    { return k.Duration * 5 / 6 }
+func (k *Keeper) force() time.Duration    { return k.Duration - ForceTime(k.Duration) }
 func (k *Keeper) retry() time.Duration    { return min(max(k.Duration/15, leastRetry), mostRetry) }
 func (k *Keeper) patience() time.Duration { return min(k.Duration/5, mostPatience) }
 
@@ -56,18 +60,34 @@ func (k *Keeper) Keep(ctx context.Context, tell func(Tenure)) {
 		case <-next.C:
 			under = true
 			go func(try attempt) { outcomes <- try.make(ctx) }(k.attempt())
+		case <-k.Expired:
+			k.lapse(tell)
 		case got := <-outcomes:
 			under = false
+			if k.held {
+				k.judge(tell) // a renewal does not undo that the Lease was lost, during a suspension for example
+			}
 			k.digest(got)
 			if !errors.Is(got.err, errGone) {
 				next.Reset(k.pause())
 			}
 		case <-fence.C:
 		}
+		if k.Deadline != nil && !k.renewed.IsZero() {
+			k.Deadline(k.force() - age(k.renewed)) // first: whoever is told that the Lease is held begins at once
+		}
 		k.judge(tell)
 		if left := k.fence() - age(k.renewed); left > 0 {
 			fence.Reset(left)
 		}
+	}
+}
+
+// lapse tells that the Lease is lost even if it was renewed at the last moment, because nothing runs any more that must be started again.
+func (k *Keeper) lapse(tell func(Tenure)) {
+	if k.held {
+		k.held = false
+		tell(k.lost())
 	}
 }
 
@@ -98,27 +118,32 @@ func (k *Keeper) digest(got outcome) {
 // judge tells whether the Lease is held, when that is news.
 func (k *Keeper) judge(tell func(Tenure)) {
 	held, before := !k.renewed.IsZero() && age(k.renewed) < k.fence(), k.held
-	tenure := Tenure{Held: held}
-	if !held {
-		tenure.Problem = k.problem
-		if tenure.Problem == "" {
-			tenure.Problem = fmt.Sprintf("Lease %q: it was not renewed for %s", k.Name, k.fence())
-		}
-		tenure.Problem += ": nothing runs without it"
-		if !k.renewed.IsZero() {
-			tenure.Force, tenure.Over = k.renewed.Add(k.force()), k.renewed.Add(k.Duration)
-		}
-	}
 	k.held = held
 	switch {
-	case held && !before:
-		k.Log.Info("Lease is held", "lease", k.Name, "duration", k.Duration.String())
-	case before && !held:
-		k.Log.Error("Lease is lost: every job is stopped before others can have it", "lease", k.Name, "problem", tenure.Problem, "over", tenure.Over)
+	case held && before:
 	case held:
-		return
+		tell(Tenure{Held: true})
+		k.Log.Info("Lease is held", "lease", k.Name, "duration", k.Duration.String())
+	default:
+		tenure := k.lost()
+		tell(tenure) // first: a log may take its time
+		if before {
+			k.Log.Error("Lease is lost: every job is stopped before others can have it", "lease", k.Name, "problem", tenure.Problem, "over", tenure.Over)
+		}
 	}
-	tell(tenure)
+}
+
+// lost says why the Lease is not held, and how much time that leaves.
+func (k *Keeper) lost() Tenure {
+	tenure := Tenure{Problem: k.problem}
+	if tenure.Problem == "" {
+		tenure.Problem = fmt.Sprintf("Lease %q: it was not renewed for %s", k.Name, k.fence())
+	}
+	tenure.Problem += ": nothing runs without it"
+	if !k.renewed.IsZero() {
+		tenure.Force, tenure.Over = k.renewed.Add(k.force()), k.renewed.Add(k.Duration)
+	}
+	return tenure
 }
 
 // Release gives the Lease back, if it is ours. Nothing that it protects may run any more.

@@ -92,9 +92,17 @@ type Tenure struct {
 	Over    time.Time // when others may have it
 }
 
+// wall reads the wall clock. Tests replace it.
+var wall = func() time.Time { return time.Now().Round(0) }
+
 // age goes by the monotonic clock, which nobody can set, and by the wall clock, which goes on while the machine is
 // suspended: the longer of both, because too old is safe and too young is not.
 func age(since time.Time) time.Duration {
-	now := time.Now()
-	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+	return max(time.Since(since), wall().Sub(since.Round(0)))
 }
+
+// ForceTime is what a Lease of some duration leaves for stops by force, before others may have it.
+func ForceTime(duration time.Duration) time.Duration { return duration - duration*5/6 }
+
+// Left is how long it is until a time of a Tenure, by whichever clock says less.
+func Left(until time.Time) time.Duration { return -age(until) }

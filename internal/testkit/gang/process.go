@@ -38,6 +38,7 @@ func (w *Worker) spawn(ctx context.Context) (*process, error) {
 		Worker: w.name, PodUID: string(w.uid), Listener: listener, Log: w.gang.log.With("pod", w.namespace+"/"+w.name, "process", p.number),
 		File: filepath.Join(w.home, listFile), VersionFile: filepath.Join(w.home, floorFile),
 		Lease: time.Duration(w.lease) * time.Second, Records: p.records(),
+		Abort: func(string) {}, // others live in this process too
 	}
 	w.gang.work.Go(func() {
 		defer close(p.ended)

@@ -6,7 +6,8 @@
 //   - Nothing starts while the file is older than the version that the pod's annotation asks for.
 //   - A file that cannot be read changes nothing.
 //   - With a Lease, nothing runs and nothing is acknowledged without it: when it is lost everything stops, and what has not
-//     stopped when others may have it ends with the process.
+//     stopped when others may have it ends with the process. A watchdog does the same should this goroutine be stuck.
+//   - Nothing here waits for a log or a journal: both must not block.
 //
 // All state belongs to one goroutine; Start and Stop are called in others, which report back to it.
 package duty
@@ -22,6 +23,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
 	"github.com/swarm-io/swarm-operator/worker/internal/roster"
 	"github.com/swarm-io/swarm-operator/worker/lease"
@@ -54,6 +56,9 @@ type Config struct {
 	Board   Board
 	Log     *slog.Logger
 	Tenures <-chan lease.Tenure // of the Lease; nil for a worker that needs none
+
+	Watchdog *watchdog.Watchdog // whose deadline is the Lease's; nil for a worker that needs none
+	Kill     func(job string)   // ends a job by force, if that is possible, without blocking; may be nil
 }
 
 type duty struct {
@@ -78,6 +83,9 @@ type duty struct {
 func Run(ctx context.Context, config Config, sights <-chan []mount.Sight) error {
 	d := &duty{Config: config, jobs: map[string]*job{}, reports: make(chan func()), over: make(chan struct{}), fence: newFence(config.Tenures == nil)}
 	defer d.end()
+	if d.Kill == nil {
+		d.Kill = func(string) {}
+	}
 	done := ctx.Done()
 	for !d.leaving || len(d.jobs) > 0 {
 		select {
@@ -178,7 +186,7 @@ func (d *duty) settle() {
 func (d *duty) wants(name string) bool { return !d.leaving && d.list.Lists(name) }
 
 func (d *duty) mayStart() bool {
-	return !d.leaving && d.fence.held && d.acknowledged && d.list.Version >= d.floor && d.troubles[1] == ""
+	return !d.leaving && d.fence.held && !d.Watchdog.Passed() && d.acknowledged && d.list.Version >= d.floor && d.troubles[1] == ""
 }
 
 func (d *duty) acknowledge() {

@@ -9,6 +9,12 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
+// lastChance is what jobs have to stop when the loss of the Lease was noticed too late, after a suspension for example.
+const lastChance = 500 * time.Millisecond
+
+// left is how long it is until a time of a Tenure. Tests replace it.
+var left = lease.Left
+
 // A fence is what the Lease allows.
 type fence struct {
 	held        bool
@@ -41,8 +47,8 @@ func (f *fence) take(tenure lease.Tenure) {
 	}
 	f.problem = errors.New(tenure.Problem)
 	if !tenure.Over.IsZero() {
-		f.force.Reset(time.Until(tenure.Force))
-		f.over.Reset(time.Until(tenure.Over))
+		f.force.Reset(left(tenure.Force))
+		f.over.Reset(max(left(tenure.Over), lastChance))
 	}
 }
 

@@ -30,6 +30,8 @@ type job struct {
 	resting bool // something failed, and is not tried again yet
 	pause   time.Duration
 	end     context.CancelFunc // of the context that Start got
+	killed  context.Context    // ends when the watchdog stops it by force
+	release func()             // from the watchdog
 }
 
 // release stops a job that is not wanted, or forgets it when it does not run.
@@ -62,9 +64,16 @@ func (d *duty) start(j *job) {
 	}
 	ctx, end := context.WithCancel(context.Background()) // the job outlives the worker's context until it is stopped
 	j.state, j.end = starting, end
+	d.watch(j)
 	d.Journal.Started(j.name)
 	d.Log.Info("start job", "job", j.name)
-	d.call(func() error { return d.Jobs.Start(ctx, j.name) }, func(err error) {
+	d.call(func() error {
+		err := d.Jobs.Start(ctx, j.name)
+		if err != nil {
+			j.release()
+		}
+		return err
+	}, func(err error) {
 		if err == nil {
 			j.state, j.pause = active, 0
 			return
@@ -76,12 +85,32 @@ func (d *duty) start(j *job) {
 	})
 }
 
+// watch lets the watchdog end a job by force, without this goroutine, and no longer than until nothing of it runs any more.
+func (d *duty) watch(j *job) {
+	name, end := j.name, j.end
+	killed, kill := context.WithCancel(context.Background())
+	release := d.Watchdog.Watch(func() {
+		d.Kill(name)
+		kill()
+		end()
+	})
+	j.killed, j.release = killed, func() { release(); kill() }
+}
+
 func (d *duty) stop(j *job) {
 	j.state = stopping
 	j.doom()
 	d.Log.Info("stop job", "job", j.name)
-	patience := d.fence.patience
-	d.call(func() error { return d.Jobs.Stop(patience, j.name) }, func(err error) {
+	patience, cut := context.WithCancel(d.fence.patience)
+	context.AfterFunc(j.killed, cut)
+	d.call(func() error {
+		defer cut()
+		err := d.Jobs.Stop(patience, j.name)
+		if err == nil {
+			j.release()
+		}
+		return err
+	}, func(err error) {
 		switch {
 		case err == nil:
 			j.clear()

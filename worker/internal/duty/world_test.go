@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
@@ -27,13 +28,16 @@ type world struct {
 	startFails, stopFails map[string]int           // how often
 	forced                map[string]bool          // whether the end of the context ends a stop
 
-	sights  chan []mount.Sight
-	tenures chan lease.Tenure
-	cancel  context.CancelFunc
-	done    chan error
+	sights   chan []mount.Sight
+	tenures  chan lease.Tenure
+	watchdog *watchdog.Watchdog
+	stuck    gate // the journal, while it is locked
+	cancel   context.CancelFunc
+	done     chan error
 
 	mu      sync.Mutex
 	wrong   []string
+	killed  []string // once each
 	runs    map[string]context.Context
 	busy    map[string]bool
 	lists   map[int64]string // what each version says, jobs with blanks between
@@ -56,7 +60,7 @@ func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	go func() {
-		w.done <- Run(ctx, Config{Worker: worker, Jobs: w, Journal: w, Board: w, Log: slog.New(slog.DiscardHandler), Tenures: w.tenures}, w.sights)
+		w.done <- Run(ctx, Config{Worker: worker, Jobs: w, Journal: w, Board: w, Log: slog.New(slog.DiscardHandler), Tenures: w.tenures, Watchdog: w.watchdog, Kill: w.kill}, w.sights)
 	}()
 }
 
@@ -199,7 +203,58 @@ func (w *world) Started(job string) {
 	}
 }
 
+// kill is called by the watchdog, again and again.
+func (w *world) kill(job string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.killed, job) {
+		w.killed = append(w.killed, job)
+	}
+}
+
+func (w *world) kills() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.killed)
+}
+
+// context is the one that the job was started with.
+func (w *world) context(job string) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runs[job]
+}
+
+// A gate is passed by everybody while it is open. Unlike a mutex it can be waited for in a bubble of time.
+type gate struct {
+	mu     sync.Mutex
+	closed chan struct{}
+}
+
+func (g *gate) Lock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = make(chan struct{})
+}
+
+func (g *gate) Unlock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.closed)
+	g.closed = nil
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed != nil {
+		<-closed
+	}
+}
+
 func (w *world) Stopped(job string, err error) {
+	w.stuck.pass()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note("stop %s", job)
