@@ -4,8 +4,8 @@
 // The promises:
 //   - What runs is told in every Hello; what has ended is sent again until it is acknowledged.
 //   - Never more attempts than slots, never a stale epoch (package ledger).
-//   - Self-fencing (package lease): at two thirds of the lease everything that runs is asked to stop, at its end it is
-//     killed and the stream is thrown away, whether or not the connection looks alive.
+//   - Self-fencing (package lease): towards the end of the lease everything that runs is asked to stop, with a part of its
+//     grace; at the end it is killed and the stream is thrown away, whether or not the connection looks alive.
 //   - The killing does not depend on this goroutine: a watchdog of its own does it, too. Code that survives it ends the whole
 //     process, because nothing else is left that would stop it.
 //   - Nothing here waits for a log or a journal: both must not block.
@@ -58,6 +58,13 @@ type Journal interface {
 	Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenced bool)
 }
 
+// running is an attempt that has not ended.
+type running struct {
+	*attempt.Attempt
+	grace  time.Duration
+	warned bool // it was asked to stop because the lease is ending
+}
+
 type finished struct {
 	attempt *linkv1.Attempt
 	end     attempt.End
@@ -82,14 +89,13 @@ type duty struct {
 
 	term       int64
 	peers      []string
-	attempts   map[linkv1.AttemptKey]*attempt.Attempt
+	attempts   map[linkv1.AttemptKey]*running
 	ended      chan finished
 	news       chan struct{} // some attempt has progress to tell, or the watchdog has acted
 	flushAt    time.Duration // when progress may be sent again
 	flushDue   bool
 	drainAt    time.Duration // when what runs is handed back
 	drainDue   bool
-	warned     bool // the lease is ending, and attempts know
 	stopping   bool
 	stoppingAt time.Duration // when the last attempt had ended
 }
@@ -99,7 +105,7 @@ func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
 	d := &duty{
 		Config: config, ledger: ledger.New(config.Slots),
 		sentAt:   map[linkv1.AttemptKey]time.Duration{},
-		attempts: map[linkv1.AttemptKey]*attempt.Attempt{},
+		attempts: map[linkv1.AttemptKey]*running{},
 		ended:    make(chan finished), news: make(chan struct{}, 1),
 	}
 	d.watchdog = watchdog.Start(watchdog.Config{

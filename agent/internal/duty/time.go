@@ -45,29 +45,32 @@ func (d *duty) resend(now time.Duration) {
 
 // fenceIfDue stops and kills by the lease alone: that the connection looks alive means nothing.
 func (d *duty) fenceIfDue() {
-	switch d.lease.Phase(d.Clock()) {
-	case lease.None, lease.Held:
-		d.warned = false
-	case lease.Ending:
-		d.warn()
+	now := d.Clock()
+	switch d.lease.Phase(now) {
+	case lease.None:
+	case lease.Held, lease.Silent:
+		d.warn(now)
 	case lease.Over:
 		d.fence()
 	}
 }
 
-func (d *duty) warn() {
-	if d.warned || len(d.attempts) == 0 {
-		return
+// warn asks work to stop that needs the rest of the lease for it. An echo that comes later does not undo that.
+func (d *duty) warn(now time.Duration) {
+	for key, code := range d.attempts {
+		if code.warned || now < d.lease.StopAt(code.grace) {
+			continue
+		}
+		code.warned = true
+		code.Stop(attempt.LeaseExpired)
+		d.Log.Warn("no echo from the operator: stopping an attempt before the lease ends", "uid", key.TaskUID, "epoch", key.Epoch)
 	}
-	d.warned = true
-	d.stopAll(attempt.LeaseExpired)
-	d.Log.Warn("no echo for two thirds of the lease: stopping what runs", "running", len(d.attempts))
 }
 
 // fence kills what runs. Should this goroutine not get here in time, the watchdog has done so.
 func (d *duty) fence() {
-	for _, running := range d.attempts {
-		running.Expire()
+	for _, code := range d.attempts {
+		code.Expire()
 	}
 	if d.welcomed {
 		d.discard()
@@ -85,8 +88,10 @@ func (d *duty) untilNext() time.Duration {
 		}
 	}
 	phase := d.lease.Phase(now)
-	due(d.lease.Warning(), phase == lease.Held)
-	due(d.lease.End(), phase == lease.Held || phase == lease.Ending)
+	due(d.lease.End(), phase == lease.Held || phase == lease.Silent)
+	for _, code := range d.attempts {
+		due(d.lease.StopAt(code.grace), !code.warned && phase != lease.Over)
+	}
 	due(d.helloAt+welcomeTimeout, d.stream != nil && !d.welcomed)
 	due(d.beatAt+d.lease.Beat(), d.welcomed)
 	due(d.flushAt, d.welcomed && d.flushDue)

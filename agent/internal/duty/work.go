@@ -7,7 +7,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// reasonEnding goes with what was not started because the lease is about to end.
+// reasonEnding goes with what was not started because the operator is silent.
 const reasonEnding = "LeaseEnding"
 
 // assign starts an attempt or says why not.
@@ -30,11 +30,10 @@ func (d *duty) assign(order *linkv1.Assign) {
 	d.grant()
 }
 
-// judge takes nothing that would have to be stopped at once: an order that was under way for long comes in the name of
-// a lease that is ending.
+// judge takes nothing while the operator is silent: an order that was under way for long may be one of a leader of the past.
 func (d *duty) judge(given *linkv1.Attempt) ledger.Verdict {
 	if d.lease.Phase(d.Clock()) != lease.Held && !d.ledger.Knows(given.Key()) {
-		return ledger.Verdict{Reason: reasonEnding, Message: "no echo of a heartbeat has come for two thirds of the lease"}
+		return ledger.Verdict{Reason: reasonEnding, Message: "the operator has not echoed two heartbeats"}
 	}
 	return d.ledger.Decide(given)
 }
@@ -48,10 +47,10 @@ func (d *duty) start(order *linkv1.Assign) {
 	}
 	d.Log.Info("attempt starts", "task", given.GetTask(), "uid", given.GetTaskUid(), "attempt", given.GetAttempt(), "epoch", given.GetEpoch())
 	d.Journal.Started(given)
-	running := attempt.New(limits, d.hasNews)
-	d.attempts[given.Key()] = running
-	release := d.watchdog.Watch(running.Expire)
-	running.Start(d.Work(order, d.peers), func(end attempt.End) {
+	code := &running{Attempt: attempt.New(limits, d.hasNews), grace: limits.Grace}
+	d.attempts[given.Key()] = code
+	release := d.watchdog.Watch(code.Expire)
+	code.Start(d.Work(order, d.peers), func(end attempt.End) {
 		release()
 		d.ended <- finished{given, end}
 	})

@@ -7,6 +7,9 @@ package lease
 
 import "time"
 
+// longestBeat bounds how long it takes until the operator, or the agent, notices that the other is silent.
+const longestBeat = 5 * time.Second
+
 // A Phase is how much of the lease is left.
 type Phase int
 
@@ -15,8 +18,8 @@ const (
 	None Phase = iota
 	// Held: all is well.
 	Held
-	// Ending: two thirds are over; what runs should stop.
-	Ending
+	// Silent: two heartbeats were not echoed. What runs goes on, but nothing new is taken: an order that comes now may be one of a leader of the past.
+	Silent
 	// Over: what still runs must be gone.
 	Over
 )
@@ -64,17 +67,21 @@ func (l *Lease) Phase(now time.Duration) Phase {
 		return None
 	case now >= l.End():
 		return Over
-	case now >= l.Warning():
-		return Ending
+	case now >= l.Silence():
+		return Silent
 	}
 	return Held
 }
 
-// Warning is when the lease begins to end.
-func (l *Lease) Warning() time.Duration { return l.from + l.length*2/3 }
+// Silence is when two heartbeats have not been echoed.
+func (l *Lease) Silence() time.Duration { return l.from + 2*l.Beat() }
+
+// StopAt is when work with this grace is asked to stop, so that it has some of its grace before the end. It never has more than a quarter of the
+// lease: most of the lease is for a new leader to appear, and the full grace is for work that is cancelled or drained.
+func (l *Lease) StopAt(grace time.Duration) time.Duration { return l.End() - min(grace, l.length/4) }
 
 // End is when it is over.
 func (l *Lease) End() time.Duration { return l.from + l.length }
 
-// Beat is the time between heartbeats: two may be lost before anything stops.
-func (l *Lease) Beat() time.Duration { return l.length / 3 }
+// Beat is the time between heartbeats. Several may be lost before anything stops.
+func (l *Lease) Beat() time.Duration { return min(l.length/3, longestBeat) }

@@ -38,8 +38,8 @@ func TestNewStreamDoesNotProlongBeforeItsWelcome(t *testing.T) {
 	l.Echoed(5) // from the stream that was thrown away
 	assertPhases(t, &l, 0)
 	l.Welcomed(9 * s)
-	if l.Warning() != 14*s || l.End() != 17*s || l.Beat() != 3*s {
-		t.Errorf("warning %v, end %v, beat %v: want the new length from the new Hello", l.Warning(), l.End(), l.Beat())
+	if l.Silence() != 14*s || l.End() != 17*s || l.Beat() != 3*s {
+		t.Errorf("silence %v, end %v, beat %v: want the new length from the new Hello", l.Silence(), l.End(), l.Beat())
 	}
 }
 
@@ -53,9 +53,37 @@ func TestLateWelcomeIsAlreadyOver(t *testing.T) {
 	}
 }
 
+// With the default lease of 45 s a program is asked to stop more than 28 s after the last heartbeat that was echoed, whatever its grace.
+func TestWorkIsAskedToStopBeforeTheEnd(t *testing.T) {
+	for _, c := range []struct{ length, grace, want time.Duration }{
+		{45 * s, 30 * s, 45*s - 11250*time.Millisecond},
+		{45 * s, 5 * s, 40 * s},
+		{45 * s, 0, 45 * s},
+		{10 * s, 30 * s, 7500 * time.Millisecond},
+	} {
+		var l Lease
+		l.Reconnect(0)
+		l.Welcomed(c.length)
+		if got := l.StopAt(c.grace); got != c.want {
+			t.Errorf("lease %v, grace %v: asked to stop after %v, want %v", c.length, c.grace, got, c.want)
+		}
+	}
+}
+
+func TestHeartbeatsAreNeverFarApart(t *testing.T) {
+	for length, want := range map[time.Duration]time.Duration{9 * s: 3 * s, 15 * s: 5 * s, 45 * s: 5 * s, time.Hour: 5 * s} {
+		var l Lease
+		l.Reconnect(0)
+		l.Welcomed(length)
+		if l.Beat() != want || l.Silence() != 2*want {
+			t.Errorf("lease %v: a heartbeat every %v, silent after %v", length, l.Beat(), l.Silence())
+		}
+	}
+}
+
 func assertPhases(t *testing.T, l *Lease, from time.Duration) {
 	t.Helper()
-	for at, want := range map[time.Duration]Phase{0: Held, 10*s - 1: Held, 10 * s: Ending, 15*s - 1: Ending, 15 * s: Over} {
+	for at, want := range map[time.Duration]Phase{0: Held, 10*s - 1: Held, 10 * s: Silent, 15*s - 1: Silent, 15 * s: Over} {
 		if got := l.Phase(from + at); got != want {
 			t.Errorf("%v after the sending the phase is %v, want %v", at, got, want)
 		}
