@@ -25,6 +25,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,6 +116,8 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 	}
 	defer closing()
 	defer programOutput().Flush(flushTimeout)
+	process := rand.Text()
+	config.writeTerminationLog(process)
 	// The link outlives the context: the last results go over it.
 	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	defer unlink()
@@ -123,7 +126,9 @@ func RunWith(ctx context.Context, config Config, handler Handler) error {
 		defer close(kept)
 		uplink.Keep(linked, config.uplink(), streams)
 	}()
-	duty.Run(ctx, config.duty(handler, journal, logs), streams)
+	work := config.duty(handler, journal, logs)
+	work.Process = process
+	duty.Run(ctx, work, streams)
 	unlink()
 	<-kept
 	return nil
@@ -146,6 +151,22 @@ func (c Config) log() *slog.Logger {
 		return slog.New(slog.NewJSONHandler(io.Discard, nil))
 	}
 	return c.Log
+}
+
+// writeTerminationLog leaves the name of this process where the kubelet finds it: in the status of the container when it has ended. Together with
+// the name in Hello it proves to the operator which process has ended. The kubelet makes the file; without it there is no such proof.
+func (c Config) writeTerminationLog(process string) {
+	if c.TerminationLog == "" {
+		return
+	}
+	file, err := os.OpenFile(c.TerminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = file.WriteString(process)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		c.log().Debug("did not write the termination message", "error", err)
+	}
 }
 
 func (c Config) readClock() func() time.Duration {

@@ -33,6 +33,10 @@ type Config struct {
 	RuntimeDir string        // SWARM_RUNTIME_DIR, for pipes; default the folder for temporary files
 	Journal    string        // SWARM_JOURNAL, a file that gets a line for each start and finish; default none
 
+	// TerminationLog is the container's terminationMessagePath, which gets the name of this process: SWARM_TERMINATION_LOG, default
+	// /dev/termination-log. It is not made if it does not exist.
+	TerminationLog string
+
 	Version string       // told to the operator
 	Log     *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
 	// Abort is called instead of os.Exit when code survives the end of the lease. It must not wait for long.
@@ -60,6 +64,8 @@ func ConfigFromEnvironment(variable func(string) string) (Config, error) {
 		RuntimeDir: either("SWARM_RUNTIME_DIR", os.TempDir()),
 		Journal:    variable("SWARM_JOURNAL"),
 		Log:        slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+
+		TerminationLog: either("SWARM_TERMINATION_LOG", "/dev/termination-log"),
 	}
 	if addresses := variable("SWARM_LINK_ADDRESS"); addresses != "" {
 		config.Addresses = strings.Split(addresses, ",")

@@ -3,6 +3,7 @@ package duty
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/swarm-io/swarm-operator/agent/internal/attempt"
@@ -17,9 +18,11 @@ func (d *duty) greet(stream *uplink.Stream) {
 	d.helloAt = d.Clock() // before the sending, so that the lease errs on the safe side
 	d.lease.Reconnect(d.helloAt)
 	d.sequence, d.taken, d.granted, d.leaving = 0, 0, 0, d.ledger.Draining()
+	d.connection++
 	clear(d.sentAt)
-	results := d.ledger.Unacknowledged()
-	results = results[:min(len(results), resultsInHello)]
+	all := d.ledger.Unacknowledged()
+	results := fitting(all)
+	d.partial = len(results) < len(all)
 	for _, result := range results {
 		d.sentAt[result.GetAttempt().Key()] = d.helloAt
 	}
@@ -27,7 +30,34 @@ func (d *duty) greet(stream *uplink.Stream) {
 		Protocol: linkv1.Protocol, Features: linkv1.Features(), Version: d.Version,
 		Namespace: d.Namespace, Swarm: d.Swarm, Agent: d.Agent, Slots: int32(d.Slots),
 		Running: d.ledger.Running(), Unacknowledged: results, Draining: d.ledger.Draining(), Term: d.term,
+		Process: d.Process, Connection: d.connection, Partial: d.partial,
 	}}})
+}
+
+// fitting are the results, oldest first, that Hello has room for.
+func fitting(results []*linkv1.Result) []*linkv1.Result {
+	size := 0
+	for n, result := range results {
+		size += proto.Size(result)
+		if n == resultsInHello || size > resultBytesInHello {
+			return results[:n]
+		}
+	}
+	return results
+}
+
+// complete sends what Hello had no room for. Until then the operator draws no conclusion from what is missing.
+func (d *duty) complete() {
+	if !d.partial {
+		return
+	}
+	d.partial = false
+	for _, result := range d.ledger.Unacknowledged() {
+		if _, sent := d.sentAt[result.GetAttempt().Key()]; !sent {
+			d.send(result)
+		}
+	}
+	d.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Complete{Complete: &linkv1.Complete{}}})
 }
 
 // take obeys the operator. What comes before Welcome, or from a later version, is ignored.
@@ -84,6 +114,7 @@ func (d *duty) enter(welcome *linkv1.Welcome) {
 	d.stream.Welcomed()
 	d.Log.Info("linked", "term", d.term, "lease", welcome.GetLease().AsDuration(), "running", len(d.attempts))
 	d.beat()
+	d.complete()
 	d.grant()
 }
 

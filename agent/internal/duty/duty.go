@@ -2,7 +2,9 @@
 // messages of the operator, news of attempts, and the passing of time.
 //
 // The promises:
-//   - What runs is told in every Hello; what has ended is sent again until it is acknowledged.
+//   - What runs is told in every Hello; what has ended is sent again until it is acknowledged. A Hello that has no room for
+//     all of it says so, and is completed right after the Welcome.
+//   - Goodbye is said when nothing runs any more and nothing will: it is the last message.
 //   - Never more attempts than slots, never a stale epoch (package ledger).
 //   - Self-fencing (package lease): towards the end of the lease everything that runs is asked to stop, with a part of its
 //     grace; at the end it is killed and the stream is thrown away, whether or not the connection looks alive.
@@ -33,14 +35,19 @@ const (
 	farewell = 5 * time.Second
 	// Progress is sent at most this often, and less often when many attempts report.
 	progressEvery, progressEach = 250 * time.Millisecond, 50 * time.Millisecond
-	// Results in one Hello: as many as are sure to fit into a frame.
-	resultsInHello = 128
+	// With many results that are not acknowledged each is sent again less often, so that the operator is not flooded.
+	resendEach = 50 * time.Millisecond
+	// Results in one Hello: fewer than fit into a frame of 1 MiB together with a thousand running attempts.
+	resultsInHello, resultBytesInHello = 128, 512 << 10
+	// How long an agent that stops waits until the operator has read its Goodbye.
+	goodbyeTimeout = 2 * time.Second
 )
 
 // Config says who the agent is and how it runs code.
 type Config struct {
 	Namespace, Swarm, Agent, Version string
 
+	Process string // names this run of the agent, and no other
 	Slots   int
 	Grace   time.Duration // for attempts that come without one
 	Work    func(assign *linkv1.Assign, peers []string) attempt.Work
@@ -81,6 +88,7 @@ type duty struct {
 	welcomed bool           // on this stream
 	helloAt  time.Duration
 	beatAt   time.Duration // of the last heartbeat on this stream
+	partial  bool          // Hello had no room for all results, and the rest is not sent yet
 	sequence int64
 	taken    int64 // Assigns on this stream
 	granted  int64 // told on this stream
@@ -88,6 +96,7 @@ type duty struct {
 	sentAt   map[linkv1.AttemptKey]time.Duration
 
 	term       int64
+	connection int64 // the number of the stream
 	peers      []string
 	attempts   map[linkv1.AttemptKey]*running
 	ended      chan finished
@@ -135,6 +144,15 @@ func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
 		}
 		d.keepTime()
 		timer.Reset(d.untilNext())
+	}
+	d.sayGoodbye()
+}
+
+// sayGoodbye proves to the operator that nothing runs here any more. No attempt is left, and each was finished by the end of its last process.
+func (d *duty) sayGoodbye() {
+	if d.welcomed {
+		d.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Goodbye{Goodbye: &linkv1.Goodbye{}}})
+		d.stream.Finish(goodbyeTimeout)
 	}
 	d.discard()
 }

@@ -36,11 +36,16 @@ func (d *duty) resend(now time.Duration) {
 	if !d.welcomed {
 		return
 	}
+	pause := d.resendPause()
 	for _, result := range d.ledger.Unacknowledged() {
-		if now >= d.sentAt[result.GetAttempt().Key()]+resendEvery {
+		if now >= d.sentAt[result.GetAttempt().Key()]+pause {
 			d.send(result)
 		}
 	}
+}
+
+func (d *duty) resendPause() time.Duration {
+	return max(resendEvery, time.Duration(len(d.sentAt))*resendEach)
 }
 
 // fenceIfDue stops and kills by the lease alone: that the connection looks alive means nothing.
@@ -97,8 +102,9 @@ func (d *duty) untilNext() time.Duration {
 	due(d.flushAt, d.welcomed && d.flushDue)
 	due(d.drainAt, d.drainDue)
 	due(d.stoppingAt+farewell, d.stopping && len(d.attempts) == 0)
+	pause := d.resendPause()
 	for _, at := range d.sentAt {
-		due(at+resendEvery, d.welcomed)
+		due(at+pause, d.welcomed)
 	}
 	return max(next-now, 0)
 }

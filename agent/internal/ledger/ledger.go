@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Results that wait for an acknowledgement travel in Hello, all of them in one frame. An agent that has this many
-	// takes no more work until the operator has caught up.
+	// An agent that has this many results that are not acknowledged takes no more work until the operator has caught up. What runs already may
+	// add to them.
 	mostResults = 128
 	// Epochs that are remembered one by one. What is older than all of them is refused, too.
 	mostEpochs = 4096

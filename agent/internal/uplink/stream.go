@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -88,6 +89,23 @@ func (s *Stream) redirected() string {
 	return s.redirect
 }
 
+// Finish sends what is queued and ends the stream in order: it returns when the operator has read everything, or when its patience is over. Nothing
+// may be sent after it, and what the operator still says is not heard.
+func (s *Stream) Finish(patience time.Duration) {
+	s.Send(nil)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.incoming:
+		case <-s.done:
+			return
+		case <-timer.C:
+			return
+		}
+	}
+}
+
 // Close throws the stream away. It can be called more than once.
 func (s *Stream) Close() {
 	s.fail(nil)
@@ -126,6 +144,10 @@ func (s *Stream) write(to rawStream) {
 		case <-s.done:
 			return
 		case message := <-s.outgoing:
+			if message == nil { // from Finish
+				_ = to.CloseSend()
+				return
+			}
 			// The cause of a failed Send is what Recv returns.
 			if to.Send(message) != nil {
 				return

@@ -1,0 +1,189 @@
+package agent_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+// F4: the operator tells processes apart, and the connections of one process.
+func TestHelloNamesTheProcessAndTheConnection(t *testing.T) {
+	w := script(t, `echo 1`)
+	first := w.AwaitHello(t, 1)
+	w.network.Cut()
+	second := w.AwaitHello(t, 2)
+	w.network.Cut()
+	third := w.AwaitHello(t, 3)
+	if len(first.GetProcess()) < 20 || second.GetProcess() != first.GetProcess() || third.GetProcess() != first.GetProcess() {
+		t.Errorf("processes %q, %q, %q", first.GetProcess(), second.GetProcess(), third.GetProcess())
+	}
+	if first.GetConnection() != 1 || second.GetConnection() <= 1 || third.GetConnection() <= second.GetConnection() {
+		t.Errorf("connections %d, %d, %d", first.GetConnection(), second.GetConnection(), third.GetConnection())
+	}
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.run(t, w.bash(t, `echo 1`))
+	next := w.Await(t, 1, "another process", func(e linktest.Event) bool { return e.Hello != nil && e.Hello.GetProcess() != first.GetProcess() })
+	if next.Hello.GetConnection() != 1 {
+		t.Errorf("the first connection of a process has number %d", next.Hello.GetConnection())
+	}
+}
+
+// releasable is a handler that returns when it is told to.
+func releasable() (handler agent.Handler, release func()) {
+	gate := make(chan struct{})
+	return agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {
+		<-gate
+		return 1, nil
+	}), func() { close(gate) }
+}
+
+// finishMany has an agent finish so many attempts that nobody acknowledges, and cuts the connection.
+func finishMany(t *testing.T, many int) *world {
+	t.Helper()
+	w := begin(t)
+	w.config.Slots = many
+	handler, release := releasable()
+	w.run(t, handler)
+	w.AwaitCredit(t, int64(many))
+	for n := range many {
+		w.give(t, linktest.Assign(linktest.Attempt(fmt.Sprint("t", n), int64(n+1)), "{}"))
+	}
+	linktest.Eventually(t, "all run", func() bool { return len(w.readJournal(t)) == many })
+	release()
+	w.journal(t, 2*many)
+	w.network.Cut()
+	return w
+}
+
+// F14: more results than Hello has room for are all named before Complete.
+func TestAPartialHelloIsCompleted(t *testing.T) {
+	const many = 200
+	w := finishMany(t, many)
+	hello := w.AwaitHello(t, 2)
+	w.Await(t, 1, "Complete", func(e linktest.Event) bool { return e.Message.GetComplete() != nil })
+	if !hello.GetPartial() || len(hello.GetUnacknowledged()) != 128 {
+		t.Errorf("partial %t with %d results", hello.GetPartial(), len(hello.GetUnacknowledged()))
+	}
+	named, complete := map[int64]int{}, false
+	for _, event := range afterHello(w, 2) {
+		switch kind := event.Message.GetKind().(type) {
+		case *linkv1.AgentMessage_Result:
+			named[kind.Result.GetAttempt().GetEpoch()]++
+			if complete {
+				continue // sent again, because nobody acknowledges it
+			}
+		case *linkv1.AgentMessage_Complete:
+			complete = true
+			for _, result := range hello.GetUnacknowledged() {
+				named[result.GetAttempt().GetEpoch()]++
+			}
+			if len(named) != many {
+				t.Errorf("%d results were named before Complete, want %d", len(named), many)
+			}
+		}
+	}
+}
+
+// afterHello is what was received after the nth Hello.
+func afterHello(w *world, n int) []linktest.Event {
+	events := w.Events()
+	for i, event := range events {
+		if event.Hello != nil {
+			n--
+		}
+		if n == 0 {
+			return events[i+1:]
+		}
+	}
+	return nil
+}
+
+func TestAHelloWithRoomForAllNeedsNoComplete(t *testing.T) {
+	w := finishMany(t, 3)
+	hello := w.AwaitHello(t, 2)
+	if hello.GetPartial() || len(hello.GetUnacknowledged()) != 3 {
+		t.Errorf("partial %t with %d results", hello.GetPartial(), len(hello.GetUnacknowledged()))
+	}
+	w.Await(t, 2, "new credit", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
+	for _, event := range w.Events() {
+		if event.Message.GetComplete() != nil {
+			t.Error("Complete came though Hello was complete")
+		}
+	}
+}
+
+// Goodbye proves that nothing runs any more: it comes after the last process has ended, and nothing comes after it.
+func TestGoodbyeIsTheLastMessage(t *testing.T) {
+	w := script(t, `trap 'sleep 0.2; exit 1' TERM; echo $$ >$SWARM_STATE/pids; while :; do sleep 0.01; done`)
+	attempt := linktest.Attempt("t", 1)
+	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: attempt}))
+	pids := w.file(t, "pids")
+	stopped := make(chan error)
+	go func() { stopped <- w.stop() }()
+	w.AwaitResult(t, 1, 1)
+	for _, event := range w.Events() {
+		if event.Message.GetGoodbye() != nil {
+			t.Error("Goodbye came before the result was acknowledged")
+		}
+	}
+	w.give(t, linktest.Acknowledge(attempt))
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, 1, "the end", func(e linktest.Event) bool { return e.Left })
+	events := w.Events()
+	if events[len(events)-2].Message.GetGoodbye() == nil {
+		t.Errorf("the last message is %v", events[len(events)-2].Message)
+	}
+	assertGone(t, pids)
+}
+
+// An operator that does not answer does not hold an agent up that leaves.
+func TestGoodbyeDoesNotWaitForAFrozenOperator(t *testing.T) {
+	w := script(t, `echo 1`)
+	w.network.Freeze()
+	began := time.Now()
+	if err := w.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 2*time.Second+slack {
+		t.Errorf("stopping took %v", took)
+	}
+}
+
+// The kubelet shows the content of this file in the status of the container that has ended.
+func TestTheTerminationLogNamesTheProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(file string) error
+		want bool
+	}{
+		"it exists": {func(file string) error {
+			return os.WriteFile(file, []byte("left by somebody else, and longer than a process id"), 0o600)
+		}, true},
+		"it does not exist": {func(string) error { return nil }, false},
+		"it is a folder":    {func(file string) error { return os.Mkdir(file, 0o700) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := begin(t)
+			w.config.TerminationLog = filepath.Join(t.TempDir(), "termination-log")
+			if err := c.make(w.config.TerminationLog); err != nil {
+				t.Fatal(err)
+			}
+			w.run(t, w.bash(t, `echo 1`))
+			process := w.AwaitHello(t, 1).GetProcess()
+			content, err := os.ReadFile(w.config.TerminationLog)
+			if (err == nil) != c.want || c.want && string(content) != process {
+				t.Errorf("the file says %q (%v), Hello says %q", content, err, process)
+			}
+		})
+	}
+}
