@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/internal/processgroup"
 )
 
 const (
@@ -65,6 +66,7 @@ func run(version string, words []string, stderr io.Writer) int {
 	if err != nil {
 		return report(err, stderr)
 	}
+	processgroup.ReapOrphans() // all children of this process are programs of attempts, or orphans of theirs
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return report(agent.RunWith(ctx, config, handler), stderr)

@@ -163,3 +163,16 @@ func TestUnreadOutputStopsNothing(t *testing.T) {
 		operator.AwaitCredit(t, epoch+2)
 	}
 }
+
+// F24: a descendant that leaves the process group of its program does not stay a zombie.
+func TestOrphansOfProgramsAreReaped(t *testing.T) {
+	process, operator, _ := agentProcess(t, "bash", "-c", `setsid sleep 0.1 >/dev/null 2>&1 </dev/null & echo $!`)
+	if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", 1), "{}")); err != nil {
+		t.Fatal(err)
+	}
+	orphan := string(operator.AwaitResult(t, 1, 1).GetValue())
+	linktest.Eventually(t, "process "+orphan+" of agent "+strconv.Itoa(process.Process.Pid)+" is gone", func() bool {
+		_, err := os.Stat("/proc/" + orphan)
+		return err != nil
+	})
+}

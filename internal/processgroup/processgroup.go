@@ -1,7 +1,8 @@
 // Package processgroup runs a program in a process group of its own.
 //
 // It promises that the whole group is gone when Run returns, and that the kernel kills the program when this process dies. A descendant
-// that leaves the group (setsid) is out of its reach until the container ends. It never decides when to stop: its caller does.
+// that leaves the group (setsid) is out of its reach until the container ends, but does not stay a zombie in a program that calls ReapOrphans.
+// It never decides when to stop: its caller does.
 package processgroup
 
 import (
@@ -25,11 +26,12 @@ func Run(program *exec.Cmd, stop, kill <-chan struct{}) (*os.ProcessState, error
 	// The kernel sends the parent-death signal when the thread dies that started the program, so it must live as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := program.Start(); err != nil {
+	if err := started.start(program); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program.Args[0], err)
 	}
 	supervise(program.Process.Pid, stop, kill)
 	err := program.Wait()
+	started.forget(program.Process.Pid)
 	reapGroup(program.Process.Pid)
 	if program.ProcessState == nil {
 		return nil, fmt.Errorf("wait for %s: %w", program.Args[0], err)

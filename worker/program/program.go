@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/swarm-io/swarm-operator/internal/processgroup"
 	"github.com/swarm-io/swarm-operator/worker"
 )
 
@@ -109,6 +110,7 @@ func work(stderr io.Writer, jobsOf func(worker.Config) (worker.Jobs, error)) int
 	if err != nil {
 		return report(err, stderr)
 	}
+	processgroup.ReapOrphans() // all children of this process are programs of jobs, or orphans of theirs
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return report(worker.RunWith(ctx, config, jobs), stderr)

@@ -1,0 +1,61 @@
+package processgroup
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// orphanPause is how long to wait when the next child that has ended is not an orphan: whoever started it takes it away.
+const orphanPause = 100 * time.Millisecond
+
+// ReapOrphans takes every process out of the process table that has ended, became a child of this one because its own parent had ended, and left the
+// process group of its program. It is for programs whose children were all started by Run: the exit status of any other child would be lost.
+var ReapOrphans = sync.OnceFunc(func() {
+	adopt()
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	go func() {
+		for {
+			for reapSome() {
+				time.Sleep(orphanPause)
+			}
+			<-ended
+		}
+	}()
+})
+
+// reapSome reaps orphans until there is none, or until a child is in the way that is not one. It reports whether to look again.
+func reapSome() bool {
+	for {
+		pid := endedChild()
+		if pid == 0 {
+			return false
+		}
+		if !started.reap(pid, func() { _, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) }) {
+			return true
+		}
+	}
+}
+
+// endedChild is the number of a child that has ended, which stays in the process table; 0 if there is none.
+func endedChild() int {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil || info.Signo == 0:
+			return 0
+		}
+		// The fields after the first three depend on the signal; for SIGCHLD the number of the process is the first of them, aligned like a pointer.
+		return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), 2*unsafe.Sizeof(info.Signo)+unsafe.Sizeof(uintptr(0)))))
+	}
+}
