@@ -20,7 +20,8 @@
 // at least once, and Task.IdempotencyKey tells a repetition.
 //
 // One rule is harsh: code that still runs when the agent's lease is over (45 seconds without the operator, by default)
-// ends the whole process, because the task may be given to another agent from then on. Heed the context.
+// ends the whole process, because the task may be given to another agent from then on. Code that has not returned 10 seconds
+// after its grace is over, when it was cancelled for example, ends it, too, after everything else was handed back. Heed the context.
 package agent
 
 import (
@@ -142,7 +143,7 @@ func (c Config) duty(handler Handler, journal duty.Journal, logs *nonblocking.Qu
 	return duty.Config{
 		Namespace: c.Namespace, Swarm: c.Swarm, Agent: c.Agent, Version: c.Version,
 		Slots: c.Slots, Grace: c.Grace, Work: c.work(handler), Journal: journal,
-		Log: c.log(), Clock: c.readClock(), Abort: func(reason string) { c.abort(reason, logs) },
+		Log: c.log(), Clock: c.readClock(), Abort: func(reason string) { c.abort(reason, logs) }, StuckTimeout: c.stuck,
 	}
 }
 

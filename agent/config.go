@@ -43,6 +43,7 @@ type Config struct {
 	Abort func(reason string)
 
 	clock func() time.Duration // for tests; default the time since boot
+	stuck time.Duration        // for tests; how long an attempt may run on after it was killed
 }
 
 // ConfigFromEnvironment reads the variables that the operator sets in an agent's pod, by os.Getenv or the like.

@@ -131,3 +131,47 @@ func TestCommandNeedsAProgram(t *testing.T) {
 		t.Error("no program was accepted")
 	}
 }
+
+// F24: a handler that does not heed its context holds its slot for ever. The agent hands back the rest, delivers the results, and ends its process.
+func TestAHandlerThatIgnoresItsContextEndsTheProcess(t *testing.T) {
+	w := begin(t)
+	w.config.SetStuckTimeout(300 * time.Millisecond)
+	release := make(chan struct{})
+	w.run(t, agent.HandlerFunc(func(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
+		report(10, "")
+		if task.Name == "stuck" {
+			<-release
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	t.Cleanup(func() { close(release) })
+	w.AwaitCredit(t, 2)
+	stuck, other := linktest.Attempt("stuck", 1), linktest.Attempt("other", 2)
+	w.give(t, linktest.Assign(stuck, "{}"))
+	w.give(t, linktest.Assign(other, "{}"))
+	w.AwaitProgress(t, 1, 10)
+	w.AwaitProgress(t, 2, 10)
+	cancelledAt := time.Now()
+	w.give(t, linktest.Cancel(stuck, 200*time.Millisecond))
+	if got := w.AwaitResult(t, 1, 2); got.GetOutcome() != handedBack || got.GetReason() != "AgentStopping" {
+		t.Errorf("the other attempt: %v", got)
+	}
+	if took := time.Since(cancelledAt); took < 500*time.Millisecond {
+		t.Errorf("the agent gave up after %v, before grace and bound were over", took)
+	}
+	select {
+	case reason := <-w.aborted:
+		t.Errorf("the process ended before the result was acknowledged: %s", reason)
+	default:
+	}
+	w.give(t, linktest.Acknowledge(other))
+	if reason := <-w.aborted; !strings.Contains(reason, "did not end") {
+		t.Errorf("reason %q", reason)
+	}
+	for _, event := range w.Events() {
+		if event.Message.GetGoodbye() != nil {
+			t.Error("Goodbye was said while something runs")
+		}
+	}
+}

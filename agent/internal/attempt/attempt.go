@@ -73,11 +73,15 @@ type Attempt struct {
 	reported bool // there is something that Progress has not returned yet
 }
 
-// New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, on a goroutine of its own.
+// New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, and when the end is forced, on other goroutines.
+// It must not block.
 func New(limits Limits, changed func()) *Attempt {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Attempt{limits: limits, ctx: ctx, cancel: cancel, kill: make(chan struct{}), changed: changed}
-	a.force = sync.OnceFunc(func() { close(a.kill) })
+	a.force = sync.OnceFunc(func() {
+		close(a.kill)
+		changed()
+	})
 	return a
 }
 
@@ -122,6 +126,16 @@ func (a *Attempt) Stop(why Stop) {
 
 // Kill forces the end. It takes no lock.
 func (a *Attempt) Kill() { a.force() }
+
+// Killed reports whether the end was forced. Changed is called when it is.
+func (a *Attempt) Killed() bool {
+	select {
+	case <-a.kill:
+		return true
+	default:
+		return false
+	}
+}
 
 // Expire forces the end because the lease is over. It takes no lock of the attempt, so that nothing can keep a watchdog from calling it.
 func (a *Attempt) Expire() {

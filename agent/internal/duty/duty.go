@@ -54,7 +54,9 @@ type Config struct {
 	Journal Journal
 	Log     *slog.Logger
 	Clock   func() time.Duration
-	// Abort is called when code survives its killing, by the watchdog. It should not return, and must not wait for long.
+	// StuckTimeout is for tests; 0 is the standard.
+	StuckTimeout time.Duration
+	// Abort is called when code survives its killing. It should not return, and must not wait for long.
 	Abort func(reason string)
 }
 
@@ -70,6 +72,8 @@ type running struct {
 	*attempt.Attempt
 	grace  time.Duration
 	warned bool // it was asked to stop because the lease is ending
+
+	killedAt time.Duration // when it was seen to be killed
 }
 
 type finished struct {
@@ -106,6 +110,7 @@ type duty struct {
 	drainAt    time.Duration // when what runs is handed back
 	drainDue   bool
 	stopping   bool
+	gaveUp     bool
 	stoppingAt time.Duration // when the last attempt had ended
 }
 
@@ -116,6 +121,9 @@ func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
 		sentAt:   map[linkv1.AttemptKey]time.Duration{},
 		attempts: map[linkv1.AttemptKey]*running{},
 		ended:    make(chan finished), news: make(chan struct{}, 1),
+	}
+	if d.StuckTimeout == 0 {
+		d.StuckTimeout = stuckTimeout
 	}
 	d.watchdog = watchdog.Start(watchdog.Config{
 		Clock: config.Clock, Expired: d.hasNews,
@@ -138,7 +146,7 @@ func Run(ctx context.Context, config Config, streams <-chan *uplink.Stream) {
 			d.discard()
 		case end := <-d.ended:
 			d.finish(end)
-		case <-d.news: // progress, or the end of the lease
+		case <-d.news: // progress, the end of the lease, or something was killed
 			d.flushDue = true
 		case <-timer.C:
 		}
@@ -171,7 +179,7 @@ func (d *duty) lost() <-chan struct{} {
 	return d.stream.Done()
 }
 
-// leave begins the end of the agent: its pod is being stopped.
+// leave begins the end of the agent: its pod is being stopped, or it gives itself up.
 func (d *duty) leave() {
 	d.Log.Info("stopping: what runs is handed back", "running", len(d.attempts))
 	d.stopping = true

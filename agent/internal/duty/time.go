@@ -30,6 +30,7 @@ func (d *duty) keepTime() {
 		d.stopAll(attempt.Stop{Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: "Drained", Message: "the agent was drained", Grace: d.Grace})
 	}
 	d.resend(now)
+	d.giveUpIfStuck(now)
 }
 
 func (d *duty) resend(now time.Duration) {
@@ -96,12 +97,14 @@ func (d *duty) untilNext() time.Duration {
 	due(d.lease.End(), phase == lease.Held || phase == lease.Silent)
 	for _, code := range d.attempts {
 		due(d.lease.StopAt(code.grace), !code.warned && phase != lease.Over)
+		at, killed := d.stuckAt(code, now)
+		due(at, killed && now < at)
 	}
 	due(d.helloAt+welcomeTimeout, d.stream != nil && !d.welcomed)
 	due(d.beatAt+d.lease.Beat(), d.welcomed)
 	due(d.flushAt, d.welcomed && d.flushDue)
 	due(d.drainAt, d.drainDue)
-	due(d.stoppingAt+farewell, d.stopping && len(d.attempts) == 0)
+	due(d.stoppingAt+farewell, d.stopping && now < d.stoppingAt+farewell)
 	pause := d.resendPause()
 	for _, at := range d.sentAt {
 		due(at+pause, d.welcomed)
