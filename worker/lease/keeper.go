@@ -67,19 +67,23 @@ func (k *Keeper) Keep(ctx context.Context, tell func(Tenure)) {
 			if k.held {
 				k.judge(tell) // a renewal does not undo that the Lease was lost, during a suspension for example
 			}
-			k.digest(got)
-			if !errors.Is(got.err, errGone) {
+			if k.digest(got); !errors.Is(got.err, errGone) {
 				next.Reset(k.pause())
 			}
 		case <-fence.C:
 		}
-		if k.Deadline != nil && !k.renewed.IsZero() {
-			k.Deadline(k.force() - age(k.renewed)) // first: whoever is told that the Lease is held begins at once
-		}
+		k.extend() // first: whoever is told that the Lease is held begins at once
 		k.judge(tell)
 		if left := k.fence() - age(k.renewed); left > 0 {
 			fence.Reset(left)
 		}
+	}
+}
+
+// extend sets the deadline of whoever stops everything by force.
+func (k *Keeper) extend() {
+	if k.Deadline != nil && !k.renewed.IsZero() {
+		k.Deadline(k.force() - age(k.renewed))
 	}
 }
 

@@ -10,12 +10,18 @@ import (
 	"time"
 )
 
+// suspended is how far the wall clock has jumped.
+var suspended atomic.Int64
+
+func init() {
+	wall = func() time.Time { return time.Now().Round(0).Add(time.Duration(suspended.Load())) }
+}
+
 // suspend lets the wall clock jump, as it does when the machine was suspended. The monotonic clock and timers stand still then.
 func suspend(t *testing.T, jump time.Duration) {
 	t.Helper()
-	before := wall
-	wall = func() time.Time { return before().Add(jump) }
-	t.Cleanup(func() { wall = before })
+	suspended.Add(int64(jump))
+	t.Cleanup(func() { suspended.Add(-int64(jump)) })
 }
 
 // A stuck handler blocks for an hour on what it logs.
@@ -32,8 +38,9 @@ func TestALossIsToldBeforeItIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := keep(&server{pod: "a"}, "a")
 		a.held(t)
+		a.told() // the keeper sleeps
+		a.keeper.Log = slog.New(stuckHandler{slog.DiscardHandler})
 		a.set(func() { a.cut = true })
-		a.keeper.Log = slog.New(stuckHandler{slog.DiscardHandler}) // the keeper sleeps: see synctest.Wait in told
 		time.Sleep(duration)
 		if a.told().Held {
 			t.Error("nobody was told of the loss while the log is stuck")
