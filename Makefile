@@ -83,8 +83,13 @@ integration: build race-operator ## Run the suites that need an API server (KUBE
 e2e: build e2e-programs ## Run the suites that need real nodes, and those of the development cluster itself
 	@$(SUITES) e2e
 
+.PHONY: model
+model: ## Search the models of the protocols (STATES=100000 in each scenario, DEPTH=..., WITHOUT=a rule; docs/explanation/model.md)
+	@go run ./test/model --states $(or $(STATES),100000) --depth $(or $(DEPTH),0) $(if $(WITHOUT),--without $(WITHOUT))
+
 .PHONY: soak
-soak: build race-operator ## Run what takes minutes by nature: faults for spread workloads, then every fuzz test (DURATION=6m SEED=... FUZZTIME=1m)
+soak: build race-operator ## Run what takes minutes by nature: the models, faults for spread workloads, every fuzz test (DURATION=6m SEED=... FUZZTIME=1m)
+	@$(MAKE) --no-print-directory model STATES=$(or $(STATES),1000000)
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && SPREAD_SOAK=$(or $(DURATION),6m) SPREAD_HUNT=5m SPREAD_SEED=$$seed $(SUITES) --timeout 60m --only integration/spread --focus "time of trouble|warns of every" integration
 	@git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sed 's/:func / /' | while read -r file name; do \
 	  echo "fuzzing $$name of $$(dirname $$file)" && go test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(FUZZTIME),1m) ./$$(dirname $$file) || exit; done

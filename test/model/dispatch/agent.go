@@ -1,0 +1,124 @@
+package dispatch
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// agent has what a process does by itself, and what it does with messages.
+func (t *transition) agent(n uint8) {
+	if p := &t.from.processes[n]; !p.alive || p.suspended {
+		return
+	}
+	t.step(fence, n, 0, func() bool { return t.fence(&t.processes[n]) })
+	t.step(finishProgram, n, succeeded, func() bool { return !t.Scenario.Endless && t.processes[n].stop(succeeded) })
+	failure := explore.Step{Action: finishProgram, Subject: n, Detail: failed}
+	t.fault(&t.left.Failures, failure, func() bool { return t.processes[n].stop(failed) })
+	for r := range uint8(replicas) {
+		t.step(dial, n, r, func() bool { return t.dial(&t.processes[n], r, false) })
+		partial := explore.Step{Action: dialPartial, Subject: n, Detail: r}
+		t.fault(&t.left.PartialHellos, partial, func() bool { return t.dial(&t.processes[n], r, true) })
+	}
+	t.step(sendHeartbeat, n, 0, func() bool { return t.Scenario.Heartbeats && t.processes[n].send(message{kind: heartbeat}) })
+	t.step(sendResult, n, 0, func() bool { return t.processes[n].sendResult() })
+	t.fault(&t.left.Goodbyes, explore.Step{Action: sayGoodbye, Subject: n}, func() bool { return t.sayGoodbye(n) })
+	t.step(receiveDown, n, 0, func() bool { return t.receiveDown(&t.processes[n]) })
+}
+
+// stop ends the program, with a result.
+func (p *process) stop(outcome uint8) bool {
+	if p.running == 0 {
+		return false
+	}
+	p.running, p.ended, p.outcome = 0, p.running, outcome
+	return true
+}
+
+// fence stops the program at the end of the lease.
+func (t *transition) fence(p *process) bool {
+	if !p.mustFence() {
+		return false
+	}
+	p.stop(handedBack)
+	t.streamEnds(p)
+	return true
+}
+
+// dial opens the next connection to a replica that leads and takes agents in, or believes so. Hello names everything that the process has.
+func (t *transition) dial(p *process, to uint8, partial bool) bool {
+	if !t.replicas[to].opened || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
+		return false
+	}
+	p.abandon()
+	greeting := message{kind: hello, epoch: p.running, ended: p.ended, outcome: p.outcome}
+	p.current = connection{number: p.current.number + 1, replica: to + 1}
+	if !partial {
+		return push(&p.current.up, greeting)
+	}
+	greeting.ended, greeting.outcome, greeting.partial = 0, 0, true
+	return push(&p.current.up, greeting) && push(&p.current.up, message{kind: result, epoch: p.ended, outcome: p.outcome, partial: true})
+}
+
+// send sends on the stream, once the operator has welcomed it.
+func (p *process) send(m message) bool {
+	welcomed := p.current.replica != 0 && !holds(&p.current.up, hello) && !holds(&p.current.down, welcome)
+	return welcomed && !holds(&p.current.up, m.kind) && push(&p.current.up, m)
+}
+
+// sendResult may happen again and again until the result is acknowledged.
+func (p *process) sendResult() bool {
+	return p.ended != 0 && p.send(message{kind: result, epoch: p.ended, outcome: p.outcome})
+}
+
+// sayGoodbye is the last message of a process. It proves that nothing runs, so everything was stopped and reaped before.
+func (t *transition) sayGoodbye(n uint8) bool {
+	p := &t.processes[n]
+	if p.running != 0 && t.Rules.has(GoodbyeAfterReaping) || !p.send(message{kind: goodbye}) {
+		return false
+	}
+	return p.running != 0 || t.processEnds(n)
+}
+
+func (t *transition) receiveDown(p *process) bool {
+	if p.current.down[0].kind == noMessage {
+		return false
+	}
+	m := pop(&p.current.down)
+	switch m.kind {
+	case welcome, echo:
+		t.leaseIsExtended(p, m.age)
+	case assign:
+		t.attemptArrives(p, m.epoch)
+	case cancel:
+		if p.running == m.epoch {
+			p.stop(handedBack)
+		}
+	case acknowledge:
+		if p.ended == m.epoch {
+			p.ended, p.outcome = 0, 0
+		}
+	}
+	return true
+}
+
+// leaseIsExtended counts from when the agent sent what was answered, not from when the answer came.
+func (t *transition) leaseIsExtended(p *process, age uint8) {
+	told := t.leaseOf(p.current.replica - 1)
+	if !t.Rules.has(LeaseFromSending) {
+		age = 0
+	}
+	if age >= told {
+		p.abandon() // the answer came too late to be of use
+		return
+	}
+	p.lease = told - age
+}
+
+// attemptArrives starts a program, or declines. There is one slot, and a result that was not acknowledged takes it.
+func (t *transition) attemptArrives(p *process, e epoch) {
+	switch {
+	case p.running != 0 || p.ended != 0:
+	case p.lease == 0 && t.Rules.has(StreamEndsWithLease):
+		p.ended, p.outcome = e, handedBack
+	default:
+		p.running = e
+		t.attemptStarts(e)
+	}
+}

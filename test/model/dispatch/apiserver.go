@@ -1,0 +1,171 @@
+package dispatch
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// maxRetries of the task: one more failure is final.
+const maxRetries = 2
+
+// apiServer has what happens to the write of a replica, and how its caches follow.
+func (t *transition) apiServer(r uint8) {
+	t.step(landWrite, r, 0, func() bool { return t.land(r, true) })
+	lose := explore.Step{Action: loseAnswer, Subject: r}
+	t.fault(&t.left.LostAnswers, lose, func() bool { return t.replicas[r].leading && t.land(r, false) })
+	t.step(dropWrite, r, 0, func() bool { return t.writeIsLost(r) })
+	t.step(syncTask, r, 0, func() bool { return replace(&t.replicas[r].cache.task, t.store.task) })
+	t.step(syncPods, r, 0, func() bool {
+		pods := replace(&t.replicas[r].cache.pods, t.store.pods)
+		return replace(&t.replicas[r].cache.linked, t.store.linked) || pods
+	})
+}
+
+func replace[T comparable](old *T, current T) bool {
+	changed := *old != current
+	*old = current
+	return changed
+}
+
+// cachesFollow brings caches up to date at once where they do not lag.
+func (t *transition) cachesFollow() {
+	if t.Scenario.CachesLag {
+		return
+	}
+	for n := range t.replicas {
+		t.replicas[n].cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
+	}
+}
+
+// storeAssignment stores the first assignment, which was sent already.
+func (t *transition) storeAssignment(r uint8) bool {
+	memory := &t.replicas[r].memory
+	return t.mayAct(r) && memory.state == held && !memory.written && t.writeAssignment(r)
+}
+
+func (t *transition) writeAssignment(r uint8) bool {
+	memory, task := t.replicas[r].memory, t.replicas[r].cache.task
+	task.epoch, task.owner = memory.epoch, memory.owner+1
+	return t.request(r, write{task: task})
+}
+
+// storeEnd stores how an attempt ended. If the object says so already, because the answer to an earlier write was lost, nothing is
+// counted again.
+func (t *transition) storeEnd(r uint8) bool {
+	memory, task := t.replicas[r].memory, t.replicas[r].cache.task
+	if !t.mayAct(r) || memory.state != ended || t.replicas[r].write.active {
+		return false
+	}
+	known := task.recorded(memory.epoch) && (memory.outcome != succeeded || task.final())
+	if known && t.Rules.has(EndCountedOnce) {
+		t.settle(r, task)
+		return true
+	}
+	task.epoch, task.owner = max(task.epoch, memory.epoch), 0
+	switch memory.outcome {
+	case succeeded:
+		task.phase = completed
+	case failed:
+		task.retries++
+		if task.retries > maxRetries {
+			task.phase = exhausted
+		}
+	case lost:
+		task.reassignments++
+	}
+	return t.request(r, write{task: task, records: memory.epoch, outcome: memory.outcome})
+}
+
+// request sends a write. It is based on what the cache has.
+func (t *transition) request(r uint8, w write) bool {
+	l := &t.replicas[r]
+	if l.write.active {
+		return false
+	}
+	w.active, w.term, w.base = true, l.term, l.cache.task.version
+	l.write = w
+	if !t.Scenario.WritesLag {
+		return t.land(r, true)
+	}
+	return true
+}
+
+// land is when a write reaches the store: refused when the object has changed since. A write of a former leader may land, too.
+func (t *transition) land(r uint8, answered bool) bool {
+	l := &t.replicas[r]
+	w := l.write
+	if !w.active {
+		return false
+	}
+	l.write = write{}
+	inTerm := l.leading && l.term == w.term
+	before := t.store.task
+	if w.base != before.version && t.Rules.has(ResourceVersion) || before.final() {
+		t.conflict(r, inTerm)
+		return true
+	}
+	w.task.version = before.version + 1
+	t.store.task = w.task
+	t.record(w, inTerm && t.mayAct(r))
+	t.checkStored(before)
+	t.cachesFollow()
+	if answered && inTerm {
+		t.settle(r, w.task)
+	}
+	return true
+}
+
+// record notes in the journal what a write has stored.
+func (t *transition) record(w write, inTime bool) {
+	switch w.outcome {
+	case failed:
+		t.journal.failures |= epochBit(w.records)
+	case lost:
+		t.journal.losses |= epochBit(w.records)
+	}
+	t.journal.final = t.journal.final || w.task.final() && inTime
+}
+
+// conflict leaves everything as it was. What was reserved was not sent, so it waits again.
+func (t *transition) conflict(r uint8, inTerm bool) {
+	if memory := &t.replicas[r].memory; inTerm && memory.state == reserved {
+		*memory = taskState{state: waiting, epoch: max(memory.epoch, t.store.task.epoch)}
+	}
+}
+
+// writeIsLost is a request that never arrives, because its sender has ended.
+func (t *transition) writeIsLost(r uint8) bool {
+	l := &t.replicas[r]
+	if !l.write.active || l.leading && l.term == l.write.term {
+		return false
+	}
+	l.write = write{}
+	return true
+}
+
+// settle is when a leader knows that the object is stored as it is given.
+func (t *transition) settle(r uint8, task taskObject) {
+	memory := &t.replicas[r].memory
+	switch {
+	case memory.state == held && memory.epoch == task.epoch && task.owner != 0:
+		memory.written = true
+	case memory.state == reserved && memory.epoch == task.epoch:
+		memory.written = true
+		t.deliver(r)
+	case memory.state == ended && task.recorded(memory.epoch):
+		t.attemptIsOver(r, task)
+	}
+}
+
+// attemptIsOver lets the agent forget its result, and the leader what it need not remember.
+func (t *transition) attemptIsOver(r uint8, task taskObject) {
+	memory := &t.replicas[r].memory
+	over := *memory
+	*memory = taskState{state: waiting, epoch: task.epoch}
+	if task.final() {
+		*memory = taskState{state: finished, epoch: task.epoch}
+		if !t.Rules.has(FinishedRemembered) {
+			*memory = taskState{}
+		}
+	}
+	if over.outcome != lost && t.Rules.has(AcknowledgeAfterStore) {
+		t.acknowledge(r, over.owner, over.epoch)
+	}
+}

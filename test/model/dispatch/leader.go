@@ -1,0 +1,218 @@
+package dispatch
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// replica has what a replica of the operator does by itself.
+func (t *transition) replica(r uint8) {
+	t.step(elect, r, 0, func() bool { return t.takeLease(r) })
+	t.step(openTerm, r, 0, func() bool { return t.open(r) })
+	t.step(observeTask, r, 0, func() bool { return t.observe(r) })
+	for n := range uint8(processes) {
+		t.step(storeLink, r, n, func() bool { return t.storeLink(r, n) })
+		t.step(giveOut, r, n, func() bool { return t.giveOut(r, n) })
+		t.step(expire, r, n, func() bool { return t.expire(r, n) })
+	}
+	t.step(proveDeath, r, 0, func() bool { return t.proveDeath(r) })
+	t.step(storeAssignment, r, 0, func() bool { return t.storeAssignment(r) })
+	t.step(storeEnd, r, 0, func() bool { return t.storeEnd(r) })
+	t.fault(&t.left.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.leaderEnds(r) })
+	t.fault(&t.left.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
+	t.step(stopLeading, r, 0, func() bool { return t.replicas[r].fresh == 0 && t.leaderEnds(r) })
+	t.apiServer(r)
+}
+
+// mayAct reports whether a replica may send and write: only while its last renewal is fresh.
+func (t *transition) mayAct(r uint8) bool {
+	l := &t.replicas[r]
+	return l.leading && (l.fresh > 0 || !t.Rules.has(LeaderFreshness))
+}
+
+// takeLease makes a standby the leader, when the Lease was not renewed for its duration, or does not exist. The term is above that of
+// every leader before, also when the Lease was deleted and counts from 1 again.
+func (t *transition) takeLease(r uint8) bool {
+	l, current := &t.replicas[r], &t.store.lease
+	deleted := current.term == 0
+	if l.leading || current.left > 0 || current.term >= t.Scenario.Terms || t.store.termFloor >= t.Scenario.Terms {
+		return false
+	}
+	term := current.term + 1
+	if t.Rules.has(TermOutsideLease) {
+		term = max(term, t.store.termFloor+1)
+	}
+	term = max(term, t.store.task.epoch.term()+1)
+	*current = lease{holder: r + 1, term: term, left: leaseDuration}
+	t.store.termFloor = max(t.store.termFloor, term)
+	*l = replica{leading: true, term: term, fresh: renewDeadline, cache: l.cache, write: l.write}
+	if deleted && t.Rules.has(FormerLeaderWaitedOut) {
+		l.hold = renewDeadline // nobody saw the Lease expire, so its former holder may still speak
+	}
+	return true
+}
+
+// open begins the term: caches have reached what the API server holds, the task is read, and the gate is closed until every pod
+// that may run something has said what it runs.
+func (t *transition) open(r uint8) bool {
+	l := &t.replicas[r]
+	if l.opened || l.hold > 0 || !t.mayAct(r) {
+		return false
+	}
+	if t.Rules.has(CacheBarrier) {
+		l.cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
+	}
+	l.opened, l.gate, l.awaited = true, t.gateOf(r), l.cache.pods
+	for _, pod := range l.cache.linked {
+		if pod != 0 && t.Rules.has(LinkedPodAwaited) {
+			l.awaited |= bit(pod - 1)
+		}
+	}
+	for n := range l.links {
+		l.links[n].timer = t.lapse(r)
+	}
+	t.observe(r)
+	return true
+}
+
+// writing reports whether a write of this term is on its way.
+func (r *replica) writing() bool { return r.write.active && r.write.term == r.term }
+
+func (t *transition) gateIsOpen(r uint8) bool {
+	l := &t.replicas[r]
+	return l.awaited == 0 || l.gate == 0 || !t.Rules.has(LeaderGate)
+}
+
+// observe takes in the Task as the cache has it, and reports whether that was news. What is stored as assigned is taken to be running
+// until its agent, or time, says otherwise.
+func (t *transition) observe(r uint8) bool {
+	l := &t.replicas[r]
+	task, memory := l.cache.task, &l.memory
+	switch {
+	case !l.opened || task.version == 0 || memory.state == finished || l.writing():
+		return false
+	case task.final():
+		*memory = taskState{state: finished, epoch: task.epoch}
+		return true
+	case task.owner != 0 && (memory.state == unknown || task.epoch > memory.epoch):
+		*memory = taskState{state: held, epoch: task.epoch, owner: task.owner - 1, written: true}
+		return true
+	case memory.state == unknown:
+		*memory = taskState{state: waiting, epoch: task.epoch}
+		return true
+	}
+	return false
+}
+
+// storeLink notes in the Agent's status which pod is linked. The next leader waits for that one, so the pod before it stays
+// until it is certain to run nothing.
+func (t *transition) storeLink(r, n uint8) bool {
+	l, stored, pod := &t.replicas[r], &t.store.linked[nameOf(n)], t.processes[n].pod
+	if !t.mayAct(r) || !l.links[n].open || *stored == pod+1 {
+		return false
+	}
+	if t.Rules.has(LinkedPodKept) && *stored != 0 && !t.runsNothing(r, *stored-1) {
+		return false
+	}
+	*stored = pod + 1
+	t.cachesFollow()
+	return true
+}
+
+// runsNothing reports whether a leader can be certain that nothing runs in a pod.
+func (t *transition) runsNothing(r, pod uint8) bool {
+	for n := range uint8(processes) {
+		if t.processes[n].pod == pod && (n != 2 || t.processes[2].alive) && t.replicas[r].links[n].timer > 0 && t.store.terminated&bit(n) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// giveOut assigns the task to a process that is linked. Only a first assignment is sent before it is stored.
+func (t *transition) giveOut(r, n uint8) bool {
+	l := &t.replicas[r]
+	waits := t.mayAct(r) && t.gateIsOpen(r) && l.memory.state == waiting && !l.write.active && l.sequence < t.Scenario.Assignments
+	if !waits || !t.takesWork(r, n) {
+		return false
+	}
+	l.sequence++
+	first := l.memory.epoch == 0
+	l.memory = taskState{state: reserved, epoch: epochOf(l.term, l.sequence), owner: n}
+	if first && !t.storesFirst(r) {
+		t.deliver(r)
+		return true
+	}
+	return t.writeAssignment(r)
+}
+
+// takesWork reports whether a process is linked, has said all, and is stored as linked.
+func (t *transition) takesWork(r, n uint8) bool {
+	known := t.replicas[r].links[n]
+	if t.Rules.has(LinkStoredFirst) && t.store.linked[nameOf(n)] != t.processes[n].pod+1 {
+		return false
+	}
+	return known.open && !known.partial && known.timer > 0
+}
+
+// deliver sends what is reserved.
+func (t *transition) deliver(r uint8) {
+	memory := &t.replicas[r].memory
+	memory.state = held
+	t.journal.given = max(t.journal.given, memory.epoch)
+	t.send(r, memory.owner, message{kind: assign, epoch: memory.epoch})
+}
+
+// expire gives a process up that was not heard for its lease and the margin: first the stream, then what it ran.
+func (t *transition) expire(r, n uint8) bool {
+	l := &t.replicas[r]
+	held := l.memory.state == held && l.memory.owner == n
+	if !t.mayAct(r) || !l.opened || l.links[n].timer > 0 || !held && !l.links[n].open {
+		return false
+	}
+	l.links[n].open = false
+	if held {
+		t.giveUp(r)
+	}
+	return true
+}
+
+// proveDeath gives up what a process ran whose end is certain: its container status, read past the cache, names it.
+func (t *transition) proveDeath(r uint8) bool {
+	l := &t.replicas[r]
+	if !t.mayAct(r) || l.memory.state != held {
+		return false
+	}
+	proven := t.store.terminated&bit(l.memory.owner) != 0
+	if !t.Rules.has(ProofOfDeath) {
+		proven = proven || t.store.pods&bit(t.processes[l.memory.owner].pod) == 0
+	}
+	if proven {
+		t.giveUp(r)
+	}
+	return proven
+}
+
+// releaseLease is how a leader ends in order: it says nothing more, and then gives the Lease back.
+func (t *transition) releaseLease(r uint8) bool {
+	if l := &t.replicas[r]; !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term {
+		return false
+	}
+	t.store.lease.holder, t.store.lease.left = 0, 0
+	return t.leaderEnds(r)
+}
+
+// leaderEnds makes a replica a standby of a new identity, with caches that it has just filled. Its connections break.
+func (t *transition) leaderEnds(r uint8) bool {
+	l := &t.replicas[r]
+	if !l.leading {
+		return false
+	}
+	*l = replica{write: l.write, cache: cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}}
+	for n := range t.processes {
+		p := &t.processes[n]
+		for _, c := range []*connection{&p.current, &p.former} {
+			if c.replica == r+1 {
+				c.replica = 0
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,160 @@
+package dispatch
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// A Model is the protocol with some of its rules, in a scenario.
+type Model struct {
+	Rules    Rules
+	Scenario Scenario
+	Watch    Invariant // the only invariant that is checked; 0: all
+}
+
+var _ explore.Model[state] = Model{}
+
+// Actions. The subject of a step is a process or a replica, the detail the other one of the two where there is one.
+const (
+	tick uint8 = iota + 1
+	tickWithoutRenewal
+	deleteLease
+	replacePod
+	crashProcess
+	restartContainer
+	suspend
+	resume
+	fence
+	finishProgram
+	dial
+	dialPartial
+	sendHeartbeat
+	sendResult
+	sayGoodbye
+	receiveDown
+	receiveUp
+	receiveFormer
+	elect
+	openTerm
+	observeTask
+	storeLink
+	giveOut
+	storeAssignment
+	storeEnd
+	expire
+	proveDeath
+	crashLeader
+	releaseLease
+	stopLeading
+	landWrite
+	loseAnswer
+	dropWrite
+	syncTask
+	syncPods
+	actionCount
+)
+
+// initial has replica 0 leading in term 1, with both agents linked and a task that waits.
+func (m Model) initial() state {
+	s := state{left: m.Scenario.Faults}
+	s.store = store{
+		task: taskObject{version: 1}, lease: lease{holder: 1, term: 1, left: leaseDuration}, termFloor: 1,
+		pods: bit(0) | bit(1), linked: [2]uint8{1, 2},
+	}
+	if m.Scenario.LinksNotStored {
+		s.store.linked = [2]uint8{}
+	}
+	current := cache{task: s.store.task, pods: s.store.pods, linked: s.store.linked}
+	s.replicas[0] = replica{leading: true, opened: true, term: 1, fresh: renewDeadline, memory: taskState{state: waiting}, cache: current}
+	s.replicas[1].cache = current
+	if m.Scenario.StandbyBehind {
+		s.replicas[1].cache = cache{pods: bit(0), linked: [2]uint8{1, 0}}
+	}
+	for p := range uint8(2) {
+		s.processes[p] = process{alive: true, pod: p, lease: m.leaseOf(0), current: connection{number: 1, replica: 1}}
+		s.replicas[0].links[p] = link{connection: 1, open: true, timer: m.lapse(0)}
+	}
+	return s
+}
+
+// leaseOf is the agents' lease that a replica tells and counts with.
+func (m Model) leaseOf(replica uint8) uint8 {
+	if m.Rules.has(LongestLeaseCounts) {
+		return max(m.Scenario.Leases[0], m.Scenario.Leases[1])
+	}
+	return m.Scenario.Leases[replica]
+}
+
+// lapse is how long an agent must not have been heard before its work is given up.
+func (m Model) lapse(replica uint8) uint8 {
+	if m.Rules.has(LeaseMargin) {
+		return m.leaseOf(replica) + margin
+	}
+	return m.leaseOf(replica)
+}
+
+// gateOf is how long a new leader waits for agents that have not said what they run.
+func (m Model) gateOf(replica uint8) uint8 {
+	if longest := m.Scenario.LongestGate; longest > 0 {
+		return min(m.lapse(replica), longest+margin)
+	}
+	return m.lapse(replica)
+}
+
+// storesFirst reports whether even a first assignment is stored before it is sent, because the gate is shorter than the lease.
+func (m Model) storesFirst(replica uint8) bool {
+	return m.gateOf(replica) < m.lapse(replica) && m.Rules.has(LongLeaseStoredFirst)
+}
+
+// Next has every transition of the world, the agents, the replicas and the API server.
+func (m Model) Next(s state, emit func(explore.Step, state)) {
+	t := &transition{Model: m, from: s, state: s, emit: emit}
+	t.world()
+	for p := range uint8(processes) {
+		t.agent(p)
+	}
+	for r := range uint8(replicas) {
+		t.network(r)
+		t.replica(r)
+	}
+}
+
+// A transition makes the states that follow one.
+type transition struct {
+	Model
+	from state
+	emit func(explore.Step, state)
+
+	state // the one that is being made
+}
+
+// step makes one following state by changing a copy. A change that returns false has changed nothing.
+func (t *transition) step(action, subject, detail uint8, change func() bool) {
+	if change() {
+		t.canonicalize()
+		t.emit(explore.Step{Action: action, Subject: subject, Detail: detail}, t.state)
+		t.state = t.from
+	}
+}
+
+// fault is a step that may happen only so often.
+func (t *transition) fault(budget *uint8, step explore.Step, change func() bool) {
+	t.step(step.Action, step.Subject, step.Detail, func() bool {
+		if *budget == 0 || !change() {
+			return false
+		}
+		*budget--
+		return true
+	})
+}
+
+// canonicalize removes what can have no effect any more, so that states which differ only by that are one.
+func (t *transition) canonicalize() {
+	for n := range t.processes {
+		p := &t.processes[n]
+		if p.current.replica == 0 {
+			p.current.up, p.current.down = [2]message{}, [2]message{}
+		}
+		if p.former.replica == 0 || p.former.up[0].kind == noMessage {
+			p.former = connection{}
+		}
+		p.former.down = [2]message{}
+	}
+}

@@ -1,0 +1,153 @@
+package dispatch
+
+// network has what a replica does with messages of agents. Messages of one connection come in order; those of a connection that the
+// agent has given up may come at any time.
+func (t *transition) network(r uint8) {
+	for n := range uint8(processes) {
+		t.step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
+		t.step(receiveFormer, n, r, func() bool { return t.receive(r, n, &t.processes[n].former) })
+	}
+}
+
+func (t *transition) receive(r, n uint8, from *connection) bool {
+	if from.replica != r+1 || from.up[0].kind == noMessage || !t.mayAct(r) || !t.replicas[r].opened {
+		return false
+	}
+	m, number := pop(&from.up), from.number
+	if m.kind == hello {
+		t.receiveHello(r, n, number, m)
+		return true
+	}
+	if known := t.replicas[r].links[n]; known.open && known.connection == number {
+		t.receiveOnStream(r, n, m)
+	}
+	return true
+}
+
+func (t *transition) receiveOnStream(r, n uint8, m message) {
+	known := &t.replicas[r].links[n]
+	switch m.kind {
+	case heartbeat:
+		known.timer = t.lapse(r)
+		t.send(r, n, message{kind: echo, age: m.age})
+	case goodbye:
+		known.open = false
+		if memory := t.replicas[r].memory; memory.state == held && memory.owner == n {
+			t.giveUp(r)
+		}
+	case result:
+		t.receiveResult(r, n, m.epoch, m.outcome)
+		if m.partial {
+			t.helloIsComplete(r, n, message{ended: m.epoch})
+		}
+	}
+}
+
+// send sends to the newest connection that the leader knows of a process. What goes to one that the agent has given up is lost.
+func (t *transition) send(r, n uint8, m message) {
+	c, known := &t.processes[n].current, t.replicas[r].links[n]
+	if c.replica == r+1 && known.open && known.connection == c.number {
+		push(&c.down, m)
+	}
+}
+
+// receiveHello takes a connection in. A connection that is not newer than the newest one of its process is refused.
+func (t *transition) receiveHello(r, n, number uint8, m message) {
+	known := &t.replicas[r].links[n]
+	if t.Rules.has(ConnectionOrder) && number <= known.connection {
+		return
+	}
+	t.closeOthers(r, n)
+	*known = link{connection: number, open: true, timer: t.lapse(r), partial: m.partial}
+	t.send(r, n, message{kind: welcome, age: m.age})
+	t.resumeAttempt(r, n, m.epoch)
+	if m.ended != 0 {
+		t.receiveResult(r, n, m.ended, m.outcome)
+	}
+	if !m.partial || !t.Rules.has(HelloComplete) {
+		t.helloIsComplete(r, n, m)
+	}
+}
+
+// closeOthers ends the stream of another process of the same agent. That proves nothing about what the other one runs.
+func (t *transition) closeOthers(r, n uint8) {
+	memory := &t.replicas[r].memory
+	for other := range uint8(processes) {
+		if other == n || nameOf(other) != nameOf(n) {
+			continue
+		}
+		t.replicas[r].links[other].open = false
+		if !t.Rules.has(OtherHelloProvesNothing) && memory.state == held && memory.owner == other {
+			t.giveUp(r)
+		}
+	}
+}
+
+// helloIsComplete draws conclusions from what a process did not mention: it does not have it.
+func (t *transition) helloIsComplete(r, n uint8, m message) {
+	memory := &t.replicas[r].memory
+	t.replicas[r].awaited &^= bit(t.processes[n].pod)
+	t.replicas[r].links[n].partial = false
+	if memory.state == held && memory.owner == n && m.epoch != memory.epoch && m.ended != memory.epoch {
+		t.giveUp(r)
+	}
+}
+
+// resumeAttempt takes up what a process says it runs, unless the task has gone to another since.
+func (t *transition) resumeAttempt(r, n uint8, e epoch) {
+	memory := &t.replicas[r].memory
+	switch {
+	case e == 0 || memory.state == held && memory.epoch == e && memory.owner == n:
+	case memory.state == unknown:
+		// The task is not in the cache; what a Hello says about it is heard again when it is.
+	case memory.state != finished && e > memory.epoch:
+		*memory = taskState{state: held, epoch: e, owner: n}
+	default:
+		t.send(r, n, message{kind: cancel, epoch: e})
+	}
+}
+
+// receiveResult takes a result if it is of the attempt that counts. Any other is acknowledged, so that it is not sent again.
+func (t *transition) receiveResult(r, n uint8, e epoch, outcome uint8) {
+	memory := &t.replicas[r].memory
+	switch {
+	case memory.state == unknown && t.Rules.has(CacheBarrier):
+		// Nothing is refused on the word of a cache that may be behind.
+	case memory.state == ended && memory.epoch == e && (memory.outcome != lost || outcome != succeeded || t.replicas[r].write.active):
+		// How the attempt ended is being stored. Until then the agent keeps the result, and sends it again.
+	case t.replicas[r].awaitsResult(n, e, outcome, t.Rules):
+		*memory = taskState{state: ended, epoch: max(e, memory.epoch), owner: n, outcome: outcome}
+		if !t.Rules.has(AcknowledgeAfterStore) {
+			t.acknowledge(r, n, e)
+		}
+	default:
+		t.acknowledge(r, n, e)
+	}
+}
+
+// awaitsResult reports whether a result is of the attempt that counts: the one that is held; a newer one, which a former leader gave
+// out and did not store; or one that was given up for lost, was not given to another since, and has succeeded after all.
+func (r *replica) awaitsResult(n uint8, e epoch, outcome uint8, rules Rules) bool {
+	memory := r.memory
+	switch memory.state {
+	case unknown, finished:
+		return false
+	case held:
+		return memory.epoch == e && memory.owner == n || e > memory.epoch || !rules.has(StaleResultRefused)
+	case reserved:
+		return e > memory.epoch
+	}
+	return e > memory.epoch || e == memory.epoch && outcome == succeeded
+}
+
+func (t *transition) acknowledge(r, n uint8, e epoch) {
+	t.send(r, n, message{kind: acknowledge, epoch: e})
+	t.checkAcknowledged(e)
+}
+
+// giveUp notes that an attempt ended without a result.
+func (t *transition) giveUp(r uint8) {
+	memory := &t.replicas[r].memory
+	t.checkGivenUp(memory.owner, memory.epoch)
+	*memory = taskState{state: ended, epoch: memory.epoch, owner: memory.owner, outcome: lost}
+}

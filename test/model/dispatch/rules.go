@@ -1,0 +1,65 @@
+package dispatch
+
+// A Rule is a part of the protocol that can be left out, to see what it is good for.
+type Rule uint8
+
+// The rules, in the order of docs/explanation/model.md.
+const (
+	LeaseFromSending Rule = iota
+	LeaseMargin
+	FenceCannotBeBlocked
+	ClockCountsSuspension
+	StreamEndsWithLease
+	ProofOfDeath
+	OtherHelloProvesNothing
+	GoodbyeAfterReaping
+	ConnectionOrder
+	HelloComplete
+	LinkedPodAwaited
+	LinkStoredFirst
+	LinkedPodKept
+	LeaderGate
+	FormerLeaderWaitedOut
+	LeaderFreshness
+	CacheBarrier
+	TermOutsideLease
+	LongestLeaseCounts
+	ResourceVersion
+	FinishedRemembered
+	EndCountedOnce
+	AcknowledgeAfterStore
+	LongLeaseStoredFirst
+	StaleResultRefused
+	ruleCount
+)
+
+// Rules is the set of rules that hold.
+type Rules uint32
+
+// AllRules is the whole protocol.
+const AllRules Rules = 1<<ruleCount - 1
+
+// Without is the set without one rule.
+func (r Rules) Without(rule Rule) Rules { return r &^ (1 << rule) }
+
+func (r Rules) has(rule Rule) bool { return r&(1<<rule) != 0 }
+
+// A Scenario says which faults may happen, and how often. What it leaves out cannot happen, so a search gets deeper.
+type Scenario struct {
+	Name   string
+	Faults Faults
+	// Connections that a process may open, the first one included; assignments per term; terms.
+	Connections, Assignments, Terms uint8
+	// Whether caches lag, writes arrive late, and agents send heartbeats.
+	CachesLag, WritesLag, Heartbeats bool
+	// Whether the caches of the standby have not yet heard of the task and of agent b.
+	StandbyBehind bool
+	// Whether programs run until they are stopped, and whether everything happens within one tick, so that no lease ends.
+	Endless, WithinATick bool
+	// Whether the operator has not yet stored which pods are linked.
+	LinksNotStored bool
+	// The agents' lease as each replica is configured, in ticks.
+	Leases [replicas]uint8
+	// The longest lease that a new leader waits for before it gives out work; 0: any.
+	LongestGate uint8
+}

@@ -1,0 +1,238 @@
+// Package dispatch models how a task gets from its Task object to an agent and back, over leader changes, lost messages and
+// replaced pods. The protocol is described in docs/link.md; docs/explanation/model.md says how to read this package.
+//
+// The model has one task; two agents, a and b, of which a may get a second process; two replicas of the operator that compete for
+// the Lease; and an API server that all of them reach through caches that lag and writes that arrive late.
+//
+// Time is counted in ticks. Everything that can happen between two ticks takes no time and may happen in any order, but a tick does
+// not pass while a program runs past its agent's lease. So a lease that was counted from an earlier moment ends at an earlier
+// tick, and one tick of margin covers what a process needs to notice the end of its lease.
+package dispatch
+
+// Durations, in ticks. What matters is their order: the renew deadline is below the Lease's duration, and the renew deadline is above
+// the margin, so that a former leader that still speaks is not covered by the margin alone.
+const (
+	margin        = 1 // what the operator adds to an agent's lease
+	renewDeadline = 2 // how long a leader acts after its last renewal
+	leaseDuration = 3 // how long others wait for a leader that does not renew
+)
+
+const (
+	replicas  = 2
+	processes = 3 // a's process, b's process, and a second one of a
+	pods      = 3 // a's pod, b's pod, and a's second pod
+)
+
+// An epoch is term << 4 | sequence.
+type epoch uint8
+
+func epochOf(term, sequence uint8) epoch { return epoch(term<<4 | sequence) }
+
+func (e epoch) term() uint8 { return uint8(e >> 4) }
+
+// Outcomes of an attempt.
+const (
+	succeeded uint8 = iota + 1
+	failed
+	handedBack // stopped by the agent, or never started: costs nothing
+	lost       // given up by the operator: costs a reassignment
+)
+
+// Phases of a task.
+const (
+	pending uint8 = iota
+	completed
+	exhausted // the phase Failed: no retries are left
+)
+
+// A taskObject is the Task as it is stored, or as a cache has it. Version 0: the cache has not heard of it.
+type taskObject struct {
+	version, phase         uint8
+	epoch                  epoch
+	owner                  uint8 // process that it is assigned to, plus 1
+	retries, reassignments uint8
+}
+
+func (t taskObject) final() bool { return t.phase != pending }
+
+// recorded reports whether the object says how the attempt ended.
+func (t taskObject) recorded(e epoch) bool {
+	return t.epoch > e || t.epoch == e && t.owner == 0
+}
+
+// Kinds of messages.
+const (
+	noMessage uint8 = iota
+	hello
+	heartbeat
+	result
+	goodbye
+	welcome
+	echo
+	assign
+	cancel
+	acknowledge
+)
+
+// A message is on its way between an agent and a replica.
+type message struct {
+	kind    uint8
+	epoch   epoch // of the attempt; in a Hello: of the one that runs
+	ended   epoch // Hello: of the result that was not acknowledged
+	outcome uint8
+	age     uint8 // ticks since the agent sent the Hello or the heartbeat that this is, or answers
+	partial bool  // Hello: a result was left out. Result: it ends a partial Hello
+}
+
+// A connection carries messages in order. Connections of one process are independent of each other.
+type connection struct {
+	number  uint8 // of the process, from 1
+	replica uint8 // plus 1; 0: it is closed
+	up      [2]message
+	down    [2]message
+}
+
+// A process is an agent's process in its container.
+type process struct {
+	alive, suspended bool
+	pod              uint8
+	lease            uint8 // ticks until the lease ends
+	running          epoch // 0: nothing
+	ended            epoch // of a result that was not acknowledged
+	outcome          uint8
+	current          connection
+	former           connection // given up by the agent, but its bytes may still arrive
+}
+
+// What a leader knows about the task.
+const (
+	unknown uint8 = iota
+	waiting
+	reserved // an assignment is being written and was not sent
+	held     // an assignment was sent
+	ended    // an attempt has ended, which is not stored yet
+	finished
+)
+
+// A taskState is a leader's memory of the task.
+type taskState struct {
+	state   uint8
+	epoch   epoch
+	owner   uint8 // process
+	outcome uint8
+	written bool // the assignment is stored
+}
+
+// A link is what a leader knows about a process.
+type link struct {
+	connection uint8 // the number of the newest connection; 0: none was seen
+	open       bool
+	partial    bool  // its Hello is not complete yet, so it is given nothing
+	timer      uint8 // ticks until the process is certain to be past its lease
+}
+
+// A cache is what a replica has heard from the API server.
+type cache struct {
+	task   taskObject
+	pods   uint8    // those that exist, as bits
+	linked [2]uint8 // Agent status: pod that is linked, plus 1
+}
+
+// A write is a request on its way to the API server.
+type write struct {
+	active  bool
+	term    uint8 // in which it was sent
+	base    uint8 // resourceVersion
+	task    taskObject
+	records epoch // the attempt whose end it records, if any
+	outcome uint8
+}
+
+// A replica is an instance of the operator.
+type replica struct {
+	leading, opened bool
+	term, sequence  uint8
+	fresh           uint8 // ticks until the renew deadline
+	hold            uint8 // ticks until it may open its term, because a former leader may still speak
+	gate            uint8 // ticks until it gives out work whatever agents have said
+	awaited         uint8 // pods whose Hello is missing, as bits
+	memory          taskState
+	links           [processes]link
+	cache           cache
+	write           write
+}
+
+// A lease is the operator's Lease.
+type lease struct {
+	holder uint8 // replica plus 1; 0: nobody
+	term   uint8 // its transitions
+	left   uint8 // ticks until others may take it
+}
+
+// A store is what the API server holds.
+type store struct {
+	task       taskObject
+	lease      lease
+	termFloor  uint8 // the highest term of a leader, kept outside of the Lease
+	pods       uint8 // those that exist, as bits
+	linked     [2]uint8
+	terminated uint8 // processes whose container status proves their end, as bits
+}
+
+// A journal is what truly happened, for the invariants. The protocol does not read it.
+type journal struct {
+	given     epoch  // the newest that was sent
+	started   epoch  // the newest that was started
+	failures  uint16 // attempts whose failure is stored, as bits
+	losses    uint16 // attempts whose loss is stored, as bits
+	final     bool   // a leader stored a final phase in its own time
+	violation Invariant
+}
+
+// Faults says how often each fault may happen, or may still happen.
+type Faults struct {
+	ProcessEnds     uint8 // the process of an agent ends, and its container status says so
+	PodReplacements uint8 // agent a's pod is deleted by force and replaced, while its process lives on
+	LeaderCrashes   uint8 // a leader ends, and others wait for its Lease to expire
+	LeaderReleases  uint8 // a leader ends in order, and others may take its Lease at once
+	LeaseDeletions  uint8 // somebody deletes the Lease, while its holder leads
+	Outages         uint8 // a tick passes without a renewal of the Lease
+	LostAnswers     uint8 // a write is stored, and its answer is lost
+	Suspensions     uint8 // a process, and its program, stand still
+	PartialHellos   uint8 // a Hello has no room for a result
+	Failures        uint8 // a program fails
+	Goodbyes        uint8 // an agent ends in order
+}
+
+type state struct {
+	processes [processes]process
+	replicas  [replicas]replica
+	store     store
+	journal   journal
+	left      Faults
+}
+
+func nameOf(process uint8) uint8 { return process % 2 } // 0 and 2 are processes of agent a
+
+func bit(n uint8) uint8 { return 1 << n }
+
+func epochBit(e epoch) uint16 { return 1 << ((uint8(e>>4)-1)%4*4 + uint8(e)&3) }
+
+// push appends a message to a queue and reports whether there was room.
+func push(queue *[2]message, m message) bool {
+	for n := range queue {
+		if queue[n].kind == noMessage {
+			queue[n] = m
+			return true
+		}
+	}
+	return false
+}
+
+func pop(queue *[2]message) message {
+	first := queue[0]
+	queue[0], queue[1] = queue[1], message{}
+	return first
+}
+
+func holds(queue *[2]message, kind uint8) bool { return queue[0].kind == kind || queue[1].kind == kind }

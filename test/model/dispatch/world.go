@@ -1,0 +1,167 @@
+package dispatch
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// world has what happens by itself: time, and faults of pods and of the Lease.
+func (t *transition) world() {
+	t.step(tick, 0, 0, func() bool { return t.timePasses(true) })
+	t.fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
+	t.fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
+	t.fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
+	t.step(restartContainer, 0, 0, t.containerRestarts)
+	for n := range uint8(processes) {
+		t.fault(&t.left.ProcessEnds, explore.Step{Action: crashProcess, Subject: n}, func() bool { return t.processEnds(n) })
+		t.fault(&t.left.Suspensions, explore.Step{Action: suspend, Subject: n}, func() bool { return t.processIsSuspended(n) })
+		t.step(resume, n, 0, func() bool { return t.processResumes(n) })
+	}
+}
+
+func countDown(timers ...*uint8) {
+	for _, timer := range timers {
+		if *timer > 0 {
+			*timer--
+		}
+	}
+}
+
+// timePasses is one tick. It waits for agents that have to stop a program: what keeps time in an agent cannot be blocked.
+func (t *transition) timePasses(renewed bool) bool {
+	if t.Scenario.WithinATick {
+		return false
+	}
+	for n := range t.processes {
+		if p := &t.processes[n]; t.Rules.has(FenceCannotBeBlocked) && p.mustFence() {
+			return false
+		}
+	}
+	for n := range t.processes {
+		t.processAges(&t.processes[n])
+	}
+	for n := range t.replicas {
+		r := &t.replicas[n]
+		countDown(&r.fresh, &r.hold, &r.gate)
+		for l := range r.links {
+			countDown(&r.links[l].timer)
+		}
+	}
+	countDown(&t.store.lease.left)
+	if renewed {
+		t.leaseIsRenewed()
+	}
+	return true
+}
+
+// leaseIsRenewed happens between two ticks, when nothing keeps the holder from it and its last renewal is not too old.
+func (t *transition) leaseIsRenewed() {
+	for n := range t.replicas {
+		r := &t.replicas[n]
+		if r.leading && r.fresh > 0 && t.store.lease.holder == uint8(n)+1 && t.store.lease.term == r.term {
+			r.fresh, t.store.lease.left = renewDeadline, leaseDuration
+		}
+	}
+}
+
+func (t *transition) leaseIsDeleted() bool {
+	held := t.store.lease.holder != 0
+	t.store.lease = lease{}
+	return held
+}
+
+func (p *process) mustFence() bool { return p.alive && !p.suspended && p.lease == 0 && p.running != 0 }
+
+// processAges counts the lease down, and the age of what the process has sent up. The clock counts suspension.
+func (t *transition) processAges(p *process) {
+	if p.alive && (!p.suspended || t.Rules.has(ClockCountsSuspension)) {
+		countDown(&p.lease)
+		if p.lease == 0 && p.running == 0 {
+			t.streamEnds(p)
+		}
+	}
+	for _, c := range []*connection{&p.current, &p.former} {
+		for n := range c.up {
+			t.messageAges(&c.up[n])
+			t.messageAges(&c.down[n])
+		}
+	}
+}
+
+func (t *transition) messageAges(m *message) {
+	oldest := max(t.Scenario.Leases[0], t.Scenario.Leases[1])
+	switch m.kind {
+	case hello, heartbeat, welcome, echo:
+		m.age = min(m.age+1, oldest)
+	}
+}
+
+// streamEnds throws the stream of an agent away that is past its lease.
+func (t *transition) streamEnds(p *process) {
+	if t.Rules.has(StreamEndsWithLease) {
+		p.abandon()
+	}
+}
+
+// abandon gives a connection up. What was sent on it may still arrive.
+func (p *process) abandon() {
+	if p.current.replica != 0 {
+		p.former = p.current
+		p.current.replica = 0
+	}
+}
+
+// podIsReplaced removes a's pod by force. Its node was not asked, so the process lives on; a pod of the same name takes its place.
+func (t *transition) podIsReplaced() bool {
+	if t.store.pods&bit(0) == 0 || t.processes[2].alive {
+		return false
+	}
+	t.store.pods = t.store.pods&^bit(0) | bit(2)
+	t.store.terminated &^= bit(0)
+	t.processes[2] = process{alive: true, pod: 2}
+	return true
+}
+
+// processEnds leaves a container status that proves it, unless the pod object is gone.
+func (t *transition) processEnds(n uint8) bool {
+	p := &t.processes[n]
+	if !p.alive {
+		return false
+	}
+	if t.store.pods&bit(p.pod) != 0 {
+		t.store.terminated |= bit(n)
+	}
+	former := p.current
+	*p = process{pod: p.pod, former: former}
+	return true
+}
+
+// containerRestarts starts a's second process in the pod of the first one, which has ended.
+func (t *transition) containerRestarts() bool {
+	if t.processes[0].alive || t.processes[2].alive || t.store.terminated&bit(0) == 0 || t.store.terminated&bit(2) != 0 {
+		return false
+	}
+	t.processes[2] = process{alive: true, pod: 0}
+	return true
+}
+
+func (t *transition) processIsSuspended(n uint8) bool {
+	p := &t.processes[n]
+	if !p.alive || p.suspended {
+		return false
+	}
+	p.suspended = true
+	return true
+}
+
+// processResumes looks at its clock first: a suspended program runs on only within the lease.
+func (t *transition) processResumes(n uint8) bool {
+	p := &t.processes[n]
+	if !p.suspended {
+		return false
+	}
+	p.suspended = false
+	if p.mustFence() {
+		p.stop(handedBack)
+		t.streamEnds(p)
+	}
+	t.checkOwners()
+	return true
+}
