@@ -8,6 +8,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/test/model/dispatch"
 	"github.com/swarm-io/swarm-operator/test/model/explore"
+	"github.com/swarm-io/swarm-operator/test/model/handover"
 )
 
 func main() {
@@ -17,13 +18,14 @@ func main() {
 	flag.Parse()
 	limits := explore.Limits{States: *states, Depth: *depth}
 	if *without != "" {
-		if explore.Print(os.Stdout, dispatch.Without(*without, limits)) == 0 {
+		reports := append(dispatch.Without(*without, limits), handover.Without(*without, limits)...)
+		if explore.Print(os.Stdout, reports) == 0 {
 			fmt.Fprintf(os.Stderr, "no violation without %q: is that a rule, and are %d states enough?\n", *without, *states)
 			os.Exit(1)
 		}
 		return
 	}
-	if explore.Print(os.Stdout, dispatch.Check(limits)) > 0 {
+	if explore.Print(os.Stdout, dispatch.Check(limits))+explore.Print(os.Stdout, handover.Check(limits)) > 0 {
 		os.Exit(1)
 	}
 }

@@ -73,7 +73,8 @@ func TestSearchStopsAtItsLimits(t *testing.T) {
 	if result := explore.Search[levels](harmless{}, levels{}, explore.Limits{Depth: 2}); result.Depth != 2 || result.Complete {
 		t.Errorf("depth=%d complete=%t, want 2 and not complete", result.Depth, result.Complete)
 	}
-	if result := explore.Search[levels](harmless{}, levels{}, explore.Limits{States: 5}); result.States < 5 || result.States > 10 || result.Complete {
+	result := explore.Search[levels](harmless{}, levels{}, explore.Limits{States: 5})
+	if result.States < 5 || result.States > 10 || result.Complete {
 		t.Errorf("states=%d complete=%t, want about 5 and not complete", result.States, result.Complete)
 	}
 }

@@ -1,0 +1,164 @@
+package handover
+
+// replica has what the leader does: begin its term, and hand the job over in two steps.
+func (t *transition) replica() {
+	t.step(beginTerm, t.leader, 0, t.termBegins)
+	t.step(revoke, t.leader, 0, t.revokes)
+	t.step(createSheet, t.leader, 0, t.createsSheet)
+	t.step(grant, t.leader, 0, t.grants)
+}
+
+// cached is what the leader plans from. It knows its own writes.
+func (t *transition) cached() *cache { return &t.caches[t.leader] }
+
+// termBegins brings the caches up to date and stamps the term into every ConfigMap, so that a late update of the former leader
+// conflicts.
+func (t *transition) termBegins() bool {
+	if t.prepared {
+		return false
+	}
+	if t.Rules.has(CurrentCaches) {
+		*t.cached() = cache{config: t.config, pods: t.existing()}
+	}
+	if t.Rules.has(TermStamped) && !t.stamps() {
+		return false
+	}
+	t.prepared = true
+	return true
+}
+
+// stamps writes to every ConfigMap that the leader knows of. It has to know the newest version of each.
+func (t *transition) stamps() bool {
+	known := &t.cached().config
+	for object := range known.versions {
+		if known.versions[object] != 0 && known.versions[object] != t.config.versions[object] {
+			return false
+		}
+	}
+	for object := range known.versions {
+		if known.versions[object] != 0 {
+			t.config.versions[object]++
+			known.versions[object]++
+		}
+	}
+	return true
+}
+
+func (t *transition) mayPlan() bool { return t.prepared && !t.write.active }
+
+// revokes publishes lists without the job to workers that are to lose it, one at a time. They may hold it until they are heard.
+func (t *transition) revokes() bool {
+	known := &t.cached().config
+	for worker := range uint8(workers) {
+		lost := known.records[worker]
+		if !t.mayPlan() || worker == known.target || !lost.list.has {
+			continue
+		}
+		lost.list = list{version: lost.list.version + 1}
+		lost.mayHold = t.Rules.has(LedgerStoredWithLists)
+		t.ledger |= bit(worker)
+		return t.publish(worker, lost, known.records)
+	}
+	return false
+}
+
+// createsSheet makes an empty ConfigMap for the worker that is to have the job, if it has none. A create that arrives late grants
+// nothing.
+func (t *transition) createsSheet() bool {
+	known := &t.cached().config
+	object := t.Scenario.objectOf(known.target)
+	if !t.mayPlan() || known.versions[object] != 0 || !t.Rules.has(CreatedEmpty) {
+		return false
+	}
+	t.write = write{active: true, create: true, object: object, records: known.records}
+	return true
+}
+
+// grants publishes the list with the job, when no other worker may hold it.
+func (t *transition) grants() bool {
+	known := &t.cached().config
+	object := t.Scenario.objectOf(known.target)
+	gaining, records := known.records[known.target], known.records
+	if !t.mayPlan() || gaining.list.has || known.versions[object] == 0 && t.Rules.has(CreatedEmpty) {
+		return false
+	}
+	for worker := range uint8(workers) {
+		if worker == known.target {
+			continue
+		}
+		if !t.isFree(worker, records[worker]) {
+			return false
+		}
+		if t.Scenario.objectOf(worker) == object {
+			records[worker] = freed(records[worker])
+		}
+	}
+	gaining.list = list{version: gaining.list.version + 1, has: true}
+	gaining.mayHold = true
+	return t.publish(known.target, gaining, records)
+}
+
+// freed is the record of a worker that holds nothing. A list that still has the job is replaced.
+func freed(r record) record {
+	r.mayHold = false
+	if r.list.has {
+		r.list = list{version: r.list.version + 1}
+	}
+	return r
+}
+
+// isFree reports whether a worker can no longer hold the job: it never could, has acknowledged a list without it, or has no pod.
+// Absence counts only after the list without the job was published: a pod that comes later begins with that list.
+func (t *transition) isFree(worker uint8, r record) bool {
+	mayHold := r.mayHold
+	if !t.Rules.has(LedgerStoredWithLists) {
+		mayHold = t.ledger&bit(worker) != 0
+	}
+	switch {
+	case !t.Rules.has(RevokeBeforeGrant):
+		return true
+	case r.list.has:
+		return !t.Rules.has(AbsenceReadAfterRevoke) && t.isGone(worker)
+	}
+	return !mayHold || t.hasAcknowledged(worker, r.list.version) || t.isGone(worker)
+}
+
+// hasAcknowledged asks the pod of a worker which list it has loaded.
+func (t *transition) hasAcknowledged(worker, version uint8) bool {
+	for n := range uint8(pods) {
+		p := &t.pods[n]
+		if !p.exists || t.Scenario.workerOf(n) != worker {
+			continue
+		}
+		if p.loaded >= version || !t.Rules.has(AcknowledgedLaterList) && p.loaded > 0 || !t.Rules.has(RestartReleasesNothing) && p.restarted {
+			return true
+		}
+	}
+	return false
+}
+
+// isGone reports whether no pod of the worker's name exists, whatever its labels, owner and phase. The API server is asked, not a cache.
+func (t *transition) isGone(worker uint8) bool {
+	existing := t.existing()
+	if !t.Rules.has(GonePastCache) {
+		existing = t.cached().pods
+	}
+	for n := range uint8(pods) {
+		p := &t.pods[n]
+		hidden := !t.Rules.has(GoneByName) && !p.selected || !t.Rules.has(PhaseProvesNothing) && p.failed
+		if t.Scenario.workerOf(n) == worker && existing&bit(n) != 0 && !hidden {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *transition) existing() uint8 {
+	existing := uint8(0)
+	for n := range uint8(pods) {
+		if t.pods[n].exists {
+			existing |= bit(n)
+		}
+	}
+	return existing
+}

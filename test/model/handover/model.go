@@ -1,0 +1,119 @@
+package handover
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// A Model is the protocol with some of its rules, in a scenario.
+type Model struct {
+	Rules    Rules
+	Scenario Scenario
+}
+
+var _ explore.Model[state] = Model{}
+
+// Actions. The subject of a step is a pod, a worker or a replica.
+const (
+	plan uint8 = iota + 1
+	changeLeader
+	deletePod
+	endPod
+	createPod
+	releasePod
+	orphanPods
+	adoptPod
+	loseNode
+	restartContainer
+	syncFile
+	loadFile
+	stopJob
+	syncCache
+	beginTerm
+	createSheet
+	revoke
+	grant
+	landWrite
+	landLate
+	loseLate
+	actionCount
+)
+
+// initial has the job on worker 0, which runs it, and replica 0 as leader.
+func (m Model) initial() state {
+	s := state{left: m.Scenario.Faults, prepared: true}
+	first := list{version: 1, has: true}
+	s.config.versions[0] = 1
+	s.config.records[0] = record{list: first, mayHold: true}
+	s.previous[0] = first
+	for n := range uint8(2) {
+		s.pods[n] = pod{exists: true, selected: true, alive: true}
+	}
+	s.pods[0].file, s.pods[0].loaded, s.pods[0].runs = first, 1, true
+	for r := range s.caches {
+		s.caches[r] = cache{config: s.config, pods: bit(0) | bit(1)}
+	}
+	return s
+}
+
+// Next has every transition of pods and kubelets, of the replicas and of the API server.
+func (m Model) Next(s state, emit func(explore.Step, state)) {
+	t := &transition{Model: m, from: s, state: s, emit: emit}
+	t.world()
+	for n := range uint8(pods) {
+		t.pod(n)
+	}
+	for r := range uint8(replicas) {
+		t.step(syncCache, r, 0, func() bool { return t.syncs(r) })
+	}
+	t.replica()
+	t.apiServer()
+}
+
+// A transition makes the states that follow one.
+type transition struct {
+	Model
+	from state
+	emit func(explore.Step, state)
+
+	state // the one that is being made
+}
+
+// step makes one following state by changing a copy. A change that returns false has changed nothing.
+func (t *transition) step(action, subject, detail uint8, change func() bool) {
+	if change() {
+		t.emit(explore.Step{Action: action, Subject: subject, Detail: detail}, t.state)
+		t.state = t.from
+	}
+}
+
+// fault is a step that may happen only so often.
+func (t *transition) fault(budget *uint8, step explore.Step, change func() bool) {
+	t.step(step.Action, step.Subject, step.Detail, func() bool {
+		if *budget == 0 || !change() {
+			return false
+		}
+		*budget--
+		return true
+	})
+}
+
+// The invariants, named by how they are broken.
+const (
+	twoOwners = iota + 1
+	versionDecreases
+)
+
+var invariants = [...]string{twoOwners: "two workers run the job", versionDecreases: "the version of a list decreases"}
+
+// Violation names the invariant that the last step has broken.
+func (m Model) Violation(s state) string { return invariants[s.violation] }
+
+func (t *transition) checkOwners() {
+	owners := 0
+	for _, p := range t.pods {
+		if p.alive && p.runs {
+			owners++
+		}
+	}
+	if owners > 1 {
+		t.violation = twoOwners
+	}
+}

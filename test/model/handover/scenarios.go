@@ -1,0 +1,60 @@
+package handover
+
+// Scenarios in which each rule is needed.
+var (
+	Shared = Scenario{Name: "Shared", Faults: Faults{Plans: 3, LeaderChanges: 2, ContainerRestarts: 1}, CachesLag: true}
+	// Replaced has pods of a StatefulSet that go and come under the same name.
+	Replaced = Scenario{Name: "StatefulSet", Faults: Faults{Plans: 3, Deletions: 2}, CachesLag: true}
+	Released = Scenario{Name: "released pod", Faults: Faults{Plans: 3, Releases: 1, Deletions: 1}, Deployment: true, CachesLag: true}
+	Orphaned = Scenario{Name: "orphaned pods", Faults: Faults{Plans: 3, Orphanings: 1, Deletions: 1}, CachesLag: true}
+	LostNode = Scenario{Name: "lost node", Faults: Faults{Plans: 3, LostNodes: 1, Deletions: 1}, CachesLag: true}
+	// PerWorker has several ConfigMaps, so that the version of one does not guard another.
+	PerWorker           = Scenario{Name: "PerWorker", Faults: Faults{Plans: 3, LeaderChanges: 1}, PerWorker: true, CachesLag: true}
+	PerWorkerDeployment = Scenario{
+		Name: "PerWorker, Deployment", Faults: Faults{Plans: 2, LeaderChanges: 1, Deletions: 1, Releases: 1},
+		PerWorker: true, Deployment: true, CachesLag: true,
+	}
+	Everything = Scenario{
+		Name:   "everything, StatefulSet",
+		Faults: Faults{Plans: 3, LeaderChanges: 2, Deletions: 2, Releases: 1, Orphanings: 1, LostNodes: 1, ContainerRestarts: 1}, CachesLag: true,
+	}
+	EverythingPerWorker = Scenario{
+		Name:      "everything, Deployment, PerWorker",
+		Faults:    Faults{Plans: 3, LeaderChanges: 2, Deletions: 2, Releases: 1, Orphanings: 1, LostNodes: 1, ContainerRestarts: 1},
+		PerWorker: true, Deployment: true, CachesLag: true,
+	}
+)
+
+// Scenarios is all of them.
+var Scenarios = []Scenario{
+	Shared, Replaced, Released, Orphaned, LostNode, PerWorker, PerWorkerDeployment, Everything, EverythingPerWorker,
+}
+
+// A Removal says what a rule is good for: without it, a scenario violates an invariant.
+type Removal struct {
+	Rule     Rule
+	Name     string
+	Finding  string // of the review of the protocol, if it was one
+	Scenario Scenario
+	Violates string
+}
+
+// Removals has an entry for each rule; more where a rule is needed in several scenarios.
+var Removals = []Removal{
+	{RevokeBeforeGrant, "RevokeBeforeGrant", "", Shared, invariants[twoOwners]},
+	{LedgerStoredWithLists, "LedgerStoredWithLists", "", Shared, invariants[twoOwners]},
+	{AcknowledgedLaterList, "AcknowledgedLaterList", "", Shared, invariants[twoOwners]},
+	{StopBeforeAcknowledge, "StopBeforeAcknowledge", "", Shared, invariants[twoOwners]},
+	{RestartReleasesNothing, "RestartReleasesNothing", "", Shared, invariants[twoOwners]},
+	{AbsenceReadAfterRevoke, "AbsenceReadAfterRevoke", "", Replaced, invariants[twoOwners]},
+	{GoneByName, "GoneByName", "F7", Released, invariants[twoOwners]},
+	{GoneByName, "GoneByName", "F7", Orphaned, invariants[twoOwners]},
+	{GonePastCache, "GonePastCache", "F7", Replaced, invariants[twoOwners]},
+	{PhaseProvesNothing, "PhaseProvesNothing", "F7", LostNode, invariants[twoOwners]},
+	{NewPodFloor, "NewPodFloor", "F23", Replaced, invariants[twoOwners]},
+	{FloorPastCache, "FloorPastCache", "F23", Replaced, invariants[twoOwners]},
+	{UpdateNamesVersion, "UpdateNamesVersion", "", Shared, invariants[versionDecreases]},
+	{TermStamped, "TermStamped", "", PerWorker, invariants[twoOwners]},
+	{CreatedEmpty, "CreatedEmpty", "F23", PerWorker, invariants[twoOwners]},
+	{CurrentCaches, "CurrentCaches", "F23", PerWorker, invariants[twoOwners]},
+}

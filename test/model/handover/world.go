@@ -1,0 +1,123 @@
+package handover
+
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
+// world has what happens to the pool, to the workload and to leadership.
+func (t *transition) world() {
+	for worker := range uint8(workers) {
+		t.fault(&t.left.Plans, explore.Step{Action: plan, Subject: worker}, func() bool { return t.planFor(worker) })
+	}
+	t.fault(&t.left.LeaderChanges, explore.Step{Action: changeLeader}, t.leaderChanges)
+	t.fault(&t.left.Orphanings, explore.Step{Action: orphanPods}, t.podsAreOrphaned)
+	t.step(createPod, 2, 0, func() bool { return t.podIsCreated(t.config.records[t.Scenario.workerOf(2)].list) })
+	t.step(createPod, 2, 1, func() bool { return t.podIsCreated(t.previous[t.Scenario.workerOf(2)]) })
+}
+
+// planFor stores a revision in which another worker has the job. It can be one whose pod is not there at the moment.
+func (t *transition) planFor(worker uint8) bool {
+	known := worker < 2 || t.Scenario.Deployment && t.pods[2].exists
+	if !known || t.config.target == worker {
+		return false
+	}
+	t.config.target = worker
+	t.cachesFollow()
+	return true
+}
+
+// leaderChanges makes the other replica the leader. What the former one has sent may arrive late; it sends nothing more.
+func (t *transition) leaderChanges() bool {
+	t.leader, t.prepared, t.ledger = 1-t.leader, false, 0
+	t.late, t.write = t.write, write{}
+	return true
+}
+
+func (t *transition) podsAreOrphaned() bool {
+	for n := range t.pods {
+		t.pods[n].selected = false
+	}
+	return true
+}
+
+// podIsCreated makes pod 2, with a file that the kubelet of its node may have had for a while. Admission writes the version below
+// which it starts nothing.
+func (t *transition) podIsCreated(file list) bool {
+	missing := !t.pods[0].exists || t.Scenario.Deployment && !t.pods[0].selected
+	if t.pods[2].exists || t.pods[2].over || !missing {
+		return false
+	}
+	t.pods[2] = pod{exists: true, selected: true, alive: true, file: file}
+	switch worker := t.Scenario.workerOf(2); {
+	case t.Rules.has(NewPodFloor) && t.Rules.has(FloorPastCache):
+		t.pods[2].floor = t.config.records[worker].list.version
+	case t.Rules.has(NewPodFloor): // any replica may serve admission
+		t.pods[2].floor = t.caches[1-t.leader].config.records[worker].list.version
+	}
+	t.cachesFollow()
+	return true
+}
+
+// pod has what happens to a pod, and what the process in it does.
+func (t *transition) pod(n uint8) {
+	if !t.from.pods[n].exists {
+		return
+	}
+	t.fault(&t.left.Deletions, explore.Step{Action: deletePod, Subject: n}, func() bool { return change(&t.pods[n].terminating, true) })
+	t.fault(&t.left.Releases, explore.Step{Action: releasePod, Subject: n}, func() bool { return change(&t.pods[n].selected, false) })
+	t.fault(&t.left.LostNodes, explore.Step{Action: loseNode, Subject: n}, func() bool { return change(&t.pods[n].failed, true) })
+	t.fault(&t.left.ContainerRestarts, explore.Step{Action: restartContainer, Subject: n}, func() bool { return t.restarts(&t.pods[n]) })
+	t.step(adoptPod, n, 0, func() bool { return !t.Scenario.Deployment && change(&t.pods[n].selected, true) })
+	t.step(endPod, n, 0, func() bool { return t.podEnds(&t.pods[n]) })
+	t.step(syncFile, n, 0, func() bool { return t.fileFollows(n) })
+	t.step(loadFile, n, 0, func() bool { return t.loads(&t.pods[n]) })
+	t.step(stopJob, n, 0, func() bool { return t.stops(&t.pods[n]) })
+}
+
+func change[T comparable](field *T, value T) bool {
+	changed := *field != value
+	*field = value
+	return changed
+}
+
+// podEnds is the end of an orderly deletion: first the process ends, then the object goes.
+func (t *transition) podEnds(p *pod) bool {
+	if !p.terminating {
+		return false
+	}
+	*p = pod{over: true}
+	t.cachesFollow()
+	return true
+}
+
+// restarts begins again with the file that is there.
+func (t *transition) restarts(p *pod) bool {
+	if p.terminating {
+		return false
+	}
+	p.runs, p.loaded, p.restarted = false, 0, true
+	return true
+}
+
+// fileFollows is when the kubelet writes the newest list into the pod.
+func (t *transition) fileFollows(n uint8) bool {
+	worker := t.Scenario.workerOf(n)
+	return t.config.versions[t.Scenario.objectOf(worker)] != 0 && change(&t.pods[n].file, t.config.records[worker].list)
+}
+
+// loads is when the process reads its file. It stops what is not on the list before it says that it has loaded it, and ignores
+// a file that is older than the floor of its pod.
+func (t *transition) loads(p *pod) bool {
+	if p.file.version < p.floor || p.loaded == p.file.version {
+		return false
+	}
+	p.loaded = p.file.version
+	if p.file.has || t.Rules.has(StopBeforeAcknowledge) {
+		p.runs = p.file.has
+	}
+	t.checkOwners()
+	return true
+}
+
+// stops is the end of a job that the process has acknowledged to have stopped.
+func (t *transition) stops(p *pod) bool {
+	return p.loaded == p.file.version && !p.file.has && change(&p.runs, false)
+}
