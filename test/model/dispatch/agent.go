@@ -58,7 +58,7 @@ func (t *transition) dial(p *process, to uint8, partial bool) bool {
 
 // send sends on the stream, once the operator has welcomed it.
 func (p *process) send(m message) bool {
-	welcomed := p.current.replica != 0 && !holds(&p.current.up, hello) && !holds(&p.current.down, welcome)
+	welcomed := p.current.replica != 0 && !p.current.broken && !holds(&p.current.up, hello) && !holds(&p.current.down, welcome)
 	return welcomed && !holds(&p.current.up, m.kind) && push(&p.current.up, m)
 }
 

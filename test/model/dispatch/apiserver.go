@@ -11,11 +11,19 @@ func (t *transition) apiServer(r uint8) {
 	lose := explore.Step{Action: loseAnswer, Subject: r}
 	t.fault(&t.left.LostAnswers, lose, func() bool { return t.replicas[r].leading && t.land(r, false) })
 	t.step(dropWrite, r, 0, func() bool { return t.writeIsLost(r) })
-	t.step(syncTask, r, 0, func() bool { return replace(&t.replicas[r].cache.task, t.store.task) })
+	t.step(syncTask, r, 0, func() bool { return t.readsCaches(r) && replace(&t.replicas[r].cache.task, t.store.task) })
 	t.step(syncPods, r, 0, func() bool {
+		if t.Rules.has(CacheBarrier) {
+			return false
+		}
 		pods := replace(&t.replicas[r].cache.pods, t.store.pods)
 		return replace(&t.replicas[r].cache.linked, t.store.linked) || pods
 	})
+}
+
+// readsCaches reports whether a replica will read its caches as they are, and not bring them up to date first.
+func (t *transition) readsCaches(r uint8) bool {
+	return t.replicas[r].opened || !t.Rules.has(CacheBarrier)
 }
 
 func replace[T comparable](old *T, current T) bool {

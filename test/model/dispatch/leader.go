@@ -7,7 +7,7 @@ func (t *transition) replica(r uint8) {
 	t.step(elect, r, 0, func() bool { return t.takeLease(r) })
 	t.step(openTerm, r, 0, func() bool { return t.open(r) })
 	t.step(observeTask, r, 0, func() bool { return t.observe(r) })
-	for n := range uint8(processes) {
+	for _, n := range t.acting {
 		t.step(storeLink, r, n, func() bool { return t.storeLink(r, n) })
 		t.step(giveOut, r, n, func() bool { return t.giveOut(r, n) })
 		t.step(expire, r, n, func() bool { return t.expire(r, n) })
@@ -210,7 +210,7 @@ func (t *transition) leaderEnds(r uint8) bool {
 		p := &t.processes[n]
 		for _, c := range []*connection{&p.current, &p.former} {
 			if c.replica == r+1 {
-				c.replica = 0
+				c.broken, c.up = true, [2]message{}
 			}
 		}
 	}

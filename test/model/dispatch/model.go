@@ -105,9 +105,9 @@ func (m Model) storesFirst(replica uint8) bool {
 
 // Next has every transition of the world, the agents, the replicas and the API server.
 func (m Model) Next(s state, emit func(explore.Step, state)) {
-	t := &transition{Model: m, from: s, state: s, emit: emit}
+	t := &transition{Model: m, from: s, state: s, emit: emit, acting: m.acting(&s)}
 	t.world()
-	for p := range uint8(processes) {
+	for _, p := range t.acting {
 		t.agent(p)
 	}
 	for r := range uint8(replicas) {
@@ -119,8 +119,9 @@ func (m Model) Next(s state, emit func(explore.Step, state)) {
 // A transition makes the states that follow one.
 type transition struct {
 	Model
-	from state
-	emit func(explore.Step, state)
+	from   state
+	emit   func(explore.Step, state)
+	acting []uint8 // the processes whose steps are taken
 
 	state // the one that is being made
 }
@@ -149,12 +150,39 @@ func (t *transition) fault(budget *uint8, step explore.Step, change func() bool)
 func (t *transition) canonicalize() {
 	for n := range t.processes {
 		p := &t.processes[n]
-		if p.current.replica == 0 {
-			p.current.up, p.current.down = [2]message{}, [2]message{}
+		if p.current.broken && p.current.down[0].kind == noMessage {
+			p.current = connection{number: p.current.number}
 		}
-		if p.former.replica == 0 || p.former.up[0].kind == noMessage {
-			p.former = connection{}
+		if p.current.replica == 0 {
+			p.current.up, p.current.down, p.current.broken = [2]message{}, [2]message{}, false
 		}
 		p.former.down = [2]message{}
+		if t.isIgnored(uint8(n), &p.former) {
+			p.former = connection{}
+		}
 	}
+	for n := range t.replicas {
+		t.forgetCaches(&t.replicas[n])
+	}
+}
+
+// isIgnored reports whether nothing will come of what is left of a connection that the agent has given up.
+func (t *transition) isIgnored(n uint8, former *connection) bool {
+	if former.replica == 0 || former.broken || former.up[0].kind == noMessage {
+		return true
+	}
+	known := t.replicas[former.replica-1].links[n]
+	return former.up[0].kind != hello && (former.number != known.connection || !known.open)
+}
+
+// forgetCaches is for caches that are not read before they are brought up to date: those of a standby, and those of pods and agents, which
+// are read when a term begins.
+func (t *transition) forgetCaches(r *replica) {
+	if !t.Rules.has(CacheBarrier) {
+		return
+	}
+	if !r.opened {
+		r.cache = cache{}
+	}
+	r.cache.pods, r.cache.linked = 0, [2]uint8{}
 }

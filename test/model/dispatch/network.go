@@ -3,14 +3,14 @@ package dispatch
 // network has what a replica does with messages of agents. Messages of one connection come in order; those of a connection that the
 // agent has given up may come at any time.
 func (t *transition) network(r uint8) {
-	for n := range uint8(processes) {
+	for _, n := range t.acting {
 		t.step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
 		t.step(receiveFormer, n, r, func() bool { return t.receive(r, n, &t.processes[n].former) })
 	}
 }
 
 func (t *transition) receive(r, n uint8, from *connection) bool {
-	if from.replica != r+1 || from.up[0].kind == noMessage || !t.mayAct(r) || !t.replicas[r].opened {
+	if from.replica != r+1 || from.broken || from.up[0].kind == noMessage || !t.mayAct(r) || !t.replicas[r].opened {
 		return false
 	}
 	m, number := pop(&from.up), from.number
@@ -46,7 +46,7 @@ func (t *transition) receiveOnStream(r, n uint8, m message) {
 // send sends to the newest connection that the leader knows of a process. What goes to one that the agent has given up is lost.
 func (t *transition) send(r, n uint8, m message) {
 	c, known := &t.processes[n].current, t.replicas[r].links[n]
-	if c.replica == r+1 && known.open && known.connection == c.number {
+	if c.replica == r+1 && !c.broken && known.open && known.connection == c.number {
 		push(&c.down, m)
 	}
 }

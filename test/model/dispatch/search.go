@@ -4,10 +4,14 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 const name = "dispatch"
 
-// Check searches every scenario with all rules.
+// Check searches every scenario, and every pair of faults, with all rules.
 func Check(limits explore.Limits) []explore.Report {
-	reports := make([]explore.Report, 0, len(Scenarios))
-	for _, scenario := range Scenarios {
+	return append(check(Scenarios, limits), check(Pairs(), limits)...)
+}
+
+func check(scenarios []Scenario, limits explore.Limits) []explore.Report {
+	reports := make([]explore.Report, 0, len(scenarios))
+	for _, scenario := range scenarios {
 		result := Model{Rules: AllRules, Scenario: scenario}.search(limits)
 		reports = append(reports, explore.Report{Model: name, Scenario: scenario.Name, Result: result})
 	}

@@ -88,6 +88,7 @@ type message struct {
 type connection struct {
 	number  uint8 // of the process, from 1
 	replica uint8 // plus 1; 0: it is closed
+	broken  bool  // the replica has ended; what it had sent may still arrive
 	up      [2]message
 	down    [2]message
 }

@@ -9,7 +9,7 @@ func (t *transition) world() {
 	t.fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
 	t.fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
 	t.step(restartContainer, 0, 0, t.containerRestarts)
-	for n := range uint8(processes) {
+	for _, n := range t.acting {
 		t.fault(&t.left.ProcessEnds, explore.Step{Action: crashProcess, Subject: n}, func() bool { return t.processEnds(n) })
 		t.fault(&t.left.Suspensions, explore.Step{Action: suspend, Subject: n}, func() bool { return t.processIsSuspended(n) })
 		t.step(resume, n, 0, func() bool { return t.processResumes(n) })

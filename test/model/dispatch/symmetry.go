@@ -1,0 +1,42 @@
+package dispatch
+
+var (
+	everyProcess = []uint8{0, 1, 2}
+	withoutB     = []uint8{0, 2}
+)
+
+// acting are the processes whose steps have to be taken. While a and b are in the same situation, every step of b has its mirror image
+// in a step of a, and what follows has, too: it is enough to take those of a.
+func (m Model) acting(s *state) []uint8 {
+	if m.isSymmetric() && s.isMirrored() {
+		return withoutB
+	}
+	return everyProcess
+}
+
+// isSymmetric reports whether what can happen to a can happen to b: neither can get a second process, and caches know both.
+func (m Model) isSymmetric() bool {
+	f := m.Scenario.Faults
+	return f.ProcessEnds+f.PodReplacements+f.Goodbyes == 0 && !m.Scenario.StandbyBehind
+}
+
+// isMirrored reports whether the state stays the same when a and b change places.
+func (s *state) isMirrored() bool {
+	a, b := s.processes[0], s.processes[1]
+	b.pod = a.pod
+	if a != b || s.store.task.owner != 0 || s.store.linked != [2]uint8{1, 2} && s.store.linked != [2]uint8{} {
+		return false
+	}
+	for n := range s.replicas {
+		if !s.replicas[n].isMirrored() {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *replica) isMirrored() bool {
+	owned := r.memory.state == reserved || r.memory.state == held || r.memory.state == ended
+	awaitsOne := r.awaited&(bit(0)|bit(1)) == bit(0) || r.awaited&(bit(0)|bit(1)) == bit(1)
+	return !owned && !awaitsOne && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
+}
