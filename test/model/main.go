@@ -18,8 +18,7 @@ func main() {
 	flag.Parse()
 	limits := explore.Limits{States: *states, Depth: *depth}
 	if *without != "" {
-		reports := append(dispatch.Without(*without, limits), handover.Without(*without, limits)...)
-		if explore.Print(os.Stdout, reports) == 0 {
+		if explore.Print(os.Stdout, dispatch.Without(*without, limits))+explore.Print(os.Stdout, handover.Without(*without, limits)) == 0 {
 			fmt.Fprintf(os.Stderr, "no violation without %q: is that a rule, and are %d states enough?\n", *without, *states)
 			os.Exit(1)
 		}

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,8 @@ const (
 
 func TestProtocolHoldsInEveryScenario(t *testing.T) {
 	var taken [256]bool
-	reports := check(Scenarios, explore.Limits{States: statesWithAllRules})
-	for _, report := range append(reports, check(Pairs(), explore.Limits{States: statesOfPairs})...) {
+	reports := slices.Collect(check(Scenarios, explore.Limits{States: statesWithAllRules}))
+	for _, report := range slices.AppendSeq(reports, check(Pairs(), explore.Limits{States: statesOfPairs})) {
 		t.Log(report)
 		if report.Result.Violation != "" {
 			t.Errorf("scenario %q:\n%s", report.Scenario, report.Result.Story())

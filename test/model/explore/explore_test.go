@@ -84,7 +84,7 @@ func TestPrintCountsViolations(t *testing.T) {
 	found := explore.Search[levels](jugs{}, levels{}, explore.Limits{})
 	clean := explore.Search[levels](harmless{}, levels{}, explore.Limits{})
 	reports := []explore.Report{{Model: "jugs", Scenario: "a", Result: found}, {Model: "jugs", Scenario: "b", Result: clean}}
-	violations := explore.Print(&out, reports)
+	violations := explore.Print(&out, slices.Values(reports))
 	want := fmt.Sprintf("model=jugs states=%d depth=%d violations=1\n", found.States+16, max(found.Depth, clean.Depth))
 	if violations != 1 || !strings.HasSuffix(out.String(), want) {
 		t.Errorf("violations=%d, output %q, want the last line %q", violations, out.String(), want)

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 )
 
@@ -30,18 +31,20 @@ func (r Result) Story() string {
 	return story.String()
 }
 
-// Print writes a line for each report, with the trace of a violation, then one for the model as a whole. It returns how many
-// violations there are.
-func Print(out io.Writer, reports []Report) int {
+// Print writes a line for each report as it comes, with the trace of a violation, then one for the model as a whole. It returns how
+// many violations there are.
+func Print(out io.Writer, reports iter.Seq[Report]) int {
+	var model string
 	states, depth, violations := 0, 0, 0
-	for _, r := range reports {
+	for r := range reports {
 		fmt.Fprintf(out, "%s\n%s", r, r.Result.Story())
+		model = r.Model
 		states += r.Result.States
 		depth = max(depth, r.Result.Depth)
 		violations += r.Result.Violations()
 	}
-	if len(reports) > 1 {
-		fmt.Fprintf(out, "model=%s states=%d depth=%d violations=%d\n", reports[0].Model, states, depth, violations)
+	if states > 0 {
+		fmt.Fprintf(out, "model=%s states=%d depth=%d violations=%d\n", model, states, depth, violations)
 	}
 	return violations
 }

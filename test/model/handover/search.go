@@ -1,28 +1,34 @@
 package handover
 
-import "github.com/swarm-io/swarm-operator/test/model/explore"
+import (
+	"iter"
+
+	"github.com/swarm-io/swarm-operator/test/model/explore"
+)
 
 const name = "handover"
 
 // Check searches every scenario with all rules.
-func Check(limits explore.Limits) []explore.Report {
-	reports := make([]explore.Report, 0, len(Scenarios))
-	for _, scenario := range Scenarios {
-		result := Model{Rules: AllRules, Scenario: scenario}.search(limits)
-		reports = append(reports, explore.Report{Model: name, Scenario: scenario.Name, Result: result})
+func Check(limits explore.Limits) iter.Seq[explore.Report] {
+	return func(yield func(explore.Report) bool) {
+		for _, scenario := range Scenarios {
+			result := Model{Rules: AllRules, Scenario: scenario}.search(limits)
+			if !yield(explore.Report{Model: name, Scenario: scenario.Name, Result: result}) {
+				return
+			}
+		}
 	}
-	return reports
 }
 
 // Without searches what a rule is needed for, without it.
-func Without(rule string, limits explore.Limits) []explore.Report {
-	var reports []explore.Report
-	for _, removal := range Removals {
-		if removal.Name == rule {
-			reports = append(reports, explore.Report{Model: name, Scenario: removal.Scenario.Name, Result: removal.search(limits)})
+func Without(rule string, limits explore.Limits) iter.Seq[explore.Report] {
+	return func(yield func(explore.Report) bool) {
+		for _, removal := range Removals {
+			if removal.Name == rule && !yield(explore.Report{Model: name, Scenario: removal.Scenario.Name, Result: removal.search(limits)}) {
+				return
+			}
 		}
 	}
-	return reports
 }
 
 func (r Removal) search(limits explore.Limits) explore.Result {
