@@ -43,7 +43,7 @@ func (t *transition) fence(p *process) bool {
 
 // dial opens the next connection to a replica that leads and takes agents in, or believes so. Hello names everything that the process has.
 func (t *transition) dial(p *process, to uint8, partial bool) bool {
-	if !t.replicas[to].opened || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
+	if !t.replicas[to].opened && !t.Scenario.DialsAnyReplica || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
 		return false
 	}
 	p.abandon()
@@ -82,7 +82,12 @@ func (t *transition) receiveDown(p *process) bool {
 	}
 	m := pop(&p.current.down)
 	switch m.kind {
-	case welcome, echo:
+	case welcome:
+		t.leaseIsExtended(p, m.age)
+		if t.confirmsHello() && p.current.replica != 0 {
+			push(&p.current.up, message{kind: confirm, epoch: p.running, ended: p.ended})
+		}
+	case echo:
 		t.leaseIsExtended(p, m.age)
 	case assign:
 		t.attemptArrives(p, m.epoch)

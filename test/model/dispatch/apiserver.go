@@ -58,7 +58,7 @@ func (t *transition) writeAssignment(r uint8) bool {
 // counted again.
 func (t *transition) storeEnd(r uint8) bool {
 	memory, task := t.replicas[r].memory, t.replicas[r].cache.task
-	if !t.mayAct(r) || memory.state != ended || t.replicas[r].write.active {
+	if !t.mayAct(r) || !t.mayStoreEnd(r) {
 		return false
 	}
 	known := task.recorded(memory.epoch) && (memory.outcome != succeeded || task.final())
@@ -66,19 +66,34 @@ func (t *transition) storeEnd(r uint8) bool {
 		t.settle(r, task)
 		return true
 	}
-	task.epoch, task.owner = max(task.epoch, memory.epoch), 0
-	switch memory.outcome {
+	return t.request(r, write{task: task.after(memory), records: memory.epoch, outcome: memory.outcome})
+}
+
+// mayStoreEnd reports whether an attempt has ended and that can be stored now. An attempt that is not stored waits for the gate: a newer
+// one may have been given out, which is not stored either.
+func (t *transition) mayStoreEnd(r uint8) bool {
+	l := &t.replicas[r]
+	if l.memory.state != ended || l.write.active {
+		return false
+	}
+	return l.memory.epoch <= l.cache.task.epoch || t.gateIsOpen(r) || !t.Rules.has(UnstoredResultAfterGate)
+}
+
+// after is the task after the end of an attempt.
+func (t taskObject) after(attempt taskState) taskObject {
+	t.epoch, t.owner = max(t.epoch, attempt.epoch), 0
+	switch attempt.outcome {
 	case succeeded:
-		task.phase = completed
+		t.phase = completed
 	case failed:
-		task.retries++
-		if task.retries > maxRetries {
-			task.phase = exhausted
+		t.retries++
+		if t.retries > maxRetries {
+			t.phase = exhausted
 		}
 	case lost:
-		task.reassignments++
+		t.reassignments++
 	}
-	return t.request(r, write{task: task, records: memory.epoch, outcome: memory.outcome})
+	return t
 }
 
 // request sends a write. It is based on what the cache has.
@@ -128,7 +143,8 @@ func (t *transition) record(w write, inTime bool) {
 	case lost:
 		t.journal.losses |= epochBit(w.records)
 	}
-	t.journal.final = t.journal.final || w.task.final() && inTime
+	t.journal.final = t.journal.final || w.task.final()
+	t.journal.late = t.journal.late || !inTime
 }
 
 // conflict leaves everything as it was. What was reserved was not sent, so it waits again.

@@ -55,7 +55,7 @@ func (t *transition) attemptStarts(e epoch) {
 	if e <= t.journal.started {
 		t.violate(EpochNotNewer)
 	}
-	if t.journal.final {
+	if t.journal.final && !t.journal.late {
 		t.violate(StartAfterFinal)
 	}
 	t.journal.started = max(t.journal.started, e)

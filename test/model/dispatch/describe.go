@@ -103,6 +103,8 @@ func (m message) String() string {
 	switch m.kind {
 	case hello:
 		return m.greeting()
+	case confirm:
+		return "the answer to Welcome"
 	case heartbeat:
 		return fmt.Sprintf("a heartbeat (sent %d ticks ago)", m.age)
 	case result:

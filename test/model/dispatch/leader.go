@@ -49,17 +49,17 @@ func (t *transition) takeLease(r uint8) bool {
 	return true
 }
 
-// open begins the term: caches have reached what the API server holds, the task is read, and the gate is closed until every pod
-// that may run something has said what it runs.
+// open begins the term. Caches have reached what the API server holds, the task is read, and the gate is closed until every pod that
+// may run something has said what it runs. All of that counts only when no former leader can speak: it might change again.
 func (t *transition) open(r uint8) bool {
 	l := &t.replicas[r]
-	if l.opened || l.hold > 0 || !t.mayAct(r) {
+	if l.opened || l.hold > 0 && t.Rules.has(TermOpensAlone) || !t.mayAct(r) {
 		return false
 	}
 	if t.Rules.has(CacheBarrier) {
 		l.cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
 	}
-	l.opened, l.gate, l.awaited = true, t.gateOf(r), l.cache.pods
+	l.opened, l.gate, l.awaited = true, l.hold+t.gateOf(r), l.cache.pods
 	for _, pod := range l.cache.linked {
 		if pod != 0 && t.Rules.has(LinkedPodAwaited) {
 			l.awaited |= bit(pod - 1)
@@ -77,7 +77,7 @@ func (r *replica) writing() bool { return r.write.active && r.write.term == r.te
 
 func (t *transition) gateIsOpen(r uint8) bool {
 	l := &t.replicas[r]
-	return l.awaited == 0 || l.gate == 0 || !t.Rules.has(LeaderGate)
+	return l.hold == 0 && (l.awaited == 0 || l.gate == 0) || !t.Rules.has(LeaderGate)
 }
 
 // observe takes in the Task as the cache has it, and reports whether that was news. What is stored as assigned is taken to be running

@@ -71,7 +71,18 @@ func (m Model) initial() state {
 		s.processes[p] = process{alive: true, pod: p, lease: m.leaseOf(0), current: connection{number: 1, replica: 1}}
 		s.replicas[0].links[p] = link{connection: 1, open: true, timer: m.lapse(0)}
 	}
+	if m.Scenario.TwoLeaders {
+		m.takeDeletedLease(&s)
+	}
 	return s
+}
+
+// takeDeletedLease makes the second replica a leader while the first one still is.
+func (m Model) takeDeletedLease(s *state) {
+	t := &transition{Model: m, state: *s}
+	t.store.lease = lease{}
+	t.takeLease(1)
+	*s = t.state
 }
 
 // leaseOf is the agents' lease that a replica tells and counts with.
@@ -102,6 +113,10 @@ func (m Model) gateOf(replica uint8) uint8 {
 func (m Model) storesFirst(replica uint8) bool {
 	return m.gateOf(replica) < m.lapse(replica) && m.Rules.has(LongLeaseStoredFirst)
 }
+
+// confirmsHello reports whether a Hello counts only when the agent has answered the Welcome: it may have been sent to a replica that did
+// not lead yet, by an agent that is with another leader since. Where agents dial leaders only, that step is left out.
+func (m Model) confirmsHello() bool { return m.Scenario.DialsAnyReplica && m.Rules.has(HelloConfirmed) }
 
 // Next has every transition of the world, the agents, the replicas and the API server.
 func (m Model) Next(s state, emit func(explore.Step, state)) {

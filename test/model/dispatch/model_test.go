@@ -13,7 +13,7 @@ import (
 const (
 	statesWithAllRules   = 100_000
 	statesOfPairs        = 10_000
-	statesWithoutOneRule = 400_000
+	statesWithoutOneRule = 1_500_000
 )
 
 func TestProtocolHoldsInEveryScenario(t *testing.T) {

@@ -27,6 +27,8 @@ func (t *transition) receive(r, n uint8, from *connection) bool {
 func (t *transition) receiveOnStream(r, n uint8, m message) {
 	known := &t.replicas[r].links[n]
 	switch m.kind {
+	case confirm:
+		t.helloIsComplete(r, n, m)
 	case heartbeat:
 		known.timer = t.lapse(r)
 		t.send(r, n, message{kind: echo, age: m.age})
@@ -64,7 +66,10 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 	if m.ended != 0 {
 		t.receiveResult(r, n, m.ended, m.outcome)
 	}
-	if !m.partial || !t.Rules.has(HelloComplete) {
+	switch {
+	case t.confirmsHello():
+		known.partial = true
+	case !m.partial || !t.Rules.has(HelloComplete):
 		t.helloIsComplete(r, n, m)
 	}
 }

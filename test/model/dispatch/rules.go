@@ -15,11 +15,13 @@ const (
 	GoodbyeAfterReaping
 	ConnectionOrder
 	HelloComplete
+	HelloConfirmed
 	LinkedPodAwaited
 	LinkStoredFirst
 	LinkedPodKept
 	LeaderGate
 	FormerLeaderWaitedOut
+	TermOpensAlone
 	LeaderFreshness
 	CacheBarrier
 	TermOutsideLease
@@ -30,6 +32,7 @@ const (
 	AcknowledgeAfterStore
 	LongLeaseStoredFirst
 	StaleResultRefused
+	UnstoredResultAfterGate
 	ruleCount
 )
 
@@ -56,6 +59,10 @@ type Scenario struct {
 	StandbyBehind bool
 	// Whether programs run until they are stopped, and whether everything happens within one tick, so that no lease ends.
 	Endless, WithinATick bool
+	// Whether the Lease was deleted, and taken by the other replica, just before.
+	TwoLeaders bool
+	// Whether agents dial any replica, as they do through a Service, and not only leaders.
+	DialsAnyReplica bool
 	// Whether the operator has not yet stored which pods are linked.
 	LinksNotStored bool
 	// The agents' lease as each replica is configured, in ticks.

@@ -39,6 +39,17 @@ var (
 	LeaseDeleted = Scenario{
 		Name: "Lease deleted", Faults: Faults{LeaseDeletions: 1}, Endless: true, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
+	AgentsGoBack = Scenario{
+		Name: "Lease deleted, agents go back", TwoLeaders: true, Endless: true,
+		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+	}
+	StaleHello = Scenario{
+		Name: "stale Hello", Faults: Faults{LeaderReleases: 1}, DialsAnyReplica: true, Endless: true, WithinATick: true,
+		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+	}
+	TwoLeaderChanges = Scenario{
+		Name: "two leader changes", Faults: Faults{LeaderReleases: 2}, Connections: 2, Assignments: 1, Terms: 3, Leases: [2]uint8{1, 1},
+	}
 	Retries = Scenario{
 		Name: "retries", Faults: Faults{Failures: 3}, Connections: 1, Assignments: 3, Terms: 1, Leases: [2]uint8{1, 1},
 	}
@@ -69,7 +80,7 @@ var (
 // Scenarios is all of them.
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
-	LeaderLost, LeaderCutOff, LeaseDeleted, Retries,
+	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, StaleHello, TwoLeaderChanges, Retries,
 	LeaseShorter, LongLease, StaleCaches, LateWrites, Everything,
 }
 
@@ -94,11 +105,13 @@ var Removals = []Removal{
 	{GoodbyeAfterReaping, "GoodbyeAfterReaping", "", AgentStops, TwoOwners},
 	{ConnectionOrder, "ConnectionOrder", "F4", Reconnects, TwoOwners},
 	{HelloComplete, "HelloComplete", "F14", Reconnects, ResultGivenUp},
+	{HelloConfirmed, "HelloConfirmed", "", StaleHello, TwoOwners},
 	{LinkedPodAwaited, "LinkedPodAwaited", "F12", LeaderReplacedAtOnce, TwoOwners},
 	{LinkStoredFirst, "LinkStoredFirst", "", LinksNotStored, TwoOwners},
 	{LinkedPodKept, "LinkedPodKept", "F12", LeaderReplacedAtOnce, TwoOwners},
 	{LeaderGate, "LeaderGate", "", LeaderLost, TwoOwners},
 	{FormerLeaderWaitedOut, "FormerLeaderWaitedOut", "F10", LeaseDeleted, TwoOwners},
+	{TermOpensAlone, "TermOpensAlone", "F10", AgentsGoBack, TwoOwners},
 	{LeaderFreshness, "LeaderFreshness", "", LeaseDeleted, TwoOwners},
 	{CacheBarrier, "CacheBarrier", "F8", StaleCaches, TwoOwners},
 	{CacheBarrier, "CacheBarrier", "F8", StaleCaches, AcknowledgedNotStored},
@@ -110,4 +123,5 @@ var Removals = []Removal{
 	{EndCountedOnce, "EndCountedOnce", "F13", LateWrites, CounterWrong},
 	{AcknowledgeAfterStore, "AcknowledgeAfterStore", "", LateWrites, AcknowledgedNotStored},
 	{StaleResultRefused, "StaleResultRefused", "", Retries, TwoOwners},
+	{UnstoredResultAfterGate, "UnstoredResultAfterGate", "", TwoLeaderChanges, StartAfterFinal},
 }

@@ -64,6 +64,7 @@ func (t taskObject) recorded(e epoch) bool {
 const (
 	noMessage uint8 = iota
 	hello
+	confirm // a Welcome was received
 	heartbeat
 	result
 	goodbye
@@ -128,7 +129,7 @@ type taskState struct {
 type link struct {
 	connection uint8 // the number of the newest connection; 0: none was seen
 	open       bool
-	partial    bool  // its Hello is not complete yet, so it is given nothing
+	partial    bool  // its Hello is not complete, or not confirmed, so it is given nothing
 	timer      uint8 // ticks until the process is certain to be past its lease
 }
 
@@ -186,7 +187,8 @@ type journal struct {
 	started   epoch  // the newest that was started
 	failures  uint16 // attempts whose failure is stored, as bits
 	losses    uint16 // attempts whose loss is stored, as bits
-	final     bool   // a leader stored a final phase in its own time
+	final     bool   // a leader stored a final phase
+	late      bool   // a write of a former leader was stored
 	violation Invariant
 }
 
