@@ -10,7 +10,7 @@ import (
 // Work that cannot be stopped may run elsewhere by now. Only the end of the process ends it.
 func TestAbortEndsTheProcess(t *testing.T) {
 	if os.Getenv("ABORT_IN_TEST") != "" {
-		Config{}.abort("the lease is over")
+		Config{}.abort("the lease is over", nil)
 		return
 	}
 	program := exec.Command(os.Args[0], "-test.run=^TestAbortEndsTheProcess$")
@@ -23,7 +23,7 @@ func TestAbortEndsTheProcess(t *testing.T) {
 
 func TestAbortCanBeReplaced(t *testing.T) {
 	told := ""
-	if (Config{Abort: func(reason string) { told = reason }}).abort("the lease is over"); told != "the lease is over" {
+	if (Config{Abort: func(reason string) { told = reason }}).abort("the lease is over", nil); told != "the lease is over" {
 		t.Errorf("told %q", told)
 	}
 }

@@ -64,13 +64,13 @@ func TestAgentIsCutOffTwoLeasesAfterItsLastHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		hosted, _ := newSession(Limits{}.withDefaults())
-		heard := &hearing{messages: make(chan *linkv1.AgentMessage)}
+		heard := &hearing{inbox: newQueue[*linkv1.AgentMessage](10, 1<<20), over: make(chan struct{})}
 		began, ended := time.Now(), make(chan error)
 		go func() { ended <- server.attend(heard, hosted) }()
 		time.Sleep(15 * time.Second)
-		heard.messages <- &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}}
+		heard.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}})
 		time.Sleep(5 * time.Second)
-		heard.messages <- &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1}}}
+		heard.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1}}})
 		cause := <-ended
 		if end, ok := errors.AsType[*ending](cause); !ok || end.refusal != refusedSilent || time.Since(began) != 35*time.Second {
 			t.Errorf("ended with %v after %s", cause, time.Since(began))

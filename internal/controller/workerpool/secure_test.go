@@ -77,10 +77,10 @@ func (s *store) config(t *testing.T, name string) *corev1.ConfigMap {
 	return object
 }
 
-// perWorker is a pool each of whose workers has a ConfigMap of its own.
-func perWorker() *v1alpha1.WorkerPool {
+// perWorkerPool is a pool each of whose workers has a ConfigMap of its own.
+func perWorkerPool() *v1alpha1.WorkerPool {
 	pool := newCluster(4, 2).pool
-	pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker
+	perWorker(pool)
 	return pool
 }
 
@@ -93,7 +93,7 @@ func grant(pool *v1alpha1.WorkerPool, worker string, version int64) *sheet {
 
 // The API server may carry out a Create long after another leader has been elected, one that did not need that ConfigMap.
 func TestLateCreateGrantsNothing(t *testing.T) {
-	pool, server := perWorker(), newStore(t)
+	pool, server := perWorkerPool(), newStore(t)
 	former := &reconciler{client: server, live: server, leadership: tenure(1)}
 	if err := former.write(t.Context(), pool, grant(pool, "w-0", 7), newMemory("pool")); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 // the missing parts gave them.
 func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	for _, layout := range []v1alpha1.ConfigLayout{v1alpha1.LayoutPerWorker, v1alpha1.LayoutShared} {
-		pool := perWorker()
+		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
 		revision := kept{number: 1, data: roster.Revision{Version: 1, Workers: []roster.Share{
 			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}}, {Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
@@ -183,7 +183,7 @@ func secureAs(t *testing.T, server *store, pool *v1alpha1.WorkerPool, term int64
 // A leader is elected while its cache has not seen the ConfigMap and the revision that the former leader stored last.
 func TestTermBeginsWithWhatIsStored(t *testing.T) {
 	for layout, want := range map[v1alpha1.ConfigLayout]int{v1alpha1.LayoutPerWorker: 2, v1alpha1.LayoutShared: 0} {
-		pool := perWorker()
+		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
 		server := newStore(t)
 		former := &reconciler{client: server, leadership: tenure(1)}
@@ -225,7 +225,7 @@ func TestTermBeginsWithWhatIsStored(t *testing.T) {
 
 // A lost config is rebuilt from the revisions that are stored, not from those that the cache has.
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
-	pool, server := perWorker(), newStore(t)
+	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
 	newest := kept{number: 2, data: roster.Revision{Version: 3, Workers: []roster.Share{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
 	if err := (&reconciler{client: server, leadership: tenure(1)}).keep(t.Context(), pool, newest, newMemory("pool")); err != nil {
@@ -242,7 +242,7 @@ func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 
 // Revisions of another pool that had the same name do not count.
 func TestRevisionsOfAnotherPoolAreNotRead(t *testing.T) {
-	pool, server := perWorker(), newStore(t, &appsv1.ControllerRevision{
+	pool, server := perWorkerPool(), newStore(t, &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "pool-9", Labels: map[string]string{v1alpha1.LabelPool: "pool"}}, Revision: 9,
 	})
 	found, err := (&reconciler{live: server}).history(t.Context(), pool, newMemory("pool"), true)
