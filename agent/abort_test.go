@@ -5,12 +5,15 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 )
 
 // Work that cannot be stopped may run elsewhere by now. Only the end of the process ends it.
 func TestAbortEndsTheProcess(t *testing.T) {
 	if os.Getenv("ABORT_IN_TEST") != "" {
-		Config{}.abort("the lease is over", nil)
+		logs := nonblocking.NewQueue(1<<10, nil)
+		Config{}.abort("the lease is over", logs)
 		return
 	}
 	program := exec.Command(os.Args[0], "-test.run=^TestAbortEndsTheProcess$")
@@ -22,8 +25,8 @@ func TestAbortEndsTheProcess(t *testing.T) {
 }
 
 func TestAbortCanBeReplaced(t *testing.T) {
-	told := ""
-	if (Config{Abort: func(reason string) { told = reason }}).abort("the lease is over", nil); told != "the lease is over" {
+	told, logs := "", nonblocking.NewQueue(1<<10, nil)
+	if (Config{Abort: func(reason string) { told = reason }}).abort("the lease is over", logs); told != "the lease is over" {
 		t.Errorf("told %q", told)
 	}
 }

@@ -34,29 +34,25 @@ func publishedOf(earlier ...string) published {
 
 // Others get the jobs of a worker that is gone. A process may have outlived its pod then, so its Lease has to be read first.
 func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
-	set, deployment := v1alpha1.WorkloadStatefulSet, v1alpha1.WorkloadDeployment
+	set := workloadOf(v1alpha1.WorkloadStatefulSet, 1)
 	successor := witness{version: 2, uid: "uid-before"}
 	for reason, c := range map[string]struct {
-		of       workload
-		config   published
-		present  bool
-		verified bool
-		seen     witness
-		want     bool
+		config        published
+		present, gone bool
+		verified      bool
+		seen          witness
+		want          bool
 	}{
-		"pod is gone and not expected back":            {workloadOf(set, 0), publishedOf(), false, true, witness{}, true},
-		"pod is gone and expected back":                {workloadOf(set, 1), publishedOf(), false, true, witness{}, false},
-		"pod is gone, expected back, was to give up b": {workloadOf(set, 1), publishedOf("b"), false, true, witness{}, true},
-		"pod of a Deployment is gone":                  {workloadOf(deployment, 1), publishedOf(), false, true, witness{}, true},
-		"only the cache says that the pod is gone":     {workloadOf(set, 0), publishedOf(), false, false, witness{}, false},
-		"only the cache says so, it was to give up b":  {workloadOf(set, 0), publishedOf("b"), false, false, witness{}, false},
-		"pod is there": {workloadOf(set, 1), publishedOf("b"), true, true, witness{}, false},
-		"another pod has replaced it, which gave up b":  {workloadOf(set, 1), publishedOf("b"), true, true, successor, true},
-		"another pod, and the cache says so":            {workloadOf(set, 1), publishedOf("b"), true, false, successor, true},
-		"another pod has replaced it, with equal lists": {workloadOf(set, 1), publishedOf(), true, true, successor, false},
+		"the API server has no such pod":              {publishedOf(), false, true, true, witness{}, true},
+		"only the cache says that the pod is gone":    {publishedOf(), false, false, true, witness{}, false},
+		"only the cache says so, it was to give up b": {publishedOf("b"), false, false, false, witness{}, false},
+		"pod is there": {publishedOf("b"), true, false, true, witness{}, false},
+		"another pod has replaced it, which gave up b":  {publishedOf("b"), true, false, true, successor, true},
+		"another pod, and the cache says so":            {publishedOf("b"), true, false, false, successor, true},
+		"another pod has replaced it, with equal lists": {publishedOf(), true, false, true, successor, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			w, memory := world{workload: c.of, published: c.config, verified: c.verified}, newMemory("pool")
+			w, memory := world{workload: set, published: c.config, verified: c.verified, gone: map[string]bool{"w-0": c.gone}}, newMemory("pool")
 			memory.witness.take("w-0", c.seen)
 			if c.present {
 				w.pods = []*corev1.Pod{podNamed("w-0")}
