@@ -27,6 +27,7 @@ const stubborn = `trap 'date +%s%N >$SWARM_STATE/term' TERM
 
 // The operator stops answering while the connection stays open: the agent must go by its lease alone.
 func TestSelfFencingWhenEchoesStop(t *testing.T) {
+	t.Parallel()
 	w := script(t, stubborn, linktest.Lease(lease))
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	pids := w.file(t, "pids")
@@ -64,6 +65,7 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 
 // A freeze that is shorter than the lease less the program's grace is not noticed by what runs.
 func TestShortSilenceStopsNothing(t *testing.T) {
+	t.Parallel()
 	w := script(t, waits, linktest.Lease(lease))
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "t\n"))
 	w.file(t, "pid-t")
@@ -82,6 +84,7 @@ func TestShortSilenceStopsNothing(t *testing.T) {
 
 // Work that stops when it is asked, and succeeds, is not lost: its result is delivered when the operator is back.
 func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
+	t.Parallel()
 	w := script(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.Lease(lease))
 	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Minute)}))
 	w.AwaitProgress(t, 1, 1)
@@ -97,6 +100,7 @@ func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 
 // Code in the agent's own process cannot be killed: if it does not heed its context, the process has to go.
 func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	w := begin(t, linktest.Lease(time.Second))
 	release, running := make(chan struct{}), make(chan struct{})
 	w.run(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {

@@ -134,6 +134,7 @@ func TestCommandNeedsAProgram(t *testing.T) {
 
 // F24: a handler that does not heed its context holds its slot for ever. The agent hands back the rest, delivers the results, and ends its process.
 func TestAHandlerThatIgnoresItsContextEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	w := begin(t)
 	w.config.SetStuckTimeout(300 * time.Millisecond)
 	release := make(chan struct{})

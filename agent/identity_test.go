@@ -149,6 +149,7 @@ func TestGoodbyeIsTheLastMessage(t *testing.T) {
 
 // An operator that does not answer does not hold an agent up that leaves.
 func TestGoodbyeDoesNotWaitForAFrozenOperator(t *testing.T) {
+	t.Parallel()
 	w := script(t, `echo 1`)
 	w.network.Freeze()
 	began := time.Now()

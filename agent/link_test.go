@@ -68,6 +68,7 @@ func TestReconnectTellsWhatRunsAndWhatHasEnded(t *testing.T) {
 }
 
 func TestResultIsSentAgainOnTheSameStream(t *testing.T) {
+	t.Parallel()
 	w := script(t, `echo 1`)
 	w.perform(t, "{}")
 	w.AwaitResult(t, 2, 1)

@@ -84,6 +84,7 @@ func (w *world) assertFenced(t *testing.T, pid int) {
 
 // F3: the container runtime hangs and does not read standard error.
 func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
+	t.Parallel()
 	w, log := begin(t, linktest.Lease(lease)), &pipe{}
 	w.config.Log = slog.New(slog.NewTextHandler(log, nil))
 	w.run(t, w.bash(t, ignoring))
@@ -95,6 +96,7 @@ func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
 
 // F3: the journal is on a volume that hangs when another attempt ends.
 func TestABlockedJournalDoesNotDelayTheFence(t *testing.T) {
+	t.Parallel()
 	w := begin(t, linktest.Lease(lease))
 	if err := syscall.Mkfifo(w.config.Journal, 0o600); err != nil {
 		t.Fatal(err)
@@ -142,6 +144,7 @@ func (h stuckHandler) Enabled(context.Context, slog.Level) bool {
 
 // Whatever the agent's main goroutine waits for, the watchdog does not.
 func TestAStuckAgentIsFenced(t *testing.T) {
+	t.Parallel()
 	w, log := begin(t, linktest.Lease(lease)), &pipe{}
 	w.config.Log = slog.New(stuckHandler{slog.DiscardHandler, log})
 	w.run(t, w.bash(t, ignoring))
@@ -154,6 +157,7 @@ func TestAStuckAgentIsFenced(t *testing.T) {
 
 // F9: the machine was suspended. The time since boot has jumped, timers have not.
 func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
+	t.Parallel()
 	w := begin(t)
 	var suspended atomic.Int64
 	w.config.SetClock(func() time.Duration { return watchdog.BootTime() + time.Duration(suspended.Load()) })

@@ -33,7 +33,7 @@ func (b *Board) Open(census Census) {
 		b.config.Leadership.RaiseTerm(highest)
 	}
 	b.alone = time.Now()
-	if alone := b.config.Leadership.AloneFrom(); alone.After(b.alone) && census.led() {
+	if alone := b.config.Leadership.AloneFrom(); alone.After(b.alone) && census.Led() {
 		b.alone = alone
 	}
 	b.gateEnds = b.alone.Add(b.lapse())
@@ -49,8 +49,8 @@ func (b *Board) Open(census Census) {
 	}
 }
 
-// led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
-func (c Census) led() bool {
+// Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
+func (c Census) Led() bool {
 	return highestEpoch(c) > 0 || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
 }
 

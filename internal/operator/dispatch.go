@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -40,6 +41,14 @@ func newDispatcher(operator *kit.Operator, config Link, namespaces []string) *di
 // Start implements manager.Runnable, for the time of leadership.
 func (d *dispatcher) Start(ctx context.Context) error {
 	census, err := d.census(ctx)
+	if alone := d.operator.Leadership.AloneFrom(); err == nil && census.Led() && time.Now().Before(alone) {
+		// Until then a former leader may still finish tasks, and nothing of that would be known here.
+		select {
+		case <-time.After(time.Until(alone)):
+			census, err = d.census(ctx)
+		case <-ctx.Done():
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil
