@@ -118,3 +118,21 @@ func TestSpreadIsSaidOnEveryWorkload(t *testing.T) {
 		}
 	}
 }
+
+// The kubelet must not kill an agent before its programs have had their grace and their results are delivered.
+func TestPodHasMoreTimeToStopThanItsPrograms(t *testing.T) {
+	for reason, c := range map[string]struct {
+		change func(*v1alpha1.AgentType)
+		want   int64
+	}{
+		"the grace of the type":  {func(kind *v1alpha1.AgentType) { kind.Runtime.Exec.GracePeriodSeconds = new(int32(120)) }, 130},
+		"no grace of its own":    {func(kind *v1alpha1.AgentType) { kind.Runtime = nil }, 40},
+		"the user says how long": {func(kind *v1alpha1.AgentType) { kind.Template.Spec.TerminationGracePeriodSeconds = new(int64(7)) }, 7},
+	} {
+		swarm := sample(t)
+		c.change(&swarm.Spec.Agents[0])
+		if got := swarm.StatefulSets()[0].Spec.Template.Spec.TerminationGracePeriodSeconds; *got != c.want {
+			t.Errorf("%s: %d s, want %d", reason, *got, c.want)
+		}
+	}
+}

@@ -25,6 +25,13 @@ const (
 // Audience is whom an agent's token is for: the link, and nobody else.
 const Audience = "swarm.io"
 
+const (
+	// defaultGraceSeconds is the grace of programs, unless their type says another one.
+	defaultGraceSeconds = 30
+	// farewellSeconds is how much longer than its programs an agent may take to stop: it delivers their results.
+	farewellSeconds = 10
+)
+
 // tokenSeconds is how long a token is good for; the kubelet renews it well before.
 const tokenSeconds = 3600
 
@@ -35,6 +42,9 @@ func (m Swarm) template(kind v1alpha1.AgentType) corev1.PodTemplateSpec {
 	pod := &template.Spec
 	pod.AutomountServiceAccountToken = new(false)
 	pod.SecurityContext = securePod(pod.SecurityContext)
+	if pod.TerminationGracePeriodSeconds == nil {
+		pod.TerminationGracePeriodSeconds = new(graceOf(kind) + farewellSeconds)
+	}
 	pod.Volumes = append(pod.Volumes, m.volumes(kind)...)
 	pod.InitContainers = append([]corev1.Container{m.copier()}, pod.InitContainers...)
 	for n := range pod.InitContainers {
@@ -89,6 +99,14 @@ func (m Swarm) environment(kind v1alpha1.AgentType) []corev1.EnvVar {
 		variables = append(variables, corev1.EnvVar{Name: "SWARM_GRACE_SECONDS", Value: seconds})
 	}
 	return variables
+}
+
+// graceOf is how many seconds a program of an agent has between SIGTERM and SIGKILL.
+func graceOf(kind v1alpha1.AgentType) int64 {
+	if kind.Runtime != nil && kind.Runtime.Exec != nil && kind.Runtime.Exec.GracePeriodSeconds != nil {
+		return int64(*kind.Runtime.Exec.GracePeriodSeconds)
+	}
+	return defaultGraceSeconds
 }
 
 // volumes are the agent's program, its identity on the link and, unless it has a claim for it, a place for its state.
