@@ -128,6 +128,12 @@ func TestRunFollowsTheEnvironment(t *testing.T) {
 	jobs.await(t, "context of a ends", "stop a")
 	must(t, <-done)
 
+	// Without the Lease that it was meant to have, a worker would go on beside its successor.
+	t.Setenv("SWARM_LEASE_SECONDS", "x")
+	if err := worker.Run(t.Context(), jobs); err == nil || !strings.Contains(err.Error(), `SWARM_LEASE_SECONDS="x" is not a number`) {
+		t.Errorf("got %v", err)
+	}
+	t.Setenv("SWARM_LEASE_SECONDS", "")
 	t.Setenv("POD_UID", "")
 	if err := worker.Run(t.Context(), jobs); err == nil || !strings.Contains(err.Error(), "POD_UID is not set") {
 		t.Errorf("got %v", err)
