@@ -190,9 +190,11 @@ func (t *transition) proveDeath(r uint8) bool {
 	return proven
 }
 
-// releaseLease is how a leader ends in order: it says nothing more, and then gives the Lease back.
+// releaseLease is how a leader ends in order: it says nothing more, and then gives the Lease back. While a former leader may speak it
+// does not: the next one would take it for free.
 func (t *transition) releaseLease(r uint8) bool {
-	if l := &t.replicas[r]; !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term {
+	l := &t.replicas[r]
+	if !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term || l.hold > 0 && t.Rules.has(ReleaseWhenAlone) {
 		return false
 	}
 	t.store.lease.holder, t.store.lease.left = 0, 0

@@ -22,6 +22,7 @@ const (
 	LeaderGate
 	FormerLeaderWaitedOut
 	TermOpensAlone
+	ReleaseWhenAlone
 	LeaderFreshness
 	CacheBarrier
 	TermOutsideLease

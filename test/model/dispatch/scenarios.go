@@ -43,6 +43,10 @@ var (
 		Name: "Lease deleted, agents go back", TwoLeaders: true, Endless: true,
 		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
+	ReleasedTooSoon = Scenario{
+		Name: "Lease deleted, and released", Faults: Faults{LeaseDeletions: 1, LeaderReleases: 1},
+		Connections: 2, Assignments: 1, Terms: 3, Leases: [2]uint8{1, 1},
+	}
 	StaleHello = Scenario{
 		Name: "stale Hello", Faults: Faults{LeaderReleases: 1}, DialsAnyReplica: true, Endless: true, WithinATick: true,
 		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
@@ -80,7 +84,7 @@ var (
 // Scenarios is all of them.
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
-	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, StaleHello, TwoLeaderChanges, Retries,
+	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
 	LeaseShorter, LongLease, StaleCaches, LateWrites, Everything,
 }
 
@@ -112,6 +116,7 @@ var Removals = []Removal{
 	{LeaderGate, "LeaderGate", "", LeaderLost, TwoOwners},
 	{FormerLeaderWaitedOut, "FormerLeaderWaitedOut", "F10", LeaseDeleted, TwoOwners},
 	{TermOpensAlone, "TermOpensAlone", "F10", AgentsGoBack, TwoOwners},
+	{ReleaseWhenAlone, "ReleaseWhenAlone", "F10", ReleasedTooSoon, ResultGivenUp},
 	{LeaderFreshness, "LeaderFreshness", "", LeaseDeleted, TwoOwners},
 	{CacheBarrier, "CacheBarrier", "F8", StaleCaches, TwoOwners},
 	{CacheBarrier, "CacheBarrier", "F8", StaleCaches, AcknowledgedNotStored},
