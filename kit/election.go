@@ -101,7 +101,8 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	l.contested = 0 // the elector waits until the Lease has expired or was given back
 	if l.forced {
 		if record.HolderIdentity != "" {
-			l.contested = max(l.leadership.deadline, time.Duration(record.LeaseDurationSeconds)*time.Second)
+			former := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
+			l.contested = max(l.leadership.deadline, former.renewDeadline())
 		}
 		record.HolderIdentity = "" // the elector waits for nobody
 	}

@@ -311,7 +311,7 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 		"expired or given back":      {},
 		"the Lease was deleted":      {created: true, contested: deadline},
 		"taken by force":             {holder: "pod-2_x", forced: true, seconds: 1, contested: deadline},
-		"by force, of a long lease":  {holder: "pod-2_x", forced: true, seconds: 60, contested: time.Minute},
+		"by force, of a long lease":  {holder: "pod-2_x", forced: true, seconds: 60, contested: 40 * time.Second},
 		"by force, but nobody held":  {forced: true, seconds: 60},
 		"expired, without any force": {holder: "pod-2_x", seconds: 60},
 	} {

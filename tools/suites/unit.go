@@ -64,7 +64,7 @@ func (l *lane) playUnit(ctx context.Context, modules []module, log *os.File) err
 	var problems []error
 	for _, m := range modules {
 		arguments := append([]string{
-			"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--", "-count=1", "-timeout=5m",
+			"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--", "-count=1", "-timeout=5m", "-parallel=8",
 		}, m.packages...)
 		command := l.command(ctx, log, filepath.Join(l.root, "bin", "gotestsum"), arguments...)
 		command.Dir = filepath.Join(l.root, m.root)

@@ -64,7 +64,8 @@ func (o *operator) environment() []string {
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+o.namespace+"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false",
-		"SWARM_CONTROLLER_RESYNC_PERIOD=10m", // what is missed must not be repaired by chance
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s", // after a kill, its successor waits for two thirds of it
+		"SWARM_CONTROLLER_RESYNC_PERIOD=10m",                 // what is missed must not be repaired by chance
 		"SWARM_LINK_AGENT_LEASE=5s",
 		"SWARM_LINK_ADDRESS="+o.address(),
 		"SWARM_LINK_PORT="+o.link,
