@@ -1,12 +1,16 @@
 package kit
 
 import (
+	"context"
+	"errors"
+
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// orderly keeps an error out of the log that is none: when a manager is told to stop it gives the Lease back, and now and then tells of
-// that as if it had lost it. When it does lose it, Start returns the error.
+// orderly keeps errors out of the log that are none. When a manager is told to stop it gives the Lease back, and now and then tells of that as if
+// it had lost it; when it does lose it, Start returns the error. And a request whose caller has cancelled it, as at every stop, has not failed: the caller
+// gets the error as well.
 type orderly struct{ logr.LogSink }
 
 // quietly is the logger, or controller-runtime's when there is none, without that error.
@@ -19,7 +23,9 @@ func quietly(logger logr.Logger) logr.Logger {
 
 // Error implements logr.LogSink.
 func (o orderly) Error(err error, message string, keysAndValues ...any) {
-	if message == "error received after stop sequence was engaged" && err != nil && err.Error() == "leader election lost" {
+	released := message == "error received after stop sequence was engaged" && err != nil && err.Error() == "leader election lost"
+	cancelled := message == "Unexpected error when reading response body" && errors.Is(err, context.Canceled)
+	if released || cancelled {
 		return
 	}
 	o.LogSink.Error(err, message, keysAndValues...)

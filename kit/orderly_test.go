@@ -1,7 +1,10 @@
 package kit
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -17,6 +20,21 @@ func TestGivingTheLeaseBackIsNoError(t *testing.T) {
 		log(errors.New("leader election lost"), "problem running manager")
 	}
 	if len(said) != 6 || strings.Contains(said[0], "lost") {
+		t.Errorf("said %q", said)
+	}
+}
+
+func TestRequestThatItsCallerHasCancelledIsNoError(t *testing.T) {
+	var said []string
+	logger := quietly(funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
+	const message = "Unexpected error when reading response body"
+	logger.Error(fmt.Errorf("read: %w", context.Canceled), message)
+	if len(said) > 0 {
+		t.Errorf("said %q", said)
+	}
+	logger.Error(io.ErrUnexpectedEOF, message)
+	logger.Error(context.Canceled, "something else")
+	if len(said) != 2 {
 		t.Errorf("said %q", said)
 	}
 }
