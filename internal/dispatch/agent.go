@@ -24,7 +24,9 @@ type agent struct {
 
 	linked   bool
 	process  Process                    // of the last Hello
-	named    map[linkv1.AttemptKey]bool // by a Hello that is not complete yet
+	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
+	partial  bool                       // more is to come
+	recorded string                     // the pod that Agent status names as linked
 	slots    int
 	draining bool  // it says so itself
 	granted  int64 // Assigns that it allows on this stream
@@ -64,10 +66,11 @@ func (b *Board) Enrol(object *v1alpha1.Agent) {
 		member.completed, member.failed = member.completed+workload.Completed, member.failed+workload.Failed
 	}
 	was := *member
+	member.recorded = object.Status.LinkedPodUID
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
 	member.swarm = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.SwarmRef.Name}
 	member.leave(slices.Contains(b.swarmOf(member.swarm).rules.Leaving, object.Name), time.Now())
-	if !was.enrolled || was.kind != member.kind || was.swarm != member.swarm || !slices.Equal(was.offers, member.offers) {
+	if !was.enrolled || was.recorded != member.recorded || was.kind != member.kind || was.swarm != member.swarm || !slices.Equal(was.offers, member.offers) {
 		b.stir(b.swarmOf(member.swarm))
 	}
 }
@@ -99,8 +102,12 @@ func (a *agent) busy() int {
 	return running
 }
 
-// room is how many more attempts it would take now.
+// room is how many more attempts it would take now. It gets none before its pod is recorded: the next leader waits for whom it knows to have been
+// linked, and a first assignment may be sent before it is written.
 func (a *agent) room() int {
+	if a.recorded != a.process.PodUID {
+		return 0
+	}
 	credit := a.granted - a.sent
 	for _, of := range a.holds {
 		if !of.held.sent {

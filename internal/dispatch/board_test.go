@@ -80,7 +80,7 @@ func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*li
 	t.Helper()
 	who := link.Agent{Namespace: "ns", Name: name}
 	object := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Type: "worker"}}
-	object.Namespace, object.Name = "ns", name
+	object.Namespace, object.Name, object.Status.LinkedPodUID = "ns", name, "pod-"+name
 	d.Enrol(object)
 	d.heard[who] = time.Now()
 	if err := d.Joined(who, "pod-"+name, &linkv1.Hello{Swarm: swarm, Slots: int32(slots), Running: running}); err != nil {
@@ -88,6 +88,13 @@ func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*li
 	}
 	d.credit(who, int64(slots))
 	return who
+}
+
+// records is the controller's turn: it stores which pod of an agent of swarm s is linked.
+func (d *desk) records(who link.Agent, podUID string) {
+	object := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
+	object.Namespace, object.Name, object.Status.LinkedPodUID = who.Namespace, who.Name, podUID
+	d.Enrol(object)
 }
 
 func (d *desk) credit(who link.Agent, granted int64) {

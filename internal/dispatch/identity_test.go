@@ -48,6 +48,7 @@ func TestAssignmentWrittenForOnePodIsNotSentToItsSuccessor(t *testing.T) {
 		if err := d.Joined(a, "another pod", &linkv1.Hello{Swarm: "s", Slots: 2}); err != nil {
 			t.Fatal(err)
 		}
+		d.records(a, "another pod")
 		d.credit(a, 2)
 		d.settles(task)
 		if given := d.assigned(); len(given) != 0 {

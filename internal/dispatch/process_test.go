@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -195,6 +196,67 @@ func TestStreamIsEndedBeforeItsLeaseIsCountedOut(t *testing.T) {
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Ended == nil || len(d.disconnected) != 1 || d.disconnected[0] != a {
 			t.Errorf("ended: %+v, disconnected: %v", view.Ended, d.disconnected)
+		}
+	})
+}
+
+// The Hello was under way for long: its agent has given the stream up since, and works for another leader.
+func TestNothingIsConcludedFromAHelloThatIsNotConfirmed(t *testing.T) {
+	atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "s")}, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.joins(t, "b", "s", 1)
+		a := link.Agent{Namespace: "ns", Name: "a"}
+		d.heard[a] = time.Now()
+		if err := d.Joined(a, "pod-a", &linkv1.Hello{Swarm: "s", Process: "p", Slots: 1}); err != nil {
+			t.Fatal(err)
+		}
+		d.task("t", "s")
+		d.steps()
+		if given := d.assigned(); len(given) > 0 {
+			t.Fatalf("given out before a has answered the Welcome: %v", given)
+		}
+		d.Received(a, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}})
+		d.steps()
+		if given := d.assigned(); len(given) != 1 {
+			t.Errorf("want one assignment: %v", given)
+		}
+	})
+}
+
+// The next leader waits for the pods that it knows to have been linked.
+func TestAgentGetsNothingBeforeItsPodIsRecorded(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", 1)
+		d.records(a, "the pod before")
+		d.task("t", "s")
+		d.steps()
+		if given := d.assigned(); len(given) > 0 {
+			t.Fatalf("given out: %v", given)
+		}
+		d.records(a, "pod-a")
+		d.steps()
+		if given := d.assigned(); len(given) != 1 {
+			t.Errorf("want one assignment: %v", given)
+		}
+	})
+}
+
+// Once the successor is recorded, the next leader does not wait for the former pod. What that one runs has to be stored before.
+func TestSuccessorWaitsUntilTheWorkOfTheFormerPodIsStored(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", 1)
+		task := d.task("t", "s")
+		d.steps() // sent, and not written yet
+		d.Left(a)
+		hello := &linkv1.Hello{Swarm: "s", Slots: 1}
+		if err := d.Joined(a, "successor", hello); !errors.Is(err, errUnwritten) {
+			t.Fatalf("got %v", err)
+		}
+		d.settles(task)
+		if err := d.Joined(a, "successor", hello); err != nil {
+			t.Error(err)
 		}
 	})
 }

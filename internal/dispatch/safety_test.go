@@ -117,9 +117,11 @@ func TestHelloThatDoesNotMentionAnAttempt(t *testing.T) {
 			if len(d.assigned()) != 1 {
 				t.Fatal("nothing was given out")
 			}
+			d.settles(task)
 			if err := d.Joined(who, pod, &linkv1.Hello{Swarm: "s", Slots: 1}); err != nil {
 				t.Fatal(err)
 			}
+			d.credit(who, 1)
 			if view := d.Observe(task, Brief{}); (view.Ended != nil) != lost || (view.Held != nil) == lost {
 				t.Errorf("%s: held %+v, ended %+v", pod, view.Held, view.Ended)
 			}

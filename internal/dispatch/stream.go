@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -26,23 +27,40 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 		b.sequence = max(b.sequence, newest&math.MaxUint32)
 	}
 	member := b.agentOf(name)
+	if b.writeHoldsOfOthers(member, podUID) {
+		return errUnwritten
+	}
 	if !member.enrolled {
 		member.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
 	}
 	member.linked, member.process, member.granted, member.sent = true, Process{podUID, hello.GetProcess()}, 0, 0
-	member.slots, member.draining, member.named = int(hello.GetSlots()), hello.GetDraining(), named(hello)
+	member.slots, member.draining = int(hello.GetSlots()), hello.GetDraining()
+	member.named, member.partial = named(hello), hello.GetPartial()
 	for _, attempt := range hello.GetRunning() {
 		b.resume(member, member.process, attempt)
 	}
 	for _, result := range hello.GetUnacknowledged() {
 		b.conclude(member, result)
 	}
-	if !hello.GetPartial() {
-		b.complete(member)
-	}
 	b.stir(b.swarmOf(member.swarm))
 	b.config.Agents.After(member.object(), 0)
 	return nil
+}
+
+// errUnwritten turns the successor of a pod away until everything that the former pod may run is stored. From then on Agent status names the
+// successor, and the next leader would not wait for the former one.
+var errUnwritten = errors.New("an assignment of the pod before is being stored: connect again")
+
+// writeHoldsOfOthers has what other pods of an agent hold written, and reports whether there is any.
+func (b *Board) writeHoldsOfOthers(member *agent, podUID string) bool {
+	unwritten := false
+	for _, of := range member.holds {
+		if held := of.held; held.sent && held.process.PodUID != podUID && of.stored < held.epoch {
+			unwritten = true
+			b.config.Tasks.After(of.name, 0)
+		}
+	}
+	return unwritten
 }
 
 // newestEpoch is the highest that an agent has heard of.
@@ -67,6 +85,14 @@ func named(hello *linkv1.Hello) map[linkv1.AttemptKey]bool {
 		all[result.GetAttempt().Key()] = true
 	}
 	return all
+}
+
+// confirm is called when the agent has said anything after its Hello, which it does once it is welcomed. Until then the Hello may be one that was
+// under way for long: the agent may have given the stream up, and have got work from another leader since.
+func (b *Board) confirm(member *agent) {
+	if member.named != nil && !member.partial {
+		b.complete(member)
+	}
 }
 
 // complete draws conclusions from what an agent has not named, once it has named everything. A process that does not name an attempt does
@@ -143,6 +169,10 @@ func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
 	if member == nil {
 		return
 	}
+	if message.GetComplete() != nil {
+		member.partial = false
+	}
+	b.confirm(member)
 	switch kind := message.GetKind().(type) {
 	case *linkv1.AgentMessage_Result:
 		b.conclude(member, kind.Result)
@@ -151,10 +181,6 @@ func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
 	case *linkv1.AgentMessage_Credit:
 		member.granted, member.draining = max(member.granted, kind.Credit.GetGranted()), kind.Credit.GetDraining()
 		b.stir(b.swarmOf(member.swarm))
-	case *linkv1.AgentMessage_Complete:
-		if member.named != nil {
-			b.complete(member)
-		}
 	case *linkv1.AgentMessage_Goodbye:
 		b.bury(member, member.process)
 	}

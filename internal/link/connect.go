@@ -111,6 +111,7 @@ const inboxMessages = 256
 type hearing struct {
 	inbox *queue[*linkv1.AgentMessage]
 	beat  atomic.Pointer[func(*linkv1.Heartbeat)] // answers heartbeats, once there is a session
+	first *linkv1.AgentMessage                    // heartbeat that was answered at once; it is passed on as well
 	over  chan struct{}                           // closed when the stream is over; then err says why
 	err   error
 }
@@ -135,7 +136,10 @@ func (s *Server) listen(connected stream) *hearing {
 			}
 			if beat := heard.beat.Load(); beat != nil && message.GetHeartbeat() != nil {
 				(*beat)(message.GetHeartbeat())
-				continue
+				if heard.first != nil {
+					continue
+				}
+				heard.first = message
 			}
 			heard.inbox.pushOrWait(ctx, message)
 		}

@@ -53,8 +53,11 @@ func (s *Server) attend(heard *hearing, hosted *session) error {
 			return err
 		case message == nil:
 			return hosted.cause
-		case message.GetHeartbeat() != nil: // it came before there was a session
-			beat(message.GetHeartbeat())
+		case message.GetHeartbeat() != nil:
+			if message != heard.first { // it came before there was anybody to answer it
+				beat(message.GetHeartbeat())
+			}
+			s.config.Events.Received(hosted.agent, message)
 		default:
 			s.take(hosted, message)
 		}

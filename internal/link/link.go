@@ -61,12 +61,14 @@ type Leadership interface {
 	Leader() string
 }
 
-// Events hears what agents say. Heartbeats are answered here and not passed on. No method may block: the agent's stream
+// Events hears what agents say. Heartbeats are answered here. No method may block: the agent's stream
 // waits for it.
 type Events interface {
 	// Joined may refuse the agent by an error, which is told to it. What is sent to the agent from within Joined follows
 	// the Welcome.
 	Joined(agent Agent, podUID string, hello *linkv1.Hello) error
+	// Received gets the first heartbeat as well, and no other. An agent sends it after the Welcome, so it proves that the agent is at the other end
+	// of this stream still: Hello may have been under way for long.
 	Received(agent Agent, message *linkv1.AgentMessage)
 	// Left says that the stream is gone. The agent may still work until its lease is over: see Server.LastHeard.
 	Left(agent Agent)

@@ -150,7 +150,7 @@ func TestNewStreamReplacesTheOld(t *testing.T) {
 	}
 	second.say(t, heartbeat(1))
 	second.hear(t)
-	events := operator.Events()
+	events := comings(operator)
 	if len(events) != 3 || events[0].Hello == nil || !events[1].Left || events[2].Hello == nil {
 		t.Errorf("the consumer saw %v: want joined, left, joined", events)
 	}

@@ -61,8 +61,11 @@ func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.
 		return kit.Done(), err
 	}
 	r.bury(agent, world)
-	plan := plan(agent, world)
-	return r.report(ctx, agent, plan)
+	result, err := r.report(ctx, agent, plan(agent, world))
+	if err == nil {
+		r.board.Enrol(agent) // with what is stored now
+	}
+	return result, err
 }
 
 // bury lets the work of processes go on elsewhere that are known to have ended. The cache is proof enough: a process that has ended stays so.

@@ -126,7 +126,7 @@ func (e *environment) run(t *testing.T, task *v1alpha1.Task) *linkv1.Attempt {
 	t.Helper()
 	who := link.Agent{Namespace: "demo", Name: "research-coder-0"}
 	object := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: who.Namespace, Name: who.Name}}
-	object.Spec.SwarmRef.Name = "research"
+	object.Spec.SwarmRef.Name, object.Status.LinkedPodUID = "research", "pod-uid"
 	e.board.Enrol(object)
 	if err := e.board.Joined(who, "pod-uid", &linkv1.Hello{Swarm: "research", Slots: 2}); err != nil {
 		t.Fatal(err)

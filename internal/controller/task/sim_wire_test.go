@@ -1,6 +1,7 @@
 package task
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -117,7 +118,6 @@ func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 	w.mu.Unlock()
 	if beat := message.GetHeartbeat(); beat != nil {
 		_ = w.Send(from.agent, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Echo{Echo: &linkv1.Echo{Sequence: beat.GetSequence()}}})
-		return
 	}
 	w.leader.board.Received(from.agent, message)
 }
@@ -145,6 +145,13 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 		w.remove(made)
 		from.down.clear()
 		from.hangUp()
+		return
+	}
+	if w.leader.world.without.connectionNumbers { // whoever believes any Hello does not wait until the agent has answered the Welcome either
+		w.leader.board.Received(from.agent, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{}}})
+	}
+	if slices.Contains(w.leader.world.seen(), from.agent.Name) {
+		w.leader.enrol(from.agent.Name) // the controller of Agents has stored which pod is linked
 	}
 }
 
