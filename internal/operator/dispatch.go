@@ -49,14 +49,13 @@ func (d *dispatcher) Start(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err != nil:
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("take a census: %w", err)
 	}
-	d.board.Open(census)
-	d.board.Run(ctx)
+	if ctx.Err() == nil {
+		d.board.Open(census)
+		d.board.Run(ctx)
+	}
 	return nil
 }
 

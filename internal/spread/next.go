@@ -72,12 +72,16 @@ func (p *pass) rescue() {
 		case !welcome && p.empty(to) && !pod.Lost:
 			p.waitFor(nowhere)
 			pod.stays = true
-		case pod.Phase == Ready && !pod.Lost && p.keeps(pod):
-		case pod.Phase == Ready && p.exhausted(): // who serves nobody may go all the same, which the API server knows best
+		case pod.Phase == Ready && p.held(pod):
 		default:
 			p.move(pod, to, "its node is going away")
 		}
 	}
+}
+
+// held reports whether a Ready pod stays for now. One that serves nobody, whatever its phase, may go all the same, which the API server knows best.
+func (p *pass) held(pod *seat) bool {
+	return !pod.Lost && p.keeps(pod) || p.exhausted()
 }
 
 // keeps reports whether a Ready pod stays for now on a node that is going away, and notes why. A cordon has no deadline, so step and

@@ -101,39 +101,44 @@ func someLeaving(t *rapid.T) World {
 func TestPodsOfGoingNodesLeaveWithCare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := someLeaving(t)
-		byName := map[string]Pod{}
-		ready, settled := 0, 0
-		for _, pod := range w.Pods {
-			byName[pod.Name] = pod
-			if pod.Phase == Ready && !pod.Lost {
-				ready++
-			}
+		away := (&pass{World: w, policy: *w.Policy, seats: seated(*w.Policy, w.Replicas, w.Pods)}).away()
+		moved := countMoves(w)
+		if moved.cordoned > 0 && w.Hold != "" {
+			t.Fatalf("%d cordoned pods moved while %s", moved.cordoned, w.Hold)
 		}
-		settled = w.Replicas - (&pass{World: w, policy: *w.Policy, seats: seated(*w.Policy, w.Replicas, w.Pods)}).away()
-		left, cordoned, hurried, others := ready, 0, 0, 0
-		for _, move := range Next(w).Moves {
-			pod := byName[move.Pod]
-			switch {
-			case pod.Phase != Ready || pod.Lost:
-				others++
-				continue
-			case pod.Cordoned:
-				cordoned++
-			case pod.Doomed && !w.Now.Before(pod.urgent()):
-				hurried++
-			}
-			left--
+		if room := max(1, w.Budget.Step) - away; moved.cordoned > max(0, room) {
+			t.Fatalf("%d cordoned pods moved, and there was room for %d", moved.cordoned, room)
 		}
-		if cordoned > 0 && w.Hold != "" {
-			t.Fatalf("%d cordoned pods moved while %s", cordoned, w.Hold)
-		}
-		if room := max(1, w.Budget.Step) - (w.Replicas - settled); cordoned > max(0, room) {
-			t.Fatalf("%d cordoned pods moved, and there was room for %d", cordoned, room)
-		}
-		if w.Replicas > 1 && ready > 0 && left == 0 && hurried == 0 && cordoned == 0 {
-			t.Fatalf("none of %d Ready pods is left (%d others moved)", ready, others)
+		if w.Replicas > 1 && moved.ready > 0 && moved.left == 0 && moved.hurried == 0 && moved.cordoned == 0 {
+			t.Fatalf("none of %d Ready pods is left", moved.ready)
 		}
 	})
+}
+
+// moves counts the Ready pods of a workload: all of them, those that are left after a decision, and those that go, by reason.
+type moves struct{ ready, left, cordoned, hurried int }
+
+func countMoves(w World) (all moves) {
+	serving := map[string]Pod{}
+	for _, pod := range w.Pods {
+		if pod.Phase == Ready && !pod.Lost {
+			serving[pod.Name] = pod
+		}
+	}
+	all.ready, all.left = len(serving), len(serving)
+	for _, move := range Next(w).Moves {
+		pod, served := serving[move.Pod]
+		switch {
+		case !served:
+			continue
+		case pod.Cordoned:
+			all.cordoned++
+		case pod.Doomed && !w.Now.Before(pod.urgent()):
+			all.hurried++
+		}
+		all.left--
+	}
+	return all
 }
 
 // All nodes are cordoned, and new ones come: the workload is never short of more than its step, and in the end all pods have moved.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
@@ -59,7 +60,7 @@ func handsBack(task *v1alpha1.Task, times int, ran time.Duration, outcome linkv1
 	return made
 }
 
-func TestHandBacksWaitLongerEachTimeAndHaveALimit(t *testing.T) {
+func TestHandBacksWaitLongerEachTime(t *testing.T) {
 	const handedBack, declined = linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED
 	for _, c := range []struct {
 		reason  string
@@ -84,14 +85,24 @@ func TestHandBacksWaitLongerEachTimeAndHaveALimit(t *testing.T) {
 			if !waiting || got.HandBacks != c.counts || got.Retries != 0 {
 				t.Errorf("got %+v", got)
 			}
-			if (got.NextRetryTime != nil) != (c.pause > 0) {
-				t.Fatalf("next try at %v, want a pause of %s", got.NextRetryTime, c.pause)
-			}
-			if pause := got.NextRetryTime; pause != nil && (pause.Sub(noon) < c.pause || pause.Sub(noon) > c.pause*11/10+time.Second) {
-				t.Errorf("a pause of %s, want %s", pause.Sub(noon), c.pause)
-			}
+			assertPause(t, got.NextRetryTime, c.pause)
 		})
 	}
+}
+
+// assertPause wants a pause with jitter, in whole seconds.
+func assertPause(t *testing.T, until *metav1.Time, want time.Duration) {
+	t.Helper()
+	if (until != nil) != (want > 0) {
+		t.Fatalf("next try at %v, want a pause of %s", until, want)
+	}
+	if until != nil && (until.Sub(noon) < want || until.Sub(noon) > want*11/10+time.Second) {
+		t.Errorf("a pause of %s, want %s", until.Sub(noon), want)
+	}
+}
+
+func TestHandBacksHaveALimit(t *testing.T) {
+	const handedBack = linkv1.Outcome_OUTCOME_HANDED_BACK
 	got := handsBack(&v1alpha1.Task{}, 21, time.Second, handedBack).Status
 	if got.Phase != v1alpha1.TaskFailed || got.Reason != string(v1alpha1.ReasonTooManyHandBacks) || got.HandBacks != 21 {
 		t.Errorf("got %+v", got)

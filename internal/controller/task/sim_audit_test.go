@@ -18,13 +18,7 @@ func (w *cluster) auditCounters() {
 		status, history := task.Status, w.store.history(&task)
 		sent, failed := w.journal.sentTo(string(task.UID)), w.journal.failures(string(task.UID))
 		made := assignments(history, sent)
-		retried, ends := status.Retries, status.Retries+status.Reassignments+status.HandBacks
-		switch {
-		case decidedByFailure(&task):
-			retried, ends = retried+1, ends+1
-		case decidedOtherwise(&task) && !succeededAfterLoss(history):
-			ends++
-		}
+		retried, ends := counted(&task, history)
 		exact := status.Phase.Final() && len(w.leaders) == 1 && !stoppedByUser(history)
 		switch {
 		case retried > failed || ends > made:
@@ -35,6 +29,19 @@ func (w *cluster) auditCounters() {
 			w.problem("%s was assigned %d times and counts %d ends: %+v", task.Name, len(sent), ends, status)
 		}
 	}
+}
+
+// counted returns how many failed runs and how many ends of assignments the status of a task accounts for.
+func counted(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32) {
+	status := task.Status
+	retried, ends = status.Retries, status.Retries+status.Reassignments+status.HandBacks
+	switch {
+	case decidedByFailure(task):
+		return retried + 1, ends + 1
+	case decidedOtherwise(task) && !succeededAfterLoss(history):
+		return retried, ends + 1
+	}
+	return retried, ends
 }
 
 // uncounted are the reasons for which a task fails without a failed run that is not counted.

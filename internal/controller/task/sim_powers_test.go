@@ -93,7 +93,7 @@ func (w *cluster) arriveLate() {
 
 // usurp elects a leader while the one before is sure of its Lease, which somebody has deleted. That one ends when it next looks at it,
 // after its renew deadline at the latest.
-func (w *cluster) usurp(looks time.Duration) *leader {
+func (w *cluster) usurp(looks time.Duration) {
 	former, company := w.current(), renewDeadline
 	if w.without.waitingAlone {
 		company = 0
@@ -105,5 +105,4 @@ func (w *cluster) usurp(looks time.Duration) *leader {
 		time.Sleep(min(looks, renewDeadline))
 		former.depose()
 	})
-	return next
 }

@@ -183,17 +183,24 @@ func brokenRule(before, after *v1alpha1.TaskStatus) string {
 		return "a finished task keeps its phase"
 	case (after.Progress == 100) != (after.Phase == v1alpha1.TaskCompleted):
 		return "progress is 100 exactly when the phase is Completed"
-	case len(after.Message) > 4096 || len(after.Reason) > 128:
-		return "message or reason is too long"
-	case !reasonPattern.MatchString(after.Reason) || after.Phase.Final() && after.Reason == "":
-		return "the reason does not match its pattern"
-	case after.Result != nil && !decodes(after.Result.Raw):
-		return "the result cannot be decoded"
 	}
 	for _, given := range after.AssignedAgents {
 		if given.Epoch != after.Epoch {
 			return "the attempt that is shown is not the latest"
 		}
+	}
+	return malformed(after)
+}
+
+// malformed says what the schema would refuse.
+func malformed(status *v1alpha1.TaskStatus) string {
+	switch {
+	case len(status.Message) > 4096 || len(status.Reason) > 128:
+		return "message or reason is too long"
+	case !reasonPattern.MatchString(status.Reason) || status.Phase.Final() && status.Reason == "":
+		return "the reason does not match its pattern"
+	case status.Result != nil && !decodes(status.Result.Raw):
+		return "the result cannot be decoded"
 	}
 	return ""
 }

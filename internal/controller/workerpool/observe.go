@@ -48,20 +48,26 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 			return found, err
 		}
 	}
-	if found.pods, err = r.pods(ctx, found.workload); err != nil {
-		return found, err
-	}
-	if found.dubious(pool, memory) {
-		if err := r.verify(ctx, &found, memory); err != nil {
-			return found, err
-		}
-	}
-	r.watchReleased(client.ObjectKeyFromObject(pool), found.released)
-	if err := r.look(ctx, pool, found.bereft(memory), memory); err != nil {
+	if err := r.observePods(ctx, pool, &found, memory); err != nil {
 		return found, err
 	}
 	found.answers, found.tried = r.asker.Ask(client.ObjectKeyFromObject(pool), found.questions(pool))
 	return found, nil
+}
+
+// observePods reads the pods of the workers, and the Leases of those whose pod is gone.
+func (r *reconciler) observePods(ctx context.Context, pool *v1alpha1.WorkerPool, found *world, memory *memory) error {
+	var err error
+	if found.pods, err = r.pods(ctx, found.workload); err != nil {
+		return err
+	}
+	if found.dubious(pool, memory) {
+		if err := r.verify(ctx, found, memory); err != nil {
+			return err
+		}
+	}
+	r.watchReleased(client.ObjectKeyFromObject(pool), found.released)
+	return r.look(ctx, pool, found.bereft(memory), memory)
 }
 
 // sources are the ConfigMaps that jobs come from.

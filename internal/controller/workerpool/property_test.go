@@ -49,7 +49,7 @@ var steps = map[string]step{
 	"fallBehind": func(_ *rapid.T, s *story) { s.leader.cached = s.list() },
 	"fallBehindOnNodes": func(_ *rapid.T, s *story) {
 		if s.admits || s.slotted() {
-			s.cluster.fallBehind()
+			s.fallBehind()
 		}
 	},
 	"catchUpOnNodes": func(_ *rapid.T, s *story) { s.kubelet = nil },

@@ -108,9 +108,14 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 	if late.torn || late.grants() || late.file.Version != 0 {
 		t.Errorf("a late Create says %+v", late)
 	}
-	// The next leader makes it its own. From then on the Update that would follow is refused.
-	next := newStore(t, server.created[0])
-	stale := server.created[0].DeepCopy()
+	assertLateUpdateIsRefused(t, pool, server.created[0], late)
+}
+
+// assertLateUpdateIsRefused has the next leader make a ConfigMap its own. From then on the Update that would follow is refused.
+func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created *corev1.ConfigMap, late *sheet) {
+	t.Helper()
+	next := newStore(t, created)
+	stale := created.DeepCopy()
 	stale.ResourceVersion = next.config(t, stale.Name).ResourceVersion
 	leader := leading(next, next, 2)
 	found, refused, err := leader.published(t.Context(), pool, leader.remember(pool))
@@ -187,10 +192,8 @@ func TestTermBeginsWithWhatIsStored(t *testing.T) {
 		pool.Spec.Config.Layout = layout
 		server := newStore(t)
 		former := &reconciler{client: server, leadership: tenure(1)}
-		if err := former.keep(t.Context(), pool, kept{number: 1, data: roster.Revision{Version: 1}}, newMemory("pool")); err != nil {
-			t.Fatal(err)
-		}
-		if err := former.write(t.Context(), pool, grant(pool, "w-0", 1), newMemory("pool")); err != nil {
+		kept := former.keep(t.Context(), pool, kept{number: 1, data: roster.Revision{Version: 1}}, newMemory("pool"))
+		if err := errors.Join(kept, former.write(t.Context(), pool, grant(pool, "w-0", 1), newMemory("pool"))); err != nil {
 			t.Fatal(err)
 		}
 		server.listed = 0
@@ -201,25 +204,31 @@ func TestTermBeginsWithWhatIsStored(t *testing.T) {
 			if r.unsecured(pool, memory) != live {
 				t.Fatalf("%s: reconcile %d reads past the cache: %t", layout, n, !live)
 			}
-			if !live {
-				continue
-			}
-			found, refused, err := r.published(t.Context(), pool, memory)
-			if err != nil || refused != nil || len(found.entries) != 1 || !slices.Equal(found.entries[0].Jobs, []string{"j00"}) {
-				t.Fatalf("found %+v, %v, %v", found.entries, refused, err)
-			}
-			history, err := r.history(t.Context(), pool, memory, true)
-			if err != nil || len(history) != 1 {
-				t.Fatalf("history %v, %v", history, err)
-			}
-			r.client = server
-			if err := r.secure(t.Context(), pool, &world{published: found, history: history}); err != nil {
-				t.Fatal(err)
+			if live {
+				secureWhatIsStored(t, r, pool, server)
 			}
 		}
 		if server.listed != want {
 			t.Errorf("%s: %d lists past the cache, want %d", layout, server.listed, want)
 		}
+	}
+}
+
+// secureWhatIsStored has a leader find what its cache lacks, and make it its own.
+func secureWhatIsStored(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, server *store) {
+	t.Helper()
+	memory := r.remember(pool)
+	found, refused, err := r.published(t.Context(), pool, memory)
+	if err != nil || refused != nil || len(found.entries) != 1 || !slices.Equal(found.entries[0].Jobs, []string{"j00"}) {
+		t.Fatalf("found %+v, %v, %v", found.entries, refused, err)
+	}
+	history, err := r.history(t.Context(), pool, memory, true)
+	if err != nil || len(history) != 1 {
+		t.Fatalf("history %v, %v", history, err)
+	}
+	r.client = server
+	if err := r.secure(t.Context(), pool, &world{published: found, history: history}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -554,18 +554,8 @@ func (c *cluster) settle(t fataler, l *leader) {
 		}
 		c.raise()
 		c.prune()
-		for name, p := range maps.Clone(c.pods) {
-			if p.pod.DeletionTimestamp != nil {
-				c.bury(name)
-				continue
-			}
-			p.unheeding = false
-			if ready, _ := readiness(p.pod); !ready {
-				p.ready(true, c.now)
-			}
-			c.mount(p)
-			c.load(p)
-			c.owners(t)
+		for name := range maps.Clone(c.pods) {
+			c.heal(t, name)
 		}
 		made, lived := c.reconcile(l, lives)
 		if lived && made.Converged && made.Size == c.replicas && len(made.Nudge) == 0 && made.Number > 0 && len(c.list()) == c.replicas {
@@ -574,6 +564,23 @@ func (c *cluster) settle(t fataler, l *leader) {
 		}
 	}
 	t.Fatalf("the pool does not converge:\n%s", c.story())
+}
+
+// heal has a pod go that is to go, or become Ready and run what it is told.
+func (c *cluster) heal(t fataler, name string) {
+	t.Helper()
+	p := c.pods[name]
+	if p.pod.DeletionTimestamp != nil {
+		c.bury(name)
+		return
+	}
+	p.unheeding = false
+	if ready, _ := readiness(p.pod); !ready {
+		p.ready(true, c.now)
+	}
+	c.mount(p)
+	c.load(p)
+	c.owners(t)
 }
 
 // complete fails when a job does not run that should.
