@@ -16,10 +16,10 @@ import (
 )
 
 // leaseSeconds is how long the Leases of the workers last.
-const leaseSeconds = "4"
+const leaseSeconds = "8"
 
 // silence is how long such a Lease must not have been renewed.
-var silence = lease.Silence(4 * time.Second)
+var silence = lease.Silence(8 * time.Second)
 
 // leased is stage, with workers that have a Lease of their own.
 func leased(ctx context.Context, size int32, jobs []v1alpha1.Job) *scene {
@@ -82,7 +82,7 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		died := time.Now()
 		Eventually(nobody).Should(ContainElements(held))
 		// Its last renewal may have been just before, and up to a third of its time ago.
-		Expect(time.Since(died)).To(BeNumerically(">", silence-2*time.Second))
+		Expect(time.Since(died)).To(BeNumerically(">", silence-4*time.Second))
 		s.settle(ctx)
 	})
 
@@ -94,7 +94,7 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		s.scale(ctx, 2)
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
 		lost.Sever(true)
-		Eventually(lost.Runs).WithTimeout(4 * time.Second).Should(BeEmpty())
+		Eventually(lost.Runs).WithTimeout(silence).Should(BeEmpty())
 		Expect(s.given(ctx, "w-0", "w-1")).NotTo(ContainElement(BeElementOf(held)))
 		s.settle(ctx)
 		Expect(s.given(ctx, "w-0", "w-1")).To(ContainElements(held))
