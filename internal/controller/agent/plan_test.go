@@ -45,6 +45,16 @@ func waitingFor(reason string) func(*corev1.Pod) {
 	}
 }
 
+// ended is a pod whose init container has ended, after some restarts.
+func ended(code, restarts int32) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+			Name: "setup", RestartCount: restarts, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}},
+		}}
+	}
+}
+
 func TestWhatAnAgentShows(t *testing.T) {
 	mesh := research(v1alpha1.TopologyMesh)
 	wasFailed := coder(v1alpha1.NotReady(1, v1alpha1.ReasonPodFailed, "it crashes"))
@@ -67,6 +77,9 @@ func TestWhatAnAgentShows(t *testing.T) {
 		})}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "0/3 nodes are available"},
 		{"an image that does not exist", coder(), world{swarm: mesh, pod: running(waitingFor("ImagePullBackOff"))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "example/coder:1"},
 		{"a crash loop", coder(), world{swarm: mesh, pod: running(waitingFor("CrashLoopBackOff"))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "see its logs"},
+		{"ended between two crashes", coder(), world{swarm: mesh, pod: running(ended(2, 3))}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "it last ended with code 2"},
+		{"ended once", coder(), world{swarm: mesh, pod: running(ended(2, 0))}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "starting"},
+		{"done, and started again", coder(), world{swarm: mesh, pod: running(ended(0, 1))}, v1alpha1.AgentPending, v1alpha1.ReasonPodPending, "starting"},
 		{"up between two crashes", wasFailed, world{swarm: mesh, pod: running(func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", RestartCount: 3}}
 		})}, v1alpha1.AgentFailed, v1alpha1.ReasonPodFailed, "it crashes"},

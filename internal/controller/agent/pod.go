@@ -34,6 +34,10 @@ func troubleOf(pod *corev1.Pod) string {
 }
 
 func troubleIn(container *corev1.ContainerStatus) string {
+	// Between two crashes the kubelet may show how the last one ended for as long as it backs off.
+	if ended := container.State.Terminated; ended != nil && ended.ExitCode != 0 && container.RestartCount > 0 {
+		return fmt.Sprintf("container %q (image %s) crashes: see its logs; it last ended with code %d", container.Name, container.Image, ended.ExitCode)
+	}
 	waiting := container.State.Waiting
 	if waiting == nil || hopeless[waiting.Reason] == "" {
 		return ""

@@ -32,7 +32,7 @@ var _ = Describe("A swarm in trouble", func() {
 		create(ctx, swarm)
 		Eventually(func(g Gomega) {
 			g.Expect(failure(ctx, g, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
-			g.Expect(failure(ctx, g, "partial-crashing-0")).To(SatisfyAll(ContainSubstring("CrashLoopBackOff"), ContainSubstring("it last ended with code 2")))
+			g.Expect(failure(ctx, g, "partial-crashing-0")).To(SatisfyAll(ContainSubstring(`"setup"`), ContainSubstring("see its logs"), ContainSubstring("it last ended with code 2")))
 			g.Expect(gone(ctx, swarm)()).To(BeFalse())
 			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
 				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
