@@ -19,14 +19,14 @@ import (
 // ownPrefix begins the names of the variables that are the agent's own; a program gets only those that are meant for it.
 const ownPrefix = "SWARM_"
 
-// outputPatience is how long a program waits when nobody reads standard error. It is less than the time after which the pipes of a program that has
-// ended are closed, so that no attempt ends late.
+// outputPatience is how long a program waits while its standard error is not read. It is shorter than the time after which the pipes of a program that
+// has ended are closed, so no attempt ends late.
 const outputPatience = 250 * time.Millisecond
 
 // programOutput is where programs' standard error is copied to. It belongs to the whole process.
 var programOutput = sync.OnceValue(func() *nonblocking.Writer {
 	return nonblocking.NewWriter(os.Stderr, outputPatience, func(dropped int) {
-		_, _ = fmt.Fprintf(os.Stderr, "swarm-agent: dropped %d pieces of output because nobody read them\n", dropped)
+		_, _ = fmt.Fprintf(os.Stderr, "swarm-agent: dropped %d pieces of output because they were not read\n", dropped)
 	})
 })
 

@@ -46,7 +46,7 @@ func releasable() (handler agent.Handler, release func()) {
 	}), func() { close(gate) }
 }
 
-// finishMany has an agent finish so many attempts that nobody acknowledges, and cuts the connection.
+// finishMany has an agent finish many attempts without an acknowledgement, and cuts the connection.
 func finishMany(t *testing.T, many int) *world {
 	t.Helper()
 	w := begin(t)
@@ -79,7 +79,7 @@ func TestAPartialHelloIsCompleted(t *testing.T) {
 		case *linkv1.AgentMessage_Result:
 			named[kind.Result.GetAttempt().GetEpoch()]++
 			if complete {
-				continue // sent again, because nobody acknowledges it
+				continue // sent again: it was not acknowledged
 			}
 		case *linkv1.AgentMessage_Complete:
 			complete = true

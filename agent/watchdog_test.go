@@ -1,51 +1,19 @@
 package agent_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+	"github.com/swarm-io/swarm-operator/internal/testkit/stuck"
 	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
-
-// A pipe is standard error: while it is stuck, because the container runtime does not read it, writes block.
-type pipe struct {
-	mu    sync.Mutex
-	stuck chan struct{}
-}
-
-func (p *pipe) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	stuck := p.stuck
-	p.mu.Unlock()
-	if stuck != nil {
-		<-stuck
-	}
-	return len(text), nil
-}
-
-// block makes writes block until the test ends.
-func (p *pipe) block(t *testing.T) {
-	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	stuck := make(chan struct{})
-	p.stuck = stuck
-	t.Cleanup(func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		close(stuck)
-		p.stuck = nil
-	})
-}
 
 // margin is how much longer than the lease the operator waits before it gives work away.
 const margin = 1500 * time.Millisecond
@@ -85,11 +53,11 @@ func (w *world) assertFenced(t *testing.T, pid int) {
 // F3: the container runtime hangs and does not read standard error.
 func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.Lease(lease)), &pipe{}
+	w, log := begin(t, linktest.Lease(lease)), &stuck.Pipe{}
 	w.config.Log = slog.New(slog.NewTextHandler(log, nil))
 	w.run(t, w.bash(t, ignoring))
 	pid := w.runStubborn(t)
-	log.block(t)
+	log.Block(t)
 	w.network.Freeze()
 	w.assertFenced(t, pid)
 }
@@ -131,25 +99,14 @@ func fill(t *testing.T, pipe *os.File) {
 	}
 }
 
-// A stuckHandler blocks where no queue helps: when it is asked whether a record is wanted.
-type stuckHandler struct {
-	slog.Handler
-	pipe *pipe
-}
-
-func (h stuckHandler) Enabled(context.Context, slog.Level) bool {
-	_, _ = h.pipe.Write(nil)
-	return true
-}
-
 // Whatever the agent's main goroutine waits for, the watchdog does not.
 func TestAStuckAgentIsFenced(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.Lease(lease)), &pipe{}
-	w.config.Log = slog.New(stuckHandler{slog.DiscardHandler, log})
+	w, log := begin(t, linktest.Lease(lease)), &stuck.Pipe{}
+	w.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})
 	w.run(t, w.bash(t, ignoring))
 	pid := w.runStubborn(t)
-	log.block(t)
+	log.Block(t)
 	w.give(t, linktest.Drain(time.Hour)) // which is logged
 	w.network.Freeze()
 	w.assertFenced(t, pid)

@@ -45,7 +45,7 @@ func Command(config Config, stdout, stderr io.Writer, words ...string) (Jobs, er
 // unblocked is a writer that drops what nobody reads. It says so in its place when somebody reads again.
 func unblocked(to io.Writer) *nonblocking.Writer {
 	return nonblocking.NewWriter(to, outputPatience, func(dropped int) {
-		_, _ = fmt.Fprintf(to, "swarm-worker: dropped %d lines of output because nobody read them\n", dropped)
+		_, _ = fmt.Fprintf(to, "swarm-worker: dropped %d lines of output because they were not read\n", dropped)
 	})
 }
 

@@ -142,7 +142,7 @@ func TestALoggerThatDoesNotBlock(t *testing.T) {
 		to.read()
 		queue.Close(time.Second)
 		got := to.read()
-		for _, part := range []string{"msg=fenced agent=a g.running=1", "dropped log records because nobody read them", "dropped="} {
+		for _, part := range []string{"msg=fenced agent=a g.running=1", "dropped log records because they were not read", "dropped="} {
 			if !strings.Contains(got, part) {
 				t.Errorf("%q is missing", part)
 			}

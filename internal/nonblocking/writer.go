@@ -38,7 +38,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 // the log is read again.
 func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
 	queue := NewQueue(mostBytes, func(dropped int) {
-		log.Warn("dropped log records because nobody read them", "dropped", dropped)
+		log.Warn("dropped log records because they were not read", "dropped", dropped)
 	})
 	return slog.New(&handler{inner: log.Handler(), queue: queue}), queue
 }

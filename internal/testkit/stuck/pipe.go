@@ -1,0 +1,53 @@
+// Package stuck stands in for standard output and standard error that the container runtime does not read.
+package stuck
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+)
+
+// A Pipe takes everything until it is blocked.
+type Pipe struct {
+	mu    sync.Mutex
+	stuck chan struct{}
+}
+
+// Write implements io.Writer. While the pipe is blocked it does not return.
+func (p *Pipe) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	stuck := p.stuck
+	p.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
+	return len(text), nil
+}
+
+// Block makes writes block until the test ends.
+func (p *Pipe) Block(t testing.TB) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	stuck := make(chan struct{})
+	p.stuck = stuck
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		close(stuck)
+		p.stuck = nil
+	})
+}
+
+// A Handler blocks where no queue helps: when it is asked whether a record is wanted.
+type Handler struct {
+	slog.Handler
+	Pipe *Pipe
+}
+
+// Enabled implements slog.Handler.
+func (h Handler) Enabled(context.Context, slog.Level) bool {
+	_, _ = h.Pipe.Write(nil)
+	return true
+}
