@@ -2,8 +2,6 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
-	"debug/elf"
 	"errors"
 	"io"
 	"os"
@@ -162,42 +160,5 @@ func TestLayerIsFixed(t *testing.T) {
 	}
 	if link := headers[0]; link.Typeflag != tar.TypeSymlink || link.Linkname != "/hello" || link.Size != 0 {
 		t.Errorf("the second name is %+v", link)
-	}
-}
-
-// Our real images, for both platforms: what is in the list must build, be static and hold what the list promises.
-func TestR18_BothBuiltAndStatic(t *testing.T) {
-	machines := map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}
-	for _, service := range services {
-		for _, platform := range service.Platforms {
-			t.Run(service.Name+"-"+filepath.Base(platform), func(t *testing.T) {
-				_, content := contentOf(t, imageOf(t, repository, service, platform))
-				for _, path := range service.contents() {
-					if _, held := content[path[1:]]; !held {
-						t.Errorf("image lacks %s", path)
-					}
-				}
-				assertStatic(t, content[service.Name], machines[platform])
-			})
-		}
-	}
-}
-
-func assertStatic(t *testing.T, binary []byte, machine elf.Machine) {
-	t.Helper()
-	file, err := elf.NewFile(bytes.NewReader(binary))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if file.Machine != machine {
-		t.Errorf("is for %s, want %s", file.Machine, machine)
-	}
-	for _, header := range file.Progs {
-		if header.Type == elf.PT_INTERP {
-			t.Error("needs a dynamic linker")
-		}
-	}
-	if file.Section(".symtab") != nil || file.Section(".debug_info") != nil {
-		t.Error("still has its symbols")
 	}
 }
