@@ -61,6 +61,7 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	o.Leadership = newLeadership(options.Election)
 	chosen := options.Manager
 	chosen.Controller.CacheSyncTimeout = o.syncTimeout
+	chosen.Cache.NewInformer = newInformer
 	chosen.NewClient = fencing(chosen.NewClient, o.Leadership)
 	chosen.Logger = quietly(chosen.Logger)
 	if err := options.Election.join(config, &chosen, o.Leadership, o.synced); err != nil {

@@ -1,0 +1,51 @@
+package kit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// reachAgain is the shortest pause before an API server that could not be reached is tried again; the longest is twice that.
+const reachAgain = time.Second
+
+// newInformer makes an informer that finds an API server soon after it has come back. A reflector waits for up to a minute by then, and a new
+// leader does nothing before its caches are current.
+func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	from := cache.ToListerWatcherWithContext(source)
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return untilReached(ctx, func() (runtime.Object, error) { return from.ListWithContext(ctx, options) })
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			return untilReached(ctx, func() (apiwatch.Interface, error) { return from.WatchWithContext(ctx, options) })
+		},
+	}, object, resync, indexers)
+}
+
+// untilReached repeats a request that got no answer. What the API server answers, errors included, is the reflector's business.
+func untilReached[R any](ctx context.Context, request func() (R, error)) (R, error) {
+	for {
+		result, err := request()
+		if err == nil || ctx.Err() != nil || answered(err) {
+			return result, err
+		}
+		select {
+		case <-ctx.Done():
+			return result, err
+		case <-time.After(wait.Jitter(reachAgain, 1)):
+		}
+	}
+}
+
+func answered(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
