@@ -29,7 +29,9 @@ var _ = Describe("A swarm through faults", func() {
 	})
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
-		assembled(ctx, crew("icy", 2, 1))
+		icy := crew("icy", 2, 1)
+		icy.Spec.Agents[0].LeaseSeconds = 10
+		assembled(ctx, icy)
 		create(ctx, task("long", "icy", endless()))
 		held := awaitRunning(ctx, "long")
 		frozen := cluster.BodyOf(ctx, namespace, held.Name)

@@ -1,0 +1,91 @@
+package swarm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
+)
+
+var _ = It("restarts none of a hundred attempts with default settings when the leader is killed [X01/leader-killed], nor when the operator is updated [X01/rolling-update], nor by an outage of the API server", func(ctx SpecContext) {
+	harm.SkipElsewhere()
+	const agents, each = 10, 10
+	swarm := crew("lasting", agents, each+1) // one slot of each agent stays free
+	swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
+	assembled(ctx, swarm)
+	attempts := submitted(ctx, "lasting", agents*each, endless())
+	Eventually(runningFirst).WithContext(ctx).WithTimeout(2 * patience).Should(ConsistOf(attempts))
+
+	former := cluster.Leader(ctx)
+	cluster.KillLeader(ctx)
+	awaitAllAgents(ctx, "killed", agents)
+	Expect(cluster.Leader(ctx)).NotTo(Equal(former))
+	expectUndisturbed(ctx, attempts)
+	cluster.AwaitOperator(ctx)
+
+	Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
+	Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).To(ContainSubstring("successfully rolled out"))
+	cluster.AwaitOperator(ctx)
+	awaitAllAgents(ctx, "updated", agents)
+	expectUndisturbed(ctx, attempts)
+
+	harm.Devcluster(ctx, "kill", "kube-apiserver")
+	time.Sleep(20 * time.Second) // the outage that is promised to stop nothing
+	harm.Devcluster(ctx, "restart", "kube-apiserver")
+	awaitAllAgents(ctx, "outage", agents)
+	expectUndisturbed(ctx, attempts)
+	cluster.AwaitOperator(ctx)
+})
+
+// awaitAllAgents waits until each agent has finished a short task of its free slot: all of them have found the leader that is there now.
+func awaitAllAgents(ctx context.Context, name string, agents int) {
+	GinkgoHelper()
+	var names []string
+	for n := range agents {
+		made := task(fmt.Sprintf("short-%s-%d", name, n), "lasting", order{})
+		Eventually(func() error { return client.IgnoreAlreadyExists(api.Create(ctx, made)) }).WithContext(ctx).Should(Succeed())
+		names = append(names, made.Name)
+	}
+	awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+}
+
+// runningFirst returns the names of all tasks that run in their first attempt.
+func runningFirst(ctx context.Context) ([]string, error) {
+	list := &v1alpha1.TaskList{}
+	if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	var names []string
+	for n := range list.Items {
+		if status := &list.Items[n].Status; status.Phase == v1alpha1.TaskRunning && status.Attempt == 1 && status.Reassignments == 0 {
+			names = append(names, list.Items[n].Name)
+		}
+	}
+	return names, nil
+}
+
+// expectUndisturbed expects that all attempts run, and that none of them was ever stopped.
+func expectUndisturbed(ctx context.Context, attempts []string) {
+	GinkgoHelper()
+	Expect(runningFirst(ctx)).To(ConsistOf(attempts))
+	started, finished := map[string]int{}, map[string]int{}
+	for _, line := range hear(ctx, "lasting").agents {
+		switch line.Event {
+		case "start":
+			started[line.Task]++
+		case "finish":
+			finished[line.Task]++
+		}
+	}
+	for _, name := range attempts {
+		Expect(started).To(HaveKeyWithValue(name, 1))
+		Expect(finished).NotTo(HaveKey(name))
+	}
+}
