@@ -37,6 +37,17 @@ func TestHelloNamesTheProcessAndTheConnection(t *testing.T) {
 	}
 }
 
+// A new leader may not know yet which lease is stored.
+func TestHelloNamesTheLeaseThatTheAgentWasTold(t *testing.T) {
+	w := script(t, `echo 1`)
+	first := w.AwaitHello(t, 1)
+	w.network.Cut()
+	second := w.AwaitHello(t, 2)
+	if first.GetLease() != nil || second.GetLease().AsDuration() != w.Length {
+		t.Errorf("leases %v, then %v", first.GetLease(), second.GetLease())
+	}
+}
+
 // releasable is a handler that returns when it is told to.
 func releasable() (handler agent.Handler, release func()) {
 	gate := make(chan struct{})

@@ -107,6 +107,13 @@ type AgentStatus struct {
 	// +optional
 	LinkedPodUID string `json:"linkedPodUID,omitempty"`
 
+	// LeaseSeconds is the longest lease that the agent may have been told: how long it works on without hearing from the operator. It is raised
+	// before a longer lease is told, and lowered after the longer one is over.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
+
 	// Peers are the agents that this one may talk to under the swarm's topology.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1

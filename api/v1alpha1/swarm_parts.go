@@ -40,6 +40,14 @@ type AgentType struct {
 	// +optional
 	Weight int32 `json:"weight,omitempty"`
 
+	// LeaseSeconds is how long an agent works on without hearing from the operator. Its work moves to another agent no sooner than that after it
+	// was cut off. Work of an agent with a short lease begins anew when the operator changes its leader; status.types says so. Left out:
+	// link.agentLease of the operator's configuration, which is 45 s by default.
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
+
 	// Storage gives each agent a volume of its own at /var/lib/swarm. Left out: no volume.
 	// +optional
 	Storage *AgentStorage `json:"storage,omitempty"`
@@ -230,6 +238,11 @@ type AgentTypeStatus struct {
 	// +kubebuilder:default=0
 	// +optional
 	Ready int32 `json:"ready"`
+
+	// Message is what to know about the type, such as that its lease is shorter than a change of the operator's leader takes.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // TaskCounts counts tasks by what has become of them.

@@ -28,7 +28,8 @@ type agent struct {
 	partial  bool                       // more is to come
 	recorded string                     // the pod that Agent status names as linked
 	slots    int
-	draining bool  // it says so itself
+	draining bool // it says so itself
+	lease    leases
 	granted  int64 // Assigns that it allows on this stream
 	sent     int64 // Assigns on this stream
 
@@ -57,8 +58,8 @@ func (b *Board) agentOf(name link.Agent) *agent {
 	return known
 }
 
-// Enrol takes in what an Agent object says.
-func (b *Board) Enrol(object *v1alpha1.Agent) {
+// Enrol takes in what an Agent object says, and the lease that its type asks for: 0 for the default.
+func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	member := b.agentOf(link.Agent{Namespace: object.Namespace, Name: object.Name})
@@ -67,6 +68,8 @@ func (b *Board) Enrol(object *v1alpha1.Agent) {
 	}
 	was := *member
 	member.recorded = object.Status.LinkedPodUID
+	member.lease.wanted, member.lease.stored = cmp.Or(lease, b.config.Lease), leaseOf(object)
+	b.relinkForLease(member)
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
 	member.swarm = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.SwarmRef.Name}
 	member.leave(slices.Contains(b.swarmOf(member.swarm).rules.Leaving, object.Name), time.Now())
@@ -80,14 +83,14 @@ func (b *Board) Dismiss(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if member := b.agents[link.Agent{Namespace: name.Namespace, Name: name.Name}]; member != nil {
-		member.enrolled = false
+		member.enrolled, member.lease.stored = false, 0
 		b.discard(member)
 	}
 }
 
 // discard lets go of an agent of which nothing is left.
 func (b *Board) discard(member *agent) {
-	if !member.enrolled && !member.linked && member.busy() == 0 {
+	if !member.enrolled && !member.linked && member.busy() == 0 && member.lease.stored == 0 {
 		delete(b.agents, member.name)
 	}
 }
@@ -134,6 +137,7 @@ type AgentView struct {
 	Holders   []Process // that hold attempts and are not linked
 	LastHeard time.Time // zero when never
 	Leaving   bool
+	Lease     time.Duration // to be stored: the longest that the agent may have been told; 0 while unknown
 	Workload  v1alpha1.AgentWorkload
 }
 
@@ -148,6 +152,7 @@ func (b *Board) Agent(name types.NamespacedName) AgentView {
 	heard, _ := b.link.LastHeard(member.name)
 	return AgentView{
 		Linked: member.linked, PodUID: member.process.PodUID, Holders: member.holders(), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
+		Lease: b.leaseToStore(member, time.Now()),
 		Workload: v1alpha1.AgentWorkload{
 			Slots: int32(member.slots), Running: member.running(), Completed: member.completed, Failed: member.failed,
 		},

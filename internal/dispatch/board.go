@@ -19,7 +19,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,7 +33,7 @@ import (
 type Link interface {
 	Send(agent link.Agent, message *linkv1.OperatorMessage) error
 	LastHeard(agent link.Agent) (time.Time, bool)
-	// Disconnect ends the stream of an agent that was not heard since a time; false when it was.
+	// Disconnect ends the stream of an agent that was not heard since a time, which then connects again; false when it was heard.
 	Disconnect(agent link.Agent, unheardSince time.Time) bool
 }
 
@@ -53,7 +52,7 @@ type Signal interface {
 
 // Config is what a Board needs.
 type Config struct {
-	Lease      time.Duration // of agents
+	Lease      time.Duration // of agents whose type names none
 	Leadership Leadership
 	Tasks      Signal
 	Agents     Signal
@@ -79,10 +78,10 @@ type Board struct {
 	metrics *metrics
 	wake    chan struct{}
 
-	open     atomic.Bool // asked by the link while the board speaks to it
+	ready    chan struct{} // closed by Open
 	mu       sync.Mutex
 	alone    time.Time // from then on nobody else gives out work
-	gateEnds time.Time // then agents that have said nothing hold nothing
+	opened   time.Time // when this leader began to speak to agents
 	sequence int64
 	tasks    map[types.NamespacedName]*entry
 	agents   map[link.Agent]*agent
@@ -93,7 +92,7 @@ type Board struct {
 // New makes an empty board. Connect it before it is opened.
 func New(config Config) *Board {
 	return &Board{
-		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1),
+		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		tasks: map[types.NamespacedName]*entry{}, agents: map[link.Agent]*agent{}, swarms: map[types.NamespacedName]*swarm{},
 		finished: kit.Recent[types.UID, struct{}]{Keep: finishedFor},
 	}
@@ -149,9 +148,6 @@ func (b *Board) nextEpoch() int64 {
 	b.sequence++
 	return b.config.Leadership.Term()<<32 | b.sequence
 }
-
-// lapse is how long after its last sign of life an agent can still be working.
-func (b *Board) lapse() time.Duration { return b.config.Lease + margin }
 
 func byName(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

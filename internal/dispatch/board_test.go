@@ -52,6 +52,9 @@ func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 	return !d.heard[agent].After(unheardSince)
 }
 
+// lapse is how long after its last sign of life an agent can still be working that was told the default lease.
+func (d *desk) lapse() time.Duration { return d.config.Lease + margin }
+
 func (d *desk) Term() int64                               { return d.term }
 func (d *desk) AloneFrom() time.Time                      { return d.alone }
 func (d *desk) RaiseTerm(above int64) int64               { d.term = max(d.term, above+1); return d.term }
@@ -81,7 +84,7 @@ func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*li
 	who := link.Agent{Namespace: "ns", Name: name}
 	object := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Type: "worker"}}
 	object.Namespace, object.Name, object.Status.LinkedPodUID = "ns", name, "pod-"+name
-	d.Enrol(object)
+	d.Enrol(object, 0)
 	d.heard[who] = time.Now()
 	if err := d.Joined(who, "pod-"+name, &linkv1.Hello{Swarm: swarm, Slots: int32(slots), Running: running}); err != nil {
 		t.Fatal(err)
@@ -94,7 +97,7 @@ func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*li
 func (d *desk) records(who link.Agent, podUID string) {
 	object := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
 	object.Namespace, object.Name, object.Status.LinkedPodUID = who.Namespace, who.Name, podUID
-	d.Enrol(object)
+	d.Enrol(object, 0)
 }
 
 func (d *desk) credit(who link.Agent, granted int64) {

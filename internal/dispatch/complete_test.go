@@ -83,7 +83,7 @@ func TestSuccessorDoesNotSpeakForThePodThatWasLinked(t *testing.T) {
 	agent := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	agent.Spec.SwarmRef.Name, agent.Status.PodUID, agent.Status.LinkedPodUID = "s", "pod-a", "earlier"
 	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.open.Store(false)
+		d.ready = make(chan struct{})
 		d.Open(Census{Pods: []corev1.Pod{pod("a", "s")}, Agents: []v1alpha1.Agent{agent}})
 		d.rule("s")
 		d.joins(t, "a", "s", 1)
@@ -139,7 +139,7 @@ func TestNewLeaderWaitsUntilItIsAlone(t *testing.T) {
 		"one agent is missing": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}}, 8*time.Second + 16500*time.Millisecond},
 	} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.open.Store(false)
+			d.ready = make(chan struct{})
 			began := time.Now()
 			d.alone = began.Add(8 * time.Second)
 			d.Open(c.census)

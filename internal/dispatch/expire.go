@@ -21,7 +21,7 @@ func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 	var next time.Time
 	alive := b.aliveUntil(member, now)
 	for _, of := range member.holds {
-		switch over := orElse(of.held.expires, alive); {
+		switch over := b.expiry(of.held, alive); {
 		case !of.held.sent: // nobody has it yet
 		case !now.Before(over):
 			b.lose(of, "it was not heard for longer than its lease")
@@ -44,7 +44,7 @@ func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 // Before a stream counts for nothing it is ended, so that no echo prolongs the agent's lease afterwards.
 func (b *Board) aliveUntil(member *agent, now time.Time) time.Time {
 	over := b.over(member)
-	if member.linked && !now.Before(over) && !b.link.Disconnect(member.name, over.Add(-b.lapse())) {
+	if member.linked && !now.Before(over) && !b.link.Disconnect(member.name, b.lastHeard(member)) {
 		return b.over(member) // it was heard just now
 	}
 	return over

@@ -36,14 +36,14 @@ func (b *Board) Open(census Census) {
 	if alone := b.config.Leadership.AloneFrom(); alone.After(b.alone) && census.Led() {
 		b.alone = alone
 	}
-	b.gateEnds = b.alone.Add(b.lapse())
+	b.opened = b.alone
 	b.await(census)
 	for n := range census.Tasks {
 		if task := &census.Tasks[n]; !task.Status.Phase.Final() {
 			b.enter(task)
 		}
 	}
-	b.open.Store(true)
+	b.begin()
 	for name := range b.tasks {
 		b.config.Tasks.After(name, 0)
 	}
@@ -71,6 +71,7 @@ func (b *Board) await(census Census) {
 	}
 	for n := range census.Agents {
 		agent := &census.Agents[n]
+		b.agentOf(link.Agent{Namespace: agent.Namespace, Name: agent.Name}).lease.stored = leaseOf(agent)
 		if last := lastLinked(agent); last != "" {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
 			swarm.awaited[podID{link.Agent{Namespace: agent.Namespace, Name: agent.Name}, types.UID(last)}] = struct{}{}
@@ -86,8 +87,25 @@ func lastLinked(agent *v1alpha1.Agent) string {
 	return agent.Status.LinkedPodUID
 }
 
-// Opened tells whether agents may be taken in.
-func (b *Board) Opened() bool { return b.open.Load() }
+// begin lets agents join.
+func (b *Board) begin() {
+	if !b.Opened() {
+		close(b.ready)
+	}
+}
+
+// Ready is closed by Open: from then on agents can join.
+func (b *Board) Ready() <-chan struct{} { return b.ready }
+
+// Opened reports whether agents can join.
+func (b *Board) Opened() bool {
+	select {
+	case <-b.ready:
+		return true
+	default:
+		return false
+	}
+}
 
 func highestEpoch(census Census) int64 {
 	highest := int64(0)
@@ -105,8 +123,11 @@ func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
 	if now.Before(b.alone) {
 		return b.alone
 	}
-	if len(of.awaited) == 0 || !now.Before(b.gateEnds) {
-		return time.Time{}
+	var until time.Time
+	for pod := range of.awaited {
+		if ends := b.gateEnds(pod.agent); now.Before(ends) {
+			until = later(until, ends)
+		}
 	}
-	return b.gateEnds
+	return until
 }

@@ -108,14 +108,17 @@ func ToldAfter(reason v1alpha1.Reason) time.Duration {
 	return toldSoon
 }
 
-// assign gives a task to an agent: at once if it is the task's first time, once it is written if not.
+// assign gives a task to an agent: at once if it is the task's first time and the agent's lease is short, once it is written if not.
 func (b *Board) assign(task *entry, member *agent, now time.Time) {
-	first := task.fresh()
+	fresh := task.fresh()
+	first := fresh && b.told(member) <= storeFirst
 	b.take(task, &hold{
 		agent: member, process: member.process, attempt: task.attempt + 1, epoch: b.nextEpoch(), since: now, first: first,
 	})
-	if first {
+	if fresh {
 		b.metrics.waited.Observe(now.Sub(task.waiting).Seconds())
+	}
+	if first {
 		b.deliver(task)
 		b.config.Tasks.After(task.name, writtenAfter)
 		return

@@ -230,15 +230,6 @@ func (b *Board) Left(name link.Agent) {
 	b.discard(member)
 }
 
-// over is when an agent that is heard no more can no longer be working.
-func (b *Board) over(member *agent) time.Time {
-	heard, known := b.link.LastHeard(member.name)
-	if !known {
-		heard = time.Now()
-	}
-	return heard.Add(b.lapse())
-}
-
 func taskOf(attempt *linkv1.Attempt) types.NamespacedName {
 	return types.NamespacedName{Namespace: attempt.GetNamespace(), Name: attempt.GetTask()}
 }

@@ -25,7 +25,7 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 		known = nil
 	}
 	switch {
-	case !b.open.Load():
+	case !b.Opened():
 		return View{Stale: true}
 	case task.Status.Phase.Final():
 		b.finish(name)
@@ -71,9 +71,10 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 	if given.Since != nil {
 		since = given.Since.Time
 	}
+	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
 	b.take(of, &hold{
-		agent: b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name}), attempt: given.Attempt, epoch: given.Epoch,
-		since: since, sent: true, expires: time.Now().Add(b.lapse()), progress: task.Status.Progress,
+		agent: holder, attempt: given.Attempt, epoch: given.Epoch,
+		since: since, sent: true, expires: time.Now().Add(b.leaseInForce(holder) + margin), progress: task.Status.Progress,
 	})
 }
 

@@ -23,27 +23,28 @@ func (consumer) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.ErrUnsupported
 }
 func (consumer) Authenticate(context.Context, string) (Identity, error) { return Identity{}, ErrDenied }
+func (consumer) Lease(Agent, *linkv1.Hello) time.Duration               { return 10 * time.Second }
 func (consumer) Joined(Agent, string, *linkv1.Hello) error              { return nil }
 func (consumer) Received(Agent, *linkv1.AgentMessage)                   {}
 func (consumer) Left(Agent)                                             {}
 
 func wholeConfig() Config {
 	return Config{
-		Certificates: consumer{}, Authenticator: consumer{}, Leadership: &tenure{}, Events: consumer{},
-		Metrics: prometheus.NewRegistry(), Lease: 10 * time.Second,
+		Certificates: consumer{}, Authenticator: consumer{}, Leadership: &tenure{}, Events: consumer{}, Leases: consumer{},
+		Ready: make(chan struct{}), Metrics: prometheus.NewRegistry(),
 	}
 }
 
 // A server without an authenticator, or without leadership to ask, would trust everyone.
 func TestServerNeedsEachOfItsParts(t *testing.T) {
 	for reason, change := range map[string]func(*Config){
-		"certificates":     func(c *Config) { c.Certificates = nil },
-		"authenticator":    func(c *Config) { c.Authenticator = nil },
-		"leadership":       func(c *Config) { c.Leadership = nil },
-		"events":           func(c *Config) { c.Events = nil },
-		"metrics":          func(c *Config) { c.Metrics = nil },
-		"lease":            func(c *Config) { c.Lease = 0 },
-		"a positive lease": func(c *Config) { c.Lease = -time.Second },
+		"certificates":  func(c *Config) { c.Certificates = nil },
+		"authenticator": func(c *Config) { c.Authenticator = nil },
+		"leadership":    func(c *Config) { c.Leadership = nil },
+		"events":        func(c *Config) { c.Events = nil },
+		"leases":        func(c *Config) { c.Leases = nil },
+		"ready":         func(c *Config) { c.Ready = nil },
+		"metrics":       func(c *Config) { c.Metrics = nil },
 	} {
 		config := wholeConfig()
 		change(&config)
@@ -64,8 +65,10 @@ func TestAgentIsCutOffTwoLeasesAfterItsLastHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		hosted, _ := newSession(Limits{}.withDefaults())
+		hosted.lease = 10 * time.Second
 		heard := &hearing{inbox: newQueue[*linkv1.AgentMessage](10, 1<<20), over: make(chan struct{})}
 		began, ended := time.Now(), make(chan error)
+		defer server.answer(heard, hosted)()
 		go func() { ended <- server.attend(heard, hosted) }()
 		time.Sleep(15 * time.Second)
 		heard.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}})

@@ -238,6 +238,6 @@ func (s *Server) welcome(of *session, hello *linkv1.Hello) *linkv1.OperatorMessa
 		Protocol: min(linkv1.Protocol, hello.GetProtocol()),
 		Features: of.features,
 		Term:     of.term,
-		Lease:    durationpb.New(s.config.Lease),
+		Lease:    durationpb.New(of.lease),
 	}}}
 }

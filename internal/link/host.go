@@ -20,32 +20,66 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 	}
 	defer s.registry.remove(hosted)
 
+	hosted.lease = s.config.Leases.Lease(hosted.agent, arrived.hello)
 	s.registry.hear(hosted.agent, time.Now()) // Hello is heartbeat 0, and Welcome its echo
 	hosted.queue.push(s.welcome(hosted, arrived.hello))
+	defer hosted.end(nil)
+	defer s.answer(heard, hosted)()
+	if !s.isReady() {
+		return s.hostEarly(connected, heard, hosted, arrived)
+	}
 	if err := s.config.Events.Joined(hosted.agent, arrived.podUID, arrived.hello); err != nil {
 		return turnAway(connected, refusedByConsumer, "NotWanted", err.Error())
 	}
-	s.metrics.linked.Inc()
-	defer s.metrics.linked.Dec()
-	defer s.config.Events.Left(hosted.agent)
-
-	// The writer gets a goroutine of its own: it may hang in Send, and only the return of this function frees it.
+	// The writer gets a goroutine of its own: it may hang in Send, and only the return of the handler frees it.
 	go hosted.write(connected)
-	defer hosted.end(nil)
 	return s.attend(heard, hosted)
 }
 
-// attend passes on what the agent says. Who says nothing for two leases has long stopped working.
-func (s *Server) attend(heard *hearing, hosted *session) error {
-	silence := time.AfterFunc(2*s.config.Lease, func() { hosted.end(cutOff(refusedSilent, "no heartbeat came for two leases")) })
-	defer silence.Stop()
+func (s *Server) isReady() bool {
+	select {
+	case <-s.config.Ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// hostEarly keeps the agent working until the consumer is ready for it.
+func (s *Server) hostEarly(connected stream, heard *hearing, hosted *session, arrived arrival) error {
+	go hosted.write(connected)
+	select {
+	case <-s.config.Ready:
+	case <-hosted.ended:
+		return hosted.cause
+	case <-heard.over:
+		return broken(heard.err)
+	}
+	if err := s.config.Events.Joined(hosted.agent, arrived.podUID, arrived.hello); err != nil {
+		return &ending{refusedByConsumer, status.Error(codes.Unavailable, err.Error())}
+	}
+	return s.attend(heard, hosted)
+}
+
+// answer has heartbeats answered until the returned function is called. An agent that sends none for two leases has long stopped working.
+func (s *Server) answer(heard *hearing, hosted *session) (stop func()) {
+	silence := time.AfterFunc(2*hosted.lease, func() { hosted.end(cutOff(refusedSilent, "no heartbeat came for two leases")) })
 	beat := func(heartbeat *linkv1.Heartbeat) {
 		s.metrics.received("heartbeat")
 		if s.echo(hosted, heartbeat) {
-			silence.Reset(2 * s.config.Lease)
+			silence.Reset(2 * hosted.lease)
 		}
 	}
 	heard.beat.Store(&beat)
+	return func() { silence.Stop() }
+}
+
+// attend passes on what the agent says, until one of the two ends the stream.
+func (s *Server) attend(heard *hearing, hosted *session) error {
+	s.metrics.linked.Inc()
+	defer s.metrics.linked.Dec()
+	defer s.config.Events.Left(hosted.agent)
+	defer hosted.end(nil) // before the lease is counted out: nothing is echoed after that
 	for {
 		message, err := heard.next(hosted.ended)
 		switch {
@@ -54,8 +88,8 @@ func (s *Server) attend(heard *hearing, hosted *session) error {
 		case message == nil:
 			return hosted.cause
 		case message.GetHeartbeat() != nil:
-			if message != heard.first { // it came before there was anybody to answer it
-				beat(message.GetHeartbeat())
+			if message != heard.first { // it came before it could be answered at once
+				(*heard.beat.Load())(message.GetHeartbeat())
 			}
 			s.config.Events.Received(hosted.agent, message)
 		default:

@@ -74,16 +74,25 @@ type Events interface {
 	Left(agent Agent)
 }
 
+// Leases decides how long agents work on without an echo.
+type Leases interface {
+	// Lease is asked for each stream, before the agent joins and before LastHeard counts its Hello.
+	Lease(agent Agent, hello *linkv1.Hello) time.Duration
+}
+
 // Config is what a Server needs. All fields but Limits and Peers must be set.
 type Config struct {
 	Certificates  Certificates
 	Authenticator Authenticator
 	Leadership    Leadership
 	Events        Events
-	Metrics       prometheus.Registerer
-	Lease         time.Duration // told to agents
-	Limits        Limits
-	Peers         Peers
+	Leases        Leases
+	// Ready is closed when agents can join. Before that they are welcomed and their heartbeats are answered, so that nothing stops while the consumer
+	// reads what it must know first.
+	Ready   <-chan struct{}
+	Metrics prometheus.Registerer
+	Limits  Limits
+	Peers   Peers
 }
 
 // Peers is what other replicas of the operator may ask for at the same port. The zero value is nothing.

@@ -27,13 +27,14 @@ const (
 	refusedSilent      refusal = "silent"
 	refusedReplaced    refusal = "replaced"
 	refusedOutdated    refusal = "outdated"
+	refusedEnded       refusal = "ended_by_operator"
 	refusedRedirected  refusal = "redirected"
 )
 
 var refusals = []refusal{
 	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedProtocol,
 	refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced, refusedOutdated,
-	refusedRedirected,
+	refusedEnded, refusedRedirected,
 }
 
 // Why a message was dropped.

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// forgetAfter is how many leases a lost agent's last heartbeat is remembered: long after anybody could still ask.
-const forgetAfter = 20
+// forgetAfter is how long the last heartbeat of a lost agent is remembered: longer than any lease.
+const forgetAfter = 2 * time.Hour
 
 // A registry knows the one session of each agent and when each agent was heard last.
 type registry struct {
-	lease    time.Duration
 	perAgent int
 
 	mu       sync.Mutex
@@ -21,9 +20,9 @@ type registry struct {
 	latest   map[Agent]connections
 }
 
-func newRegistry(lease time.Duration, perAgent int) *registry {
+func newRegistry(perAgent int) *registry {
 	return &registry{
-		lease: lease, perAgent: perAgent,
+		perAgent: perAgent,
 		sessions: map[Agent]*session{}, streams: map[Agent]int{}, heard: map[Agent]time.Time{}, latest: map[Agent]connections{},
 	}
 }
@@ -112,7 +111,7 @@ func (r *registry) remove(s *session) {
 
 func (r *registry) forgetOld(now time.Time) {
 	for agent, last := range r.heard {
-		if r.sessions[agent] == nil && now.Sub(last) > forgetAfter*r.lease {
+		if r.sessions[agent] == nil && now.Sub(last) > forgetAfter {
 			delete(r.heard, agent)
 			delete(r.latest, agent)
 		}

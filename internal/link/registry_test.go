@@ -16,7 +16,7 @@ func numberedSession(process string, number int64) *session {
 
 // Two streams wait until the one before them has left. Whichever wakes first, the older one must not get the place.
 func TestConnectionThatWasOvertakenWhileItWaitedIsRefused(t *testing.T) {
-	r := newRegistry(time.Second, 3)
+	r := newRegistry(3)
 	first, second, third := numberedSession("p", 1), numberedSession("p", 2), numberedSession("p", 3)
 	if err := r.admit(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestConnectionThatWasOvertakenWhileItWaitedIsRefused(t *testing.T) {
 }
 
 func TestStreamThatIsOverGetsNoPlace(t *testing.T) {
-	r := newRegistry(time.Second, 3)
+	r := newRegistry(3)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.admit(over, numberedSession("p", 1)); !errors.Is(err, context.Canceled) || r.session(Agent{"ns", "a"}) != nil {
@@ -43,7 +43,7 @@ func TestStreamThatIsOverGetsNoPlace(t *testing.T) {
 }
 
 func TestProcessesOfOneAgentAreBounded(t *testing.T) {
-	r := newRegistry(time.Second, 3)
+	r := newRegistry(3)
 	for n := range 100 {
 		r.arrive(numberedSession(strconv.Itoa(n), 1))
 	}
@@ -53,9 +53,9 @@ func TestProcessesOfOneAgentAreBounded(t *testing.T) {
 }
 
 func TestConnectionsOfAnAgentThatIsGoneAreForgotten(t *testing.T) {
-	r := newRegistry(time.Millisecond, 3)
+	r := newRegistry(3)
 	r.arrive(numberedSession("p", 1))
-	r.hear(Agent{"ns", "a"}, time.Now().Add(-time.Minute))
+	r.hear(Agent{"ns", "a"}, time.Now().Add(-forgetAfter-time.Second))
 	r.forgetOld(time.Now())
 	if len(r.latest) != 0 || len(r.heard) != 0 {
 		t.Errorf("left: %v, %v", r.latest, r.heard)

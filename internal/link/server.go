@@ -41,17 +41,15 @@ type Server struct {
 
 // New makes a server. It accepts nobody before Serve.
 func New(config Config) (*Server, error) {
-	if config.Certificates == nil || config.Authenticator == nil || config.Leadership == nil || config.Events == nil || config.Metrics == nil {
-		return nil, errors.New("make link server: certificates, authenticator, leadership, events and metrics are needed")
-	}
-	if config.Lease <= 0 {
-		return nil, errors.New("make link server: the lease must be positive")
+	if config.Certificates == nil || config.Authenticator == nil || config.Leadership == nil || config.Events == nil ||
+		config.Leases == nil || config.Ready == nil || config.Metrics == nil {
+		return nil, errors.New("make link server: certificates, authenticator, leadership, events, leases, ready and metrics are needed")
 	}
 	config.Limits = config.Limits.withDefaults()
 	return &Server{
 		config:   config,
 		metrics:  newMetrics(config.Metrics),
-		registry: newRegistry(config.Lease, config.Limits.PerAgent),
+		registry: newRegistry(config.Limits.PerAgent),
 	}, nil
 }
 
@@ -125,8 +123,8 @@ func (s *Server) Send(agent Agent, message *linkv1.OperatorMessage) error {
 // heard for a long time. Its lease is over when this time plus the lease, plus a margin for clocks, has passed.
 func (s *Server) LastHeard(agent Agent) (time.Time, bool) { return s.registry.lastHeard(agent) }
 
-// Disconnect ends the stream of an agent that was not heard since a time, before its lease is counted out: nothing is echoed any more. False
-// when the agent was heard since.
+// Disconnect ends the stream of an agent that was not heard since a time: before its lease is counted out, or to tell it another one when it connects
+// again. Nothing is echoed any more. False when the agent was heard since.
 func (s *Server) Disconnect(agent Agent, unheardSince time.Time) bool {
 	linked := s.registry.session(agent)
 	if linked == nil {
@@ -136,7 +134,7 @@ func (s *Server) Disconnect(agent Agent, unheardSince time.Time) bool {
 		last, known := s.registry.lastHeard(agent)
 		return known && last.After(unheardSince)
 	}
-	return linked.endUnless(heardSince, cutOff(refusedSilent, "no heartbeat came for a lease"))
+	return linked.endUnless(heardSince, cutOff(refusedEnded, "the operator ended this stream: connect again"))
 }
 
 // Linked says whether the agent has a stream now.

@@ -3,6 +3,7 @@ package link
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,6 +22,7 @@ type session struct {
 	agent      Agent
 	connection connection
 	term       int64
+	lease      time.Duration
 	features   []string
 	frameBytes int
 	leadership Leadership

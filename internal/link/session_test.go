@@ -143,10 +143,10 @@ func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
 
 // The last heartbeat of an agent says until when nobody else may have its work. It may be forgotten only long after that.
 func TestLastHeartbeatIsForgottenLate(t *testing.T) {
-	r, now := newRegistry(10*time.Second, 2), time.Now()
+	r, now := newRegistry(2), time.Now()
 	linked, recent, old := Agent{Name: "linked"}, Agent{Name: "recent"}, Agent{Name: "old"}
 	r.sessions[linked] = &session{}
-	for agent, age := range map[Agent]time.Duration{linked: time.Hour, recent: 200 * time.Second, old: 201 * time.Second} {
+	for agent, age := range map[Agent]time.Duration{linked: 2 * forgetAfter, recent: forgetAfter, old: forgetAfter + time.Second} {
 		r.hear(agent, now.Add(-age))
 	}
 	r.forgetOld(now)

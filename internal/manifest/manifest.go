@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,6 +22,8 @@ type Settings struct {
 	Image     string // holds /swarm-agent
 	Link      string // host:port at which agents reach the operator
 	Authority string // PEM of the CA that signs the operator's certificate
+
+	ShortestLease time.Duration // with which an agent's work survives a change of the operator's leader
 
 	SpreadPrefix string // of the annotations that split replicas between spot and on-demand nodes
 	SpreadOff    string // why nobody follows those annotations; "" when somebody does

@@ -21,8 +21,6 @@ func (c Config) check() error {
 		atLeast("controller.resyncPeriod", c.Controller.ResyncPeriod, 5*time.Second),
 		within("controller.workers", c.Controller.Workers, 1, 1000),
 		label("controller.leaderElection.namespace", c.Controller.LeaderElection.Namespace),
-		atLeast("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, 6*time.Second),
-		atMost("controller.leaderElection.leaseDuration", c.Controller.LeaderElection.LeaseDuration, time.Hour),
 		c.confinement(),
 		selects("controller.namespaceSelector", selector),
 		port("webhook.port", c.Webhook.Port),
@@ -32,8 +30,7 @@ func (c Config) check() error {
 		c.Spread.check(),
 		port("link.port", c.Link.Port),
 		dialable("link.address", c.Link.Address),
-		atLeast("link.agentLease", c.Link.AgentLease, 5*time.Second),
-		atMost("link.agentLease", c.Link.AgentLease, 5*time.Minute),
+		c.leasesFit(),
 		oneOf("logging.level", c.Logging.Level, "debug", "info", "warn", "error"),
 		oneOf("logging.format", c.Logging.Format, "json", "text"),
 		port("metrics.port", c.Metrics.Port),
@@ -43,6 +40,33 @@ func (c Config) check() error {
 		within("client.burst", c.Client.Burst, c.Client.QPS, 200_000),
 		c.portsDiffer(),
 	)
+}
+
+// leasesFit refuses leases that cannot work, and an agent lease with which every change of leaders would stop all running work.
+func (c Config) leasesFit() error {
+	election := c.Controller.LeaderElection
+	if err := errors.Join(
+		atLeast("controller.leaderElection.leaseDuration", election.LeaseDuration, 6*time.Second),
+		atMost("controller.leaderElection.leaseDuration", election.LeaseDuration, 30*time.Minute),
+		atLeast("link.agentLease", c.Link.AgentLease, 5*time.Second),
+		atMost("link.agentLease", c.Link.AgentLease, time.Hour),
+	); err != nil {
+		return err
+	}
+	if shortest := election.shortestAgentLease(); election.Enabled && c.Link.AgentLease.Duration < shortest {
+		return fmt.Errorf("link.agentLease is %s: with controller.leaderElection.leaseDuration %s every change of leaders would stop all work, "+
+			"so write %s or more", c.Link.AgentLease.Duration, election.LeaseDuration.Duration, shortest)
+	}
+	return nil
+}
+
+// shortestAgentLease is the shortest, in whole seconds, with which work survives a change of leaders. Programs get SIGTERM when a quarter of their
+// lease is left, and the last heartbeat was sent up to 5 s before the leader's end. Others notice that end after leaseDuration; 12 s later the
+// new leader has read everything and all agents have found it.
+func (e LeaderElection) shortestAgentLease() time.Duration {
+	const heartbeat, handover = 5 * time.Second, 12 * time.Second
+	longer := (e.LeaseDuration.Duration + handover + heartbeat) * 4 / 3
+	return longer.Truncate(time.Second) + time.Second
 }
 
 // portsDiffer finds the servers that would take each other's port.

@@ -66,7 +66,7 @@ type Spread struct {
 	DisruptionWindows string             `json:"disruptionWindows"`
 }
 
-// Link is how agents reach the operator, and how long they work without hearing from it.
+// Link is how agents reach the operator, and how long they work without hearing from it, unless their type says otherwise.
 type Link struct {
 	Port       int             `json:"port"`
 	Address    string          `json:"address"` // what agents dial; left out: the operator's Service, or this machine outside of a cluster
@@ -113,7 +113,7 @@ func Defaults() Config {
 		Webhook:    Webhook{Enabled: true, Port: 9443, CertDir: "/tmp/k8s-webhook-server/serving-certs"},
 		NodeLabels: NodeLabels{Spot: "karpenter.sh/capacity-type=spot", OnDemand: "karpenter.sh/capacity-type=on-demand"},
 		Spread:     spreadDefaults(),
-		Link:       Link{Port: 9444, AgentLease: seconds(15)},
+		Link:       Link{Port: 9444, AgentLease: seconds(45)},
 		Logging:    Logging{Level: "info", Format: "json"},
 		Metrics:    Metrics{Enabled: true, Port: 8080, Secure: true},
 		Health:     Health{Port: 8081},

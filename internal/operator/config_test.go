@@ -35,7 +35,7 @@ func TestDefaultsWork(t *testing.T) {
 	if config.Controller.Workers != 5 || !config.Controller.LeaderElection.Enabled {
 		t.Errorf("got %+v", config)
 	}
-	if want := (Link{Port: 9444, AgentLease: seconds(15)}); config.Link != want {
+	if want := (Link{Port: 9444, AgentLease: seconds(45)}); config.Link != want {
 		t.Errorf("got %+v", config.Link)
 	}
 }
@@ -79,7 +79,7 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"logging: {level: loud}", "", `logging.level is "loud": choose one of ["debug" "info" "warn" "error"]`},
 		{"logging: {format: xml}", "", `logging.format is "xml": choose one of ["json" "text"]`},
 		{"controller: {leaderElection: {leaseDuration: 2s}}", "", "controller.leaderElection.leaseDuration is 2s: the minimum is 6s"},
-		{"controller: {leaderElection: {leaseDuration: 2h}}", "", "controller.leaderElection.leaseDuration is 2h0m0s: the maximum is 1h0m0s"},
+		{"controller: {leaderElection: {leaseDuration: 2h}}", "", "controller.leaderElection.leaseDuration is 2h0m0s: the maximum is 30m0s"},
 		{"controller: {leaderElection: {namespace: My_Own}}", "", `controller.leaderElection.namespace is "My_Own": write the name of a namespace`},
 		{"metrics: {port: 0}", "", "metrics.port is 0: choose 1 to 65535"},
 		{"metrics: {port: 8081}", "", "metrics.port and health.port are both 8081: choose another for one of them"},
@@ -92,7 +92,8 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"link: {port: 8080}", "", "metrics.port and link.port are both 8080: choose another for one of them"},
 		{"link: {port: 70000}", "", "link.port is 70000: choose 1 to 65535"},
 		{"link: {agentLease: 4s}", "", "link.agentLease is 4s: the minimum is 5s"},
-		{"link: {agentLease: 6m}", "", "link.agentLease is 6m0s: the maximum is 5m0s"},
+		{"link: {agentLease: 2h}", "", "link.agentLease is 2h0m0s: the maximum is 1h0m0s"},
+		{"link: {agentLease: 38s}", "", "link.agentLease is 38s: with controller.leaderElection.leaseDuration 12s every change of leaders would stop all work, so write 39s or more"},
 		{"link: {address: swarm.example.org}", "", `link.address is "swarm.example.org": write one host and a port`},
 		{"link: {address: 'fd00::1:9444'}", "", `link.address is "fd00::1:9444": write one host and a port`},
 		{"link: {address: ':9444'}", "", `link.address is ":9444": write one host and a port`},

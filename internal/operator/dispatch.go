@@ -38,6 +38,12 @@ func newDispatcher(operator *kit.Operator, config Link, namespaces []string) *di
 	return d
 }
 
+// welcomes reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. One that is not alone
+// waits for the census, which tells whether there was another leader at all.
+func (d *dispatcher) welcomes() bool {
+	return d.board.Opened() || !time.Now().Before(d.operator.Leadership.AloneFrom())
+}
+
 // Start implements manager.Runnable, for the time of leadership.
 func (d *dispatcher) Start(ctx context.Context) error {
 	census, err := d.census(ctx)

@@ -23,6 +23,7 @@ import (
 // arrivals is an Events that tells who came.
 type arrivals chan link.Agent
 
+func (a arrivals) Lease(link.Agent, *linkv1.Hello) time.Duration          { return 15 * time.Second }
 func (a arrivals) Joined(who link.Agent, _ string, _ *linkv1.Hello) error { a <- who; return nil }
 func (arrivals) Received(link.Agent, *linkv1.AgentMessage)                {}
 func (arrivals) Left(link.Agent)                                          {}
@@ -71,7 +72,7 @@ func serve(t *testing.T, stored authority.Data, port int, events link.Events) {
 		Certificates:  authority.Follow(fake.NewFakeClient(secret), "system"),
 		Authenticator: linktest.Tokens{},
 		Leadership:    speakers{tenure: fakeLease{fresh: true, term: 1}, open: func() bool { return true }},
-		Events:        events, Metrics: prometheus.NewRegistry(), Lease: 15 * time.Second,
+		Events:        events, Leases: arrivals(nil), Ready: linktest.Ready(), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)

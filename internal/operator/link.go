@@ -64,7 +64,7 @@ type tenure interface {
 type speakers struct {
 	tenure   tenure
 	identity string      // of this process in the Lease
-	open     func() bool // whether the dispatcher is ready for agents
+	open     func() bool // whether agents may be welcomed
 }
 
 // Leading implements link.Leadership.

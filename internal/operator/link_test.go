@@ -26,7 +26,7 @@ func TestOnlyAFreshLeaderThatIsOpenSpeaks(t *testing.T) {
 		want        bool
 	}{
 		{"leads and is ready", true, true, true},
-		{"leads, and its dispatcher is not ready", true, false, false},
+		{"leads, and may not welcome agents yet", true, false, false},
 		{"leads no more", false, true, false},
 	} {
 		s := speakers{tenure: fakeLease{fresh: c.fresh, term: 7}, open: func() bool { return c.open }}

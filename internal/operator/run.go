@@ -132,10 +132,12 @@ func (p parts) addLink(ctx context.Context) error {
 		return err
 	}
 	server, err := link.New(link.Config{
-		Authenticator: tokens, Metrics: ctrlmetrics.Registry, Lease: p.config.Link.AgentLease.Duration,
+		Authenticator: tokens, Metrics: ctrlmetrics.Registry,
 		Certificates: p.authority,
-		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.board.Opened},
+		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.welcomes},
 		Events:       p.dispatcher.board,
+		Leases:       p.dispatcher.board,
+		Ready:        p.dispatcher.board.Ready(),
 		Peers:        p.peers(),
 	})
 	if err != nil {
@@ -148,7 +150,10 @@ func (p parts) addLink(ctx context.Context) error {
 
 // settings are what pods of agents are told.
 func (p parts) settings(ctx context.Context) manifest.Settings {
-	return manifest.Settings{Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadOff()}
+	return manifest.Settings{
+		Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), ShortestLease: p.config.Controller.LeaderElection.shortestAgentLease(),
+		SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadOff(),
+	}
 }
 
 // limited makes the client of all controllers. Its limit is one for all kinds: a client that is only told a number of requests in

@@ -30,8 +30,16 @@ func (d *duty) greet(stream *uplink.Stream) {
 		Protocol: linkv1.Protocol, Features: linkv1.Features(), Version: d.Version,
 		Namespace: d.Namespace, Swarm: d.Swarm, Agent: d.Agent, Slots: int32(d.Slots),
 		Running: d.ledger.Running(), Unacknowledged: results, Draining: d.ledger.Draining(), Term: d.term,
-		Process: d.Process, Connection: d.connection, Partial: d.partial,
+		Process: d.Process, Connection: d.connection, Partial: d.partial, Lease: d.leaseTold(),
 	}}})
+}
+
+// leaseTold is what the last Welcome said; nil before the first.
+func (d *duty) leaseTold() *durationpb.Duration {
+	if length := d.lease.Length(); length > 0 {
+		return durationpb.New(length)
+	}
+	return nil
 }
 
 // fitting are the results, oldest first, that Hello has room for.

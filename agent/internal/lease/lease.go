@@ -60,6 +60,9 @@ func (l *Lease) Echoed(sequence int64) {
 	}
 }
 
+// Length is what the last Welcome said, 0 before the first.
+func (l *Lease) Length() time.Duration { return l.length }
+
 // Phase is where the lease stands.
 func (l *Lease) Phase(now time.Duration) Phase {
 	switch {

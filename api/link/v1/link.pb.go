@@ -576,7 +576,9 @@ type Hello struct {
 	// of the process: bytes of a connection that the agent has given up may arrive after those of the next one.
 	Connection int64 `protobuf:"varint,13,opt,name=connection,proto3" json:"connection,omitempty"`
 	// There was no room for everything: results follow, and then Complete. Until then the operator draws no conclusion from what is missing.
-	Partial       bool `protobuf:"varint,14,opt,name=partial,proto3" json:"partial,omitempty"`
+	Partial bool `protobuf:"varint,14,opt,name=partial,proto3" json:"partial,omitempty"`
+	// The lease that the agent was told last; left out before the first Welcome. A new leader that does not know yet which lease is stored tells it again.
+	Lease         *durationpb.Duration `protobuf:"bytes,15,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -707,6 +709,13 @@ func (x *Hello) GetPartial() bool {
 		return x.Partial
 	}
 	return false
+}
+
+func (x *Hello) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
 }
 
 // Complete ends what a partial Hello began: everything that runs, and every result that was not acknowledged, has been named on this stream.
@@ -1637,7 +1646,7 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\x04item\x18\x04 \x01(\x05H\x00R\x04item\x88\x01\x01\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epochB\a\n" +
-	"\x05_item\"\xae\x03\n" +
+	"\x05_item\"\xdf\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x1c\n" +
@@ -1655,7 +1664,8 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\r \x01(\x03R\n" +
 	"connection\x12\x18\n" +
-	"\apartial\x18\x0e \x01(\bR\apartial\"\n" +
+	"\apartial\x18\x0e \x01(\bR\apartial\x12/\n" +
+	"\x05lease\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\n" +
 	"\n" +
 	"\bComplete\"\t\n" +
 	"\aGoodbye\"'\n" +
@@ -1782,27 +1792,28 @@ var file_api_link_v1_link_proto_depIdxs = []int32{
 	20, // 15: swarm.link.v1.OperatorMessage.refuse:type_name -> swarm.link.v1.Refuse
 	3,  // 16: swarm.link.v1.Hello.running:type_name -> swarm.link.v1.Attempt
 	9,  // 17: swarm.link.v1.Hello.unacknowledged:type_name -> swarm.link.v1.Result
-	3,  // 18: swarm.link.v1.Progress.attempt:type_name -> swarm.link.v1.Attempt
-	3,  // 19: swarm.link.v1.Result.attempt:type_name -> swarm.link.v1.Attempt
-	0,  // 20: swarm.link.v1.Result.outcome:type_name -> swarm.link.v1.Outcome
-	22, // 21: swarm.link.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	3,  // 22: swarm.link.v1.Assign.attempt:type_name -> swarm.link.v1.Attempt
-	21, // 23: swarm.link.v1.Assign.environment:type_name -> swarm.link.v1.Assign.EnvironmentEntry
-	22, // 24: swarm.link.v1.Assign.run_timeout:type_name -> google.protobuf.Duration
-	22, // 25: swarm.link.v1.Assign.progress_timeout:type_name -> google.protobuf.Duration
-	22, // 26: swarm.link.v1.Assign.grace:type_name -> google.protobuf.Duration
-	3,  // 27: swarm.link.v1.Cancel.attempt:type_name -> swarm.link.v1.Attempt
-	22, // 28: swarm.link.v1.Cancel.grace:type_name -> google.protobuf.Duration
-	22, // 29: swarm.link.v1.Drain.finish:type_name -> google.protobuf.Duration
-	17, // 30: swarm.link.v1.Peers.peers:type_name -> swarm.link.v1.Peer
-	3,  // 31: swarm.link.v1.Acknowledge.attempt:type_name -> swarm.link.v1.Attempt
-	1,  // 32: swarm.link.v1.Link.Connect:input_type -> swarm.link.v1.AgentMessage
-	2,  // 33: swarm.link.v1.Link.Connect:output_type -> swarm.link.v1.OperatorMessage
-	33, // [33:34] is the sub-list for method output_type
-	32, // [32:33] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	22, // 18: swarm.link.v1.Hello.lease:type_name -> google.protobuf.Duration
+	3,  // 19: swarm.link.v1.Progress.attempt:type_name -> swarm.link.v1.Attempt
+	3,  // 20: swarm.link.v1.Result.attempt:type_name -> swarm.link.v1.Attempt
+	0,  // 21: swarm.link.v1.Result.outcome:type_name -> swarm.link.v1.Outcome
+	22, // 22: swarm.link.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	3,  // 23: swarm.link.v1.Assign.attempt:type_name -> swarm.link.v1.Attempt
+	21, // 24: swarm.link.v1.Assign.environment:type_name -> swarm.link.v1.Assign.EnvironmentEntry
+	22, // 25: swarm.link.v1.Assign.run_timeout:type_name -> google.protobuf.Duration
+	22, // 26: swarm.link.v1.Assign.progress_timeout:type_name -> google.protobuf.Duration
+	22, // 27: swarm.link.v1.Assign.grace:type_name -> google.protobuf.Duration
+	3,  // 28: swarm.link.v1.Cancel.attempt:type_name -> swarm.link.v1.Attempt
+	22, // 29: swarm.link.v1.Cancel.grace:type_name -> google.protobuf.Duration
+	22, // 30: swarm.link.v1.Drain.finish:type_name -> google.protobuf.Duration
+	17, // 31: swarm.link.v1.Peers.peers:type_name -> swarm.link.v1.Peer
+	3,  // 32: swarm.link.v1.Acknowledge.attempt:type_name -> swarm.link.v1.Attempt
+	1,  // 33: swarm.link.v1.Link.Connect:input_type -> swarm.link.v1.AgentMessage
+	2,  // 34: swarm.link.v1.Link.Connect:output_type -> swarm.link.v1.OperatorMessage
+	34, // [34:35] is the sub-list for method output_type
+	33, // [33:34] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_api_link_v1_link_proto_init() }

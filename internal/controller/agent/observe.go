@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,9 +20,9 @@ type world struct {
 	view  dispatch.AgentView
 }
 
-// observe reads everything once, from the cache and from dispatch.
+// observe reads everything once, from the cache and from dispatch, which learns of the agent before.
 func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world, error) {
-	found := world{view: r.board.Agent(client.ObjectKeyFromObject(agent))}
+	found := world{}
 	swarm, pod := &v1alpha1.Swarm{}, &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name}, swarm)
 	if err == nil {
@@ -35,5 +36,20 @@ func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world,
 	} else if !apierrors.IsNotFound(err) {
 		return found, fmt.Errorf("read pod %q: %w", agent.Name, err)
 	}
+	r.board.Enrol(agent, leaseOf(agent, found.swarm))
+	found.view = r.board.Agent(client.ObjectKeyFromObject(agent))
 	return found, nil
+}
+
+// leaseOf returns the lease that the type of an agent asks for, 0 when it does not say.
+func leaseOf(agent *v1alpha1.Agent, swarm *v1alpha1.Swarm) time.Duration {
+	if swarm == nil {
+		return 0
+	}
+	for n := range swarm.Spec.Agents {
+		if kind := &swarm.Spec.Agents[n]; kind.Type == agent.Spec.Type {
+			return time.Duration(kind.LeaseSeconds) * time.Second
+		}
+	}
+	return 0
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,6 +33,7 @@ func plan(agent *v1alpha1.Agent, world world) Plan {
 	if world.view.PodUID != "" {
 		p.Status.LinkedPodUID = world.view.PodUID
 	}
+	p.Status.LeaseSeconds = int32((world.view.Lease + time.Second - 1) / time.Second)
 	if world.view.Linked || p.Status.Workload != nil {
 		workload := world.view.Workload
 		p.Status.Workload = &workload

@@ -55,7 +55,6 @@ func Add(operator *kit.Operator, options Options) error {
 
 // Reconcile shows an Agent as it is.
 func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.Result, error) {
-	r.board.Enrol(agent)
 	world, err := r.observe(ctx, agent)
 	if err != nil {
 		return kit.Done(), err
@@ -63,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.
 	r.bury(agent, world)
 	result, err := r.report(ctx, agent, plan(agent, world))
 	if err == nil {
-		r.board.Enrol(agent) // with what is stored now
+		r.board.Enrol(agent, leaseOf(agent, world.swarm)) // with what is stored now
 	}
 	return result, err
 }

@@ -127,7 +127,7 @@ func (e *environment) run(t *testing.T, task *v1alpha1.Task) *linkv1.Attempt {
 	who := link.Agent{Namespace: "demo", Name: "research-coder-0"}
 	object := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: who.Namespace, Name: who.Name}}
 	object.Spec.SwarmRef.Name, object.Status.LinkedPodUID = "research", "pod-uid"
-	e.board.Enrol(object)
+	e.board.Enrol(object, 0)
 	if err := e.board.Joined(who, "pod-uid", &linkv1.Hello{Swarm: "research", Slots: 2}); err != nil {
 		t.Fatal(err)
 	}

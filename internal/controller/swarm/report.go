@@ -118,13 +118,25 @@ func count(wanted manifest.Swarm, world world) {
 	for n, kind := range wanted.Spec.Agents {
 		ready := world.ready(wanted.Workload(kind.Type))
 		status.ReadyAgents += ready
-		status.Types = append(status.Types, v1alpha1.AgentTypeStatus{Type: kind.Type, Desired: int32(wanted.Counts[n]), Ready: ready})
+		status.Types = append(status.Types, v1alpha1.AgentTypeStatus{
+			Type: kind.Type, Desired: int32(wanted.Counts[n]), Ready: ready, Message: shortLease(kind, wanted.Settings.ShortestLease),
+		})
 	}
 	tasks := world.tasks
 	if status.Tasks != nil || tasks != (v1alpha1.TaskCounts{}) {
 		status.Tasks = &tasks
 	}
 	status.Epoch = max(status.Epoch, world.epoch)
+}
+
+// shortLease says what the lease of a type means for its work, if it is too short to survive a change of the operator's leader.
+func shortLease(kind v1alpha1.AgentType, shortest time.Duration) string {
+	lease := time.Duration(kind.LeaseSeconds) * time.Second
+	if lease == 0 || lease >= shortest {
+		return ""
+	}
+	return fmt.Sprintf("leaseSeconds is %d: work of this type begins anew when the operator changes its leader; from %d on it goes on",
+		kind.LeaseSeconds, int(shortest.Seconds()))
 }
 
 // phase sums up the conditions: a swarm that was once ready keeps running, however degraded.

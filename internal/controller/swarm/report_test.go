@@ -3,10 +3,20 @@ package swarm
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 )
+
+func TestTypeSaysThatItsLeaseIsShort(t *testing.T) {
+	for seconds, short := range map[int32]bool{0: false, 38: true, 39: false, 3600: false} {
+		got := shortLease(v1alpha1.AgentType{LeaseSeconds: seconds}, 39*time.Second)
+		if (got != "") != short || short && got != "leaseSeconds is 38: work of this type begins anew when the operator changes its leader; from 39 on it goes on" {
+			t.Errorf("%d: got %q", seconds, got)
+		}
+	}
+}
 
 func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	overHTTP := v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "coder", Runtime: &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}}}}

@@ -124,7 +124,7 @@ func (l *leader) govern(rules dispatch.Rules) {
 
 func (l *leader) enrol(agent string) {
 	object := l.world.agentObject(agent)
-	l.board.Enrol(&object)
+	l.board.Enrol(&object, 0)
 }
 
 // follow is the watch: it passes on what the real predicate lets through.

@@ -77,7 +77,7 @@ func Start(t testing.TB, ca *CA, change ...func(*link.Config)) *Operator {
 	o := &Operator{Recorder: newRecorder(), Leader: &Leader{}, CA: ca, Metrics: prometheus.NewRegistry()}
 	o.Leader.Lead(1)
 	config := link.Config{
-		Certificates: ca, Authenticator: Tokens{}, Leadership: o.Leader, Events: o.Recorder, Metrics: o.Metrics, Lease: 15 * time.Second,
+		Certificates: ca, Authenticator: Tokens{}, Leadership: o.Leader, Events: o.Recorder, Leases: o.Recorder, Ready: Ready(), Metrics: o.Metrics,
 	}
 	for _, apply := range change {
 		apply(&config)
@@ -107,9 +107,16 @@ func (o *Operator) serve(t testing.TB) {
 	t.Cleanup(o.Stop)
 }
 
+// Ready is for a consumer that agents can join at once.
+func Ready() <-chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
 // Lease changes the lease.
 func Lease(length time.Duration) func(*link.Config) {
-	return func(c *link.Config) { c.Lease = length }
+	return func(c *link.Config) { c.Events.(*Recorder).Length = length }
 }
 
 // ClientTLS is what a client of this operator trusts.

@@ -26,6 +26,8 @@ type Event struct {
 type Recorder struct {
 	// Refusal is asked before an agent joins.
 	Refusal func(hello *linkv1.Hello) error
+	// Length of the lease that agents are told.
+	Length time.Duration
 
 	busy   sync.Mutex
 	mu     sync.Mutex
@@ -33,7 +35,12 @@ type Recorder struct {
 	more   chan struct{} // closed and replaced with every event
 }
 
-func newRecorder() *Recorder { return &Recorder{more: make(chan struct{})} }
+func newRecorder() *Recorder {
+	return &Recorder{Length: 15 * time.Second, more: make(chan struct{})}
+}
+
+// Lease implements link.Leases.
+func (r *Recorder) Lease(link.Agent, *linkv1.Hello) time.Duration { return r.Length }
 
 // Joined implements link.Events.
 func (r *Recorder) Joined(agent link.Agent, podUID string, hello *linkv1.Hello) error {

@@ -33,7 +33,7 @@ var _ = Describe("The link", Serial, func() {
 
 	BeforeEach(func(ctx SpecContext) {
 		in = namespace(ctx, nil)
-		leader = program("SWARM_LINK_AGENT_LEASE=7s")
+		leader = program("SWARM_LINK_AGENT_LEASE=40s")
 		Eventually(leader.Err).Should(gbytes.Say("Successfully acquired lease"))
 		sample(ctx, in)
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ContainElement(coder))
@@ -44,9 +44,9 @@ var _ = Describe("The link", Serial, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(secret.Type).To(Equal(corev1.SecretTypeOpaque))
 		Expect(published(ctx, in)).To(Equal(string(secret.Data["ca.crt"])))
+		Eventually(leaseTold).WithContext(ctx).WithArguments(in).Should(Equal(40 * time.Second))
 		answer, err := hello(ctx, in, dialed(ctx, in))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(answer.GetWelcome().GetLease().AsDuration()).To(Equal(7 * time.Second))
 		Expect(answer.GetWelcome().GetTerm()).To(BeNumerically(">", 0))
 	})
 

@@ -1,0 +1,171 @@
+package dispatch
+
+import (
+	"time"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+const (
+	// ShortestLease is the shortest that an agent type can ask for. An agent whose lease is not stored yet is told no longer one.
+	ShortestLease = 10 * time.Second
+	// longestLease is the longest that an agent type can ask for.
+	longestLease = time.Hour
+	// storeFirst is the longest lease with which a first assignment may be sent before it is written. A new leader waits this long, at most, for
+	// agents that may have an assignment that was never written.
+	storeFirst = time.Minute
+)
+
+// leases are those of one agent. The one that it was told decides how long it works on without an echo. The one that is stored decides how long
+// the next leader waits for it, so it is never shorter than one that was told.
+type leases struct {
+	wanted time.Duration // by its type; 0 while its object is unknown
+	stored time.Duration // in Agent status; 0 when there is none
+	told   time.Duration // on the last stream; 0 before the first
+	until  time.Time     // when all leases of earlier streams are over
+}
+
+// leaseOf returns the lease that is stored.
+func leaseOf(agent *v1alpha1.Agent) time.Duration {
+	return time.Duration(agent.Status.LeaseSeconds) * time.Second
+}
+
+// Lease implements link.Leases: it decides how long an agent may work on without an echo on the stream that it has just opened.
+func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	member := b.agentOf(name)
+	if heard, known := b.link.LastHeard(name); known && member.lease.told > 0 {
+		member.lease.until = later(member.lease.until, heard.Add(member.lease.told+margin))
+	}
+	if b.Opened() {
+		member.lease.told = b.leaseFor(member, hello.GetRunning())
+	} else {
+		member.lease.told = b.leaseAgain(hello)
+	}
+	return member.lease.told
+}
+
+// leaseAgain returns the lease that an agent was told last, for as long as this leader does not know which one is stored: it is no longer than that.
+func (b *Board) leaseAgain(hello *linkv1.Hello) time.Duration {
+	if told := hello.GetLease().AsDuration(); told > 0 && told <= longestLease {
+		return told
+	}
+	return min(b.config.Lease, ShortestLease)
+}
+
+// leaseFor returns the lease that an agent which runs these attempts may be told: the one that its type asks for, unless a longer one than is
+// stored. With a long one, everything that the agent runs must be stored.
+func (b *Board) leaseFor(member *agent, running []*linkv1.Attempt) time.Duration {
+	lease := member.lease.stored
+	if lease == 0 {
+		lease = min(b.config.Lease, ShortestLease)
+	}
+	if member.lease.wanted > 0 {
+		lease = min(lease, member.lease.wanted)
+	}
+	if lease > storeFirst && b.runsUnstored(member, running) {
+		return storeFirst
+	}
+	return lease
+}
+
+func (b *Board) runsUnstored(member *agent, running []*linkv1.Attempt) bool {
+	for _, of := range member.holds {
+		if of.held.sent && of.stored < of.held.epoch {
+			return true
+		}
+	}
+	for _, attempt := range running {
+		if of := b.tasks[taskOf(attempt)]; of == nil || of.stored < attempt.GetEpoch() {
+			return true
+		}
+	}
+	return false
+}
+
+// relinkForLease has an agent connect again that would be told another lease now.
+func (b *Board) relinkForLease(member *agent) {
+	if member.linked && member.lease.told > 0 && member.lease.told != b.leaseFor(member, nil) {
+		b.link.Disconnect(member.name, time.Now())
+	}
+}
+
+// told returns the lease that an agent goes by.
+func (b *Board) told(member *agent) time.Duration {
+	if member.lease.told > 0 {
+		return member.lease.told
+	}
+	return b.config.Lease
+}
+
+// leaseInForce returns the longest lease that any process of an agent may go by, whoever told it.
+func (b *Board) leaseInForce(member *agent) time.Duration {
+	stored := member.lease.stored
+	if stored == 0 {
+		stored = b.config.Lease // agents of earlier versions
+	}
+	return max(stored, member.lease.told)
+}
+
+// leaseToStore returns the lease to be stored for an agent: a longer one before it is told, a shorter one after every longer one is over.
+func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
+	switch {
+	case !b.Opened() || member.lease.wanted == 0:
+		return member.lease.stored
+	case member.lease.wanted >= member.lease.stored:
+		return member.lease.wanted
+	case member.linked && member.lease.told > member.lease.wanted:
+		return member.lease.stored
+	}
+	over := later(b.opened.Add(member.lease.stored+margin), member.lease.until)
+	if member.lease.told > member.lease.wanted {
+		over = later(over, b.over(member))
+	}
+	if now.Before(over) {
+		b.config.Agents.After(member.object(), over.Sub(now))
+		return member.lease.stored
+	}
+	return member.lease.wanted
+}
+
+// over is when an agent that is heard no more can no longer be working.
+func (b *Board) over(member *agent) time.Time {
+	return later(member.lease.until, b.lastHeard(member).Add(b.told(member)+margin))
+}
+
+func (b *Board) lastHeard(member *agent) time.Time {
+	if heard, known := b.link.LastHeard(member.name); known {
+		return heard
+	}
+	return time.Now()
+}
+
+// gateEnds returns when an agent that has not said what it runs can no longer have an assignment that was not written. It may have been welcomed
+// before this leader was ready, and have gone before it was heard out.
+func (b *Board) gateEnds(name link.Agent) time.Time {
+	from, length := b.opened, b.config.Lease
+	if member := b.agents[name]; member != nil {
+		from, length = later(from, b.heardUnlinked(member)), b.leaseInForce(member)
+	}
+	return from.Add(min(length, storeFirst) + margin)
+}
+
+// heardUnlinked returns when an agent was last heard that is not linked; zero when it is linked, or was never heard.
+func (b *Board) heardUnlinked(member *agent) time.Time {
+	if heard, known := b.link.LastHeard(member.name); known && !member.linked {
+		return heard
+	}
+	return time.Time{}
+}
+
+// expiry returns when an attempt can no longer be running; alive says so for what its agent has named on its stream.
+func (b *Board) expiry(held *hold, alive time.Time) time.Time {
+	over := orElse(held.expires, alive)
+	if heard := b.heardUnlinked(held.agent); held.process == (Process{}) && !heard.IsZero() {
+		over = later(over, heard.Add(b.told(held.agent)+margin)) // the agent may have been welcomed again without being heard out
+	}
+	return over
+}

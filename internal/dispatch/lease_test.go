@@ -1,0 +1,319 @@
+package dispatch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+var leased = link.Agent{Namespace: "ns", Name: "a"}
+
+// asks is the reconcile of an Agent whose type asks for a lease: it stores what the board wants to have stored, and returns that.
+func (d *desk) asks(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
+	d.Enrol(agent, lease)
+	stored := d.Agent(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}).Lease
+	agent.Status.LeaseSeconds = int32(stored / time.Second)
+	d.Enrol(agent, lease)
+	return stored
+}
+
+// agentWith is agent a of swarm s, as it is stored.
+func agentWith(lease int32) *v1alpha1.Agent {
+	made := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
+	made.Namespace, made.Name = "ns", "a"
+	made.Status.LinkedPodUID, made.Status.LeaseSeconds = "pod-a", lease
+	return made
+}
+
+// opens is what the link does with a new stream of agent a.
+func (d *desk) opens(t *testing.T, hello *linkv1.Hello) time.Duration {
+	t.Helper()
+	told := d.Lease(leased, hello)
+	d.says(t, leased, "p", hello)
+	return told
+}
+
+// cutOff is what the link does after Disconnect.
+func (d *desk) cutOff(t *testing.T) {
+	t.Helper()
+	if !slices.Contains(d.disconnected, leased) {
+		t.Fatal("the agent was not asked to connect again")
+	}
+	d.disconnected = nil
+	d.Left(leased)
+}
+
+func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(0)
+		d.Enrol(agent, 40*time.Second)
+		if told := d.opens(t, &linkv1.Hello{}); told != ShortestLease {
+			t.Fatalf("told %s while none is stored", told)
+		}
+		if stored := d.asks(agent, 40*time.Second); stored != 40*time.Second {
+			t.Fatalf("stored %s", stored)
+		}
+		d.cutOff(t)
+		if told := d.opens(t, &linkv1.Hello{}); told != 40*time.Second {
+			t.Errorf("told %s", told)
+		}
+		d.asks(agent, 40*time.Second)
+		if len(d.disconnected) != 0 {
+			t.Error("an agent that was told its lease was asked to connect again")
+		}
+	})
+}
+
+func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(50)
+		d.Enrol(agent, 50*time.Second)
+		d.opens(t, &linkv1.Hello{})
+		time.Sleep(time.Hour)
+		d.heard[leased] = time.Now()
+		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+			t.Fatalf("stored %s while the agent goes by a longer one", stored)
+		}
+		d.cutOff(t)
+		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
+			t.Fatalf("told %s", told)
+		}
+		time.Sleep(50*time.Second + margin - time.Millisecond)
+		d.heard[leased] = time.Now()
+		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+			t.Errorf("stored %s while the longer one may go on, if the Welcome was lost", stored)
+		}
+		time.Sleep(time.Millisecond)
+		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+			t.Errorf("stored %s after the longer one is over", stored)
+		}
+	})
+}
+
+// A former leader may have told the stored lease just before this one began.
+func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(50)
+		time.Sleep(50*time.Second + margin - time.Millisecond)
+		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+			t.Errorf("stored %s", stored)
+		}
+		time.Sleep(time.Millisecond)
+		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+			t.Errorf("stored %s", stored)
+		}
+	})
+}
+
+// The configuration of the former leader, or the type, had a longer lease.
+func TestGateGoesByTheStoredLease(t *testing.T) {
+	for stored, gate := range map[int32]time.Duration{
+		50:  50*time.Second + margin,
+		600: storeFirst + margin, // what is not stored was not sent
+		0:   15*time.Second + margin,
+	} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(stored)}})
+			d.rule("s")
+			b := d.joins(t, "b", "s", 1)
+			d.task("t", "s")
+			time.Sleep(gate - time.Millisecond)
+			d.heard[b] = time.Now()
+			d.steps()
+			if given := d.assigned(); len(given) != 0 {
+				t.Fatalf("lease %d: given out before the gate has ended", stored)
+			}
+			time.Sleep(time.Millisecond)
+			d.steps()
+			if given := d.assigned(); len(given) != 1 {
+				t.Errorf("lease %d: not given out when the gate has ended", stored)
+			}
+		})
+	}
+}
+
+func TestWorkOfAnAgentExpiresByTheLeaseThatItWasTold(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.Enrol(agentWith(40), 40*time.Second)
+		d.opens(t, &linkv1.Hello{})
+		task := d.task("t", "s")
+		d.steps()
+		d.settles(task)
+		d.Left(leased)
+		time.Sleep(40*time.Second + margin - time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Fatal("given up while the agent may work")
+		}
+		time.Sleep(time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {
+			t.Errorf("not given up after the lease: %+v", view)
+		}
+	})
+}
+
+// The Welcome with the shorter lease may be lost: then the agent goes by the longer one that it was told before.
+func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.Enrol(agentWith(50), 50*time.Second)
+		d.opens(t, &linkv1.Hello{})
+		task := d.task("t", "s")
+		d.steps()
+		given := d.assigned()
+		d.settles(task)
+		d.Left(leased)
+		d.Enrol(agentWith(50), 20*time.Second)
+		d.opens(t, &linkv1.Hello{Running: given})
+		d.Left(leased)
+		time.Sleep(50*time.Second + margin - time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Fatal("given up while the agent may work")
+		}
+	})
+}
+
+func TestStoredAssignmentExpiresByTheStoredLease(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(600)}})
+		task := d.storedAs("t", "a")
+		time.Sleep(600*time.Second + margin - time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Fatal("given up while the agent may work")
+		}
+		time.Sleep(time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Ended == nil {
+			t.Error("not given up after the lease")
+		}
+	})
+}
+
+func TestAgentWithALongLeaseGetsWhatIsStored(t *testing.T) {
+	for lease, early := range map[time.Duration]int{storeFirst: 1, storeFirst + time.Second: 0} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.rule("s")
+			d.Enrol(agentWith(int32(lease/time.Second)), lease)
+			d.opens(t, &linkv1.Hello{})
+			task := d.task("t", "s")
+			d.steps()
+			if given := d.assigned(); len(given) != early {
+				t.Fatalf("lease %s: %d sent before it was stored, want %d", lease, len(given), early)
+			}
+			d.settles(task)
+			if given := d.assigned(); len(given) != 1-early {
+				t.Errorf("lease %s: %d sent after it was stored", lease, len(given))
+			}
+		})
+	}
+}
+
+// What an agent runs under a short lease may not be stored yet. The next leader would not wait for as long as it runs under a long one.
+func TestLongLeaseWaitsUntilWhatRunsIsStored(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.Enrol(agentWith(30), 600*time.Second)
+		d.opens(t, &linkv1.Hello{})
+		task := d.task("t", "s")
+		d.steps()
+		running := d.assigned()
+		d.Left(leased)
+		d.Enrol(agentWith(600), 600*time.Second)
+		if told := d.opens(t, &linkv1.Hello{Running: running}); told != storeFirst {
+			t.Fatalf("told %s while what runs is not stored", told)
+		}
+		d.settles(task)
+		d.Enrol(agentWith(600), 600*time.Second)
+		d.cutOff(t)
+		if told := d.opens(t, &linkv1.Hello{Running: running}); told != 600*time.Second {
+			t.Errorf("told %s after it was stored", told)
+		}
+	})
+}
+
+// closed has a board begin anew, before its census.
+func (d *desk) closed() { d.ready = make(chan struct{}) }
+
+func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {
+	for hello, want := range map[time.Duration]time.Duration{
+		0:                          ShortestLease,
+		600 * time.Second:          600 * time.Second,
+		longestLease:               longestLease,
+		longestLease + time.Second: ShortestLease,
+		-time.Second:               ShortestLease,
+	} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.closed()
+			if told := d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(hello)}); told != want {
+				t.Errorf("told %s after %s, want %s", told, hello, want)
+			}
+		})
+	}
+}
+
+// The agent was welcomed and answered before the census, and has gone before it joined.
+func TestGateCountsFromTheLastAnswer(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.closed()
+		d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(30 * time.Second)})
+		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(30)}})
+		d.rule("s")
+		b := d.joins(t, "b", "s", 1)
+		d.task("t", "s")
+		time.Sleep(5 * time.Second)
+		d.heard[leased] = time.Now()
+		time.Sleep(30*time.Second + margin - time.Millisecond)
+		d.heard[b] = time.Now()
+		d.steps()
+		if given := d.assigned(); len(given) != 0 {
+			t.Fatal("given out while the agent may run something that is not stored")
+		}
+		time.Sleep(time.Millisecond)
+		d.steps()
+		if given := d.assigned(); len(given) != 1 {
+			t.Error("not given out when the gate has ended")
+		}
+	})
+}
+
+func TestStoredAssignmentExpiresAfterTheLastAnswer(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.closed()
+		d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(30 * time.Second)})
+		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(30)}})
+		task := d.storedAs("t", "a")
+		time.Sleep(5 * time.Second)
+		d.heard[leased] = time.Now()
+		time.Sleep(30*time.Second + margin - time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Fatal("given up while the agent may work")
+		}
+		time.Sleep(time.Millisecond)
+		d.steps()
+		if view := d.Observe(task, Brief{}); view.Ended == nil {
+			t.Error("not given up after the lease")
+		}
+	})
+}
+
+// storedAs is a task that a former leader has given to an agent.
+func (d *desk) storedAs(name, agent string) *v1alpha1.Task {
+	task := &v1alpha1.Task{}
+	task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"
+	task.Status.Epoch, task.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: agent, Attempt: 1, Epoch: 1}}
+	d.stores(task)
+	d.Observe(task, Brief{})
+	return task
+}
