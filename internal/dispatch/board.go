@@ -61,8 +61,11 @@ type Config struct {
 }
 
 const (
-	// margin is what the operator waits beyond an agent's lease. Agents may need a second to kill what runs.
+	// margin is what the operator waits beyond an agent's lease, whatever its length. Agents may need a second to kill what runs.
 	margin = 1500 * time.Millisecond
+	// drift is the part of a lease that it waits beyond that, because clocks do not run at the same rate: two that are slewed in opposite directions
+	// differ by a thousandth.
+	drift = 500
 	// finishing is how long attempts on an agent that is to leave may go on before they are asked back.
 	finishing = 30 * time.Second
 	// sweepEvery is how late anything is noticed for which no timer was set.

@@ -53,7 +53,7 @@ func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 }
 
 // lapse is how long after its last sign of life an agent can still be working that was told the default lease.
-func (d *desk) lapse() time.Duration { return d.config.Lease + margin }
+func (d *desk) lapse() time.Duration { return lapse(d.config.Lease) }
 
 func (d *desk) Term() int64                               { return d.term }
 func (d *desk) AloneFrom() time.Time                      { return d.alone }

@@ -136,7 +136,7 @@ func TestNewLeaderWaitsUntilItIsAlone(t *testing.T) {
 	}{
 		"a new cluster":        {Census{}, 0},
 		"all agents have come": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s")}}, 8 * time.Second},
-		"one agent is missing": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}}, 8*time.Second + 16500*time.Millisecond},
+		"one agent is missing": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}}, 8*time.Second + 16600*time.Millisecond},
 	} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
 			d.ready = make(chan struct{})

@@ -27,6 +27,9 @@ type leases struct {
 	until  time.Time     // when all leases of earlier streams are over
 }
 
+// lapse returns how long after its last sign of life an agent with this lease can still be working.
+func lapse(lease time.Duration) time.Duration { return lease + margin + lease/drift }
+
 // leaseOf returns the lease that is stored.
 func leaseOf(agent *v1alpha1.Agent) time.Duration {
 	return time.Duration(agent.Status.LeaseSeconds) * time.Second
@@ -38,7 +41,7 @@ func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
 	defer b.mu.Unlock()
 	member := b.agentOf(name)
 	if heard, known := b.link.LastHeard(name); known && member.lease.told > 0 {
-		member.lease.until = later(member.lease.until, heard.Add(member.lease.told+margin))
+		member.lease.until = later(member.lease.until, heard.Add(lapse(member.lease.told)))
 	}
 	if b.Opened() {
 		member.lease.told = b.leaseFor(member, hello.GetRunning())
@@ -120,7 +123,7 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	case member.linked && member.lease.told > member.lease.wanted:
 		return member.lease.stored
 	}
-	over := later(b.opened.Add(member.lease.stored+margin), member.lease.until)
+	over := later(b.opened.Add(lapse(member.lease.stored)), member.lease.until)
 	if member.lease.told > member.lease.wanted {
 		over = later(over, b.over(member))
 	}
@@ -133,7 +136,7 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 
 // over is when an agent that is heard no more can no longer be working.
 func (b *Board) over(member *agent) time.Time {
-	return later(member.lease.until, b.lastHeard(member).Add(b.told(member)+margin))
+	return later(member.lease.until, b.lastHeard(member).Add(lapse(b.told(member))))
 }
 
 func (b *Board) lastHeard(member *agent) time.Time {
@@ -150,7 +153,7 @@ func (b *Board) gateEnds(name link.Agent) time.Time {
 	if member := b.agents[name]; member != nil {
 		from, length = later(from, b.heardUnlinked(member)), b.leaseInForce(member)
 	}
-	return from.Add(min(length, storeFirst) + margin)
+	return from.Add(lapse(min(length, storeFirst)))
 }
 
 // heardUnlinked returns when an agent was last heard that is not linked; zero when it is linked, or was never heard.
@@ -165,7 +168,7 @@ func (b *Board) heardUnlinked(member *agent) time.Time {
 func (b *Board) expiry(held *hold, alive time.Time) time.Time {
 	over := orElse(held.expires, alive)
 	if heard := b.heardUnlinked(held.agent); held.process == (Process{}) && !heard.IsZero() {
-		over = later(over, heard.Add(b.told(held.agent)+margin)) // the agent may have been welcomed again without being heard out
+		over = later(over, heard.Add(lapse(b.told(held.agent)))) // the agent may have been welcomed again without being heard out
 	}
 	return over
 }

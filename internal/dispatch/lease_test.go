@@ -85,7 +85,7 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
 			t.Fatalf("told %s", told)
 		}
-		time.Sleep(50*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(50*time.Second) - time.Millisecond)
 		d.heard[leased] = time.Now()
 		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
 			t.Errorf("stored %s while the longer one may go on, if the Welcome was lost", stored)
@@ -101,7 +101,7 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(50)
-		time.Sleep(50*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(50*time.Second) - time.Millisecond)
 		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
 			t.Errorf("stored %s", stored)
 		}
@@ -115,9 +115,9 @@ func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
 // The configuration of the former leader, or the type, had a longer lease.
 func TestGateGoesByTheStoredLease(t *testing.T) {
 	for stored, gate := range map[int32]time.Duration{
-		50:  50*time.Second + margin,
-		600: storeFirst + margin, // what is not stored was not sent
-		0:   15*time.Second + margin,
+		50:  lapse(50 * time.Second),
+		600: lapse(storeFirst), // what is not stored was not sent
+		0:   lapse(15 * time.Second),
 	} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
 			d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(stored)}})
@@ -148,7 +148,7 @@ func TestWorkOfAnAgentExpiresByTheLeaseThatItWasTold(t *testing.T) {
 		d.steps()
 		d.settles(task)
 		d.Left(leased)
-		time.Sleep(40*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(40*time.Second) - time.Millisecond)
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Held == nil {
 			t.Fatal("given up while the agent may work")
@@ -175,7 +175,7 @@ func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 		d.Enrol(agentWith(50), 20*time.Second)
 		d.opens(t, &linkv1.Hello{Running: given})
 		d.Left(leased)
-		time.Sleep(50*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(50*time.Second) - time.Millisecond)
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Held == nil {
 			t.Fatal("given up while the agent may work")
@@ -187,7 +187,7 @@ func TestStoredAssignmentExpiresByTheStoredLease(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(600)}})
 		task := d.storedAs("t", "a")
-		time.Sleep(600*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(600*time.Second) - time.Millisecond)
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Held == nil {
 			t.Fatal("given up while the agent may work")
@@ -273,7 +273,7 @@ func TestGateCountsFromTheLastAnswer(t *testing.T) {
 		d.task("t", "s")
 		time.Sleep(5 * time.Second)
 		d.heard[leased] = time.Now()
-		time.Sleep(30*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(30*time.Second) - time.Millisecond)
 		d.heard[b] = time.Now()
 		d.steps()
 		if given := d.assigned(); len(given) != 0 {
@@ -295,7 +295,7 @@ func TestStoredAssignmentExpiresAfterTheLastAnswer(t *testing.T) {
 		task := d.storedAs("t", "a")
 		time.Sleep(5 * time.Second)
 		d.heard[leased] = time.Now()
-		time.Sleep(30*time.Second + margin - time.Millisecond)
+		time.Sleep(lapse(30*time.Second) - time.Millisecond)
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Held == nil {
 			t.Fatal("given up while the agent may work")

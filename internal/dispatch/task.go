@@ -74,7 +74,7 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
 	b.take(of, &hold{
 		agent: holder, attempt: given.Attempt, epoch: given.Epoch,
-		since: since, sent: true, expires: time.Now().Add(b.leaseInForce(holder) + margin), progress: task.Status.Progress,
+		since: since, sent: true, expires: time.Now().Add(lapse(b.leaseInForce(holder))), progress: task.Status.Progress,
 	})
 }
 
