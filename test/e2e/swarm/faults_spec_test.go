@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"context"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -11,6 +12,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
+// reportMove shows how long after a fault the last attempt of a swarm began.
+func reportMove(ctx context.Context, swarm, what string, fault time.Time) {
+	GinkgoHelper()
+	var began time.Time
+	for _, line := range hear(ctx, swarm).agents {
+		if line.Event == "start" {
+			began = line.Time
+		}
+	}
+	AddReportEntry(what, began.Sub(fault).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
+}
+
 var _ = Describe("A swarm through faults", func() {
 	BeforeEach(harm.SkipElsewhere)
 
@@ -18,7 +31,9 @@ var _ = Describe("A swarm through faults", func() {
 		assembled(ctx, crew("mortal", 2, 1))
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
-		cluster.BodyOf(ctx, namespace, held.Name).Kill("swarm-agent")
+		mortal := cluster.BodyOf(ctx, namespace, held.Name)
+		killed := time.Now()
+		mortal.Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")
@@ -26,6 +41,7 @@ var _ = Describe("A swarm through faults", func() {
 		Expect(finished.Status.Retries).To(BeZero(), "a lost agent is no fault of the task")
 		Expect(finished.Status.Epoch).To(BeNumerically(">", held.Epoch))
 		proveExactlyOnce(ctx, "mortal", []string{"long"})
+		reportMove(ctx, "mortal", "the task of a killed agent began on another agent after", killed)
 	})
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
@@ -45,6 +61,7 @@ var _ = Describe("A swarm through faults", func() {
 		frozen.Thaw()
 		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
 		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
+		reportMove(ctx, "icy", "the task of a frozen agent with a lease of 10 s began on another agent after", age.from)
 	})
 
 	It("loses nothing when the leader is killed during fifty tasks [S15/same-end-state]", func(ctx SpecContext) {
