@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -18,7 +19,8 @@ type agent struct {
 	name  link.Agent
 	swarm types.NamespacedName
 
-	enrolled bool // its object exists and says what it offers
+	enrolled bool   // its object exists and says what it offers
+	version  string // of the object
 	kind     string
 	offers   []string
 
@@ -63,6 +65,10 @@ func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	member := b.agentOf(link.Agent{Namespace: object.Namespace, Name: object.Name})
+	if member.knowsNewer(object) {
+		return // a cache that is behind shows a lease or a pod that is not stored any more
+	}
+	member.version = object.ResourceVersion
 	if workload := object.Status.Workload; workload != nil && !member.enrolled {
 		member.completed, member.failed = member.completed+workload.Completed, member.failed+workload.Failed
 	}
@@ -76,6 +82,11 @@ func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	if !was.enrolled || was.recorded != member.recorded || was.kind != member.kind || was.swarm != member.swarm || !slices.Equal(was.offers, member.offers) {
 		b.stir(b.swarmOf(member.swarm))
 	}
+}
+
+func (a *agent) knowsNewer(object *v1alpha1.Agent) bool {
+	order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, a.version)
+	return err == nil && order < 0
 }
 
 // Dismiss forgets the object of an agent. What the agent holds stays its own until it ends.

@@ -71,6 +71,28 @@ func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
 	})
 }
 
+// The lease was lowered, and then raised again: a cache that is behind still shows the long one.
+func TestLeaseOfAnObjectThatIsOldIsNotTold(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		former, current := agentWith(50), agentWith(20)
+		former.ResourceVersion, current.ResourceVersion = "1", "2"
+		d.Enrol(current, 50*time.Second)
+		d.Enrol(former, 50*time.Second)
+		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
+			t.Errorf("told %s, and 20s is stored", told)
+		}
+	})
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		former, current := agentWith(50), agentWith(20)
+		former.ResourceVersion, current.ResourceVersion = "1", "2"
+		d.Open(Census{Agents: []v1alpha1.Agent{*current}})
+		d.Enrol(former, 50*time.Second)
+		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
+			t.Errorf("told %s, and 20s was found by the census", told)
+		}
+	})
+}
+
 func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(50)

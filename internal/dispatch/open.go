@@ -71,7 +71,8 @@ func (b *Board) await(census Census) {
 	}
 	for n := range census.Agents {
 		agent := &census.Agents[n]
-		b.agentOf(link.Agent{Namespace: agent.Namespace, Name: agent.Name}).lease.stored = leaseOf(agent)
+		member := b.agentOf(link.Agent{Namespace: agent.Namespace, Name: agent.Name})
+		member.version, member.lease.stored = agent.ResourceVersion, leaseOf(agent)
 		if last := lastLinked(agent); last != "" {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
 			swarm.awaited[podID{link.Agent{Namespace: agent.Namespace, Name: agent.Name}, types.UID(last)}] = struct{}{}
