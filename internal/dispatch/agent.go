@@ -74,7 +74,7 @@ func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	}
 	was := *member
 	member.recorded = object.Status.LinkedPodUID
-	member.lease.wanted, member.lease.stored = cmp.Or(lease, b.config.Lease), leaseOf(object)
+	member.lease.learn(object, cmp.Or(lease, b.config.Lease))
 	b.relinkForLease(member)
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
 	member.swarm = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.SwarmRef.Name}

@@ -25,6 +25,17 @@ type leases struct {
 	stored time.Duration // in Agent status; 0 when there is none
 	told   time.Duration // on the last stream; 0 before the first
 	until  time.Time     // when all leases of earlier streams are over
+
+	lowered string // the version of the object that was to be written over with a shorter lease
+}
+
+// learn takes in what is stored and what is wanted. The answer of a write may be lost: an object that was to get a shorter lease may have it.
+func (l *leases) learn(object *v1alpha1.Agent, wanted time.Duration) {
+	stored := leaseOf(object)
+	if l.lowered != "" && l.lowered == object.ResourceVersion {
+		stored = min(stored, l.stored)
+	}
+	l.wanted, l.stored = wanted, stored
 }
 
 // lapse returns how long after its last sign of life an agent with this lease can still be working.
@@ -131,6 +142,7 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 		b.config.Agents.After(member.object(), over.Sub(now))
 		return member.lease.stored
 	}
+	member.lease.stored, member.lease.lowered = member.lease.wanted, member.version
 	return member.lease.wanted
 }
 

@@ -119,6 +119,29 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 	})
 }
 
+// The answer of the write that lowers the lease is lost, and the cache is behind.
+func TestLeaseIsNotToldThatMayHaveBeenLowered(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(50)
+		agent.ResourceVersion = "1"
+		time.Sleep(time.Hour)
+		d.Enrol(agent, 20*time.Second)
+		if stored := d.Agent(types.NamespacedName{Namespace: "ns", Name: "a"}).Lease; stored != 20*time.Second {
+			t.Fatalf("stored %s", stored)
+		}
+		d.Enrol(agent, 50*time.Second)
+		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
+			t.Errorf("told %s, and 20s may be stored", told)
+		}
+		agent.ResourceVersion = "2"
+		d.Enrol(agent, 50*time.Second)
+		d.cutOff(t)
+		if told := d.opens(t, &linkv1.Hello{}); told != 50*time.Second {
+			t.Errorf("told %s, and 50s is stored", told)
+		}
+	})
+}
+
 // A former leader may have told the stored lease just before this one began.
 func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
