@@ -27,6 +27,7 @@ type desk struct {
 	heard    map[link.Agent]time.Time
 
 	disconnected []link.Agent
+	signals      []signal
 	heardLate    bool // a heartbeat arrives just when a stream is to be ended
 }
 
@@ -55,10 +56,20 @@ func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 // lapse is how long after its last sign of life an agent can still be working that was told the default lease.
 func (d *desk) lapse() time.Duration { return lapse(d.config.Lease) }
 
-func (d *desk) Term() int64                               { return d.term }
-func (d *desk) AloneFrom() time.Time                      { return d.alone }
-func (d *desk) RaiseTerm(above int64) int64               { d.term = max(d.term, above+1); return d.term }
-func (d *desk) After(types.NamespacedName, time.Duration) {}
+func (d *desk) Term() int64                 { return d.term }
+func (d *desk) AloneFrom() time.Time        { return d.alone }
+func (d *desk) RaiseTerm(above int64) int64 { d.term = max(d.term, above+1); return d.term }
+
+// After implements Signal, of tasks, agents and swarms.
+func (d *desk) After(name types.NamespacedName, delay time.Duration) {
+	d.signals = append(d.signals, signal{name.Name, delay})
+}
+
+// A signal asks for the reconcile of an object.
+type signal struct {
+	name  string
+	delay time.Duration
+}
 
 // atDesk runs a test with an open board that has found the pods.
 func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
