@@ -92,7 +92,7 @@ func (p *pass) keeps(pod *seat) bool {
 	switch {
 	case pod.Cordoned && p.Hold != "":
 		p.waitFor(p.Hold)
-	case pod.Cordoned && p.away() >= max(1, p.Budget.Step):
+	case pod.Cordoned && p.away()+p.surplusGone() >= max(1, p.Budget.Step):
 		p.waitFor(p.stepReached())
 	case !pod.Cordoned && p.Replicas > 1 && p.count(serving) <= 1 && p.Now.Before(pod.urgent()):
 		p.waitFor(lastReady)
@@ -264,7 +264,7 @@ func (p *pass) refuses(pod *seat) bool {
 }
 
 func (p *pass) stepReached() string {
-	return fmt.Sprintf("%s of %d away: replacements come first", pods(p.away()), p.Replicas)
+	return fmt.Sprintf("%s of %d away: replacements come first", pods(p.away()+p.surplusGone()), p.Replicas)
 }
 
 // exhausted tells whether the disruption budgets allow nothing more, and notes it.
@@ -280,6 +280,18 @@ func (p *pass) exhausted() bool {
 func (p *pass) away() int {
 	settled := p.count(func(pod seat) bool { return pod.number != Unnumbered && (pod.Phase == Ready || p.overdue(pod.Pod)) })
 	return p.Replicas - settled
+}
+
+// surplusGone counts the Ready pods beyond the replicas that this decision takes away. No replacement is awaited for them, but during a rollout they
+// serve like all others.
+func (p *pass) surplusGone() int {
+	total := 0
+	for _, pod := range p.seats {
+		if pod.gone && pod.number == Unnumbered && pod.Phase == Ready {
+			total++
+		}
+	}
+	return total
 }
 
 func (p *pass) move(pod *seat, to Class, reason string) {

@@ -73,6 +73,18 @@ func TestAllNodesGoAtOnce(t *testing.T) {
 	}
 }
 
+// During a rollout there are more pods than replicas, and all of them serve.
+func TestCordonMovesPodsBeyondTheReplicasInSteps(t *testing.T) {
+	w := quiet(Policy{}, 1, []Pod{
+		{Name: "stays", Made: Spot, Node: Spot, Phase: Ready, Created: noon},
+		{Name: "first", Made: Spot, Node: Spot, Phase: Ready, Created: noon, Doomed: true, Cordoned: true},
+		{Name: "second", Made: Spot, Node: Spot, Phase: Ready, Created: noon, Doomed: true, Cordoned: true},
+	})
+	if d := Next(w); len(d.Moves) != 1 {
+		t.Errorf("%d moves, %q", len(d.Moves), d.Reason)
+	}
+}
+
 // someLeaving is a workload some of whose nodes are going away, each for a reason of its own.
 func someLeaving(t *rapid.T) World {
 	replicas := rapid.IntRange(1, 12).Draw(t, "replicas")
