@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"pgregory.net/rapid"
+
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 const server = "swarm-operator-link.swarm-system.svc"

@@ -14,6 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 const preemptible = "cloud.example/preemptible"

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/swarm-io/swarm-operator/internal/assign"
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 func golden(t *testing.T, name string) string {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 func boundTo(decision Decision, task string) string {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 var (

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 const duration = 15 * time.Second

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 func attempt(task string, epoch int64) *linkv1.Attempt {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
 // step is something that happens to a pool.

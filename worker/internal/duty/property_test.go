@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 	"github.com/swarm-io/swarm-operator/worker/internal/mount"
 )
 
