@@ -22,25 +22,29 @@ var _ = It("restarts none of a hundred attempts with default settings when the l
 	assembled(ctx, swarm)
 	attempts := submitted(ctx, "lasting", agents*each, endless())
 	Eventually(runningFirst).WithContext(ctx).WithTimeout(2 * patience).Should(ConsistOf(attempts))
+	Eventually(func() int { // on a busy machine an agent needs seconds to start ten programs
+		started, _ := journal(ctx, "lasting", agents)
+		return len(started)
+	}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(agents * each))
 
 	former := cluster.Leader(ctx)
 	cluster.KillLeader(ctx)
 	awaitAllAgents(ctx, "killed", agents)
 	Expect(cluster.Leader(ctx)).NotTo(Equal(former))
-	expectUndisturbed(ctx, attempts)
+	expectUndisturbed(ctx, attempts, agents)
 	cluster.AwaitOperator(ctx)
 
 	Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
 	Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).To(ContainSubstring("successfully rolled out"))
 	cluster.AwaitOperator(ctx)
 	awaitAllAgents(ctx, "updated", agents)
-	expectUndisturbed(ctx, attempts)
+	expectUndisturbed(ctx, attempts, agents)
 
 	harm.Devcluster(ctx, "kill", "kube-apiserver")
 	time.Sleep(20 * time.Second) // the outage that is promised to stop nothing
 	harm.Devcluster(ctx, "restart", "kube-apiserver")
 	awaitAllAgents(ctx, "outage", agents)
-	expectUndisturbed(ctx, attempts)
+	expectUndisturbed(ctx, attempts, agents)
 	cluster.AwaitOperator(ctx)
 })
 
@@ -72,20 +76,29 @@ func runningFirst(ctx context.Context) ([]string, error) {
 }
 
 // expectUndisturbed expects that all attempts run, and that none of them was ever stopped.
-func expectUndisturbed(ctx context.Context, attempts []string) {
+func expectUndisturbed(ctx context.Context, attempts []string, agents int) {
 	GinkgoHelper()
 	Expect(runningFirst(ctx)).To(ConsistOf(attempts))
-	started, finished := map[string]int{}, map[string]int{}
-	for _, line := range hear(ctx, "lasting").agents {
-		switch line.Event {
-		case "start":
-			started[line.Task]++
-		case "finish":
-			finished[line.Task]++
-		}
-	}
+	started, finished := journal(ctx, "lasting", agents)
 	for _, name := range attempts {
 		Expect(started).To(HaveKeyWithValue(name, 1))
 		Expect(finished).NotTo(HaveKey(name))
 	}
+}
+
+// journal counts how often each task was started, and finished, by the agents of a swarm.
+func journal(ctx context.Context, swarm string, agents int) (started, finished map[string]int) {
+	GinkgoHelper()
+	started, finished = map[string]int{}, map[string]int{}
+	for n := range agents {
+		for _, line := range read(ctx, fmt.Sprintf("%s-worker-%d", swarm, n), "journal.jsonl") {
+			switch line.Event {
+			case "start":
+				started[line.Task]++
+			case "finish":
+				finished[line.Task]++
+			}
+		}
+	}
+	return started, finished
 }
