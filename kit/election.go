@@ -28,6 +28,8 @@ type Election struct {
 	// LeaseDuration is how long others wait for a silent leader; 12 s unless told. The renew deadline is two thirds of it
 	// (8 s), the retry period a twelfth (1 s).
 	LeaseDuration time.Duration
+	// Terms remembers terms outside of the Lease. Without it, terms begin again when the Lease is deleted.
+	Terms Terms
 	// OnStarted is called in a goroutine of its own when this process begins to lead; the context ends with it.
 	OnStarted func(ctx context.Context)
 	// OnStopped is called when it leads no more.
@@ -55,7 +57,7 @@ func (e Election) join(config *rest.Config, options *manager.Options, leadership
 	options.LeaderElection = true
 	options.LeaderElectionID = e.Name
 	options.LeaderElectionReleaseOnCancel = true
-	options.LeaderElectionResourceLockInterface = &lock{Interface: inner, leadership: leadership, ready: ready, forced: e.Forced}
+	options.LeaderElectionResourceLockInterface = &lock{Interface: inner, leadership: leadership, ready: ready, forced: e.Forced, terms: e.Terms}
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lease, &renew, &retry
 	return nil
 }
@@ -76,6 +78,9 @@ func (e Election) leaseLock(config *rest.Config, identity string) (resourcelock.
 	}, nil
 }
 
+// errFormerLeader is why a Lease is left to expire.
+var errFormerLeader = errors.New("a former leader may still act: the lease expires instead")
+
 // A lock is a Lease that kit listens at. It keeps out of the election until the caches are synced, tells Leadership of
 // renewals, keeps the term growing, and gives back only what it holds.
 type lock struct {
@@ -84,6 +89,9 @@ type lock struct {
 	ready      <-chan struct{}
 	forced     bool
 	contested  time.Duration // how long a former leader may go on, if this process wins now
+	succeeds   bool          // whether it is known that there was one
+	terms      Terms         // may be nil
+	claimed    int64         // the newest term that this process has claimed
 }
 
 // Get waits until this process is ready: whoever wins the Lease must be able to work.
@@ -98,20 +106,33 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, err
 	}
 	l.leadership.see(record.HolderIdentity)
-	l.contested = 0 // the elector waits until the Lease has expired or was given back
+	if record.HolderIdentity != l.Identity() { // else the answer to Create was lost
+		l.contested, l.succeeds = 0, false // the elector waits until the Lease has expired or was given back
+	}
 	if l.forced {
 		if record.HolderIdentity != "" {
 			former := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
-			l.contested = max(l.leadership.deadline, former.renewDeadline())
+			l.contested, l.succeeds = max(l.leadership.deadline, former.renewDeadline()), true
 		}
 		record.HolderIdentity = "" // the elector waits for nobody
 	}
 	return record, raw, nil
 }
 
-// Create begins with term 1, since 0 means that nobody ever led. Who led before, if the Lease was deleted, does not know yet that it is gone.
+// Create begins with term 1, or above the newest term that was claimed, because the Lease may have been deleted. Its former holder may not know yet.
+// A leader whose Lease was deleted makes it again if no other process can have held it since.
 func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.contested = l.leadership.deadline
+	newest, err := l.newest(ctx)
+	switch {
+	case err != nil:
+		return err
+	case l.leadership.Term() == 0:
+		l.claimed = 0 // what this process has claimed may be older than the Lease that was deleted
+	case newest > l.claimed:
+		l.leadership.resign()
+		return fmt.Errorf("the lease was deleted, and term %d was claimed after term %d: %w", newest, l.claimed, ErrNotLeading)
+	}
+	l.contested, l.succeeds = l.leadership.deadline, newest > 0
 	return l.write(ctx, record, l.Interface.Create)
 }
 
@@ -123,12 +144,17 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		if holder := l.leadership.Holder(); holder != l.Identity() {
 			return fmt.Errorf("release lease: held by %q: %w", holder, ErrNotLeading)
 		}
+		if !l.leadership.mayRelease() {
+			return errFormerLeader
+		}
 	}
 	return l.write(ctx, record, l.Interface.Update)
 }
 
 func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	record.LeaderTransitions = max(record.LeaderTransitions, int(l.leadership.Term()), 1)
+	if err := l.number(ctx, &record); err != nil {
+		return err
+	}
 	sent := time.Now()
 	if err := send(ctx, record); err != nil {
 		return err
@@ -136,7 +162,7 @@ func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	l.leadership.see(record.HolderIdentity)
 	if record.HolderIdentity == l.Identity() {
 		l.forced = false
-		l.leadership.win(sent.Add(l.contested))
+		l.leadership.win(sent.Add(l.contested), l.succeeds)
 		l.leadership.renew(sent, int64(record.LeaderTransitions))
 	}
 	return nil

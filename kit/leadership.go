@@ -29,6 +29,7 @@ type Leadership struct {
 	term    int64
 	renewed time.Time // when the last renewal that succeeded was sent
 	alone   time.Time // see AloneFrom
+	heir    bool      // of a leader that is known to have been there, and may go on until then
 	expiry  *time.Timer
 }
 
@@ -72,13 +73,21 @@ func (l *Leadership) AloneFrom() time.Time {
 	return l.alone
 }
 
-// win notes from when this process is alone, which only the first renewal decides.
-func (l *Leadership) win(alone time.Time) {
+// win notes from when this process is alone, and whether another one led before, which only the first renewal decides.
+func (l *Leadership) win(alone time.Time, heir bool) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if l.renewed.IsZero() {
-		l.alone = alone
+		l.alone, l.heir = alone, heir
 	}
+}
+
+// mayRelease reports whether the Lease may be given back. While a former leader may go on it must expire instead: whoever takes a Lease that was given
+// back believes that no other process leads.
+func (l *Leadership) mayRelease() bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return !l.heir || !time.Now().Before(l.alone)
 }
 
 // Fresh tells whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
@@ -99,15 +108,15 @@ func age(since time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
-// Term grows with every leader: it is the Lease's count of transitions, 0 until this process leads.
+// Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process leads.
 func (l *Leadership) Term() int64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return l.term
 }
 
-// RaiseTerm lifts the term above one that was seen elsewhere, as when somebody deleted the Lease and with it the count.
-// The Lease learns of it with the next renewal.
+// RaiseTerm lifts the term above one that was seen elsewhere, as when the Lease was deleted and with it the count.
+// The Lease, and Election.Terms, learn of it with the next renewal.
 func (l *Leadership) RaiseTerm(above int64) int64 {
 	l.lock.Lock()
 	defer l.lock.Unlock()

@@ -177,29 +177,34 @@ func TestNobodyReleasesAnothersLease(t *testing.T) {
 }
 
 func TestHolderIsWhomTheLeaseNamed(t *testing.T) {
-	l, inner := lockOver("pod-2_x", true)
-	if got := l.leadership.Holder(); got != "" {
-		t.Errorf("%q, before anybody looked", got)
-	}
-	for _, step := range []struct {
-		reason, want string
-		do           func() error
-	}{
-		{"seen, though the election is forced", "pod-2_x", func() error { _, _, err := l.Get(t.Context()); return err }},
-		{"won", l.Identity(), func() error {
-			return l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()})
-		}},
-		{"given back", "", func() error { return l.Update(t.Context(), resourcelock.LeaderElectionRecord{}) }},
-		{"taken by another", "pod-3_y", func() error {
-			inner.record.HolderIdentity = "pod-3_y"
-			_, _, err := l.Get(t.Context())
-			return err
-		}},
-	} {
-		if err := step.do(); err != nil || l.leadership.Holder() != step.want {
-			t.Errorf("%s: %q, want %q: %v", step.reason, l.leadership.Holder(), step.want, err)
+	synctest.Test(t, func(t *testing.T) {
+		l, inner := lockOver("pod-2_x", true)
+		if got := l.leadership.Holder(); got != "" {
+			t.Errorf("%q, before anybody looked", got)
 		}
-	}
+		for _, step := range []struct {
+			reason, want string
+			do           func() error
+		}{
+			{"seen, though the election is forced", "pod-2_x", func() error { _, _, err := l.Get(t.Context()); return err }},
+			{"won", l.Identity(), func() error {
+				return l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()})
+			}},
+			{"given back, when the former holder has ended", "", func() error {
+				time.Sleep(l.leadership.deadline)
+				return l.Update(t.Context(), resourcelock.LeaderElectionRecord{})
+			}},
+			{"taken by another", "pod-3_y", func() error {
+				inner.record.HolderIdentity = "pod-3_y"
+				_, _, err := l.Get(t.Context())
+				return err
+			}},
+		} {
+			if err := step.do(); err != nil || l.leadership.Holder() != step.want {
+				t.Errorf("%s: %q, want %q: %v", step.reason, l.leadership.Holder(), step.want, err)
+			}
+		}
+	})
 }
 
 func TestForcedElectionWaitsForNobody(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 )
 
 // orderly keeps errors out of the log that are none. When a manager is told to stop it gives the Lease back, and now and then tells of that as if
-// it had lost it; when it does lose it, Start returns the error. And a request whose caller has cancelled it, as at every stop, has not failed: the caller
+// it had lost it; when it does lose it, Start returns the error. A Lease that is left to expire is not an error either. And a request whose caller has cancelled it, as at every stop, has not failed: the caller
 // gets the error as well.
 type orderly struct{ logr.LogSink }
 
@@ -26,6 +26,10 @@ func (o orderly) Error(err error, message string, keysAndValues ...any) {
 	released := message == "error received after stop sequence was engaged" && err != nil && err.Error() == "leader election lost"
 	cancelled := message == "Unexpected error when reading response body" && errors.Is(err, context.Canceled)
 	if released || cancelled {
+		return
+	}
+	if errors.Is(err, errFormerLeader) {
+		o.Info(0, "Not releasing the lease", append(keysAndValues, "reason", err.Error())...)
 		return
 	}
 	o.LogSink.Error(err, message, keysAndValues...)

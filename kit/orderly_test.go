@@ -38,3 +38,16 @@ func TestRequestThatItsCallerHasCancelledIsNoError(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 }
+
+func TestLeaseThatIsLeftToExpireIsNoError(t *testing.T) {
+	var said []string
+	logger := quietly(funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
+	logger.Error(errFormerLeader, "Failed to release lease", "lock", "ns/name")
+	if len(said) != 1 || !strings.Contains(said[0], `"level"=0 "msg"="Not releasing the lease" "lock"="ns/name" "reason"="a former leader may still act`) {
+		t.Errorf("said %q", said)
+	}
+	logger.Error(ErrNotLeading, "Failed to release lease")
+	if len(said) != 2 || !strings.Contains(said[1], `"error"`) {
+		t.Errorf("said %q", said)
+	}
+}

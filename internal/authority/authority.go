@@ -9,7 +9,8 @@
 //     and a CA stays published while anything it signed may still be shown. So a rotation breaks no connection.
 //   - What cannot be read is replaced, as if nothing had been there. That is also the way out of a stolen key: delete the Secret.
 //
-// It never logs what is in the Secret, it never lets a key leave it, and it never writes on a replica that does not lead.
+// It never logs what is in the Secret, it never lets a key leave it, and it never writes a key on a replica that does not lead. An annotation of the
+// Secret has the newest term of a leader, which a replica claims before it leads.
 package authority
 
 import (

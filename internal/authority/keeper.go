@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -34,6 +33,7 @@ type Keeper struct {
 	Namespace string
 	Names     []string // of the server: DNS names and IP addresses
 	Lifetimes Lifetimes
+	Term      func() int64 // of the leader
 }
 
 // keeper is the leader's part: it writes what Next wants.
@@ -103,14 +103,11 @@ func refused(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, fmt.Errorf("write secret %q: %w", SecretName, err)
 }
 
-// write creates the Secret, or updates it if it is still the one that was read.
+// write also restores the term, which was lost if the Secret was deleted.
 func (k *keeper) write(ctx context.Context, secret *corev1.Secret, wanted Data) error {
 	secret.Data = wanted
-	if secret.ResourceVersion != "" {
-		return k.client.Update(ctx, secret)
+	if term := k.Term(); term > storedTerm(ctx, secret) {
+		stamp(secret, term)
 	}
-	secret.Namespace, secret.Name = k.Namespace, SecretName
-	secret.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
-	secret.Type = corev1.SecretTypeOpaque
-	return k.client.Create(ctx, secret)
+	return store(ctx, k.client, k.key(), secret)
 }

@@ -28,12 +28,13 @@ type desk struct {
 	*keeper
 	cluster client.WithWatch
 	time    time.Time
+	leads   int64 // the term
 }
 
 func newDesk() *desk {
 	d := &desk{cluster: fake.NewFakeClient(), time: start}
 	d.keeper = &keeper{
-		Keeper: Keeper{Namespace: "swarm-system", Names: names, Lifetimes: short},
+		Keeper: Keeper{Namespace: "swarm-system", Names: names, Lifetimes: short, Term: func() int64 { return d.leads }},
 		client: d.cluster, now: func() time.Time { return d.time },
 	}
 	return d

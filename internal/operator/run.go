@@ -74,6 +74,10 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
+	terms, err := authority.NewTerms(cluster, around.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
 			Scheme:                 scheme(),
@@ -82,7 +86,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 			NewClient:              limited(config.Client),
 			Cache:                  config.confine(caches(around.Namespace, config.spreading())),
 		},
-		Election: election(config.Controller.LeaderElection, around, at),
+		Election: election(config.Controller.LeaderElection, around, at, terms),
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +148,7 @@ func (p parts) addLink(ctx context.Context) error {
 		return err
 	}
 	p.dispatcher.board.Connect(server)
-	kept := authority.Keeper{Namespace: p.around.Namespace, Names: p.certificateNames(), Lifetimes: authority.Standard()}
+	kept := authority.Keeper{Namespace: p.around.Namespace, Names: p.certificateNames(), Lifetimes: authority.Standard(), Term: p.Leadership.Term}
 	return errors.Join(authority.Keep(p.Operator, kept), p.Add(doorway{server, p.config.Link.Port}), p.Add(p.dispatcher))
 }
 
@@ -176,14 +180,14 @@ func scheme() *runtime.Scheme {
 }
 
 // election holds the Lease even when there is no competition, because its transitions are the operator's term.
-func election(config LeaderElection, around Surroundings, at addresses) kit.Election {
+func election(config LeaderElection, around Surroundings, at addresses, terms kit.Terms) kit.Election {
 	namespace := config.Namespace
 	if namespace == "" {
 		namespace = around.Namespace
 	}
 	return kit.Election{
 		Namespace: namespace, Name: lease, Identity: identity(around.Pod, at.own),
-		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration,
+		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, Terms: terms,
 	}
 }
 

@@ -167,7 +167,11 @@ func nothing(ctx context.Context, r *run) error {
 		return fmt.Errorf("left are\n%s", left)
 	}
 	kept := &corev1.Secret{}
-	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.SecretName}, kept))
+	err = errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.SecretName}, kept))
+	if err == nil && len(kept.Data) == 0 {
+		err = errors.New("the Secret has a term and no keys yet")
+	}
+	return err
 }
 
 // work takes as long as the payload says.

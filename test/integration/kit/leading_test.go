@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/kit"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
@@ -117,7 +118,7 @@ var _ = It("the term grows with every start, elected or not, and never falls beh
 	Eventually(second.ended).Should(Receive(HaveOccurred()))
 	Expect(second.Leadership.Fresh()).To(BeFalse())
 
-	By("somebody deleting the Lease")
+	By("deleting the Lease, without a memory of terms")
 	third.halt()
 	Expect(client.IgnoreNotFound(api.Delete(ctx, lease))).To(Succeed())
 	fourth := start()
@@ -126,6 +127,39 @@ var _ = It("the term grows with every start, elected or not, and never falls beh
 	Eventually(stored(ctx, lease)).Should(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(4))))
 	fourth.halt()
 	Expect(start().Leadership.Term()).To(BeEquivalentTo(5))
+})
+
+var _ = It("terms grow when the Lease is deleted, and a Lease is not released while a former leader may act", func(ctx SpecContext) {
+	namespace := inNamespace(ctx)
+	terms, err := authority.NewTerms(apiServer, namespace)
+	Expect(err).NotTo(HaveOccurred())
+	start := func() *inside {
+		o := operator([]string{namespace}, func(options *kit.Options, _ *rest.Config) { options.Election.Terms = terms })
+		o.begin()
+		Eventually(o.Leadership.Fresh).Should(BeTrue())
+		return o
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kit"}}
+	first := start()
+	Expect(first.Leadership.Term()).To(BeEquivalentTo(1))
+
+	By("deleting the Lease of a leader, which makes it again")
+	Expect(api.Delete(ctx, lease)).To(Succeed())
+	Eventually(stored(ctx, lease)).Should(And(
+		HaveField("Spec.HolderIdentity", HaveValue(Equal(first.Leadership.Identity()))), HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(1)))))
+	Expect(first.Leadership.Fresh()).To(BeTrue())
+	first.halt()
+	Expect(stored(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(BeEmpty())), "released: no other process has led before")
+
+	By("deleting the Lease between two leaders")
+	Expect(api.Delete(ctx, lease)).To(Succeed())
+	second := start()
+	Expect(second.Leadership.Term()).To(BeEquivalentTo(2))
+	Expect(stored(ctx, lease)(Default)).To(HaveField("Spec.LeaseTransitions", HaveValue(BeEquivalentTo(2))))
+	second.halt()
+	Expect(stored(ctx, lease)(Default)).To(HaveField("Spec.HolderIdentity", HaveValue(Equal(second.Leadership.Identity()))), "not released")
+	Expect(second.log.String()).To(And(ContainSubstring("Not releasing the lease"), Not(ContainSubstring("Failed to release"))))
+	Expect(start().Leadership.Term()).To(BeEquivalentTo(3))
 })
 
 var _ = It("[K19/lease] the Lease says who leads, since when, and for how long", func(ctx SpecContext) {

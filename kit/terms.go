@@ -1,0 +1,48 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// Terms remembers terms outside of the Lease. The Lease counts its transitions, and when it is deleted, the count begins again: without another
+// memory the next leader has a term that another leader had before.
+type Terms interface {
+	// Newest returns the newest term that was claimed, 0 if there is none.
+	Newest(ctx context.Context) (int64, error)
+	// Claim stores and returns a term that is above every one that was claimed before, and at least the given one.
+	Claim(ctx context.Context, atLeast int64) (int64, error)
+}
+
+// number gives the record its term. A term is claimed before the Lease is taken with it, so before anything is done in it; one that was raised since
+// is claimed with the next renewal. A process that has lost the race for the Lease keeps its claim for the next time.
+func (l *lock) number(ctx context.Context, record *resourcelock.LeaderElectionRecord) error {
+	term := max(int64(record.LeaderTransitions), l.leadership.Term(), 1)
+	if l.terms != nil && record.HolderIdentity != "" && term > l.claimed {
+		ctx, cancel := context.WithTimeout(ctx, l.leadership.deadline/2)
+		defer cancel()
+		claimed, err := l.terms.Claim(ctx, term)
+		if err != nil {
+			return fmt.Errorf("claim a term: %w", err)
+		}
+		l.claimed = claimed
+	}
+	record.LeaderTransitions = int(max(term, l.claimed))
+	return nil
+}
+
+// newest returns the newest term that any process has claimed.
+func (l *lock) newest(ctx context.Context) (int64, error) {
+	if l.terms == nil {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.leadership.deadline/2)
+	defer cancel()
+	newest, err := l.terms.Newest(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the newest term: %w", err)
+	}
+	return newest, nil
+}
