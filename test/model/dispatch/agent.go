@@ -4,22 +4,22 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // agent has what a process does by itself, and what it does with messages.
 func (t *transition) agent(n uint8) {
-	if p := &t.from.processes[n]; !p.alive || p.suspended {
+	if p := &t.processes[n]; !p.alive || p.suspended {
 		return
 	}
-	t.step(fence, n, 0, func() bool { return t.fence(&t.processes[n]) })
-	t.step(finishProgram, n, succeeded, func() bool { return !t.Scenario.Endless && t.processes[n].stop(succeeded) })
+	t.Step(fence, n, 0, func() bool { return t.fence(&t.processes[n]) })
+	t.Step(finishProgram, n, succeeded, func() bool { return !t.Scenario.Endless && t.processes[n].stop(succeeded) })
 	failure := explore.Step{Action: finishProgram, Subject: n, Detail: failed}
-	t.fault(&t.left.Failures, failure, func() bool { return t.processes[n].stop(failed) })
+	t.Fault(&t.left.Failures, failure, func() bool { return t.processes[n].stop(failed) })
 	for r := range uint8(replicas) {
-		t.step(dial, n, r, func() bool { return t.dial(&t.processes[n], r, false) })
+		t.Step(dial, n, r, func() bool { return t.dial(&t.processes[n], r, false) })
 		partial := explore.Step{Action: dialPartial, Subject: n, Detail: r}
-		t.fault(&t.left.PartialHellos, partial, func() bool { return t.dial(&t.processes[n], r, true) })
+		t.Fault(&t.left.PartialHellos, partial, func() bool { return t.dial(&t.processes[n], r, true) })
 	}
-	t.step(sendHeartbeat, n, 0, func() bool { return t.Scenario.Heartbeats && t.processes[n].send(message{kind: heartbeat}) })
-	t.step(sendResult, n, 0, func() bool { return t.processes[n].sendResult() })
-	t.fault(&t.left.Goodbyes, explore.Step{Action: sayGoodbye, Subject: n}, func() bool { return t.sayGoodbye(n) })
-	t.step(receiveDown, n, 0, func() bool { return t.receiveDown(&t.processes[n]) })
+	t.Step(sendHeartbeat, n, 0, func() bool { return t.Scenario.Heartbeats && t.processes[n].send(message{kind: heartbeat}) })
+	t.Step(sendResult, n, 0, func() bool { return t.processes[n].sendResult() })
+	t.Fault(&t.left.Goodbyes, explore.Step{Action: sayGoodbye, Subject: n}, func() bool { return t.sayGoodbye(n) })
+	t.Step(receiveDown, n, 0, func() bool { return t.receiveDown(&t.processes[n]) })
 }
 
 // stop ends the program, with a result.
@@ -70,7 +70,7 @@ func (p *process) sendResult() bool {
 // sayGoodbye is the last message of a process. It proves that nothing runs, so everything was stopped and reaped before.
 func (t *transition) sayGoodbye(n uint8) bool {
 	p := &t.processes[n]
-	if p.running != 0 && t.Rules.has(GoodbyeAfterReaping) || !p.send(message{kind: goodbye}) {
+	if p.running != 0 && t.Rules.Has(GoodbyeAfterReaping) || !p.send(message{kind: goodbye}) {
 		return false
 	}
 	return p.running != 0 || t.processEnds(n)
@@ -106,7 +106,7 @@ func (t *transition) receiveDown(p *process) bool {
 // leaseIsExtended counts from when the agent sent what was answered, not from when the answer came.
 func (t *transition) leaseIsExtended(p *process, age uint8) {
 	told := t.leaseOf(p.current.replica - 1)
-	if !t.Rules.has(LeaseFromSending) {
+	if !t.Rules.Has(LeaseFromSending) {
 		age = 0
 	}
 	if age >= told {
@@ -120,7 +120,7 @@ func (t *transition) leaseIsExtended(p *process, age uint8) {
 func (t *transition) attemptArrives(p *process, e epoch) {
 	switch {
 	case p.running != 0 || p.ended != 0:
-	case p.lease == 0 && t.Rules.has(StreamEndsWithLease):
+	case p.lease == 0 && t.Rules.Has(StreamEndsWithLease):
 		p.ended, p.outcome = e, handedBack
 	default:
 		p.running = e

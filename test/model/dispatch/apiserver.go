@@ -7,13 +7,13 @@ const maxRetries = 2
 
 // apiServer has what happens to the write of a replica, and how its caches follow.
 func (t *transition) apiServer(r uint8) {
-	t.step(landWrite, r, 0, func() bool { return t.land(r, true) })
+	t.Step(landWrite, r, 0, func() bool { return t.land(r, true) })
 	lose := explore.Step{Action: loseAnswer, Subject: r}
-	t.fault(&t.left.LostAnswers, lose, func() bool { return t.replicas[r].leading && t.land(r, false) })
-	t.step(dropWrite, r, 0, func() bool { return t.writeIsLost(r) })
-	t.step(syncTask, r, 0, func() bool { return t.readsCaches(r) && replace(&t.replicas[r].cache.task, t.store.task) })
-	t.step(syncPods, r, 0, func() bool {
-		if t.Rules.has(CacheBarrier) {
+	t.Fault(&t.left.LostAnswers, lose, func() bool { return t.replicas[r].leading && t.land(r, false) })
+	t.Step(dropWrite, r, 0, func() bool { return t.writeIsLost(r) })
+	t.Step(syncTask, r, 0, func() bool { return t.readsCaches(r) && replace(&t.replicas[r].cache.task, t.store.task) })
+	t.Step(syncPods, r, 0, func() bool {
+		if t.Rules.Has(CacheBarrier) {
 			return false
 		}
 		pods := replace(&t.replicas[r].cache.pods, t.store.pods)
@@ -23,7 +23,7 @@ func (t *transition) apiServer(r uint8) {
 
 // readsCaches reports whether a replica will read its caches as they are, and not bring them up to date first.
 func (t *transition) readsCaches(r uint8) bool {
-	return t.replicas[r].opened || !t.Rules.has(CacheBarrier)
+	return t.replicas[r].opened || !t.Rules.Has(CacheBarrier)
 }
 
 func replace[T comparable](old *T, current T) bool {
@@ -62,7 +62,7 @@ func (t *transition) storeEnd(r uint8) bool {
 		return false
 	}
 	known := task.recorded(memory.epoch) && (memory.outcome != succeeded || task.final())
-	if known && t.Rules.has(EndCountedOnce) {
+	if known && t.Rules.Has(EndCountedOnce) {
 		t.settle(r, task)
 		return true
 	}
@@ -76,7 +76,7 @@ func (t *transition) mayStoreEnd(r uint8) bool {
 	if l.memory.state != ended || l.write.active {
 		return false
 	}
-	return l.memory.epoch <= l.cache.task.epoch || t.gateIsOpen(r) || !t.Rules.has(UnstoredResultAfterGate)
+	return l.memory.epoch <= l.cache.task.epoch || t.gateIsOpen(r) || !t.Rules.Has(UnstoredResultAfterGate)
 }
 
 // after is the task after the end of an attempt.
@@ -120,7 +120,7 @@ func (t *transition) land(r uint8, answered bool) bool {
 	l.write = write{}
 	inTerm := l.leading && l.term == w.term
 	before := t.store.task
-	if w.base != before.version && t.Rules.has(ResourceVersion) || before.final() {
+	if w.base != before.version && t.Rules.Has(ResourceVersion) || before.final() {
 		t.conflict(r, inTerm)
 		return true
 	}
@@ -185,11 +185,11 @@ func (t *transition) attemptIsOver(r uint8, task taskObject) {
 	*memory = taskState{state: waiting, epoch: task.epoch}
 	if task.final() {
 		*memory = taskState{state: finished, epoch: task.epoch}
-		if !t.Rules.has(FinishedRemembered) {
+		if !t.Rules.Has(FinishedRemembered) {
 			*memory = taskState{}
 		}
 	}
-	if over.outcome != lost && t.Rules.has(AcknowledgeAfterStore) {
+	if over.outcome != lost && t.Rules.Has(AcknowledgeAfterStore) {
 		t.acknowledge(r, over.owner, over.epoch)
 	}
 }

@@ -4,27 +4,27 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // replica has what a replica of the operator does by itself.
 func (t *transition) replica(r uint8) {
-	t.step(elect, r, 0, func() bool { return t.takeLease(r) })
-	t.step(openTerm, r, 0, func() bool { return t.open(r) })
-	t.step(observeTask, r, 0, func() bool { return t.observe(r) })
+	t.Step(elect, r, 0, func() bool { return t.takeLease(r) })
+	t.Step(openTerm, r, 0, func() bool { return t.open(r) })
+	t.Step(observeTask, r, 0, func() bool { return t.observe(r) })
 	for _, n := range t.acting {
-		t.step(storeLink, r, n, func() bool { return t.storeLink(r, n) })
-		t.step(giveOut, r, n, func() bool { return t.giveOut(r, n) })
-		t.step(expire, r, n, func() bool { return t.expire(r, n) })
+		t.Step(storeLink, r, n, func() bool { return t.storeLink(r, n) })
+		t.Step(giveOut, r, n, func() bool { return t.giveOut(r, n) })
+		t.Step(expire, r, n, func() bool { return t.expire(r, n) })
 	}
-	t.step(proveDeath, r, 0, func() bool { return t.proveDeath(r) })
-	t.step(storeAssignment, r, 0, func() bool { return t.storeAssignment(r) })
-	t.step(storeEnd, r, 0, func() bool { return t.storeEnd(r) })
-	t.fault(&t.left.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.leaderEnds(r) })
-	t.fault(&t.left.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
-	t.step(stopLeading, r, 0, func() bool { return t.replicas[r].fresh == 0 && t.leaderEnds(r) })
+	t.Step(proveDeath, r, 0, func() bool { return t.proveDeath(r) })
+	t.Step(storeAssignment, r, 0, func() bool { return t.storeAssignment(r) })
+	t.Step(storeEnd, r, 0, func() bool { return t.storeEnd(r) })
+	t.Fault(&t.left.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.leaderEnds(r) })
+	t.Fault(&t.left.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
+	t.Step(stopLeading, r, 0, func() bool { return t.replicas[r].fresh == 0 && t.leaderEnds(r) })
 	t.apiServer(r)
 }
 
 // mayAct reports whether a replica may send and write: only while its last renewal is fresh.
 func (t *transition) mayAct(r uint8) bool {
 	l := &t.replicas[r]
-	return l.leading && (l.fresh > 0 || !t.Rules.has(LeaderFreshness))
+	return l.leading && (l.fresh > 0 || !t.Rules.Has(LeaderFreshness))
 }
 
 // takeLease makes a standby the leader, when the Lease was not renewed for its duration, or does not exist. The term is above that of
@@ -36,14 +36,14 @@ func (t *transition) takeLease(r uint8) bool {
 		return false
 	}
 	term := current.term + 1
-	if t.Rules.has(TermOutsideLease) {
+	if t.Rules.Has(TermOutsideLease) {
 		term = max(term, t.store.termFloor+1)
 	}
 	term = max(term, t.store.task.epoch.term()+1)
 	*current = lease{holder: r + 1, term: term, left: leaseDuration}
 	t.store.termFloor = max(t.store.termFloor, term)
 	*l = replica{leading: true, term: term, fresh: renewDeadline, cache: l.cache, write: l.write}
-	if deleted && t.Rules.has(FormerLeaderWaitedOut) {
+	if deleted && t.Rules.Has(FormerLeaderWaitedOut) {
 		l.hold = renewDeadline // nobody saw the Lease expire, so its former holder may still speak
 	}
 	return true
@@ -53,15 +53,15 @@ func (t *transition) takeLease(r uint8) bool {
 // may run something has said what it runs. All of that counts only when no former leader can speak: it might change again.
 func (t *transition) open(r uint8) bool {
 	l := &t.replicas[r]
-	if l.opened || l.hold > 0 && t.Rules.has(TermOpensAlone) || !t.mayAct(r) {
+	if l.opened || l.hold > 0 && t.Rules.Has(TermOpensAlone) || !t.mayAct(r) {
 		return false
 	}
-	if t.Rules.has(CacheBarrier) {
+	if t.Rules.Has(CacheBarrier) {
 		l.cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
 	}
 	l.opened, l.gate, l.awaited = true, l.hold+t.gateOf(r), l.cache.pods
 	for _, pod := range l.cache.linked {
-		if pod != 0 && t.Rules.has(LinkedPodAwaited) {
+		if pod != 0 && t.Rules.Has(LinkedPodAwaited) {
 			l.awaited |= bit(pod - 1)
 		}
 	}
@@ -77,7 +77,7 @@ func (r *replica) writing() bool { return r.write.active && r.write.term == r.te
 
 func (t *transition) gateIsOpen(r uint8) bool {
 	l := &t.replicas[r]
-	return l.hold == 0 && (l.awaited == 0 || l.gate == 0) || !t.Rules.has(LeaderGate)
+	return l.hold == 0 && (l.awaited == 0 || l.gate == 0) || !t.Rules.Has(LeaderGate)
 }
 
 // observe takes in the Task as the cache has it, and reports whether that was news. What is stored as assigned is taken to be running
@@ -108,7 +108,7 @@ func (t *transition) storeLink(r, n uint8) bool {
 	if !t.mayAct(r) || !l.links[n].open || *stored == pod+1 {
 		return false
 	}
-	if t.Rules.has(LinkedPodKept) && *stored != 0 && !t.runsNothing(r, *stored-1) {
+	if t.Rules.Has(LinkedPodKept) && *stored != 0 && !t.runsNothing(r, *stored-1) {
 		return false
 	}
 	*stored = pod + 1
@@ -146,7 +146,7 @@ func (t *transition) giveOut(r, n uint8) bool {
 // takesWork reports whether a process is linked, has said all, and is stored as linked.
 func (t *transition) takesWork(r, n uint8) bool {
 	known := t.replicas[r].links[n]
-	if t.Rules.has(LinkStoredFirst) && t.store.linked[nameOf(n)] != t.processes[n].pod+1 {
+	if t.Rules.Has(LinkStoredFirst) && t.store.linked[nameOf(n)] != t.processes[n].pod+1 {
 		return false
 	}
 	return known.open && !known.partial && known.timer > 0
@@ -181,7 +181,7 @@ func (t *transition) proveDeath(r uint8) bool {
 		return false
 	}
 	proven := t.store.terminated&bit(l.memory.owner) != 0
-	if !t.Rules.has(ProofOfDeath) {
+	if !t.Rules.Has(ProofOfDeath) {
 		proven = proven || t.store.pods&bit(t.processes[l.memory.owner].pod) == 0
 	}
 	if proven {
@@ -194,7 +194,7 @@ func (t *transition) proveDeath(r uint8) bool {
 // does not: the next one would take it for free.
 func (t *transition) releaseLease(r uint8) bool {
 	l := &t.replicas[r]
-	if !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term || l.hold > 0 && t.Rules.has(ReleaseWhenAlone) {
+	if !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term || l.hold > 0 && t.Rules.Has(ReleaseWhenAlone) {
 		return false
 	}
 	t.store.lease.holder, t.store.lease.left = 0, 0

@@ -4,7 +4,7 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // A Model is the protocol with some of its rules, in a scenario.
 type Model struct {
-	Rules    Rules
+	Rules    explore.Rules
 	Scenario Scenario
 	Watch    Invariant // the only invariant that is checked; 0: all
 }
@@ -87,7 +87,7 @@ func (m Model) takeDeletedLease(s *state) {
 
 // leaseOf is the agents' lease that a replica tells and counts with.
 func (m Model) leaseOf(replica uint8) uint8 {
-	if m.Rules.has(LongestLeaseCounts) {
+	if m.Rules.Has(LongestLeaseCounts) {
 		return max(m.Scenario.Leases[0], m.Scenario.Leases[1])
 	}
 	return m.Scenario.Leases[replica]
@@ -95,7 +95,7 @@ func (m Model) leaseOf(replica uint8) uint8 {
 
 // lapse is how long an agent must not have been heard before its work is given up.
 func (m Model) lapse(replica uint8) uint8 {
-	if m.Rules.has(LeaseMargin) {
+	if m.Rules.Has(LeaseMargin) {
 		return m.leaseOf(replica) + margin
 	}
 	return m.leaseOf(replica)
@@ -111,16 +111,17 @@ func (m Model) gateOf(replica uint8) uint8 {
 
 // storesFirst reports whether even a first assignment is stored before it is sent, because the gate is shorter than the lease.
 func (m Model) storesFirst(replica uint8) bool {
-	return m.gateOf(replica) < m.lapse(replica) && m.Rules.has(LongLeaseStoredFirst)
+	return m.gateOf(replica) < m.lapse(replica) && m.Rules.Has(LongLeaseStoredFirst)
 }
 
 // confirmsHello reports whether a Hello counts only when the agent has answered the Welcome: it may have been sent to a replica that did
 // not lead yet, by an agent that is with another leader since. Where agents dial leaders only, that step is left out.
-func (m Model) confirmsHello() bool { return m.Scenario.DialsAnyReplica && m.Rules.has(HelloConfirmed) }
+func (m Model) confirmsHello() bool { return m.Scenario.DialsAnyReplica && m.Rules.Has(HelloConfirmed) }
 
 // Next has every transition of the world, the agents, the replicas and the API server.
 func (m Model) Next(s state, emit func(explore.Step, state)) {
-	t := &transition{Model: m, from: s, state: s, emit: emit, acting: m.acting(&s)}
+	t := &transition{Model: m, state: s, acting: m.acting(&s)}
+	t.Transition = explore.NewTransition(&t.state, t.canonicalize, emit)
 	t.world()
 	for _, p := range t.acting {
 		t.agent(p)
@@ -134,31 +135,10 @@ func (m Model) Next(s state, emit func(explore.Step, state)) {
 // A transition makes the states that follow one.
 type transition struct {
 	Model
-	from   state
-	emit   func(explore.Step, state)
+	explore.Transition[state]
 	acting []uint8 // the processes whose steps are taken
 
 	state // the one that is being made
-}
-
-// step makes one following state by changing a copy. A change that returns false has changed nothing.
-func (t *transition) step(action, subject, detail uint8, change func() bool) {
-	if change() {
-		t.canonicalize()
-		t.emit(explore.Step{Action: action, Subject: subject, Detail: detail}, t.state)
-		t.state = t.from
-	}
-}
-
-// fault is a step that may happen only so often.
-func (t *transition) fault(budget *uint8, step explore.Step, change func() bool) {
-	t.step(step.Action, step.Subject, step.Detail, func() bool {
-		if *budget == 0 || !change() {
-			return false
-		}
-		*budget--
-		return true
-	})
 }
 
 // canonicalize removes what can have no effect any more, so that states which differ only by that are one.
@@ -193,7 +173,7 @@ func (t *transition) isIgnored(n uint8, former *connection) bool {
 // forgetCaches is for caches that are not read before they are brought up to date: those of a standby, and those of pods and agents, which
 // are read when a term begins.
 func (t *transition) forgetCaches(r *replica) {
-	if !t.Rules.has(CacheBarrier) {
+	if !t.Rules.Has(CacheBarrier) {
 		return
 	}
 	if !r.opened {

@@ -1,11 +1,13 @@
 package dispatch
 
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
 // network has what a replica does with messages of agents. Messages of one connection come in order; those of a connection that the
 // agent has given up may come at any time.
 func (t *transition) network(r uint8) {
 	for _, n := range t.acting {
-		t.step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
-		t.step(receiveFormer, n, r, func() bool { return t.receive(r, n, &t.processes[n].former) })
+		t.Step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
+		t.Step(receiveFormer, n, r, func() bool { return t.receive(r, n, &t.processes[n].former) })
 	}
 }
 
@@ -56,7 +58,7 @@ func (t *transition) send(r, n uint8, m message) {
 // receiveHello takes a connection in. A connection that is not newer than the newest one of its process is refused.
 func (t *transition) receiveHello(r, n, number uint8, m message) {
 	known := &t.replicas[r].links[n]
-	if t.Rules.has(ConnectionOrder) && number <= known.connection {
+	if t.Rules.Has(ConnectionOrder) && number <= known.connection {
 		return
 	}
 	t.closeOthers(r, n)
@@ -69,7 +71,7 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 	switch {
 	case t.confirmsHello():
 		known.partial = true
-	case !m.partial || !t.Rules.has(HelloComplete):
+	case !m.partial || !t.Rules.Has(HelloComplete):
 		t.helloIsComplete(r, n, m)
 	}
 }
@@ -82,7 +84,7 @@ func (t *transition) closeOthers(r, n uint8) {
 			continue
 		}
 		t.replicas[r].links[other].open = false
-		if !t.Rules.has(OtherHelloProvesNothing) && memory.state == held && memory.owner == other {
+		if !t.Rules.Has(OtherHelloProvesNothing) && memory.state == held && memory.owner == other {
 			t.giveUp(r)
 		}
 	}
@@ -116,13 +118,13 @@ func (t *transition) resumeAttempt(r, n uint8, e epoch) {
 func (t *transition) receiveResult(r, n uint8, e epoch, outcome uint8) {
 	memory := &t.replicas[r].memory
 	switch {
-	case memory.state == unknown && t.Rules.has(CacheBarrier):
+	case memory.state == unknown && t.Rules.Has(CacheBarrier):
 		// Nothing is refused on the word of a cache that may be behind.
 	case memory.state == ended && memory.epoch == e && (memory.outcome != lost || outcome != succeeded || t.replicas[r].write.active):
 		// How the attempt ended is being stored. Until then the agent keeps the result, and sends it again.
 	case t.replicas[r].awaitsResult(n, e, outcome, t.Rules):
 		*memory = taskState{state: ended, epoch: max(e, memory.epoch), owner: n, outcome: outcome}
-		if !t.Rules.has(AcknowledgeAfterStore) {
+		if !t.Rules.Has(AcknowledgeAfterStore) {
 			t.acknowledge(r, n, e)
 		}
 	default:
@@ -132,13 +134,13 @@ func (t *transition) receiveResult(r, n uint8, e epoch, outcome uint8) {
 
 // awaitsResult reports whether a result is of the attempt that counts: the one that is held; a newer one, which a former leader gave
 // out and did not store; or one that was given up for lost, was not given to another since, and has succeeded after all.
-func (r *replica) awaitsResult(n uint8, e epoch, outcome uint8, rules Rules) bool {
+func (r *replica) awaitsResult(n uint8, e epoch, outcome uint8, rules explore.Rules) bool {
 	memory := r.memory
 	switch memory.state {
 	case unknown, finished:
 		return false
 	case held:
-		return memory.epoch == e && memory.owner == n || e > memory.epoch || !rules.has(StaleResultRefused)
+		return memory.epoch == e && memory.owner == n || e > memory.epoch || !rules.Has(StaleResultRefused)
 	case reserved:
 		return e > memory.epoch
 	}

@@ -1,11 +1,10 @@
 package dispatch
 
-// A Rule is a part of the protocol that can be left out, to see what it is good for.
-type Rule uint8
+import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // The rules, in the order of docs/explanation/model.md.
 const (
-	LeaseFromSending Rule = iota
+	LeaseFromSending explore.Rule = iota
 	LeaseMargin
 	FenceCannotBeBlocked
 	ClockCountsSuspension
@@ -36,17 +35,6 @@ const (
 	UnstoredResultAfterGate
 	ruleCount
 )
-
-// Rules is the set of rules that hold.
-type Rules uint32
-
-// AllRules is the whole protocol.
-const AllRules Rules = 1<<ruleCount - 1
-
-// Without is the set without one rule.
-func (r Rules) Without(rule Rule) Rules { return r &^ (1 << rule) }
-
-func (r Rules) has(rule Rule) bool { return r&(1<<rule) != 0 }
 
 // A Scenario says which faults may happen, and how often. What it leaves out cannot happen, so a search gets deeper.
 type Scenario struct {

@@ -1,5 +1,7 @@
 package dispatch
 
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
 // Scenarios in which each rule is needed. They are small, so that a search gets deep; Everything has all faults at once.
 var (
 	SlowNetwork = Scenario{
@@ -88,17 +90,8 @@ var Scenarios = []Scenario{
 	LeaseShorter, LongLease, StaleCaches, LateWrites, Everything,
 }
 
-// A Removal says what a rule is good for: without it, a scenario violates an invariant.
-type Removal struct {
-	Rule     Rule
-	Name     string
-	Finding  string // of the review of the protocol, if it was one
-	Scenario Scenario
-	Violates Invariant
-}
-
 // Removals has an entry for each rule; two where a rule keeps two invariants.
-var Removals = []Removal{
+var Removals = []explore.Removal[Scenario]{
 	{LeaseFromSending, "LeaseFromSending", "", SlowNetwork, TwoOwners},
 	{LeaseMargin, "LeaseMargin", "", SlowNetwork, TwoOwners},
 	{FenceCannotBeBlocked, "FenceCannotBeBlocked", "F3", SlowNetwork, TwoOwners},

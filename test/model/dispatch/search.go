@@ -1,45 +1,29 @@
 package dispatch
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/swarm-io/swarm-operator/test/model/explore"
 )
 
-const name = "dispatch"
+var protocol = explore.Protocol[state, Scenario]{
+	Name: "dispatch", Rules: ruleCount, Removals: Removals,
+	NameOf: func(scenario Scenario) string { return scenario.Name },
+	Model: func(rules explore.Rules, scenario Scenario, watch fmt.Stringer) (explore.Model[state], state) {
+		watched, _ := watch.(Invariant)
+		model := Model{Rules: rules, Scenario: scenario, Watch: watched}
+		return model, model.initial()
+	},
+}
 
 // Check searches every scenario, and every pair of faults, with all rules.
 func Check(limits explore.Limits) iter.Seq[explore.Report] {
-	return check(slices.Concat(Scenarios, Pairs()), limits)
-}
-
-func check(scenarios []Scenario, limits explore.Limits) iter.Seq[explore.Report] {
-	return func(yield func(explore.Report) bool) {
-		for _, scenario := range scenarios {
-			result := Model{Rules: AllRules, Scenario: scenario}.search(limits)
-			if !yield(explore.Report{Model: name, Scenario: scenario.Name, Result: result}) {
-				return
-			}
-		}
-	}
+	return protocol.Check(slices.Concat(Scenarios, Pairs()), limits)
 }
 
 // Without searches what a rule is needed for, without it.
 func Without(rule string, limits explore.Limits) iter.Seq[explore.Report] {
-	return func(yield func(explore.Report) bool) {
-		for _, removal := range Removals {
-			if removal.Name == rule && !yield(explore.Report{Model: name, Scenario: removal.Scenario.Name, Result: removal.search(limits)}) {
-				return
-			}
-		}
-	}
-}
-
-func (r Removal) search(limits explore.Limits) explore.Result {
-	return Model{Rules: AllRules.Without(r.Rule), Scenario: r.Scenario, Watch: r.Violates}.search(limits)
-}
-
-func (m Model) search(limits explore.Limits) explore.Result {
-	return explore.Search[state](m, m.initial(), limits)
+	return protocol.Without(rule, limits)
 }

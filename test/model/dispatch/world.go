@@ -4,15 +4,15 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // world has what happens by itself: time, and faults of pods and of the Lease.
 func (t *transition) world() {
-	t.step(tick, 0, 0, func() bool { return t.timePasses(true) })
-	t.fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
-	t.fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
-	t.fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
-	t.step(restartContainer, 0, 0, t.containerRestarts)
+	t.Step(tick, 0, 0, func() bool { return t.timePasses(true) })
+	t.Fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
+	t.Fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
+	t.Fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
+	t.Step(restartContainer, 0, 0, t.containerRestarts)
 	for _, n := range t.acting {
-		t.fault(&t.left.ProcessEnds, explore.Step{Action: crashProcess, Subject: n}, func() bool { return t.processEnds(n) })
-		t.fault(&t.left.Suspensions, explore.Step{Action: suspend, Subject: n}, func() bool { return t.processIsSuspended(n) })
-		t.step(resume, n, 0, func() bool { return t.processResumes(n) })
+		t.Fault(&t.left.ProcessEnds, explore.Step{Action: crashProcess, Subject: n}, func() bool { return t.processEnds(n) })
+		t.Fault(&t.left.Suspensions, explore.Step{Action: suspend, Subject: n}, func() bool { return t.processIsSuspended(n) })
+		t.Step(resume, n, 0, func() bool { return t.processResumes(n) })
 	}
 }
 
@@ -30,7 +30,7 @@ func (t *transition) timePasses(renewed bool) bool {
 		return false
 	}
 	for n := range t.processes {
-		if p := &t.processes[n]; t.Rules.has(FenceCannotBeBlocked) && p.mustFence() {
+		if p := &t.processes[n]; t.Rules.Has(FenceCannotBeBlocked) && p.mustFence() {
 			return false
 		}
 	}
@@ -71,7 +71,7 @@ func (p *process) mustFence() bool { return p.alive && !p.suspended && p.lease =
 
 // processAges counts the lease down, and the age of what the process has sent up. The clock counts suspension.
 func (t *transition) processAges(p *process) {
-	if p.alive && (!p.suspended || t.Rules.has(ClockCountsSuspension)) {
+	if p.alive && (!p.suspended || t.Rules.Has(ClockCountsSuspension)) {
 		countDown(&p.lease)
 		if p.lease == 0 && p.running == 0 {
 			t.streamEnds(p)
@@ -95,7 +95,7 @@ func (t *transition) messageAges(m *message) {
 
 // streamEnds throws the stream of an agent away that is past its lease.
 func (t *transition) streamEnds(p *process) {
-	if t.Rules.has(StreamEndsWithLease) {
+	if t.Rules.Has(StreamEndsWithLease) {
 		p.abandon()
 	}
 }

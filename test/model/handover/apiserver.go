@@ -2,9 +2,9 @@ package handover
 
 // apiServer has what happens to writes on their way.
 func (t *transition) apiServer() {
-	t.step(landWrite, t.leader, 0, func() bool { return t.arrives(&t.write, true) })
-	t.step(landLate, 1-t.leader, 0, func() bool { return t.arrives(&t.late, false) })
-	t.step(loseLate, 1-t.leader, 0, func() bool { return change(&t.late, write{}) })
+	t.Step(landWrite, t.leader, 0, func() bool { return t.arrives(&t.write, true) })
+	t.Step(landLate, 1-t.leader, 0, func() bool { return t.arrives(&t.late, false) })
+	t.Step(loseLate, 1-t.leader, 0, func() bool { return change(&t.late, write{}) })
 }
 
 func (t *transition) arrives(w *write, ours bool) bool {
@@ -28,7 +28,7 @@ func (t *transition) publish(worker uint8, r record, records [workers]record) bo
 // lands is when a write reaches the store. An update is refused if the object has changed since, a create if it exists.
 func (t *transition) lands(w write, ours bool) {
 	current := t.config.versions[w.object]
-	if w.create && current != 0 || !w.create && w.base != current && t.Rules.has(UpdateNamesVersion) {
+	if w.create && current != 0 || !w.create && w.base != current && t.Rules.Has(UpdateNamesVersion) {
 		return
 	}
 	t.config.versions[w.object] = max(current, w.base) + 1
@@ -47,7 +47,7 @@ func (t *transition) lands(w write, ours bool) {
 func (t *transition) store(worker uint8, r record) {
 	before := t.config.records[worker].list
 	if r.list.version < before.version {
-		t.violation = versionDecreases
+		t.violation = VersionDecreases
 	}
 	if r.list != before {
 		t.previous[worker] = before

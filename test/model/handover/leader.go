@@ -2,10 +2,10 @@ package handover
 
 // replica has what the leader does: begin its term, and hand the job over in two steps.
 func (t *transition) replica() {
-	t.step(beginTerm, t.leader, 0, t.termBegins)
-	t.step(revoke, t.leader, 0, t.revokes)
-	t.step(createSheet, t.leader, 0, t.createsSheet)
-	t.step(grant, t.leader, 0, t.grants)
+	t.Step(beginTerm, t.leader, 0, t.termBegins)
+	t.Step(revoke, t.leader, 0, t.revokes)
+	t.Step(createSheet, t.leader, 0, t.createsSheet)
+	t.Step(grant, t.leader, 0, t.grants)
 }
 
 // cached is what the leader plans from. It knows its own writes.
@@ -17,10 +17,10 @@ func (t *transition) termBegins() bool {
 	if t.prepared {
 		return false
 	}
-	if t.Rules.has(CurrentCaches) {
+	if t.Rules.Has(CurrentCaches) {
 		*t.cached() = cache{config: t.config, pods: t.existing()}
 	}
-	if t.Rules.has(TermStamped) && !t.stamps() {
+	if t.Rules.Has(TermStamped) && !t.stamps() {
 		return false
 	}
 	t.prepared = true
@@ -55,7 +55,7 @@ func (t *transition) revokes() bool {
 			continue
 		}
 		lost.list = list{version: lost.list.version + 1}
-		lost.mayHold = t.Rules.has(LedgerStoredWithLists)
+		lost.mayHold = t.Rules.Has(LedgerStoredWithLists)
 		t.ledger |= bit(worker)
 		return t.publish(worker, lost, known.records)
 	}
@@ -67,7 +67,7 @@ func (t *transition) revokes() bool {
 func (t *transition) createsSheet() bool {
 	known := &t.cached().config
 	object := t.Scenario.objectOf(known.target)
-	if !t.mayPlan() || known.versions[object] != 0 || !t.Rules.has(CreatedEmpty) {
+	if !t.mayPlan() || known.versions[object] != 0 || !t.Rules.Has(CreatedEmpty) {
 		return false
 	}
 	t.write = write{active: true, create: true, object: object, records: known.records}
@@ -79,7 +79,7 @@ func (t *transition) grants() bool {
 	known := &t.cached().config
 	object := t.Scenario.objectOf(known.target)
 	gaining, records := known.records[known.target], known.records
-	if !t.mayPlan() || gaining.list.has || known.versions[object] == 0 && t.Rules.has(CreatedEmpty) {
+	if !t.mayPlan() || gaining.list.has || known.versions[object] == 0 && t.Rules.Has(CreatedEmpty) {
 		return false
 	}
 	for worker := range uint8(workers) {
@@ -111,14 +111,14 @@ func freed(r record) record {
 // Absence counts only after the list without the job was published: a pod that comes later begins with that list.
 func (t *transition) isFree(worker uint8, r record) bool {
 	mayHold := r.mayHold
-	if !t.Rules.has(LedgerStoredWithLists) {
+	if !t.Rules.Has(LedgerStoredWithLists) {
 		mayHold = t.ledger&bit(worker) != 0
 	}
 	switch {
-	case !t.Rules.has(RevokeBeforeGrant):
+	case !t.Rules.Has(RevokeBeforeGrant):
 		return true
 	case r.list.has:
-		return !t.Rules.has(AbsenceReadAfterRevoke) && t.isGone(worker)
+		return !t.Rules.Has(AbsenceReadAfterRevoke) && t.isGone(worker)
 	}
 	return !mayHold || t.hasAcknowledged(worker, r.list.version) || t.isGone(worker)
 }
@@ -130,7 +130,7 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 		if !p.exists || t.Scenario.workerOf(n) != worker {
 			continue
 		}
-		if p.loaded >= version || !t.Rules.has(AcknowledgedLaterList) && p.loaded > 0 || !t.Rules.has(RestartReleasesNothing) && p.restarted {
+		if p.loaded >= version || !t.Rules.Has(AcknowledgedLaterList) && p.loaded > 0 || !t.Rules.Has(RestartReleasesNothing) && p.restarted {
 			return true
 		}
 	}
@@ -140,12 +140,12 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 // isGone reports whether no pod of the worker's name exists, whatever its labels, owner and phase. The API server is asked, not a cache.
 func (t *transition) isGone(worker uint8) bool {
 	existing := t.existing()
-	if !t.Rules.has(GonePastCache) {
+	if !t.Rules.Has(GonePastCache) {
 		existing = t.cached().pods
 	}
 	for n := range uint8(pods) {
 		p := &t.pods[n]
-		hidden := !t.Rules.has(GoneByName) && !p.selected || !t.Rules.has(PhaseProvesNothing) && p.failed
+		hidden := !t.Rules.Has(GoneByName) && !p.selected || !t.Rules.Has(PhaseProvesNothing) && p.failed
 		if t.Scenario.workerOf(n) == worker && existing&bit(n) != 0 && !hidden {
 			return false
 		}

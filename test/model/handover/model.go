@@ -4,7 +4,7 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // A Model is the protocol with some of its rules, in a scenario.
 type Model struct {
-	Rules    Rules
+	Rules    explore.Rules
 	Scenario Scenario
 }
 
@@ -55,13 +55,14 @@ func (m Model) initial() state {
 
 // Next has every transition of pods and kubelets, of the replicas and of the API server.
 func (m Model) Next(s state, emit func(explore.Step, state)) {
-	t := &transition{Model: m, from: s, state: s, emit: emit}
+	t := &transition{Model: m, state: s}
+	t.Transition = explore.NewTransition(&t.state, func() {}, emit)
 	t.world()
 	for n := range uint8(pods) {
 		t.pod(n)
 	}
 	for r := range uint8(replicas) {
-		t.step(syncCache, r, 0, func() bool { return t.syncs(r) })
+		t.Step(syncCache, r, 0, func() bool { return t.syncs(r) })
 	}
 	t.replica()
 	t.apiServer()
@@ -70,41 +71,26 @@ func (m Model) Next(s state, emit func(explore.Step, state)) {
 // A transition makes the states that follow one.
 type transition struct {
 	Model
-	from state
-	emit func(explore.Step, state)
+	explore.Transition[state]
 
 	state // the one that is being made
 }
 
-// step makes one following state by changing a copy. A change that returns false has changed nothing.
-func (t *transition) step(action, subject, detail uint8, change func() bool) {
-	if change() {
-		t.emit(explore.Step{Action: action, Subject: subject, Detail: detail}, t.state)
-		t.state = t.from
-	}
-}
-
-// fault is a step that may happen only so often.
-func (t *transition) fault(budget *uint8, step explore.Step, change func() bool) {
-	t.step(step.Action, step.Subject, step.Detail, func() bool {
-		if *budget == 0 || !change() {
-			return false
-		}
-		*budget--
-		return true
-	})
-}
+// An Invariant is what must hold in every state.
+type Invariant uint8
 
 // The invariants, named by how they are broken.
 const (
-	twoOwners = iota + 1
-	versionDecreases
+	TwoOwners Invariant = iota + 1
+	VersionDecreases
 )
 
-var invariants = [...]string{twoOwners: "two workers run the job", versionDecreases: "the version of a list decreases"}
+var invariants = [...]string{TwoOwners: "two workers run the job", VersionDecreases: "the version of a list decreases"}
 
 // Violation names the invariant that the last step has broken.
-func (m Model) Violation(s state) string { return invariants[s.violation] }
+func (m Model) Violation(s state) string { return s.violation.String() }
+
+func (i Invariant) String() string { return invariants[i] }
 
 func (t *transition) checkOwners() {
 	owners := 0
@@ -114,6 +100,6 @@ func (t *transition) checkOwners() {
 		}
 	}
 	if owners > 1 {
-		t.violation = twoOwners
+		t.violation = TwoOwners
 	}
 }

@@ -1,11 +1,10 @@
 package handover
 
-// A Rule is a part of the protocol that can be left out, to see what it is good for.
-type Rule uint8
+import "github.com/swarm-io/swarm-operator/test/model/explore"
 
 // The rules, in the order of docs/explanation/model.md.
 const (
-	RevokeBeforeGrant Rule = iota
+	RevokeBeforeGrant explore.Rule = iota
 	LedgerStoredWithLists
 	AcknowledgedLaterList
 	StopBeforeAcknowledge
@@ -22,17 +21,6 @@ const (
 	CurrentCaches
 	ruleCount
 )
-
-// Rules is the set of rules that hold.
-type Rules uint32
-
-// AllRules is the whole protocol.
-const AllRules Rules = 1<<ruleCount - 1
-
-// Without is the set without one rule.
-func (r Rules) Without(rule Rule) Rules { return r &^ (1 << rule) }
-
-func (r Rules) has(rule Rule) bool { return r&(1<<rule) != 0 }
 
 // A Scenario says what may happen, and how often.
 type Scenario struct {

@@ -1,5 +1,7 @@
 package handover
 
+import "github.com/swarm-io/swarm-operator/test/model/explore"
+
 // Scenarios in which each rule is needed.
 var (
 	Shared = Scenario{Name: "Shared", Faults: Faults{Plans: 3, LeaderChanges: 2, ContainerRestarts: 1}, CachesLag: true}
@@ -30,31 +32,22 @@ var Scenarios = []Scenario{
 	Shared, Replaced, Released, Orphaned, LostNode, PerWorker, PerWorkerDeployment, Everything, EverythingPerWorker,
 }
 
-// A Removal says what a rule is good for: without it, a scenario violates an invariant.
-type Removal struct {
-	Rule     Rule
-	Name     string
-	Finding  string // of the review of the protocol, if it was one
-	Scenario Scenario
-	Violates string
-}
-
 // Removals has an entry for each rule; more where a rule is needed in several scenarios.
-var Removals = []Removal{
-	{RevokeBeforeGrant, "RevokeBeforeGrant", "", Shared, invariants[twoOwners]},
-	{LedgerStoredWithLists, "LedgerStoredWithLists", "", Shared, invariants[twoOwners]},
-	{AcknowledgedLaterList, "AcknowledgedLaterList", "", Shared, invariants[twoOwners]},
-	{StopBeforeAcknowledge, "StopBeforeAcknowledge", "", Shared, invariants[twoOwners]},
-	{RestartReleasesNothing, "RestartReleasesNothing", "", Shared, invariants[twoOwners]},
-	{AbsenceReadAfterRevoke, "AbsenceReadAfterRevoke", "", Replaced, invariants[twoOwners]},
-	{GoneByName, "GoneByName", "F7", Released, invariants[twoOwners]},
-	{GoneByName, "GoneByName", "F7", Orphaned, invariants[twoOwners]},
-	{GonePastCache, "GonePastCache", "F7", Replaced, invariants[twoOwners]},
-	{PhaseProvesNothing, "PhaseProvesNothing", "F7", LostNode, invariants[twoOwners]},
-	{NewPodFloor, "NewPodFloor", "F23", Replaced, invariants[twoOwners]},
-	{FloorPastCache, "FloorPastCache", "F23", Replaced, invariants[twoOwners]},
-	{UpdateNamesVersion, "UpdateNamesVersion", "", Shared, invariants[versionDecreases]},
-	{TermStamped, "TermStamped", "", PerWorker, invariants[twoOwners]},
-	{CreatedEmpty, "CreatedEmpty", "F23", PerWorker, invariants[twoOwners]},
-	{CurrentCaches, "CurrentCaches", "F23", PerWorker, invariants[twoOwners]},
+var Removals = []explore.Removal[Scenario]{
+	{RevokeBeforeGrant, "RevokeBeforeGrant", "", Shared, TwoOwners},
+	{LedgerStoredWithLists, "LedgerStoredWithLists", "", Shared, TwoOwners},
+	{AcknowledgedLaterList, "AcknowledgedLaterList", "", Shared, TwoOwners},
+	{StopBeforeAcknowledge, "StopBeforeAcknowledge", "", Shared, TwoOwners},
+	{RestartReleasesNothing, "RestartReleasesNothing", "", Shared, TwoOwners},
+	{AbsenceReadAfterRevoke, "AbsenceReadAfterRevoke", "", Replaced, TwoOwners},
+	{GoneByName, "GoneByName", "F7", Released, TwoOwners},
+	{GoneByName, "GoneByName", "F7", Orphaned, TwoOwners},
+	{GonePastCache, "GonePastCache", "F7", Replaced, TwoOwners},
+	{PhaseProvesNothing, "PhaseProvesNothing", "F7", LostNode, TwoOwners},
+	{NewPodFloor, "NewPodFloor", "F23", Replaced, TwoOwners},
+	{FloorPastCache, "FloorPastCache", "F23", Replaced, TwoOwners},
+	{UpdateNamesVersion, "UpdateNamesVersion", "", Shared, VersionDecreases},
+	{TermStamped, "TermStamped", "", PerWorker, TwoOwners},
+	{CreatedEmpty, "CreatedEmpty", "F23", PerWorker, TwoOwners},
+	{CurrentCaches, "CurrentCaches", "F23", PerWorker, TwoOwners},
 }

@@ -1,40 +1,25 @@
 package handover
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/swarm-io/swarm-operator/test/model/explore"
 )
 
-const name = "handover"
+var protocol = explore.Protocol[state, Scenario]{
+	Name: "handover", Rules: ruleCount, Removals: Removals,
+	NameOf: func(scenario Scenario) string { return scenario.Name },
+	Model: func(rules explore.Rules, scenario Scenario, _ fmt.Stringer) (explore.Model[state], state) {
+		model := Model{Rules: rules, Scenario: scenario}
+		return model, model.initial()
+	},
+}
 
 // Check searches every scenario with all rules.
-func Check(limits explore.Limits) iter.Seq[explore.Report] {
-	return func(yield func(explore.Report) bool) {
-		for _, scenario := range Scenarios {
-			result := Model{Rules: AllRules, Scenario: scenario}.search(limits)
-			if !yield(explore.Report{Model: name, Scenario: scenario.Name, Result: result}) {
-				return
-			}
-		}
-	}
-}
+func Check(limits explore.Limits) iter.Seq[explore.Report] { return protocol.Check(Scenarios, limits) }
 
 // Without searches what a rule is needed for, without it.
 func Without(rule string, limits explore.Limits) iter.Seq[explore.Report] {
-	return func(yield func(explore.Report) bool) {
-		for _, removal := range Removals {
-			if removal.Name == rule && !yield(explore.Report{Model: name, Scenario: removal.Scenario.Name, Result: removal.search(limits)}) {
-				return
-			}
-		}
-	}
-}
-
-func (r Removal) search(limits explore.Limits) explore.Result {
-	return Model{Rules: AllRules.Without(r.Rule), Scenario: r.Scenario}.search(limits)
-}
-
-func (m Model) search(limits explore.Limits) explore.Result {
-	return explore.Search[state](m, m.initial(), limits)
+	return protocol.Without(rule, limits)
 }

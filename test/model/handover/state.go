@@ -69,7 +69,7 @@ type state struct {
 	write     write
 	late      write // of the former leader
 	left      Faults
-	violation uint8
+	violation Invariant
 }
 
 // Faults says how often each fault or change may happen, or may still happen.

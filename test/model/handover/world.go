@@ -5,12 +5,12 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 // world has what happens to the pool, to the workload and to leadership.
 func (t *transition) world() {
 	for worker := range uint8(workers) {
-		t.fault(&t.left.Plans, explore.Step{Action: plan, Subject: worker}, func() bool { return t.planFor(worker) })
+		t.Fault(&t.left.Plans, explore.Step{Action: plan, Subject: worker}, func() bool { return t.planFor(worker) })
 	}
-	t.fault(&t.left.LeaderChanges, explore.Step{Action: changeLeader}, t.leaderChanges)
-	t.fault(&t.left.Orphanings, explore.Step{Action: orphanPods}, t.podsAreOrphaned)
-	t.step(createPod, 2, 0, func() bool { return t.podIsCreated(t.config.records[t.Scenario.workerOf(2)].list) })
-	t.step(createPod, 2, 1, func() bool { return t.podIsCreated(t.previous[t.Scenario.workerOf(2)]) })
+	t.Fault(&t.left.LeaderChanges, explore.Step{Action: changeLeader}, t.leaderChanges)
+	t.Fault(&t.left.Orphanings, explore.Step{Action: orphanPods}, t.podsAreOrphaned)
+	t.Step(createPod, 2, 0, func() bool { return t.podIsCreated(t.config.records[t.Scenario.workerOf(2)].list) })
+	t.Step(createPod, 2, 1, func() bool { return t.podIsCreated(t.previous[t.Scenario.workerOf(2)]) })
 }
 
 // planFor stores a revision in which another worker has the job. It can be one whose pod is not there at the moment.
@@ -47,9 +47,9 @@ func (t *transition) podIsCreated(file list) bool {
 	}
 	t.pods[2] = pod{exists: true, selected: true, alive: true, file: file}
 	switch worker := t.Scenario.workerOf(2); {
-	case t.Rules.has(NewPodFloor) && t.Rules.has(FloorPastCache):
+	case t.Rules.Has(NewPodFloor) && t.Rules.Has(FloorPastCache):
 		t.pods[2].floor = t.config.records[worker].list.version
-	case t.Rules.has(NewPodFloor): // any replica may serve admission
+	case t.Rules.Has(NewPodFloor): // any replica may serve admission
 		t.pods[2].floor = t.caches[1-t.leader].config.records[worker].list.version
 	}
 	t.cachesFollow()
@@ -58,18 +58,18 @@ func (t *transition) podIsCreated(file list) bool {
 
 // pod has what happens to a pod, and what the process in it does.
 func (t *transition) pod(n uint8) {
-	if !t.from.pods[n].exists {
+	if !t.pods[n].exists {
 		return
 	}
-	t.fault(&t.left.Deletions, explore.Step{Action: deletePod, Subject: n}, func() bool { return change(&t.pods[n].terminating, true) })
-	t.fault(&t.left.Releases, explore.Step{Action: releasePod, Subject: n}, func() bool { return change(&t.pods[n].selected, false) })
-	t.fault(&t.left.LostNodes, explore.Step{Action: loseNode, Subject: n}, func() bool { return change(&t.pods[n].failed, true) })
-	t.fault(&t.left.ContainerRestarts, explore.Step{Action: restartContainer, Subject: n}, func() bool { return t.restarts(&t.pods[n]) })
-	t.step(adoptPod, n, 0, func() bool { return !t.Scenario.Deployment && change(&t.pods[n].selected, true) })
-	t.step(endPod, n, 0, func() bool { return t.podEnds(&t.pods[n]) })
-	t.step(syncFile, n, 0, func() bool { return t.fileFollows(n) })
-	t.step(loadFile, n, 0, func() bool { return t.loads(&t.pods[n]) })
-	t.step(stopJob, n, 0, func() bool { return t.stops(&t.pods[n]) })
+	t.Fault(&t.left.Deletions, explore.Step{Action: deletePod, Subject: n}, func() bool { return change(&t.pods[n].terminating, true) })
+	t.Fault(&t.left.Releases, explore.Step{Action: releasePod, Subject: n}, func() bool { return change(&t.pods[n].selected, false) })
+	t.Fault(&t.left.LostNodes, explore.Step{Action: loseNode, Subject: n}, func() bool { return change(&t.pods[n].failed, true) })
+	t.Fault(&t.left.ContainerRestarts, explore.Step{Action: restartContainer, Subject: n}, func() bool { return t.restarts(&t.pods[n]) })
+	t.Step(adoptPod, n, 0, func() bool { return !t.Scenario.Deployment && change(&t.pods[n].selected, true) })
+	t.Step(endPod, n, 0, func() bool { return t.podEnds(&t.pods[n]) })
+	t.Step(syncFile, n, 0, func() bool { return t.fileFollows(n) })
+	t.Step(loadFile, n, 0, func() bool { return t.loads(&t.pods[n]) })
+	t.Step(stopJob, n, 0, func() bool { return t.stops(&t.pods[n]) })
 }
 
 func change[T comparable](field *T, value T) bool {
@@ -110,7 +110,7 @@ func (t *transition) loads(p *pod) bool {
 		return false
 	}
 	p.loaded = p.file.version
-	if p.file.has || t.Rules.has(StopBeforeAcknowledge) {
+	if p.file.has || t.Rules.Has(StopBeforeAcknowledge) {
 		p.runs = p.file.has
 	}
 	t.checkOwners()
