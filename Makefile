@@ -85,7 +85,7 @@ e2e: build e2e-programs ## Run the suites that need real nodes, and those of the
 
 .PHONY: model
 model: ## Search the models of the protocols (STATES=100000 in each scenario, DEPTH=..., WITHOUT=a rule; docs/explanation/model.md)
-	@go run ./test/model --states $(or $(STATES),$(if $(WITHOUT),1500000,100000)) --depth $(or $(DEPTH),0) $(if $(WITHOUT),--without $(WITHOUT))
+	@go run ./test/model --states $(or $(STATES),$(if $(WITHOUT),2000000,100000)) --depth $(or $(DEPTH),0) $(if $(WITHOUT),--without $(WITHOUT))
 
 .PHONY: soak
 soak: build race-operator ## Run what takes minutes by nature: the models, faults for spread workloads, property tests with another seed, every fuzz test (DURATION=6m SEED=... CHECKS=1000 FUZZTIME=1m)

@@ -114,7 +114,7 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 			former := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
 			l.contested, l.succeeds = max(l.leadership.deadline, former.renewDeadline()), true
 		}
-		record.HolderIdentity = "" // the elector waits for nobody
+		record.HolderIdentity = "" // the elector does not wait
 	}
 	return record, raw, nil
 }

@@ -101,7 +101,7 @@ func (l *Leadership) fresh() bool {
 	return l.tenure.Err() == nil && !l.renewed.IsZero() && age(l.renewed) <= l.deadline
 }
 
-// age goes by the monotonic clock, which nobody can set, and by the wall clock, which goes on while the machine is
+// age goes by the monotonic clock, which cannot be set, and by the wall clock, which goes on while the machine is
 // suspended: the longer of both, because too old is safe and too young is not.
 func age(since time.Time) time.Duration {
 	now := time.Now()

@@ -41,9 +41,14 @@ func (t *transition) fence(p *process) bool {
 	return true
 }
 
-// dial opens the next connection to a replica that leads and takes agents in, or believes so. Hello names everything that the process has.
+// takesIn reports whether agents find a replica that leads, or believes so.
+func (t *transition) takesIn(r uint8) bool {
+	return t.replicas[r].opened || t.Scenario.DialsAnyReplica || t.welcomesEarly(r)
+}
+
+// dial opens the next connection to a replica that takes agents in. Hello names everything that the process has.
 func (t *transition) dial(p *process, to uint8, partial bool) bool {
-	if !t.replicas[to].opened && !t.Scenario.DialsAnyReplica || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
+	if !t.takesIn(to) || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
 		return false
 	}
 	p.abandon()
@@ -83,12 +88,12 @@ func (t *transition) receiveDown(p *process) bool {
 	m := pop(&p.current.down)
 	switch m.kind {
 	case welcome:
-		t.leaseIsExtended(p, m.age)
+		t.leaseIsExtended(p, m)
 		if t.confirmsHello() && p.current.replica != 0 {
 			push(&p.current.up, message{kind: confirm, epoch: p.running, ended: p.ended})
 		}
 	case echo:
-		t.leaseIsExtended(p, m.age)
+		t.leaseIsExtended(p, m)
 	case assign:
 		t.attemptArrives(p, m.epoch)
 	case cancel:
@@ -104,16 +109,16 @@ func (t *transition) receiveDown(p *process) bool {
 }
 
 // leaseIsExtended counts from when the agent sent what was answered, not from when the answer came.
-func (t *transition) leaseIsExtended(p *process, age uint8) {
-	told := t.leaseOf(p.current.replica - 1)
+func (t *transition) leaseIsExtended(p *process, answer message) {
+	age := answer.age
 	if !t.Rules.Has(LeaseFromSending) {
 		age = 0
 	}
-	if age >= told {
+	if age >= answer.lease {
 		p.abandon() // the answer came too late to be of use
 		return
 	}
-	p.lease = told - age
+	p.lease = max(p.lease, answer.lease-age)
 }
 
 // attemptArrives starts a program, or declines. There is one slot, and a result that was not acknowledged takes it.

@@ -39,6 +39,7 @@ var ofReplica = map[uint8]string{
 	storeAssignment: "%s writes the assignment that it has sent",
 	proveDeath:      "%s takes the process of the attempt for dead",
 	crashLeader:     "%s crashes and restarts as a standby",
+	recreateLease:   "%s finds its Lease deleted and creates it again",
 	releaseLease:    "%s stops in order, gives the Lease back and restarts as a standby",
 	stopLeading:     "%s stops leading and restarts as a standby",
 	landWrite:       "the write of %s reaches the API server",
@@ -60,16 +61,18 @@ func (m Model) Describe(s state, step explore.Step) string {
 		return fmt.Sprintf(sentence, replicaNames[step.Subject])
 	}
 	if step.Action >= elect {
-		return s.describeLeader(step)
+		return m.describeLeader(s, step)
 	}
 	return s.describeMessage(step)
 }
 
-func (s state) describeLeader(step explore.Step) string {
+func (m Model) describeLeader(s state, step explore.Step) string {
 	r, name := &s.replicas[step.Subject], replicaNames[step.Subject]
 	switch step.Action {
 	case storeLink:
 		return fmt.Sprintf("%s stores that the pod of %s is linked", name, processNames[step.Detail])
+	case storeLease:
+		return fmt.Sprintf("%s stores that the lease of %s is %d ticks", name, processNames[step.Detail], m.Scenario.Leases[step.Subject])
 	case giveOut:
 		return fmt.Sprintf("%s gives attempt %s to %s", name, epochOf(r.term, r.sequence+1), processNames[step.Detail])
 	case expire:
@@ -92,6 +95,8 @@ func (s state) describeMessage(step explore.Step) string {
 		return fmt.Sprintf("%s sends the result of attempt %s", name, p.ended)
 	case receiveDown:
 		return fmt.Sprintf("%s receives %s", name, p.current.down[0])
+	case echoEarly:
+		return fmt.Sprintf("%s echoes the heartbeat of %s, of which it has not read the Hello", other, name)
 	case receiveFormer:
 		return fmt.Sprintf("%s receives %s of connection %d of %s, which %s has given up", other, p.former.up[0], p.former.number, name, name)
 	default:
@@ -103,6 +108,8 @@ func (m message) String() string {
 	switch m.kind {
 	case hello:
 		return m.greeting()
+	case heldHello:
+		return "what was in " + m.greeting()
 	case confirm:
 		return "the answer to Welcome"
 	case heartbeat:
@@ -112,9 +119,9 @@ func (m message) String() string {
 	case goodbye:
 		return "goodbye"
 	case welcome:
-		return fmt.Sprintf("Welcome (its Hello was sent %d ticks ago)", m.age)
+		return fmt.Sprintf("Welcome (its Hello was sent %d ticks ago, the lease is %d)", m.age, m.lease)
 	case echo:
-		return fmt.Sprintf("an echo (its heartbeat was sent %d ticks ago)", m.age)
+		return fmt.Sprintf("an echo (its heartbeat was sent %d ticks ago, the lease is %d)", m.age, m.lease)
 	case assign:
 		return fmt.Sprintf("the assignment of attempt %s", m.epoch)
 	case cancel:

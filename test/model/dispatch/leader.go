@@ -9,6 +9,7 @@ func (t *transition) replica(r uint8) {
 	t.Step(observeTask, r, 0, func() bool { return t.observe(r) })
 	for _, n := range t.acting {
 		t.Step(storeLink, r, n, func() bool { return t.storeLink(r, n) })
+		t.Step(storeLease, r, n, func() bool { return t.storeLease(r, n) })
 		t.Step(giveOut, r, n, func() bool { return t.giveOut(r, n) })
 		t.Step(expire, r, n, func() bool { return t.expire(r, n) })
 	}
@@ -17,6 +18,7 @@ func (t *transition) replica(r uint8) {
 	t.Step(storeEnd, r, 0, func() bool { return t.storeEnd(r) })
 	t.Fault(&t.left.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.leaderEnds(r) })
 	t.Fault(&t.left.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
+	t.Step(recreateLease, r, 0, func() bool { return t.recreateLease(r) })
 	t.Step(stopLeading, r, 0, func() bool { return t.replicas[r].fresh == 0 && t.leaderEnds(r) })
 	t.apiServer(r)
 }
@@ -44,8 +46,19 @@ func (t *transition) takeLease(r uint8) bool {
 	t.store.termFloor = max(t.store.termFloor, term)
 	*l = replica{leading: true, term: term, fresh: renewDeadline, cache: l.cache, write: l.write}
 	if deleted && t.Rules.Has(FormerLeaderWaitedOut) {
-		l.hold = renewDeadline // nobody saw the Lease expire, so its former holder may still speak
+		l.hold = renewDeadline // the Lease was not seen to expire, so its former holder may still speak
 	}
+	return true
+}
+
+// recreateLease is what a leader does when its Lease was deleted, if no other replica has claimed a term since.
+func (t *transition) recreateLease(r uint8) bool {
+	l := &t.replicas[r]
+	if !l.leading || l.fresh == 0 || t.store.lease.term != 0 || t.store.termFloor > l.term && t.Rules.Has(RecreateUnchallenged) {
+		return false
+	}
+	t.store.lease = lease{holder: r + 1, term: l.term, left: leaseDuration}
+	l.fresh = renewDeadline
 	return true
 }
 
@@ -59,17 +72,26 @@ func (t *transition) open(r uint8) bool {
 	if t.Rules.Has(CacheBarrier) {
 		l.cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
 	}
-	l.opened, l.gate, l.awaited = true, l.hold+t.gateOf(r), l.cache.pods
-	for _, pod := range l.cache.linked {
-		if pod != 0 && t.Rules.Has(LinkedPodAwaited) {
-			l.awaited |= bit(pod - 1)
+	l.opened = true
+	for pod := range uint8(pods) {
+		if t.isAwaited(r, pod) {
+			l.gates[pod] = l.hold + t.gateOf(r, pod)
+		}
+		if stored := t.store.leases[nameOf(pod)]; stored > t.Scenario.Leases[r] {
+			l.longer = stored + margin
 		}
 	}
-	for n := range l.links {
-		l.links[n].timer = t.lapse(r)
+	for n := range uint8(processes) {
+		l.links[n].timer = t.lapse(r, n)
 	}
 	t.observe(r)
 	return true
+}
+
+// isAwaited reports whether a new leader waits for what runs in a pod: one that exists, or is stored as linked.
+func (t *transition) isAwaited(r, pod uint8) bool {
+	known := &t.replicas[r].cache
+	return known.pods&bit(pod) != 0 || t.Rules.Has(LinkedPodAwaited) && known.linked[nameOf(pod)] == pod+1
 }
 
 // writing reports whether a write of this term is on its way.
@@ -77,7 +99,7 @@ func (r *replica) writing() bool { return r.write.active && r.write.term == r.te
 
 func (t *transition) gateIsOpen(r uint8) bool {
 	l := &t.replicas[r]
-	return l.hold == 0 && (l.awaited == 0 || l.gate == 0) || !t.Rules.Has(LeaderGate)
+	return l.hold == 0 && l.gates == [pods]uint8{} || !t.Rules.Has(LeaderGate)
 }
 
 // observe takes in the Task as the cache has it, and reports whether that was news. What is stored as assigned is taken to be running
@@ -105,7 +127,7 @@ func (t *transition) observe(r uint8) bool {
 // until it is certain to run nothing.
 func (t *transition) storeLink(r, n uint8) bool {
 	l, stored, pod := &t.replicas[r], &t.store.linked[nameOf(n)], t.processes[n].pod
-	if !t.mayAct(r) || !l.links[n].open || *stored == pod+1 {
+	if !t.mayAct(r) || !l.opened || !l.links[n].open || *stored == pod+1 {
 		return false
 	}
 	if t.Rules.Has(LinkedPodKept) && *stored != 0 && !t.runsNothing(r, *stored-1) {
@@ -136,7 +158,7 @@ func (t *transition) giveOut(r, n uint8) bool {
 	l.sequence++
 	first := l.memory.epoch == 0
 	l.memory = taskState{state: reserved, epoch: epochOf(l.term, l.sequence), owner: n}
-	if first && !t.storesFirst(r) {
+	if first && !t.storesFirst(r, n) {
 		t.deliver(r)
 		return true
 	}

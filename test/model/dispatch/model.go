@@ -1,6 +1,10 @@
 package dispatch
 
-import "github.com/swarm-io/swarm-operator/test/model/explore"
+import (
+	"cmp"
+
+	"github.com/swarm-io/swarm-operator/test/model/explore"
+)
 
 // A Model is the protocol with some of its rules, in a scenario.
 type Model struct {
@@ -31,10 +35,12 @@ const (
 	receiveDown
 	receiveUp
 	receiveFormer
+	echoEarly
 	elect
 	openTerm
 	observeTask
 	storeLink
+	storeLease
 	giveOut
 	storeAssignment
 	storeEnd
@@ -42,6 +48,7 @@ const (
 	proveDeath
 	crashLeader
 	releaseLease
+	recreateLease
 	stopLeading
 	landWrite
 	loseAnswer
@@ -58,6 +65,8 @@ func (m Model) initial() state {
 		task: taskObject{version: 1}, lease: lease{holder: 1, term: 1, left: leaseDuration}, termFloor: 1,
 		pods: bit(0) | bit(1), linked: [2]uint8{1, 2},
 	}
+	stored := cmp.Or(m.Scenario.StoredLease, m.Scenario.Leases[0])
+	s.store.leases = [2]uint8{stored, stored}
 	if m.Scenario.LinksNotStored {
 		s.store.linked = [2]uint8{}
 	}
@@ -68,8 +77,14 @@ func (m Model) initial() state {
 		s.replicas[1].cache = cache{pods: bit(0), linked: [2]uint8{1, 0}}
 	}
 	for p := range uint8(2) {
-		s.processes[p] = process{alive: true, pod: p, lease: m.leaseOf(0), current: connection{number: 1, replica: 1}}
-		s.replicas[0].links[p] = link{connection: 1, open: true, timer: m.lapse(0)}
+		s.processes[p] = process{alive: true, pod: p, lease: stored, current: connection{number: 1, replica: 1}}
+		if !m.Rules.Has(LeaseStoredFirst) {
+			s.processes[p].lease = max(stored, m.Scenario.Leases[0])
+		}
+		s.replicas[0].links[p] = link{connection: 1, open: true, timer: stored + margin}
+	}
+	if m.Scenario.Leases[0] < stored {
+		s.replicas[0].longer = stored + margin
 	}
 	if m.Scenario.TwoLeaders {
 		m.takeDeletedLease(&s)
@@ -82,36 +97,11 @@ func (m Model) takeDeletedLease(s *state) {
 	t := &transition{Model: m, state: *s}
 	t.store.lease = lease{}
 	t.takeLease(1)
+	for range m.Scenario.TwoLeadersSince {
+		t.timePasses(true)
+	}
+	t.canonicalize()
 	*s = t.state
-}
-
-// leaseOf is the agents' lease that a replica tells and counts with.
-func (m Model) leaseOf(replica uint8) uint8 {
-	if m.Rules.Has(LongestLeaseCounts) {
-		return max(m.Scenario.Leases[0], m.Scenario.Leases[1])
-	}
-	return m.Scenario.Leases[replica]
-}
-
-// lapse is how long an agent must not have been heard before its work is given up.
-func (m Model) lapse(replica uint8) uint8 {
-	if m.Rules.Has(LeaseMargin) {
-		return m.leaseOf(replica) + margin
-	}
-	return m.leaseOf(replica)
-}
-
-// gateOf is how long a new leader waits for agents that have not said what they run.
-func (m Model) gateOf(replica uint8) uint8 {
-	if longest := m.Scenario.LongestGate; longest > 0 {
-		return min(m.lapse(replica), longest+margin)
-	}
-	return m.lapse(replica)
-}
-
-// storesFirst reports whether even a first assignment is stored before it is sent, because the gate is shorter than the lease.
-func (m Model) storesFirst(replica uint8) bool {
-	return m.gateOf(replica) < m.lapse(replica) && m.Rules.Has(LongLeaseStoredFirst)
 }
 
 // confirmsHello reports whether a Hello counts only when the agent has answered the Welcome: it may have been sent to a replica that did

@@ -8,11 +8,18 @@ func (t *transition) network(r uint8) {
 	for _, n := range t.acting {
 		t.Step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
 		t.Step(receiveFormer, n, r, func() bool { return t.receive(r, n, &t.processes[n].former) })
+		t.Step(echoEarly, n, r, func() bool { return t.echoEarly(r, n, &t.processes[n].current) })
 	}
 }
 
 func (t *transition) receive(r, n uint8, from *connection) bool {
-	if from.replica != r+1 || from.broken || from.up[0].kind == noMessage || !t.mayAct(r) || !t.replicas[r].opened {
+	if from.replica != r+1 || from.broken || from.up[0].kind == noMessage || !t.mayAct(r) {
+		return false
+	}
+	if from.up[0].kind == hello && t.welcomesEarly(r) {
+		return t.welcomeEarly(r, n, from)
+	}
+	if !t.replicas[r].opened {
 		return false
 	}
 	m, number := pop(&from.up), from.number
@@ -29,11 +36,12 @@ func (t *transition) receive(r, n uint8, from *connection) bool {
 func (t *transition) receiveOnStream(r, n uint8, m message) {
 	known := &t.replicas[r].links[n]
 	switch m.kind {
+	case heldHello:
+		t.takeNote(r, n, m)
 	case confirm:
 		t.helloIsComplete(r, n, m)
 	case heartbeat:
-		known.timer = t.lapse(r)
-		t.send(r, n, message{kind: echo, age: m.age})
+		t.echo(r, n, m)
 	case goodbye:
 		known.open = false
 		if memory := t.replicas[r].memory; memory.state == held && memory.owner == n {
@@ -62,8 +70,14 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 		return
 	}
 	t.closeOthers(r, n)
-	*known = link{connection: number, open: true, timer: t.lapse(r), partial: m.partial}
-	t.send(r, n, message{kind: welcome, age: m.age})
+	*known = link{connection: number, open: true, timer: t.lapse(r, n), partial: m.partial}
+	t.send(r, n, message{kind: welcome, age: m.age, lease: t.told(r, n)})
+	t.takeNote(r, n, m)
+}
+
+// takeNote is when a leader learns what a Hello says.
+func (t *transition) takeNote(r, n uint8, m message) {
+	known := &t.replicas[r].links[n]
 	t.resumeAttempt(r, n, m.epoch)
 	if m.ended != 0 {
 		t.receiveResult(r, n, m.ended, m.outcome)
@@ -73,6 +87,54 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 		known.partial = true
 	case !m.partial || !t.Rules.Has(HelloComplete):
 		t.helloIsComplete(r, n, m)
+	}
+}
+
+func (t *transition) echo(r, n uint8, m message) {
+	t.replicas[r].links[n].timer = t.lapse(r, n)
+	t.send(r, n, message{kind: echo, age: m.age, lease: t.told(r, n)})
+}
+
+// welcomesEarly reports whether a replica welcomes agents before it takes note of their Hello, which may be before its term is open. It does so
+// when no other leader can speak.
+func (t *transition) welcomesEarly(r uint8) bool {
+	return t.Scenario.WelcomesEarly && t.replicas[r].leading && t.replicas[r].hold == 0
+}
+
+// welcomeEarly welcomes an agent. What its Hello says waits.
+func (t *transition) welcomeEarly(r, n uint8, from *connection) bool {
+	known := &t.replicas[r].links[n]
+	if t.Rules.Has(ConnectionOrder) && from.number <= known.connection {
+		pop(&from.up)
+		return true
+	}
+	t.closeOthers(r, n)
+	*known = link{connection: from.number, open: true, timer: t.lapse(r, n), partial: true}
+	age := from.up[0].age
+	from.up[0].kind, from.up[0].age = heldHello, 0
+	t.send(r, n, message{kind: welcome, age: age, lease: t.told(r, n)})
+	t.gateCountsAgain(r, n)
+	return true
+}
+
+// echoEarly answers a heartbeat that came after a Hello that the leader has not taken note of.
+func (t *transition) echoEarly(r, n uint8, from *connection) bool {
+	if from.replica != r+1 || from.broken || !t.mayAct(r) || from.up[0].kind != heldHello || from.up[1].kind != heartbeat {
+		return false
+	}
+	m := from.up[1]
+	from.up[1] = message{}
+	if known := t.replicas[r].links[n]; known.open && known.connection == from.number {
+		t.echo(r, n, m)
+		t.gateCountsAgain(r, n)
+	}
+	return true
+}
+
+// gateCountsAgain is for an agent whose lease was prolonged before the leader knows what it runs.
+func (t *transition) gateCountsAgain(r, n uint8) {
+	if gate := &t.replicas[r].gates[t.processes[n].pod]; *gate > 0 && t.Rules.Has(GateFromLastEcho) {
+		*gate = t.gateOf(r, n)
 	}
 }
 
@@ -93,7 +155,7 @@ func (t *transition) closeOthers(r, n uint8) {
 // helloIsComplete draws conclusions from what a process did not mention: it does not have it.
 func (t *transition) helloIsComplete(r, n uint8, m message) {
 	memory := &t.replicas[r].memory
-	t.replicas[r].awaited &^= bit(t.processes[n].pod)
+	t.replicas[r].gates[t.processes[n].pod] = 0
 	t.replicas[r].links[n].partial = false
 	if memory.state == held && memory.owner == n && m.epoch != memory.epoch && m.ended != memory.epoch {
 		t.giveUp(r)

@@ -25,12 +25,17 @@ const (
 	LeaderFreshness
 	CacheBarrier
 	TermOutsideLease
-	LongestLeaseCounts
+	StoredLeaseCounts
+	LeaseStoredFirst
+	LeaseLoweredLate
 	ResourceVersion
 	FinishedRemembered
 	EndCountedOnce
 	AcknowledgeAfterStore
 	LongLeaseStoredFirst
+	LongLeaseToldLate
+	GateFromLastEcho
+	RecreateUnchallenged
 	StaleResultRefused
 	UnstoredResultAfterGate
 	ruleCount
@@ -48,14 +53,18 @@ type Scenario struct {
 	StandbyBehind bool
 	// Whether programs run until they are stopped, and whether everything happens within one tick, so that no lease ends.
 	Endless, WithinATick bool
-	// Whether the Lease was deleted, and taken by the other replica, just before.
-	TwoLeaders bool
+	// Whether the Lease was deleted, and taken by the other replica, just before, or as many ticks ago.
+	TwoLeaders      bool
+	TwoLeadersSince uint8
 	// Whether agents dial any replica, as they do through a Service, and not only leaders.
 	DialsAnyReplica bool
 	// Whether the operator has not yet stored which pods are linked.
 	LinksNotStored bool
-	// The agents' lease as each replica is configured, in ticks.
-	Leases [replicas]uint8
+	// The agents' lease as each replica is configured, in ticks, and the one that is stored at first; 0: that of the first replica.
+	Leases      [replicas]uint8
+	StoredLease uint8
+	// Whether a leader welcomes agents, and answers their heartbeats, before it has taken note of what they say.
+	WelcomesEarly bool
 	// The longest lease that a new leader waits for before it gives out work; 0: any.
 	LongestGate uint8
 }

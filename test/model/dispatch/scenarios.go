@@ -42,7 +42,7 @@ var (
 		Name: "Lease deleted", Faults: Faults{LeaseDeletions: 1}, Endless: true, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
 	AgentsGoBack = Scenario{
-		Name: "Lease deleted, agents go back", TwoLeaders: true, Endless: true,
+		Name: "Lease deleted, agents go back", TwoLeaders: true, TwoLeadersSince: 1, Endless: true,
 		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
 	ReleasedTooSoon = Scenario{
@@ -61,6 +61,30 @@ var (
 	}
 	LeaseShorter = Scenario{
 		Name: "shorter lease", Faults: Faults{LeaderReleases: 1}, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{2, 1},
+	}
+	LeaseLonger = Scenario{
+		Name: "longer lease", Faults: Faults{LeaderReleases: 1}, Endless: true, Connections: 2, Assignments: 1, Terms: 2,
+		Leases: [2]uint8{2, 2}, StoredLease: 1,
+	}
+	LeaseLowered = Scenario{
+		Name: "lease lowered", Faults: Faults{LeaderReleases: 1}, Endless: true, Connections: 2, Assignments: 1, Terms: 2,
+		Leases: [2]uint8{1, 1}, StoredLease: 2,
+	}
+	LeaseAboveGate = Scenario{
+		Name: "lease above the gate", Faults: Faults{LeaderReleases: 1}, Endless: true, Connections: 2, Assignments: 1, Terms: 2,
+		Leases: [2]uint8{2, 2}, StoredLease: 1, LongestGate: 1,
+	}
+	WelcomedEarly = Scenario{
+		Name: "welcomed early", Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true,
+		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{2, 2},
+	}
+	EchoedEarly = Scenario{
+		Name: "heartbeats answered early", Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true, Heartbeats: true,
+		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{2, 2},
+	}
+	LeaseRecreated = Scenario{
+		Name: "Lease created again", TwoLeaders: true, TwoLeadersSince: 1, Faults: Faults{LeaseDeletions: 1}, Endless: true,
+		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
 	LongLease = Scenario{
 		Name: "long lease", Faults: Faults{LeaderReleases: 1}, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{3, 3}, LongestGate: 1,
@@ -87,39 +111,44 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LongLease, StaleCaches, LateWrites, Everything,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, StaleCaches, LateWrites, Everything,
 }
 
 // Removals has an entry for each rule; two where a rule keeps two invariants.
 var Removals = []explore.Removal[Scenario]{
-	{LeaseFromSending, "LeaseFromSending", "", SlowNetwork, TwoOwners},
-	{LeaseMargin, "LeaseMargin", "", SlowNetwork, TwoOwners},
-	{FenceCannotBeBlocked, "FenceCannotBeBlocked", "F3", SlowNetwork, TwoOwners},
-	{ClockCountsSuspension, "ClockCountsSuspension", "F9", Suspension, TwoOwners},
-	{StreamEndsWithLease, "StreamEndsWithLease", "", SlowNetwork, TwoOwners},
-	{ProofOfDeath, "ProofOfDeath", "", PodReplaced, TwoOwners},
-	{OtherHelloProvesNothing, "OtherHelloProvesNothing", "", PodReplaced, TwoOwners},
-	{GoodbyeAfterReaping, "GoodbyeAfterReaping", "", AgentStops, TwoOwners},
-	{ConnectionOrder, "ConnectionOrder", "F4", Reconnects, TwoOwners},
-	{HelloComplete, "HelloComplete", "F14", Reconnects, ResultGivenUp},
-	{HelloConfirmed, "HelloConfirmed", "", StaleHello, TwoOwners},
-	{LinkedPodAwaited, "LinkedPodAwaited", "F12", LeaderReplacedAtOnce, TwoOwners},
-	{LinkStoredFirst, "LinkStoredFirst", "", LinksNotStored, TwoOwners},
-	{LinkedPodKept, "LinkedPodKept", "F12", LeaderReplacedAtOnce, TwoOwners},
-	{LeaderGate, "LeaderGate", "", LeaderLost, TwoOwners},
-	{FormerLeaderWaitedOut, "FormerLeaderWaitedOut", "F10", LeaseDeleted, TwoOwners},
-	{TermOpensAlone, "TermOpensAlone", "F10", AgentsGoBack, TwoOwners},
-	{ReleaseWhenAlone, "ReleaseWhenAlone", "F10", ReleasedTooSoon, ResultGivenUp},
-	{LeaderFreshness, "LeaderFreshness", "", LeaseDeleted, TwoOwners},
-	{CacheBarrier, "CacheBarrier", "F8", StaleCaches, TwoOwners},
-	{CacheBarrier, "CacheBarrier", "F8", StaleCaches, AcknowledgedNotStored},
-	{TermOutsideLease, "TermOutsideLease", "F10", LeaseDeleted, EpochNotNewer},
-	{LongestLeaseCounts, "LongestLeaseCounts", "F11", LeaseShorter, TwoOwners},
-	{LongLeaseStoredFirst, "LongLeaseStoredFirst", "", LongLease, TwoOwners},
-	{ResourceVersion, "ResourceVersion", "", LateWrites, EpochDecreased},
-	{FinishedRemembered, "FinishedRemembered", "F5", StaleCaches, StartAfterFinal},
-	{EndCountedOnce, "EndCountedOnce", "F13", LateWrites, CounterWrong},
-	{AcknowledgeAfterStore, "AcknowledgeAfterStore", "", LateWrites, AcknowledgedNotStored},
-	{StaleResultRefused, "StaleResultRefused", "", Retries, TwoOwners},
-	{UnstoredResultAfterGate, "UnstoredResultAfterGate", "", TwoLeaderChanges, StartAfterFinal},
+	explore.NewRemoval(LeaseFromSending, "LeaseFromSending", "", SlowNetwork, TwoOwners),
+	explore.NewRemoval(LeaseMargin, "LeaseMargin", "", SlowNetwork, TwoOwners),
+	explore.NewRemoval(FenceCannotBeBlocked, "FenceCannotBeBlocked", "F3", SlowNetwork, TwoOwners),
+	explore.NewRemoval(ClockCountsSuspension, "ClockCountsSuspension", "F9", Suspension, TwoOwners),
+	explore.NewRemoval(StreamEndsWithLease, "StreamEndsWithLease", "", SlowNetwork, TwoOwners),
+	explore.NewRemoval(ProofOfDeath, "ProofOfDeath", "", PodReplaced, TwoOwners),
+	explore.NewRemoval(OtherHelloProvesNothing, "OtherHelloProvesNothing", "", PodReplaced, TwoOwners),
+	explore.NewRemoval(GoodbyeAfterReaping, "GoodbyeAfterReaping", "", AgentStops, TwoOwners),
+	explore.NewRemoval(ConnectionOrder, "ConnectionOrder", "F4", Reconnects, TwoOwners),
+	explore.NewRemoval(HelloComplete, "HelloComplete", "F14", Reconnects, ResultGivenUp),
+	explore.NewRemoval(HelloConfirmed, "HelloConfirmed", "", StaleHello, TwoOwners),
+	explore.NewRemoval(LinkedPodAwaited, "LinkedPodAwaited", "F12", LeaderReplacedAtOnce, TwoOwners),
+	explore.NewRemoval(LinkStoredFirst, "LinkStoredFirst", "", LinksNotStored, TwoOwners),
+	explore.NewRemoval(LinkedPodKept, "LinkedPodKept", "F12", LeaderReplacedAtOnce, TwoOwners),
+	explore.NewRemoval(LeaderGate, "LeaderGate", "", LeaderLost, TwoOwners),
+	explore.NewRemoval(FormerLeaderWaitedOut, "FormerLeaderWaitedOut", "F10", LeaseDeleted, TwoOwners),
+	explore.NewRemoval(TermOpensAlone, "TermOpensAlone", "F10", AgentsGoBack, TwoOwners),
+	explore.NewRemoval(ReleaseWhenAlone, "ReleaseWhenAlone", "F10", ReleasedTooSoon, ResultGivenUp),
+	explore.NewRemoval(LeaderFreshness, "LeaderFreshness", "", LeaseDeleted, TwoOwners),
+	explore.NewRemoval(CacheBarrier, "CacheBarrier", "F8", StaleCaches, TwoOwners),
+	explore.NewRemoval(CacheBarrier, "CacheBarrier", "F8", StaleCaches, AcknowledgedNotStored),
+	explore.NewRemoval(TermOutsideLease, "TermOutsideLease", "F10", LeaseDeleted, EpochNotNewer),
+	explore.NewRemoval(StoredLeaseCounts, "StoredLeaseCounts", "F11", LeaseShorter, TwoOwners),
+	explore.NewRemoval(LeaseStoredFirst, "LeaseStoredFirst", "F11", LeaseLonger, TwoOwners),
+	explore.NewRemoval(LeaseLoweredLate, "LeaseLoweredLate", "F11", LeaseLowered, TwoOwners),
+	explore.NewRemoval(LongLeaseStoredFirst, "LongLeaseStoredFirst", "", LongLease, TwoOwners),
+	explore.NewRemoval(LongLeaseToldLate, "LongLeaseToldLate", "", LeaseAboveGate, TwoOwners),
+	explore.NewRemoval(GateFromLastEcho, "GateFromLastEcho", "", WelcomedEarly, TwoOwners),
+	explore.NewRemoval(RecreateUnchallenged, "RecreateUnchallenged", "F10", LeaseRecreated, TwoOwners),
+	explore.NewRemoval(ResourceVersion, "ResourceVersion", "", LateWrites, EpochDecreased),
+	explore.NewRemoval(FinishedRemembered, "FinishedRemembered", "F5", StaleCaches, StartAfterFinal),
+	explore.NewRemoval(EndCountedOnce, "EndCountedOnce", "F13", LateWrites, CounterWrong),
+	explore.NewRemoval(AcknowledgeAfterStore, "AcknowledgeAfterStore", "", LateWrites, AcknowledgedNotStored),
+	explore.NewRemoval(StaleResultRefused, "StaleResultRefused", "", Retries, TwoOwners),
+	explore.NewRemoval(UnstoredResultAfterGate, "UnstoredResultAfterGate", "", TwoLeaderChanges, StartAfterFinal),
 }

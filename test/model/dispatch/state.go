@@ -64,7 +64,8 @@ func (t taskObject) recorded(e epoch) bool {
 const (
 	noMessage uint8 = iota
 	hello
-	confirm // a Welcome was received
+	heldHello // a Hello that was welcomed, and of which the leader has not taken note
+	confirm   // a Welcome was received
 	heartbeat
 	result
 	goodbye
@@ -82,6 +83,7 @@ type message struct {
 	ended   epoch // Hello: of the result that was not acknowledged
 	outcome uint8
 	age     uint8 // ticks since the agent sent the Hello or the heartbeat that this is, or answers
+	lease   uint8 // Welcome, echo: the lease that the agent is told
 	partial bool  // Hello: a result was left out. Result: it ends a partial Hello
 }
 
@@ -154,10 +156,10 @@ type write struct {
 type replica struct {
 	leading, opened bool
 	term, sequence  uint8
-	fresh           uint8 // ticks until the renew deadline
-	hold            uint8 // ticks until it may open its term, because a former leader may still speak
-	gate            uint8 // ticks until it gives out work whatever agents have said
-	awaited         uint8 // pods whose Hello is missing, as bits
+	fresh           uint8       // ticks until the renew deadline
+	hold            uint8       // ticks until it may open its term, because a former leader may still speak
+	longer          uint8       // ticks until leases of a former leader, which were longer, have run out
+	gates           [pods]uint8 // of each pod whose Hello is missing: ticks until it can run nothing
 	memory          taskState
 	links           [processes]link
 	cache           cache
@@ -166,7 +168,7 @@ type replica struct {
 
 // A lease is the operator's Lease.
 type lease struct {
-	holder uint8 // replica plus 1; 0: nobody
+	holder uint8 // replica plus 1; 0: none
 	term   uint8 // its transitions
 	left   uint8 // ticks until others may take it
 }
@@ -175,10 +177,11 @@ type lease struct {
 type store struct {
 	task       taskObject
 	lease      lease
-	termFloor  uint8 // the highest term of a leader, kept outside of the Lease
-	pods       uint8 // those that exist, as bits
-	linked     [2]uint8
-	terminated uint8 // processes whose container status proves their end, as bits
+	termFloor  uint8    // the highest term of a leader, kept outside of the Lease
+	pods       uint8    // those that exist, as bits
+	linked     [2]uint8 // Agent status: pod that is linked, plus 1
+	leases     [2]uint8 // Agent status: no longer lease is in force
+	terminated uint8    // processes whose container status proves their end, as bits
 }
 
 // A journal is what truly happened, for the invariants. The protocol does not read it.
@@ -198,7 +201,7 @@ type Faults struct {
 	PodReplacements uint8 // agent a's pod is deleted by force and replaced, while its process lives on
 	LeaderCrashes   uint8 // a leader ends, and others wait for its Lease to expire
 	LeaderReleases  uint8 // a leader ends in order, and others may take its Lease at once
-	LeaseDeletions  uint8 // somebody deletes the Lease, while its holder leads
+	LeaseDeletions  uint8 // the Lease is deleted while its holder leads
 	Outages         uint8 // a tick passes without a renewal of the Lease
 	LostAnswers     uint8 // a write is stored, and its answer is lost
 	Suspensions     uint8 // a process, and its program, stand still

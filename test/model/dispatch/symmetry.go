@@ -24,7 +24,7 @@ func (m Model) isSymmetric() bool {
 func (s *state) isMirrored() bool {
 	a, b := s.processes[0], s.processes[1]
 	b.pod = a.pod
-	if a != b || s.store.task.owner != 0 || s.store.linked != [2]uint8{1, 2} && s.store.linked != [2]uint8{} {
+	if a != b || s.store.task.owner != 0 || s.store.leases[0] != s.store.leases[1] || s.store.linked != [2]uint8{1, 2} && s.store.linked != [2]uint8{} {
 		return false
 	}
 	for n := range s.replicas {
@@ -37,6 +37,5 @@ func (s *state) isMirrored() bool {
 
 func (r *replica) isMirrored() bool {
 	owned := r.memory.state == reserved || r.memory.state == held || r.memory.state == ended
-	awaitsOne := r.awaited&(bit(0)|bit(1)) == bit(0) || r.awaited&(bit(0)|bit(1)) == bit(1)
-	return !owned && !awaitsOne && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
+	return !owned && r.gates[0] == r.gates[1] && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
 }

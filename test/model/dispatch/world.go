@@ -39,7 +39,10 @@ func (t *transition) timePasses(renewed bool) bool {
 	}
 	for n := range t.replicas {
 		r := &t.replicas[n]
-		countDown(&r.fresh, &r.hold, &r.gate)
+		countDown(&r.fresh, &r.hold, &r.longer)
+		for pod := range r.gates {
+			countDown(&r.gates[pod])
+		}
 		for l := range r.links {
 			countDown(&r.links[l].timer)
 		}
@@ -86,9 +89,9 @@ func (t *transition) processAges(p *process) {
 }
 
 func (t *transition) messageAges(m *message) {
-	oldest := max(t.Scenario.Leases[0], t.Scenario.Leases[1])
+	oldest := max(t.Scenario.Leases[0], t.Scenario.Leases[1], t.Scenario.StoredLease)
 	switch m.kind {
-	case hello, heartbeat, welcome, echo:
+	case hello, heldHello, heartbeat, welcome, echo:
 		m.age = min(m.age+1, oldest)
 	}
 }

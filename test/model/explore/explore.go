@@ -59,16 +59,17 @@ type search[S comparable] struct {
 	initial S
 	limits  Limits
 	seed    maphash.Seed
-	visited map[uint64]struct{}
+	visited visited
 	nodes   []node
 	next    []S // the states of the next depth; the last of nodes, in the same order
+	spare   []S // memory for the depth after that
 	result  Result
 }
 
 // Search visits the states that can be reached from the initial one, breadth first, until one violates an invariant, all were visited,
 // or a limit is reached.
 func Search[S comparable](model Model[S], initial S, limits Limits) Result {
-	s := &search[S]{model: model, initial: initial, limits: limits, seed: maphash.MakeSeed(), visited: map[uint64]struct{}{}}
+	s := &search[S]{model: model, initial: initial, limits: limits, seed: maphash.MakeSeed()}
 	s.visit(0, Step{}, initial)
 	for len(s.next) > 0 && !s.over() {
 		s.expandAll()
@@ -89,7 +90,7 @@ func (s *search[S]) full() bool { return s.limits.States > 0 && len(s.nodes) >= 
 func (s *search[S]) expandAll() {
 	current := s.next
 	first := len(s.nodes) - len(current)
-	s.next = nil
+	s.next, s.spare = s.spare[:0], current
 	s.result.Depth++
 	for n, state := range current {
 		s.model.Next(state, func(step Step, next S) {
@@ -106,11 +107,9 @@ func (s *search[S]) visit(parent uint32, step Step, state S) {
 	if s.result.Violation != "" {
 		return
 	}
-	hash := maphash.Comparable(s.seed, state)
-	if _, found := s.visited[hash]; found {
+	if !s.visited.add(maphash.Comparable(s.seed, state)) {
 		return
 	}
-	s.visited[hash] = struct{}{}
 	s.nodes = append(s.nodes, node{parent: parent, step: step})
 	s.next = append(s.next, state)
 	if violation := s.model.Violation(state); violation != "" {

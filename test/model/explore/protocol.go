@@ -24,6 +24,11 @@ type Removal[C any] struct {
 	Violates fmt.Stringer
 }
 
+// NewRemoval is a row of a table of removals.
+func NewRemoval[C any](rule Rule, name, finding string, scenario C, violates fmt.Stringer) Removal[C] {
+	return Removal[C]{Rule: rule, Name: name, Finding: finding, Scenario: scenario, Violates: violates}
+}
+
 // Check searches scenarios with all rules.
 func (p Protocol[S, C]) Check(scenarios []C, limits Limits) iter.Seq[Report] {
 	return func(yield func(Report) bool) {
