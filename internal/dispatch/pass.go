@@ -23,7 +23,11 @@ const (
 
 // pass gives out what can be given out in a swarm, and says when to look again.
 func (b *Board) pass(of *swarm, now time.Time) time.Time {
-	if until := b.heldBack(of, now); !until.IsZero() || !of.ruled {
+	until := b.heldBack(of, now)
+	if until.IsZero() {
+		b.storeEnds(of)
+	}
+	if !until.IsZero() || !of.ruled {
 		return until
 	}
 	clear(of.awaited)
@@ -41,6 +45,14 @@ func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	}
 	b.bind(of, ready, now)
 	return next
+}
+
+// storeEnds has the ends of attempts stored that had to wait until the agents of a swarm have said what they run.
+func (b *Board) storeEnds(of *swarm) {
+	for name := range of.ends {
+		b.config.Tasks.After(name, 0)
+	}
+	clear(of.ends)
 }
 
 // ready are the tasks that may start, and next is when there will be more.

@@ -17,8 +17,8 @@ func (b *Board) conclude(member *agent, result *linkv1.Result) {
 	case of == nil:
 		b.keep(member, &stray{attempt: attempt, result: result})
 		return
-	case of.ended != nil && of.ended.Epoch == attempt.GetEpoch() && !of.ended.Lost:
-		// said again while the first is being written
+	case of.ended != nil && of.ended.Epoch == attempt.GetEpoch() && (!of.ended.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
+		// How it ended, or that it was lost, is being stored. The agent keeps its result until then, and sends it again.
 	case of.awaits(member, result):
 		b.accept(of, member, result)
 	default:

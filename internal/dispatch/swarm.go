@@ -21,7 +21,8 @@ type swarm struct {
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[podID]struct{} // pods from before this leader that have not yet told what they run
+	awaited map[podID]struct{}                // pods from before this leader that have not yet told what they run
+	ends    map[types.NamespacedName]struct{} // tasks: an attempt has ended, which is stored when no pod is awaited
 	epoch   int64
 	stirred bool
 	due     time.Time // when something happens by itself
@@ -30,7 +31,7 @@ type swarm struct {
 func (b *Board) swarmOf(name types.NamespacedName) *swarm {
 	known := b.swarms[name]
 	if known == nil {
-		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[podID]struct{}{}}
+		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[podID]struct{}{}, ends: map[types.NamespacedName]struct{}{}}
 		b.swarms[name] = known
 	}
 	return known

@@ -43,8 +43,23 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	known.brief, known.briefed = brief, true
 	b.heed(known)
 	b.queue(known)
+	if b.endWaits(known) {
+		known.told = nil
+		return View{Stale: true}
+	}
 	known.told = known.ended
 	return known.view()
+}
+
+// endWaits reports whether the end of an attempt must not be stored yet. An attempt of a former leader that is not stored may not be its newest: another
+// one, which is not stored either, may be on its way to an agent that has not said what it runs. A task that is final by then would start.
+func (b *Board) endWaits(of *entry) bool {
+	swarm := b.swarmOf(of.swarm)
+	if of.ended == nil || of.ended.Epoch <= of.stored || b.heldBack(swarm, time.Now()).IsZero() {
+		return false
+	}
+	swarm.ends[of.name] = struct{}{}
+	return true
 }
 
 // enter makes an entry of a task. What is stored as assigned is taken to be running until its agent, or time, says otherwise.
