@@ -29,11 +29,15 @@ type desk struct {
 	disconnected []link.Agent
 	signals      []signal
 	heardLate    bool // a heartbeat arrives just when a stream is to be ended
+	noHandBack   bool // the agents do not know the feature
 }
 
 func (d *desk) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
 	if d.refuse != nil {
 		return d.refuse
+	}
+	if d.noHandBack && message.GetCancel().GetHandBack() {
+		return link.ErrUnsupported
 	}
 	d.sent = append(d.sent, message)
 	return nil

@@ -180,14 +180,21 @@ func duration(seconds int32) *durationpb.Duration {
 	return durationpb.New(time.Duration(seconds) * time.Second)
 }
 
-// order tells an agent to stop an attempt, and whether that could be said.
+// order tells an agent to stop an attempt, and whether that could be said. An agent that does not know how to hand an attempt back is told to
+// cancel it: the result is lost with it, but not the wait of everything that needs the slot. The task goes to another agent either way, and that
+// costs it a hand-back.
 func (b *Board) order(member *agent, attempt *linkv1.Attempt, how Stop) bool {
-	reason := "Cancelled"
 	if how == HandBack {
-		reason = "HandBack"
+		err := b.sendCancel(member, &linkv1.Cancel{Attempt: attempt, Reason: "HandBack", HandBack: true})
+		if !errors.Is(err, link.ErrUnsupported) {
+			return err == nil
+		}
 	}
-	cancel := &linkv1.Cancel{Attempt: attempt, Reason: reason, HandBack: how == HandBack}
-	return b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: cancel}}) == nil
+	return b.sendCancel(member, &linkv1.Cancel{Attempt: attempt, Reason: "Cancelled"}) == nil
+}
+
+func (b *Board) sendCancel(member *agent, cancel *linkv1.Cancel) error {
+	return b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: cancel}})
 }
 
 func (b *Board) acknowledge(to link.Agent, attempt *linkv1.Attempt) {

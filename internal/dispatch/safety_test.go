@@ -106,6 +106,42 @@ func TestOnlyAnAgentThatLeavesIsAskedToHandBack(t *testing.T) {
 	})
 }
 
+// An agent that cannot hand back is told to cancel: it would hold its slot for as long as its code likes, and with it the agent that is to
+// leave, or a task that is to wait.
+func TestAgentThatCannotHandBackIsToldToCancel(t *testing.T) {
+	stops := map[string]func(d *desk, task *v1alpha1.Task){
+		"its agent leaves": func(d *desk, _ *v1alpha1.Task) {
+			d.Govern(swarmName, Rules{Leaving: []string{"a"}})
+			time.Sleep(finishing)
+			d.heard[link.Agent{Namespace: "ns", Name: "a"}] = time.Now()
+			d.steps()
+		},
+		"the task is suspended": func(d *desk, task *v1alpha1.Task) { d.Observe(task, Brief{Stop: HandBack}) },
+	}
+	for reason, stop := range stops {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.noHandBack = true
+			d.rule("s")
+			who := d.joins(t, "a", "s", 1)
+			task := d.task("t", "s")
+			d.steps()
+			given := d.assigned()[0]
+			stop(d, task)
+			if got := d.cancels(); len(got) != 1 || got[0].GetHandBack() || got[0].GetAttempt().GetEpoch() != given.GetEpoch() {
+				t.Fatalf("%s: told %v, want one Cancel", reason, got)
+			}
+			stop(d, task)
+			if got := d.cancels(); len(got) > 0 {
+				t.Errorf("%s: told again: %v", reason, got)
+			}
+			d.concludes(who, given, linkv1.Outcome_OUTCOME_CANCELLED)
+			if busy := d.Busy(swarmName, "a"); busy != 0 {
+				t.Errorf("%s: the agent still holds %d attempts", reason, busy)
+			}
+		})
+	}
+}
+
 // The same pod that does not mention what it was given does not have it. Another pod of that name proves nothing.
 func TestHelloThatDoesNotMentionAnAttempt(t *testing.T) {
 	for pod, lost := range map[string]bool{"pod-a": true, "pod-successor": false} {

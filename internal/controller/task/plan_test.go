@@ -161,6 +161,7 @@ func TestPlanOfEnds(t *testing.T) {
 		{reason: "five lost agents are bad luck", task: func(task *v1alpha1.Task) { task.Status.Reassignments = 4 }, world: ended(0, lost), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonLinkLost},
 		{reason: "six are not", task: func(task *v1alpha1.Task) { task.Status.Reassignments = 5 }, world: ended(0, lost), phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonTooManyReassignments},
 		{reason: "handed back costs nothing", world: ended(linkv1.Outcome_OUTCOME_HANDED_BACK), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
+		{reason: "cancelled by an agent that cannot hand back costs nothing", world: ended(linkv1.Outcome_OUTCOME_CANCELLED), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
 		{reason: "declined costs nothing", world: ended(linkv1.Outcome_OUTCOME_DECLINED), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
 		{reason: "long messages keep their end", world: ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.End) { end.Message = strings.Repeat("é", 4000) + "!" }),
 			phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput, check: func(t *testing.T, p Plan) {
