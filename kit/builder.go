@@ -43,6 +43,7 @@ type Builder[T client.Object] struct {
 	signals     []*Signal
 	gone        Forgetter
 	outside     func(types.NamespacedName)
+	paused      func(types.NamespacedName)
 	problems    []error
 }
 
@@ -149,6 +150,12 @@ func (b *Builder[T]) Outside(forget func(name types.NamespacedName)) *Builder[T]
 	return b
 }
 
+// Paused is called, instead of the reconciler, for an object that its annotation pauses. It may change what is kept in memory, and writes nothing.
+func (b *Builder[T]) Paused(hold func(name types.NamespacedName)) *Builder[T] {
+	b.paused = hold
+	return b
+}
+
 // Build adds the controller to the operator.
 func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
 	if err := errors.Join(b.problems...); err != nil {
@@ -174,7 +181,7 @@ func (b *Builder[T]) claim() error {
 }
 
 func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
-	guards := []guard{paused(b.operator.prefix + "paused")}
+	guards := []guard{paused(b.operator.prefix+"paused", b.paused)}
 	if b.scope != nil {
 		guards = append(guards, b.scope.guard(b.operator.GetClient(), b.outside))
 	}

@@ -90,13 +90,16 @@ func (c *control[T]) reconcile(ctx context.Context, object T) (Result, error) {
 	return c.reconciler.Reconcile(ctx, object)
 }
 
-// paused leaves an object alone while its annotation says so.
-func paused(annotation string) guard {
+// paused leaves an object alone while its annotation says so. Hold, if there is one, is told.
+func paused(annotation string, hold func(types.NamespacedName)) guard {
 	return func(_ context.Context, object client.Object) (string, error) {
-		if object.GetAnnotations()[annotation] == "true" {
-			return "Paused", nil
+		if object.GetAnnotations()[annotation] != "true" {
+			return "", nil
 		}
-		return "", nil
+		if hold != nil {
+			hold(client.ObjectKeyFromObject(object))
+		}
+		return "Paused", nil
 	}
 }
 

@@ -60,14 +60,19 @@ func TestPausedObjectsAreLeftAlone(t *testing.T) {
 	s := controlOver(fake.NewClientBuilder().WithObjects(
 		configMap("free", nil), configMap("paused", annotated("true")), configMap("resumed", annotated("false")),
 	).Build(), isDone)
-	s.guards = []guard{paused("swarm.io/paused")}
+	var pausedNames []string
+	s.guards = []guard{paused("swarm.io/paused", func(name types.NamespacedName) { pausedNames = append(pausedNames, name.Name) })}
 	for _, name := range []string{"free", "paused", "resumed"} {
 		if _, err := s.reconcile(t, name); err != nil {
 			t.Error(err)
 		}
 	}
-	if !slices.Equal(s.reconciled, []string{"free", "resumed"}) {
-		t.Errorf("reconciled %v", s.reconciled)
+	if !slices.Equal(s.reconciled, []string{"free", "resumed"}) || !slices.Equal(pausedNames, []string{"paused"}) {
+		t.Errorf("reconciled %v, told of %v", s.reconciled, pausedNames)
+	}
+	s.guards = []guard{paused("swarm.io/paused", nil)}
+	if _, err := s.reconcile(t, "paused"); err != nil || len(s.reconciled) != 2 {
+		t.Errorf("reconciled %v, %v", s.reconciled, err)
 	}
 }
 

@@ -67,6 +67,8 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Signals(options.Signal).
 		Finalizer(v1alpha1.Finalizer, r.clean).
 		Gone(kit.Forget(options.Board.Dissolve)).
+		Outside(options.Board.Dissolve).
+		Paused(r.hold).
 		Namespaces(options.Scope).
 		Every(options.Resync).
 		Concurrency(options.Workers).

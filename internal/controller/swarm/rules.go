@@ -1,6 +1,8 @@
 package swarm
 
 import (
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
@@ -14,6 +16,14 @@ func rules(wanted manifest.Swarm, world world) dispatch.Rules {
 		strategy = schedule.Specialized
 	}
 	return dispatch.Rules{Strategy: strategy, Halt: halt(wanted.Swarm), Leaving: leaving(wanted, world.agents)}
+}
+
+// hold gives nothing new out in a swarm that its annotation pauses. Its other rules are unknown as long as it is not reconciled: every leader
+// must come to the same, also one that has never seen the swarm without the annotation.
+func (r *reconciler) hold(swarm types.NamespacedName) {
+	r.board.Govern(swarm, dispatch.Rules{Halt: &dispatch.Wait{
+		Reason: v1alpha1.ReasonPaused, Message: "the swarm is paused by the annotation " + v1alpha1.AnnotationPaused + ": remove it to go on",
+	}})
 }
 
 // halt is why nothing new is given out, or nil.

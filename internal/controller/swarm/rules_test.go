@@ -1,0 +1,35 @@
+package swarm
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// A leader that has never seen the swarm without the annotation does the same as the one that has.
+func TestPausedSwarmGivesNothingOutWhoeverLeads(t *testing.T) {
+	for _, governed := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			swarm := research(nil)
+			r, e := newEnvironment(t, interceptor.Funcs{}, swarm)
+			first, next := taskOf("research", "a"), taskOf("research", "b")
+			if governed {
+				e.run(t, first)
+			}
+			before := len(e.assignments())
+			r.hold(client.ObjectKeyFromObject(swarm))
+			e.board.Observe(next, dispatch.Brief{})
+			e.pass()
+			view := e.board.Observe(next, dispatch.Brief{})
+			if len(e.assignments()) != before || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonPaused || !strings.Contains(view.Wait.Message, "swarm.io/paused") {
+				t.Errorf("governed before: %v; %d given out, waits %+v", governed, len(e.assignments())-before, view.Wait)
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package operator
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+var _ = Describe("A Swarm that is paused by its annotation", Serial, func() {
+	It("gives nothing out until that is removed, under this leader and under the next", func(ctx SpecContext) {
+		in := namespace(ctx, nil)
+		employ(ctx, in)
+		session := program(linkAddress)
+		swarm := team(in, "ants", 1)
+		Expect(api.Create(ctx, swarm)).To(Succeed())
+		submit(ctx, swarm, "before", order{})
+		Eventually(phaseOf(in, "before")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
+
+		change(ctx, swarm, func() { swarm.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"} })
+		submit(ctx, swarm, "waiting", order{})
+		Eventually(reasonOf(in, "waiting")).WithContext(ctx).Should(Equal(v1alpha1.ReasonPaused))
+
+		Eventually(session.Terminate()).Should(gexec.Exit(0))
+		program(linkAddress)
+		submit(ctx, swarm, "later", order{})
+		Eventually(reasonOf(in, "later")).WithContext(ctx).Should(Equal(v1alpha1.ReasonPaused))
+		Expect(phaseOf(in, "waiting")(ctx)).To(Equal(v1alpha1.TaskPending))
+
+		change(ctx, swarm, func() { delete(swarm.Annotations, v1alpha1.AnnotationPaused) })
+		for _, task := range []string{"waiting", "later"} {
+			Eventually(phaseOf(in, task)).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
+		}
+	})
+})
+
+// reasonOf is for Eventually.
+func reasonOf(in, task string) func(context.Context) (v1alpha1.Reason, error) {
+	return func(ctx context.Context) (v1alpha1.Reason, error) {
+		found := &v1alpha1.Task{}
+		err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: task}, found)
+		return v1alpha1.Reason(found.Status.Reason), err
+	}
+}
