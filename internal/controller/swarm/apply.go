@@ -5,18 +5,19 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
 // apply writes the difference by server-side apply, and deletes only what is still the object that was looked at.
-func (r *reconciler) apply(ctx context.Context, plan Plan) error {
+func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan) error {
 	for _, object := range plan.Apply {
-		applied := &unstructured.Unstructured{Object: content(object)}
-		applied.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
-		unstructured.RemoveNestedField(applied.Object, "metadata", "creationTimestamp")
-		if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(name), client.ForceOwnership); err != nil {
-			return fmt.Errorf("apply %s %q: %w", applied.GetKind(), object.GetName(), err)
+		if err := r.applyObject(ctx, swarm, object); err != nil {
+			return err
 		}
 	}
 	for _, object := range plan.Delete {
@@ -27,4 +28,56 @@ func (r *reconciler) apply(ctx context.Context, plan Plan) error {
 		}
 	}
 	return nil
+}
+
+func (r *reconciler) applyObject(ctx context.Context, swarm *v1alpha1.Swarm, object client.Object) error {
+	applied := &unstructured.Unstructured{Object: content(object)}
+	applied.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	unstructured.RemoveNestedField(applied.Object, "metadata", "creationTimestamp")
+	existing, err := r.checkOwner(ctx, swarm, object)
+	if err != nil {
+		return err
+	}
+	if existing != "" {
+		applied.SetUID(existing) // the API server refuses to write to any other
+	}
+	if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(name), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply %s %q: %w", applied.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+// checkOwner returns the UID of the object that is about to be written, if it exists, and an error if it is not the swarm's to write. Server-side
+// apply would take over an object of the user, and it would be deleted with the swarm. It reads past the cache, which may be behind. Agents are of
+// a kind that nobody else makes, and there may be a thousand: they are not looked at.
+func (r *reconciler) checkOwner(ctx context.Context, swarm *v1alpha1.Swarm, object client.Object) (types.UID, error) {
+	if _, isAgent := object.(*v1alpha1.Agent); isAgent {
+		return "", nil
+	}
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(object), found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read %s %q: %w", found.Kind, object.GetName(), err)
+	}
+	return found.UID, refuseForeign(swarm, found)
+}
+
+// refuseForeign allows objects that the swarm controls, and those that nobody controls and that carry its label: they are of an earlier Swarm that
+// was deleted with --cascade=orphan, or were labelled by a user who hands them over.
+func refuseForeign(swarm *v1alpha1.Swarm, found *metav1.PartialObjectMetadata) error {
+	owner := metav1.GetControllerOf(found)
+	switch {
+	case owner != nil && owner.UID == swarm.UID:
+		return nil
+	case owner != nil:
+		return fmt.Errorf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", found.Kind, found.Name, owner.Kind, owner.Name)
+	case found.Labels[v1alpha1.LabelSwarm] == swarm.Name:
+		return nil
+	}
+	return fmt.Errorf("%s %q exists and does not belong to this Swarm: rename or delete it, give the Swarm another name, or let the Swarm take it over with the label %s=%s",
+		found.Kind, found.Name, v1alpha1.LabelSwarm, swarm.Name)
 }

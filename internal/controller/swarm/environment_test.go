@@ -91,7 +91,7 @@ func newEnvironment(t *testing.T, hooks interceptor.Funcs, objects ...client.Obj
 	e.board.Connect(e)
 	e.board.Open(dispatch.Census{})
 	return &reconciler{
-		client: e.cluster, board: e.board, status: kit.NewStatus[*v1alpha1.Swarm](&kit.Operator{Manager: e}, name),
+		client: e.cluster, live: e.cluster, board: e.board, status: kit.NewStatus[*v1alpha1.Swarm](&kit.Operator{Manager: e}, name),
 		settings: func(context.Context) manifest.Settings { return manifest.Settings{Authority: "PEM"} },
 	}, e
 }

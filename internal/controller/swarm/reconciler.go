@@ -41,6 +41,7 @@ const untrusted = 5 * time.Second
 
 type reconciler struct {
 	client   client.Client
+	live     client.Reader // past the cache
 	status   *kit.Status[*v1alpha1.Swarm]
 	settings func(context.Context) manifest.Settings
 	board    *dispatch.Board
@@ -58,7 +59,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		return fmt.Errorf("index tasks by swarm: %w", err)
 	}
 	r := &reconciler{
-		client: operator.GetClient(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Patient(shownEvery, numbers),
+		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Patient(shownEvery, numbers),
 		settings: options.Settings, board: options.Board,
 	}
 	return kit.New[*v1alpha1.Swarm](operator, name).
@@ -87,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.
 		return kit.Done(), err
 	}
 	r.board.Govern(client.ObjectKeyFromObject(swarm), rules(wanted, world))
-	failed := r.apply(ctx, plan(drained(wanted, world), world))
+	failed := r.apply(ctx, swarm, plan(drained(wanted, world), world))
 	result, err := r.report(ctx, wanted, world, failed)
 	return result, errors.Join(failed, err)
 }

@@ -213,7 +213,7 @@ func TestWhatIsNoLongerWantedIsDeletedByItsUID(t *testing.T) {
 				return c.err
 			}})
 			agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-1", UID: "uid-of-agent"}}
-			err := r.apply(t.Context(), Plan{Delete: []client.Object{agent}})
+			err := r.apply(t.Context(), research(nil), Plan{Delete: []client.Object{agent}})
 			if (err != nil) != c.fails || len(named) != 1 || named[0] != "uid-of-agent" {
 				t.Errorf("got %v, named %v", err, named)
 			}
