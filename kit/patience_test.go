@@ -25,7 +25,7 @@ func (writer) Patch(context.Context, client.Object, client.Patch, ...client.SubR
 func TestSmallNewsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status := (&Status[*corev1.Pod]{client: accepting{}}).Patient(10*time.Second, func(pod *corev1.Pod) { pod.Status.Message = "" })
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p", ResourceVersion: "1"}}
 		say := func(phase corev1.PodPhase, message string) time.Duration {
 			var conditions []metav1.Condition
 			report := status.Report(pod, &conditions)

@@ -94,8 +94,11 @@ func (r *Report[T]) Write(ctx context.Context) error {
 		return fmt.Errorf("write status: %w", err)
 	}
 	if !equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {
-		patch := client.MergeFromWithOptions(r.before, client.MergeFromWithOptimisticLock{})
-		err := r.status.client.Status().Patch(ctx, r.object, patch)
+		patch, err := statusPatch(r.before, r.object)
+		if err != nil {
+			return fmt.Errorf("write status: %w", err)
+		}
+		err = r.status.client.Status().Patch(ctx, r.object, patch)
 		if apierrors.IsNotFound(err) {
 			return nil // the object is gone, and nobody is left to be told
 		}

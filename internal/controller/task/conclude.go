@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -52,7 +53,7 @@ func (p *planner) succeed(ended dispatch.End) {
 		p.fail(v1alpha1.ReasonResultInvalid, fmt.Sprintf("the result is not JSON that the API server can store: %v", err))
 		return
 	}
-	if len(ended.Value) > 0 {
+	if value := string(bytes.TrimSpace(ended.Value)); value != "" && value != "null" { // null is no result: the schema allows none
 		p.Status.Result = &apiextensionsv1.JSON{Raw: ended.Value}
 	}
 	p.finish(v1alpha1.TaskCompleted, v1alpha1.ReasonCompleted, "")

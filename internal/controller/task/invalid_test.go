@@ -37,6 +37,7 @@ func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 			phase: phase, why: expected[phase],
 			check: func(t *testing.T, p Plan) {
 				holds(t, p, phase == done || p.Status.Result == nil && p.Status.Message != "")
+				holds(t, p, (p.Status.Result != nil) == (phase == done && value != "" && value != "null"))
 			},
 		}.run(t)
 	}

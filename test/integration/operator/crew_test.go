@@ -23,8 +23,9 @@ var linkAddress = "SWARM_LINK_ADDRESS=127.0.0.1:" + linkPort
 
 // An order is the payload of a task.
 type order struct {
-	Reports []int `json:"reports,omitempty"` // progress to report, in this order
-	Holds   bool  `json:"holds,omitempty"`   // the attempt ends only when the spec releases the task
+	Reports []int  `json:"reports,omitempty"` // progress to report, in this order
+	Holds   bool   `json:"holds,omitempty"`   // the attempt ends only when the spec releases the task
+	Returns string `json:"returns,omitempty"` // the result, in JSON
 }
 
 // A workplace is the code of all agents of a spec. It runs what tasks order, until the spec releases them.
@@ -61,6 +62,9 @@ func (w *workplace) Handle(ctx context.Context, task agent.Task, report agent.Re
 	}
 	for _, percent := range wanted.Reports {
 		report(percent, "working")
+	}
+	if wanted.Returns != "" {
+		return json.RawMessage(wanted.Returns), nil
 	}
 	if !wanted.Holds {
 		return nil, nil
