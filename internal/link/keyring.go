@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -45,16 +46,18 @@ func (p published) verify(token *jwt.JSONWebToken) (claims, error) {
 	return claims{}, fmt.Errorf("%w: it is forged, or says what no API server would", ErrDenied)
 }
 
-// A keyring keeps what is published. Whoever finds it wanting fetches it for all; those who come meanwhile wait for that.
+// A keyring keeps what is published. Whoever finds it wanting fetches it for all; those who need it wait for that.
 type keyring struct {
 	documents Documents
 	now       func() time.Time
 
-	turn  chan struct{} // held by whoever looks at what follows
+	turn  chan struct{} // held by whoever fetches
+	tried time.Time     // last, known to the one in turn
+	err   error         // of that try, likewise
+
+	mu    sync.Mutex
 	held  published
 	since time.Time // of held
-	tried time.Time // last
-	err   error     // of that try
 }
 
 func newKeyring(documents Documents, now func() time.Time) *keyring {
@@ -75,32 +78,50 @@ func (k *keyring) having(ctx context.Context, id string) (published, error) {
 	return held, err
 }
 
-// holding is what is published, fetched if what is held is too old or not enough, and if the last try was not just now.
+// holding is what is published, fetched if what is held is too old or not enough, and if the last try was not just now. What is enough is not kept
+// waiting by a fetch that others need.
 func (k *keyring) holding(ctx context.Context, enough func(published) bool) (published, error) {
+	if held, valid := k.look(); valid && enough(held) {
+		return held, nil
+	}
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
 	case <-ctx.Done():
 		return published{}, fmt.Errorf("wait for the keys of the cluster: %w", ctx.Err())
 	}
-	now := k.now()
-	if valid := !k.since.IsZero() && now.Sub(k.since) < keysFor; valid && enough(k.held) {
-		return k.held, nil
+	if held, valid := k.look(); valid && enough(held) {
+		return held, nil
 	}
-	if k.tried.IsZero() || now.Sub(k.tried) >= fetchEvery {
-		k.refresh(ctx, now)
-	}
-	return k.held, k.err
+	return k.refresh(ctx)
 }
 
-func (k *keyring) refresh(ctx context.Context, now time.Time) {
-	fetching, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchWithin)
-	defer cancel()
-	k.tried = now
-	fetched, err := fetch(fetching, k.documents)
-	if k.err = err; err == nil {
-		k.held, k.since = fetched, now
+// look returns what is held and whether it is young enough to be trusted.
+func (k *keyring) look() (held published, valid bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held, !k.since.IsZero() && k.now().Sub(k.since) < keysFor
+}
+
+// refresh fetches what is published, unless that was tried just now. It is called in turn.
+func (k *keyring) refresh(ctx context.Context) (published, error) {
+	if now := k.now(); k.tried.IsZero() || now.Sub(k.tried) >= fetchEvery {
+		fetching, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchWithin)
+		defer cancel()
+		k.tried = now
+		fetched, err := fetch(fetching, k.documents)
+		if k.err = err; err == nil {
+			k.keep(fetched, now)
+		}
 	}
+	held, _ := k.look()
+	return held, k.err
+}
+
+func (k *keyring) keep(fetched published, since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held, k.since = fetched, since
 }
 
 func fetch(ctx context.Context, documents Documents) (published, error) {

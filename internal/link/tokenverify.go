@@ -55,51 +55,65 @@ type claims struct {
 		} `json:"pod"`
 		ServiceAccount struct {
 			Name string `json:"name"`
+			UID  string `json:"uid"`
 		} `json:"serviceaccount"`
 	} `json:"kubernetes.io"`
 }
 
+func (c claims) identity() Identity {
+	return Identity{Namespace: c.Kubernetes.Namespace, Pod: c.Kubernetes.Pod.Name, PodUID: c.Kubernetes.Pod.UID}
+}
+
+func (c claims) account() account { return account{c.Subject, c.Kubernetes.ServiceAccount.UID} }
+
 // Authenticate implements Authenticator.
 func (v *TokenVerifier) Authenticate(ctx context.Context, token string) (Identity, error) {
-	if token == "" || len(token) > longestToken {
-		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
-	}
-	signed, err := jwt.ParseSigned(token, algorithms())
-	if err != nil || len(signed.Headers) != 1 {
-		return Identity{}, fmt.Errorf("%w: it is not one that an API server has signed", ErrDenied)
-	}
-	published, err := v.keys.having(ctx, signed.Headers[0].KeyID)
+	verified, err := v.keys.read(ctx, token, v.now())
 	if err != nil {
 		return Identity{}, err
 	}
-	said, err := published.verify(signed)
-	if err != nil {
-		return Identity{}, err
-	}
-	identity, err := v.identityIn(said, published.issuer)
-	if err != nil {
-		return Identity{}, err
+	identity := verified.identity()
+	if !slices.Contains(v.namespaces, identity.Namespace) {
+		return Identity{}, fmt.Errorf("%w: namespace %q is not this operator's", ErrDenied, identity.Namespace)
 	}
 	return identity, v.alive(ctx, identity)
 }
 
-// identityIn reads claims whose signature is good. All of its errors are final.
-func (v *TokenVerifier) identityIn(said claims, issuer string) (Identity, error) {
-	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{Audience}, Time: v.now()}
-	if said.Expiry == nil {
-		return Identity{}, fmt.Errorf("%w: it never expires", ErrDenied)
+// read returns what is in a token if the cluster has signed it and it is good at a time: issuer, audience, expiry, and that it is bound to a pod.
+// Whether that pod exists is not known.
+func (k *keyring) read(ctx context.Context, token string, now time.Time) (claims, error) {
+	if token == "" || len(token) > longestToken {
+		return claims{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
 	}
-	if err := said.ValidateWithLeeway(expected, skew); err != nil {
-		return Identity{}, fmt.Errorf("%w: %s", ErrDenied, wrong(err))
+	signed, err := jwt.ParseSigned(token, algorithms())
+	if err != nil || len(signed.Headers) != 1 {
+		return claims{}, fmt.Errorf("%w: it is not one that an API server has signed", ErrDenied)
 	}
-	in := said.Kubernetes
-	if said.Subject != accountPrefix+in.Namespace+":"+in.ServiceAccount.Name || in.Namespace == "" || in.Pod.Name == "" || in.Pod.UID == "" {
-		return Identity{}, fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
+	published, err := k.having(ctx, signed.Headers[0].KeyID)
+	if err != nil {
+		return claims{}, err
 	}
-	if !slices.Contains(v.namespaces, in.Namespace) {
-		return Identity{}, fmt.Errorf("%w: namespace %q is not this operator's", ErrDenied, in.Namespace)
+	said, err := published.verify(signed)
+	if err != nil {
+		return claims{}, err
 	}
-	return Identity{Namespace: in.Namespace, Pod: in.Pod.Name, PodUID: in.Pod.UID}, nil
+	return said, said.check(published.issuer, now)
+}
+
+// check looks at claims whose signature is good. All of its errors are final.
+func (c claims) check(issuer string, now time.Time) error {
+	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{Audience}, Time: now}
+	if c.Expiry == nil {
+		return fmt.Errorf("%w: it never expires", ErrDenied)
+	}
+	if err := c.ValidateWithLeeway(expected, skew); err != nil {
+		return fmt.Errorf("%w: %s", ErrDenied, wrong(err))
+	}
+	in := c.Kubernetes
+	if c.Subject != accountPrefix+in.Namespace+":"+in.ServiceAccount.Name || in.Namespace == "" || in.Pod.Name == "" || in.Pod.UID == "" {
+		return fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
+	}
+	return nil
 }
 
 // wrong says what is wrong with claims in words of ours: those of the library name itself.

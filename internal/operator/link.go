@@ -4,42 +4,80 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// reviews asks the API server about tokens. It has connections of its own, which do not end with leadership: a standby must know an
-// agent before it tells it where the leader is. A TokenReview changes nothing, though it is a create. How many there are is limited
-// by the link itself.
-func reviews(cluster *rest.Config) (link.Authenticator, error) {
-	own := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
-	client, err := authentication.NewForConfig(own)
-	if err != nil {
-		return nil, fmt.Errorf("make client for token reviews: %w", err)
-	}
-	return link.NewTokenReviewer(client.TokenReviews()), nil
-}
-
-// authenticator is who knows agents by their tokens: the API server, or this process by its keys where it may not ask.
+// authenticator is who knows agents by their tokens. An operator that may have tokens reviewed does so for what it cannot verify by itself. The
+// connections are its own and do not end with leadership: a standby must know an agent before it tells it where the leader is. A TokenReview changes
+// nothing, though it is a create.
 func (p parts) authenticator(ctx context.Context) (link.Authenticator, error) {
-	if !p.config.confined() {
-		return reviews(p.cluster)
-	}
-	documents, err := documents(p.cluster)
+	published, err := documents(p.cluster)
 	if err != nil {
 		return nil, err
 	}
-	verifier := link.NewTokenVerifier(documents, p.GetClient(), p.config.namespaces())
-	err = verifier.Prepare(ctx)
+	if p.config.confined() {
+		return p.verifier(ctx, published)
+	}
+	own := rest.AddUserAgent(rest.CopyConfig(p.cluster), "link")
+	reviews, err := authentication.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("make client for token reviews: %w", err)
+	}
+	pods, err := metadata.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("make client for pods of agents: %w", err)
+	}
+	tokens := link.NewTokenAuthenticator(link.TokenOptions{
+		Reviews: reviews.TokenReviews(), Published: published, Pods: listAgents(pods), ClockReliable: p.clockReliable,
+	})
+	if err := tokens.Prepare(ctx); err != nil {
+		p.around.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err", err)
+	}
+	return tokens, nil
+}
+
+func (p parts) clockReliable() bool {
+	_, reliable := p.skew.Skew()
+	return reliable
+}
+
+// verifier knows agents by the keys of the cluster alone.
+func (p parts) verifier(ctx context.Context, published link.Documents) (link.Authenticator, error) {
+	verifier := link.NewTokenVerifier(published, p.GetClient(), p.config.namespaces())
+	err := verifier.Prepare(ctx)
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("%w: have an administrator bind our service account to ClusterRole system:service-account-issuer-discovery, as Kubernetes does by itself", err)
 	}
 	return verifier, err
+}
+
+// listAgents lists the pods of all swarms. A pod that should be gone by now is left out: whether its token is still good is the API server's to say.
+func listAgents(cluster metadata.Interface) link.Pods {
+	return func(ctx context.Context) ([]link.Identity, error) {
+		found, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
+		if err != nil {
+			return nil, fmt.Errorf("list pods of agents: %w", err)
+		}
+		pods, now := make([]link.Identity, 0, len(found.Items)), time.Now()
+		for n := range found.Items {
+			pod := &found.Items[n]
+			if gone := pod.DeletionTimestamp; gone == nil || now.Before(gone.Time) {
+				pods = append(pods, link.Identity{Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID)})
+			}
+		}
+		return pods, nil
+	}
 }
 
 // documents are what the API server publishes for everybody who has an account.

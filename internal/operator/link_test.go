@@ -4,8 +4,15 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
 // A fakeLease is a Lease as this process sees it.
@@ -92,5 +99,25 @@ func TestAddressThatTheAPIServerPublishes(t *testing.T) {
 	}
 	if got := firstShared([]string{"192.168.3.9"}, ours); got != "" {
 		t.Errorf("got %q, which is another machine", got)
+	}
+}
+
+func TestPodsOfSwarmsAreListed(t *testing.T) {
+	pod := func(name string, labels map[string]string, deleted *metav1.Time) *metav1.PartialObjectMetadata {
+		made := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+		made.Namespace, made.Name, made.UID, made.Labels, made.DeletionTimestamp = "demo", name, types.UID("uid-"+name), labels, deleted
+		return made
+	}
+	ours := map[string]string{v1alpha1.LabelSwarm: "research"}
+	scheme := fake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cluster := fake.NewSimpleMetadataClient(scheme, pod("here", ours, nil), pod("leaving", ours, new(metav1.NewTime(time.Now().Add(time.Minute)))),
+		pod("overdue", ours, new(metav1.NewTime(time.Now().Add(-time.Second)))), pod("other", nil, nil))
+	pods, err := listAgents(cluster)(t.Context())
+	want := []link.Identity{{Namespace: "demo", Pod: "here", PodUID: "uid-here"}, {Namespace: "demo", Pod: "leaving", PodUID: "uid-leaving"}}
+	if err != nil || !slices.Equal(pods, want) {
+		t.Errorf("got %v, %v", pods, err)
 	}
 }

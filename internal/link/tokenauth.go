@@ -1,0 +1,102 @@
+package link
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Reviews of single tokens, before the pods of all agents are listed: an agent that restarts costs a review, and not a list of ten thousand pods.
+const singlesPerSecond, singlesAtOnce = 2, 20
+
+// A TokenAuthenticator knows agents at a cost that does not grow with their number, so that all of them can come at once after a change of leader.
+// It verifies a token by the keys that the cluster publishes, and finds its pod in a list of all pods of agents that is at most 10 s old. The API
+// server vouches for the service account: a review of any token of that account, at most 10 s ago. Together these are what a review of the token
+// itself would have checked.
+//
+// It only ever accepts tokens in this way. Whatever it cannot accept is reviewed: tokens of new pods, of keys or issuers that are not published,
+// everything while the keys or the pods cannot be read, or while the clock of this process is wrong.
+type TokenAuthenticator struct {
+	reviewer *TokenReviewer
+	keys     *keyring
+	roster   *roster
+	accounts *accounts
+	singles  *rate.Limiter
+	options  TokenOptions
+}
+
+// TokenOptions are what a TokenAuthenticator needs. All fields must be set.
+type TokenOptions struct {
+	Reviews   TokenReviews
+	Published Documents
+	Pods      Pods
+	// ClockReliable reports whether the clock of this process tells when a token expires.
+	ClockReliable func() bool
+}
+
+// NewTokenAuthenticator makes an Authenticator.
+func NewTokenAuthenticator(options TokenOptions) *TokenAuthenticator {
+	made := &TokenAuthenticator{
+		reviewer: NewTokenReviewer(options.Reviews), keys: newKeyring(options.Published, time.Now),
+		roster: newRoster(options.Pods, time.Now), accounts: newAccounts(time.Now),
+		singles: rate.NewLimiter(singlesPerSecond, singlesAtOnce), options: options,
+	}
+	made.reviewer.vouched = made.accounts.vouch
+	return made
+}
+
+// Prepare fetches the keys. Without them every token is reviewed, which takes long when many agents come at once.
+func (a *TokenAuthenticator) Prepare(ctx context.Context) error {
+	_, err := a.keys.current(ctx)
+	return err
+}
+
+// Authenticate implements Authenticator.
+func (a *TokenAuthenticator) Authenticate(ctx context.Context, token string) (Identity, error) {
+	if !a.options.ClockReliable() {
+		return a.reviewer.Authenticate(ctx, token)
+	}
+	verified, err := a.keys.read(ctx, token, time.Now())
+	if err != nil {
+		return a.reviewer.Authenticate(ctx, token)
+	}
+	reviewed, identity, err := a.awaitAccount(ctx, verified, token)
+	if reviewed || err != nil {
+		return identity, err
+	}
+	if a.isListed(ctx, verified.identity()) {
+		return verified.identity(), nil
+	}
+	return a.reviewer.Authenticate(ctx, token)
+}
+
+// awaitAccount returns when the API server has vouched for the service account. If nobody has had that checked in time, this token is reviewed, and the
+// answer is for it alone. Those who come meanwhile wait for that one review.
+func (a *TokenAuthenticator) awaitAccount(ctx context.Context, verified claims, token string) (reviewed bool, identity Identity, err error) {
+	known := verified.account()
+	if a.accounts.vouched(known) {
+		return false, Identity{}, nil
+	}
+	release, err := a.accounts.acquire(ctx, known)
+	if err != nil {
+		return false, Identity{}, err
+	}
+	defer release()
+	if a.accounts.vouched(known) {
+		return false, Identity{}, nil
+	}
+	identity, err = a.reviewer.Authenticate(ctx, token)
+	return true, identity, err
+}
+
+// isListed looks a pod up. The list is renewed only if more tokens come than are reviewed one by one.
+func (a *TokenAuthenticator) isListed(ctx context.Context, identity Identity) bool {
+	if a.roster.holds(identity) {
+		return true
+	}
+	if a.singles.Allow() {
+		return false
+	}
+	return a.roster.renew(ctx) == nil && a.roster.holds(identity)
+}
