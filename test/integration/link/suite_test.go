@@ -45,14 +45,17 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
-// newPod is an object that no node ever runs: a token needs no more. The gate keeps schedulers away.
-func newPod(ctx SpecContext, name string) *corev1.Pod {
-	GinkgoHelper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
+// gatedPod is an object that no node ever runs: a token needs no more. The gate keeps schedulers away.
+func gatedPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 		ServiceAccountName: account, SchedulingGates: []corev1.PodSchedulingGate{{Name: "swarm.io/never"}},
 		Containers: []corev1.Container{{Name: "agent", Image: "example.test/agent"}},
 	}}
-	made, err := api.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+}
+
+func newPod(ctx SpecContext, name string) *corev1.Pod {
+	GinkgoHelper()
+	made, err := api.CoreV1().Pods(namespace).Create(ctx, gatedPod(name), metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(removePod, name)
 	return made
