@@ -23,6 +23,7 @@ type TokenAuthenticator struct {
 	roster   *roster
 	accounts *accounts
 	singles  *rate.Limiter
+	verified *rate.Limiter // reviews of tokens that the cluster has signed: strangers do not hold them up
 	options  TokenOptions
 }
 
@@ -40,7 +41,7 @@ func NewTokenAuthenticator(options TokenOptions) *TokenAuthenticator {
 	made := &TokenAuthenticator{
 		reviewer: NewTokenReviewer(options.Reviews), keys: newKeyring(options.Published, time.Now),
 		roster: newRoster(options.Pods, time.Now), accounts: newAccounts(time.Now),
-		singles: rate.NewLimiter(singlesPerSecond, singlesAtOnce), options: options,
+		singles: rate.NewLimiter(singlesPerSecond, singlesAtOnce), verified: rate.NewLimiter(reviewsPerSecond, reviewsAtOnce), options: options,
 	}
 	made.reviewer.vouched = made.accounts.vouch
 	return made
@@ -68,7 +69,7 @@ func (a *TokenAuthenticator) Authenticate(ctx context.Context, token string) (Id
 	if a.isListed(ctx, verified.identity()) {
 		return verified.identity(), nil
 	}
-	return a.reviewer.Authenticate(ctx, token)
+	return a.reviewer.review(ctx, token, a.verified)
 }
 
 // awaitAccount returns when the API server has vouched for the service account. If nobody has had that checked in time, this token is reviewed, and the
@@ -86,7 +87,7 @@ func (a *TokenAuthenticator) awaitAccount(ctx context.Context, verified claims, 
 	if a.accounts.vouched(known) {
 		return false, Identity{}, nil
 	}
-	identity, err = a.reviewer.Authenticate(ctx, token)
+	identity, err = a.reviewer.review(ctx, token, a.verified)
 	return true, identity, err
 }
 

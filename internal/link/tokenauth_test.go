@@ -289,6 +289,25 @@ func TestPodsAreListedNotTooOften(t *testing.T) {
 	})
 }
 
+// Strangers use up the reviews that they can cause. Agents have their own.
+func TestStrangersDoNotHoldUpAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		tokens, to := c.tokens(t, 60, oneAccount), c.authenticator()
+		flood := make([]string, 0, 3*reviewsAtOnce)
+		for n := range 3 * reviewsAtOnce {
+			flood = append(flood, fmt.Sprintf("garbage-%d", n))
+		}
+		go come(t, to, flood)
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		if got := come(t, to, tokens); got != 60 || time.Since(began) > time.Second {
+			t.Errorf("%d of 60 were let in after %s", got, time.Since(began))
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 func TestWaitsEndWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -55,6 +55,11 @@ func NewTokenReviewer(reviews TokenReviews) *TokenReviewer {
 
 // Authenticate implements Authenticator.
 func (r *TokenReviewer) Authenticate(ctx context.Context, token string) (Identity, error) {
+	return r.review(ctx, token, r.budget)
+}
+
+// review has a token checked, if the budget allows it.
+func (r *TokenReviewer) review(ctx context.Context, token string, budget *rate.Limiter) (Identity, error) {
 	if token == "" || len(token) > longestToken {
 		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
 	}
@@ -62,7 +67,7 @@ func (r *TokenReviewer) Authenticate(ctx context.Context, token string) (Identit
 	if known, found := r.answers.find(key); found {
 		return known.identity, known.err
 	}
-	if err := r.budget.Wait(ctx); err != nil {
+	if err := budget.Wait(ctx); err != nil {
 		return Identity{}, fmt.Errorf("review token: too many at once: %w", err)
 	}
 	asked := r.answers.now()
