@@ -1,71 +1,62 @@
 package dispatch
 
-import "math/bits"
+import (
+	"math/bits"
 
-// An Invariant is what must hold in every state.
-type Invariant uint8
-
-// The invariants, named by how they are broken.
-const (
-	TwoOwners Invariant = iota + 1
-	EpochNotNewer
-	StartAfterFinal
-	AcknowledgedNotStored
-	ResultGivenUp
-	CounterWrong
-	EpochDecreased
+	"github.com/swarm-io/swarm-operator/test/invariant"
 )
 
-var invariants = [...]string{
-	TwoOwners:             "two owners",
-	EpochNotNewer:         "an attempt starts with an epoch that is not newer",
-	StartAfterFinal:       "a task starts after its final phase was stored",
-	AcknowledgedNotStored: "a result is acknowledged and stored nowhere",
-	ResultGivenUp:         "an attempt is given up as lost although its agent has its result and its lease",
-	CounterWrong:          "a counter differs from the journal",
-	EpochDecreased:        "a stored epoch decreases, or a final phase changes",
-}
+// An Invariant is what must hold in every state.
+type Invariant = invariant.Invariant
+
+// The invariants that the model checks.
+const (
+	TwoOwners             = invariant.TwoOwners
+	EpochNotNewer         = invariant.EpochNotNewer
+	StartAfterFinal       = invariant.StartAfterFinal
+	AcknowledgedNotStored = invariant.AcknowledgedNotStored
+	ResultGivenUp         = invariant.ResultGivenUp
+	CounterWrong          = invariant.CounterWrong
+	EpochDecreased        = invariant.EpochDecreased
+)
 
 // Violation names the invariant that the last step has broken.
 func (m Model) Violation(s state) string { return s.journal.violation.String() }
 
-func (i Invariant) String() string { return invariants[i] }
-
-func (t *transition) violate(invariant Invariant) {
-	if t.journal.violation == 0 && (t.Watch == 0 || t.Watch == invariant) {
-		t.journal.violation = invariant
+// violate notes the first invariant that is broken, of those that are watched.
+func (t *transition) violate(broken ...Invariant) {
+	for _, one := range broken {
+		if t.journal.violation == 0 && (t.Watch == 0 || t.Watch == one) {
+			t.journal.violation = one
+		}
 	}
 }
 
-// checkOwners counts the programs that run. A suspended one does nothing.
-func (t *transition) checkOwners() {
-	owners := 0
+// running counts the programs that run. A suspended one does nothing.
+func (t *transition) running() (owners int) {
 	for _, p := range t.processes {
 		if p.alive && !p.suspended && p.running != 0 {
 			owners++
 		}
 	}
-	if owners > 1 {
-		t.violate(TwoOwners)
-	}
+	return owners
 }
+
+func (t *transition) checkOwners() { t.violate(invariant.Owners(t.running())...) }
 
 func (t *transition) attemptStarts(e epoch) {
-	t.checkOwners()
-	if e <= t.journal.started {
-		t.violate(EpochNotNewer)
-	}
-	if t.journal.final && !t.journal.late {
-		t.violate(StartAfterFinal)
-	}
-	t.journal.started = max(t.journal.started, e)
+	t.violate(t.journal.history.Start(e, t.running(), t.journal.final && !t.journal.late)...)
 }
 
-// checkAcknowledged is for each result that a leader lets an agent forget. A result of an attempt that was superseded does not count.
+// checkAcknowledged is for each result that a leader lets an agent forget.
 func (t *transition) checkAcknowledged(e epoch) {
-	if e >= t.journal.given && !t.store.task.recorded(e) && !t.store.task.final() {
-		t.violate(AcknowledgedNotStored)
-	}
+	t.violate(t.journal.history.Acknowledge(e, t.store.task.stored())...)
+}
+
+// stored is the object as the invariants see it.
+func (t taskObject) stored() invariant.Stored[epoch] {
+	phases := [...]string{pending: "", completed: "Completed", exhausted: "Failed"}
+	return invariant.Stored[epoch]{Epoch: t.epoch, Phase: phases[t.phase], Assigned: t.owner != 0}
 }
 
 // checkGivenUp is for each attempt that a leader gives up.
@@ -79,9 +70,7 @@ func (t *transition) checkGivenUp(owner uint8, e epoch) {
 // checkStored compares what is stored with what was, and its counters with the attempts whose ends were recorded.
 func (t *transition) checkStored(before taskObject) {
 	after := t.store.task
-	if after.epoch < before.epoch || before.final() && after.phase != before.phase {
-		t.violate(EpochDecreased)
-	}
+	t.violate(invariant.Change(before.stored(), after.stored())...)
 	if int(after.retries) != bits.OnesCount16(t.journal.failures) || int(after.reassignments) != bits.OnesCount16(t.journal.losses) {
 		t.violate(CounterWrong)
 	}

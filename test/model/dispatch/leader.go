@@ -178,7 +178,7 @@ func (t *transition) takesWork(r, n uint8) bool {
 func (t *transition) deliver(r uint8) {
 	memory := &t.replicas[r].memory
 	memory.state = held
-	t.journal.given = max(t.journal.given, memory.epoch)
+	t.journal.history.Give(memory.epoch)
 	t.send(r, memory.owner, message{kind: assign, epoch: memory.epoch})
 }
 

@@ -9,6 +9,8 @@
 // tick, and one tick of margin covers what a process needs to notice the end of its lease.
 package dispatch
 
+import "github.com/swarm-io/swarm-operator/test/invariant"
+
 // Durations, in ticks. What matters is their order: the renew deadline is below the Lease's duration, and the renew deadline is above
 // the margin, so that a former leader that still speaks is not covered by the margin alone.
 const (
@@ -186,8 +188,7 @@ type store struct {
 
 // A journal is what truly happened, for the invariants. The protocol does not read it.
 type journal struct {
-	given     epoch  // the newest that was sent
-	started   epoch  // the newest that was started
+	history   invariant.History[epoch]
 	failures  uint16 // attempts whose failure is stored, as bits
 	losses    uint16 // attempts whose loss is stored, as bits
 	final     bool   // a leader stored a final phase
