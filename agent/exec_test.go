@@ -102,6 +102,11 @@ func TestProgramKnowsWhereItStands(t *testing.T) {
 		lines[1].Epoch != 1 || lines[1].UID != "uid-of-t" || lines[1].Outcome != "succeeded" || lines[1].Time.Before(lines[0].Time) {
 		t.Errorf("journal %v", lines)
 	}
+	w.give(t, linktest.Acknowledge(attempt))
+	linktest.Eventually(t, "the acknowledgement is in the journal", func() bool {
+		last := w.readJournal(t)[len(w.readJournal(t))-1]
+		return isAcknowledgement(last) && last.UID == "uid-of-t" && *last.Item == 41 && last.Epoch == 1
+	})
 }
 
 func TestProgressReachesTheOperator(t *testing.T) {

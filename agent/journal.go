@@ -16,8 +16,8 @@ import (
 // flushTimeout is how long the end of an agent waits for logs and journal to be written.
 const flushTimeout = time.Second
 
-// journal writes a line for each start and finish of an attempt, as this agent saw them: a witness that does not depend
-// on what reached the operator.
+// journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: a witness
+// that does not depend on what reached the operator.
 type journal struct {
 	to    io.Writer
 	agent string
@@ -25,7 +25,7 @@ type journal struct {
 
 type entry struct {
 	Time    time.Time `json:"time"`
-	Event   string    `json:"event"` // start, finish
+	Event   string    `json:"event"` // start, finish, acknowledge
 	Agent   string    `json:"agent"`
 	Task    string    `json:"task"`
 	UID     string    `json:"uid"`
@@ -66,6 +66,11 @@ func (j *journal) Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenc
 	line.Outcome = strings.ToLower(strings.TrimPrefix(outcome.String(), "OUTCOME_"))
 	line.Fenced = fenced
 	j.write(line)
+}
+
+// Acknowledged is called when the operator has stored a result, so that the agent may forget it.
+func (j *journal) Acknowledged(attempt *linkv1.Attempt) {
+	j.write(j.entry("acknowledge", attempt))
 }
 
 func (j *journal) entry(event string, attempt *linkv1.Attempt) entry {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -127,15 +128,18 @@ type line struct {
 	Fenced  bool      `json:"fenced"`
 }
 
-// journal reads the agent's journal when it has so many lines. The agent does not wait until they are written.
+// journal reads what the agent's journal says about starts and finishes, when it has so many lines of them. The agent does not wait until
+// they are written.
 func (w *world) journal(t *testing.T, lines int) (read []line) {
 	t.Helper()
 	linktest.Eventually(t, "the journal has "+strconv.Itoa(lines)+" lines", func() bool {
-		read = w.readJournal(t)
+		read = slices.DeleteFunc(w.readJournal(t), isAcknowledgement)
 		return len(read) >= lines
 	})
 	return read
 }
+
+func isAcknowledgement(entry line) bool { return entry.Event == "acknowledge" }
 
 func (w *world) readJournal(t *testing.T) []line {
 	t.Helper()

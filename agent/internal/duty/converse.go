@@ -99,7 +99,7 @@ func (d *duty) obey(message *linkv1.OperatorMessage) {
 	case *linkv1.OperatorMessage_Drain:
 		d.drain(kind.Drain)
 	case *linkv1.OperatorMessage_Acknowledge:
-		d.acknowledge(kind.Acknowledge.GetAttempt().Key())
+		d.acknowledge(kind.Acknowledge.GetAttempt())
 	case *linkv1.OperatorMessage_Peers:
 		d.peers = nil
 		for _, peer := range kind.Peers.GetPeers() {
@@ -168,7 +168,9 @@ func (d *duty) drain(order *linkv1.Drain) {
 	d.grant()
 }
 
-func (d *duty) acknowledge(key linkv1.AttemptKey) {
+func (d *duty) acknowledge(given *linkv1.Attempt) {
+	key := given.Key()
+	d.Journal.Acknowledged(given)
 	d.ledger.Acknowledge(key)
 	delete(d.sentAt, key)
 	d.grant() // too many unacknowledged results hold credit back

@@ -60,11 +60,12 @@ type Config struct {
 	Abort func(reason string)
 }
 
-// A Journal notes when attempts start and finish, as the agent sees it. It must not block.
+// A Journal notes when attempts start and finish, and when their results are acknowledged, as the agent sees it. It must not block.
 type Journal interface {
 	Started(attempt *linkv1.Attempt)
 	// Finished also says whether the attempt was ended by the lease.
 	Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenced bool)
+	Acknowledged(attempt *linkv1.Attempt)
 }
 
 // running is an attempt that has not ended.

@@ -1,10 +1,11 @@
 // Package crew is the agents of pods on simulated nodes: whatever such a pod is told to run only seems to run, so a test runs the
-// real agent for it, in its own process, on the public SDK.
+// real agent for it, in its own process, on the public SDK. A test that needs processes of their own gives a Runner.
 //
 // It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its
 // token is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives
 // from when its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with
-// another UID is another agent that remembers nothing. It never writes to the cluster but for TokenRequests.
+// another UID is another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for
+// the crew of one namespace only. It never writes to the cluster but for TokenRequests.
 //
 // The operator must be reachable from here: start it with a link.address such as 127.0.0.1:<link.port>.
 package crew
@@ -34,8 +35,12 @@ import (
 type Options struct {
 	Namespace string // left out: all of them
 	Handler   agent.Handler
+	Runner    Runner       // left out: the agent runs in this process, with the Handler
 	Log       *slog.Logger // left out: nowhere
 }
+
+// A Runner runs the agent of a pod until nothing of it is left. The context ends when the pod is being deleted or is gone.
+type Runner func(ctx context.Context, pod *corev1.Pod, config agent.Config) error
 
 // A Crew is all agents of the pods of swarms.
 type Crew struct {
@@ -53,8 +58,11 @@ type Crew struct {
 
 // Start begins to run agents, those of pods that are there and of pods that come, until Stop or the end of the context.
 func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, error) {
-	if options.Handler == nil {
-		return nil, errors.New("start crew: there is no handler")
+	if options.Runner == nil {
+		if options.Handler == nil {
+			return nil, errors.New("start crew: there is no handler")
+		}
+		options.Runner = func(ctx context.Context, _ *corev1.Pod, config agent.Config) error { return agent.RunWith(ctx, config, options.Handler) }
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -80,7 +88,11 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, e
 
 // watch follows the pods and the ConfigMaps of swarms.
 func (c *Crew) watch(ctx context.Context) error {
-	ofSwarms := func(list *metav1.ListOptions) { list.LabelSelector = v1alpha1.LabelSwarm }
+	ofSwarms := func(list *metav1.ListOptions) {
+		if c.options.Namespace == "" {
+			list.LabelSelector = v1alpha1.LabelSwarm
+		}
+	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.api, 0, informers.WithNamespace(c.options.Namespace), informers.WithTweakListOptions(ofSwarms))
 	_, configs := c.informers.Core().V1().ConfigMaps().Informer().AddEventHandler(whenever(c.trust))
 	_, pods := c.informers.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -107,7 +119,7 @@ func (c *Crew) muster(ctx context.Context, pod *corev1.Pod) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if pod.Status.Phase != corev1.PodRunning || c.members[pod.UID] != nil || ctx.Err() != nil {
+	if pod.Status.Phase != corev1.PodRunning || pod.Labels[v1alpha1.LabelSwarm] == "" || c.members[pod.UID] != nil || ctx.Err() != nil {
 		return
 	}
 	serving, stop := context.WithCancel(ctx)

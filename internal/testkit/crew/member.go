@@ -46,7 +46,7 @@ func (c *Crew) serve(ctx context.Context, pod *corev1.Pod) error {
 	go c.identify(ctx, pod, config.TokenFile, sync.OnceFunc(func() { close(identified) }))
 	select {
 	case <-identified:
-		return agent.RunWith(ctx, config, c.options.Handler)
+		return c.options.Runner(ctx, pod, config)
 	case <-ctx.Done():
 		return nil
 	}
