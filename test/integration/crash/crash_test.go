@@ -15,6 +15,10 @@ import (
 var _ = Describe("An operator that is killed right after a write", func() {
 	It("comes to the same end after every single one in the life of a swarm [S15/no-duplicates, S15/same-end-state, K02, O09]", swarms.proof)
 	It("comes to the same end after every single one in the life of a pool [P21]", pools.proof)
+	It("comes to the same end after every eviction in the life of a workload that is spread", func(ctx SpecContext) {
+		DeferCleanup(unregister)
+		spreads.proof(ctx)
+	})
 })
 
 // proof plays the scenario undisturbed, and then with each write in turn as the last of an operator.
@@ -25,10 +29,24 @@ func (s scenario) proof(ctx SpecContext) {
 	writes, _ := undisturbed.proxy.made()
 	AddReportEntry("undisturbed", ReportEntryVisibilityAlways, fmt.Sprintf("%d writes in %.1f s", len(writes), undisturbed.took.Seconds()))
 
-	outcome := s.playAll(ctx, undisturbed, writes)
+	outcome := s.playAll(ctx, undisturbed, s.chosen(writes))
 	AddReportEntry("killed after each", ReportEntryVisibilityAlways, fmt.Sprintf("%s, all in %.0f s", outcome, time.Since(began).Seconds()))
 	Expect(outcome.problems).To(BeEmpty())
 	Expect(kinds(outcome.fatal)).To(ContainElements(kinds(writes)), "every kind of write was the last of an operator")
+}
+
+// chosen are the writes after which an operator is killed.
+func (s scenario) chosen(writes []point) []point {
+	if len(s.every) == 0 {
+		return writes
+	}
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(writes), func(made point) bool {
+		kind := made.kind()
+		known := seen[kind]
+		seen[kind] = true
+		return known && !slices.Contains(s.every, kind)
+	})
 }
 
 // An outcome sums up runs.
@@ -103,12 +121,17 @@ func (s scenario) lives(writes []point) (lives [][]point) {
 	return lives
 }
 
-// kinds are writes without names and repetitions, such as "PATCH swarms/status".
+// kind is a write without a name, such as "PATCH swarms/status".
+func (p point) kind() string {
+	parts := strings.Split(p.write, "/")
+	return strings.Join(slices.Delete(parts, min(1, len(parts)), min(2, len(parts))), "/")
+}
+
+// kinds are those of writes, without repetitions.
 func kinds(writes []point) []string {
 	var sorted []string
 	for _, made := range writes {
-		parts := strings.Split(made.write, "/")
-		sorted = append(sorted, strings.Join(slices.Delete(parts, min(1, len(parts)), min(2, len(parts))), "/"))
+		sorted = append(sorted, made.kind())
 	}
 	slices.Sort(sorted)
 	return slices.Compact(sorted)

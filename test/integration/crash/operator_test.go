@@ -18,7 +18,9 @@ import (
 
 // An operator is the program, started again whenever it was killed.
 type operator struct {
-	namespace string // which it looks after, and lives in
+	namespace string // which it looks after
+	home      string // the namespace that it lives in
+	settings  []string
 	link      string // a port, as the next two are
 	health    string
 	api       string
@@ -36,13 +38,13 @@ type operator struct {
 	done    chan struct{}
 }
 
-// prepare makes an operator that reaches the API server by a proxy.
+// prepare makes an operator that reaches the API server by a proxy, and lives in the namespace that it looks after.
 func prepare(namespace, proxy string) (*operator, error) {
 	folder, err := os.MkdirTemp("", "crash-")
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{namespace: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
+	o := &operator{namespace: namespace, home: namespace, link: ports.Free(), health: ports.Free(), api: ports.Free(), folder: folder, done: make(chan struct{})}
 	o.kubeconfig, err = apiproxy.Kubeconfig(folder, proxy)
 	return o, err
 }
@@ -59,7 +61,7 @@ func (o *operator) start() error {
 func (o *operator) address() string { return net.JoinHostPort("127.0.0.1", o.link) }
 
 func (o *operator) environment() []string {
-	return append(os.Environ(),
+	settings := append(os.Environ(),
 		"KUBECONFIG="+o.kubeconfig,
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+o.namespace+"}}",
@@ -75,11 +77,12 @@ func (o *operator) environment() []string {
 		"SWARM_METRICS_ENABLED=false",
 		"SWARM_LOGGING_FORMAT=text",
 	)
+	return append(settings, o.settings...) // the last one counts
 }
 
 // spawn starts a process.
 func (o *operator) spawn() error {
-	command := exec.Command(program, "--namespace", o.namespace)
+	command := exec.Command(program, "--namespace", o.home)
 	command.Env = o.environment()
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stdout, command.Stderr = o, o

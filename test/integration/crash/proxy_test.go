@@ -90,7 +90,7 @@ var uncounted = []string{"leases", "tokenreviews", "subjectaccessreviews", "even
 
 // writeOf names a write, such as "PATCH swarms/ants/status"; "" when the request is none, or one that does not count.
 func writeOf(request *http.Request) string {
-	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) {
+	if !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, request.Method) || request.URL.Query().Has("dryRun") {
 		return ""
 	}
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,10 @@ type scenario struct {
 	stages []stage
 	repeat map[string]int                                   // how often an operator is killed after each write of a stage; once by default
 	atOnce int                                              // so many runs go on at the same time: they mostly wait
+	every  []string                                         // kinds of writes: an operator is killed after each of these, and after one of any other; none: after each
+	moves  bool                                             // pods are replaced by others of the same name
 	begin  func(context.Context, *run) error                // starts what pods should run
+	adjust func(context.Context, *run) error                // changes how the operator is started; nil: nothing is changed
 	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and says what it has seen
 }
 
@@ -75,6 +79,11 @@ func (r *run) start(ctx context.Context, fatal []point) error {
 	if r.operator, err = prepare(r.namespace, r.proxy.address); err != nil {
 		return err
 	}
+	if r.adjust != nil {
+		if err := r.adjust(ctx, r); err != nil {
+			return err
+		}
+	}
 	return r.operator.start()
 }
 
@@ -86,7 +95,10 @@ func (r *run) finish(failed error) error {
 		r.tell(errors.Join(failed, problem), noted)
 		return problem
 	}
-	return api.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})
+	if r.operator.home != r.namespace {
+		problem = api.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.operator.home}})
+	}
+	return errors.Join(problem, api.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}))
 }
 
 // tell shows all there is to know about a run that went wrong. Its namespace is left as it is.
@@ -124,7 +136,8 @@ func (r *run) live(ctx context.Context, n int, undisturbed *run) error {
 		now, err = r.settled(ctx, now)
 	}
 	if n > 0 && err == nil {
-		if names := now.replaced(r.states[n-1]); len(names) > 0 {
+		names := slices.DeleteFunc(now.replaced(r.states[n-1]), func(name string) bool { return r.moves && strings.HasPrefix(name, "v1.Pod ") })
+		if len(names) > 0 {
 			err = fmt.Errorf("replaced by others of the same name: %v", names)
 		}
 	}

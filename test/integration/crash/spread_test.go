@@ -1,0 +1,182 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+// spreads is the life of a StatefulSet whose pods are moved to spot nodes and back. There is one registration of the webhook in a cluster, so
+// there is one run at a time.
+var spreads = scenario{
+	stages: []stage{
+		{"a workload that is not spread", deploy, registered},
+		{"moved to spot nodes", share("100"), balanced("on-demand:0,spot:2", replicas)},
+		{"moved back", share("0"), balanced("on-demand:2,spot:0", replicas)},
+		{"deleted", withdraw, withdrawn},
+	},
+	every:  []string{eviction},
+	moves:  true,
+	atOnce: 1,
+	begin:  provision,
+	adjust: admit,
+	end:    counted,
+}
+
+const (
+	web      = "web"
+	replicas = 2
+	eviction = "POST pods/eviction"
+)
+
+// provision makes a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
+func provision(ctx context.Context, r *run) error {
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("250")}
+	return api.Create(ctx, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: r.namespace, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+			Labels: map[string]string{r.class(): "spot", corev1.LabelHostname: r.namespace, corev1.LabelOSStable: "linux"},
+		},
+		Spec:   corev1.NodeSpec{Taints: []corev1.Taint{{Key: r.class(), Value: "spot", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{Allocatable: room, Capacity: room},
+	})
+}
+
+// class is the label by which the operator knows the spot node of this run.
+func (r *run) class() string { return "crash.test/" + r.namespace }
+
+// admit has the operator place pods. It leaves the pods of its own namespace alone, so it gets another one.
+func admit(ctx context.Context, r *run) error {
+	r.operator.home = r.namespace + "-home"
+	port := ports.Free()
+	r.operator.settings = []string{
+		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_URL=auto", "SWARM_WEBHOOK_PORT=" + port, "SWARM_WEBHOOK_CERT_DIR=" + r.operator.folder,
+		"SWARM_NODE_LABELS_SPOT=" + r.class() + "=spot", "SWARM_SPREAD_PROVISIONER=none", "SWARM_SPREAD_COOLDOWN=1s",
+	}
+	return api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.operator.home}})
+}
+
+func deploy(ctx context.Context, r *run) error {
+	labels := map[string]string{"app": web}
+	return api.Create(ctx, &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: web},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(replicas)), PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: web,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{Name: "any", Image: "localhost/any"}}},
+			},
+		},
+	})
+}
+
+// share is how many of a hundred pods should be on spot nodes.
+func share(percent string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
+			v1alpha1.SpreadMode.Key(v1alpha1.Prefix), v1alpha1.SpreadEnabled, v1alpha1.SpreadSpotPercentage.Key(v1alpha1.Prefix), percent)
+		return api.Patch(ctx, r.workload(), client.RawPatch(types.MergePatchType, patch))
+	}
+}
+
+func (r *run) workload() *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: web}}
+}
+
+// registered is done when all pods are ready, and the API server knows whom to ask about others.
+func registered(ctx context.Context, r *run) error {
+	found := r.workload()
+	if err := api.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+		return err
+	}
+	writes, _ := r.proxy.made()
+	if found.Status.ReadyReplicas != replicas || !slices.Contains(kinds(writes), "PATCH mutatingwebhookconfigurations") {
+		return fmt.Errorf("%d pods are ready, and written was %v", found.Status.ReadyReplicas, writes)
+	}
+	return nil
+}
+
+// balanced is done when all pods are ready and split as they should be, and at least so many were evicted in this stage.
+func balanced(split string, evicted int) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		found := r.workload()
+		if err := api.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
+			return err
+		}
+		status := found.Annotations[v1alpha1.SpreadStatus.Key(v1alpha1.Prefix)]
+		current := found.Annotations[v1alpha1.SpreadCurrent.Key(v1alpha1.Prefix)]
+		if found.Status.ReadyReplicas != replicas || current != split || status != "Balanced" {
+			return fmt.Errorf("%d pods are ready, and the workload says %q and %q", found.Status.ReadyReplicas, status, current)
+		}
+		if made := r.evictions(); made[r.proxy.stage] < evicted {
+			return fmt.Errorf("evictions so far: %v", made)
+		}
+		return nil
+	}
+}
+
+// evictions counts them by stage.
+func (r *run) evictions() map[string]int {
+	writes, _ := r.proxy.made()
+	counts := map[string]int{}
+	for _, made := range writes {
+		if made.kind() == eviction {
+			counts[made.stage]++
+		}
+	}
+	return counts
+}
+
+func withdraw(ctx context.Context, r *run) error {
+	return errors.Join(api.Delete(ctx, r.workload()), api.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)))
+}
+
+func withdrawn(ctx context.Context, r *run) error {
+	left := &corev1.PodList{}
+	if err := api.List(ctx, left, client.InNamespace(r.namespace)); err != nil {
+		return err
+	}
+	if len(left.Items) > 0 {
+		return fmt.Errorf("%d pods are left", len(left.Items))
+	}
+	return nil
+}
+
+// counted looks whether pods were evicted without need: more often than there are pods, or once more for each operator that was killed, because
+// a pod that is made while there is none goes to any node.
+func counted(r *run) (noted []fmt.Stringer, problem error) {
+	for stage, count := range r.evictions() {
+		most := replicas
+		for _, fatal := range r.proxy.fatal {
+			if fatal.stage == stage {
+				most += replicas
+			}
+		}
+		if count > most {
+			problem = errors.Join(problem, fmt.Errorf("%d evictions in stage %q, at most %d are needed", count, stage, most))
+		}
+	}
+	return nil, errors.Join(problem, api.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}))
+}
+
+// unregister removes what an operator has left behind that was killed while it stopped.
+func unregister(ctx SpecContext) {
+	left := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: admission.ConfigurationName}}
+	Expect(client.IgnoreNotFound(api.Delete(ctx, left))).To(Succeed())
+}
