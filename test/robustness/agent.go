@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/agent"
+)
+
+// What the process of an agent is told beside the variables of its pod.
+const (
+	journalVariable = "ROBUSTNESS_JOURNAL"
+	processVariable = "ROBUSTNESS_PROCESS"
+)
+
+// An order is the payload of a task.
+type order struct {
+	Milliseconds int  `json:"milliseconds"`
+	Stubborn     bool `json:"stubborn,omitempty"` // the code does not stop when it is asked to
+	Failures     int  `json:"failures,omitempty"` // so many attempts fail
+}
+
+// A worker is the code of an agent. It writes down what it does before it does it.
+type worker struct {
+	process string
+	journal *Journal
+
+	mu     sync.Mutex
+	epochs map[string]chan int64 // by UID of the task: the epochs of its attempts, in order
+}
+
+// runAgent is the process of an agent.
+func runAgent() error {
+	// A standby answers with the address of the leader, which is not behind the proxies of this run. So it is a name that nobody knows, and
+	// the agent tries its next address, which is. The name must not be looked up outside of this machine.
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("there is no name server")
+	}}
+	journal, err := openJournal(os.Getenv(journalVariable))
+	if err != nil {
+		return err
+	}
+	w := &worker{process: os.Getenv(processVariable), journal: journal, epochs: map[string]chan int64{}}
+	config, err := agent.ConfigFromEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	config.Log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.process)
+	lines, file, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	config.Journal = fmt.Sprintf("/proc/self/fd/%d", file.Fd())
+	go w.read(lines)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return agent.RunWith(ctx, config, w)
+}
+
+// read takes the agent's own journal, which knows epochs and acknowledgements.
+func (w *worker) read(lines io.Reader) {
+	for scanner := bufio.NewScanner(lines); scanner.Scan(); {
+		var line struct {
+			Event, Task, UID string
+			Epoch            int64
+		}
+		if json.Unmarshal(scanner.Bytes(), &line) != nil {
+			continue
+		}
+		switch line.Event {
+		case "start":
+			w.epochsOf(line.UID) <- line.Epoch
+		case "acknowledge":
+			w.journal.Write(Event{Kind: acknowledged, Process: w.process, Task: line.Task, UID: line.UID, Epoch: line.Epoch})
+		}
+	}
+}
+
+func (w *worker) epochsOf(uid string) chan int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.epochs[uid] == nil {
+		w.epochs[uid] = make(chan int64, 64)
+	}
+	return w.epochs[uid]
+}
+
+// Handle is one attempt.
+func (w *worker) Handle(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
+	var wanted order
+	if err := task.Decode(&wanted); err != nil {
+		return nil, err
+	}
+	event := Event{Process: w.process, Task: task.Name, UID: task.UID, Epoch: <-w.epochsOf(task.UID), Run: rand.Text()}
+	event.Kind = started
+	w.journal.Write(event)
+	err := work(ctx, wanted, task.Attempt)
+	event.Kind, event.Outcome = ended, outcomeOf(ctx, err)
+	w.journal.Write(event)
+	return event.Run, err
+}
+
+func work(ctx context.Context, wanted order, attempt int) error {
+	stop := ctx.Done()
+	if wanted.Stubborn {
+		stop = nil
+	}
+	select {
+	case <-time.After(time.Duration(wanted.Milliseconds) * time.Millisecond):
+	case <-stop:
+		return ctx.Err()
+	}
+	if attempt <= wanted.Failures {
+		return errors.New("this attempt is to fail")
+	}
+	return nil
+}
+
+func outcomeOf(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return succeeded
+	case ctx.Err() != nil:
+		return stopped
+	}
+	return failed
+}

@@ -1,0 +1,110 @@
+// Command robustness runs real agents and real operators on a development cluster, lets faults happen at random, and judges what every process
+// has written down: never two owners of a task, epochs that only grow, no start after the end, no result that is lost or that nobody reported.
+//
+// Agents are processes on the public SDK, pods are simulated. The seed gives the order of faults and of work; when exactly each of them meets
+// the others is up to the machine. Run it by `make robustness`; docs/explanation/testing.md says more.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options are how long a run is, and in which order things happen.
+type options struct {
+	seed     uint64
+	attempts int
+	duration time.Duration
+	folder   string
+	operator string
+	journal  string
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == "agent" {
+		exit(runAgent())
+	}
+	var o options
+	flag.Uint64Var(&o.seed, "seed", 1, "order of faults and of work")
+	flag.IntVar(&o.attempts, "attempts", 10_000, "end when so many attempts were started")
+	flag.DurationVar(&o.duration, "duration", time.Hour, "end after this time at the latest")
+	flag.StringVar(&o.folder, "folder", "bin/robustness", "for the journal and for what programs print; it is replaced")
+	flag.StringVar(&o.operator, "operator", "bin/race/swarm-operator", "program of the operator")
+	flag.StringVar(&o.journal, "judge", "", "a journal of before that is judged again, instead of a run")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	exit(execute(ctx, o))
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "robustness:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// execute makes a run and judges it.
+func execute(ctx context.Context, o options) error {
+	if o.journal != "" {
+		return judgeFile(o, 0)
+	}
+	r, err := newRun(ctx, o)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := r.Execute(ctx, o); err != nil {
+		return err
+	}
+	fmt.Printf("the run took %s\n", time.Since(began).Round(time.Second))
+	o.journal = r.journalPath()
+	problems := []error{judgeFile(o, r.tasks.Submitted())}
+	for _, one := range r.operators {
+		problems = append(problems, one.problems()...)
+	}
+	return errors.Join(problems...)
+}
+
+// judgeFile prints what a journal says.
+func judgeFile(o options, submitted int) error {
+	events, err := readJournal(o.journal)
+	if err != nil {
+		return err
+	}
+	verdict := judgeJournal(events, submitted)
+	explain(verdict, events)
+	fmt.Println(verdict.summary(o.seed))
+	if len(verdict.Violations) > 0 {
+		return fmt.Errorf("%d invariants were broken, see %s", len(verdict.Violations), o.journal)
+	}
+	return nil
+}
+
+// mostExplained is how many violations are printed with all that happened.
+const mostExplained = 10
+
+// explain prints, for each violation, all that happened to the task and to the processes that ran it.
+func explain(verdict Verdict, events []Event) {
+	for _, broken := range verdict.Violations[:min(len(verdict.Violations), mostExplained)] {
+		fmt.Printf("%s: %s\n  at %s\n", broken.Invariant, broken.Task, broken.At)
+		processes := map[string]bool{}
+		for _, event := range events {
+			if event.Task == broken.Task && event.Process != "" {
+				processes[event.Process] = true
+			}
+		}
+		for _, event := range events {
+			if event.Task == broken.Task || event.Task == "" && processes[event.Process] {
+				fmt.Println("   ", event)
+			}
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+const (
+	// agentLease is how long an agent works without hearing from a leader.
+	agentLease = 10 * time.Second
+	// leaseDuration is that of the leader election. A shorter one would have leaders resign on a busy machine.
+	leaseDuration = 12 * time.Second
+	// operators is how many replicas there are.
+	operators = 2
+	// operatorPause is how long it takes until a container of an operator is started again.
+	operatorPause = 500 * time.Millisecond
+)
+
+// An Operator is a replica: one process after the other, behind a proxy to the API server.
+type Operator struct {
+	name       string // of its pod, if it had one
+	kubeconfig string
+	link       string // its port
+	output     *os.File
+	journal    *Journal
+	loses      atomic.Bool // answers of the API server to its writes
+
+	mu      sync.Mutex
+	process *Process
+}
+
+// newOperator prepares a replica. It is started by Keep.
+func newOperator(ctx context.Context, run *Run, number int) (*Operator, error) {
+	name := fmt.Sprintf("operator-%d", number)
+	folder := filepath.Join(run.folder, name)
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return nil, err
+	}
+	o := &Operator{name: name, link: ports.Free(), journal: run.journal}
+	address, err := apiproxy.Start(ctx, run.cluster, apiproxy.Options{Response: o.observe})
+	if err != nil {
+		return nil, err
+	}
+	if o.kubeconfig, err = apiproxy.Kubeconfig(folder, address); err != nil {
+		return nil, err
+	}
+	o.output, err = os.Create(filepath.Join(folder, "output.log"))
+	return o, err
+}
+
+func (o *Operator) address() string { return net.JoinHostPort("127.0.0.1", o.link) }
+
+func (o *Operator) environment() []string {
+	return append(os.Environ(),
+		"KUBECONFIG="+o.kubeconfig,
+		"POD_NAME="+o.name,
+		"POD_IP="+o.name+".invalid", // agents that a standby sends to the leader must not bypass the proxies: see runAgent
+		"GORACE=halt_on_error=0",
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+namespace+"}}",
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION="+leaseDuration.String(),
+		"SWARM_LINK_AGENT_LEASE="+agentLease.String(),
+		"SWARM_LINK_ADDRESS="+o.address(),
+		"SWARM_LINK_PORT="+o.link,
+		"SWARM_HEALTH_PORT="+ports.Free(),
+		"SWARM_API_PORT="+ports.Free(),
+		"SWARM_WEBHOOK_ENABLED=false",
+		"SWARM_METRICS_ENABLED=false",
+		"SWARM_LOGGING_FORMAT=text",
+	)
+}
+
+// Keep starts a process whenever there is none, until the context ends, and then ends the last one.
+func (o *Operator) Keep(ctx context.Context, program string) error {
+	for ctx.Err() == nil {
+		command := exec.Command(program, "--namespace", namespace)
+		command.Env = o.environment()
+		process, err := startProcess(command, o.output)
+		if err != nil {
+			return fmt.Errorf("%w: run `make build race-operator` first", err)
+		}
+		o.mu.Lock()
+		o.process = process
+		o.mu.Unlock()
+		select {
+		case <-process.ended:
+			pause(ctx, operatorPause)
+		case <-ctx.Done():
+			process.Kill()
+		}
+	}
+	return nil
+}
+
+func (o *Operator) current() *Process {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.process
+}
+
+var errAnswerLost = errors.New("the answer is lost")
+
+// observe is called when the API server has answered, and before the operator knows. So what is stored is in the journal before the operator
+// can act upon it.
+func (o *Operator) observe(response *http.Response) error {
+	request := response.Request
+	writes := request.Method != http.MethodGet && response.StatusCode < http.StatusMultipleChoices && !strings.Contains(request.URL.Path, "tokenreviews")
+	if writes && strings.Contains(request.URL.Path, "/tasks/") {
+		if err := o.record(response); err != nil {
+			return err
+		}
+	}
+	if writes && o.loses.Load() && !strings.Contains(request.URL.Path, "/leases/") { // a leader that resigns is another fault
+		return errAnswerLost
+	}
+	return nil
+}
+
+// record writes a Task into the journal that the API server has stored.
+func (o *Operator) record(response *http.Response) error {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(strings.NewReader(string(body)))
+	task := &v1alpha1.Task{}
+	if json.Unmarshal(body, task) == nil && task.UID != "" {
+		o.journal.Write(storedEvent(task, o.name))
+	}
+	return nil
+}
+
+var wrong = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: ).*$`)
+
+// problems are what the output of a replica tells of: data races and panics.
+func (o *Operator) problems() (found []error) {
+	text, err := os.ReadFile(o.output.Name())
+	if err != nil {
+		return []error{err}
+	}
+	for _, line := range wrong.FindAllString(string(text), -1) {
+		found = append(found, fmt.Errorf("%s: %s, see %s", o.name, line, o.output.Name()))
+	}
+	return found
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a process may take to stand still after SIGSTOP.
+const stopTimeout = 2 * time.Second
+
+var errEnded = errors.New("the process has ended")
+
+// A Process is a program under test that can be killed and suspended.
+type Process struct {
+	command *exec.Cmd
+	ended   chan struct{} // closed when it is dead
+
+	mu     sync.Mutex
+	frozen bool
+}
+
+// startProcess starts a program, which dies with this one.
+func startProcess(command *exec.Cmd, output io.Writer) (*Process, error) {
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", command.Path, err)
+	}
+	p := &Process{command: command, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		_ = command.Wait() // how it ended is in its state
+	}()
+	return p, nil
+}
+
+// Kill ends the process at once and returns when it is dead.
+func (p *Process) Kill() {
+	_ = p.command.Process.Kill()
+	<-p.ended
+}
+
+// Terminate asks the process to end.
+func (p *Process) Terminate() { _ = p.command.Process.Signal(syscall.SIGTERM) }
+
+// Suspend returns when the process stands still.
+func (p *Process) Suspend() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen {
+		return errors.New("the process is suspended already")
+	}
+	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil {
+		return errEnded
+	}
+	for began := time.Now(); time.Since(began) < stopTimeout; time.Sleep(time.Millisecond) {
+		select {
+		case <-p.ended:
+			return errEnded
+		default:
+		}
+		if standsStill(p.command.Process.Pid) {
+			p.frozen = true
+			return nil
+		}
+	}
+	_ = p.command.Process.Signal(syscall.SIGCONT)
+	return errors.New("the process does not stand still")
+}
+
+// Resume lets a suspended process go on. The function is called right before.
+func (p *Process) Resume(before func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen {
+		p.frozen = false
+		before()
+		_ = p.command.Process.Signal(syscall.SIGCONT)
+	}
+}
+
+// standsStill reports whether all threads of a process are stopped.
+func standsStill(pid int) bool {
+	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	for _, thread := range threads {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + thread.Name() + "/stat")
+		if err != nil {
+			continue // the thread has ended
+		}
+		if _, fields, _ := bytes.Cut(text, []byte(") ")); len(fields) == 0 || fields[0] != 'T' {
+			return false
+		}
+	}
+	return err == nil && len(threads) > 0
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+)
+
+const (
+	namespace = "robustness"
+	swarm     = "ants"
+	agents    = 8
+	slots     = 4
+	// settleTimeout is how long tasks may take to finish when nothing is in their way any more.
+	settleTimeout = 3 * time.Minute
+)
+
+// podName is that of an agent's pod.
+func podName(ordinal int) string { return fmt.Sprintf("%s-worker-%d", swarm, ordinal) }
+
+// A Run is everything under test, and what it is tested with.
+type Run struct {
+	cluster    *rest.Config
+	api        client.WithWatch
+	folder     string
+	program    string // this one
+	log        *os.File
+	journal    *Journal
+	operators  []*Operator
+	kubelet    *Kubelet
+	tasks      *Tasks
+	background context.Context // ends with the program
+	apiServer  sync.Mutex      // held while it is away
+}
+
+func (r *Run) journalPath() string { return filepath.Join(r.folder, "journal.jsonl") }
+
+// newRun connects to the cluster and prepares the folder.
+func newRun(ctx context.Context, o options) (*Run, error) {
+	if os.Getenv("DEVCLUSTER_DATA") == "" {
+		return nil, errors.New("DEVCLUSTER_DATA is not set: run `make robustness`, which brings a cluster that may be harmed")
+	}
+	folder, err := filepath.Abs(o.folder)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{folder: folder, background: ctx}
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
+		return nil, err
+	}
+	var problems [3]error
+	r.program, problems[0] = os.Executable()
+	r.journal, problems[1] = openJournal(r.journalPath())
+	r.log, problems[2] = os.Create(filepath.Join(folder, "run.log"))
+	if err := errors.Join(problems[:]...); err != nil {
+		return nil, err
+	}
+	if err := r.connect(); err != nil {
+		return nil, err
+	}
+	r.tasks = &Tasks{api: r.api, journal: r.journal, random: rand.New(rand.NewPCG(o.seed, ^o.seed)), finished: map[types.UID]bool{}}
+	return r, r.install(ctx)
+}
+
+func (r *Run) connect() (err error) {
+	r.cluster, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("read kubeconfig: %w", err)
+	}
+	r.cluster.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	r.api, err = client.NewWithWatch(r.cluster, client.Options{Scheme: scheme})
+	return err
+}
+
+// install has the cluster serve our kinds.
+func (r *Run) install(ctx context.Context) error {
+	for _, arguments := range []string{"apply --server-side --force-conflicts --filename deploy/crds", "wait --for=condition=Established --filename deploy/crds"} {
+		if output, err := exec.CommandContext(ctx, "kubectl", strings.Fields(arguments)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("install CRDs: %w: %s", err, output)
+		}
+	}
+	return r.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+}
+
+// Execute lets faults happen until there were enough attempts, then lets everything recover and finish.
+func (r *Run) Execute(ctx context.Context, o options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.background = ctx
+	stop, err := r.begin(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	harmed, enough := context.WithTimeout(ctx, o.duration)
+	defer enough()
+	var all sync.WaitGroup
+	all.Go(func() { r.Inject(harmed, newSchedule(o.seed, ofAgents, agents)) })
+	all.Go(func() { r.Inject(harmed, newSchedule(o.seed, ofLeaders, agents)) })
+	all.Go(func() { r.tasks.Submit(harmed) })
+	r.await(harmed, o.attempts)
+	enough()
+	all.Wait()
+	fmt.Printf("faults are over: %d tasks, %d of them not finished\n", r.tasks.Submitted(), r.tasks.Unfinished())
+	return r.settle(ctx)
+}
+
+// begin starts operators and agents, and returns how to stop them.
+func (r *Run) begin(ctx context.Context, o options) (stop func(), err error) {
+	operating, stopOperators := context.WithCancel(ctx)
+	var kept sync.WaitGroup
+	addresses, err := r.operate(operating, &kept, o.operator)
+	if err != nil {
+		stopOperators()
+		return nil, err
+	}
+	if err := r.equip(ctx, addresses); err != nil {
+		stopOperators()
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(r.log, nil))
+	fleet, err := crew.Start(ctx, r.cluster, crew.Options{Namespace: namespace, Runner: r.kubelet.Run, Log: log})
+	stop = func() {
+		if fleet != nil {
+			fleet.Stop()
+		}
+		stopOperators()
+		kept.Wait()
+	}
+	if err == nil {
+		err = r.assemble(ctx)
+	}
+	if err != nil {
+		stop()
+	}
+	go r.tasks.Follow(ctx)
+	return stop, err
+}
+
+// operate starts the operators.
+func (r *Run) operate(ctx context.Context, kept *sync.WaitGroup, program string) (addresses []string, err error) {
+	for n := range operators {
+		one, err := newOperator(ctx, r, n)
+		if err != nil {
+			return nil, err
+		}
+		r.operators = append(r.operators, one)
+		addresses = append(addresses, one.address())
+		kept.Go(func() {
+			if err := one.Keep(ctx, program); err != nil {
+				panic(err) // nothing works without it
+			}
+		})
+	}
+	return addresses, nil
+}
+
+// equip makes a kubelet, and a link for each agent.
+func (r *Run) equip(ctx context.Context, addresses []string) error {
+	output, err := os.Create(filepath.Join(r.folder, "agents.log"))
+	if err != nil {
+		return err
+	}
+	r.kubelet = &Kubelet{run: r, links: map[string]*Link{}, output: output, agents: map[string]*container{}, orphans: map[types.UID]time.Duration{}}
+	for n := range agents {
+		if r.kubelet.links[podName(n)], err = newLink(ctx, addresses); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assemble creates the swarm and waits until it works.
+func (r *Run) assemble(ctx context.Context) error {
+	wanted := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm},
+		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(agents)), MaxAgents: agents + 1, Agents: []v1alpha1.AgentType{{
+			Type: "worker", Slots: slots,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "localhost/simulated:1"}}}},
+		}}},
+	}
+	if err := r.api.Create(ctx, wanted); err != nil {
+		return fmt.Errorf("create swarm: %w", err)
+	}
+	output, err := exec.CommandContext(ctx, "kubectl", "wait", "--namespace", namespace, "swarm/"+swarm, "--for=condition=Ready", "--timeout=2m").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("wait for the swarm: %w: %s", err, output)
+	}
+	return nil
+}
+
+// progressEvery is how often a run says how far it is.
+const progressEvery = 30 * time.Second
+
+// await returns when so many attempts were started, or the context ends.
+func (r *Run) await(ctx context.Context, attempts int) {
+	told := time.Now()
+	for ctx.Err() == nil {
+		pause(ctx, time.Second)
+		count, err := countStarts(r.journalPath())
+		if err != nil || count >= attempts {
+			return
+		}
+		if time.Since(told) >= progressEvery {
+			told = time.Now()
+			fmt.Printf("%d attempts, %d tasks, %d of them not finished\n", count, r.tasks.Submitted(), r.tasks.Unfinished())
+		}
+	}
+}
+
+// countStarts counts the attempts in a journal that is being written.
+func countStarts(path string) (count int, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	for scanner := bufio.NewScanner(file); scanner.Scan(); {
+		if strings.Contains(scanner.Text(), `"kind":"`+started+`"`) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// settle waits until every task is finished, and writes down how.
+func (r *Run) settle(ctx context.Context) error {
+	for began := time.Now(); r.tasks.Unfinished() > 0 && time.Since(began) < settleTimeout && ctx.Err() == nil; {
+		pause(ctx, 200*time.Millisecond)
+	}
+	list := &v1alpha1.TaskList{}
+	persist(ctx, func(ctx context.Context) error { return r.api.List(ctx, list, client.InNamespace(namespace)) })
+	for n := range list.Items {
+		r.journal.Write(storedEvent(&list.Items[n], "end"))
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Kinds of faults.
+const (
+	killAgent        = "kill-agent"         // SIGKILL; the container is started again
+	suspendAgent     = "suspend-agent"      // SIGSTOP, and SIGCONT later
+	cutLink          = "cut-link"           // nothing passes between an agent and the operators
+	severLink        = "sever-link"         // the connections of an agent end
+	slowLink         = "slow-link"          // everything between an agent and the operators is late
+	loseMessages     = "lose-messages"      // what an operator sends to an agent is lost
+	loseAnswers      = "lose-answers"       // the API server does what an operator asks, and the operator does not hear of it
+	killLeader       = "kill-leader"        // SIGKILL; started again
+	suspendLeader    = "suspend-leader"     // SIGSTOP, and SIGCONT later
+	stopLeader       = "stop-leader"        // SIGTERM; started again
+	killAPIServer    = "kill-apiserver"     // SIGKILL; started again
+	suspendAPIServer = "suspend-apiserver"  // SIGSTOP, and SIGCONT later
+	deleteLease      = "delete-lease"       // of the leader election
+	forceDeletePod   = "force-delete-pod"   // the process lives on for a while, as on a node that is cut off
+	deletePod        = "delete-pod"         // in order
+	relabelPod       = "relabel-pod"        // so that no controller finds it, and back
+	restartOperators = "restart-everything" // SIGKILL of all operators
+)
+
+// A mix says how often faults happen on average, and which, relative to the others.
+type mix struct {
+	pause   time.Duration
+	weights []weight
+}
+
+type weight struct {
+	kind   string
+	weight int
+}
+
+// Faults of one agent come in quick succession. What takes the leader away is rare, because a new one waits for agents that are out of reach: if
+// there was never a leader, nothing else would be tested.
+var (
+	ofAgents = mix{900 * time.Millisecond, []weight{
+		{killAgent, 14}, {suspendAgent, 12}, {cutLink, 14}, {severLink, 6}, {slowLink, 10}, {loseMessages, 10}, {loseAnswers, 8},
+		{forceDeletePod, 6}, {deletePod, 3}, {relabelPod, 6},
+	}}
+	ofLeaders = mix{35 * time.Second, []weight{
+		{killLeader, 3}, {suspendLeader, 3}, {stopLeader, 2}, {killAPIServer, 2}, {suspendAPIServer, 2}, {deleteLease, 3}, {restartOperators, 1},
+	}}
+)
+
+// A fault is what happens, to whom, and for how long.
+type fault struct {
+	kind   string
+	after  time.Duration // the fault before
+	agent  int           // by its ordinal, if it is about one
+	long   time.Duration
+	report bool // the kubelet reports the end of a process before it starts the next; of relabelled pods: the swarm's label goes, not the type's
+}
+
+func (f fault) String() string {
+	return fmt.Sprintf("%s agent=%d for=%s report=%t", f.kind, f.agent, f.long.Round(time.Millisecond), f.report)
+}
+
+// A schedule is an endless sequence of faults. The same seed gives the same sequence.
+type schedule struct {
+	mix
+	random *rand.Rand
+	agents int
+}
+
+func newSchedule(seed uint64, faults mix, agents int) *schedule {
+	return &schedule{mix: faults, random: rand.New(rand.NewPCG(seed, uint64(faults.pause))), agents: agents}
+}
+
+// next draws the same numbers for every fault, whatever its kind.
+func (s *schedule) next() fault {
+	return fault{
+		kind: s.kind(), after: time.Duration(s.random.Int64N(int64(2 * s.pause))),
+		agent: s.random.IntN(s.agents), long: s.duration(), report: s.random.IntN(2) == 0,
+	}
+}
+
+func (s *schedule) kind() string {
+	total := 0
+	for _, one := range s.weights {
+		total += one.weight
+	}
+	draw := s.random.IntN(total)
+	for _, one := range s.weights {
+		if draw -= one.weight; draw < 0 {
+			return one.kind
+		}
+	}
+	panic("the weights do not add up")
+}
+
+// duration is mostly short. The others are near the end of an agent's lease, before and after it, where mistakes would show.
+func (s *schedule) duration() time.Duration {
+	short := 100*time.Millisecond + time.Duration(s.random.Int64N(int64(4*time.Second)))
+	long := agentLease/2 + time.Duration(s.random.Int64N(int64(agentLease)))
+	if s.random.IntN(3) > 0 {
+		return short
+	}
+	return long
+}

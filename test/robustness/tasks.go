@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const (
+	// unfinished is how many tasks wait or run at a time, at most.
+	unfinished = 100
+	// apiTimeout is for each request of this program: an API server that is suspended answers none.
+	apiTimeout = 5 * time.Second
+	// apiPause is how long after a failure a request is made again.
+	apiPause = 300 * time.Millisecond
+)
+
+// Tasks submits work and follows it.
+type Tasks struct {
+	api     client.WithWatch
+	journal *Journal
+	random  *rand.Rand
+
+	mu        sync.Mutex
+	submitted int
+	finished  map[types.UID]bool
+}
+
+// orderOf is mostly short work, some of it longer than an agent's lease, some that fails once, and some that does not stop when it is asked to.
+func (t *Tasks) orderOf() order {
+	wanted := order{Milliseconds: 50 + t.random.IntN(450)}
+	switch draw := t.random.IntN(100); {
+	case draw < 4:
+		wanted = order{Milliseconds: int(agentLease.Milliseconds()) + t.random.IntN(4000), Stubborn: draw == 0}
+	case draw < 12:
+		wanted = order{Milliseconds: 1000 + t.random.IntN(4000), Stubborn: draw == 4}
+	case draw < 16:
+		wanted.Failures = 1
+	}
+	return wanted
+}
+
+// Submit keeps agents busy until the context ends.
+func (t *Tasks) Submit(ctx context.Context) {
+	for ctx.Err() == nil {
+		if t.Unfinished() >= unfinished {
+			pause(ctx, 20*time.Millisecond)
+			continue
+		}
+		t.submit(ctx)
+	}
+}
+
+// submit creates one task, however long that takes.
+func (t *Tasks) submit(ctx context.Context) {
+	payload, err := json.Marshal(t.orderOf())
+	if err != nil {
+		panic(err)
+	}
+	t.mu.Lock()
+	name := fmt.Sprintf("task-%05d", t.submitted)
+	t.submitted++
+	t.mu.Unlock()
+	task := &v1alpha1.Task{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Payload: &apiextensionsv1.JSON{Raw: payload}},
+	}
+	// The task counts as submitted: it is created even when the run ends meanwhile.
+	persist(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		return client.IgnoreAlreadyExists(t.api.Create(ctx, task.DeepCopy()))
+	})
+}
+
+// persist repeats a request until it succeeds or the context ends.
+func persist(ctx context.Context, request func(context.Context) error) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, apiTimeout)
+		err := request(limited)
+		cancel()
+		if err == nil {
+			return
+		}
+		pause(ctx, apiPause)
+	}
+}
+
+// Unfinished is how many tasks have no final phase, as far as is known.
+func (t *Tasks) Unfinished() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.submitted - len(t.finished)
+}
+
+// Submitted is how many tasks there are.
+func (t *Tasks) Submitted() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.submitted
+}
+
+// Follow writes down what the API server says about tasks, until the context ends. It is the second witness, after the operators' proxies: an
+// answer that the API server did not get round to give is in neither of them.
+func (t *Tasks) Follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		_ = t.follow(ctx) // an API server that is away
+		pause(ctx, apiPause)
+	}
+}
+
+func (t *Tasks) follow(ctx context.Context) error {
+	list := &v1alpha1.TaskList{}
+	limited, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if err := t.api.List(limited, list, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for n := range list.Items {
+		t.see(&list.Items[n])
+	}
+	from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
+	watching, err := t.api.Watch(ctx, &v1alpha1.TaskList{}, from, client.InNamespace(namespace))
+	if err != nil {
+		return err
+	}
+	defer watching.Stop()
+	for {
+		select {
+		case event, open := <-watching.ResultChan():
+			task, isTask := event.Object.(*v1alpha1.Task)
+			if !open || !isTask {
+				return nil
+			}
+			t.see(task)
+		case <-time.After(3 * apiTimeout): // a connection to an API server that was killed may hang
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// see writes down a final phase, once.
+func (t *Tasks) see(task *v1alpha1.Task) {
+	if !task.Status.Phase.Final() {
+		return
+	}
+	t.mu.Lock()
+	known := t.finished[task.UID]
+	t.finished[task.UID] = true
+	t.mu.Unlock()
+	if !known {
+		t.journal.Write(storedEvent(task, "watch"))
+	}
+}
+
+// storedEvent is what the API server holds.
+func storedEvent(task *v1alpha1.Task, by string) Event {
+	status := task.Status
+	version, _ := strconv.ParseUint(task.ResourceVersion, 10, 64)
+	held := &StoredTask{Version: version, Reason: status.Reason, Assigned: status.ActiveAttempts > 0, Retries: status.Retries}
+	if status.Phase.Final() {
+		held.Phase = string(status.Phase)
+	}
+	if status.Result != nil {
+		_ = json.Unmarshal(status.Result.Raw, &held.Result)
+	}
+	return Event{Kind: stored, Task: task.Name, UID: string(task.UID), Epoch: status.Epoch, Stored: held, Note: by}
+}
