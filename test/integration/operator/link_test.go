@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
@@ -50,11 +51,13 @@ var _ = Describe("The link", Serial, func() {
 		Expect(answer.GetWelcome().GetTerm()).To(BeNumerically(">", 0))
 	})
 
-	It("has a new CA when somebody deletes the old one, and tells everybody", func(ctx SpecContext) {
+	It("has a new CA, and the same term, when the Secret is deleted, and publishes the CA", func(ctx SpecContext) {
 		old, err := published(ctx, in)
 		Expect(err).NotTo(HaveOccurred())
 		secret, err := authoritySecret(ctx)
 		Expect(err).NotTo(HaveOccurred())
+		term := secret.Annotations[v1alpha1.AnnotationTerm]
+		Expect(term).NotTo(BeEmpty())
 		Expect(api.Delete(ctx, secret)).To(Succeed())
 		began := time.Now()
 		Eventually(published).WithContext(ctx).WithArguments(in).WithTimeout(10 * time.Second).Should(And(Not(BeEmpty()), Not(Equal(old))))
@@ -62,6 +65,9 @@ var _ = Describe("The link", Serial, func() {
 		Expect(welcomed(ctx, in, dialed(ctx, in))).To(Succeed())
 		_, err = helloTrusting(ctx, in, dialed(ctx, in), old)
 		Expect(err).To(MatchError(ContainSubstring("unknown authority")))
+		made, err := authoritySecret(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(made.Annotations).To(HaveKeyWithValue(v1alpha1.AnnotationTerm, term))
 	})
 
 	It("is shown by a standby, which knows the agent and sends it to the leader", func(ctx SpecContext) {
