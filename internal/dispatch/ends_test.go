@@ -21,7 +21,7 @@ func (a asked) After(name types.NamespacedName, _ time.Duration) { a[name]++ }
 func TestEndThatIsNotStoredWaitsForTheGate(t *testing.T) {
 	for name, opens := range map[string]func(t *testing.T, d *desk){
 		"until the others have said what they run": func(t *testing.T, d *desk) { d.joins(t, "b", "s", 1) },
-		"until their leases are over":              func(*testing.T, *desk) { time.Sleep(16500 * time.Millisecond) },
+		"until their leases are over":              func(*testing.T, *desk) { time.Sleep(lapse(15 * time.Second)) },
 	} {
 		for _, ruled := range []bool{true, false} {
 			atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "s")}, func(t *testing.T, d *desk) {
