@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// agentLease is how long an agent works without hearing from a leader.
+	// agentLease is how long an agent works without hearing from a leader: the shortest that a type can have.
 	agentLease = 10 * time.Second
 	// leaseDuration is that of the leader election. A shorter one would have leaders resign on a busy machine.
 	leaseDuration = 12 * time.Second
@@ -75,7 +75,6 @@ func (o *Operator) environment() []string {
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+namespace+"}}",
 		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION="+leaseDuration.String(),
-		"SWARM_LINK_AGENT_LEASE="+agentLease.String(),
 		"SWARM_LINK_ADDRESS="+o.address(),
 		"SWARM_LINK_PORT="+o.link,
 		"SWARM_HEALTH_PORT="+ports.Free(),

@@ -200,7 +200,7 @@ func (r *Run) assemble(ctx context.Context) error {
 	wanted := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm},
 		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(agents)), MaxAgents: agents + 1, Agents: []v1alpha1.AgentType{{
-			Type: "worker", Slots: slots,
+			Type: "worker", Slots: slots, LeaseSeconds: int32(agentLease.Seconds()),
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "localhost/simulated:1"}}}},
 		}}},
 	}
