@@ -62,7 +62,9 @@ func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, e
 		if options.Handler == nil {
 			return nil, errors.New("start crew: there is no handler")
 		}
-		options.Runner = func(ctx context.Context, _ *corev1.Pod, config agent.Config) error { return agent.RunWith(ctx, config, options.Handler) }
+		options.Runner = func(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
+			return agent.RunWith(ctx, config, options.Handler)
+		}
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
