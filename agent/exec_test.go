@@ -104,9 +104,11 @@ func TestProgramKnowsWhereItStands(t *testing.T) {
 		t.Errorf("journal %v", lines)
 	}
 	w.give(t, linktest.Acknowledge(attempt))
-	linktest.Eventually(t, "the acknowledgement is in the journal", func() bool {
-		return slices.ContainsFunc(w.readJournal(t), func(entry line) bool { return isAcknowledgement(entry) && *entry.Item == 41 && entry.Epoch == 1 })
-	})
+	linktest.Eventually(t, "the acknowledgement is in the journal", func() bool { return slices.ContainsFunc(w.readJournal(t), isAcknowledgementOfItem41) })
+}
+
+func isAcknowledgementOfItem41(entry line) bool {
+	return isAcknowledgement(entry) && *entry.Item == 41 && entry.Epoch == 1
 }
 
 func TestProgressReachesTheOperator(t *testing.T) {
