@@ -5,12 +5,15 @@ import (
 	"errors"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// orderly keeps errors out of the log that are none. When a manager is told to stop it gives the Lease back, and now and then tells of that as if
-// it had lost it; when it does lose it, Start returns the error. A Lease that is left to expire is not an error either. And a request whose caller has cancelled it, as at every stop, has not failed: the caller
-// gets the error as well.
+// orderly keeps errors out of the log that are none:
+//   - When a manager is told to stop it gives the Lease back, and now and then tells of that as if it had lost it. When it does lose it, Start returns
+//     the error.
+//   - A request whose caller has cancelled it, as at every stop, has not failed. The caller gets the error as well.
+//   - A Lease that is left to expire, or that another replica was faster to take, is told as information.
 type orderly struct{ logr.LogSink }
 
 // quietly is the logger, or controller-runtime's when there is none, without that error.
@@ -28,11 +31,19 @@ func (o orderly) Error(err error, message string, keysAndValues ...any) {
 	if released || cancelled {
 		return
 	}
-	if errors.Is(err, errFormerLeader) {
+	switch {
+	case errors.Is(err, errFormerLeader):
 		o.Info(0, "Not releasing the lease", append(keysAndValues, "reason", err.Error())...)
-		return
+	case isLostRace(err, message):
+		o.Info(0, "Another replica has taken the lease", keysAndValues...)
+	default:
+		o.LogSink.Error(err, message, keysAndValues...)
 	}
-	o.LogSink.Error(err, message, keysAndValues...)
+}
+
+// isLostRace reports whether the elector has found that another replica was faster, which happens whenever two of them start together.
+func isLostRace(err error, message string) bool {
+	return message == "Error initially creating lease lock" && apierrors.IsAlreadyExists(err) || message == "Failed to update lease" && apierrors.IsConflict(err)
 }
 
 // WithValues implements logr.LogSink.

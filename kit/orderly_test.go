@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestGivingTheLeaseBackIsNoError(t *testing.T) {
@@ -49,5 +51,28 @@ func TestLeaseThatIsLeftToExpireIsNoError(t *testing.T) {
 	logger.Error(ErrNotLeading, "Failed to release lease")
 	if len(said) != 2 || !strings.Contains(said[1], `"error"`) {
 		t.Errorf("said %q", said)
+	}
+}
+
+func TestLosingARaceForTheLeaseIsNoError(t *testing.T) {
+	exists := fmt.Errorf("create: %w", apierrors.NewAlreadyExists(schema.GroupResource{Resource: "leases"}, "name"))
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, "name", errors.New("changed"))
+	for _, c := range []struct {
+		err     error
+		message string
+		isError bool
+	}{
+		{exists, "Error initially creating lease lock", false},
+		{conflict, "Failed to update lease", false},
+		{conflict, "Error initially creating lease lock", true},
+		{exists, "Failed to update lease", true},
+		{exists, "Reconciler error", true},
+		{io.ErrUnexpectedEOF, "Failed to update lease", true},
+	} {
+		var said []string
+		quietly(funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{})).Error(c.err, c.message, "lock", "ns/name")
+		if len(said) != 1 || strings.Contains(said[0], `"error"`) != c.isError || !strings.Contains(said[0], "ns/name") {
+			t.Errorf("%s, %v: said %q", c.message, c.err, said)
+		}
 	}
 }
