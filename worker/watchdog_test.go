@@ -40,7 +40,7 @@ func TestABlockedOutputDoesNotDelayTheFence(t *testing.T) {
 			}
 			if c.abort {
 				<-aborted // nobody has confirmed that the job has stopped
-				w.fails = true
+				w.aborted = true
 			}
 			held.leave(false)
 		})
