@@ -77,11 +77,10 @@ var _ = Describe("A change of leader", func() {
 	})
 })
 
-// refusals counts the agents that were not let in, by reason. Those that were sent to another replica are not among them, nor those that gave up
-// because the machine was too busy: they come again.
+// refusals counts the agents that were not let in, by reason. Agents that were redirected to another replica are not included.
 func refusals(by *linktest.Operator) map[string]int {
 	counts := map[string]int{}
-	for _, reason := range []string{"token_denied", "too_many_connections", "too_many_streams"} {
+	for _, reason := range []string{"token_denied", "token_unproven", "too_many_connections", "too_many_streams"} {
 		counts[reason] = by.Count(GinkgoTB(), "swarm_link_refused_total", reason)
 	}
 	return counts
