@@ -75,7 +75,7 @@ type signal struct {
 	delay time.Duration
 }
 
-// atDesk runs a test with an open board that has found the pods.
+// atDesk runs a test with an open board that has found the pods. It runs in a synctest bubble: time.Sleep advances a fake clock and takes no time.
 func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
