@@ -28,6 +28,9 @@ type Election struct {
 	// LeaseDuration is how long others wait for a silent leader; 12 s unless told. The renew deadline is two thirds of it
 	// (8 s), the retry period a twelfth (1 s).
 	LeaseDuration time.Duration
+	// PodLockDir is a directory that lasts as long as the pod, such as an emptyDir volume. A file that is locked there proves that the earlier
+	// processes of this pod have ended, and a Lease of one of them is taken over at once. Without it every Lease that was not released must expire.
+	PodLockDir string
 	// Terms remembers terms outside of the Lease. Without it, terms begin again when the Lease is deleted.
 	Terms Terms
 	// OnStarted is called in a goroutine of its own when this process begins to lead; the context ends with it.
@@ -105,6 +108,9 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil {
 		return nil, nil, err
 	}
+	if record.HolderIdentity != l.Identity() && l.leadership.pod.hasEnded(record.HolderIdentity) {
+		record.HolderIdentity = "" // as if it had released the Lease
+	}
 	l.leadership.see(record.HolderIdentity)
 	if record.HolderIdentity != l.Identity() { // else the answer to Create was lost
 		l.contested, l.succeeds = 0, false // the elector waits until the Lease has expired or was given back
@@ -154,6 +160,11 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	if err := l.number(ctx, &record); err != nil {
 		return err
+	}
+	if l.succeeds && l.leadership.Term() == 0 { // a former leader may still act, which the next process of this pod would not know
+		if err := l.leadership.pod.disown(); err != nil {
+			return err
+		}
 	}
 	sent := time.Now()
 	if err := send(ctx, record); err != nil {

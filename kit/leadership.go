@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
 // ErrNotLeading is the answer to every write of a process that does not lead, or can no longer be sure that it does.
@@ -17,6 +15,7 @@ var ErrNotLeading = errors.New("not leading: the lease was not renewed in time")
 // it ended, whatever the Lease says, and starts anew as another holder with another term.
 type Leadership struct {
 	identity  string
+	pod       podLock
 	deadline  time.Duration
 	onStarted func(context.Context)
 	onStopped func()
@@ -33,9 +32,10 @@ type Leadership struct {
 	expiry  *time.Timer
 }
 
-func newLeadership(election Election) *Leadership {
+func newLeadership(election Election, pod podLock) *Leadership {
 	l := &Leadership{
-		identity:  election.Identity + "_" + string(uuid.NewUUID()),
+		identity:  election.Identity + "_" + pod.identify(),
+		pod:       pod,
 		deadline:  election.renewDeadline(),
 		onStarted: election.OnStarted,
 		onStopped: election.OnStopped,

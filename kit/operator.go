@@ -58,7 +58,11 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 		controllers: map[schema.GroupVersionKind]string{},
 		synced:      make(chan struct{}),
 	}
-	o.Leadership = newLeadership(options.Election)
+	pod, err := lockPod(options.Election.PodLockDir)
+	if err != nil {
+		return nil, err
+	}
+	o.Leadership = newLeadership(options.Election, pod)
 	chosen := options.Manager
 	chosen.Controller.CacheSyncTimeout = o.syncTimeout
 	chosen.Cache.NewInformer = newInformer
@@ -67,7 +71,6 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	if err := options.Election.join(config, &chosen, o.Leadership, o.synced); err != nil {
 		return nil, err
 	}
-	var err error
 	if o.Manager, err = manager.New(o.Leadership.wired(config), chosen); err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}

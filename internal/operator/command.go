@@ -104,7 +104,7 @@ func start(ctx context.Context, config Config, asked asked, log *slog.Logger) er
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)
 	}
 	return Run(ctx, config, Surroundings{
-		Cluster: cluster, Namespace: orOwn(asked.namespace), Pod: podName(), Host: os.Getenv("POD_IP"),
+		Cluster: cluster, Namespace: orOwn(asked.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLockDir: os.Getenv("POD_LOCK_DIR"),
 		Image: asked.image, Version: asked.build.Version, Log: log,
 	})
 }

@@ -46,6 +46,8 @@ type Surroundings struct {
 	Image     string // of agents
 	Version   string
 	Log       *slog.Logger
+
+	PodLockDir string // see kit.Election
 }
 
 // Run is the whole operator, from here until the context is done.
@@ -187,7 +189,7 @@ func election(config LeaderElection, around Surroundings, at addresses, terms ki
 	}
 	return kit.Election{
 		Namespace: namespace, Name: lease, Identity: identity(around.Pod, at.own),
-		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, Terms: terms,
+		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, PodLockDir: around.PodLockDir, Terms: terms,
 	}
 }
 

@@ -40,14 +40,19 @@ func (c Cluster) Replicas(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// Leader is the pod of the operator that leads, "" when nobody does.
+// Leader is the pod of the operator that leads, "" when none does.
 func (c Cluster) Leader(ctx context.Context) string {
+	pod, _, _ := strings.Cut(c.Holder(ctx), "_")
+	return pod
+}
+
+// Holder is the process of the operator that leads, "" when none does.
+func (c Cluster) Holder(ctx context.Context) string {
 	lease := &coordinationv1.Lease{}
 	if err := c.API.Get(ctx, client.ObjectKey{Namespace: System, Name: operator}, lease); err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
-	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	return name
+	return *lease.Spec.HolderIdentity
 }
 
 // AwaitOperator waits until both replicas are ready and one of them leads.

@@ -27,24 +27,27 @@ var _ = It("restarts none of a hundred attempts with default settings when the l
 		return len(started)
 	}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(agents * each))
 
-	former := cluster.Leader(ctx)
+	former := cluster.Holder(ctx)
 	cluster.KillLeader(ctx)
 	awaitAllAgents(ctx, "killed", agents)
-	Expect(cluster.Leader(ctx)).NotTo(Equal(former))
-	expectUndisturbed(ctx, attempts, agents)
+	Expect(cluster.Holder(ctx)).NotTo(Equal(former))
+	expectUndisturbed(ctx, "the leader was killed", attempts, agents)
 	cluster.AwaitOperator(ctx)
 
 	Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
 	Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).To(ContainSubstring("successfully rolled out"))
 	cluster.AwaitOperator(ctx)
 	awaitAllAgents(ctx, "updated", agents)
-	expectUndisturbed(ctx, attempts, agents)
+	expectUndisturbed(ctx, "the operator was updated", attempts, agents)
 
+	began := time.Now()
 	harm.Devcluster(ctx, "kill", "kube-apiserver")
 	time.Sleep(20 * time.Second) // the outage that is promised to stop nothing
 	harm.Devcluster(ctx, "restart", "kube-apiserver")
+	outage := fmt.Sprintf("an outage of the API server of %s", time.Since(began).Round(time.Second))
+	AddReportEntry(outage, ReportEntryVisibilityAlways)
 	awaitAllAgents(ctx, "outage", agents)
-	expectUndisturbed(ctx, attempts, agents)
+	expectUndisturbed(ctx, outage, attempts, agents)
 	cluster.AwaitOperator(ctx)
 })
 
@@ -62,27 +65,39 @@ func awaitAllAgents(ctx context.Context, name string, agents int) {
 
 // runningFirst returns the names of all tasks that run in their first attempt.
 func runningFirst(ctx context.Context) ([]string, error) {
+	running, _, err := tasksByAttempt(ctx)
+	return running, err
+}
+
+// tasksByAttempt returns the names of all tasks that run in their first attempt, and what became of those that were reassigned or tried again.
+func tasksByAttempt(ctx context.Context) (running, disturbed []string, _ error) {
 	list := &v1alpha1.TaskList{}
 	if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var names []string
 	for n := range list.Items {
-		if status := &list.Items[n].Status; status.Phase == v1alpha1.TaskRunning && status.Attempt == 1 && status.Reassignments == 0 {
-			names = append(names, list.Items[n].Name)
+		name, status := list.Items[n].Name, &list.Items[n].Status
+		switch {
+		case status.Attempt > 1 || status.Reassignments > 0:
+			disturbed = append(disturbed, fmt.Sprintf("%s is %s in attempt %d with %d reassignments: %s", name, status.Phase, status.Attempt, status.Reassignments, status.Message))
+		case status.Phase == v1alpha1.TaskRunning:
+			running = append(running, name)
 		}
 	}
-	return names, nil
+	return running, disturbed, nil
 }
 
 // expectUndisturbed expects that all attempts run, and that none of them was ever stopped.
-func expectUndisturbed(ctx context.Context, attempts []string, agents int) {
+func expectUndisturbed(ctx context.Context, after string, attempts []string, agents int) {
 	GinkgoHelper()
-	Expect(runningFirst(ctx)).To(ConsistOf(attempts))
+	running, disturbed, err := tasksByAttempt(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(disturbed).To(BeEmpty(), "after "+after)
+	Expect(running).To(ConsistOf(attempts), "after "+after)
 	started, finished := journal(ctx, "lasting", agents)
 	for _, name := range attempts {
-		Expect(started).To(HaveKeyWithValue(name, 1))
-		Expect(finished).NotTo(HaveKey(name))
+		Expect(started).To(HaveKeyWithValue(name, 1), "after "+after)
+		Expect(finished).NotTo(HaveKey(name), "after "+after)
 	}
 }
 
