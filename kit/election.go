@@ -28,9 +28,9 @@ type Election struct {
 	// LeaseDuration is how long others wait for a silent leader; 12 s unless told. The renew deadline is two thirds of it
 	// (8 s), the retry period a twelfth (1 s).
 	LeaseDuration time.Duration
-	// PodLockDir is a directory that lasts as long as the pod, such as an emptyDir volume. A file that is locked there proves that the earlier
-	// processes of this pod have ended, and a Lease of one of them is taken over at once. Without it every Lease that was not released must expire.
-	PodLockDir string
+	// PodLock proves that the earlier processes of this pod have ended. The Lease of one of them is taken over at once. Without it every Lease
+	// that was not released must expire.
+	PodLock PodLock
 	// Terms remembers terms outside of the Lease. Without it, terms begin again when the Lease is deleted.
 	Terms Terms
 	// OnStarted is called in a goroutine of its own when this process begins to lead; the context ends with it.

@@ -21,12 +21,12 @@ func TestElectionNeedsANamedLeaseAndAnIdentity(t *testing.T) {
 	} {
 		lacking := whole
 		change(&lacking)
-		if err := lacking.join(&rest.Config{}, &manager.Options{}, newLeadership(lacking, podLock{}), nil); err == nil {
+		if err := lacking.join(&rest.Config{}, &manager.Options{}, newLeadership(lacking), nil); err == nil {
 			t.Errorf("%s: an election without it was joined", reason)
 		}
 	}
 	options := &manager.Options{}
-	if err := whole.join(&rest.Config{}, options, newLeadership(whole, podLock{}), nil); err != nil {
+	if err := whole.join(&rest.Config{}, options, newLeadership(whole), nil); err != nil {
 		t.Fatal(err)
 	}
 	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || *options.LeaseDuration <= *options.RenewDeadline ||
@@ -112,7 +112,7 @@ func (w *watchedLease) Update(ctx context.Context, record resourcelock.LeaderEle
 // The timer may run just when a renewal has come.
 func TestTimerThatRunsEarlyDoesNotEndLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+		l := newLeadership(Election{Identity: "pod-1"})
 		l.renew(time.Now(), 1)
 		time.Sleep(5 * time.Second)
 		l.expire()

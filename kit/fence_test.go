@@ -74,7 +74,7 @@ func writes(ctx context.Context, c client.Client) map[string]func() error {
 }
 
 func TestEveryWriteIsFenced(t *testing.T) {
-	l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+	l := newLeadership(Election{Identity: "pod-1"})
 	c := Fenced(reached(), l)
 	for name, write := range writes(t.Context(), c) {
 		if err := write(); !errors.Is(err, ErrNotLeading) || errors.Is(err, errReached) {
@@ -97,14 +97,14 @@ func TestEveryWriteIsFenced(t *testing.T) {
 
 func TestReadsAreFree(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "a"}}
-	c := Fenced(fake.NewClientBuilder().WithObjects(pod).Build(), newLeadership(Election{Identity: "pod-1"}, podLock{}))
+	c := Fenced(fake.NewClientBuilder().WithObjects(pod).Build(), newLeadership(Election{Identity: "pod-1"}))
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}); err != nil {
 		t.Errorf("a standby cannot read: %v", err)
 	}
 }
 
 func TestClientOfAManagerIsFenced(t *testing.T) {
-	l, refused := newLeadership(Election{Identity: "pod-1"}, podLock{}), errors.New("refused")
+	l, refused := newLeadership(Election{Identity: "pod-1"}), errors.New("refused")
 	made, err := fencing(func(*rest.Config, client.Options) (client.Client, error) { return reached(), nil }, l)(&rest.Config{},
 		client.Options{})
 	if err != nil {
@@ -124,7 +124,7 @@ func TestClientOfAManagerIsFenced(t *testing.T) {
 
 func TestConnectionThatCannotBeMadeIsAnError(t *testing.T) {
 	refused := errors.New("refused")
-	config := newLeadership(Election{Identity: "pod-1"}, podLock{}).wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn,
+	config := newLeadership(Election{Identity: "pod-1"}).wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn,
 		error) {
 		return nil, refused
 	}})

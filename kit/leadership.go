@@ -15,7 +15,7 @@ var ErrNotLeading = errors.New("not leading: the lease was not renewed in time")
 // it ended, whatever the Lease says, and starts anew as another holder with another term.
 type Leadership struct {
 	identity  string
-	pod       podLock
+	pod       pod
 	deadline  time.Duration
 	onStarted func(context.Context)
 	onStopped func()
@@ -32,10 +32,11 @@ type Leadership struct {
 	expiry  *time.Timer
 }
 
-func newLeadership(election Election, pod podLock) *Leadership {
+func newLeadership(election Election) *Leadership {
+	own := pod{election.PodLock}
 	l := &Leadership{
-		identity:  election.Identity + "_" + pod.identify(),
-		pod:       pod,
+		identity:  election.Identity + "_" + own.newProcess(),
+		pod:       own,
 		deadline:  election.renewDeadline(),
 		onStarted: election.OnStarted,
 		onStopped: election.OnStopped,

@@ -16,8 +16,8 @@ import (
 )
 
 func TestK10_IdentityAndTerms(t *testing.T) {
-	l := newLeadership(Election{Identity: "pod-1"}, podLock{})
-	if !strings.HasPrefix(l.Identity(), "pod-1_") || l.Identity() == newLeadership(Election{Identity: "pod-1"}, podLock{}).Identity() {
+	l := newLeadership(Election{Identity: "pod-1"})
+	if !strings.HasPrefix(l.Identity(), "pod-1_") || l.Identity() == newLeadership(Election{Identity: "pod-1"}).Identity() {
 		t.Errorf("identity %q: want POD_NAME and a fresh id", l.Identity())
 	}
 	if l.Term() != 0 || l.Fresh() {
@@ -46,7 +46,7 @@ func TestDurationsFollowTheLease(t *testing.T) {
 
 func TestLeadershipEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+		l := newLeadership(Election{Identity: "pod-1"})
 		for range 10 {
 			l.renew(time.Now(), 1)
 			time.Sleep(7 * time.Second)
@@ -69,7 +69,7 @@ func TestLeadershipEndsByItself(t *testing.T) {
 // A process that was frozen may find the renewal's answer before its timer has run.
 func TestLateRenewalDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+		l := newLeadership(Election{Identity: "pod-1"})
 		l.renew(time.Now(), 1)
 		l.expiry.Stop()
 		time.Sleep(9 * time.Second)
@@ -83,7 +83,7 @@ func TestLateRenewalDoesNotCount(t *testing.T) {
 // The renewal counts from its sending: while the answer was under way, others were already waiting.
 func TestRenewalCountsFromItsSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+		l := newLeadership(Election{Identity: "pod-1"})
 		sent := time.Now()
 		time.Sleep(3 * time.Second)
 		l.renew(sent, 1)
@@ -102,7 +102,7 @@ func TestCallbacks(t *testing.T) {
 			Identity:  "pod-1",
 			OnStarted: func(ctx context.Context) { started.Store(true); <-ctx.Done() },
 			OnStopped: func() { stopped.Store(true) },
-		}, podLock{})
+		})
 		l.renew(time.Now(), 1)
 		result := make(chan error, 1)
 		go func() { result <- l.Start(t.Context()) }()
@@ -117,7 +117,7 @@ func TestCallbacks(t *testing.T) {
 }
 
 func TestResigningEndsLeadership(t *testing.T) {
-	l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+	l := newLeadership(Election{Identity: "pod-1"})
 	l.renew(time.Now(), 1)
 	l.resign()
 	if l.Fresh() || !ended(l) {
@@ -158,7 +158,7 @@ func (m *memory) Create(ctx context.Context, record resourcelock.LeaderElectionR
 }
 
 func lockOver(held string, forced bool) (*lock, *memory) {
-	l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+	l := newLeadership(Election{Identity: "pod-1"})
 	inner := &memory{identity: l.Identity(), record: resourcelock.LeaderElectionRecord{HolderIdentity: held, LeaderTransitions: 4}}
 	ready := make(chan struct{})
 	close(ready)
@@ -245,7 +245,7 @@ func TestElectionWaitsUntilReady(t *testing.T) {
 }
 
 func TestFence(t *testing.T) {
-	l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+	l := newLeadership(Election{Identity: "pod-1"})
 	wrote := 0
 	write := func(context.Context) error { wrote++; return nil }
 	if err := (fence{l}).pass(t.Context(), write); !errors.Is(err, ErrNotLeading) || wrote != 0 {
@@ -266,7 +266,7 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 		near, far := net.Pipe()
 		defer far.Close()
 		go func() { _, _ = io.Copy(io.Discard, far) }()
-		l := newLeadership(Election{Identity: "pod-1"}, podLock{})
+		l := newLeadership(Election{Identity: "pod-1"})
 		config := l.wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil }})
 		connection, err := config.Dial(t.Context(), "tcp", "api:443")
 		if err != nil {
@@ -306,7 +306,7 @@ func TestLeaderEndsWhenItSeesAnotherHolder(t *testing.T) {
 }
 
 func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
-	deadline := newLeadership(Election{Identity: "pod-1"}, podLock{}).deadline
+	deadline := newLeadership(Election{Identity: "pod-1"}).deadline
 	for name, c := range map[string]struct {
 		holder          string
 		forced, created bool

@@ -58,11 +58,7 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 		controllers: map[schema.GroupVersionKind]string{},
 		synced:      make(chan struct{}),
 	}
-	pod, err := lockPod(options.Election.PodLockDir)
-	if err != nil {
-		return nil, err
-	}
-	o.Leadership = newLeadership(options.Election, pod)
+	o.Leadership = newLeadership(options.Election)
 	chosen := options.Manager
 	chosen.Controller.CacheSyncTimeout = o.syncTimeout
 	chosen.Cache.NewInformer = newInformer
@@ -71,6 +67,7 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	if err := options.Election.join(config, &chosen, o.Leadership, o.synced); err != nil {
 		return nil, err
 	}
+	var err error
 	if o.Manager, err = manager.New(o.Leadership.wired(config), chosen); err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}

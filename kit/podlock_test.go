@@ -1,37 +1,38 @@
 package kit
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
+	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// ofPod is a process of the pod whose directory this is, which looks at a Lease.
-func ofPod(t *testing.T, directory string, lease *memory) *lock {
-	t.Helper()
-	pod, err := lockPod(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLeadership(Election{Identity: "pod-1"}, pod)
+// A podID is the lock of a process whose pod has that id.
+type podID struct {
+	id       string
+	disowned bool
+	broken   error
+}
+
+func (p *podID) ID() string { return p.id }
+
+func (p *podID) Disown() error {
+	p.disowned = true
+	return p.broken
+}
+
+// ofPod is a process of a pod, which looks at a Lease.
+func ofPod(pod PodLock, holder string) *lock {
+	l := newLeadership(Election{Identity: "pod-1", PodLock: pod})
 	ready := make(chan struct{})
 	close(ready)
-	return &lock{Interface: &memory{identity: l.Identity(), record: lease.record}, leadership: l, ready: ready}
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: 4}
+	return &lock{Interface: &memory{identity: l.Identity(), record: record}, leadership: l, ready: ready}
 }
 
-// dies ends a process, as far as the kernel is concerned.
-func (l *lock) dies(t *testing.T) {
-	t.Helper()
-	if err := l.leadership.pod.file.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (l *lock) held(t *testing.T) string {
+// waitsFor is the holder of the Lease for which the elector waits.
+func (l *lock) waitsFor(t *testing.T) string {
 	t.Helper()
 	record, _, err := l.Get(t.Context())
 	if err != nil {
@@ -40,74 +41,50 @@ func (l *lock) held(t *testing.T) string {
 	return record.HolderIdentity
 }
 
-func heldBy(holder string) *memory {
-	return &memory{record: resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: 4}}
+func (l *lock) take(t *testing.T) error {
+	t.Helper()
+	return l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaderTransitions: 5})
 }
 
 func TestLeaseOfAnEarlierProcessOfThePodIsTakenAtOnce(t *testing.T) {
-	directory := t.TempDir()
-	former := ofPod(t, directory, heldBy(""))
-	lease := heldBy(former.Identity())
-
-	beside := ofPod(t, directory, lease)
-	if got := beside.held(t); got != former.Identity() {
-		t.Errorf("held by %q while the process of that identity lives", got)
+	former := ofPod(&podID{id: "p"}, "").Identity()
+	for name, pod := range map[string]PodLock{"another pod": &podID{id: "q"}, "no proof": &podID{}, "no lock": nil} {
+		if got := ofPod(pod, former).waitsFor(t); got != former {
+			t.Errorf("%s: waits for %q", name, got)
+		}
 	}
-	if other := ofPod(t, t.TempDir(), lease); other.held(t) != former.Identity() {
-		t.Error("a process of another pod does not wait")
-	}
-	former.dies(t)
-	if without := ofPod(t, "", lease); without.held(t) != former.Identity() {
-		t.Error("a process without a directory does not wait")
-	}
-	next := ofPod(t, directory, lease)
-	if got := next.held(t); got != "" || next.leadership.Holder() != "" {
+	next := ofPod(&podID{id: "p"}, former)
+	if got := next.waitsFor(t); got != "" || next.leadership.Holder() != "" {
 		t.Errorf("waits for %q, which has ended; agents are sent to %q", got, next.leadership.Holder())
 	}
-	if err := next.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: next.Identity(), LeaderTransitions: 5}); err != nil {
+	if err := next.take(t); err != nil {
 		t.Fatal(err)
 	}
-	if got := next.held(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.AloneFrom()) > 0 {
+	if got := next.waitsFor(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.AloneFrom()) > 0 {
 		t.Errorf("held by %q in term %d, alone from %s", got, next.leadership.Term(), next.leadership.AloneFrom())
-	}
-	next.dies(t)
-	if third := ofPod(t, directory, lease); third.held(t) != "" {
-		t.Error("the third process waits for the first")
 	}
 }
 
 // A process that took the Lease by force, or made a deleted one again, is not alone at once. Neither is the next process of its pod.
 func TestLeaseThatWasTakenFromALivingLeaderExpires(t *testing.T) {
-	directory := t.TempDir()
-	taker := ofPod(t, directory, heldBy("pod-2_x"))
-	taker.forced = true
-	taker.held(t)
-	if err := taker.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: taker.Identity(), LeaderTransitions: 5}); err != nil {
-		t.Fatal(err)
-	}
-	taker.dies(t)
-	if next := ofPod(t, directory, heldBy(taker.Identity())); next.held(t) != taker.Identity() {
-		t.Error("the next process of the pod does not wait until the former leader must have ended")
-	}
-}
-
-func TestPodLockThatCannotBeHadIsAnError(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	if _, err := lockPod(missing); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("got %v", err)
-	}
-	pod, err := lockPod(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := ofPod(t, "", heldBy("pod-2_x"))
-	closed.leadership.pod, closed.forced = pod, true
-	closed.held(t)
-	closed.dies(t)
-	if err := closed.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: closed.Identity()}); err == nil || closed.leadership.Term() != 0 {
-		t.Errorf("took the Lease from a living leader without telling the next process: %v", err)
-	}
-	if _, err := os.Stat(missing); !os.IsNotExist(err) {
-		t.Error(err)
+	broken := errors.New("read-only file system")
+	for name, c := range map[string]struct {
+		holder   string
+		broken   error
+		disowned bool
+	}{
+		"from a living leader":                    {"pod-2_x", nil, true},
+		"from a living leader, but not disowned":  {"pod-2_x", broken, true},
+		"after it was released":                   {"", broken, false},
+		"from an earlier process of the same pod": {"pod-1_p.x", broken, false},
+	} {
+		pod := &podID{id: "p", broken: c.broken}
+		taker := ofPod(pod, c.holder)
+		taker.forced = true
+		taker.waitsFor(t)
+		err := taker.take(t)
+		if failed := c.disowned && c.broken != nil; pod.disowned != c.disowned || errors.Is(err, broken) != failed || (taker.leadership.Term() == 0) != failed {
+			t.Errorf("%s: disowned %t, term %d: %v", name, pod.disowned, taker.leadership.Term(), err)
+		}
 	}
 }

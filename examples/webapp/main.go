@@ -25,8 +25,8 @@ import (
 )
 
 type settings struct {
-	namespace, podName, lockDir, registry, probes, metrics string
-	syncTimeout, resync                                    time.Duration
+	namespace, podName, registry, probes, metrics string
+	syncTimeout, resync                           time.Duration
 }
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 	flag.DurationVar(&s.syncTimeout, "sync-timeout", 30*time.Second, "how long the caches may take")
 	flag.DurationVar(&s.resync, "resync", 30*time.Second, "how often a WebApp is looked at when nothing happens")
 	flag.Parse()
-	s.podName, s.lockDir, s.registry = os.Getenv("POD_NAME"), os.Getenv("POD_LOCK_DIR"), os.Getenv("REGISTRY_URL")
+	s.podName, s.registry = os.Getenv("POD_NAME"), os.Getenv("REGISTRY_URL")
 
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, nil)))
 	if err := run(ctrl.SetupSignalHandler(), s); err != nil {
@@ -56,7 +56,7 @@ func run(ctx context.Context, s settings) error {
 		Manager: manager.Options{
 			Scheme: scheme(), HealthProbeBindAddress: s.probes, Metrics: server.Options{BindAddress: s.metrics},
 		},
-		Election:    kit.Election{Namespace: s.namespace, Name: name, Identity: s.podName, PodLockDir: s.lockDir},
+		Election:    kit.Election{Namespace: s.namespace, Name: name, Identity: s.podName},
 		SyncTimeout: s.syncTimeout,
 	})
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/swarm-io/swarm-operator/internal/operator/podlock"
 )
 
 // Build is what the linker knows of a program.
@@ -103,8 +105,12 @@ func start(ctx context.Context, config Config, asked asked, log *slog.Logger) er
 	if err != nil {
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)
 	}
+	lock, err := podlock.Take(os.Getenv("POD_LOCK_DIR"))
+	if err != nil {
+		return fmt.Errorf("%w: POD_LOCK_DIR must name a directory that can be written, such as an emptyDir volume", err)
+	}
 	return Run(ctx, config, Surroundings{
-		Cluster: cluster, Namespace: orOwn(asked.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLockDir: os.Getenv("POD_LOCK_DIR"),
+		Cluster: cluster, Namespace: orOwn(asked.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLock: lock,
 		Image: asked.image, Version: asked.build.Version, Log: log,
 	})
 }

@@ -37,6 +37,9 @@ import (
 // lease is the name of the Lease by which replicas agree on a leader.
 const lease = "swarm-operator"
 
+// startPatience is how long a start waits for the API server. After about as long a kubelet ends a container that is not live.
+const startPatience = 30 * time.Second
+
 // Surroundings are what the operator learns from where it runs.
 type Surroundings struct {
 	Cluster   *rest.Config
@@ -46,8 +49,7 @@ type Surroundings struct {
 	Image     string // of agents
 	Version   string
 	Log       *slog.Logger
-
-	PodLockDir string // see kit.Election
+	PodLock   kit.PodLock // see kit.Election; may be nil
 }
 
 // Run is the whole operator, from here until the context is done.
@@ -72,6 +74,9 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	cluster.UserAgent = "swarm-operator/" + around.Version
 	skew := clockskew.New(ctrlmetrics.Registry, around.Log)
 	cluster.Wrap(skew.Wrap)
+	if err := awaitAPIServer(ctx, cluster, startPatience, around.Log); err != nil {
+		return nil, err
+	}
 	at, err := locate(ctx, config.Link, around)
 	if err != nil {
 		return nil, err
@@ -189,7 +194,7 @@ func election(config LeaderElection, around Surroundings, at addresses, terms ki
 	}
 	return kit.Election{
 		Namespace: namespace, Name: lease, Identity: identity(around.Pod, at.own),
-		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, PodLockDir: around.PodLockDir, Terms: terms,
+		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, PodLock: around.PodLock, Terms: terms,
 	}
 }
 

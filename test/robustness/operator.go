@@ -38,6 +38,7 @@ type Operator struct {
 	name       string // of its pod, if it had one
 	kubeconfig string
 	link       string // its port
+	lockDir    string // see POD_LOCK_DIR; "" for every other replica, so that both ways of taking over happen
 	output     *os.File
 	journal    *Journal
 	loses      atomic.Bool // answers of the API server to its writes
@@ -54,6 +55,9 @@ func newOperator(ctx context.Context, run *Run, number int) (*Operator, error) {
 		return nil, err
 	}
 	o := &Operator{name: name, link: ports.Free(), journal: run.journal}
+	if number%2 == 0 {
+		o.lockDir = folder
+	}
 	address, err := apiproxy.Start(ctx, run.cluster, apiproxy.Options{Response: o.observe})
 	if err != nil {
 		return nil, err
@@ -71,6 +75,7 @@ func (o *Operator) environment() []string {
 	return append(os.Environ(),
 		"KUBECONFIG="+o.kubeconfig,
 		"POD_NAME="+o.name,
+		"POD_LOCK_DIR="+o.lockDir,
 		"POD_IP="+o.name+".invalid", // agents that a standby sends to the leader must not bypass the proxies: see runAgent
 		"GORACE=halt_on_error=0",
 		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {kubernetes.io/metadata.name: "+namespace+"}}",

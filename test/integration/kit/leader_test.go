@@ -1,15 +1,12 @@
 package kit_test
 
 import (
-	"context"
 	"fmt"
 	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 var _ = Describe("two replicas", func() {
@@ -79,34 +76,3 @@ var _ = Describe("two replicas", func() {
 		Expect(old.log.String()).To(ContainSubstring("not leading"))
 	})
 })
-
-var _ = It("takes over the Lease of a process of its own pod that was killed, without waiting until it expires", func(ctx SpecContext) {
-	namespace, directory := inNamespace(ctx), GinkgoT().TempDir()
-	pod := "pod-" + namespace
-	former := run(namespace, pod, "POD_LOCK_DIR="+directory)
-	Eventually(holder(ctx, namespace)).Should(Equal(pod))
-	waiting := run(namespace, pod, "POD_LOCK_DIR="+directory)
-	Eventually(answer(waiting.probes, "/readyz")).Should(Equal(200))
-	leading := lease(ctx, namespace)
-	Consistently(lease).WithArguments(ctx, namespace).WithTimeout(3*time.Second).Should(HaveField("Spec.HolderIdentity", leading.Spec.HolderIdentity),
-		"a process that lives is not succeeded")
-
-	former.signal(syscall.SIGKILL)
-	waiting.signal(syscall.SIGKILL)
-	Eventually(former.ended).Should(BeClosed())
-	Eventually(waiting.ended).Should(BeClosed())
-	last := lease(ctx, namespace)
-	run(namespace, pod, "POD_LOCK_DIR="+directory)
-	Eventually(lease).WithArguments(ctx, namespace).ShouldNot(HaveField("Spec.HolderIdentity", last.Spec.HolderIdentity))
-	next := lease(ctx, namespace)
-	Expect(next.Spec.AcquireTime.Time).To(BeTemporally("<", last.Spec.RenewTime.Add(12*time.Second)))
-	Expect(*next.Spec.LeaseTransitions).To(Equal(*last.Spec.LeaseTransitions + 1))
-})
-
-// lease is the Lease that the replicas of a namespace compete for.
-func lease(ctx context.Context, namespace string) *coordinationv1.Lease {
-	GinkgoHelper()
-	found := &coordinationv1.Lease{}
-	Expect(api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "webapp"}, found)).To(Succeed())
-	return found
-}

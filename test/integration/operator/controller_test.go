@@ -204,3 +204,24 @@ func showLeaseDuration(ctx SpecContext) {
 	AddReportEntry("a killed leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s with a lease of 6 s", took.Seconds()))
 	Expect(took).To(And(BeNumerically(">", 4*time.Second), BeNumerically("<", 10*time.Second)))
 }
+
+var _ = It("takes over the Lease of a killed process of its own pod, and of no other, before it expires", func(ctx SpecContext) {
+	in, directory := namespace(ctx, nil), "POD_LOCK_DIR="+GinkgoT().TempDir()
+	start := func(environment ...string) *gexec.Session {
+		return program(append(environment, only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE="+in, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=5m",
+			"SWARM_LINK_AGENT_LEASE=10m", "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
+	}
+	former := start(directory)
+	Eventually(former.Err).Should(gbytes.Say("Successfully acquired lease"))
+	beside, elsewhere := start(directory), start()
+	for _, waiting := range []*gexec.Session{beside, elsewhere} {
+		Eventually(waiting.Err).Should(gbytes.Say("Attempting to acquire leader lease"))
+	}
+	Eventually(former.Kill()).Should(gexec.Exit())
+	Eventually(start(directory).Err).Should(gbytes.Say("Successfully acquired lease"))
+	Expect(beside.Err).NotTo(gbytes.Say("Successfully acquired lease"), "it was started while the leader lived")
+	Expect(elsewhere.Err).NotTo(gbytes.Say("Successfully acquired lease"), "it cannot know that the leader has ended")
+	lease, err := leaseIn(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(*lease.Spec.LeaseTransitions).To(BeEquivalentTo(2), "every process has a term of its own")
+})

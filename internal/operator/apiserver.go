@@ -1,0 +1,45 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// awaitAPIServer waits until the API server is ready and tells what it serves, for at most so long. An operator that ends whenever the API server
+// is away is restarted later and later by its kubelet, and agents cannot wait for that long.
+func awaitAPIServer(ctx context.Context, cluster *rest.Config, patience time.Duration, log *slog.Logger) error {
+	own := rest.CopyConfig(cluster)
+	own.Timeout = 5 * time.Second
+	server, err := discovery.NewDiscoveryClientForConfig(own)
+	if err != nil {
+		return fmt.Errorf("make client for discovery: %w", err)
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+		told := last != nil
+		if last = unready(ctx, server); last != nil && !told {
+			log.Warn("waiting for the API server", "err", last)
+		}
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return fmt.Errorf("the API server is not ready: %w: does the kubeconfig name the right cluster?", last)
+	}
+	return err
+}
+
+// unready returns why the API server cannot be used yet. Who may not read its readiness goes by discovery alone.
+func unready(ctx context.Context, server *discovery.DiscoveryClient) error {
+	if err := server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("ask whether it is ready: %w", err)
+	}
+	_, err := server.ServerGroups()
+	return err
+}
