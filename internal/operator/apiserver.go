@@ -22,13 +22,15 @@ func awaitAPIServer(ctx context.Context, cluster *rest.Config, patience time.Dur
 		return fmt.Errorf("make client for discovery: %w", err)
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(ctx context.Context) (bool, error) {
+	ready := func(ctx context.Context) (bool, error) {
 		told := last != nil
-		if last = unready(ctx, server); last != nil && !told {
+		last = unready(ctx, server)
+		if last != nil && !told {
 			log.Warn("waiting for the API server", "err", last)
 		}
-		return last == nil, nil
-	})
+		return last == nil, nil //nolint:nilerr // it is tried again
+	}
+	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, ready)
 	if err != nil && last != nil {
 		return fmt.Errorf("the API server is not ready: %w: does the kubeconfig name the right cluster?", last)
 	}
