@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -251,8 +252,9 @@ func TestSuccessorWaitsUntilTheWorkOfTheFormerPodIsStored(t *testing.T) {
 		d.steps() // sent, and not written yet
 		d.Left(a)
 		hello := &linkv1.Hello{Swarm: "s", Slots: 1}
-		if err := d.Joined(a, "successor", hello); !errors.Is(err, errUnwritten) {
-			t.Fatalf("got %v", err)
+		d.signals = nil
+		if err := d.Joined(a, "successor", hello); !errors.Is(err, errUnwritten) || !slices.Contains(d.signals, signal{"t", 0}) {
+			t.Fatalf("got %v, and asks for the reconcile of %v", err, d.signals)
 		}
 		d.settles(task)
 		if err := d.Joined(a, "successor", hello); err != nil {
