@@ -49,7 +49,28 @@ func Launch(data string, role Role) (int, error) {
 		return 0, fmt.Errorf("start the supervisor of %s: %w", role.Name, err)
 	}
 	go command.Wait() //nolint:errcheck // it ends long after this program, except in `run`, where nobody asks how
+	if !visible(command.Process.Pid, appears) {
+		return 0, fmt.Errorf("start the supervisor of %s: process %d does not appear in the process table", role.Name, command.Process.Pid)
+	}
 	return command.Process.Pid, nil
+}
+
+// appears is how long a new process may take on a busy machine until its arguments can be read.
+const appears = 30 * time.Second
+
+// visible waits until the arguments of a process can be read, or the process is gone. The kernel reports that a program was started before it has
+// put its arguments in place. Until then Find does not know the supervisor, and `down` would leave it behind.
+func visible(pid int, within time.Duration) bool {
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		process, err := procfs.NewProc(pid)
+		if err != nil {
+			return true
+		}
+		if args, err := process.CmdLine(); err != nil || len(args) > 0 || !alive(pid) {
+			return true
+		}
+	}
+	return false
 }
 
 // Find gives the process ids of the supervisors of the cluster in data, by role.
