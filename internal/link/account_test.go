@@ -1,0 +1,52 @@
+package link
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A pod that is listed is let in without a review only if its service account was vouched for.
+func TestListedPodOfAnUnknownAccountIsNotLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		tokens, to := c.tokens(t, 2, oneAccount), c.authenticator()
+		if err := to.roster.renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.slow = 5 * time.Second // the roster is trusted for longer
+		go func() { _, _ = to.Authenticate(t.Context(), tokens[0]) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if identity, err := to.Authenticate(ctx, tokens[1]); err == nil {
+			t.Errorf("let in as %v while its service account is being checked", identity)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestFirstTokenOfAnAccountIsReviewedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		if _, err := c.authenticator().Authenticate(t.Context(), c.token(t, 1, "agents")); err != nil {
+			t.Fatal(err)
+		}
+		if reviews, lists := c.counts(); reviews != 1 || lists != 0 {
+			t.Errorf("%d reviews and %d lists", reviews, lists)
+		}
+	})
+}
+
+// An answer that is no proof must not look like one.
+func TestKeysThatCannotBeFetchedAreAnError(t *testing.T) {
+	c := newCluster()
+	to := NewTokenAuthenticator(TokenOptions{
+		Reviews: c, Pods: c.listPods, ClockReliable: func() bool { return true },
+		Published: func(context.Context, string) ([]byte, error) { return nil, context.DeadlineExceeded },
+	})
+	if err := to.Prepare(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
