@@ -135,10 +135,25 @@ func (a *actor) trouble(object client.Object, pods []corev1.Pod, class map[strin
 	if a.managed {
 		due = strings.Join([]string{v1alpha1.SpreadBalanced, a.wanted(), a.wanted()}, " ")
 	}
-	if ready == a.size && counts[""] == 0 && told == due && (is == a.wanted() || !a.managed) {
+	switch {
+	case !rolledOut(object):
+		return "is being rolled out"
+	case ready == a.size && counts[""] == 0 && told == due && (is == a.wanted() || !a.managed):
 		return ""
 	}
 	return fmt.Sprintf("is %s, %d Ready, %d without node, and says %q", is, ready, counts[""], told)
+}
+
+// rolledOut reports whether the controller of a workload has replaced all pods that have another template.
+func rolledOut(object client.Object) bool {
+	switch workload := object.(type) {
+	case *appsv1.Deployment:
+		status := workload.Status
+		return status.ObservedGeneration == workload.Generation && status.UpdatedReplicas == status.Replicas && status.Replicas == *workload.Spec.Replicas
+	case *appsv1.StatefulSet:
+		return workload.Status.ObservedGeneration == workload.Generation && workload.Status.CurrentRevision == workload.Status.UpdateRevision
+	}
+	return true
 }
 
 // over tells whether a pod counts no longer.
