@@ -91,9 +91,8 @@ const (
 // FreePorts picks n loopback ports that nobody listens on, none of them twice and none of them taken.
 func FreePorts(n int, taken ...int) ([]int, error) {
 	free := make([]int, 0, n)
-	for range 100 * n {
-		port := firstPort + rand.IntN(ports)
-		if !slices.Contains(taken, port) && !slices.Contains(free, port) && listens(port) == nil {
+	for _, at := range rand.Perm(ports) { // each is tried once, so that all that are free are found
+		if port := firstPort + at; !slices.Contains(taken, port) && listens(port) == nil {
 			free = append(free, port)
 		}
 		if len(free) == n {
