@@ -12,8 +12,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// resumed is an attempt at task t of an agent that has left and come back in time, and that names the attempt.
-func (d *desk) resumed(t *testing.T) *v1alpha1.Task {
+// runs has agent a of swarm s run task t, which is stored.
+func (d *desk) runs(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) {
 	t.Helper()
 	d.rule("s")
 	a := d.joins(t, "a", "s", 1)
@@ -21,6 +21,13 @@ func (d *desk) resumed(t *testing.T) *v1alpha1.Task {
 	d.steps()
 	attempt := d.assigned()[0]
 	d.settles(task)
+	return a, task, attempt
+}
+
+// resumed is task t, whose agent has disconnected and has named the attempt when it came back in time.
+func (d *desk) resumed(t *testing.T) *v1alpha1.Task {
+	t.Helper()
+	a, task, attempt := d.runs(t)
 	d.Observe(task, Brief{Stop: Cancel})
 	d.Left(a)
 	time.Sleep(5 * time.Second)
@@ -57,12 +64,7 @@ func TestCancellationIsRepeatedAfterTheAgentHasReconnected(t *testing.T) {
 
 func TestProgressIsWrittenLaterAndOnce(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", 1)
-		task := d.task("t", "s")
-		d.steps()
-		attempt := d.assigned()[0]
-		d.settles(task)
+		a, _, attempt := d.runs(t)
 		d.signals = nil
 		d.progresses(a, attempt)
 		d.progresses(a, attempt)
@@ -80,7 +82,7 @@ func TestMessageOfAnUnknownAgentIsIgnored(t *testing.T) {
 	})
 }
 
-// Somebody has led before if any agent was ever linked, even if there is no task.
+// An agent that was linked proves that there was a leader before, even if there is no task.
 func TestLedBefore(t *testing.T) {
 	linked := v1alpha1.Agent{Status: v1alpha1.AgentStatus{LinkedPodUID: "pod-a"}}
 	for want, census := range map[bool]Census{false: {Agents: []v1alpha1.Agent{{}}}, true: {Agents: []v1alpha1.Agent{{}, linked}}} {

@@ -37,7 +37,7 @@ func awaitAPIServer(ctx context.Context, cluster *rest.Config, patience time.Dur
 	return err
 }
 
-// unready returns why the API server cannot be used yet. Who may not read its readiness goes by discovery alone.
+// unready returns why the API server cannot be used yet. If this account may not read /readyz, discovery has to do.
 func unready(ctx context.Context, server *discovery.DiscoveryClient) error {
 	if err := server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("ask whether it is ready: %w", err)
