@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -68,6 +69,15 @@ func (n *notes) of(namespace string) Journal {
 
 // A Journal is what the workers of a namespace did, in the order in which it happened.
 type Journal []Entry
+
+// String is one line per entry.
+func (j Journal) String() string {
+	lines := make([]string, len(j))
+	for i, entry := range j {
+		lines[i] = entry.String()
+	}
+	return strings.Join(lines, "\n")
+}
 
 // Verify says where a job was started while somebody had it.
 func (j Journal) Verify() error {

@@ -40,6 +40,9 @@ func empty(ctx context.Context) *scene {
 	GinkgoHelper()
 	s := &scene{in: namespace(ctx)}
 	DeferCleanup(func(ctx SpecContext) {
+		if CurrentSpecReport().Failed() {
+			GinkgoWriter.Printf("what the workers did:\n%s\n", workers.Journal(s.in))
+		}
 		Expect(workers.Journal(s.in).Verify()).To(Succeed(), "over the whole spec nobody has had what was another's")
 		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
 	})
