@@ -26,6 +26,7 @@ const abreast = 8
 // apply does what the plan says, in the order in which it is safe to be killed in between: a revision is kept before it is published,
 // and only what is published is delivered.
 func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan *Plan, memory *memory) (err error) {
+	memory.reserve(plan.Nudge)
 	if plan.Revision != nil {
 		if err := r.keep(ctx, pool, *plan.Revision, memory); err != nil {
 			return err
@@ -39,9 +40,7 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	if err := r.nudge(ctx, plan.Nudge); err != nil {
 		return err
 	}
-	for _, one := range plan.Nudge {
-		memory.told.take(one.pod.Name, told{one.String(), time.Now()})
-	}
+	memory.delivered(plan.Nudge, time.Now())
 	if plan.Scale != nil {
 		if err := r.scale(ctx, pool, *plan.Scale); err != nil {
 			return err
@@ -62,11 +61,11 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 // nudge tells pods, several at a time. One that is gone, or is another by now, needs nothing.
 func (r *reconciler) nudge(ctx context.Context, nudges []nudge) error {
 	failed, slots := make(chan error, len(nudges)), make(chan struct{}, abreast)
-	for _, one := range nudges {
+	for n := range nudges {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			failed <- r.tell(ctx, one)
+			failed <- r.tell(ctx, &nudges[n])
 		}()
 	}
 	var all []error
@@ -76,7 +75,7 @@ func (r *reconciler) nudge(ctx context.Context, nudges []nudge) error {
 	return errors.Join(all...)
 }
 
-func (r *reconciler) tell(ctx context.Context, one nudge) error {
+func (r *reconciler) tell(ctx context.Context, one *nudge) error {
 	metadata := map[string]any{"uid": one.pod.UID}
 	if len(one.labels) > 0 {
 		metadata["labels"] = one.labels
@@ -90,8 +89,12 @@ func (r *reconciler) tell(ctx context.Context, one nudge) error {
 	}
 	pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: one.pod.Namespace, Name: one.pod.Name}}
 	pod.SetGroupVersionKind(podKind)
-	if err := r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); !ignorable(err) {
+	err = r.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
+	if !ignorable(err) {
 		return fmt.Errorf("nudge pod %q: %w", one.pod.Name, err)
+	}
+	if err == nil {
+		one.version = pod.ResourceVersion
 	}
 	return nil
 }

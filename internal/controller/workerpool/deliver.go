@@ -22,6 +22,13 @@ type nudge struct {
 	pod         *corev1.Pod
 	labels      map[string]string
 	annotations map[string]string
+	version     string // of the pod that was told; "" for none
+}
+
+// slot is the slot that the pod is told.
+func (n nudge) slot() (number int, given bool) {
+	number, err := strconv.Atoi(n.labels[v1alpha1.LabelSlot])
+	return number, err == nil
 }
 
 func (n nudge) String() string { return fmt.Sprint(n.pod.UID, n.labels, n.annotations) }

@@ -51,7 +51,7 @@ type crew struct {
 func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) crew {
 	c := crew{}
 	if world.workload.slotted() {
-		c.members = holders(world)
+		c.members = holders(world, memory)
 	} else {
 		c.members = numbered(world)
 	}
@@ -110,11 +110,12 @@ func numbered(world world) []member {
 }
 
 // holders are the pods of a Deployment that have a slot, and the slots whose pod is gone.
-func holders(world world) []member {
+func holders(world world, memory *memory) []member {
 	pods := make([]assign.Pod, 0, len(world.pods))
 	present := world.byName()
+	memory.forgetSlots(present)
 	for _, pod := range world.pods {
-		pods = append(pods, assign.Pod{Name: pod.Name, Slot: slotOf(pod), Created: pod.CreationTimestamp.Unix()})
+		pods = append(pods, assign.Pod{Name: pod.Name, Slot: memory.slotOf(pod), Created: pod.CreationTimestamp.Unix()})
 	}
 	members := map[int]*member{}
 	for _, pod := range assign.Slots(pods, world.workload.replicas) {

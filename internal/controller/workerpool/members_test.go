@@ -1,16 +1,22 @@
 package workerpool
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/assign"
 	"github.com/swarm-io/swarm-operator/internal/roster"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
 func TestStateOfAWorkerInStatus(t *testing.T) {
@@ -167,5 +173,88 @@ func TestRevisionOfAWorkersList(t *testing.T) {
 	d.Revision = &next
 	if got := d.since(member{Worker: assign.Worker{Ordinal: 1}}); got != 7 {
 		t.Errorf("a list that changes now is of revision %d", got)
+	}
+}
+
+// deployedPods is a pool over a Deployment of two replicas, and its pods, which are not ready.
+func deployedPods(names ...string) []client.Object {
+	pool := newPool()
+	pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w", UID: "uid-w"}}
+	deployment.Spec.Replicas, deployment.Spec.Selector = new(int32(2)), &metav1.LabelSelector{MatchLabels: map[string]string{"app": "w"}}
+	objects := []client.Object{pool, deployment}
+	for _, name := range names {
+		pod := controlledBy("ReplicaSet", "w-5f", "uid-r", "5f")
+		pod.Name, pod.UID = name, types.UID("uid-"+name)
+		objects = append(objects, pod)
+	}
+	return objects
+}
+
+// A pod that comes later, but goes before the other by its name, must not take a slot that was given out while the cache has yet to hear of
+// it: the two would trade places, and their jobs would move for nothing.
+func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
+	e := newEnvironment(t, deployedPods("w-5f-a", "w-5f-b")...)
+	stored := e.replicas
+	e.replicas = func(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
+		pods, err := stored(ctx, of)
+		return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == "w-5f-a" }), err
+	}
+	e.reconcilePool(t)
+	slotOf := func(name string) string {
+		pod := &corev1.Pod{}
+		e.get(t, name, pod)
+		return pod.Labels[v1alpha1.LabelSlot]
+	}
+	if got := slotOf("w-5f-b"); got != "0" {
+		t.Fatalf("the only pod has slot %q", got)
+	}
+	e.replicas = func(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
+		pods, err := stored(ctx, of)
+		for _, pod := range pods {
+			delete(pod.Labels, v1alpha1.LabelSlot)
+			pod.ResourceVersion = "1"
+		}
+		return pods, err
+	}
+	e.reconcilePool(t)
+	e.reconcilePool(t)
+	if a, b := slotOf("w-5f-a"), slotOf("w-5f-b"); a != "1" || b != "0" {
+		t.Errorf("the pod that came later has slot %q, the first one %q", a, b)
+	}
+	e.replicas = stored
+	e.reconcilePool(t)
+	if memory := e.remember(e.stored(t)); len(memory.slots) > 0 {
+		t.Errorf("slots %v are still remembered, and the cache shows them", memory.slots)
+	}
+}
+
+// A pod that has another UID is another pod, and one that is gone has no slot.
+func TestSlotsAreRememberedByUID(t *testing.T) {
+	m, pod := newMemory("pool"), podNamed("w-a")
+	pod.ResourceVersion = "5"
+	tell := nudge{pod: pod, labels: map[string]string{v1alpha1.LabelSlot: "3"}}
+	m.reserve([]nudge{tell})
+	if got := m.slotOf(pod); got != 3 {
+		t.Errorf("slot %d, which may have been written", got)
+	}
+	tell.version = "6"
+	m.delivered([]nudge{tell}, time.Unix(1000, 0))
+	if got := m.slotOf(pod); got != 3 {
+		t.Errorf("slot %d, which the cache has yet to hear of", got)
+	}
+	another := podNamed("w-a")
+	another.UID, another.ResourceVersion = "another", "5"
+	if got := m.slotOf(another); got != assign.NoSlot {
+		t.Errorf("another pod of the same name has slot %d", got)
+	}
+	m.reserve([]nudge{tell})
+	if m.forgetSlots(nil); m.slots != nil {
+		t.Errorf("slots %v of pods that are gone", m.slots)
+	}
+	m.reserve([]nudge{tell})
+	tell.version = ""
+	if m.delivered([]nudge{tell}, time.Unix(1000, 0)); m.slots != nil {
+		t.Errorf("slots %v of pods that could not be told", m.slots)
 	}
 }

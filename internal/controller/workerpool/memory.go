@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
@@ -21,6 +22,7 @@ type memory struct {
 	missing notes[time.Time] // workers without a pod, since when
 	witness notes[witness]
 	told    notes[told]
+	slots   notes[slot]     // that were written, or are about to be
 	leases  notes[sighting] // of workers whose pod is gone
 	begun   time.Time       // when the pool last stopped being converged
 	news    []event         // that is yet to be told
@@ -43,6 +45,13 @@ type asked struct {
 type told struct {
 	what string
 	at   time.Time
+}
+
+// slot is the number of a pod of a Deployment.
+type slot struct {
+	uid     types.UID // of the pod
+	number  int
+	version string // of the pod with that number; "" while it is not known to be written
 }
 
 // witness is a pod that was seen, past the cache, after a version was published.
@@ -122,4 +131,56 @@ const caughtUp = 5 * time.Second
 func (m *memory) knows(one nudge, now time.Time) bool {
 	known := m.told[one.pod.Name]
 	return known.what == one.String() && now.Sub(known.at) < caughtUp
+}
+
+// reserve remembers the slots that are about to be written.
+func (m *memory) reserve(nudges []nudge) {
+	for _, one := range nudges {
+		if number, given := one.slot(); given {
+			m.slots.take(one.pod.Name, slot{uid: one.pod.UID, number: number})
+		}
+	}
+}
+
+// delivered remembers what pods were told. A pod that was gone, or was another one, has no version.
+func (m *memory) delivered(nudges []nudge, now time.Time) {
+	for _, one := range nudges {
+		m.told.take(one.pod.Name, told{one.String(), now})
+		number, given := one.slot()
+		switch {
+		case !given:
+		case one.version == "":
+			m.slots.drop(one.pod.Name)
+		default:
+			m.slots.take(one.pod.Name, slot{one.pod.UID, number, one.version})
+		}
+	}
+}
+
+// slotOf is the slot that a pod was given last. Two pods would trade places if one of them got its slot anew because the cache has yet to
+// hear of the slot that was written.
+func (m *memory) slotOf(pod *corev1.Pod) int {
+	given, known := m.slots[pod.Name]
+	if !known {
+		return slotOf(pod)
+	}
+	if given.uid == pod.UID && (given.version == "" || behind(pod.ResourceVersion, given.version)) {
+		return given.number
+	}
+	m.slots.drop(pod.Name)
+	return slotOf(pod)
+}
+
+func behind(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}
+
+// forgetSlots drops the slots of pods that are gone.
+func (m *memory) forgetSlots(present map[string]*corev1.Pod) {
+	for worker := range m.slots {
+		if present[worker] == nil {
+			m.slots.drop(worker)
+		}
+	}
 }
