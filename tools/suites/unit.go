@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // withoutDWARF has tests linked without what only debuggers read. Linking is most of what tests cost, and takes a third longer with it; stack traces
@@ -63,18 +64,33 @@ func innermost(folder string, roots []string) string {
 	return "."
 }
 
-// playUnit runs the unit tests of one module after another. All of them run, whatever fails.
+// modulesAtOnce is how many modules are tested at the same time: while the last tests of a large one wait for each other, another uses the
+// processors.
+const modulesAtOnce = 2
+
+// playUnit runs the unit tests of all modules, whatever fails.
 func (l *lane) playUnit(ctx context.Context, modules []module, log *os.File) error {
-	var problems []error
-	for _, m := range modules {
-		arguments := append([]string{
-			"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--", "-count=1", "-timeout=5m", "-parallel=8", withoutDWARF,
-		}, m.packages...)
-		command := l.command(ctx, log, filepath.Join(l.root, "bin", "gotestsum"), arguments...)
-		command.Dir = filepath.Join(l.root, m.root)
-		if err := command.Run(); err != nil {
-			problems = append(problems, fmt.Errorf("test module %s: %w", m.root, err))
-		}
+	problems, slots := make([]error, len(modules)), make(chan struct{}, modulesAtOnce)
+	var running sync.WaitGroup
+	for n, m := range modules {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			problems[n] = l.testModule(ctx, m, log)
+		})
 	}
+	running.Wait()
 	return errors.Join(problems...)
+}
+
+func (l *lane) testModule(ctx context.Context, m module, log *os.File) error {
+	arguments := append([]string{
+		"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--", "-count=1", "-timeout=5m", "-parallel=8", withoutDWARF,
+	}, m.packages...)
+	command := l.command(ctx, log, filepath.Join(l.root, "bin", "gotestsum"), arguments...)
+	command.Dir = filepath.Join(l.root, m.root)
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("test module %s: %w", m.root, err)
+	}
+	return nil
 }
