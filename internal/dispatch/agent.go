@@ -29,7 +29,8 @@ type agent struct {
 	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
 	partial  bool                       // more is to come
 	recorded string                     // the pod that Agent status names as linked
-	slots    int
+	offered  int  // slots, by its Hello
+	declared int  // slots, by its object; 0 while unknown
 	draining bool // it says so itself
 	lease    leases
 	granted  int64 // Assigns that it allows on this stream
@@ -77,11 +78,17 @@ func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	member.lease.learn(object, cmp.Or(lease, b.config.Lease))
 	b.relinkForLease(member)
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
+	member.declared = int(object.Spec.Slots)
 	member.swarm = types.NamespacedName{Namespace: object.Namespace, Name: object.Spec.SwarmRef.Name}
 	member.leave(slices.Contains(b.swarmOf(member.swarm).rules.Leaving, object.Name), time.Now())
-	if !was.enrolled || was.recorded != member.recorded || was.kind != member.kind || was.swarm != member.swarm || !slices.Equal(was.offers, member.offers) {
+	if !was.enrolled || was.recorded != member.recorded || was.swarm != member.swarm || !was.offersLike(member) {
 		b.stir(b.swarmOf(member.swarm))
 	}
+}
+
+// offersLike reports whether an agent may be given the same work as before.
+func (a *agent) offersLike(other *agent) bool {
+	return a.kind == other.kind && a.slots() == other.slots() && slices.Equal(a.offers, other.offers)
 }
 
 func (a *agent) knowsNewer(object *v1alpha1.Agent) bool {
@@ -128,7 +135,15 @@ func (a *agent) room() int {
 			credit--
 		}
 	}
-	return max(0, min(a.slots-a.busy(), int(credit)))
+	return max(0, min(a.slots()-a.busy(), int(credit)))
+}
+
+// slots is how many attempts the agent may run at once: what it offers, and never more than its object declares.
+func (a *agent) slots() int {
+	if a.declared == 0 {
+		return a.offered
+	}
+	return min(a.offered, a.declared)
 }
 
 // leave notes since when the agent is to go.
@@ -165,7 +180,7 @@ func (b *Board) Agent(name types.NamespacedName) AgentView {
 		Linked: member.linked, PodUID: member.process.PodUID, Holders: member.holders(), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
 		Lease: b.leaseToStore(member, time.Now()),
 		Workload: v1alpha1.AgentWorkload{
-			Slots: int32(member.slots), Running: member.running(), Completed: member.completed, Failed: member.failed,
+			Slots: int32(member.slots()), Running: member.running(), Completed: member.completed, Failed: member.failed,
 		},
 	}
 }

@@ -93,7 +93,7 @@ func (b *Board) members(of types.NamespacedName) (map[string]*agent, []schedule.
 		}
 		members[member.name.Name] = member
 		offers = append(offers, schedule.Agent{
-			Name: member.name.Name, Type: member.kind, Offers: member.offers, Slots: member.slots, Running: member.slots - member.room(), Given: member.given,
+			Name: member.name.Name, Type: member.kind, Offers: member.offers, Slots: member.slots(), Running: member.slots() - member.room(), Given: member.given,
 			Draining: member.draining || !member.leaving.IsZero(), Away: !member.linked,
 		})
 	}

@@ -34,7 +34,7 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 		member.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
 	}
 	member.linked, member.process, member.granted, member.sent = true, Process{podUID, hello.GetProcess()}, 0, 0
-	member.slots, member.draining = int(hello.GetSlots()), hello.GetDraining()
+	member.offered, member.draining = int(hello.GetSlots()), hello.GetDraining()
 	member.named, member.partial = named(hello), hello.GetPartial()
 	for _, attempt := range hello.GetRunning() {
 		b.resume(member, member.process, attempt)

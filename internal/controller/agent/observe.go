@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,15 @@ func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world,
 	r.board.Enrol(agent, leaseOf(agent, found.swarm))
 	found.view = r.board.Agent(client.ObjectKeyFromObject(agent))
 	return found, nil
+}
+
+// ended returns the processes that hold work and are known to have ended, so that their work can go on elsewhere. The cache is proof enough:
+// a process that has ended stays so.
+func (w world) ended() []dispatch.Process {
+	if w.pod == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(w.view.Holders), func(holder dispatch.Process) bool { return !dispatch.HasEnded(w.pod, holder) })
 }
 
 // leaseOf returns the lease that the type of an agent asks for, 0 when it does not say.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +127,48 @@ func TestPeersFollowTheTopology(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, want %s", topology, got, want)
 		}
+	}
+}
+
+// The next leader waits for the pod that is stored as linked, and counts with the lease that is stored: neither may come from the cache of pods
+// or from the configuration.
+func TestStatusNamesTheLinkedPodAndItsLease(t *testing.T) {
+	agent := coder()
+	agent.Status.LinkedPodUID, agent.Status.LeaseSeconds = "p0", 60
+	successor := running(nil)
+	for reason, c := range map[string]struct {
+		view   dispatch.AgentView
+		pod    string
+		leases int32
+	}{
+		"nothing was heard of the successor": {dispatch.AgentView{Lease: time.Minute}, "p0", 60},
+		"the former pod is linked":           {dispatch.AgentView{PodUID: "p0", Linked: true, Lease: time.Minute}, "p0", 60},
+		"the successor is linked":            {dispatch.AgentView{PodUID: "p1", Linked: true, Lease: 45 * time.Second}, "p1", 45},
+		"a lease between two seconds":        {dispatch.AgentView{PodUID: "p1", Lease: 45*time.Second + 1}, "p1", 46},
+	} {
+		got := plan(agent, world{swarm: research(v1alpha1.TopologyMesh), pod: successor, view: c.view}).Status
+		if got.LinkedPodUID != c.pod || got.LeaseSeconds != c.leases || got.PodUID != "p1" {
+			t.Errorf("%s: linked pod %q with a lease of %d s, pod %q", reason, got.LinkedPodUID, got.LeaseSeconds, got.PodUID)
+		}
+	}
+}
+
+// Only processes that the status of this pod proves to have ended are given up.
+func TestProcessesThatHaveEnded(t *testing.T) {
+	pod := running(func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ContainerID: "containerd://1", Reason: "Error", Message: "q1"},
+		}}}
+	})
+	ended, lives, elsewhere := dispatch.Process{PodUID: "p1", ID: "q1"}, dispatch.Process{PodUID: "p1", ID: "q2"}, dispatch.Process{PodUID: "p0", ID: "q1"}
+	view := dispatch.AgentView{Holders: []dispatch.Process{lives, ended, elsewhere}}
+	if got := (world{pod: pod, view: view}).ended(); !slices.Equal(got, []dispatch.Process{ended}) {
+		t.Errorf("ended: %v", got)
+	}
+	if got := (world{view: view}).ended(); got != nil {
+		t.Errorf("ended without a pod: %v", got)
+	}
+	if len(view.Holders) != 3 || view.Holders[1] != ended {
+		t.Errorf("the holders were changed: %v", view.Holders)
 	}
 }

@@ -59,21 +59,14 @@ func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.
 	if err != nil {
 		return kit.Done(), err
 	}
-	r.bury(agent, world)
+	for _, process := range world.ended() {
+		r.board.Ended(client.ObjectKeyFromObject(agent), process)
+	}
 	result, err := r.report(ctx, agent, plan(agent, world))
 	if err == nil {
 		r.board.Enrol(agent, leaseOf(agent, world.swarm)) // with what is stored now
 	}
 	return result, err
-}
-
-// bury lets the work of processes go on elsewhere that are known to have ended. The cache is proof enough: a process that has ended stays so.
-func (r *reconciler) bury(agent *v1alpha1.Agent, world world) {
-	for _, holder := range world.view.Holders {
-		if world.pod != nil && dispatch.HasEnded(world.pod, holder) {
-			r.board.Ended(client.ObjectKeyFromObject(agent), holder)
-		}
-	}
 }
 
 // sameName finds the Agent of a pod.

@@ -18,6 +18,14 @@ func TestTypeSaysThatItsLeaseIsShort(t *testing.T) {
 	}
 }
 
+func TestStatusOfATypeSaysThatItsLeaseIsShort(t *testing.T) {
+	swarm := &v1alpha1.Swarm{Spec: v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "brief", LeaseSeconds: 10}, {Type: "lasting"}}}}
+	count(manifest.Swarm{Swarm: swarm, Counts: []int{1, 1}, Settings: manifest.Settings{ShortestLease: 39 * time.Second}}, world{})
+	if types := swarm.Status.Types; len(types) != 2 || !strings.HasPrefix(types[0].Message, "leaseSeconds is 10: ") || types[1].Message != "" {
+		t.Errorf("status of the types: %+v", types)
+	}
+}
+
 func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	overHTTP := v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "coder", Runtime: &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}}}}
 	for _, c := range []struct {

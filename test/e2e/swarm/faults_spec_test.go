@@ -27,13 +27,15 @@ func reportMove(ctx context.Context, swarm, what string, fault time.Time) {
 var _ = Describe("A swarm through faults", func() {
 	BeforeEach(harm.SkipElsewhere)
 
-	It("finishes a task whose agent is killed in the middle", func(ctx SpecContext) {
-		assembled(ctx, crew("mortal", 2, 1))
+	It("finishes a task whose agent is killed in the middle, long before its lease ends", func(ctx SpecContext) {
+		mortal := crew("mortal", 2, 1)
+		mortal.Spec.Agents[0].LeaseSeconds = 3600 // only the kubelet's proof that the process has ended moves the task within the time of this spec
+		assembled(ctx, mortal)
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
-		mortal := cluster.BodyOf(ctx, namespace, held.Name)
+		holder := cluster.BodyOf(ctx, namespace, held.Name)
 		killed := time.Now()
-		mortal.Kill("swarm-agent")
+		holder.Kill("swarm-agent")
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-var _ = It("restarts none of a hundred attempts with default settings when the leader is killed [X01/leader-killed], nor when the operator is updated [X01/rolling-update], nor by an outage of the API server", func(ctx SpecContext) {
+var _ = It("restarts none of a hundred attempts with default settings when the leader is killed [X01/leader-killed], nor when another replica takes over, nor when the operator is updated [X01/rolling-update], nor by an outage of the API server", func(ctx SpecContext) {
 	harm.SkipElsewhere()
 	const agents, each = 10, 10
 	swarm := crew("lasting", agents, each+1) // one slot of each agent stays free
@@ -32,6 +32,17 @@ var _ = It("restarts none of a hundred attempts with default settings when the l
 	awaitAllAgents(ctx, "killed", agents)
 	Expect(cluster.Holder(ctx)).NotTo(Equal(former))
 	expectUndisturbed(ctx, "the leader was killed", attempts, agents)
+	cluster.AwaitOperator(ctx)
+
+	// A container that is restarted leads again at once. A leader that is frozen, as one on a lost node, is waited for by the other replica.
+	old := cluster.Leader(ctx)
+	frozen := cluster.BodyOf(ctx, field.System, old)
+	frozen.Freeze()
+	DeferCleanup(frozen.Thaw)
+	Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
+	awaitAllAgents(ctx, "frozen", agents)
+	frozen.Thaw()
+	expectUndisturbed(ctx, "another replica has taken over", attempts, agents)
 	cluster.AwaitOperator(ctx)
 
 	Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
