@@ -31,7 +31,11 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	w := script(t, stubborn, linktest.Lease(lease))
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	pids := w.file(t, "pids")
-	linktest.Eventually(t, "heartbeats are counted on", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") >= 2 })
+	echoes := func() int { return w.Count(t, "swarm_link_messages_total", "echo") }
+	linktest.Eventually(t, "heartbeats are counted on", func() bool { return echoes() >= 2 })
+	known := echoes()
+	linktest.Eventually(t, "a heartbeat is answered", func() bool { return echoes() > known })
+	<-time.After(lease / 6) // half-way to the next heartbeat: an echo that is held back would not count for the agent
 	w.network.Freeze()
 	frozen := time.Now()
 
