@@ -37,7 +37,8 @@ func Down(data string) error {
 		}
 	}
 	if _, err := Open(data); errors.Is(err, ErrNone) {
-		return nil // never remove a folder that is not a cluster's
+		_ = os.Remove(data) // an `up` that was killed may have left it empty; with files in it, it is not a cluster's, and stays
+		return nil
 	}
 	if err := os.RemoveAll(data); err != nil {
 		return fmt.Errorf("remove the data folder: %w", err)

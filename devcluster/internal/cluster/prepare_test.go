@@ -72,3 +72,20 @@ func TestDownNeverRemovesAFolderThatIsNoClusters(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An `up` that is killed after it has made the folder, and before it has written anything, leaves an empty one.
+func TestDownRemovesAnEmptyFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "cluster")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Down(folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the empty folder is still there: %v", err)
+	}
+	if err := Down(folder); err != nil {
+		t.Errorf("no folder at all: %v", err)
+	}
+}
