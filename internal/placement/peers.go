@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// forLeader is how long the leader may take, which may itself have to wait for its cache. The API server waits for us.
-	forLeader = 300 * time.Millisecond
+	// forLeader is how long the leader may take, which may itself have to wait for its cache, or for a processor. The API server waits 2 s. An
+	// estimate is quicker, but pods may have to be moved for it later.
+	forLeader = time.Second
 	// A dead connection is found by pings, before anybody asks. The leader allows them this often.
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 )
