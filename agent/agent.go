@@ -19,7 +19,7 @@
 // even when the operator is replaced in the meantime. A handler must be ready to see the same task again: effects are
 // at least once, and Task.IdempotencyKey tells a repetition.
 //
-// One rule is harsh: code that still runs when the agent's lease is over (15 seconds without the operator, by default)
+// One rule is harsh: code that still runs when the agent's lease is over (45 seconds without the operator, by default)
 // ends the whole process, because the task may be given to another agent from then on. Code that has not returned 10 seconds
 // after its grace is over, when it was cancelled for example, ends it, too, after everything else was handed back. Heed the context.
 package agent

@@ -116,7 +116,7 @@ func (l *Leadership) Term() int64 {
 	return l.term
 }
 
-// RaiseTerm lifts the term above one that was seen elsewhere, as when the Lease was deleted and with it the count.
+// RaiseTerm lifts the term above one that was seen elsewhere, as when the Lease was deleted and there is no newer term in Election.Terms.
 // The Lease, and Election.Terms, learn of it with the next renewal.
 func (l *Leadership) RaiseTerm(above int64) int64 {
 	l.lock.Lock()

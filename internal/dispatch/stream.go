@@ -23,7 +23,7 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 		b.config.Leadership.RaiseTerm(newest >> 32)
 		return errLaterTerm
 	}
-	if newest>>32 == term { // perhaps not ours: somebody deleted the Lease, and terms come again
+	if newest>>32 == term { // perhaps not ours: if the Lease and the stored term are both lost, terms come again
 		b.sequence = max(b.sequence, newest&math.MaxUint32)
 	}
 	member := b.agentOf(name)
