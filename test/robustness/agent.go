@@ -21,8 +21,10 @@ import (
 
 // What the process of an agent is told beside the variables of its pod.
 const (
-	journalVariable = "ROBUSTNESS_JOURNAL"
-	processVariable = "ROBUSTNESS_PROCESS"
+	agentArgument    = "agent"
+	programsArgument = "programs" // attempts are programs, not code in the process of the agent
+	journalVariable  = "ROBUSTNESS_JOURNAL"
+	processVariable  = "ROBUSTNESS_PROCESS"
 )
 
 // An order is the payload of a task.
@@ -36,13 +38,14 @@ type order struct {
 type worker struct {
 	process string
 	journal *Journal
+	work    func(context.Context, order, agent.Task) error
 
 	mu     sync.Mutex
 	epochs map[string]chan int64 // by UID of the task: the epochs of its attempts, in order
 }
 
 // runAgent is the process of an agent.
-func runAgent() error {
+func runAgent(programs bool) error {
 	// A standby answers with the address of the leader, which is not behind the proxies of this run. So it is a name that nobody knows, and
 	// the agent tries its next address, which is. The name must not be looked up outside of this machine.
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -52,10 +55,13 @@ func runAgent() error {
 	if err != nil {
 		return err
 	}
-	w := &worker{process: os.Getenv(processVariable), journal: journal, epochs: map[string]chan int64{}}
+	w := &worker{process: os.Getenv(processVariable), journal: journal, work: work, epochs: map[string]chan int64{}}
 	config, err := agent.ConfigFromEnvironment(os.Getenv)
 	if err != nil {
 		return err
+	}
+	if programs {
+		w.work = runProgram
 	}
 	config.Log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.process)
 	lines, file, err := os.Pipe()
@@ -106,13 +112,14 @@ func (w *worker) Handle(ctx context.Context, task agent.Task, _ agent.Report) (a
 	event := Event{Process: w.process, Task: task.Name, UID: task.UID, Epoch: <-w.epochsOf(task.UID), Run: rand.Text()}
 	event.Kind = started
 	w.journal.Write(event)
-	err := work(ctx, wanted, task.Attempt)
+	err := w.work(ctx, wanted, task)
 	event.Kind, event.Outcome = ended, outcomeOf(ctx, err)
 	w.journal.Write(event)
 	return event.Run, err
 }
 
-func work(ctx context.Context, wanted order, attempt int) error {
+// work does what is ordered in the process of the agent, which cannot kill it without ending itself.
+func work(ctx context.Context, wanted order, task agent.Task) error {
 	stop := ctx.Done()
 	if wanted.Stubborn {
 		stop = nil
@@ -122,10 +129,31 @@ func work(ctx context.Context, wanted order, attempt int) error {
 	case <-stop:
 		return ctx.Err()
 	}
-	if attempt <= wanted.Failures {
+	if task.Attempt <= wanted.Failures {
 		return errors.New("this attempt is to fail")
 	}
 	return nil
+}
+
+// runProgram does the same in a process group of its own, and returns when nothing is left of it.
+func runProgram(ctx context.Context, wanted order, task agent.Task) error {
+	handler, err := agent.Command(task.StateDir, "sh", "-c", wanted.script(task.Attempt))
+	if err == nil {
+		_, err = handler.Handle(ctx, task, func(int, string) {})
+	}
+	return err
+}
+
+// script is the order for a shell.
+func (o order) script(attempt int) string {
+	text := fmt.Sprintf("sleep %d.%03d", o.Milliseconds/1000, o.Milliseconds%1000)
+	if o.Stubborn {
+		text = "trap '' TERM; " + text
+	}
+	if attempt <= o.Failures {
+		text += "; exit 1"
+	}
+	return text
 }
 
 func outcomeOf(ctx context.Context, err error) string {

@@ -123,6 +123,9 @@ func (r *Run) deleteLease(ctx context.Context, f fault) bool {
 }
 
 func (r *Run) harmPod(ctx context.Context, f fault) bool {
+	if f.kind == forceDeletePod && kindOf(f.agent).lease > agentLease {
+		return false // every new leader would wait for the pod for a minute, and nearly nothing else would happen
+	}
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	pod := &corev1.Pod{}

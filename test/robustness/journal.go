@@ -54,6 +54,9 @@ type StoredTask struct {
 	Assigned bool   `json:"assigned,omitempty"`
 	Retries  int32  `json:"retries,omitempty"`
 	Result   string `json:"result,omitempty"` // the run that returned it
+
+	Reassignments int32 `json:"reassignments,omitempty"`
+	HandBacks     int32 `json:"handBacks,omitempty"`
 }
 
 func (e Event) String() string {

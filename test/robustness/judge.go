@@ -2,12 +2,12 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/test/invariant"
 )
@@ -24,31 +24,6 @@ const (
 	active = "active"
 )
 
-// A Violation is an invariant that was broken, and by what.
-type Violation struct {
-	Invariant invariant.Invariant
-	Task      string
-	At        Event
-}
-
-// A Verdict is what the journal says.
-type Verdict struct {
-	Violations []Violation
-	Attempts   int
-	Restarted  int // attempts that were not the first of their task
-	Faults     map[string]int
-	Phases     map[string]int // of tasks, with the reason of those that failed
-}
-
-func (v Verdict) count(kinds ...invariant.Invariant) (broken int) {
-	for _, one := range v.Violations {
-		if slices.Contains(kinds, one.Invariant) {
-			broken++
-		}
-	}
-	return broken
-}
-
 // taskRecord is what happened to one task so far.
 type taskRecord struct {
 	name     string
@@ -61,6 +36,7 @@ type taskRecord struct {
 	reported map[string]int64  // epoch by run, of those that succeeded
 	failures int32
 	attempts int
+	epochs   map[int64]bool // of attempts that were started or are stored
 }
 
 // judge goes through a journal that is in the order of time.
@@ -112,7 +88,7 @@ func (j *judge) violated(event Event, broken ...invariant.Invariant) {
 
 func (j *judge) task(event Event) *taskRecord {
 	if j.tasks[event.UID] == nil {
-		j.tasks[event.UID] = &taskRecord{name: event.Task, running: map[string]string{}, reported: map[string]int64{}}
+		j.tasks[event.UID] = &taskRecord{name: event.Task, running: map[string]string{}, reported: map[string]int64{}, epochs: map[int64]bool{}}
 	}
 	return j.tasks[event.UID]
 }
@@ -158,6 +134,7 @@ func (j *judge) start(event Event) {
 		j.Restarted++
 	}
 	task.running[event.Run] = event.Process
+	task.epochs[event.Epoch] = true
 	task.history.Give(event.Epoch)
 	if j.frozen[event.Process] > 0 {
 		return // it was about to start before it was suspended, and does not get far
@@ -218,11 +195,17 @@ func (j *judge) givenBefore(epoch int64, at time.Duration) bool {
 
 func (j *judge) store(event Event) {
 	task := j.task(event)
+	if event.Epoch > 0 {
+		task.epochs[event.Epoch] = true
+	}
 	if event.Stored.Version <= task.version {
 		return // a second witness
 	}
 	after := invariant.Stored[int64]{Epoch: event.Epoch, Phase: event.Stored.Phase, Assigned: event.Stored.Assigned}
 	j.violated(event, invariant.Change(task.stored, after)...)
+	if after.Final() && !task.final && !task.counted(event) {
+		j.violated(event, invariant.CounterWrong)
+	}
 	task.version, task.stored = event.Stored.Version, after
 	if after.Assigned {
 		task.history.Give(after.Epoch)
@@ -239,9 +222,6 @@ func (j *judge) finish(task *taskRecord, event Event) {
 	if event.Stored.Phase == "Completed" && (!known || epoch != event.Epoch) {
 		j.violated(event, invariant.ResultUnknown)
 	}
-	if event.Stored.Retries > task.failures {
-		j.violated(event, invariant.CounterWrong)
-	}
 	phase := event.Stored.Phase
 	if event.Stored.Reason != "" {
 		phase += ":" + event.Stored.Reason
@@ -249,26 +229,33 @@ func (j *judge) finish(task *taskRecord, event Event) {
 	j.Phases[phase]++
 }
 
+// countedReasons are why a task fails although its last attempt is counted.
+var countedReasons = []v1alpha1.Reason{v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks}
+
+// counted reports whether the counters of a task that is final now agree with its attempts. Each attempt is counted once: as a retry, a
+// reassignment or a hand-back, unless it decided the task. Nothing may be counted that did not happen. Nothing may be missing either if one
+// leader gave out all attempts; the next one does not know of an attempt that was not stored and whose process has ended.
+func (t *taskRecord) counted(final Event) bool {
+	held := final.Stored
+	ends := int(held.Retries + held.Reassignments + held.HandBacks)
+	if !slices.Contains(countedReasons, v1alpha1.Reason(held.Reason)) && !t.stored.Records(final.Epoch) {
+		ends++ // the attempt that decided it; one that had been counted as lost does not count again
+	}
+	complete := ends >= t.attempts || !t.oneLeader()
+	return held.Retries <= t.failures && ends <= len(t.epochs) && complete
+}
+
+// oneLeader reports whether all attempts were given out in one term.
+func (t *taskRecord) oneLeader() bool {
+	terms := map[int64]bool{}
+	for epoch := range t.epochs {
+		terms[epoch>>32] = true
+	}
+	return len(terms) == 1
+}
+
 func (j *judge) conclude(task *taskRecord) {
 	if !task.final {
 		j.violated(Event{Task: task.name}, invariant.NeverFinished)
 	}
-}
-
-// summary is the line that a run ends with.
-func (v Verdict) summary(seed uint64) string {
-	faults := 0
-	for _, count := range v.Faults {
-		faults += count
-	}
-	overlaps, lost := v.count(invariant.TwoOwners), v.count(invariant.AcknowledgedNotStored, invariant.NeverFinished)
-	var text strings.Builder
-	fmt.Fprintf(&text, "seed=%d faults=%d attempts=%d overlaps=%d lost=%d restarted=%d others=%d",
-		seed, faults, v.Attempts, overlaps, lost, v.Restarted, len(v.Violations)-overlaps-lost)
-	for _, counts := range []map[string]int{v.Faults, v.Phases} {
-		for _, kind := range slices.Sorted(maps.Keys(counts)) {
-			fmt.Fprintf(&text, " %s=%d", kind, counts[kind])
-		}
-	}
-	return text.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -43,6 +44,11 @@ func completed(at time.Duration, epoch int64, run string) Event {
 	return store(at, epoch, StoredTask{Version: uint64(at), Phase: "Completed", Result: run})
 }
 
+// moved is the end of task t whose first attempt was lost.
+func moved(at time.Duration, epoch int64, run string) Event {
+	return store(at, epoch, StoredTask{Version: uint64(at), Phase: "Completed", Result: run, Reassignments: 1})
+}
+
 func TestJudge(t *testing.T) {
 	for reason, c := range map[string]struct {
 		events []Event
@@ -50,29 +56,29 @@ func TestJudge(t *testing.T) {
 	}{
 		"one attempt": {[]Event{start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), completed(3*second, first, "x"), acknowledgement(4 * second)}, nil},
 		"one after another": {[]Event{
-			start(1*second, "a", "x", first), happens(2*second, exited), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), completed(5*second, next, "y"),
+			start(1*second, "a", "x", first), happens(2*second, exited), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), moved(5*second, next, "y"),
 		}, nil},
 		"two at a time": {[]Event{
-			start(1*second, "a", "x", first), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), completed(5*second, next, "y"),
+			start(1*second, "a", "x", first), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), moved(5*second, next, "y"),
 		}, []invariant.Invariant{invariant.TwoOwners}},
 		"one of them is suspended": {[]Event{
-			start(1*second, "a", "x", first), happens(2*second, suspended), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), completed(5*second, next, "y"),
+			start(1*second, "a", "x", first), happens(2*second, suspended), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), moved(5*second, next, "y"),
 		}, nil},
 		"one of them is resumed, and ends in time": {[]Event{
 			start(1*second, "a", "x", first), happens(2*second, suspended), start(3*second, "b", "y", next), happens(4*second, resumed),
-			end(5*second, "a", "x", first, stopped), end(9*second, "b", "y", next, succeeded), completed(10*second, next, "y"),
+			end(5*second, "a", "x", first, stopped), end(9*second, "b", "y", next, succeeded), moved(10*second, next, "y"),
 		}, nil},
 		"one of them is resumed, and goes on": {[]Event{
 			start(1*second, "a", "x", first), happens(2*second, suspended), start(3*second, "b", "y", next), happens(4*second, resumed),
-			end(7*second, "a", "x", first, stopped), end(9*second, "b", "y", next, succeeded), completed(10*second, next, "y"),
+			end(7*second, "a", "x", first, stopped), end(9*second, "b", "y", next, succeeded), moved(10*second, next, "y"),
 		}, []invariant.Invariant{invariant.TwoOwners}},
 		"one of them is resumed, and suspended again": {[]Event{
 			start(1*second, "a", "x", first), happens(2*second, suspended), start(3*second, "b", "y", next), happens(4*second, resumed), happens(5*second, suspended),
-			end(9*second, "b", "y", next, succeeded), completed(10*second, next, "y"),
+			end(9*second, "b", "y", next, succeeded), moved(10*second, next, "y"),
 		}, nil},
 		"an older epoch": {[]Event{
 			start(1*second, "a", "x", next), end(2*second, "a", "x", next, stopped), start(3*second, "b", "y", first),
-			end(4*second, "b", "y", first, succeeded), completed(5*second, first, "y"),
+			end(4*second, "b", "y", first, succeeded), moved(5*second, first, "y"),
 		}, []invariant.Invariant{invariant.EpochNotNewer}},
 		"a start after the end": {[]Event{
 			start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), completed(3*second, first, "x"), start(4*second, "b", "y", next),
@@ -85,13 +91,48 @@ func TestJudge(t *testing.T) {
 		}, []invariant.Invariant{invariant.ResultUnknown}},
 		"a result that is lost": {[]Event{
 			start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), acknowledgement(3 * second),
-			start(9*second, "b", "y", next), end(10*second, "b", "y", next, succeeded), completed(11*second, next, "y"),
+			start(9*second, "b", "y", next), end(10*second, "b", "y", next, succeeded), moved(11*second, next, "y"),
 		}, []invariant.Invariant{invariant.AcknowledgedNotStored}},
 		"a result that is not needed any more, as is stored": {[]Event{
 			start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), store(3*second, next, StoredTask{Version: 1, Assigned: true}), acknowledgement(4 * second),
-			start(9*second, "b", "y", next), end(10*second, "b", "y", next, succeeded), completed(11*second, next, "y"),
+			start(9*second, "b", "y", next), end(10*second, "b", "y", next, succeeded), moved(11*second, next, "y"),
 		}, nil},
 		"a task without an end": {[]Event{start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded)}, []invariant.Invariant{invariant.NeverFinished}},
+		"a retry": {[]Event{
+			start(1*second, "a", "x", first), end(2*second, "a", "x", first, failed), start(3*second, "a", "y", next), end(4*second, "a", "y", next, succeeded),
+			store(5*second, next, StoredTask{Version: 9, Phase: "Completed", Result: "y", Retries: 1}),
+		}, nil},
+		"a retry that is not counted": {[]Event{
+			start(1*second, "a", "x", first), end(2*second, "a", "x", first, failed), start(3*second, "a", "y", next), end(4*second, "a", "y", next, succeeded),
+			completed(5*second, next, "y"),
+		}, []invariant.Invariant{invariant.CounterWrong}},
+		"a retry that the next leader knows nothing of": {[]Event{
+			start(1*second, "a", "x", first), end(2*second, "a", "x", first, failed), start(3*second, "a", "y", later), end(4*second, "a", "y", later, succeeded),
+			completed(5*second, later, "y"),
+		}, nil},
+		"a failure that is counted as a loss": {[]Event{
+			start(1*second, "a", "x", first), end(2*second, "a", "x", first, failed), start(3*second, "a", "y", next), end(4*second, "a", "y", next, succeeded),
+			moved(5*second, next, "y"),
+		}, nil},
+		"a failure that ends the task": {[]Event{
+			start(1*second, "a", "x", first), end(2*second, "a", "x", first, failed),
+			store(5*second, first, StoredTask{Version: 9, Phase: "Failed", Reason: "CommandFailed"}),
+		}, nil},
+		"a loss that is counted twice": {[]Event{
+			start(1*second, "a", "x", first), happens(2*second, exited), store(3*second, first, StoredTask{Version: 1, Reassignments: 1}),
+			start(4*second, "b", "y", later), end(5*second, "b", "y", later, succeeded),
+			store(6*second, later, StoredTask{Version: 9, Phase: "Completed", Result: "y", Reassignments: 2}),
+		}, []invariant.Invariant{invariant.CounterWrong}},
+		"a loss of what was never started": {[]Event{
+			store(1*second, first, StoredTask{Version: 1, Assigned: true}), store(2*second, first, StoredTask{Version: 2, Reassignments: 1}),
+			start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), moved(5*second, next, "y"),
+		}, nil},
+		"a success of what was counted as lost": {[]Event{
+			start(1*second, "a", "x", first), store(3*second, first, StoredTask{Version: 1, Reassignments: 1}), end(4*second, "a", "x", first, succeeded), moved(5*second, first, "x"),
+		}, nil},
+		"six losses": {[]Event{
+			start(1*second, "a", "x", first), happens(2*second, exited), store(3*second, first, StoredTask{Version: 1, Phase: "Failed", Reason: "TooManyReassignments", Reassignments: 1}),
+		}, nil},
 		"a retry that was no one": {[]Event{
 			start(1*second, "a", "x", first), end(2*second, "a", "x", first, failed), start(3*second, "a", "y", later), end(4*second, "a", "y", later, succeeded),
 			store(5*second, later, StoredTask{Version: 9, Phase: "Completed", Result: "y", Retries: 2}),
@@ -139,6 +180,16 @@ func another(at time.Duration) []Event {
 func TestEveryTaskThatWasSubmittedIsThere(t *testing.T) {
 	if got := judgeJournal(nil, 2).count(invariant.NeverFinished); got != 2 {
 		t.Errorf("got %d", got)
+	}
+}
+
+func TestARunWithTooFewAttemptsFails(t *testing.T) {
+	for wanted, want := range map[int]string{
+		0: "<nil>", 7: "<nil>", 8: "only 7 of 8 attempts were started in 1h0m0s: allow more time (DURATION) or ask for fewer (ATTEMPTS)",
+	} {
+		if got := fmt.Sprint(Verdict{Attempts: 7}.problem(options{attempts: wanted, duration: time.Hour})); got != want {
+			t.Errorf("7 of %d attempts: got %q, want %q", wanted, got, want)
+		}
 	}
 }
 

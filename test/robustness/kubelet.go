@@ -102,7 +102,7 @@ func (c *container) start() error {
 	if err := os.WriteFile(c.terminationLog(), nil, 0o600); err != nil {
 		return err
 	}
-	command := exec.Command(c.kubelet.run.program, "agent")
+	command := exec.Command(c.kubelet.run.program, c.pod.Spec.Containers[0].Args...)
 	command.Env = append(os.Environ(), c.environment()...)
 	var err error
 	c.process, err = startProcess(command, c.kubelet.output)

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -27,13 +28,13 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "agent" {
-		exit(runAgent())
+	if len(os.Args) > 1 && os.Args[1] == agentArgument {
+		exit(runAgent(slices.Contains(os.Args, programsArgument)))
 	}
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 1, "order of faults and of work")
 	flag.IntVar(&o.attempts, "attempts", 10_000, "end when so many attempts were started")
-	flag.DurationVar(&o.duration, "duration", time.Hour, "end after this time at the latest")
+	flag.DurationVar(&o.duration, "duration", time.Hour, "fail if there were fewer attempts after this time")
 	flag.StringVar(&o.folder, "folder", "bin/robustness", "for the journal and for what programs print; it is replaced")
 	flag.StringVar(&o.operator, "operator", "bin/race/swarm-operator", "program of the operator")
 	flag.StringVar(&o.journal, "judge", "", "a journal of before that is judged again, instead of a run")
@@ -54,6 +55,7 @@ func exit(err error) {
 // execute makes a run and judges it.
 func execute(ctx context.Context, o options) error {
 	if o.journal != "" {
+		o.attempts = 0 // however many there were
 		return judgeFile(o, 0)
 	}
 	r, err := newRun(ctx, o)
@@ -82,29 +84,5 @@ func judgeFile(o options, submitted int) error {
 	verdict := judgeJournal(events, submitted)
 	explain(verdict, events)
 	fmt.Println(verdict.summary(o.seed))
-	if len(verdict.Violations) > 0 {
-		return fmt.Errorf("%d invariants were broken, see %s", len(verdict.Violations), o.journal)
-	}
-	return nil
-}
-
-// mostExplained is how many violations are printed with all that happened.
-const mostExplained = 10
-
-// explain prints, for each violation, all that happened to the task and to the processes that ran it.
-func explain(verdict Verdict, events []Event) {
-	for _, broken := range verdict.Violations[:min(len(verdict.Violations), mostExplained)] {
-		fmt.Printf("%s: %s\n  at %s\n", broken.Invariant, broken.Task, broken.At)
-		processes := map[string]bool{}
-		for _, event := range events {
-			if event.Task == broken.Task && event.Process != "" {
-				processes[event.Process] = true
-			}
-		}
-		for _, event := range events {
-			if event.Task == broken.Task || event.Task == "" && processes[event.Process] {
-				fmt.Println("   ", event)
-			}
-		}
-	}
+	return verdict.problem(o)
 }

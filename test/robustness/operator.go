@@ -23,8 +23,10 @@ import (
 )
 
 const (
-	// agentLease is how long an agent works without hearing from a leader: the shortest that a type can have.
+	// agentLease is how long most agents work without hearing from a leader: the shortest that a type can have.
 	agentLease = 10 * time.Second
+	// longLease is above a minute, so that assignments are stored before they are sent.
+	longLease = 61 * time.Second
 	// leaseDuration is that of the leader election. A shorter one would have leaders resign on a busy machine.
 	leaseDuration = 12 * time.Second
 	// operators is how many replicas there are.

@@ -7,7 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -23,8 +26,9 @@ type Process struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed when it is dead
 
-	mu     sync.Mutex
-	frozen bool
+	mu       sync.Mutex
+	frozen   bool
+	programs []int // process groups that were suspended with it
 }
 
 // startProcess starts a program, which dies with this one.
@@ -51,7 +55,7 @@ func (p *Process) Kill() {
 // Terminate asks the process to end.
 func (p *Process) Terminate() { _ = p.command.Process.Signal(syscall.SIGTERM) }
 
-// Suspend returns when the process stands still.
+// Suspend returns when the process stands still. Its programs are suspended with it, as by a frozen container.
 func (p *Process) Suspend() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +72,8 @@ func (p *Process) Suspend() error {
 		default:
 		}
 		if standsStill(p.command.Process.Pid) {
-			p.frozen = true
+			p.frozen, p.programs = true, programsOf(p.command.Process.Pid)
+			signalGroups(p.programs, syscall.SIGSTOP)
 			return nil
 		}
 	}
@@ -84,6 +89,30 @@ func (p *Process) Resume(before func()) {
 		p.frozen = false
 		before()
 		_ = p.command.Process.Signal(syscall.SIGCONT)
+		signalGroups(p.programs, syscall.SIGCONT)
+	}
+}
+
+// programsOf returns the process groups of the children of a process, without its own, which is also that of this process.
+func programsOf(pid int) (groups []int) {
+	own, _ := syscall.Getpgid(pid)
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // empty if the process has ended
+		_, rest, _ := strings.Cut(string(text), ") ")
+		var state string
+		var parent, group int
+		if _, err := fmt.Sscan(rest, &state, &parent, &group); err == nil && parent == pid && group != own && !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// signalGroups leaves out groups that have ended.
+func signalGroups(groups []int, signal syscall.Signal) {
+	for _, group := range groups {
+		_ = syscall.Kill(-group, signal)
 	}
 }
 

@@ -2,8 +2,12 @@ package main
 
 import (
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func sleeper(t *testing.T) *Process {
@@ -29,6 +33,38 @@ func TestASuspendedProcessStandsStill(t *testing.T) {
 	process.Resume(func() { order += " again" })
 	if order != "resumed" {
 		t.Errorf("got %q", order)
+	}
+}
+
+// The programs of an agent stand still with it, as in a container that is frozen, and go on with it.
+func TestProgramsAreSuspendedWithTheirAgent(t *testing.T) {
+	output, err := os.Create(filepath.Join(t.TempDir(), "output")) // a pipe would be open for as long as the program is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := startProcess(exec.CommandContext(t.Context(), "sh", "-c", "setsid sleep 1000 & wait"), output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	programs := func() []int { return programsOf(process.command.Process.Pid) }
+	await(t, "the program is started", func() bool { return len(programs()) == 1 })
+	program := programs()[0]
+	t.Cleanup(func() { signalGroups([]int{program}, syscall.SIGKILL) })
+	if err := process.Suspend(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the program stands still", func() bool { return standsStill(program) })
+	process.Resume(func() {})
+	await(t, "the program goes on", func() bool { return !standsStill(program) })
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("not so: %s", what)
+		}
 	}
 }
 

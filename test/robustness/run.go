@@ -27,17 +27,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
 )
 
-const (
-	namespace = "robustness"
-	swarm     = "ants"
-	agents    = 8
-	slots     = 4
-	// settleTimeout is how long tasks may take to finish when nothing is in their way any more.
-	settleTimeout = 3 * time.Minute
-)
-
-// podName is that of an agent's pod.
-func podName(ordinal int) string { return fmt.Sprintf("%s-worker-%d", swarm, ordinal) }
+// settleTimeout is how long tasks may take to finish when nothing is in their way any more.
+const settleTimeout = 3 * time.Minute
 
 // A Run is everything under test, and what it is tested with.
 type Run struct {
@@ -191,25 +182,6 @@ func (r *Run) equip(ctx context.Context, addresses []string) error {
 		if r.kubelet.links[podName(n)], err = newLink(ctx, addresses); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// assemble creates the swarm and waits until it works.
-func (r *Run) assemble(ctx context.Context) error {
-	wanted := &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm},
-		Spec: v1alpha1.SwarmSpec{Replicas: new(int32(agents)), MaxAgents: agents + 1, Agents: []v1alpha1.AgentType{{
-			Type: "worker", Slots: slots, LeaseSeconds: int32(agentLease.Seconds()),
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "localhost/simulated:1"}}}},
-		}}},
-	}
-	if err := r.api.Create(ctx, wanted); err != nil {
-		return fmt.Errorf("create swarm: %w", err)
-	}
-	output, err := exec.CommandContext(ctx, "kubectl", "wait", "--namespace", namespace, "swarm/"+swarm, "--for=condition=Ready", "--timeout=2m").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("wait for the swarm: %w: %s", err, output)
 	}
 	return nil
 }

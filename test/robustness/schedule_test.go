@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/topology"
 )
 
 func faultsOf(seed uint64, faults mix, count int) (all []fault) {
@@ -43,6 +46,21 @@ func TestAllKindsOfFaultsHappen(t *testing.T) {
 		}
 		if mean := total / 2000; mean < faults.pause*9/10 || mean > faults.pause*11/10 {
 			t.Errorf("a fault every %s, want %s", mean, faults.pause)
+		}
+	}
+}
+
+// The operator gives every type its part of the agents, the first ones one more; a fault of an agent without a pod would never happen.
+func TestEveryAgentHasAPod(t *testing.T) {
+	var names []string
+	for kind, count := range topology.Even(agents, len(kinds)) {
+		for ordinal := range count {
+			names = append(names, fmt.Sprintf("%s-%s-%d", swarm, kinds[kind].name, ordinal))
+		}
+	}
+	for agent := range agents {
+		if !slices.Contains(names, podName(agent)) {
+			t.Errorf("agent %d: %s is none of %v", agent, podName(agent), names)
 		}
 	}
 }

@@ -168,7 +168,10 @@ func (t *Tasks) see(task *v1alpha1.Task) {
 func storedEvent(task *v1alpha1.Task, by string) Event {
 	status := task.Status
 	version, _ := strconv.ParseUint(task.ResourceVersion, 10, 64)
-	held := &StoredTask{Version: version, Reason: status.Reason, Assigned: status.ActiveAttempts > 0, Retries: status.Retries}
+	held := &StoredTask{
+		Version: version, Reason: status.Reason, Assigned: status.ActiveAttempts > 0,
+		Retries: status.Retries, Reassignments: status.Reassignments, HandBacks: status.HandBacks,
+	}
 	if status.Phase.Final() {
 		held.Phase = string(status.Phase)
 	}

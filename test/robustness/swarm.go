@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const (
+	namespace = "robustness"
+	swarm     = "ants"
+	agents    = 8
+	slots     = 4
+)
+
+// A kind is an agent type.
+type kind struct {
+	name      string
+	lease     time.Duration
+	arguments []string
+}
+
+// kinds are the agent types. Agents are shared out over them one by one.
+var kinds = []kind{
+	{"worker", agentLease, []string{agentArgument}},
+	{"program", agentLease, []string{agentArgument, programsArgument}},
+	{"patient", longLease, []string{agentArgument}}, // whatever it is given is stored first
+}
+
+// podName is that of an agent's pod.
+func podName(agent int) string {
+	return fmt.Sprintf("%s-%s-%d", swarm, kindOf(agent).name, agent/len(kinds))
+}
+
+func kindOf(agent int) kind { return kinds[agent%len(kinds)] }
+
+// assemble creates the swarm and waits until it works.
+func (r *Run) assemble(ctx context.Context) error {
+	wanted := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm},
+		Spec:       v1alpha1.SwarmSpec{Replicas: new(int32(agents)), MaxAgents: agents + 1},
+	}
+	for _, kind := range kinds {
+		container := corev1.Container{Name: "agent", Image: "localhost/simulated:1", Args: kind.arguments}
+		wanted.Spec.Agents = append(wanted.Spec.Agents, v1alpha1.AgentType{
+			Type: kind.name, Slots: slots, LeaseSeconds: int32(kind.lease.Seconds()),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
+		})
+	}
+	if err := r.api.Create(ctx, wanted); err != nil {
+		return fmt.Errorf("create swarm: %w", err)
+	}
+	output, err := exec.CommandContext(ctx, "kubectl", "wait", "--namespace", namespace, "swarm/"+swarm, "--for=condition=Ready", "--timeout=2m").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("wait for the swarm: %w: %s", err, output)
+	}
+	return nil
+}
