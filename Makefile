@@ -89,7 +89,7 @@ model: ## Search the models of the protocols (STATES=100000 in each scenario, DE
 
 .PHONY: soak
 soak: build race-operator ## Run what takes minutes by nature: the models, faults for spread workloads, 2,000 agents at a change of leader, property tests with another seed, every fuzz test (DURATION=6m SEED=... CHECKS=1000 FUZZTIME=1m)
-	@$(MAKE) --no-print-directory model STATES=$(or $(STATES),1000000)
+	@$(MAKE) --no-print-directory model STATES=$(or $(STATES),2000000)
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && SPREAD_SOAK=$(or $(DURATION),6m) SPREAD_HUNT=5m SPREAD_SEED=$$seed $(SUITES) --timeout 60m --only integration/spread --focus "time of trouble|warns of every" integration
 	@echo "2,000 agents at a change of leader" && RELINK_AGENTS=$(or $(AGENTS),2000) RELINK_GAP=20s $(SUITES) --only integration/link --focus "change of leader" integration
 	@echo "property tests" && seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && git grep -l testkit/property -- '*_test.go' | xargs -n1 dirname | sort -u | while read -r folder; do \
