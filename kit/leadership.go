@@ -83,6 +83,13 @@ func (l *Leadership) win(alone time.Time, heir bool) {
 	}
 }
 
+// Succeeds reports whether another process is known to have led before, and may go on until AloneFrom.
+func (l *Leadership) Succeeds() bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.heir
+}
+
 // mayRelease reports whether the Lease may be given back. While a former leader may go on it must expire instead: whoever takes a Lease that was given
 // back believes that no other process leads.
 func (l *Leadership) mayRelease() bool {

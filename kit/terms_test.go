@@ -66,6 +66,9 @@ func TestTermIsAboveEveryOneThatWasClaimed(t *testing.T) {
 		if got := l.leadership.Term(); got != c.want || int64(inner.record.LeaderTransitions) != c.want || terms.newest != c.want {
 			t.Errorf("%s: term %d, transitions %d, claimed %d: want %d", name, got, inner.record.LeaderTransitions, terms.newest, c.want)
 		}
+		if succeeds := c.create && c.newest > 0; l.leadership.Succeeds() != succeeds {
+			t.Errorf("%s: succeeds another leader: %t", name, !succeeds)
+		}
 		l.leadership.resign()
 	}
 }

@@ -135,6 +135,7 @@ func TestNewLeaderWaitsUntilItIsAlone(t *testing.T) {
 		waiting time.Duration
 	}{
 		"a new cluster":        {Census{}, 0},
+		"nothing is stored":    {Census{Succeeds: true}, 8 * time.Second},
 		"all agents have come": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s")}}, 8 * time.Second},
 		"one agent is missing": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}}, 8*time.Second + 16600*time.Millisecond},
 	} {

@@ -19,6 +19,8 @@ type Census struct {
 	Agents []v1alpha1.Agent
 	Tasks  []v1alpha1.Task
 	Pods   []corev1.Pod // of agents
+	// Succeeds is true if another leader is known to have been there. It may have stored nothing yet.
+	Succeeds bool
 }
 
 // errLaterTerm turns an agent away until this leader's term is above everything the agent has seen.
@@ -51,7 +53,7 @@ func (b *Board) Open(census Census) {
 
 // Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
 func (c Census) Led() bool {
-	return highestEpoch(c) > 0 || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
+	return c.Succeeds || highestEpoch(c) > 0 || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
 }
 
 // A podID tells pods of one agent apart.

@@ -78,7 +78,9 @@ func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 	}
 	reader := d.operator.GetClient()
 	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, ofAgents...))
-	return dispatch.Census{Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items}, err
+	return dispatch.Census{
+		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, Succeeds: d.operator.Leadership.Succeeds(),
+	}, err
 }
 
 func (p parts) addControllers(ctx context.Context) error {
