@@ -159,7 +159,7 @@ func (a *agent) leave(leaving bool, now time.Time) {
 // An AgentView is an agent as the board sees it.
 type AgentView struct {
 	Linked    bool
-	PodUID    string    // of the last Hello
+	PodUID    string    // to be stored as the pod that is linked; "" for no change
 	Holders   []Process // that hold attempts and are not linked
 	LastHeard time.Time // zero when never
 	Leaving   bool
@@ -177,7 +177,7 @@ func (b *Board) Agent(name types.NamespacedName) AgentView {
 	}
 	heard, _ := b.link.LastHeard(member.name)
 	return AgentView{
-		Linked: member.linked, PodUID: member.process.PodUID, Holders: member.holders(), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
+		Linked: member.linked, PodUID: b.podToRecord(member, time.Now()), Holders: member.holders(), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
 		Lease: b.leaseToStore(member, time.Now()),
 		Workload: v1alpha1.AgentWorkload{
 			Slots: int32(member.slots()), Running: member.running(), Completed: member.completed, Failed: member.failed,

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -29,6 +30,27 @@ func TestNewLeaderWaitsForAPodOfWhichOnlyTheNameIsLeft(t *testing.T) {
 		d.steps()
 		if given := d.assigned(); len(given) != 1 {
 			t.Errorf("given out after lease and margin: %v", given)
+		}
+	})
+}
+
+// The leader after this one has to wait for that pod as well, so the successor of the pod is stored as the one that is linked when the wait is over.
+func TestPodIsNamedInStatusAsLongAsItIsAwaited(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		former := v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}}}
+		former.Namespace, former.Name, former.Status.LinkedPodUID = "ns", "a", "pod-before"
+		d.Open(Census{Agents: []v1alpha1.Agent{former}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}})
+		d.joins(t, "a", "s", 1)
+		d.joins(t, "b", "s", 1)
+		if a, b := d.Agent(inNS("a")).PodUID, d.Agent(inNS("b")).PodUID; a != "" || b != "pod-b" {
+			t.Errorf("to be stored as linked: %q and %q", a, b)
+		}
+		if !slices.Contains(d.signalled("a"), d.lapse()) {
+			t.Errorf("looks again after %v", d.signalled("a"))
+		}
+		time.Sleep(d.lapse())
+		if a := d.Agent(inNS("a")).PodUID; a != "pod-a" {
+			t.Errorf("to be stored as linked after lease and margin: %q", a)
 		}
 	})
 }

@@ -90,6 +90,31 @@ func lastLinked(agent *v1alpha1.Agent) string {
 	return agent.Status.LinkedPodUID
 }
 
+// podToRecord returns the pod that Agent status is to name as linked, "" for no change. A pod of the same name that is awaited may run what no leader
+// has stored: as long as that is so, it goes on being named, and the next leader waits for it as well.
+func (b *Board) podToRecord(member *agent, now time.Time) string {
+	ends := b.gateEnds(member.name)
+	if now.Before(ends) && b.awaitsFormer(member) {
+		b.config.Agents.After(member.object(), ends.Sub(now))
+		return ""
+	}
+	return member.process.PodUID
+}
+
+// awaitsFormer reports whether another pod of an agent is awaited than the one that is linked.
+func (b *Board) awaitsFormer(member *agent) bool {
+	of := b.swarms[member.swarm]
+	if of == nil {
+		return false
+	}
+	for pod := range of.awaited {
+		if pod.agent == member.name && string(pod.uid) != member.process.PodUID {
+			return true
+		}
+	}
+	return false
+}
+
 // begin lets agents join.
 func (b *Board) begin() {
 	if !b.Opened() {
