@@ -23,6 +23,7 @@ type desk struct {
 	alone    time.Time
 	version  int
 	refuse   error // what Send answers
+	room     *int  // for assignments, nil without a limit
 	sent     []*linkv1.OperatorMessage
 	heard    map[link.Agent]time.Time
 
@@ -35,6 +36,12 @@ type desk struct {
 func (d *desk) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
 	if d.refuse != nil {
 		return d.refuse
+	}
+	if message.GetAssign() != nil && d.room != nil {
+		if *d.room == 0 {
+			return link.ErrNoRoom
+		}
+		*d.room--
 	}
 	if d.noHandBack && message.GetCancel().GetHandBack() {
 		return link.ErrUnsupported

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -144,6 +145,40 @@ func TestAssignmentThatCannotBeSentNeverWas(t *testing.T) {
 		d.steps()
 		if given := d.assigned(); len(given) != 1 || given[0].GetAttempt() != 1 || given[0].GetEpoch() != 1<<32|2 {
 			t.Errorf("want the first attempt, with a new epoch: %v", given)
+		}
+	})
+}
+
+// The payloads of many tasks are too large to wait for the agent all at once. Those that there is no room for stay first attempts, and follow.
+func TestBurstOfAssignmentsArrivesInTheEnd(t *testing.T) {
+	const tasks, atOnce = 16, 6
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", tasks)
+		for n := range tasks {
+			d.task(fmt.Sprintf("t%02d", n), "s")
+		}
+		arrived := map[string]int32{}
+		for round := range 3 {
+			d.room = new(atOnce)
+			d.steps()
+			given := d.assigned()
+			for _, attempt := range given {
+				arrived[attempt.GetTask()] += attempt.GetAttempt()
+			}
+			if want := min(atOnce, tasks-round*atOnce); len(given) != want {
+				t.Errorf("round %d: %d arrived, want %d", round, len(given), want)
+			}
+			d.heard[a] = time.Now()
+			time.Sleep(declinedPause)
+		}
+		for n := range tasks {
+			if name := fmt.Sprintf("t%02d", n); arrived[name] != 1 {
+				t.Errorf("%s: attempts that arrived add up to %d, want the first one only", name, arrived[name])
+			}
+		}
+		if len(d.disconnected) > 0 || !d.Agent(inNS("a")).Linked {
+			t.Error("the agent was cut off")
 		}
 	})
 }

@@ -3,6 +3,7 @@ package link_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,6 +80,44 @@ func TestAssignNeedsCredit(t *testing.T) {
 	}
 	if got := operator.Count(t, "swarm_link_dropped_total", "no_credit"); got != 2 {
 		t.Errorf("counted %d", got)
+	}
+}
+
+// Payloads that are too large to wait all at once for an agent that reads slowly follow when it has read some of them, on the same stream.
+func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
+	const burst = 16
+	operator := linktest.Start(t, linktest.NewCA(t))
+	c, _ := join(t, operator, coder)
+	c.say(t, credit(burst))
+	operator.AwaitCredit(t, burst)
+	payload, sent := strings.Repeat("x", 500<<10), int64(0)
+	sendMore := func() (err error) {
+		for err == nil && sent < burst {
+			if err = operator.Send(coder, linktest.Assign(linktest.Attempt("t", sent+1), payload)); err == nil {
+				sent++
+			}
+		}
+		return err
+	}
+	if err := sendMore(); !errors.Is(err, link.ErrNoRoom) {
+		t.Fatalf("%d payloads sent to an agent that reads nothing: %v", sent, err)
+	}
+	for received := range int64(burst) {
+		got := c.hear(t).GetAssign()
+		if got.GetAttempt().GetEpoch() != received+1 || len(got.GetPayload()) != len(payload) {
+			t.Fatalf("got epoch %d with %d bytes, want epoch %d", got.GetAttempt().GetEpoch(), len(got.GetPayload()), received+1)
+		}
+		linktest.Eventually(t, "the next payload is sent", func() bool {
+			err := sendMore()
+			if err != nil && !errors.Is(err, link.ErrNoRoom) {
+				t.Fatal(err)
+			}
+			return sent > received+1 || sent == burst
+		})
+	}
+	c.say(t, heartbeat(1))
+	if c.hear(t).GetEcho().GetSequence() != 1 || !operator.Linked(coder) {
+		t.Error("the agent was cut off")
 	}
 }
 
