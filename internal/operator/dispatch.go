@@ -25,12 +25,25 @@ import (
 type dispatcher struct {
 	board                 *dispatch.Board
 	tasks, agents, swarms *kit.Signal
-	operator              *kit.Operator
+	leadership            leadership
+	caches                currentCaches
 	namespaces            []string // none: the whole cluster
 }
 
+// leadership is what the dispatcher has to know of it.
+type leadership interface {
+	dispatch.Leadership
+	Succeeds() bool
+}
+
+// currentCaches can be waited for.
+type currentCaches interface {
+	GetClient() client.Client
+	AwaitCurrent(ctx context.Context, kinds ...kit.Kind) error
+}
+
 func newDispatcher(operator *kit.Operator, config Link, namespaces []string) *dispatcher {
-	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, operator: operator, namespaces: namespaces}
+	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, leadership: operator.Leadership, caches: operator, namespaces: namespaces}
 	d.board = dispatch.New(dispatch.Config{
 		Lease: config.AgentLease.Duration, Leadership: operator.Leadership,
 		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry,
@@ -41,13 +54,13 @@ func newDispatcher(operator *kit.Operator, config Link, namespaces []string) *di
 // welcomes reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. One that is not alone
 // waits for the census, which tells whether there was another leader at all.
 func (d *dispatcher) welcomes() bool {
-	return d.board.Opened() || !time.Now().Before(d.operator.Leadership.AloneFrom())
+	return d.board.Opened() || !time.Now().Before(d.leadership.AloneFrom())
 }
 
 // Start implements manager.Runnable, for the time of leadership.
 func (d *dispatcher) Start(ctx context.Context) error {
 	census, err := d.census(ctx)
-	if alone := d.operator.Leadership.AloneFrom(); err == nil && census.Led() && time.Now().Before(alone) {
+	if alone := d.leadership.AloneFrom(); err == nil && census.Led() && time.Now().Before(alone) {
 		// Until then a former leader may still finish tasks, and nothing of that would be known here.
 		select {
 		case <-time.After(time.Until(alone)):
@@ -70,16 +83,16 @@ func (d *dispatcher) Start(ctx context.Context) error {
 func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
 	ofAgents := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}
-	if err := d.operator.AwaitCurrent(ctx,
+	if err := d.caches.AwaitCurrent(ctx,
 		kit.Kind{List: &v1alpha1.SwarmList{}, Namespaces: d.namespaces}, kit.Kind{List: &v1alpha1.AgentList{}, Namespaces: d.namespaces},
 		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces}, kit.Kind{List: &corev1.PodList{}, Options: ofAgents, Namespaces: d.namespaces},
 	); err != nil {
 		return dispatch.Census{}, err
 	}
-	reader := d.operator.GetClient()
+	reader := d.caches.GetClient()
 	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, ofAgents...))
 	return dispatch.Census{
-		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, Succeeds: d.operator.Leadership.Succeeds(),
+		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, Succeeds: d.leadership.Succeeds(),
 	}, err
 }
 
