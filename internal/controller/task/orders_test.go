@@ -156,3 +156,19 @@ func TestNewProcessInAPodDoesNotSpeakForTheOneBefore(t *testing.T) {
 		w.completes(t, "t", 2)
 	})
 }
+
+// A leader dies before it has stored an assignment, its agent's pod is deleted by force, and the successor of the pod links to a second leader,
+// which dies as well. The third one knows of the first pod only if the second has kept its name.
+func TestPodThatIsAwaitedIsKnownToTheLeaderAfterNext(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: time.Minute, stubborn: true})
+		w.pass(200 * time.Millisecond) // it runs, and nothing is written
+		w.current().crash()
+		w.elect().govern(dispatch.Rules{})
+		w.replace("a")
+		w.pass(2 * time.Second)
+		w.next()
+		w.pass(3 * time.Minute)
+		w.completes(t, "t", 2)
+	})
+}

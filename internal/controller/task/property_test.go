@@ -35,7 +35,7 @@ var steps = map[string]func(w *cluster, s step){
 	"mend":      func(w *cluster, s step) { w.someAgent(s).cable.mend() },
 	"relink":    func(w *cluster, s step) { w.relink(w.someAgent(s).name) },
 	"restart":   func(w *cluster, s step) { w.restart(w.someAgent(s).name) },
-	"replace":   func(w *cluster, s step) { w.replaceIfStored(w.someAgent(s)) },
+	"replace":   func(w *cluster, s step) { w.replace(w.someAgent(s).name) },
 	"slow":      func(w *cluster, s step) { w.someAgent(s).cable.slow(time.Duration(s.size) * 20 * time.Millisecond) },
 	"fail":      func(w *cluster, s step) { w.faults.set(s.size%4, 0) },
 	"loseWrite": func(w *cluster, s step) { w.faults.set(0, s.size%4) },
@@ -45,6 +45,8 @@ var steps = map[string]func(w *cluster, s step){
 	"crash":     func(w *cluster, s step) { w.succeed((*leader).crash, s) },
 	"depose":    func(w *cluster, s step) { w.succeed((*leader).depose, s) },
 	"usurp":     func(w *cluster, s step) { w.usurp(time.Duration(s.size) * 200 * time.Millisecond) },
+	"lag":       func(w *cluster, s step) { w.electLagging(s) },
+	"catchUp":   func(w *cluster, _ step) { w.catchUp() },
 	"strand":    func(w *cluster, s step) { w.strand(w.someAgent(s).name) },
 	"arrive":    func(w *cluster, _ step) { w.arriveLate() },
 	"cancel": func(w *cluster, s step) {
@@ -58,7 +60,7 @@ var steps = map[string]func(w *cluster, s step){
 
 // likely are the steps by how often they happen.
 var likely = strings.Fields(`submit submit submit submit submit wait wait wait wait waitLong waitLong waitLong waitLong
-	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose strand arrive
+	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose usurp lag catchUp strand arrive
 	cancel suspend resume delete recreate`)
 
 func scripts() *rapid.Generator[[]step] {
@@ -109,7 +111,7 @@ func (w *cluster) heal() {
 	w.faults.set(0, 0)
 	w.arriveLate()
 	w.slowWrites(time.Millisecond)
-	w.current().cache.release()
+	w.catchUp()
 	for _, p := range w.processes {
 		p.cable.slow(time.Millisecond)
 		p.cable.mend()

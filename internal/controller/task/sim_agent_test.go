@@ -196,7 +196,7 @@ func (p *process) next(now time.Time) time.Time {
 // greet opens a stream, if there is anybody to speak to.
 func (p *process) greet(now time.Time) {
 	p.dialAt = now.Add(reconnects)
-	to := p.world.current()
+	to := p.world.answering()
 	if to == nil || p.cable.broken() != nil || !p.denied.IsZero() && now.After(p.denied) {
 		return
 	}

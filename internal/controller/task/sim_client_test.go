@@ -77,6 +77,17 @@ func (c *cache) get(name types.NamespacedName) *v1alpha1.Task {
 	return nil
 }
 
+// all lists what the cache holds.
+func (c *cache) all() []v1alpha1.Task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]v1alpha1.Task, 0, len(c.objects))
+	for _, object := range c.objects {
+		list = append(list, *object.DeepCopy())
+	}
+	return list
+}
+
 func (c *cache) apply(news change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

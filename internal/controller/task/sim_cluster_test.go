@@ -33,7 +33,7 @@ type cluster struct {
 
 	mu        sync.Mutex
 	leaders   []*leader // all that still run
-	leads     *leader   // whom agents find
+	leads     *leader   // elected last
 	agents    map[string]*process
 	processes []*process
 	made      int               // pods

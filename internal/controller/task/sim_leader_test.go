@@ -28,6 +28,7 @@ type leader struct {
 	queue    *queue
 	registry *prometheus.Registry
 	leading  atomic.Bool
+	position atomic.Int64 // of the cache in the log of changes
 	stop     context.CancelFunc
 
 	mu    sync.Mutex
@@ -66,15 +67,15 @@ func (w *cluster) electBehind(behind int) *leader {
 	l.leading.Store(true)
 	l.wire = newWire(l)
 	l.board = dispatch.New(dispatch.Config{
-		Lease: lease, Leadership: l, Tasks: l.queue, Agents: silentSignal{}, Swarms: silentSignal{}, Metrics: l.registry,
+		Lease: lease, Leadership: l, Tasks: l.queue, Agents: agentSignal{l}, Swarms: silentSignal{}, Metrics: l.registry,
 	})
 	l.board.Connect(l.wire)
-	position := l.fill(behind)
-	l.board.Open(l.census())
+	l.fill(behind)
 	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store}, board: l.board, clock: w.clock}
 	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client}}, name)
-	w.runs.Go(func() { l.board.Run(ctx) })
-	w.runs.Go(func() { l.follow(ctx, position) })
+	l.open()
+	w.runs.Go(func() { l.rule(ctx) })
+	w.runs.Go(func() { l.follow(ctx) })
 	for range w.workers {
 		w.runs.Go(func() { l.work(ctx, reconciles) })
 	}
@@ -82,8 +83,8 @@ func (w *cluster) electBehind(behind int) *leader {
 	return l
 }
 
-// fill makes the cache of what is stored, or was some changes ago, and says where in the log that is.
-func (l *leader) fill(behind int) int {
+// fill makes the cache of what is stored, or was some changes ago.
+func (l *leader) fill(behind int) {
 	l.cache = &cache{objects: map[types.NamespacedName]*v1alpha1.Task{}}
 	l.world.store.mu.Lock()
 	defer l.world.store.mu.Unlock()
@@ -97,14 +98,11 @@ func (l *leader) fill(behind int) int {
 	if behind > 0 {
 		l.cache.hold()
 	}
-	return len(known)
+	l.position.Store(int64(len(known)))
 }
 
 func (l *leader) census() dispatch.Census {
-	census := dispatch.Census{}
-	for _, object := range l.cache.objects {
-		census.Tasks = append(census.Tasks, *object.DeepCopy())
-	}
+	census := dispatch.Census{Tasks: l.cache.all(), Succeeds: !l.alone.IsZero()}
 	for _, pod := range l.world.seen() {
 		census.Agents = append(census.Agents, l.world.agentObject(pod))
 		census.Pods = append(census.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -128,9 +126,9 @@ func (l *leader) enrol(agent string) {
 }
 
 // follow is the watch: it passes on what the real predicate lets through.
-func (l *leader) follow(ctx context.Context, position int) {
-	for ; ; position++ {
-		news, more := l.world.store.next(ctx, position)
+func (l *leader) follow(ctx context.Context) {
+	for ; ; l.position.Add(1) {
+		news, more := l.world.store.next(ctx, int(l.position.Load()))
 		if !more {
 			return
 		}
@@ -211,6 +209,14 @@ func (l *leader) count(metric, label string) float64 {
 		}
 	}
 	return sum
+}
+
+// An agentSignal asks the controller of Agents to look at one.
+type agentSignal struct{ leader *leader }
+
+// After implements dispatch.Signal.
+func (s agentSignal) After(name types.NamespacedName, delay time.Duration) {
+	time.AfterFunc(delay, func() { s.leader.wire.record(name.Name) })
 }
 
 // A silentSignal is a controller that is not there.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -35,10 +36,10 @@ func (w *cluster) newProcess() string {
 }
 
 // link notes which pod of an agent is linked.
-func (w *cluster) link(by *stream) {
+func (w *cluster) link(agent, podUID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.linked[by.agent.Name] = by.podUID
+	w.linked[agent] = podUID
 }
 
 // agentObject is the Agent object of a pod.
@@ -89,6 +90,45 @@ func (w *cluster) arriveLate() {
 		close(late)
 	}
 	w.late = nil
+}
+
+// rule opens the board, if that had to wait, and runs it. What is stored is read again by then.
+func (l *leader) rule(ctx context.Context) {
+	for !l.board.Opened() && ctx.Err() == nil {
+		sleep(ctx, 5*time.Millisecond)
+		l.open()
+	}
+	l.board.Run(ctx)
+}
+
+// open begins the term, if the caches hold what is stored and no former leader can act any more.
+func (l *leader) open() {
+	if !l.isCurrent() {
+		return
+	}
+	if census := l.census(); !census.Led() || !time.Now().Before(l.alone) {
+		l.board.Open(census)
+	}
+}
+
+// isCurrent reports whether the caches hold what is stored.
+func (l *leader) isCurrent() bool {
+	if l.world.without.currentCaches {
+		return true
+	}
+	return l.position.Load() == l.world.store.changes() && len(l.world.seen()) == len(l.world.pods())
+}
+
+// answering is whom agents find: of two leaders the later one, if its term has begun.
+func (w *cluster) answering() *leader {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range slices.Backward(w.leaders) {
+		if l.leads() && l.board.Opened() {
+			return l
+		}
+	}
+	return w.leads
 }
 
 // usurp elects a leader while the one before is sure of its Lease, which somebody has deleted. That one ends when it next looks at it,

@@ -78,6 +78,13 @@ func (s *store) next(ctx context.Context, at int) (change, bool) {
 	}
 }
 
+// changes counts what was written.
+func (s *store) changes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.log))
+}
+
 func (s *store) create(task *v1alpha1.Task) *v1alpha1.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -131,7 +131,6 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 	w.mu.Lock()
 	before := w.sessions[from.agent]
 	w.mu.Unlock()
-	w.leader.world.link(from)
 	if before != nil {
 		w.leave(before)
 	}
@@ -150,9 +149,18 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 	if w.leader.world.without.connectionNumbers { // whoever believes any Hello does not wait until the agent has answered the Welcome either
 		w.leader.board.Received(from.agent, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{}}})
 	}
-	if slices.Contains(w.leader.world.seen(), from.agent.Name) {
-		w.leader.enrol(from.agent.Name) // the controller of Agents has stored which pod is linked
+}
+
+// record is the controller of Agents: it stores which pod is linked, as the board says, once its cache has the Agent, and tells the board.
+func (w *wire) record(name string) {
+	view := w.leader.board.Agent(named(name))
+	if !w.leader.leads() || !slices.Contains(w.leader.world.seen(), name) {
+		return
 	}
+	if view.PodUID != "" {
+		w.leader.world.link(name, view.PodUID)
+	}
+	w.leader.enrol(name)
 }
 
 // arrive notes a connection; false when a later one of the same process has arrived before.

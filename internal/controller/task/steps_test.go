@@ -51,19 +51,6 @@ func (w *cluster) cutSeen(p *process) {
 	}
 }
 
-// replaceIfStored replaces a pod whose attempts are stored. One that is not, and that a leader of the future has to hear of from the
-// pod itself, is the one thing that a pod deleted by force can do twice.
-func (w *cluster) replaceIfStored(p *process) {
-	w.journal.mu.Lock()
-	defer w.journal.mu.Unlock()
-	for _, run := range w.journal.runs {
-		if run.pod == p.podUID && run.outcome == "" && w.status(run.task).Epoch != run.epoch {
-			return
-		}
-	}
-	p.world.runs.Go(func() { w.replace(p.name) })
-}
-
 // succeed ends a leader in some way; the next one follows at once or later.
 func (w *cluster) succeed(end func(*leader), s step) {
 	end(w.current())
@@ -71,6 +58,25 @@ func (w *cluster) succeed(end func(*leader), s step) {
 		w.pass(time.Duration(s.size) * 200 * time.Millisecond)
 	}
 	w.elect().govern(dispatch.Rules{})
+}
+
+// electLagging replaces the leader by one whose caches lack the last changes of tasks, and a pod.
+func (w *cluster) electLagging(s step) {
+	w.current().crash()
+	w.hide(w.someAgent(s).name, true)
+	w.electBehind(s.size % 4).govern(dispatch.Rules{})
+}
+
+// catchUp lets the caches hear of everything again.
+func (w *cluster) catchUp() {
+	for _, name := range w.pods() {
+		w.hide(name, false)
+	}
+	leads := w.current()
+	leads.cache.release()
+	for _, name := range w.pods() {
+		leads.wire.record(name)
+	}
 }
 
 func (w *cluster) suspend(name types.NamespacedName, desire v1alpha1.TaskDesire) {
