@@ -29,9 +29,9 @@ type agent struct {
 	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
 	partial  bool                       // more is to come
 	recorded string                     // the pod that Agent status names as linked
-	offered  int  // slots, by its Hello
-	declared int  // slots, by its object; 0 while unknown
-	draining bool // it says so itself
+	offered  int                        // slots, by its Hello
+	declared int                        // slots, by its object; 0 while unknown
+	draining bool                       // it says so itself
 	lease    leases
 	granted  int64 // Assigns that it allows on this stream
 	sent     int64 // Assigns on this stream

@@ -103,10 +103,7 @@ func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
 		t.Fatalf("%d payloads sent to an agent that reads nothing: %v", sent, err)
 	}
 	for received := range int64(burst) {
-		got := c.hear(t).GetAssign()
-		if got.GetAttempt().GetEpoch() != received+1 || len(got.GetPayload()) != len(payload) {
-			t.Fatalf("got epoch %d with %d bytes, want epoch %d", got.GetAttempt().GetEpoch(), len(got.GetPayload()), received+1)
-		}
+		c.hearsPayload(t, received+1, len(payload))
 		linktest.Eventually(t, "the next payload is sent", func() bool {
 			err := sendMore()
 			if err != nil && !errors.Is(err, link.ErrNoRoom) {
@@ -118,6 +115,14 @@ func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
 	c.say(t, heartbeat(1))
 	if c.hear(t).GetEcho().GetSequence() != 1 || !operator.Linked(coder) {
 		t.Error("the agent was cut off")
+	}
+}
+
+func (c client) hearsPayload(t *testing.T, epoch int64, size int) {
+	t.Helper()
+	got := c.hear(t).GetAssign()
+	if got.GetAttempt().GetEpoch() != epoch || len(got.GetPayload()) != size {
+		t.Fatalf("got epoch %d with %d bytes, want epoch %d with %d", got.GetAttempt().GetEpoch(), len(got.GetPayload()), epoch, size)
 	}
 }
 

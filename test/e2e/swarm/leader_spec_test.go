@@ -14,24 +14,27 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
+// lastingAgents is how many agents the swarm "lasting" has.
+const lastingAgents = 10
+
 var _ = It("restarts none of a hundred attempts with default settings when the leader is killed [X01/leader-killed], nor when another replica takes over, nor when the operator is updated [X01/rolling-update], nor by an outage of the API server", func(ctx SpecContext) {
 	harm.SkipElsewhere()
-	const agents, each = 10, 10
-	swarm := crew("lasting", agents, each+1) // one slot of each agent stays free
+	const each = 10
+	swarm := crew("lasting", lastingAgents, each+1) // one slot of each agent stays free
 	swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
 	assembled(ctx, swarm)
-	attempts := submitted(ctx, "lasting", agents*each, endless())
+	attempts := submitted(ctx, "lasting", lastingAgents*each, endless())
 	Eventually(runningFirst).WithContext(ctx).WithTimeout(2 * patience).Should(ConsistOf(attempts))
 	Eventually(func() int { // on a busy machine an agent needs seconds to start ten programs
-		started, _ := journal(ctx, "lasting", agents)
+		started, _ := journal(ctx)
 		return len(started)
-	}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(agents * each))
+	}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(lastingAgents * each))
 
 	former := cluster.Holder(ctx)
 	cluster.KillLeader(ctx)
-	awaitAllAgents(ctx, "killed", agents)
+	awaitAllAgents(ctx, "killed")
 	Expect(cluster.Holder(ctx)).NotTo(Equal(former))
-	expectUndisturbed(ctx, "the leader was killed", attempts, agents)
+	expectUndisturbed(ctx, "the leader was killed", attempts)
 	cluster.AwaitOperator(ctx)
 
 	// A container that is restarted leads again at once. A leader that is frozen, as one on a lost node, is waited for by the other replica.
@@ -40,16 +43,16 @@ var _ = It("restarts none of a hundred attempts with default settings when the l
 	frozen.Freeze()
 	DeferCleanup(frozen.Thaw)
 	Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
-	awaitAllAgents(ctx, "frozen", agents)
+	awaitAllAgents(ctx, "frozen")
 	frozen.Thaw()
-	expectUndisturbed(ctx, "another replica has taken over", attempts, agents)
+	expectUndisturbed(ctx, "another replica has taken over", attempts)
 	cluster.AwaitOperator(ctx)
 
 	Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
 	Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).To(ContainSubstring("successfully rolled out"))
 	cluster.AwaitOperator(ctx)
-	awaitAllAgents(ctx, "updated", agents)
-	expectUndisturbed(ctx, "the operator was updated", attempts, agents)
+	awaitAllAgents(ctx, "updated")
+	expectUndisturbed(ctx, "the operator was updated", attempts)
 
 	began := time.Now()
 	harm.Devcluster(ctx, "kill", "kube-apiserver")
@@ -57,16 +60,16 @@ var _ = It("restarts none of a hundred attempts with default settings when the l
 	harm.Devcluster(ctx, "restart", "kube-apiserver")
 	outage := fmt.Sprintf("an outage of the API server of %s", time.Since(began).Round(time.Second))
 	AddReportEntry(outage, ReportEntryVisibilityAlways)
-	awaitAllAgents(ctx, "outage", agents)
-	expectUndisturbed(ctx, outage, attempts, agents)
+	awaitAllAgents(ctx, "outage")
+	expectUndisturbed(ctx, outage, attempts)
 	cluster.AwaitOperator(ctx)
 })
 
 // awaitAllAgents waits until each agent has finished a short task of its free slot: all of them have found the leader that is there now.
-func awaitAllAgents(ctx context.Context, name string, agents int) {
+func awaitAllAgents(ctx context.Context, name string) {
 	GinkgoHelper()
 	var names []string
-	for n := range agents {
+	for n := range lastingAgents {
 		made := task(fmt.Sprintf("short-%s-%d", name, n), "lasting", order{})
 		Eventually(func() error { return client.IgnoreAlreadyExists(api.Create(ctx, made)) }).WithContext(ctx).Should(Succeed())
 		names = append(names, made.Name)
@@ -99,25 +102,25 @@ func tasksByAttempt(ctx context.Context) (running, disturbed []string, _ error) 
 }
 
 // expectUndisturbed expects that all attempts run, and that none of them was ever stopped.
-func expectUndisturbed(ctx context.Context, after string, attempts []string, agents int) {
+func expectUndisturbed(ctx context.Context, after string, attempts []string) {
 	GinkgoHelper()
 	running, disturbed, err := tasksByAttempt(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(disturbed).To(BeEmpty(), "after "+after)
 	Expect(running).To(ConsistOf(attempts), "after "+after)
-	started, finished := journal(ctx, "lasting", agents)
+	started, finished := journal(ctx)
 	for _, name := range attempts {
 		Expect(started).To(HaveKeyWithValue(name, 1), "after "+after)
 		Expect(finished).NotTo(HaveKey(name), "after "+after)
 	}
 }
 
-// journal counts how often each task was started, and finished, by the agents of a swarm.
-func journal(ctx context.Context, swarm string, agents int) (started, finished map[string]int) {
+// journal counts how often each task was started, and finished, by the agents.
+func journal(ctx context.Context) (started, finished map[string]int) {
 	GinkgoHelper()
 	started, finished = map[string]int{}, map[string]int{}
-	for n := range agents {
-		for _, line := range read(ctx, fmt.Sprintf("%s-worker-%d", swarm, n), "journal.jsonl") {
+	for n := range lastingAgents {
+		for _, line := range read(ctx, fmt.Sprintf("lasting-worker-%d", n), "journal.jsonl") {
 			switch line.Event {
 			case "start":
 				started[line.Task]++
