@@ -117,6 +117,10 @@ type latencies struct{ started, completed []time.Duration }
 // was measured before.
 func (b *bench) latency(ctx context.Context) error {
 	for _, rate := range []float64{perSecond, 50, b.ceiling / 2} {
+		if rate == 0 {
+			fmt.Println("the throughput was not reached, so there is no half of it")
+			continue
+		}
 		count := int(paced.Seconds() * rate)
 		took, err := b.run(ctx, fmt.Sprintf("paced%.0f", rate), count, 0, time.Duration(float64(time.Second)/rate))
 		if err != nil {

@@ -19,11 +19,16 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-const (
-	linkPort    = "19447" // where the agents in this process find the operator
-	metricsPort = "18088"
+// The ports of the operator. Benchmarks on one machine do not share them.
+var (
+	linkPort    = ports.Free() // where the agents in this process find the operator
+	metricsPort = ports.Free()
+	healthPort  = ports.Free()
+	apiPort     = ports.Free()
 )
 
 // An operator is the program under test.
@@ -44,7 +49,8 @@ func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, e
 	command := exec.CommandContext(ctx, wrapped[0], wrapped[1:]...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Env = append(os.Environ(),
-		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metricsPort, "SWARM_HEALTH_PORT=18087", "SWARM_API_PORT=18086", "SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metricsPort, "SWARM_HEALTH_PORT="+healthPort, "SWARM_API_PORT="+apiPort,
+		"SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
 	command.Env = append(command.Env, settings...) // the last one counts
 	log, err := command.StderrPipe()
 	if err != nil {

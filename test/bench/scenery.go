@@ -15,13 +15,14 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // capacity is the label that tells spot from on-demand nodes.
 const capacity = "karpenter.sh/capacity-type"
 
 // hookPort is where the API server, on the same machine, asks the operator.
-const hookPort = "18085"
+var hookPort = ports.Free()
 
 // hooked are the settings of an operator that is asked about pods.
 var hooked = []string{"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + hookPort}

@@ -165,3 +165,17 @@ func TestAnUnreadableFileIsNotReplaced(t *testing.T) {
 		t.Error("it was replaced")
 	}
 }
+
+func TestNumbersDependOnWhatPackagesImport(t *testing.T) {
+	t.Chdir(t.TempDir())
+	put(t, "go.mod", "module example.com/fleet\n\ngo 1.26\n")
+	put(t, "engine/engine.go", "package engine\n\nimport _ \"example.com/fleet/parts/wheel\"\n")
+	put(t, "parts/wheel/wheel.go", "package wheel\n\nimport _ \"fmt\"\n")
+	put(t, "radio/radio.go", "package radio\n")
+	if got, err := Dependencies(t.Context(), "engine"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"engine", "parts/wheel"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := Dependencies(t.Context(), "engin"); err == nil || !strings.Contains(err.Error(), "engin") {
+		t.Errorf("a package that does not exist: %v", err)
+	}
+}
