@@ -59,16 +59,23 @@ func stage(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec
 	return s
 }
 
+// statefulSet makes workers, and returns when all are Ready: a pool waits only a few seconds for those that are starting, and shares its jobs out again
+// for each that comes later.
 func (s *scene) statefulSet(ctx context.Context, size int32) {
 	GinkgoHelper()
 	labels := map[string]string{"app": workload}
-	Expect(api.Create(ctx, &appsv1.StatefulSet{
+	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
 		Spec: appsv1.StatefulSetSpec{
 			Replicas: &size, PodManagementPolicy: appsv1.ParallelPodManagement, ServiceName: workload,
 			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config),
 		},
-	})).To(Succeed())
+	}
+	Expect(api.Create(ctx, set)).To(Succeed())
+	Eventually(func() (int32, error) {
+		err := api.Get(ctx, client.ObjectKeyFromObject(set), set)
+		return set.Status.ReadyReplicas, err
+	}).Should(Equal(size))
 }
 
 // create makes the pool. Its workers are asked, and have all the time that they need.
