@@ -85,7 +85,8 @@ func (l *lane) playUnit(ctx context.Context, modules []module, log *os.File) err
 
 func (l *lane) testModule(ctx context.Context, m module, log *os.File) error {
 	arguments := append([]string{
-		"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--", "-count=1", "-timeout=5m", "-parallel=8", withoutDWARF,
+		"--format", "pkgname-and-test-fails", "--hide-summary", "skipped", "--jsonfile", l.results(m.report()), "--",
+		"-count=1", "-timeout=5m", "-parallel=8", "-vet=off", withoutDWARF, // go vet is one of the linters
 	}, m.packages...)
 	command := l.command(ctx, log, filepath.Join(l.root, "bin", "gotestsum"), arguments...)
 	command.Dir = filepath.Join(l.root, m.root)
