@@ -27,6 +27,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/clockskew"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 	"github.com/swarm-io/swarm-operator/internal/placement"
@@ -106,11 +107,12 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
+	refusals := limit.NewRefusals(ctrlmetrics.Registry)
 	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
 		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link, config.namespaces()),
-		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading()),
-		entrance: &entrance{now: time.Now}, skew: skew,
+		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading(), refusals),
+		entrance: &entrance{now: time.Now}, skew: skew, refusals: refusals,
 	}
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
@@ -130,6 +132,7 @@ type parts struct {
 	dispatcher *dispatcher
 	pods       survey.Pods
 	desk       *placement.Desk
+	refusals   *limit.Refusals
 	entrance   *entrance
 	skew       *clockskew.Monitor
 

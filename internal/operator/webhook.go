@@ -15,6 +15,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/placement"
 )
 
@@ -43,9 +44,9 @@ func (p parts) addWebhook(ctx context.Context) error {
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
 	p.entrance.answers = server.StartedChecker()
-	server.Register(admission.Path, p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope))))
+	server.Register(admission.Path, limit.Bodies(p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope))), p.refusals))
 	spread := placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
-	server.Register(placement.Path, logged(spread))
+	server.Register(placement.Path, limit.Bodies(logged(spread), p.refusals))
 	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
@@ -50,12 +51,15 @@ type Desk struct {
 }
 
 // NewDesk has given out nothing yet. The reader is a cache, and so is what finds pods.
-func NewDesk(reader client.Reader, replicas survey.Pods, settings survey.Settings) *Desk {
-	return &Desk{memory: newMemory(), reader: reader, replicas: replicas, settings: settings, now: time.Now}
+func NewDesk(reader client.Reader, replicas survey.Pods, settings survey.Settings, refusals *limit.Refusals) *Desk {
+	return &Desk{memory: newMemory(refusals), reader: reader, replicas: replicas, settings: settings, now: time.Now}
 }
 
 // Place implements Asker.
 func (d *Desk) Place(ctx context.Context, ask Ask) (Answer, error) {
+	if err := ask.validate(); err != nil {
+		return Answer{}, err
+	}
 	answer, sure, err := d.look(ctx, ask, false)
 	if sure || err != nil {
 		return answer, err
@@ -129,9 +133,17 @@ func (d *Desk) number(ctx context.Context, ask Ask, seen sight) (number int, sur
 		return spread.Unnumbered, false, err
 	}
 	numbers.See(seen.policy, seen.Replicas, pods)
+	if numbers.Outstanding(d.now()) >= maxOutstanding(seen.Replicas) {
+		d.refusals.Count(limit.NumbersPerOwner)
+		ask.DryRun = true // it gets a number that is not remembered
+	}
 	number, sure = choose(numbers.Numbers, ask, seen, d.now())
 	return number, sure, nil
 }
+
+// maxOutstanding is how many numbers of a ReplicaSet may be given out whose pods were not seen. A rollout makes at most twice the replicas. Others are
+// of requests that another webhook has refused, or of requests that are not from the API server.
+func maxOutstanding(replicas int) int { return 2*replicas + 64 }
 
 // choose takes a number, or waits for a better one.
 func choose(from *spread.Numbers, ask Ask, seen sight, now time.Time) (number int, sure bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ import (
 
 // deskFor reads that cache, and has time stand still at noon.
 func deskFor(from *store) *Desk {
-	desk := NewDesk(from, from.replicas, standard())
+	desk := NewDesk(from, from.replicas, standard(), uncounted())
 	desk.now = func() time.Time { return noon }
 	return desk
 }
@@ -72,7 +73,7 @@ func TestDryRunsTakeNoNumber(t *testing.T) {
 func TestWhoAsksAgainIsAnsweredTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(10, wished(tenOf4)))
-		desk, began := NewDesk(known, known.replicas, standard()), time.Now()
+		desk, began := NewDesk(known, known.replicas, standard(), uncounted()), time.Now()
 		for n := range 10 {
 			for range 3 {
 				if got := told(t, desk, asking(fmt.Sprint(n))); got.Number != n || time.Since(began) > 0 {
@@ -191,7 +192,7 @@ func TestPodsOfNodesThatAreGoneCountAsOnDemand(t *testing.T) {
 func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
 	unread := func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errBroken }
 	known := newStore(t, deployment(10, wished(tenOf4)))
-	if got, err := NewDesk(known, unread, standard()).Place(t.Context(), asking("r")); !errors.Is(err, errBroken) || got != (Answer{}) {
+	if got, err := NewDesk(known, unread, standard(), uncounted()).Place(t.Context(), asking("r")); !errors.Is(err, errBroken) || got != (Answer{}) {
 		t.Errorf("pods cannot be read: told %+v, %v", got, err)
 	}
 	known.sees(replica("a", "abc", nil))
@@ -200,7 +201,7 @@ func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
 		known.fails(errBroken) // for what is read after the pods
 		return pods, err
 	}
-	if got, err := NewDesk(known, nodeless, standard()).Place(t.Context(), asking("r")); !errors.Is(err, errBroken) || got != (Answer{}) {
+	if got, err := NewDesk(known, nodeless, standard(), uncounted()).Place(t.Context(), asking("r")); !errors.Is(err, errBroken) || got != (Answer{}) {
 		t.Errorf("nodes cannot be read: told %+v, %v", got, err)
 	}
 }
@@ -313,7 +314,7 @@ func TestCacheThatIsLateIsWaitedFor(t *testing.T) {
 				}
 				time.AfterFunc(100*time.Millisecond-time.Nanosecond, func() { c.comes(known) })
 				began := time.Now()
-				if got := told(t, NewDesk(known, known.replicas, standard()), asking("r")); got != c.want {
+				if got := told(t, NewDesk(known, known.replicas, standard(), uncounted()), asking("r")); got != c.want {
 					t.Errorf("told %+v, want %+v", got, c.want)
 				}
 				if waited := time.Since(began); waited != c.waited {
@@ -328,7 +329,7 @@ func TestCacheThatIsLateIsWaitedFor(t *testing.T) {
 func TestOneThatWaitsHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(1, wished(tenOf4)), statefulSet(0, wished(tenOf4)), numbered("a", "abc", 0, spread.OnDemand))
-		desk, first := NewDesk(known, known.replicas, standard()), make(chan Answer)
+		desk, first := NewDesk(known, known.replicas, standard(), uncounted()), make(chan Answer)
 		go func() {
 			answer, _ := desk.Place(t.Context(), asking("waits"))
 			first <- answer
@@ -348,7 +349,7 @@ func TestOneThatWaitsHoldsUpNobody(t *testing.T) {
 func TestNumberOfAPodThatWasRefusedElsewhereIsGivenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(2, wished(tenOf4)))
-		desk := NewDesk(known, known.replicas, standard())
+		desk := NewDesk(known, known.replicas, standard(), uncounted())
 		for _, request := range []string{"refused", "late"} {
 			told(t, desk, asking(request))
 		}
@@ -364,7 +365,7 @@ func TestNumberOfAPodThatWasRefusedElsewhereIsGivenAgain(t *testing.T) {
 func TestWhoGoesAwayTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(1, wished(tenOf4)), numbered("a", "abc", 0, spread.OnDemand))
-		desk := NewDesk(known, known.replicas, standard())
+		desk := NewDesk(known, known.replicas, standard(), uncounted())
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if _, err := desk.Place(ctx, asking("gone")); !errors.Is(err, context.DeadlineExceeded) {
@@ -427,5 +428,50 @@ func BenchmarkPlace(b *testing.B) {
 		if got := told(b, desk, asking("r")); got.Number != 199 {
 			b.Fatalf("told %+v", got)
 		}
+	}
+}
+
+func TestQuestionsThatNoAPIServerAsksAreRefused(t *testing.T) {
+	for reason, ask := range map[string]Ask{
+		"UID of the request":     {Workload: web, Hash: "abc", Request: strings.Repeat("x", maxUID+1)},
+		"not a label value":      {Workload: web, Hash: strings.Repeat("x", 64), Request: "r"},
+		"name of the pod is too": {Workload: web, Hash: "abc", Request: "r", Pod: strings.Repeat("x", 254)},
+	} {
+		known := newStore(t, deployment(10, wished(tenOf4)))
+		desk := NewDesk(known, known.replicas, standard(), uncounted())
+		if _, err := desk.Place(t.Context(), ask); err == nil || !strings.Contains(err.Error(), reason) || len(desk.given) > 0 {
+			t.Errorf("%s: %v, %d remembered", reason, err, len(desk.given))
+		}
+	}
+}
+
+// Whoever reaches the webhook can ask for pods of any template, as often as they like.
+func TestWhatIsRememberedOfADeploymentIsBounded(t *testing.T) {
+	const replicas = 10
+	known := newStore(t, deployment(replicas, wished(tenOf4)))
+	desk := NewDesk(known, known.replicas, standard(), uncounted())
+	desk.now = func() time.Time { return noon }
+	for n := range 2 * maxTemplates {
+		ask := Ask{Workload: web, Hash: fmt.Sprint("template", n), Request: fmt.Sprint(n)}
+		if got := told(t, desk, ask); got.Number != 0 || !got.Managed {
+			t.Errorf("the first pod of a template got %v", got)
+		}
+	}
+	if len(desk.given) != maxTemplates {
+		t.Errorf("%d templates are remembered", len(desk.given))
+	}
+	numbers := desk.given[replicaSet{web, "template0"}]
+	for n := range 3 * maxOutstanding(replicas) {
+		numbers.Take(fmt.Sprint("flood", n), noon)
+		if numbers.Outstanding(noon) == maxOutstanding(replicas) {
+			break
+		}
+	}
+	told(t, desk, Ask{Workload: web, Hash: "template0", Request: "one more"})
+	if got := numbers.Outstanding(noon); got != maxOutstanding(replicas) {
+		t.Errorf("%d numbers are outstanding, at most %d are allowed", got, maxOutstanding(replicas))
+	}
+	if _, given := numbers.Given("one more", noon); given {
+		t.Error("a number beyond the limit is remembered")
 	}
 }

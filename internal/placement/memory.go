@@ -5,12 +5,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/spread"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// grace is how long a pod may take from its admission until the cache shows it. Other webhooks may take most of that.
-const grace = 30 * time.Second
+const (
+	// grace is how long a pod may take from its admission until the cache shows it. Other webhooks may take most of that.
+	grace = 30 * time.Second
+	// maxTemplates is how many pod templates of a Deployment have numbers that are remembered. A rollout has two.
+	maxTemplates = 8
+)
 
 // memory is what a desk knows beside the cache. It holds what was asked about lately and the shortages that somebody judged.
 type memory struct {
@@ -18,6 +23,7 @@ type memory struct {
 	shortages map[survey.Key]spread.Shortage
 	given     map[replicaSet]*numbers
 	swept     time.Time
+	refusals  *limit.Refusals
 }
 
 // replicaSet is what numbers count for.
@@ -34,11 +40,11 @@ type numbers struct {
 	asked time.Time // the last time; guarded by the memory's lock
 }
 
-func newMemory() memory {
-	return memory{shortages: map[survey.Key]spread.Shortage{}, given: map[replicaSet]*numbers{}}
+func newMemory(refusals *limit.Refusals) memory {
+	return memory{shortages: map[survey.Key]spread.Shortage{}, given: map[replicaSet]*numbers{}, refusals: refusals}
 }
 
-// numbers are those of a ReplicaSet.
+// numbers are those of a ReplicaSet. They are not remembered if its Deployment has too many already: whoever reaches the webhook can make templates up.
 func (m *memory) numbers(of replicaSet, now time.Time) *numbers {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -46,10 +52,25 @@ func (m *memory) numbers(of replicaSet, now time.Time) *numbers {
 	found := m.given[of]
 	if found == nil {
 		found = &numbers{Numbers: spread.NewNumbers(grace)}
+		if m.templates(of.workload) >= maxTemplates {
+			m.refusals.Count(limit.TemplatesPerOwner)
+			return found
+		}
 		m.given[of] = found
 	}
 	found.asked = now
 	return found
+}
+
+// templates returns how many templates of a workload are remembered.
+func (m *memory) templates(workload survey.Key) int {
+	count := 0
+	for of := range m.given {
+		if of.workload == workload {
+			count++
+		}
+	}
+	return count
 }
 
 // known are the numbers of a ReplicaSet that somebody asked about lately, nil when nobody did.

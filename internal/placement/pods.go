@@ -27,8 +27,8 @@ const Path = "/spread"
 const (
 	// hook names this webhook in metrics.
 	hook = "spread"
-	// limit is less than the API server waits for us, so that it is we who know of it.
-	limit = time.Second
+	// timeLimit is less than the API server waits for us, so that it is we who know of it.
+	timeLimit = time.Second
 	// saidEvery is how often a failure is worth a line: it may be the same for each pod of a cluster.
 	saidEvery = 10 * time.Second
 )
@@ -77,10 +77,14 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 	if within, err := p.scope(ctx, request.Namespace); err != nil || !within {
 		return err
 	}
-	answer, err := p.asker.Place(ctx, Ask{
+	ask := Ask{
 		Workload: workload, Hash: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], Pod: pod.Name,
 		Request: string(request.UID), DryRun: request.DryRun != nil && *request.DryRun,
-	})
+	}
+	if err := ask.validate(); err != nil {
+		return err // before it is sent to the leader
+	}
+	answer, err := p.asker.Place(ctx, ask)
 	if err != nil || !answer.Managed {
 		return err
 	}
@@ -120,7 +124,7 @@ func (l *lenient) ask(ctx context.Context, request admission.Request) (response 
 			err = fmt.Errorf("panic: %v\n%s", problem, debug.Stack())
 		}
 	}()
-	ctx, stop := context.WithTimeout(ctx, limit)
+	ctx, stop := context.WithTimeout(ctx, timeLimit)
 	defer stop()
 	if response = l.inner.Handle(ctx, request); !response.Allowed {
 		err = errors.New(response.Result.Message)

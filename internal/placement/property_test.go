@@ -57,7 +57,7 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 		var wrong string
 		synctest.Test(t, func(t *testing.T) {
 			known := newStore(t, deployment(0, wished(policy)))
-			f := &fleet{store: known, desk: NewDesk(known, known.replicas, standard()), policy: policy, pods: map[string]Answer{}}
+			f := &fleet{store: known, desk: NewDesk(known, known.replicas, standard(), uncounted()), policy: policy, pods: map[string]Answer{}}
 			known.told = f.desk.appeared
 			for n, step := range moves {
 				if wrong = f.play(t, step); wrong != "" {

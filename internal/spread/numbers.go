@@ -1,27 +1,26 @@
 package spread
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Numbers gives out the numbers of one ReplicaSet's pods, always the lowest that is free. It belongs to one place, the leader,
 // and is rebuilt from pods: See tells it what there is, as often as that changes. It is not safe for concurrent use.
 type Numbers struct {
-	grace time.Duration
-	taken []bool // by pods that were seen
-	given []grant
+	grace    time.Duration
+	taken    []bool         // by pods that were seen
+	grants   []grant        // by number; the zero grant where there is none
+	requests map[string]int // the number of each grant
 }
 
 // grant is a number whose pod was not seen yet.
 type grant struct {
-	number  int
 	request string
 	at      time.Time
 }
 
 // NewNumbers begins with nothing given out. A number whose pod does not appear within grace is free again.
-func NewNumbers(grace time.Duration) *Numbers { return &Numbers{grace: grace} }
+func NewNumbers(grace time.Duration) *Numbers {
+	return &Numbers{grace: grace, requests: map[string]int{}}
+}
 
 // See replaces what is known of the pods. One without a number of its own holds the one that it stands for, just as in Next.
 // A number that was given out is held by its pod from now on, or until grace is over.
@@ -38,13 +37,15 @@ func (n *Numbers) See(policy Policy, replicas int, pods []Pod) {
 
 // Appeared tells of a pod between two looks at all of them. One that comes and goes meanwhile would leave its number held until grace is over.
 func (n *Numbers) Appeared(pod Pod) {
-	n.given = slices.DeleteFunc(n.given, func(g grant) bool { return g.went(pod) })
+	if pod.Number >= 0 && pod.Number < len(n.grants) && n.grants[pod.Number].went(pod) {
+		n.revoke(pod.Number)
+	}
 }
 
-// went tells whether a grant went to a pod. One that is already on its way out may have had the number before, unless it is
+// went reports whether a grant went to a pod that has its number. A pod that is being deleted may have had the number before, unless it is
 // younger than the grant; times of creation are cut to seconds.
 func (g grant) went(pod Pod) bool {
-	return g.number == pod.Number && (pod.Phase != Terminating || !pod.Created.Before(g.at.Truncate(time.Second)))
+	return !g.at.IsZero() && (pod.Phase != Terminating || !pod.Created.Before(g.at.Truncate(time.Second)))
 }
 
 func (n *Numbers) hold(number int) {
@@ -67,46 +68,73 @@ func (n *Numbers) Lowest(now time.Time) int {
 }
 
 func (n *Numbers) held(number int, now time.Time) bool {
-	if number < len(n.taken) && n.taken[number] {
-		return true
-	}
-	return slices.ContainsFunc(n.given, func(g grant) bool { return g.number == number && now.Sub(g.at) < n.grace })
+	return number < len(n.taken) && n.taken[number] || number < len(n.grants) && n.isCurrent(n.grants[number], now)
+}
+
+func (n *Numbers) isCurrent(g grant, now time.Time) bool {
+	return !g.at.IsZero() && now.Sub(g.at) < n.grace
 }
 
 // Take gives out the lowest free number. A request that asks again gets the same.
 func (n *Numbers) Take(request string, now time.Time) int {
-	n.given = slices.DeleteFunc(n.given, func(g grant) bool { return now.Sub(g.at) >= n.grace })
 	if number, given := n.Given(request, now); given {
 		return number
 	}
 	number := n.Lowest(now)
-	n.given = append(n.given, grant{number: number, request: request, at: now})
+	n.give(number, request, now)
 	return number
 }
 
-// Retake gives out a number again whose pod should have been seen by now: the request was given up, or refused by somebody else. It is the
-// oldest such number, if there is any. Otherwise numbers that nobody has would be held while others wait for them.
+// give records a grant, in place of the one that the number or the request had.
+func (n *Numbers) give(number int, request string, now time.Time) {
+	if former, given := n.requests[request]; given {
+		n.revoke(former)
+	}
+	for len(n.grants) <= number {
+		n.grants = append(n.grants, grant{})
+	}
+	n.revoke(number)
+	n.grants[number] = grant{request, now}
+	n.requests[request] = number
+}
+
+func (n *Numbers) revoke(number int) {
+	if g := n.grants[number]; !g.at.IsZero() {
+		delete(n.requests, g.request)
+		n.grants[number] = grant{}
+	}
+}
+
+// Outstanding returns how many numbers are given out whose pods were not seen.
+func (n *Numbers) Outstanding(now time.Time) int {
+	for number, g := range n.grants {
+		if !n.isCurrent(g, now) {
+			n.revoke(number)
+		}
+	}
+	return len(n.requests)
+}
+
+// Retake gives out a number again whose pod should have been seen by now: the request was given up, or another webhook refused
+// it. It is the oldest such number, if there is any. Otherwise numbers without a pod would be held while other requests wait for them.
 func (n *Numbers) Retake(request string, now time.Time, overdue time.Duration) (number int, found bool) {
 	oldest := -1
-	for at, g := range n.given {
-		if now.Sub(g.at) >= overdue && (oldest < 0 || g.at.Before(n.given[oldest].at)) {
-			oldest = at
+	for number, g := range n.grants {
+		if !g.at.IsZero() && now.Sub(g.at) >= overdue && (oldest < 0 || g.at.Before(n.grants[oldest].at)) {
+			oldest = number
 		}
 	}
 	if oldest < 0 {
 		return Unnumbered, false
 	}
-	number = n.given[oldest].number
-	n.given[oldest] = grant{number: number, request: request, at: now}
-	return number, true
+	n.give(oldest, request, now)
+	return oldest, true
 }
 
 // Given is the number that a request was given, and whether it was and still waits for its pod.
 func (n *Numbers) Given(request string, now time.Time) (number int, given bool) {
-	for _, g := range n.given {
-		if g.request == request && now.Sub(g.at) < n.grace {
-			return g.number, true
-		}
+	if number, known := n.requests[request]; known && n.isCurrent(n.grants[number], now) {
+		return number, true
 	}
 	return Unnumbered, false
 }

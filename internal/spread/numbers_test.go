@@ -166,3 +166,21 @@ func TestNumberOfAPodThatNeverCameIsTakenAgain(t *testing.T) {
 		t.Errorf("who asks again gets %d", number)
 	}
 }
+
+func TestOutstandingNumbersAreThoseWhosePodsWereNotSeen(t *testing.T) {
+	numbers := NewNumbers(time.Minute)
+	for n := range 5 {
+		numbers.Take(fmt.Sprint(n), noon.Add(time.Duration(n)*time.Second))
+	}
+	numbers.Take("0", noon)
+	numbers.See(Policy{}, 5, numbered(1, 3))
+	if got := numbers.Outstanding(noon.Add(5 * time.Second)); got != 3 {
+		t.Errorf("%d outstanding after two pods appeared, want 3", got)
+	}
+	if got := numbers.Outstanding(noon.Add(time.Minute)); got != 2 {
+		t.Errorf("%d outstanding after the first has expired, want 2", got)
+	}
+	if got := numbers.Outstanding(noon.Add(time.Hour)); got != 0 {
+		t.Errorf("%d outstanding after all have expired", got)
+	}
+}

@@ -1,0 +1,40 @@
+// Package limit bounds what callers may cost, and counts what is refused because a bound is reached.
+//
+// It never decides who a caller is: bounds hold for everyone who reaches an address.
+package limit
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// A Limit names a bound in the metric.
+type Limit string
+
+// The limits.
+const (
+	AdmissionBytes    Limit = "admissionBytes"    // of admission reviews that are read at the same time
+	TemplatesPerOwner Limit = "templatesPerOwner" // pod templates of a Deployment whose numbers are remembered
+	NumbersPerOwner   Limit = "numbersPerOwner"   // numbers of a ReplicaSet whose pods were not seen
+)
+
+var all = []Limit{AdmissionBytes, TemplatesPerOwner, NumbersPerOwner}
+
+// Refusals counts what was refused.
+type Refusals struct {
+	total *prometheus.CounterVec
+}
+
+// NewRefusals counts from 0.
+func NewRefusals(registry prometheus.Registerer) *Refusals {
+	r := &Refusals{total: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "swarm_limit_refused_total", Help: "Requests that were refused, or not remembered, because a limit was reached, by limit.",
+	}, []string{"limit"})}
+	for _, each := range all {
+		r.total.WithLabelValues(string(each)) // so that none is missing before it is first reached
+	}
+	return r
+}
+
+// Count counts a refusal.
+func (r *Refusals) Count(reached Limit) { r.total.WithLabelValues(string(reached)).Inc() }
