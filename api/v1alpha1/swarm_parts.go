@@ -9,6 +9,7 @@ import (
 const AgentTypeCoordinator = "coordinator"
 
 // AgentType describes all agents of one type.
+// +kubebuilder:validation:XValidation:rule="has(self.template.spec) && size(self.template.spec.containers) > 0",message="template needs a container, which becomes the agent: write template.spec.containers with a name and an image"
 // +kubebuilder:validation:XValidation:rule="has(self.storage) == has(oldSelf.storage)",message="storage cannot be added to or removed from an agent type that exists, since a StatefulSet keeps its volume claims: declare a new type"
 type AgentType struct {
 	// Type is researcher, coder, analyst, coordinator or any other DNS label, each once in a swarm.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -133,6 +134,27 @@ func TestPodHasMoreTimeToStopThanItsPrograms(t *testing.T) {
 		c.change(&swarm.Spec.Agents[0])
 		if got := swarm.StatefulSets()[0].Spec.Template.Spec.TerminationGracePeriodSeconds; *got != c.want {
 			t.Errorf("%s: %d s, want %d", reason, *got, c.want)
+		}
+	}
+}
+
+// A Swarm that was stored before the API server knew the rule must not end the operator.
+func TestTemplateWithoutContainersMakesAWorkload(t *testing.T) {
+	swarm := sample(t)
+	swarm.Spec.Agents[0].Template = corev1.PodTemplateSpec{}
+	if made := swarm.StatefulSets(); len(made) != 3 || len(made[0].Spec.Template.Spec.Containers) != 0 {
+		t.Errorf("%d workloads, the first with %d containers", len(made), len(made[0].Spec.Template.Spec.Containers))
+	}
+}
+
+// A namespace with a ResourceQuota refuses pods whose containers do not say what they need.
+func TestOwnContainersSayWhatTheyNeed(t *testing.T) {
+	for _, set := range sample(t).StatefulSets() {
+		own := set.Spec.Template.Spec.InitContainers[0].Resources
+		for _, list := range []corev1.ResourceList{own.Requests, own.Limits} {
+			if list.Cpu().IsZero() || list.Memory().IsZero() {
+				t.Errorf("%s: %v", set.Name, own)
+			}
 		}
 	}
 }

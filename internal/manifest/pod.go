@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -53,7 +54,9 @@ func (m Swarm) template(kind v1alpha1.AgentType) corev1.PodTemplateSpec {
 	for n := range pod.Containers {
 		pod.Containers[n].SecurityContext = secure(pod.Containers[n].SecurityContext)
 	}
-	m.enlist(&pod.Containers[0], kind)
+	if len(pod.Containers) > 0 { // the API server refuses others, but may have stored some before it knew the rule
+		m.enlist(&pod.Containers[0], kind)
+	}
 	return template
 }
 
@@ -64,6 +67,15 @@ func (m Swarm) copier() corev1.Container {
 		Image:        m.Settings.Image,
 		Command:      []string{"/swarm-agent", "copy", programFolder + "/swarm-agent"},
 		VolumeMounts: []corev1.VolumeMount{{Name: programVolume, MountPath: programFolder}},
+		Resources:    copierResources(),
+	}
+}
+
+// copierResources are what copying the program takes. A namespace with a ResourceQuota refuses pods whose containers do not say what they need.
+func copierResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
 	}
 }
 
@@ -117,8 +129,8 @@ func (m Swarm) volumes(kind v1alpha1.AgentType) []corev1.Volume {
 		Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 	}
 	all := []corev1.Volume{
-		{Name: programVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		{Name: runtimeVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: programVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("64Mi"))}}},
+		{Name: runtimeVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("64Mi"))}}},
 		{Name: linkVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &token}, {ConfigMap: &authority}},
 		}}},

@@ -47,6 +47,9 @@ var _ = DescribeTable("a Swarm is refused", refused(swarm),
 	Entry("type too long", `spec.agents.0.type: `+letters(51), `spec.agents[0].type: Too long: may not be more than 50 bytes`),
 	Entry("type left out", `spec.agents.0.type: null`, `spec.agents[0].type: Required value`),
 
+	Entry("template left empty", `spec.agents.0.template: {}`, `template needs a container, which becomes the agent`),
+	Entry("template without containers", `spec.agents.0.template: {spec: {containers: []}}`, `template needs a container, which becomes the agent`),
+
 	Entry("capability with a space", `spec.agents.0.capabilities: [deep thought]`, `spec.agents[0].capabilities[0] in body should match`),
 	Entry("empty capability", `spec.agents.0.capabilities: [""]`, `spec.agents[0].capabilities[0] in body should be at least 1 chars long`),
 	Entry("capability too long", `spec.agents.0.capabilities: [`+letters(64)+`]`, `may not be more than 63 bytes`),
