@@ -36,7 +36,7 @@ func TestEndThatIsNotStoredWaitsForTheGate(t *testing.T) {
 				}
 				d.credit(a, 1)
 				d.steps()
-				if view := d.Observe(task, Brief{}); !view.Stale || view.Ended != nil {
+				if view := d.Observe(task, Brief{}); view.HeldBack.IsZero() || view.Ended != nil {
 					t.Errorf("%s: %+v is to be stored too early", name, view.Ended)
 				}
 				reconciled := asked{}

@@ -33,6 +33,7 @@ type Brief struct {
 	Payload []byte
 	Blocked *Wait // it cannot be given out, for this reason
 	Stop    Stop
+	Ends    bool // it gets a final phase, unless an agent has it
 }
 
 // An entry is a task that is not finished.
@@ -102,12 +103,13 @@ type Held struct {
 
 // A View is a task as the board sees it, to be written. At most one of the pointers is set.
 type View struct {
-	Stale bool // the object is older than one already seen: come again with the newer one
-	Held  *Held
-	Ended *End
-	Wait  *Wait
-	Since time.Time // of the wait
-	Wrote time.Time // when the status was last written by this leader
+	Stale    bool      // the object is older than one already seen: come again with the newer one
+	HeldBack time.Time // write nothing before, unless the board asks for a reconcile earlier: agents have not said what they run
+	Held     *Held
+	Ended    *End
+	Wait     *Wait
+	Since    time.Time // of the wait
+	Wrote    time.Time // when the status was last written by this leader
 }
 
 func (e *entry) view() View {

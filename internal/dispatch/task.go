@@ -43,23 +43,36 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	known.brief, known.briefed = brief, true
 	b.heed(known)
 	b.queue(known)
-	if b.endWaits(known) {
+	if until := b.endWaits(known); !until.IsZero() {
 		known.told = nil
-		return View{Stale: true}
+		return View{HeldBack: until}
 	}
 	known.told = known.ended
 	return known.view()
 }
 
-// endWaits reports whether the end of an attempt must not be stored yet. An attempt of a former leader that is not stored may not be its newest: another
-// one, which is not stored either, may be on its way to an agent that has not said what it runs. A task that is final by then would start.
-func (b *Board) endWaits(of *entry) bool {
-	swarm := b.swarmOf(of.swarm)
-	if of.ended == nil || of.ended.Epoch <= of.stored || b.heldBack(swarm, time.Now()).IsZero() {
-		return false
+// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former leader may have
+// given out an attempt that is not stored. It may run on an agent that has not said what it runs, or be on its way to it. If the task became final
+// now, that attempt would start afterwards, or its success would be thrown away.
+func (b *Board) endWaits(of *entry) time.Time {
+	if !of.mayRunUnseen() {
+		return time.Time{}
 	}
-	swarm.ends[of.name] = struct{}{}
-	return true
+	swarm := b.swarmOf(of.swarm)
+	until := b.heldBack(swarm, time.Now())
+	if !until.IsZero() {
+		swarm.ends[of.name] = struct{}{}
+	}
+	return until
+}
+
+// mayRunUnseen reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first one, or a newer one
+// than the one that has ended. All others are stored before they are sent.
+func (e *entry) mayRunUnseen() bool {
+	if e.ended != nil {
+		return e.ended.Epoch > e.stored
+	}
+	return e.brief.Ends && e.held == nil && e.stored == 0
 }
 
 // enter makes an entry of a task. What is stored as assigned is taken to be running until its agent, or time, says otherwise.

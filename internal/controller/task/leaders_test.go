@@ -213,3 +213,79 @@ func TestTermIsRaisedAboveWhatAgentsReport(t *testing.T) {
 		})
 	}
 }
+
+// The first attempt is not stored, and its task is to end before its agent has told the new leader that it runs. A final phase would throw the
+// success away.
+func TestFinalPhaseWaitsForAnUnwrittenFirstAssignment(t *testing.T) {
+	queueLimit := func(spec *v1alpha1.TaskSpec) { spec.Timeouts = &v1alpha1.TaskTimeouts{QueueSeconds: 1} }
+	totalLimit := func(spec *v1alpha1.TaskSpec) { spec.Timeouts = &v1alpha1.TaskTimeouts{TotalSeconds: 2} }
+	for name, c := range map[string]struct {
+		limit  func(*v1alpha1.TaskSpec)
+		cancel bool
+		ends   v1alpha1.TaskPhase
+	}{
+		"queueSeconds have passed": {limit: queueLimit, ends: v1alpha1.TaskCompleted},
+		"totalSeconds have passed": {limit: totalLimit, ends: v1alpha1.TaskFailed},
+		"the task is cancelled":    {limit: func(*v1alpha1.TaskSpec) {}, cancel: true, ends: v1alpha1.TaskCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+				w.submit("t", work{takes: 5 * time.Second}, c.limit)
+				w.pass(500 * time.Millisecond)
+				runs := w.agent(w.journal.of("t")[0].agent)
+				runs.cable.cut()
+				w.current().crash()
+				w.pass(2 * time.Second)
+				if c.cancel {
+					w.desire(v1alpha1.TaskCancel)
+				}
+				w.elect().govern(dispatch.Rules{})
+				w.pass(time.Second)
+				if phase := w.status("t").Phase; phase.Final() {
+					t.Fatalf("%s while an agent that runs it has not been heard:\n%s", phase, w.describe())
+				}
+				runs.cable.mend()
+				w.pass(10 * time.Second)
+				if phase := w.status("t").Phase; phase != c.ends || len(w.journal.of("t")) != 1 {
+					t.Errorf("%s, want %s:\n%s", phase, c.ends, w.describe())
+				}
+			})
+		})
+	}
+}
+
+// The assignment of the former leader is on its way when the task is cancelled: it must not start after the final phase.
+func TestCancelWaitsForAnAssignmentThatIsOnItsWay(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.agent("a").cable.slow(3 * time.Second)
+		w.pass(time.Minute)
+		w.submit("t", work{takes: 30 * time.Second})
+		w.pass(500 * time.Millisecond)
+		w.current().crash()
+		w.desire(v1alpha1.TaskCancel)
+		w.elect().govern(dispatch.Rules{})
+		w.pass(2 * time.Minute)
+		if status := w.status("t"); status.Phase != v1alpha1.TaskCancelled {
+			t.Errorf("%+v\n%s", status, w.describe())
+		}
+	})
+}
+
+// A task that no agent can have ends when its time is over, although a pod is never heard.
+func TestFinalPhaseWaitsNoLongerThanForTheLease(t *testing.T) {
+	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
+		w.agent("a").cable.cut()
+		w.current().crash()
+		w.submit("t", work{})
+		w.desire(v1alpha1.TaskCancel)
+		w.elect().govern(dispatch.Rules{})
+		w.pass(lapse - time.Second)
+		if phase := w.status("t").Phase; phase.Final() {
+			t.Errorf("%s before a lease and a margin have passed", phase)
+		}
+		w.pass(time.Second + soon)
+		if phase := w.status("t").Phase; phase != v1alpha1.TaskCancelled {
+			t.Errorf("%q after a lease and a margin", phase)
+		}
+	})
+}

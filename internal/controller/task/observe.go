@@ -66,6 +66,7 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 	if found.stop != nil {
 		brief.Stop = found.stop.order()
 	}
+	brief.Ends = found.fault != nil || brief.Stop == dispatch.Cancel || found.clock.passed(queueDeadline(task), now)
 	found.view = r.board.Observe(task, brief)
 	return found, nil
 }
@@ -103,6 +104,15 @@ func deadline(task *v1alpha1.Task) time.Time {
 		return time.Time{}
 	}
 	return task.CreationTimestamp.Add(time.Duration(task.Spec.Timeouts.TotalSeconds) * time.Second)
+}
+
+// queueDeadline is when the first attempt has to have begun; zero when it has, or may take any time.
+func queueDeadline(task *v1alpha1.Task) time.Time {
+	limits := task.Spec.Timeouts
+	if limits == nil || limits.QueueSeconds == 0 || task.Status.StartTime != nil {
+		return time.Time{}
+	}
+	return task.CreationTimestamp.Add(time.Duration(limits.QueueSeconds) * time.Second)
 }
 
 func (s *stop) order() dispatch.Stop {

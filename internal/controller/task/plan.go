@@ -121,7 +121,7 @@ func (p *planner) pend(reason v1alpha1.Reason, message string) {
 
 // wait says why nobody has the task, once that has lasted, and once for each reason.
 func (p *planner) wait(why dispatch.Wait) {
-	limit := p.queueDeadline()
+	limit := queueDeadline(p.task)
 	if p.world.clock.passed(limit, p.now) {
 		p.fail(v1alpha1.ReasonTimedOut, fmt.Sprintf(
 			"no agent took it within %d s (timeouts.queueSeconds): %s", p.task.Spec.Timeouts.QueueSeconds, why.Message))
@@ -152,15 +152,6 @@ func (p *planner) news(reason v1alpha1.Reason) bool {
 	backingOff := p.Status.NextRetryTime != nil && p.now.Before(p.Status.NextRetryTime.Time)
 	shown := p.Status.Reason == string(reason) && p.Status.Phase == v1alpha1.TaskPending
 	return reason != "" && !backingOff && !shown
-}
-
-// queueDeadline is when the first attempt has to have begun; zero when it has, or may take any time.
-func (p *planner) queueDeadline() time.Time {
-	limits := p.task.Spec.Timeouts
-	if limits == nil || limits.QueueSeconds == 0 || p.Status.StartTime != nil {
-		return time.Time{}
-	}
-	return p.task.CreationTimestamp.Add(time.Duration(limits.QueueSeconds) * time.Second)
 }
 
 func (p *planner) stop(what stop) {

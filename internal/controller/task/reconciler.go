@@ -79,6 +79,8 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 		return kit.Done(), err
 	case world.view.Stale: // the change that the cache has yet to hear of is our own, and wakes nobody
 		return kit.Requeue("CacheBehind"), nil
+	case !world.view.HeldBack.IsZero():
+		return kit.RequeueAfter(world.view.HeldBack.Sub(now), "AgentsUnheard"), nil
 	}
 	if task.Status.Phase.Final() {
 		return r.expire(ctx, task, world, now)
