@@ -127,7 +127,7 @@ func (b *Board) step(now time.Time) time.Duration {
 	next := now.Add(sweepEvery)
 	for _, name := range slices.SortedFunc(maps.Keys(b.swarms), byName) {
 		of := b.swarms[name]
-		if !of.ruled && len(of.queue) == 0 && len(of.awaited) == 0 && len(of.ends) == 0 {
+		if !of.ruled && len(of.queue) == 0 && len(of.awaited) == 0 && len(of.ends) == 0 && !of.unheard {
 			delete(b.swarms, name)
 			continue
 		}

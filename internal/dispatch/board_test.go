@@ -167,6 +167,15 @@ func (d *desk) rule(swarms ...string) {
 	}
 }
 
+// busyOf is how many attempts are known to be held.
+func (d *desk) busyOf(swarm types.NamespacedName, agent string) int {
+	attempts, known := d.Busy(swarm, agent)
+	if !known {
+		return -1
+	}
+	return attempts
+}
+
 func (d *desk) steps() { d.step(time.Now()) }
 
 // assigned are the attempts that were sent since the last call.

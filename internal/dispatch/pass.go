@@ -25,7 +25,7 @@ const (
 func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	until := b.heldBack(of, now)
 	if until.IsZero() {
-		b.storeEnds(of)
+		b.openGate(of)
 	}
 	if !until.IsZero() || !of.ruled {
 		return until
@@ -47,12 +47,17 @@ func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	return next
 }
 
-// storeEnds has the ends of attempts stored that had to wait until the agents of a swarm have said what they run.
-func (b *Board) storeEnds(of *swarm) {
+// openGate has everything reconciled that had to wait until the agents of a swarm have said what they run: ends of attempts and tasks, and the swarm
+// itself.
+func (b *Board) openGate(of *swarm) {
 	for name := range of.ends {
 		b.config.Tasks.After(name, 0)
 	}
 	clear(of.ends)
+	if of.unheard {
+		of.unheard = false
+		b.config.Swarms.After(of.name, 0)
+	}
 }
 
 // ready are the tasks that may start, and next is when there will be more.

@@ -135,7 +135,7 @@ func TestAgentThatCannotHandBackIsToldToCancel(t *testing.T) {
 				t.Errorf("%s: told again: %v", reason, got)
 			}
 			d.concludes(who, given, linkv1.Outcome_OUTCOME_CANCELLED)
-			if busy := d.Busy(swarmName, "a"); busy != 0 {
+			if busy := d.busyOf(swarmName, "a"); busy != 0 {
 				t.Errorf("%s: the agent still holds %d attempts", reason, busy)
 			}
 		})
@@ -212,9 +212,9 @@ func TestBusyCountsTheAgentsOfASwarm(t *testing.T) {
 				highest = max(highest, given.GetEpoch())
 			}
 		}
-		a, b := d.Busy(swarmName, "a"), d.Busy(swarmName, "b")
-		if a+b != 3 || a == 0 || b == 0 || d.Busy(swarmName, "") != 3 || d.Busy(swarmName, "c") != 0 {
-			t.Errorf("a %d, b %d, all %d, c %d", a, b, d.Busy(swarmName, ""), d.Busy(swarmName, "c"))
+		a, b := d.busyOf(swarmName, "a"), d.busyOf(swarmName, "b")
+		if a+b != 3 || a == 0 || b == 0 || d.busyOf(swarmName, "") != 3 || d.busyOf(swarmName, "c") != 0 {
+			t.Errorf("a %d, b %d, all %d, c %d", a, b, d.busyOf(swarmName, ""), d.busyOf(swarmName, "c"))
 		}
 		if d.Epoch(swarmName) != highest || d.Epoch(types.NamespacedName{Namespace: "ns", Name: "unknown"}) != 0 {
 			t.Errorf("epoch %d, want %d", d.Epoch(swarmName), highest)
@@ -249,8 +249,8 @@ func TestTaskStoredAsFinalIsStopped(t *testing.T) {
 		if got := d.cancels(); len(got) == 0 || got[0].GetHandBack() {
 			t.Errorf("told %v", got)
 		}
-		if d.tasks[nameOf(task)] != nil || d.Busy(swarmName, "a") != 1 {
-			t.Errorf("busy %d: the slot is taken until the agent has stopped", d.Busy(swarmName, "a"))
+		if d.tasks[nameOf(task)] != nil || d.busyOf(swarmName, "a") != 1 {
+			t.Errorf("busy %d: the slot is taken until the agent has stopped", d.busyOf(swarmName, "a"))
 		}
 	})
 }

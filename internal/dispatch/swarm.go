@@ -22,7 +22,8 @@ type swarm struct {
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
 	awaited map[podID]struct{}                // pods from before this leader that have not yet told what they run
-	ends    map[types.NamespacedName]struct{} // tasks: an attempt has ended, which is stored when no pod is awaited
+	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no pod is awaited
+	unheard bool                              // its controller was told that nobody knows yet what its agents hold
 	epoch   int64
 	stirred bool
 	due     time.Time // when something happens by itself
@@ -75,17 +76,22 @@ func (b *Board) Dissolve(name types.NamespacedName) {
 	of.ruled, of.rules = false, Rules{}
 }
 
-// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named.
-func (b *Board) Busy(swarm types.NamespacedName, agent string) int {
+// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named. The count is known when every agent of
+// the swarm has said what it runs. Until then no agent may be taken for idle; the board asks for a reconcile of the swarm when the count is known.
+func (b *Board) Busy(swarm types.NamespacedName, agent string) (attempts int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if of := b.swarmOf(swarm); !b.Opened() || !b.heldBack(of, time.Now()).IsZero() {
+		of.unheard = true
+		return 0, false
+	}
 	sum := 0
 	for _, member := range b.agents {
 		if member.swarm == swarm && (agent == "" || agent == member.name.Name) {
 			sum += member.busy()
 		}
 	}
-	return sum
+	return sum, true
 }
 
 // Epoch is the highest that was given out in a swarm by this leader.

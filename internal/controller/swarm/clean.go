@@ -17,11 +17,14 @@ import (
 func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Cleanup, error) {
 	key := client.ObjectKeyFromObject(swarm)
 	r.board.Govern(key, dispatch.Rules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
+	running, known := r.board.Busy(key, "")
+	if !known {
+		return kit.Pending("AgentsUnheard"), nil
+	}
 	tasks, err := r.tasks(ctx, swarm)
 	if err != nil {
 		return kit.Cleanup{}, err
 	}
-	running := r.board.Busy(key, "")
 	if len(tasks) == 0 && running == 0 {
 		return kit.Cleaned(), nil
 	}

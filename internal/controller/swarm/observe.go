@@ -22,6 +22,7 @@ type world struct {
 	agents    []v1alpha1.Agent
 	others    []client.Object // the Service and the ConfigMap, as far as they exist
 	busy      map[string]int  // attempts that agents hold, by agent
+	unheard   bool            // agents have not yet said what they hold
 	tasks     v1alpha1.TaskCounts
 	epoch     int64
 }
@@ -39,9 +40,10 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	found.workloads, found.agents = workloads.Items, agents.Items
 	slices.SortFunc(found.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	key := client.ObjectKeyFromObject(swarm.Swarm)
-	found.busy, found.epoch = map[string]int{}, r.board.Epoch(key)
+	_, heard := r.board.Busy(key, "") // asked first: once it is known, it stays so
+	found.unheard, found.busy, found.epoch = !heard, map[string]int{}, r.board.Epoch(key)
 	for n := range found.agents {
-		found.busy[found.agents[n].Name] = r.board.Busy(key, found.agents[n].Name)
+		found.busy[found.agents[n].Name], _ = r.board.Busy(key, found.agents[n].Name)
 	}
 	tasks, err := r.tasks(ctx, swarm.Swarm)
 	if err != nil {
@@ -88,14 +90,20 @@ func countTasks(tasks []v1alpha1.Task) v1alpha1.TaskCounts {
 	return counts
 }
 
-// occupied tells whether an object carries agents that still hold attempts.
+// mayHold reports whether an agent may hold attempts.
+func (w world) mayHold(agent string) bool { return w.unheard || w.busy[agent] > 0 }
+
+// occupied reports whether an object carries agents that may still hold attempts.
 func (w world) occupied(object client.Object) bool {
 	switch object := object.(type) {
 	case *v1alpha1.Agent:
-		return w.busy[object.Name] > 0
+		return w.mayHold(object.Name)
 	case *appsv1.StatefulSet:
+		if w.unheard {
+			return true
+		}
 		for n := range w.agents {
-			if w.busy[w.agents[n].Name] > 0 && w.agents[n].Labels[v1alpha1.LabelAgentType] == object.Labels[v1alpha1.LabelAgentType] {
+			if w.mayHold(w.agents[n].Name) && w.agents[n].Labels[v1alpha1.LabelAgentType] == object.Labels[v1alpha1.LabelAgentType] {
 				return true
 			}
 		}

@@ -37,14 +37,14 @@ func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
 	return names
 }
 
-// drained is the swarm as it can be by now: a StatefulSet shrinks from its end, and only as far as its last agents hold nothing.
+// drained is the swarm as it can be by now: a StatefulSet shrinks from its end, and only as far as its last agents are known to hold nothing.
 func drained(wanted manifest.Swarm, world world) manifest.Swarm {
 	reached := wanted
 	reached.Counts = slices.Clone(wanted.Counts)
 	for n, kind := range wanted.Spec.Agents {
 		for m := range world.agents {
 			agent := &world.agents[m]
-			if ordinal, ours := wanted.Ordinal(kind.Type, agent.Name); ours && world.busy[agent.Name] > 0 {
+			if ordinal, ours := wanted.Ordinal(kind.Type, agent.Name); ours && world.mayHold(agent.Name) {
 				reached.Counts[n] = max(reached.Counts[n], ordinal+1)
 			}
 		}

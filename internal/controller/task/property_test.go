@@ -140,7 +140,7 @@ func (w *cluster) audit() {
 	}
 	w.auditCounters()
 	board := w.current()
-	if busy := board.board.Busy(named(swarmName), ""); busy != 0 {
+	if busy, known := board.board.Busy(named(swarmName), ""); busy != 0 || !known {
 		w.problem("the board thinks that agents hold %d attempts", busy)
 	}
 	if left := board.count("swarm_task_unfinished", ""); left != 0 {

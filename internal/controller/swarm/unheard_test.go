@@ -1,0 +1,93 @@
+package swarm
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+// changeLeader gives the reconciler the empty memory of a new leader, whose term is not open yet.
+func (e *environment) changeLeader(r *reconciler) {
+	e.board = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e, Metrics: prometheus.NewRegistry()})
+	e.board.Connect(silent{e})
+	r.board = e.board
+}
+
+// silent is a link on which no agent was heard.
+type silent struct{ *environment }
+
+func (silent) LastHeard(link.Agent) (time.Time, bool) { return time.Time{}, false }
+
+// open begins the term with one pod, which has not said what it runs.
+func (e *environment) open(pod string) {
+	e.board.Open(dispatch.Census{Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "demo", Name: pod, UID: "pod-uid", Labels: map[string]string{v1alpha1.LabelSwarm: "research"},
+	}}}})
+}
+
+// A new leader does not know what agents hold: scaling in waits until it does.
+func TestScalingInWaitsUntilTheAgentsAreHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		swarm := research(nil)
+		r, e := newEnvironment(t, interceptor.Funcs{}, swarm)
+		if _, err := r.Reconcile(t.Context(), e.read(t)); err != nil {
+			t.Fatal(err)
+		}
+		before, sizes := e.state(t)
+		fewer := e.read(t)
+		fewer.Spec.Replicas, fewer.Spec.Agents = new(int32(1)), fewer.Spec.Agents[:1]
+		if err := e.cluster.Update(t.Context(), fewer); err != nil {
+			t.Fatal(err)
+		}
+		e.changeLeader(r)
+		steps := map[string]func(){
+			"the term is not open":   func() {},
+			"an agent is not heard":  func() { e.open("research-coder-1") },
+			"a lease has not passed": func() { time.Sleep(15 * time.Second) },
+		}
+		for _, step := range []string{"the term is not open", "an agent is not heard", "a lease has not passed"} {
+			steps[step]()
+			if _, err := r.Reconcile(t.Context(), e.read(t)); err != nil {
+				t.Fatal(err)
+			}
+			if after, replicas := e.state(t); !slices.Equal(after, before) || replicas["research-coder"] != sizes["research-coder"] {
+				t.Errorf("%s, and %v with %v is left of %v with %v", step, after, replicas, before, sizes)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := r.Reconcile(t.Context(), e.read(t)); err != nil {
+			t.Fatal(err)
+		}
+		if after, replicas := e.state(t); replicas["research-coder"] != 1 || slices.Contains(after, "*v1.StatefulSet research-analyst") {
+			t.Errorf("nobody can hold anything, and there are %v with %v", after, replicas)
+		}
+	})
+}
+
+func TestDeletedSwarmStaysUntilItsAgentsAreHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, e, swarm := deleting(t, interceptor.Funcs{})
+		e.changeLeader(r)
+		for _, step := range []func(){func() {}, func() { e.open("research-coder-0") }} {
+			step()
+			if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("AgentsUnheard") {
+				t.Errorf("got %+v, %v: an agent may work", got, err)
+			}
+		}
+		time.Sleep(17 * time.Second)
+		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
+			t.Errorf("got %+v, %v: nothing can run any more", got, err)
+		}
+	})
+}
