@@ -61,12 +61,30 @@ func (t *transition) storeEnd(r uint8) bool {
 	if !t.mayAct(r) || !t.mayStoreEnd(r) {
 		return false
 	}
-	known := task.recorded(memory.epoch) && (memory.outcome != succeeded || task.final())
+	known := task.recorded(memory.epoch) && (memory.outcome != succeeded && !task.cancel || task.final())
 	if known && t.Rules.Has(EndCountedOnce) {
 		t.settle(r, task)
 		return true
 	}
-	return t.request(r, write{task: task.after(memory), records: memory.epoch, outcome: memory.outcome})
+	w := write{task: task.after(memory), records: memory.epoch, outcome: memory.outcome}
+	if w.task.phase == cancelled {
+		w.outcome = 0 // it is not counted
+	}
+	return t.request(r, w)
+}
+
+// storeCancel ends a cancelled task that no agent is known to have. If no attempt is stored, this waits for the gate: a former leader may have
+// given out the first one, and not stored it.
+func (t *transition) storeCancel(r uint8) bool {
+	l, task := &t.replicas[r], t.replicas[r].cache.task
+	if !t.mayAct(r) || l.memory.state != waiting || !task.cancel || task.final() {
+		return false
+	}
+	if task.epoch == 0 && !t.gateIsOpen(r) && t.Rules.Has(FinalAfterGate) {
+		return false
+	}
+	task.phase, task.owner = cancelled, 0
+	return t.request(r, write{task: task})
 }
 
 // mayStoreEnd reports whether an attempt has ended and that can be stored now. An attempt that is not stored waits for the gate: a newer
@@ -82,15 +100,17 @@ func (t *transition) mayStoreEnd(r uint8) bool {
 // after is the task after the end of an attempt.
 func (t taskObject) after(attempt taskState) taskObject {
 	t.epoch, t.owner = max(t.epoch, attempt.epoch), 0
-	switch attempt.outcome {
-	case succeeded:
+	switch {
+	case attempt.outcome == succeeded:
 		t.phase = completed
-	case failed:
+	case t.cancel:
+		t.phase = cancelled
+	case attempt.outcome == failed:
 		t.retries++
 		if t.retries > maxRetries {
 			t.phase = exhausted
 		}
-	case lost:
+	case attempt.outcome == lost:
 		t.reassignments++
 	}
 	return t
@@ -124,7 +144,7 @@ func (t *transition) land(r uint8, answered bool) bool {
 		t.conflict(r, inTerm)
 		return true
 	}
-	w.task.version = before.version + 1
+	w.task.version, w.task.cancel = before.version+1, before.cancel
 	t.store.task = w.task
 	t.record(w, inTerm && t.mayAct(r))
 	t.checkStored(before)
@@ -175,6 +195,8 @@ func (t *transition) settle(r uint8, task taskObject) {
 		t.deliver(r)
 	case memory.state == ended && task.recorded(memory.epoch):
 		t.attemptIsOver(r, task)
+	case memory.state == waiting && task.final():
+		t.taskIsOver(r, task)
 	}
 }
 
@@ -184,12 +206,18 @@ func (t *transition) attemptIsOver(r uint8, task taskObject) {
 	over := *memory
 	*memory = taskState{state: waiting, epoch: task.epoch}
 	if task.final() {
-		*memory = taskState{state: finished, epoch: task.epoch}
-		if !t.Rules.Has(FinishedRemembered) {
-			*memory = taskState{}
-		}
+		t.taskIsOver(r, task)
 	}
 	if over.outcome != lost && t.Rules.Has(AcknowledgeAfterStore) {
 		t.acknowledge(r, over.owner, over.epoch)
+	}
+}
+
+// taskIsOver is when a leader knows that a final phase is stored.
+func (t *transition) taskIsOver(r uint8, task taskObject) {
+	memory := &t.replicas[r].memory
+	*memory = taskState{state: finished, epoch: task.epoch}
+	if !t.Rules.Has(FinishedRemembered) {
+		*memory = taskState{}
 	}
 }

@@ -55,7 +55,7 @@ func (t *transition) checkAcknowledged(e epoch) {
 
 // stored is the object as the invariants see it.
 func (t taskObject) stored() invariant.Stored[epoch] {
-	phases := [...]string{pending: "", completed: "Completed", exhausted: "Failed"}
+	phases := [...]string{pending: "", completed: "Completed", exhausted: "Failed", cancelled: "Cancelled"}
 	return invariant.Stored[epoch]{Epoch: t.epoch, Phase: phases[t.phase], Assigned: t.owner != 0}
 }
 

@@ -20,6 +20,7 @@ var ofWorld = map[uint8]string{
 	tickWithoutRenewal: "a tick passes without a renewal of the Lease",
 	deleteLease:        "the Lease is deleted",
 	replacePod:         "the pod of a is deleted by force and replaced by one of the same name, a'; the process of a lives on",
+	cancelTask:         "the user cancels the task",
 	restartContainer:   "the container of a restarts in the same pod, as process a'",
 }
 
@@ -37,6 +38,8 @@ var ofReplica = map[uint8]string{
 	openTerm:        "%s opens its term",
 	observeTask:     "%s reads the task from its cache",
 	storeAssignment: "%s writes the assignment that it has sent",
+	storeCancel:     "%s writes that the task is cancelled",
+	stopAttempt:     "%s tells the holder of the cancelled task to stop",
 	proveDeath:      "%s takes the process of the attempt for dead",
 	crashLeader:     "%s crashes and restarts as a standby",
 	recreateLease:   "%s finds its Lease deleted and creates it again",

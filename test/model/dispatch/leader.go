@@ -16,6 +16,8 @@ func (t *transition) replica(r uint8) {
 	t.Step(proveDeath, r, 0, func() bool { return t.proveDeath(r) })
 	t.Step(storeAssignment, r, 0, func() bool { return t.storeAssignment(r) })
 	t.Step(storeEnd, r, 0, func() bool { return t.storeEnd(r) })
+	t.Step(storeCancel, r, 0, func() bool { return t.storeCancel(r) })
+	t.Step(stopAttempt, r, 0, func() bool { return t.stopAttempt(r) })
 	t.Fault(&t.left.LeaderCrashes, explore.Step{Action: crashLeader, Subject: r}, func() bool { return t.leaderEnds(r) })
 	t.Fault(&t.left.LeaderReleases, explore.Step{Action: releaseLease, Subject: r}, func() bool { return t.releaseLease(r) })
 	t.Step(recreateLease, r, 0, func() bool { return t.recreateLease(r) })
@@ -152,7 +154,7 @@ func (t *transition) runsNothing(r, pod uint8) bool {
 func (t *transition) giveOut(r, n uint8) bool {
 	l := &t.replicas[r]
 	waits := t.mayAct(r) && t.gateIsOpen(r) && l.memory.state == waiting && !l.write.active && l.sequence < t.Scenario.Assignments
-	if !waits || !t.takesWork(r, n) {
+	if !waits || l.cache.task.cancel || !t.takesWork(r, n) {
 		return false
 	}
 	l.sequence++
@@ -163,6 +165,17 @@ func (t *transition) giveOut(r, n uint8) bool {
 		return true
 	}
 	return t.writeAssignment(r)
+}
+
+// stopAttempt tells the holder of a cancelled task to stop.
+func (t *transition) stopAttempt(r uint8) bool {
+	l := &t.replicas[r]
+	down := &t.processes[l.memory.owner].current.down
+	if !t.mayAct(r) || l.memory.state != held || !l.cache.task.cancel || holds(down, cancel) {
+		return false
+	}
+	t.send(r, l.memory.owner, message{kind: cancel, epoch: l.memory.epoch})
+	return holds(down, cancel)
 }
 
 // takesWork reports whether a process is linked, has said all, and is stored as linked.

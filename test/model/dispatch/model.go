@@ -21,6 +21,7 @@ const (
 	tickWithoutRenewal
 	deleteLease
 	replacePod
+	cancelTask
 	crashProcess
 	restartContainer
 	suspend
@@ -44,6 +45,8 @@ const (
 	giveOut
 	storeAssignment
 	storeEnd
+	storeCancel
+	stopAttempt
 	expire
 	proveDeath
 	crashLeader

@@ -16,6 +16,7 @@ var single = []struct {
 	{"partial Hello", func(f *Faults) { f.PartialHellos++ }},
 	{"failure", func(f *Faults) { f.Failures++ }},
 	{"goodbye", func(f *Faults) { f.Goodbyes++ }},
+	{"cancel", func(f *Faults) { f.Cancels++ }},
 }
 
 // Pairs has a scenario for every two faults, the same one twice included. Most defects of a protocol need two faults, and a search

@@ -38,6 +38,7 @@ const (
 	RecreateUnchallenged
 	StaleResultRefused
 	UnstoredResultAfterGate
+	FinalAfterGate
 	ruleCount
 )
 

@@ -97,11 +97,14 @@ var (
 		Name: "late writes", Faults: Faults{LeaderReleases: 1, LostAnswers: 1, Failures: 3}, WritesLag: true, CachesLag: true,
 		Connections: 2, Assignments: 3, Terms: 2, Leases: [2]uint8{1, 1},
 	}
+	Cancelled = Scenario{
+		Name: "task cancelled", Faults: Faults{Cancels: 1, LeaderReleases: 1}, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+	}
 	Everything = Scenario{
 		Name: "everything",
 		Faults: Faults{
 			ProcessEnds: 1, PodReplacements: 1, LeaderCrashes: 1, LeaderReleases: 1, LeaseDeletions: 1, Outages: 1, LostAnswers: 1, Suspensions: 1,
-			PartialHellos: 1, Failures: 3, Goodbyes: 1,
+			PartialHellos: 1, Failures: 3, Goodbyes: 1, Cancels: 1,
 		},
 		Connections: 3, Assignments: 3, Terms: 3, CachesLag: true, WritesLag: true, Heartbeats: true, Leases: [2]uint8{2, 2},
 	}
@@ -111,7 +114,8 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, StaleCaches, LateWrites, Everything,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, StaleCaches, LateWrites, Cancelled,
+	Everything,
 }
 
 // Removals has an entry for each rule; two where a rule keeps two invariants.
@@ -151,4 +155,5 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(AcknowledgeAfterStore, "AcknowledgeAfterStore", "", LateWrites, AcknowledgedNotStored),
 	explore.NewRemoval(StaleResultRefused, "StaleResultRefused", "", Retries, TwoOwners),
 	explore.NewRemoval(UnstoredResultAfterGate, "UnstoredResultAfterGate", "", TwoLeaderChanges, StartAfterFinal),
+	explore.NewRemoval(FinalAfterGate, "FinalAfterGate", "", Cancelled, StartAfterFinal),
 }

@@ -45,6 +45,7 @@ const (
 	pending uint8 = iota
 	completed
 	exhausted // the phase Failed: no retries are left
+	cancelled
 )
 
 // A taskObject is the Task as it is stored, or as a cache has it. Version 0: the cache has not heard of it.
@@ -53,6 +54,7 @@ type taskObject struct {
 	epoch                  epoch
 	owner                  uint8 // process that it is assigned to, plus 1
 	retries, reassignments uint8
+	cancel                 bool // the user wants it to end
 }
 
 func (t taskObject) final() bool { return t.phase != pending }
@@ -209,6 +211,7 @@ type Faults struct {
 	PartialHellos   uint8 // a Hello has no room for a result
 	Failures        uint8 // a program fails
 	Goodbyes        uint8 // an agent ends in order
+	Cancels         uint8 // the user cancels the task
 }
 
 type state struct {

@@ -8,6 +8,7 @@ func (t *transition) world() {
 	t.Fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
 	t.Fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
 	t.Fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
+	t.Fault(&t.left.Cancels, explore.Step{Action: cancelTask}, t.taskIsCancelled)
 	t.Step(restartContainer, 0, 0, t.containerRestarts)
 	for _, n := range t.acting {
 		t.Fault(&t.left.ProcessEnds, explore.Step{Action: crashProcess, Subject: n}, func() bool { return t.processEnds(n) })
@@ -109,6 +110,17 @@ func (p *process) abandon() {
 		p.former = p.current
 		p.current.replica = 0
 	}
+}
+
+// taskIsCancelled is what a user does, who waits for nothing.
+func (t *transition) taskIsCancelled() bool {
+	if t.store.task.cancel || t.store.task.final() {
+		return false
+	}
+	t.store.task.cancel = true
+	t.store.task.version++
+	t.cachesFollow()
+	return true
 }
 
 // podIsReplaced removes a's pod by force. Its node was not asked, so the process lives on; a pod of the same name takes its place.
