@@ -41,8 +41,6 @@ type Link interface {
 type Leadership interface {
 	Term() int64
 	RaiseTerm(above int64) int64
-	// AloneFrom is the time from which no other process can act as the leader.
-	AloneFrom() time.Time
 }
 
 // A Signal asks for the reconcile of an object.
@@ -83,7 +81,6 @@ type Board struct {
 
 	ready    chan struct{} // closed by Open
 	mu       sync.Mutex
-	alone    time.Time // from then on nobody else gives out work
 	opened   time.Time // when this leader began to speak to agents
 	sequence int64
 	tasks    map[types.NamespacedName]*entry

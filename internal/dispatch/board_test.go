@@ -20,7 +20,6 @@ type desk struct {
 	*Board
 	registry *prometheus.Registry
 	term     int64
-	alone    time.Time
 	version  int
 	refuse   error // what Send answers
 	room     *int  // for assignments, nil without a limit
@@ -68,7 +67,6 @@ func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 func (d *desk) lapse() time.Duration { return lapse(d.config.Lease) }
 
 func (d *desk) Term() int64                 { return d.term }
-func (d *desk) AloneFrom() time.Time        { return d.alone }
 func (d *desk) RaiseTerm(above int64) int64 { d.term = max(d.term, above+1); return d.term }
 
 // After implements Signal, of tasks, agents and swarms.

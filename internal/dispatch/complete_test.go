@@ -125,39 +125,3 @@ func TestPodIsAwaitedUnlessTheKubeletHasSeenItsEnd(t *testing.T) {
 		})
 	}
 }
-
-// The Lease was deleted: its former holder may give out work until its deadline, and its agents go on for a lease after that.
-func TestNewLeaderWaitsUntilItIsAlone(t *testing.T) {
-	stored := v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x", UID: "x", ResourceVersion: "1"}}
-	stored.Spec.SwarmRef.Name, stored.Status.Epoch = "other", 1
-	for name, c := range map[string]struct {
-		census  Census
-		waiting time.Duration
-	}{
-		"a new cluster":        {Census{}, 0},
-		"nothing is stored":    {Census{Succeeds: true}, 8 * time.Second},
-		"all agents have come": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s")}}, 8 * time.Second},
-		"one agent is missing": {Census{Tasks: []v1alpha1.Task{stored}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}}, 8*time.Second + 16600*time.Millisecond},
-	} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.ready = make(chan struct{})
-			began := time.Now()
-			d.alone = began.Add(8 * time.Second)
-			d.Open(c.census)
-			d.rule("s")
-			d.joins(t, "a", "s", 1)
-			d.task("t", "s")
-			given := func() bool {
-				d.heard[link.Agent{Namespace: "ns", Name: "a"}] = time.Now()
-				d.steps()
-				return len(d.assigned()) > 0
-			}
-			for !given() && time.Since(began) < time.Minute {
-				time.Sleep(100 * time.Millisecond)
-			}
-			if waited := time.Since(began); waited != c.waiting {
-				t.Errorf("%s: given out after %s, want %s", name, waited, c.waiting)
-			}
-		})
-	}
-}

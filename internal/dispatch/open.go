@@ -27,18 +27,14 @@ type Census struct {
 var errLaterTerm = errors.New("this operator has learned of a later term just now: connect again")
 
 // Open begins a leader's rule: it raises the term above every epoch that is stored, takes up what is stored as running, and
-// holds back each swarm until its agents have told what they run.
+// holds back each swarm until its agents have told what they run. Call it when the census says that it may be opened.
 func (b *Board) Open(census Census) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if highest := highestEpoch(census) >> 32; highest >= b.config.Leadership.Term() {
 		b.config.Leadership.RaiseTerm(highest)
 	}
-	b.alone = time.Now()
-	if alone := b.config.Leadership.AloneFrom(); alone.After(b.alone) && census.Led() {
-		b.alone = alone
-	}
-	b.opened = b.alone
+	b.opened = time.Now()
 	b.await(census)
 	for n := range census.Tasks {
 		if task := &census.Tasks[n]; !task.Status.Phase.Final() {
@@ -50,6 +46,10 @@ func (b *Board) Open(census Census) {
 		b.config.Tasks.After(name, 0)
 	}
 }
+
+// MayOpen reports whether a term may begin with this census, by a leader that is certain to be the only one from a time on. Until then a former leader
+// may store what the census lacks, so a later census is needed.
+func (c Census) MayOpen(alone, now time.Time) bool { return !c.Led() || !now.Before(alone) }
 
 // Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
 func (c Census) Led() bool {
@@ -148,9 +148,6 @@ func highestEpoch(census Census) int64 {
 
 // heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.
 func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
-	if now.Before(b.alone) {
-		return b.alone
-	}
 	var until time.Time
 	for pod := range of.awaited {
 		if ends := b.gateEnds(pod.agent); now.Before(ends) {

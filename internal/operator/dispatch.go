@@ -33,6 +33,8 @@ type dispatcher struct {
 // leadership is what the dispatcher has to know of it.
 type leadership interface {
 	dispatch.Leadership
+	// AloneFrom is the time from which no other process can act as the leader.
+	AloneFrom() time.Time
 	Succeeds() bool
 }
 
@@ -60,7 +62,7 @@ func (d *dispatcher) welcomes() bool {
 // Start implements manager.Runnable, for the time of leadership.
 func (d *dispatcher) Start(ctx context.Context) error {
 	census, err := d.census(ctx)
-	if alone := d.leadership.AloneFrom(); err == nil && census.Led() && time.Now().Before(alone) {
+	if alone := d.leadership.AloneFrom(); err == nil && !census.MayOpen(alone, time.Now()) {
 		// Until then a former leader may still finish tasks, and nothing of that would be known here.
 		select {
 		case <-time.After(time.Until(alone)):

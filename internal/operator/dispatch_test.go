@@ -168,6 +168,22 @@ func TestTermBeginsWhenTheLeaderIsAlone(t *testing.T) {
 	}
 }
 
+// The agents of a former leader may work for a lease after it has stopped, not after the Lease was taken.
+func TestGateCountsFromWhenTheLeaderIsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, caches := newTerm(t, &fakeLeadership{term: 1, alone: time.Now().Add(8 * time.Second), succeeds: true}, agentLinkedTo("pod"))
+		close(caches.current)
+		time.Sleep(8*time.Second + 46590*time.Millisecond - time.Millisecond) // a lease of 45 s and its margin
+		if _, known := d.board.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); known {
+			t.Error("the gate is open while an agent of the former leader may work")
+		}
+		time.Sleep(time.Millisecond)
+		if _, known := d.board.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); !known {
+			t.Error("the gate is closed after lease and margin")
+		}
+	})
+}
+
 // The pod that was linked last may run what is not stored: the dispatcher waits for it, whatever pod the agent has now.
 func TestTermBeginsWithThePodsThatWereLinked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

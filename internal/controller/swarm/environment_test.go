@@ -60,7 +60,6 @@ func (e *environment) Send(_ link.Agent, message *linkv1.OperatorMessage) error 
 func (e *environment) Disconnect(link.Agent, time.Time) bool     { return true }
 func (e *environment) LastHeard(link.Agent) (time.Time, bool)    { return time.Now(), true }
 func (e *environment) Term() int64                               { return 1 }
-func (e *environment) AloneFrom() time.Time                      { return time.Time{} }
 func (e *environment) RaiseTerm(int64) int64                     { return 1 }
 func (e *environment) After(types.NamespacedName, time.Duration) {}
 func (e *environment) assignments() (assigned []*linkv1.Attempt) {

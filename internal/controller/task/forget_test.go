@@ -41,7 +41,6 @@ func (d *surroundings) LastHeard(link.Agent) (time.Time, bool)    { return time.
 func (d *surroundings) Disconnect(link.Agent, time.Time) bool     { return true }
 func (d *surroundings) Term() int64                               { return 2 }
 func (d *surroundings) RaiseTerm(int64) int64                     { return 2 }
-func (d *surroundings) AloneFrom() time.Time                      { return time.Time{} }
 func (d *surroundings) After(types.NamespacedName, time.Duration) {}
 
 // The cache of a new leader may lack a task whose result an agent brings. A result that is acknowledged and not stored is lost.

@@ -43,9 +43,6 @@ func (l *leader) Term() int64 {
 	return l.term
 }
 
-// AloneFrom implements dispatch.Leadership.
-func (l *leader) AloneFrom() time.Time { return l.alone }
-
 // RaiseTerm implements dispatch.Leadership.
 func (l *leader) RaiseTerm(above int64) int64 {
 	l.mu.Lock()

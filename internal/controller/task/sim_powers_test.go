@@ -106,7 +106,7 @@ func (l *leader) open() {
 	if !l.isCurrent() {
 		return
 	}
-	if census := l.census(); !census.Led() || !time.Now().Before(l.alone) {
+	if census := l.census(); census.MayOpen(l.alone, time.Now()) {
 		l.board.Open(census)
 	}
 }
