@@ -56,6 +56,7 @@ const (
 	ReasonRetryBackoff      Reason = "RetryBackoff"
 	ReasonPaused            Reason = "Paused"
 	ReasonHandedBack        Reason = "HandedBack"
+	ReasonNotDelivered      Reason = "NotDelivered"
 	ReasonPayloadNotFound   Reason = "PayloadNotFound"
 	ReasonNotSupported      Reason = "NotSupported"
 	ReasonRunning           Reason = "Running"

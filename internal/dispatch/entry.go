@@ -83,6 +83,7 @@ type End struct {
 	Since           time.Time
 	Lost            bool // nobody knows; it is surely over
 	Outcome         linkv1.Outcome
+	Undelivered     bool // the agent never had it
 	Value           []byte
 	Reason, Message string
 

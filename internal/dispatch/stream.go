@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
@@ -124,7 +125,7 @@ func (b *Board) miss(of *entry) {
 	}
 	of.ended = &End{
 		Agent: held.agent.name.Name, Attempt: held.attempt, Epoch: held.epoch, Since: held.since, Outcome: linkv1.Outcome_OUTCOME_DECLINED,
-		Reason: "NotDelivered", Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
+		Undelivered: true, Reason: string(v1alpha1.ReasonNotDelivered), Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
 	}
 	b.release(of)
 	b.metrics.undelivered.Inc()

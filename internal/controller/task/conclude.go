@@ -30,6 +30,8 @@ func (p *planner) conclude(ended dispatch.End) {
 	case recorded: // the answer of the write was lost: nothing is counted twice
 	case ended.Lost:
 		p.reassign(ended)
+	case ended.Undelivered: // it costs the task nothing; the board waits for a second before it tries again
+		p.pend(v1alpha1.ReasonNotDelivered, ended.Message)
 	case ended.Outcome == linkv1.Outcome_OUTCOME_FAILED || ended.Outcome == linkv1.Outcome_OUTCOME_RETRY:
 		p.retry(ended)
 	default:

@@ -10,8 +10,8 @@ import (
 
 // auditCounters compares the counters of every task with the journal. It is part of every simulation.
 //
-// Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, or it decides the task. One that
-// was stored may have been sent, as far as the next leader knows. Nothing is counted that did not happen, whatever goes wrong. Nothing
+// Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, it decides the task, or it was not
+// delivered, which is not counted. One that was stored may have been sent, as far as the next leader knows. Nothing is counted that did not happen, whatever goes wrong. Nothing
 // is left out either while one leader sees everything and the user stops nothing.
 func (w *cluster) auditCounters() {
 	for _, task := range w.store.all() {
@@ -21,6 +21,8 @@ func (w *cluster) auditCounters() {
 		retried, ends := counted(&task, history)
 		exact := status.Phase.Final() && len(w.leaders) == 1 && !stoppedByUser(history)
 		switch {
+		case w.journal.ran(string(task.UID), undelivered(history)):
+			w.problem("%s has an attempt that ran and is stored as not delivered: %+v", task.Name, status)
 		case retried > failed || ends > made:
 			w.problem("%s counts more than happened: %d failed runs, %d assignments: %+v", task.Name, failed, made, status)
 		case exact && status.Reassignments == 0 && retried != failed:
@@ -34,7 +36,7 @@ func (w *cluster) auditCounters() {
 // counted returns how many failed runs and how many ends of assignments the status of a task accounts for.
 func counted(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32) {
 	status := task.Status
-	retried, ends = status.Retries, status.Retries+status.Reassignments+status.HandBacks
+	retried, ends = status.Retries, status.Retries+status.Reassignments+status.HandBacks+int32(len(undelivered(history)))
 	switch {
 	case decidedByFailure(task):
 		return retried + 1, ends + 1
@@ -73,6 +75,24 @@ func succeededAfterLoss(history []v1alpha1.Task) bool {
 		}
 	}
 	return false
+}
+
+// undelivered are the epochs of assignments that are stored as not delivered.
+func undelivered(history []v1alpha1.Task) map[int64]bool {
+	epochs := map[int64]bool{}
+	for n := range history {
+		if status := &history[n].Status; status.Reason == string(v1alpha1.ReasonNotDelivered) {
+			epochs[status.Epoch] = true
+		}
+	}
+	return epochs
+}
+
+// ran reports whether an attempt of a task with one of the epochs has run.
+func (j *journal) ran(uid string, epochs map[int64]bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.runs, func(run *stint) bool { return run.uid == uid && epochs[run.epoch] })
 }
 
 // stoppedByUser reports whether a user, or a time limit, may have stopped an attempt: such an end is not counted.
