@@ -154,6 +154,23 @@ type AssignedAgent struct {
 	// Since is when the agent was given the attempt.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
+
+	// PodUID is the pod of the process that was given the attempt.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	PodUID string `json:"podUID,omitempty"`
+
+	// Process is the run of the agent's program that was given the attempt. A container status that names it in its termination message proves that
+	// the attempt has ended, also to the next leader of the operator.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Process string `json:"process,omitempty"`
+
+	// LeaseSeconds is the longest lease that the agent may have been told. Without a proof the attempt is waited for this long.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
 }
 
 // TaskItemsStatus counts the items of an array task.

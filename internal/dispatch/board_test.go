@@ -87,9 +87,18 @@ func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
 		d := &desk{term: 1, heard: map[link.Agent]time.Time{}, registry: prometheus.NewRegistry()}
 		d.Board = New(Config{Lease: 15 * time.Second, Leadership: d, Tasks: d, Agents: d, Swarms: d, Metrics: d.registry})
 		d.Connect(d)
-		d.Open(Census{Pods: pods})
+		d.Open(Census{Pods: pods, Agents: agentsOf(pods)})
 		test(t, d)
 	})
+}
+
+// agentsOf are the Agent objects of pods, of which nothing is stored yet.
+func agentsOf(pods []corev1.Pod) []v1alpha1.Agent {
+	agents := make([]v1alpha1.Agent, len(pods))
+	for n := range pods {
+		agents[n].Namespace, agents[n].Name, agents[n].Spec.SwarmRef.Name = pods[n].Namespace, pods[n].Name, pods[n].Labels[v1alpha1.LabelSwarm]
+	}
+	return agents
 }
 
 func pod(name, swarm string) corev1.Pod {

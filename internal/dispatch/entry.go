@@ -63,7 +63,8 @@ type entry struct {
 // A hold is an attempt in the hands of an agent.
 type hold struct {
 	agent    *agent
-	process  Process // that has it; the zero value when that was before this leader
+	process  Process // that has it; the zero value when that is not stored
+	restored bool    // from what a former leader stored; no process has named it to this one
 	attempt  int32
 	epoch    int64
 	since    time.Time
@@ -82,8 +83,8 @@ type End struct {
 	Epoch           int64
 	Since           time.Time
 	Lost            bool // nobody knows; it is surely over
-	Outcome         linkv1.Outcome
 	Undelivered     bool // the agent never had it
+	Outcome         linkv1.Outcome
 	Value           []byte
 	Reason, Message string
 
@@ -93,6 +94,8 @@ type End struct {
 // Held is an attempt that an agent has, or will have once it is written.
 type Held struct {
 	Agent    string
+	Process  Process       // the zero value when it is not known
+	Lease    time.Duration // the longest that the agent may go by
 	Attempt  int32
 	Epoch    int64
 	Since    time.Time
@@ -121,7 +124,7 @@ func (e *entry) view() View {
 		view.Ended = &ended
 	case e.held != nil:
 		view.Held = &Held{
-			Agent: e.held.agent.name.Name, Attempt: e.held.attempt, Epoch: e.held.epoch, Since: e.held.since,
+			Agent: e.held.agent.name.Name, Process: e.held.process, Attempt: e.held.attempt, Epoch: e.held.epoch, Since: e.held.since,
 			First: e.held.first, Stopping: e.held.stopped != GoOn, Progress: e.held.progress, Message: e.held.message,
 		}
 	default:

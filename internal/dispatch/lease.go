@@ -159,13 +159,14 @@ func (b *Board) lastHeard(member *agent) time.Time {
 }
 
 // gateEnds returns when an agent that has not said what it runs can no longer have an assignment that was not written. It may have been welcomed
-// before this leader was ready, and have gone before it was heard out.
-func (b *Board) gateEnds(name link.Agent) time.Time {
-	from, length := b.opened, b.config.Lease
+// before this leader was ready, and have gone before it was heard out. The lease is the one that was stored when the term began: the Agent object
+// may have been deleted since.
+func (b *Board) gateEnds(name link.Agent, lease time.Duration) time.Time {
+	from := b.opened
 	if member := b.agents[name]; member != nil {
-		from, length = later(from, b.heardUnlinked(member)), b.leaseInForce(member)
+		from, lease = later(from, b.heardUnlinked(member)), max(lease, b.leaseInForce(member))
 	}
-	return from.Add(lapse(min(length, storeFirst)))
+	return from.Add(lapse(min(lease, storeFirst)))
 }
 
 // heardUnlinked returns when an agent was last heard that is not linked; zero when it is linked, or was never heard.
@@ -179,7 +180,7 @@ func (b *Board) heardUnlinked(member *agent) time.Time {
 // expiry returns when an attempt can no longer be running; alive says so for what its agent has named on its stream.
 func (b *Board) expiry(held *hold, alive time.Time) time.Time {
 	over := orElse(held.expires, alive)
-	if heard := b.heardUnlinked(held.agent); held.process == (Process{}) && !heard.IsZero() {
+	if heard := b.heardUnlinked(held.agent); held.restored && !heard.IsZero() {
 		over = later(over, heard.Add(lapse(b.told(held.agent)))) // the agent may have been welcomed again without being heard out
 	}
 	return over

@@ -65,21 +65,32 @@ type podID struct {
 // await notes whose Hello is missing: that of every pod that may run something, and that of the pod that was linked last, of which only the
 // UID may be left. Nobody knows whether its node has heard of its end; waiting for it in vain is waiting for its lease.
 func (b *Board) await(census Census) {
-	for n := range census.Pods {
-		if pod := &census.Pods[n]; !allTerminated(pod) {
-			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
-			swarm.awaited[podID{link.Agent{Namespace: pod.Namespace, Name: pod.Name}, pod.UID}] = struct{}{}
-		}
-	}
 	for n := range census.Agents {
 		agent := &census.Agents[n]
-		member := b.agentOf(link.Agent{Namespace: agent.Namespace, Name: agent.Name})
+		name := link.Agent{Namespace: agent.Namespace, Name: agent.Name}
+		member := b.agentOf(name)
 		member.version, member.lease.stored = agent.ResourceVersion, leaseOf(agent)
 		if last := lastLinked(agent); last != "" {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
-			swarm.awaited[podID{link.Agent{Namespace: agent.Namespace, Name: agent.Name}, types.UID(last)}] = struct{}{}
+			swarm.awaited[podID{name, types.UID(last)}] = b.leaseInForce(member)
 		}
 	}
+	for n := range census.Pods {
+		if pod := &census.Pods[n]; !allTerminated(pod) {
+			name := link.Agent{Namespace: pod.Namespace, Name: pod.Name}
+			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
+			swarm.awaited[podID{name, pod.UID}] = b.leaseOfPod(name)
+		}
+	}
+}
+
+// leaseOfPod returns the longest lease that the agent of a pod may go by. The Agent object of a pod that runs may have been deleted. What was told is
+// not known then, but nothing is sent before it is stored under a lease that is longer than this one.
+func (b *Board) leaseOfPod(name link.Agent) time.Duration {
+	if member := b.agents[name]; member != nil {
+		return b.leaseInForce(member)
+	}
+	return storeFirst
 }
 
 // lastLinked returns the UID of the pod whose agent was linked last. Agents of earlier versions have only that of their pod.
@@ -93,7 +104,7 @@ func lastLinked(agent *v1alpha1.Agent) string {
 // podToRecord returns the pod that Agent status is to name as linked, "" for no change. A pod of the same name that is awaited may run what no leader
 // has stored: as long as that is so, it goes on being named, and the next leader waits for it as well.
 func (b *Board) podToRecord(member *agent, now time.Time) string {
-	ends := b.gateEnds(member.name)
+	ends := b.gateEnds(member.name, 0)
 	if now.Before(ends) && b.awaitsFormer(member) {
 		b.config.Agents.After(member.object(), ends.Sub(now))
 		return ""
@@ -149,8 +160,8 @@ func highestEpoch(census Census) int64 {
 // heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.
 func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
 	var until time.Time
-	for pod := range of.awaited {
-		if ends := b.gateEnds(pod.agent); now.Before(ends) {
+	for pod, lease := range of.awaited {
+		if ends := b.gateEnds(pod.agent, lease); now.Before(ends) {
 			until = later(until, ends)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
@@ -17,7 +18,15 @@ type Process struct {
 	ID     string // "" when the agent is from before processes had one
 }
 
-// mayBeOf reports whether a process may have what is held. An attempt that is stored names its agent only.
+// processOf returns the process that is stored with an assignment. Versions before stored the agent only.
+func processOf(given v1alpha1.AssignedAgent) Process {
+	if given.PodUID == "" || given.Process == "" {
+		return Process{}
+	}
+	return Process{PodUID: given.PodUID, ID: given.Process}
+}
+
+// mayBeOf reports whether a process may have what is held.
 func (h *hold) mayBeOf(member *agent, by Process) bool {
 	return h.agent == member && (h.process == by || h.process == Process{})
 }

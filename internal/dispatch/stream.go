@@ -141,7 +141,7 @@ func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
 	case string(of.uid) != attempt.GetTaskUid():
 		b.stop(member, attempt)
 	case of.held != nil && of.held.epoch == attempt.GetEpoch() && of.held.mayBeOf(member, by):
-		of.held.process, of.held.expires, of.held.stopped = by, time.Time{}, GoOn
+		of.held.process, of.held.restored, of.held.expires, of.held.stopped = by, false, time.Time{}, GoOn
 		b.config.Tasks.After(of.name, 0)
 	case attempt.GetEpoch() > of.epoch:
 		b.supersede(of)

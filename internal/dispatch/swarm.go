@@ -21,7 +21,7 @@ type swarm struct {
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[podID]struct{}                // pods from before this leader that have not yet told what they run
+	awaited map[podID]time.Duration           // pods from before this leader that have not yet told what they run, and the leases of their agents
 	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no pod is awaited
 	unheard bool                              // its controller was told that nobody knows yet what its agents hold
 	epoch   int64
@@ -32,7 +32,7 @@ type swarm struct {
 func (b *Board) swarmOf(name types.NamespacedName) *swarm {
 	known := b.swarms[name]
 	if known == nil {
-		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[podID]struct{}{}, ends: map[types.NamespacedName]struct{}{}}
+		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[podID]time.Duration{}, ends: map[types.NamespacedName]struct{}{}}
 		b.swarms[name] = known
 	}
 	return known

@@ -48,7 +48,11 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 		return View{HeldBack: until}
 	}
 	known.told = known.ended
-	return known.view()
+	view := known.view()
+	if view.Held != nil {
+		view.Held.Lease = b.leaseInForce(known.held.agent)
+	}
+	return view
 }
 
 // endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former leader may have
@@ -100,10 +104,12 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 		since = given.Since.Time
 	}
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
+	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second) // of an agent whose object is gone, only the latter is left
 	b.take(of, &hold{
-		agent: holder, attempt: given.Attempt, epoch: given.Epoch,
-		since: since, sent: true, expires: time.Now().Add(lapse(b.leaseInForce(holder))), progress: task.Status.Progress,
+		agent: holder, process: processOf(given), restored: true, attempt: given.Attempt, epoch: given.Epoch,
+		since: since, sent: true, expires: time.Now().Add(lapse(lease)), progress: task.Status.Progress,
 	})
+	b.config.Agents.After(holder.object(), 0) // its pod may prove that the process has ended
 }
 
 // take gives an entry a hold.

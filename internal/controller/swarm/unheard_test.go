@@ -31,7 +31,8 @@ func (silent) LastHeard(link.Agent) (time.Time, bool) { return time.Time{}, fals
 
 // open begins the term with one pod, which has not said what it runs.
 func (e *environment) open(pod string) {
-	e.board.Open(dispatch.Census{Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
+	agent := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: pod}}
+	e.board.Open(dispatch.Census{Agents: []v1alpha1.Agent{agent}, Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo", Name: pod, UID: "pod-uid", Labels: map[string]string{v1alpha1.LabelSwarm: "research"},
 	}}}})
 }

@@ -86,7 +86,7 @@ func (p Plan) result(now time.Time) kit.Result {
 
 // run shows an attempt in the hands of an agent, the first time a little late, its progress now and then.
 func (p *planner) run(held dispatch.Held) {
-	stored := p.Status.Epoch == held.Epoch && len(p.Status.AssignedAgents) > 0
+	stored := p.Status.Epoch == held.Epoch && len(p.Status.AssignedAgents) > 0 && !outgrown(p.Status.AssignedAgents[0], held.Lease)
 	if due := held.Since.Add(writtenAfter); held.First && !stored && p.now.Before(due) {
 		p.again(due, "AssignmentUnwritten")
 		return
@@ -100,8 +100,29 @@ func (p *planner) run(held dispatch.Held) {
 	p.begin(held.Attempt, held.Epoch, held.Since)
 	p.Status.Phase, p.Status.Reason, p.Status.Message = v1alpha1.TaskRunning, "", short(held.Message)
 	p.Status.Progress, p.Status.ActiveAttempts = held.Progress, 1
-	p.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: held.Agent, Attempt: held.Attempt, Epoch: held.Epoch, Since: new(metav1.NewTime(held.Since.Truncate(time.Second)))}}
+	p.Status.AssignedAgents = []v1alpha1.AssignedAgent{assignment(held)}
 }
+
+// assignment is what the next leader has to know of an attempt: who has it, by which process it can be proven to have ended, and how long to wait
+// without a proof.
+func assignment(held dispatch.Held) v1alpha1.AssignedAgent {
+	given := v1alpha1.AssignedAgent{
+		Name: held.Agent, Attempt: held.Attempt, Epoch: held.Epoch, Since: new(metav1.NewTime(held.Since.Truncate(time.Second))),
+		LeaseSeconds: wholeSeconds(held.Lease),
+	}
+	if by := held.Process; storableID(by.PodUID) && storableID(by.ID) {
+		given.PodUID, given.Process = by.PodUID, by.ID
+	}
+	return given
+}
+
+// outgrown reports whether the agent may have been told a longer lease than is stored with its attempt.
+func outgrown(given v1alpha1.AssignedAgent, lease time.Duration) bool {
+	return given.LeaseSeconds > 0 && wholeSeconds(lease) > given.LeaseSeconds
+}
+
+// wholeSeconds rounds up.
+func wholeSeconds(lease time.Duration) int32 { return int32((lease + time.Second - 1) / time.Second) }
 
 // begin notes that an attempt was made.
 func (p *planner) begin(attempt int32, epoch int64, since time.Time) {

@@ -18,6 +18,8 @@ const (
 	mostResult = 4 << 10
 	// mostMessage and mostReason are what the API server accepts.
 	mostMessage, mostReason = 4096, 128
+	// mostID is how long the names of pods and processes may be. Agents choose the latter.
+	mostID = 64
 )
 
 // reasons is the pattern of status.reason in the schema, without the empty reason, which no condition may have.
@@ -35,6 +37,9 @@ func checkResult(value []byte) error {
 	}
 	return kjson.UnmarshalCaseSensitivePreserveInts(value, &decoded)
 }
+
+// storableID reports whether a name of a process can be stored. One that cannot is left out: its end is not proven to the next leader then.
+func storableID(id string) bool { return id != "" && len(id) <= mostID && utf8.ValidString(id) }
 
 // withStorableReason replaces a reason that the API server would refuse, and keeps it in the message.
 func withStorableReason(ended dispatch.End) dispatch.End {

@@ -1,0 +1,68 @@
+package task
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+)
+
+// What is stored of an attempt lets the next leader prove its end, or wait long enough.
+func TestAssignmentIsStoredWithItsProcess(t *testing.T) {
+	for id, want := range map[string]string{"p": "p", "": "", strings.Repeat("x", mostID): strings.Repeat("x", mostID), strings.Repeat("x", mostID+1): "", "\xff": ""} {
+		got := assignment(dispatch.Held{Agent: "a", Attempt: 2, Epoch: 7, Lease: 1500 * time.Millisecond, Process: dispatch.Process{PodUID: "pod-a", ID: id}})
+		if got.Process != want || (got.PodUID == "pod-a") != (want != "") || got.LeaseSeconds != 2 || got.Attempt != 2 || got.Epoch != 7 {
+			t.Errorf("process %q is stored as %+v", id, got)
+		}
+	}
+}
+
+// A lease that was raised since is stored at once: an agent that is lost would be waited for too short otherwise. Everything else waits.
+func TestLongerLeaseIsStoredWithTheAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored int32
+		lease  time.Duration
+		writes bool
+	}{
+		"longer":              {45, time.Hour, true},
+		"the same":            {45, 45 * time.Second, false},
+		"shorter":             {45, 10 * time.Second, false},
+		"of a version before": {0, 45 * time.Second, false},
+	} {
+		task := &v1alpha1.Task{}
+		running(task)
+		task.Status.AssignedAgents[0].LeaseSeconds = c.stored
+		got := plan(task, held(5*time.Second, func(held *dispatch.Held, view *dispatch.View) {
+			held.Lease, view.Wrote = c.lease, noon
+		}), noon)
+		if wrote := got.Status.AssignedAgents[0].LeaseSeconds != c.stored; wrote != c.writes {
+			t.Errorf("%s: %+v", name, got.Status.AssignedAgents)
+		}
+	}
+}
+
+// An agent dies with the leader. The next leader sees the container status and moves the task, long before the lease ends.
+func TestNextLeaderMovesTheTaskOfAnAgentThatIsProvenDead(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		w.submit("t", work{takes: 10 * time.Second})
+		w.pass(3 * time.Second)
+		dead := w.agent("a")
+		w.pod("b", 1)
+		w.pass(time.Second)
+		w.current().crash()
+		dead.kill()
+		w.pass(time.Second)
+		w.elect().govern(dispatch.Rules{})
+		w.pass(time.Second)
+		elected := time.Now()
+		w.current().board.Ended(named("a"), dispatch.Process{PodUID: dead.podUID, ID: dead.id})
+		w.until(func() bool { return w.status("t").Reassignments == 1 })
+		if waited := time.Since(elected); waited > soon {
+			t.Errorf("given up %v after the proof", waited)
+		}
+		w.pass(lapse + 10*time.Second + soon)
+		w.completes(t, "t", 2)
+	})
+}
