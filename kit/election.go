@@ -93,6 +93,7 @@ type lock struct {
 	forced     bool
 	contested  time.Duration // how long a former leader may go on, if this process wins now
 	succeeds   bool          // whether it is known that there was one
+	longest    time.Duration // the longest renew deadline of another holder that was seen
 	terms      Terms         // may be nil
 	claimed    int64         // the newest term that this process has claimed
 }
@@ -112,12 +113,15 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		record.HolderIdentity = "" // as if it had released the Lease
 	}
 	l.leadership.see(record.HolderIdentity)
+	former := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
+	if record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.longest = max(l.longest, former.renewDeadline())
+	}
 	if record.HolderIdentity != l.Identity() { // else the answer to Create was lost
 		l.contested, l.succeeds = 0, false // the elector waits until the Lease has expired or was given back
 	}
 	if l.forced {
 		if record.HolderIdentity != "" {
-			former := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
 			l.contested, l.succeeds = max(l.leadership.deadline, former.renewDeadline()), true
 		}
 		record.HolderIdentity = "" // the elector does not wait
@@ -138,7 +142,7 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 		l.leadership.resign()
 		return fmt.Errorf("the lease was deleted, and term %d was claimed after term %d: %w", newest, l.claimed, ErrNotLeading)
 	}
-	l.contested, l.succeeds = l.leadership.deadline, newest > 0
+	l.contested, l.succeeds = max(l.leadership.deadline, l.longest), newest > 0 // the Lease that is gone cannot be asked how long its holder goes on
 	return l.write(ctx, record, l.Interface.Create)
 }
 

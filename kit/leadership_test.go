@@ -315,6 +315,8 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 	}{
 		"expired or given back":      {},
 		"the Lease was deleted":      {created: true, contested: deadline},
+		"a long one was deleted":     {holder: "pod-2_x", created: true, seconds: 60, contested: 40 * time.Second},
+		"deleted, given back before": {created: true, seconds: 60, contested: deadline},
 		"taken by force":             {holder: "pod-2_x", forced: true, seconds: 1, contested: deadline},
 		"by force, of a long lease":  {holder: "pod-2_x", forced: true, seconds: 60, contested: 40 * time.Second},
 		"by force, but nobody held":  {forced: true, seconds: 60},
@@ -326,7 +328,7 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 			won := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}
 			acquire := func() error { _, _, err := l.Get(t.Context()); return errors.Join(err, l.Update(t.Context(), won)) }
 			if c.created {
-				acquire = func() error { return l.Create(t.Context(), won) }
+				acquire = func() error { _, _, err := l.Get(t.Context()); return errors.Join(err, l.Create(t.Context(), won)) }
 			}
 			if err := acquire(); err != nil {
 				t.Fatal(err)
