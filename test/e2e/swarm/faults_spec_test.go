@@ -2,18 +2,23 @@ package swarm
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// reportMove shows how long after a fault the last attempt of a swarm began.
-func reportMove(ctx context.Context, swarm, what string, fault time.Time) {
+// expectMoved shows how long after a fault the last attempt of a swarm began, and expects it within a time after the moment that counts.
+// Both ends are times that were written down when it happened, so what the test itself waits for costs nothing.
+func expectMoved(ctx context.Context, swarm, what string, fault, counts time.Time, within time.Duration) {
 	GinkgoHelper()
 	var began time.Time
 	for _, line := range hear(ctx, swarm).agents {
@@ -22,6 +27,34 @@ func reportMove(ctx context.Context, swarm, what string, fault time.Time) {
 		}
 	}
 	AddReportEntry(what, began.Sub(fault).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
+	Expect(began.Sub(counts)).To(BeNumerically("<=", within), what)
+}
+
+// awaitTerminated returns when the status of a pod showed that one of its containers has ended.
+func awaitTerminated(ctx context.Context, pod string) time.Time {
+	GinkgoHelper()
+	ended := func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated != nil && c.State.Terminated.ContainerID != "" ||
+			c.LastTerminationState.Terminated != nil && c.LastTerminationState.Terminated.ContainerID != ""
+	}
+	Eventually(func(g Gomega) {
+		found := &corev1.Pod{}
+		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, found)).To(Succeed())
+		g.Expect(slices.ContainsFunc(found.Status.ContainerStatuses, ended)).To(BeTrue())
+	}).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(Succeed())
+	return time.Now()
+}
+
+// awaitUnlinked returns when the operator heard an agent last, once it shows the link as lost. The time has whole seconds.
+func awaitUnlinked(ctx context.Context, name string) time.Time {
+	GinkgoHelper()
+	agent := &v1alpha1.Agent{}
+	Eventually(func(g Gomega) {
+		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, agent)).To(Succeed())
+		g.Expect(meta.IsStatusConditionFalse(agent.Status.Conditions, v1alpha1.ConditionLinked)).To(BeTrue())
+		g.Expect(agent.Status.LastHeartbeat).NotTo(BeNil())
+	}).WithContext(ctx).Should(Succeed())
+	return agent.Status.LastHeartbeat.Time
 }
 
 var _ = Describe("A swarm through faults", func() {
@@ -36,6 +69,7 @@ var _ = Describe("A swarm through faults", func() {
 		holder := cluster.BodyOf(ctx, namespace, held.Name)
 		killed := time.Now()
 		holder.Kill("swarm-agent")
+		proven := awaitTerminated(ctx, held.Name)
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")
@@ -43,7 +77,7 @@ var _ = Describe("A swarm through faults", func() {
 		Expect(finished.Status.Retries).To(BeZero(), "a lost agent is no fault of the task")
 		Expect(finished.Status.Epoch).To(BeNumerically(">", held.Epoch))
 		proveExactlyOnce(ctx, "mortal", []string{"long"})
-		reportMove(ctx, "mortal", "the task of a killed agent began on another agent after", killed)
+		expectMoved(ctx, "mortal", "the task of a killed agent began on another agent after", killed, proven, 3*time.Second)
 	})
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
@@ -59,11 +93,14 @@ var _ = Describe("A swarm through faults", func() {
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		Expect(taskNamed(ctx, "long").Status.Reassignments).To(BeEquivalentTo(1))
+		heard := awaitUnlinked(ctx, held.Name)
 		age.to = time.Now()
 		frozen.Thaw()
 		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
 		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
-		reportMove(ctx, "icy", "the task of a frozen agent with a lease of 10 s began on another agent after", age.from)
+		// The lease and 2 s; one more because the stored time of the last heartbeat is cut to a second.
+		what := "the task of a frozen agent with a lease of 10 s began on another agent after"
+		expectMoved(ctx, "icy", what, age.from, heard, 13*time.Second)
 	})
 
 	It("loses nothing when the leader is killed during fifty tasks [S15/same-end-state]", func(ctx SpecContext) {
