@@ -142,7 +142,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 		l.leadership.resign()
 		return fmt.Errorf("the lease was deleted, and term %d was claimed after term %d: %w", newest, l.claimed, ErrNotLeading)
 	}
-	l.contested, l.succeeds = max(l.leadership.deadline, l.longest), newest > 0 // the Lease that is gone cannot be asked how long its holder goes on
+	// The Lease that is gone cannot be asked how long its holder goes on.
+	l.contested, l.succeeds = max(l.leadership.deadline, l.longest), newest > 0
 	return l.write(ctx, record, l.Interface.Create)
 }
 

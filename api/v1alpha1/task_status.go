@@ -160,8 +160,8 @@ type AssignedAgent struct {
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
-	// Process is the run of the agent's program that was given the attempt. A container status that names it in its termination message proves that
-	// the attempt has ended, also to the next leader of the operator.
+	// Process is the run of the agent's program that was given the attempt. A container status that names it in its termination message
+	// proves that the attempt has ended, also to the next leader of the operator.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Process string `json:"process,omitempty"`

@@ -96,7 +96,8 @@ func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
 func agentsOf(pods []corev1.Pod) []v1alpha1.Agent {
 	agents := make([]v1alpha1.Agent, len(pods))
 	for n := range pods {
-		agents[n].Namespace, agents[n].Name, agents[n].Spec.SwarmRef.Name = pods[n].Namespace, pods[n].Name, pods[n].Labels[v1alpha1.LabelSwarm]
+		agents[n].Namespace, agents[n].Name = pods[n].Namespace, pods[n].Name
+		agents[n].Spec.SwarmRef.Name = pods[n].Labels[v1alpha1.LabelSwarm]
 	}
 	return agents
 }

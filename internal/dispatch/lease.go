@@ -158,9 +158,9 @@ func (b *Board) lastHeard(member *agent) time.Time {
 	return time.Now()
 }
 
-// gateEnds returns when an agent that has not said what it runs can no longer have an assignment that was not written. It may have been welcomed
-// before this leader was ready, and have gone before it was heard out. The lease is the one that was stored when the term began: the Agent object
-// may have been deleted since.
+// gateEnds returns when an agent that has not said what it runs can no longer have an assignment that was not written. It may have been
+// welcomed before this leader was ready, and have gone before it was heard out. The lease is the one that was stored when the term began:
+// the Agent object may have been deleted since.
 func (b *Board) gateEnds(name link.Agent, lease time.Duration) time.Time {
 	from := b.opened
 	if member := b.agents[name]; member != nil {

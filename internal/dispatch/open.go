@@ -47,8 +47,8 @@ func (b *Board) Open(census Census) {
 	}
 }
 
-// MayOpen reports whether a term may begin with this census, by a leader that is certain to be the only one from a time on. Until then a former leader
-// may store what the census lacks, so a later census is needed.
+// MayOpen reports whether a term may begin with this census, by a leader that is certain to be the only one from a time on. Until then a
+// former leader may store what the census lacks, so a later census is needed.
 func (c Census) MayOpen(alone, now time.Time) bool { return !c.Led() || !now.Before(alone) }
 
 // Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
@@ -84,8 +84,8 @@ func (b *Board) await(census Census) {
 	}
 }
 
-// leaseOfPod returns the longest lease that the agent of a pod may go by. The Agent object of a pod that runs may have been deleted. What was told is
-// not known then, but nothing is sent before it is stored under a lease that is longer than this one.
+// leaseOfPod returns the longest lease that the agent of a pod may go by. The Agent object of a pod that runs may have been deleted. What
+// was told is not known then, but nothing is sent before it is stored under a lease that is longer than this one.
 func (b *Board) leaseOfPod(name link.Agent) time.Duration {
 	if member := b.agents[name]; member != nil {
 		return b.leaseInForce(member)

@@ -47,8 +47,8 @@ func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	return next
 }
 
-// openGate has everything reconciled that had to wait until the agents of a swarm have said what they run: ends of attempts and tasks, and the swarm
-// itself.
+// openGate has everything reconciled that had to wait until the agents of a swarm have said what they run: ends of attempts and tasks,
+// and the swarm itself.
 func (b *Board) openGate(of *swarm) {
 	for name := range of.ends {
 		b.config.Tasks.After(name, 0)

@@ -125,7 +125,8 @@ func (b *Board) miss(of *entry) {
 	}
 	of.ended = &End{
 		Agent: held.agent.name.Name, Attempt: held.attempt, Epoch: held.epoch, Since: held.since, Outcome: linkv1.Outcome_OUTCOME_DECLINED,
-		Undelivered: true, Reason: string(v1alpha1.ReasonNotDelivered), Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
+		Undelivered: true, Reason: string(v1alpha1.ReasonNotDelivered),
+		Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
 	}
 	b.release(of)
 	b.metrics.undelivered.Inc()

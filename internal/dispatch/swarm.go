@@ -21,7 +21,7 @@ type swarm struct {
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[podID]time.Duration           // pods from before this leader that have not yet told what they run, and the leases of their agents
+	awaited map[podID]time.Duration           // pods from before this leader that have not yet told what they run: their leases
 	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no pod is awaited
 	unheard bool                              // its controller was told that nobody knows yet what its agents hold
 	epoch   int64
@@ -32,7 +32,10 @@ type swarm struct {
 func (b *Board) swarmOf(name types.NamespacedName) *swarm {
 	known := b.swarms[name]
 	if known == nil {
-		known = &swarm{name: name, queue: map[types.NamespacedName]*entry{}, awaited: map[podID]time.Duration{}, ends: map[types.NamespacedName]struct{}{}}
+		known = &swarm{
+			name: name, queue: map[types.NamespacedName]*entry{},
+			awaited: map[podID]time.Duration{}, ends: map[types.NamespacedName]struct{}{},
+		}
 		b.swarms[name] = known
 	}
 	return known
@@ -76,8 +79,9 @@ func (b *Board) Dissolve(name types.NamespacedName) {
 	of.ruled, of.rules = false, Rules{}
 }
 
-// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named. The count is known when every agent of
-// the swarm has said what it runs. Until then no agent may be taken for idle; the board asks for a reconcile of the swarm when the count is known.
+// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named. The count is known when
+// every agent of the swarm has said what it runs. Until then no agent may be taken for idle; the board asks for a reconcile of the swarm
+// when the count is known.
 func (b *Board) Busy(swarm types.NamespacedName, agent string) (attempts int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

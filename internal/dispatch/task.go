@@ -55,9 +55,9 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	return view
 }
 
-// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former leader may have
-// given out an attempt that is not stored. It may run on an agent that has not said what it runs, or be on its way to it. If the task became final
-// now, that attempt would start afterwards, or its success would be thrown away.
+// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former
+// leader may have given out an attempt that is not stored. It may run on an agent that has not said what it runs, or be on its way to it.
+// If the task became final now, that attempt would start afterwards, or its success would be thrown away.
 func (b *Board) endWaits(of *entry) time.Time {
 	if !of.mayRunUnseen() {
 		return time.Time{}
@@ -70,8 +70,8 @@ func (b *Board) endWaits(of *entry) time.Time {
 	return until
 }
 
-// mayRunUnseen reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first one, or a newer one
-// than the one that has ended. All others are stored before they are sent.
+// mayRunUnseen reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first one, or a
+// newer one than the one that has ended. All others are stored before they are sent.
 func (e *entry) mayRunUnseen() bool {
 	if e.ended != nil {
 		return e.ended.Epoch > e.stored
@@ -104,7 +104,8 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 		since = given.Since.Time
 	}
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
-	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second) // of an agent whose object is gone, only the latter is left
+	// Of an agent whose object is gone, only the lease that is stored with the assignment is left.
+	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second)
 	b.take(of, &hold{
 		agent: holder, process: processOf(given), restored: true, attempt: given.Attempt, epoch: given.Epoch,
 		since: since, sent: true, expires: time.Now().Add(lapse(lease)), progress: task.Status.Progress,

@@ -37,7 +37,8 @@ func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
 	return names
 }
 
-// drained is the swarm as it can be by now: a StatefulSet shrinks from its end, and only as far as its last agents are known to hold nothing.
+// drained is the swarm as it can be by now: a StatefulSet shrinks from its end, and only as far as its last agents are known to hold
+// nothing.
 func drained(wanted manifest.Swarm, world world) manifest.Swarm {
 	reached := wanted
 	reached.Counts = slices.Clone(wanted.Counts)

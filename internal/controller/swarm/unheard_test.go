@@ -19,7 +19,9 @@ import (
 
 // changeLeader gives the reconciler the empty memory of a new leader, whose term is not open yet.
 func (e *environment) changeLeader(r *reconciler) {
-	e.board = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e, Metrics: prometheus.NewRegistry()})
+	e.board = dispatch.New(dispatch.Config{
+		Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e, Metrics: prometheus.NewRegistry(),
+	})
 	e.board.Connect(silent{e})
 	r.board = e.board
 }

@@ -11,8 +11,11 @@ import (
 
 // What is stored of an attempt lets the next leader prove its end, or wait long enough.
 func TestAssignmentIsStoredWithItsProcess(t *testing.T) {
-	for id, want := range map[string]string{"p": "p", "": "", strings.Repeat("x", mostID): strings.Repeat("x", mostID), strings.Repeat("x", mostID+1): "", "\xff": ""} {
-		got := assignment(dispatch.Held{Agent: "a", Attempt: 2, Epoch: 7, Lease: 1500 * time.Millisecond, Process: dispatch.Process{PodUID: "pod-a", ID: id}})
+	longest := strings.Repeat("x", mostID)
+	for id, want := range map[string]string{"p": "p", "": "", longest: longest, longest + "x": "", "\xff": ""} {
+		got := assignment(dispatch.Held{
+			Agent: "a", Attempt: 2, Epoch: 7, Lease: 1500 * time.Millisecond, Process: dispatch.Process{PodUID: "pod-a", ID: id},
+		})
 		if got.Process != want || (got.PodUID == "pod-a") != (want != "") || got.LeaseSeconds != 2 || got.Attempt != 2 || got.Epoch != 7 {
 			t.Errorf("process %q is stored as %+v", id, got)
 		}

@@ -30,8 +30,6 @@ func (p *planner) conclude(ended dispatch.End) {
 	case recorded: // the answer of the write was lost: nothing is counted twice
 	case ended.Lost:
 		p.reassign(ended)
-	case ended.Undelivered: // it costs the task nothing; the board waits for a second before it tries again
-		p.pend(v1alpha1.ReasonNotDelivered, ended.Message)
 	case ended.Outcome == linkv1.Outcome_OUTCOME_FAILED || ended.Outcome == linkv1.Outcome_OUTCOME_RETRY:
 		p.retry(ended)
 	default:
@@ -98,8 +96,13 @@ func (p *planner) retry(ended dispatch.End) {
 }
 
 // handBack puts a task back that its agent gave up or declined. That is no failure of the task and costs no retry. The first time it may
-// go to another agent at once; when it happens again and again each pause is longer, and in the end the task fails.
+// go to another agent at once; when it happens again and again each pause is longer, and in the end the task fails. An attempt that its agent
+// never had costs nothing, however often: the board waits for a second before it tries again.
 func (p *planner) handBack(ended dispatch.End) {
+	if ended.Undelivered {
+		p.pend(v1alpha1.ReasonNotDelivered, ended.Message)
+		return
+	}
 	if p.now.Sub(ended.Since) >= steadyRun {
 		p.Status.HandBacks = 0
 	}

@@ -214,8 +214,8 @@ func TestTermIsRaisedAboveWhatAgentsReport(t *testing.T) {
 	}
 }
 
-// The first attempt is not stored, and its task is to end before its agent has told the new leader that it runs. A final phase would throw the
-// success away.
+// The first attempt is not stored, and its task is to end before its agent has told the new leader that it runs. A final phase would
+// throw the success away.
 func TestFinalPhaseWaitsForAnUnwrittenFirstAssignment(t *testing.T) {
 	queueLimit := func(spec *v1alpha1.TaskSpec) { spec.Timeouts = &v1alpha1.TaskTimeouts{QueueSeconds: 1} }
 	totalLimit := func(spec *v1alpha1.TaskSpec) { spec.Timeouts = &v1alpha1.TaskTimeouts{TotalSeconds: 2} }

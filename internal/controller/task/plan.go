@@ -103,8 +103,8 @@ func (p *planner) run(held dispatch.Held) {
 	p.Status.AssignedAgents = []v1alpha1.AssignedAgent{assignment(held)}
 }
 
-// assignment is what the next leader has to know of an attempt: who has it, by which process it can be proven to have ended, and how long to wait
-// without a proof.
+// assignment is what the next leader has to know of an attempt: who has it, by which process it can be proven to have ended, and how long
+// to wait without a proof.
 func assignment(held dispatch.Held) v1alpha1.AssignedAgent {
 	given := v1alpha1.AssignedAgent{
 		Name: held.Agent, Attempt: held.Attempt, Epoch: held.Epoch, Since: new(metav1.NewTime(held.Since.Truncate(time.Second))),

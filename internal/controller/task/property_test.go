@@ -140,7 +140,7 @@ func (w *cluster) audit() {
 	}
 	w.auditCounters()
 	board := w.current()
-	if busy, known := board.board.Busy(named(swarmName), ""); busy != 0 || !known {
+	if busy := board.busy(); busy != 0 {
 		w.problem("the board thinks that agents hold %d attempts", busy)
 	}
 	if left := board.count("swarm_task_unfinished", ""); left != 0 {
@@ -154,6 +154,15 @@ func (w *cluster) audit() {
 		})
 	}
 	synctest.Wait()
+}
+
+// busy is how many attempts the board thinks that agents hold; -1 if it does not know.
+func (l *leader) busy() int {
+	attempts, known := l.board.Busy(named(swarmName), "")
+	if !known {
+		return -1
+	}
+	return attempts
 }
 
 func (j *journal) succeeded(uid string, epoch int64) bool {

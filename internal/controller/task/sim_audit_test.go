@@ -11,18 +11,17 @@ import (
 // auditCounters compares the counters of every task with the journal. It is part of every simulation.
 //
 // Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, it decides the task, or it was not
-// delivered, which is not counted. One that was stored may have been sent, as far as the next leader knows. Nothing is counted that did not happen, whatever goes wrong. Nothing
-// is left out either while one leader sees everything and the user stops nothing.
+// delivered, which is not counted. One that was stored may have been sent, as far as the next leader knows. Nothing is counted that did
+// not happen, whatever goes wrong. Nothing is left out either while one leader sees everything and the user stops nothing.
 func (w *cluster) auditCounters() {
 	for _, task := range w.store.all() {
 		status, history := task.Status, w.store.history(&task)
 		sent, failed := w.journal.sentTo(string(task.UID)), w.journal.failures(string(task.UID))
 		made := assignments(history, sent)
+		w.auditUndelivered(&task, history)
 		retried, ends := counted(&task, history)
 		exact := status.Phase.Final() && len(w.leaders) == 1 && !stoppedByUser(history)
 		switch {
-		case w.journal.ran(string(task.UID), undelivered(history)):
-			w.problem("%s has an attempt that ran and is stored as not delivered: %+v", task.Name, status)
 		case retried > failed || ends > made:
 			w.problem("%s counts more than happened: %d failed runs, %d assignments: %+v", task.Name, failed, made, status)
 		case exact && status.Reassignments == 0 && retried != failed:
@@ -75,6 +74,13 @@ func succeededAfterLoss(history []v1alpha1.Task) bool {
 		}
 	}
 	return false
+}
+
+// auditUndelivered checks that nothing which ran is stored as not delivered.
+func (w *cluster) auditUndelivered(task *v1alpha1.Task, history []v1alpha1.Task) {
+	if w.journal.ran(string(task.UID), undelivered(history)) {
+		w.problem("%s has an attempt that ran and is stored as not delivered: %+v", task.Name, task.Status)
+	}
 }
 
 // undelivered are the epochs of assignments that are stored as not delivered.

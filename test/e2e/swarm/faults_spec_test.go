@@ -16,9 +16,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// expectMoved shows how long after a fault the last attempt of a swarm began, and expects it within a time after the moment that counts.
-// Both ends are times that were written down when it happened, so what the test itself waits for costs nothing.
-func expectMoved(ctx context.Context, swarm, what string, fault, counts time.Time, within time.Duration) {
+// expectMoved shows how long after a moment the last attempt of a swarm began, and expects that within a time.
+// The start is what the agent wrote down, so what the test itself waits for afterwards costs nothing.
+func expectMoved(ctx context.Context, swarm, what string, from time.Time, within time.Duration) {
 	GinkgoHelper()
 	var began time.Time
 	for _, line := range hear(ctx, swarm).agents {
@@ -26,8 +26,8 @@ func expectMoved(ctx context.Context, swarm, what string, fault, counts time.Tim
 			began = line.Time
 		}
 	}
-	AddReportEntry(what, began.Sub(fault).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
-	Expect(began.Sub(counts)).To(BeNumerically("<=", within), what)
+	AddReportEntry(what, began.Sub(from).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
+	Expect(began.Sub(from)).To(BeNumerically("<=", within), what)
 }
 
 // awaitTerminated returns when the status of a pod showed that one of its containers has ended.
@@ -67,7 +67,6 @@ var _ = Describe("A swarm through faults", func() {
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
 		holder := cluster.BodyOf(ctx, namespace, held.Name)
-		killed := time.Now()
 		holder.Kill("swarm-agent")
 		proven := awaitTerminated(ctx, held.Name)
 
@@ -77,7 +76,7 @@ var _ = Describe("A swarm through faults", func() {
 		Expect(finished.Status.Retries).To(BeZero(), "a lost agent is no fault of the task")
 		Expect(finished.Status.Epoch).To(BeNumerically(">", held.Epoch))
 		proveExactlyOnce(ctx, "mortal", []string{"long"})
-		expectMoved(ctx, "mortal", "the task of a killed agent began on another agent after", killed, proven, 3*time.Second)
+		expectMoved(ctx, "mortal", "from the pod's status to the start on another agent, after an agent was killed", proven, 3*time.Second)
 	})
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
@@ -99,8 +98,7 @@ var _ = Describe("A swarm through faults", func() {
 		Expect(kubectl(ctx, "wait", "--namespace", namespace, "agent/"+held.Name, "--for=condition=Linked", "--timeout=60s")).To(ContainSubstring("condition met"))
 		proveExactlyOnce(ctx, "icy", []string{"long"}, age)
 		// The lease and 2 s; one more because the stored time of the last heartbeat is cut to a second.
-		what := "the task of a frozen agent with a lease of 10 s began on another agent after"
-		expectMoved(ctx, "icy", what, age.from, heard, 13*time.Second)
+		expectMoved(ctx, "icy", "from the last heartbeat of a frozen agent with a lease of 10 s to the start on another", heard, 13*time.Second)
 	})
 
 	It("loses nothing when the leader is killed during fifty tasks [S15/same-end-state]", func(ctx SpecContext) {

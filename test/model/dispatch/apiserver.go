@@ -73,8 +73,8 @@ func (t *transition) storeEnd(r uint8) bool {
 	return t.request(r, w)
 }
 
-// storeCancel ends a cancelled task that no agent is known to have. If no attempt is stored, this waits for the gate: a former leader may have
-// given out the first one, and not stored it.
+// storeCancel ends a cancelled task that no agent is known to have. If no attempt is stored, this waits for the gate: a former leader may
+// have given out the first one, and not stored it.
 func (t *transition) storeCancel(r uint8) bool {
 	l, task := &t.replicas[r], t.replicas[r].cache.task
 	if !t.mayAct(r) || l.memory.state != waiting || !task.cancel || task.final() {

@@ -98,7 +98,8 @@ var (
 		Connections: 2, Assignments: 3, Terms: 2, Leases: [2]uint8{1, 1},
 	}
 	Cancelled = Scenario{
-		Name: "task cancelled", Faults: Faults{Cancels: 1, LeaderReleases: 1}, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+		Name: "task cancelled", Faults: Faults{Cancels: 1, LeaderReleases: 1},
+		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
 	Everything = Scenario{
 		Name: "everything",
@@ -114,8 +115,8 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, StaleCaches, LateWrites, Cancelled,
-	Everything,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, StaleCaches, LateWrites,
+	Cancelled, Everything,
 }
 
 // Removals has an entry for each rule; two where a rule keeps two invariants.
