@@ -66,7 +66,7 @@ func TestAgentIsCutOffTwoLeasesAfterItsLastHeartbeat(t *testing.T) {
 		}
 		hosted, _ := newSession(Limits{}.withDefaults())
 		hosted.lease = 10 * time.Second
-		heard := &hearing{inbox: newQueue[*linkv1.AgentMessage](10, 1<<20), over: make(chan struct{})}
+		heard := &hearing{inbox: newInbox(1 << 20), over: make(chan struct{})}
 		began, ended := time.Now(), make(chan error)
 		defer server.answer(heard, hosted)()
 		go func() { ended <- server.attend(heard, hosted) }()

@@ -1,22 +1,152 @@
 package link_test
 
 import (
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// The consumer may take longer than a lease. Agents must not stop their work for that.
+// The consumer may take longer than a lease. Agents must not stop their work for that, however much they have to say.
 func TestHeartbeatsAreAnsweredWhileTheConsumerIsBusy(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t))
-	c, _ := join(t, operator, coder)
-	release := operator.Hold()
+	for reason, c := range map[string]struct {
+		messages int
+		message  func(n int) *linkv1.AgentMessage
+	}{
+		"one message":                {1, func(int) *linkv1.AgentMessage { return credit(1) }},
+		"progress of many attempts":  {300, func(n int) *linkv1.AgentMessage { return progress(n, 50, "") }},
+		"progress of one attempt":    {2000, func(n int) *linkv1.AgentMessage { return progress(1, n, strings.Repeat("x", 2000)) }},
+		"progress of 1,000 attempts": {2000, func(n int) *linkv1.AgentMessage { return progress(n%1000, n, "half way") }},
+		"results that are repeated":  {1280, func(n int) *linkv1.AgentMessage { return result(n%128, 4096) }},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+			client, _ := join(t, operator, coder)
+			release := operator.Hold()
+			defer release()
+			for n := range c.messages {
+				client.say(t, c.message(n))
+				if n%50 == 0 || n == c.messages-1 {
+					assertEchoed(t, client, int64(n))
+				}
+			}
+		})
+	}
+}
+
+// What an agent may not exceed is 2 MiB. Past it the operator reads nothing more: it neither echoes nor notes that the agent was heard, so the
+// agent's lease ends, its own before the operator's. Nothing is lost, and all goes on when the consumer does.
+func TestAgentThatSaysTooMuchIsNotHeardUntilTheConsumerIsFree(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+	client, _ := join(t, operator, coder)
+	release := sync.OnceFunc(operator.Hold())
 	defer release()
-	c.say(t, credit(1))
-	for sequence := range int64(3) {
-		c.say(t, heartbeat(sequence))
-		if echo := c.hear(t).GetEcho(); echo.GetSequence() != sequence {
-			t.Errorf("got %v, want an echo of %d", echo, sequence)
+	const results = 5000
+	sent := make(chan error, 1)
+	go func() {
+		for n := range results {
+			if err := client.Send(result(n, 4096)); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- client.Send(heartbeat(7))
+	}()
+	before := memory()
+	linktest.Eventually(t, "the operator reads no more", func() bool { return operator.Count(t, "swarm_link_stalled_total", "") == 1 })
+	heard, _ := operator.LastHeard(coder)
+	assertFlat(t, before, 1, 8<<20) // test's and operator's end together, of 20 MiB
+	if again, _ := operator.LastHeard(coder); again != heard {
+		t.Error("an agent was heard whose heartbeat is not echoed")
+	}
+	release()
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if echo := client.hear(t).GetEcho(); echo.GetSequence() != 7 {
+		t.Errorf("got %v, want the echo of what was sent last", echo)
+	}
+	operator.AwaitResult(t, 1, results-1)
+	if got := operator.Count(t, "swarm_link_messages_total", "result"); got != results {
+		t.Errorf("%d of %d results were passed on", got, results)
+	}
+}
+
+// Only the last report of an attempt counts, and it comes before what the agent said after the first.
+func TestProgressThatWaitsIsReplacedByLaterProgress(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+	client, _ := join(t, operator, coder)
+	release := sync.OnceFunc(operator.Hold())
+	defer release()
+	client.say(t, credit(1)) // keeps the consumer busy
+	assertEchoed(t, client, 1)
+	for percent := range 90 {
+		client.say(t, progress(1, percent, ""))
+		client.say(t, progress(2, percent, ""))
+	}
+	client.say(t, result(1, 1))
+	client.say(t, result(1, 1))
+	assertEchoed(t, client, 2)
+	release()
+	operator.AwaitResult(t, 1, 1)
+	reported := map[int64][]int32{}
+	for _, event := range operator.Events() {
+		if report := event.Message.GetProgress(); report != nil {
+			reported[report.GetAttempt().GetEpoch()] = append(reported[report.GetAttempt().GetEpoch()], report.GetPercent())
 		}
 	}
+	if got := fmt.Sprint(reported); got != "map[1:[89] 2:[89]]" {
+		t.Errorf("the consumer was told %v, want the last of each before the result", got)
+	}
+	if got := operator.Count(t, "swarm_link_dropped_total", "superseded"); got != 2*89+1 {
+		t.Errorf("%d messages were counted as superseded", got)
+	}
+}
+
+// Hello is the one message that is many times larger in memory than on the wire, and only the first one is of use.
+func TestSecondHelloDoesNotWait(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+	client, _ := join(t, operator, coder)
+	release := operator.Hold()
+	defer release()
+	client.say(t, credit(1))
+	large := hello(coder)
+	for range 100_000 {
+		large.GetHello().Running = append(large.GetHello().Running, &linkv1.Attempt{})
+	}
+	before := memory()
+	for n := range int64(20) {
+		client.say(t, proto.CloneOf(large))
+		assertEchoed(t, client, n)
+	}
+	assertFlat(t, before, 1, 8<<20) // each is 200 KB on the wire and 16 MB in memory
+}
+
+func atAnyRate(c *link.Config) { c.Limits.MessagesPerSecond = int(time.Second) }
+
+func assertEchoed(t *testing.T, client client, sequence int64) {
+	t.Helper()
+	client.say(t, heartbeat(sequence))
+	if echo := client.hear(t).GetEcho(); echo.GetSequence() != sequence {
+		t.Errorf("got %v, want an echo of %d", echo, sequence)
+	}
+}
+
+func progress(epoch, percent int, message string) *linkv1.AgentMessage {
+	attempt := linktest.Attempt("survey", int64(epoch))
+	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{
+		Progress: &linkv1.Progress{Attempt: attempt, Percent: int32(percent), Message: message},
+	}}
+}
+
+func result(epoch, bytes int) *linkv1.AgentMessage {
+	attempt, value := linktest.Attempt("survey", int64(epoch)), []byte(strings.Repeat("7", bytes))
+	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: &linkv1.Result{Attempt: attempt, Value: value}}}
 }

@@ -104,13 +104,11 @@ func check(identity Identity, hello *linkv1.Hello) error {
 	return &ending{refusedIdentity, status.Errorf(codes.PermissionDenied, "the token is pod %s's, not agent %s's", identity.agent(), claimed)}
 }
 
-// inboxMessages is how many messages of an agent wait at most while the consumer is busy. Heartbeats do not wait.
-const inboxMessages = 256
-
 // hearing is what an agent says.
 type hearing struct {
-	inbox *queue[*linkv1.AgentMessage]
+	inbox *inbox
 	beat  atomic.Pointer[func(*linkv1.Heartbeat)] // answers heartbeats, once there is a session
+	hello bool                                    // one has come
 	first *linkv1.AgentMessage                    // heartbeat that was answered at once; it is passed on as well
 	over  chan struct{}                           // closed when the stream is over; then err says why
 	err   error
@@ -119,7 +117,7 @@ type hearing struct {
 // listen reads the stream, no faster than its rate allows, until it fails or its handler returns. Heartbeats are answered at once: however long
 // the consumer takes, an agent that is heard must not stop its work.
 func (s *Server) listen(connected stream) *hearing {
-	ctx, heard := connected.Context(), &hearing{inbox: newQueue[*linkv1.AgentMessage](inboxMessages, 2*s.config.Limits.FrameBytes), over: make(chan struct{})}
+	ctx, heard := connected.Context(), &hearing{inbox: newInbox(2 * s.config.Limits.FrameBytes), over: make(chan struct{})}
 	perSecond := s.config.Limits.MessagesPerSecond
 	bucket := rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
 	go func() {
@@ -134,17 +132,45 @@ func (s *Server) listen(connected stream) *hearing {
 				s.metrics.throttled.Inc()
 				_ = bucket.Wait(ctx) // fails only when the stream is over, which Recv says next
 			}
-			if beat := heard.beat.Load(); beat != nil && message.GetHeartbeat() != nil {
-				(*beat)(message.GetHeartbeat())
-				if heard.first != nil {
-					continue
-				}
-				heard.first = message
-			}
-			heard.inbox.pushOrWait(ctx, message)
+			s.hear(ctx, heard, message)
 		}
 	}()
 	return heard
+}
+
+// hear answers a heartbeat, and leaves everything else to the consumer. Of heartbeats it gets the first one as well.
+func (s *Server) hear(ctx context.Context, heard *hearing, message *linkv1.AgentMessage) {
+	switch beat := heard.beat.Load(); {
+	case beat != nil && message.GetHeartbeat() != nil:
+		(*beat)(message.GetHeartbeat())
+		if heard.first != nil {
+			return
+		}
+		heard.first = message
+	case heard.hello && message.GetHello() != nil: // of no use, and it may be a hundred times larger in memory than on the wire
+		s.metrics.received(kindOf(message))
+		s.metrics.drop(droppedUnknown)
+		return
+	}
+	heard.hello = heard.hello || message.GetHello() != nil
+	s.leave(ctx, heard.inbox, message)
+}
+
+// leave puts a message into the inbox. While that is full the stream is not read, heartbeats included: the agent stops its work when its lease
+// is over, and the operator counts from the last heartbeat that it did read.
+func (s *Server) leave(ctx context.Context, inbox *inbox, message *linkv1.AgentMessage) {
+	superseded, added := inbox.push(message)
+	if !added {
+		s.metrics.stalled.Inc()
+	}
+	for !added && ctx.Err() == nil {
+		inbox.wait(ctx)
+		superseded, added = inbox.push(message)
+	}
+	if superseded != nil {
+		s.metrics.received(kindOf(superseded))
+		s.metrics.drop(droppedSuperseded)
+	}
 }
 
 func (s *Server) awaitHello(heard *hearing) (*linkv1.Hello, error) {

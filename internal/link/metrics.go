@@ -47,15 +47,20 @@ const (
 	droppedTooLarge    = "too_large"
 	droppedSlow        = "slow_reader"
 	droppedNoRoom      = "no_room"
+	droppedSuperseded  = "superseded"
 )
 
-var drops = []string{droppedUnknown, droppedNotLeading, droppedNotLinked, droppedNoCredit, droppedUnsupported, droppedTooLarge, droppedSlow, droppedNoRoom}
+var drops = []string{
+	droppedUnknown, droppedNotLeading, droppedNotLinked, droppedNoCredit, droppedUnsupported, droppedTooLarge, droppedSlow, droppedNoRoom,
+	droppedSuperseded,
+}
 
 // metrics are never labelled by the name of an object: a large swarm must not make a large metric.
 type metrics struct {
 	transports prometheus.Gauge
 	linked     prometheus.Gauge
 	throttled  prometheus.Counter
+	stalled    prometheus.Counter
 	refused    *prometheus.CounterVec
 	messages   *prometheus.CounterVec
 	dropped    *prometheus.CounterVec
@@ -70,6 +75,8 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "swarm_link_agents", Help: "Agents that are linked now."}),
 		throttled: factory.NewCounter(prometheus.CounterOpts{
 			Name: "swarm_link_throttled_total", Help: "Messages that had to wait because their agent sends too many."}),
+		stalled: factory.NewCounter(prometheus.CounterOpts{
+			Name: "swarm_link_stalled_total", Help: "Messages that had to wait because too much of their agent's waits for the operator already."}),
 		refused: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "swarm_link_refused_total", Help: "Connections and streams that were refused or cut off, by reason."}, []string{"reason"}),
 		messages: factory.NewCounterVec(prometheus.CounterOpts{

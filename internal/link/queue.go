@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -15,11 +14,10 @@ type queue[M proto.Message] struct {
 	messages []M
 	bytes    int
 	filled   chan struct{} // holds one token while messages may be waiting
-	freed    chan struct{} // holds one token while there may be room
 }
 
 func newQueue[M proto.Message](mostMessages, mostBytes int) *queue[M] {
-	return &queue[M]{mostMessages: mostMessages, mostBytes: mostBytes, filled: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+	return &queue[M]{mostMessages: mostMessages, mostBytes: mostBytes, filled: make(chan struct{}, 1)}
 }
 
 // push reports whether there was room.
@@ -43,17 +41,6 @@ func (q *queue[M]) pushWithin(message M, mostMessages, mostBytes int) bool {
 	q.bytes += size
 	signal(q.filled)
 	return true
-}
-
-// pushOrWait waits for room, until the context ends.
-func (q *queue[M]) pushOrWait(ctx context.Context, message M) {
-	for !q.push(message) {
-		select {
-		case <-q.freed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // pop waits for a message; false when the queue's owner is done.
@@ -83,7 +70,6 @@ func (q *queue[M]) first() (message M, found bool) {
 	if len(q.messages) > 0 {
 		signal(q.filled)
 	}
-	signal(q.freed)
 	return message, true
 }
 

@@ -26,6 +26,8 @@ const (
 	farewell = 2 * time.Second
 	// Streams are many and quiet: what each keeps for reading and writing counts more than a few calls saved.
 	bufferBytes = 4 << 10
+	// What a stream may send before it is read. Left to itself, gRPC lets it grow to 16 MiB for an agent that sends fast.
+	windowBytes = 64 << 10
 	// A projected token has about 1 KiB.
 	headerBytes = 16 << 10
 )
@@ -84,6 +86,7 @@ func (s *Server) options(peers *vestibule) []grpc.ServerOption {
 		grpc.MaxSendMsgSize(limits.FrameBytes),
 		grpc.MaxConcurrentStreams(1),
 		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
+		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
 		grpc.MaxHeaderListSize(headerBytes),
 		grpc.ConnectionTimeout(limits.HelloTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingEvery, Timeout: pingTimeout}),

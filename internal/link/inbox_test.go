@@ -1,0 +1,82 @@
+package link
+
+import (
+	"runtime"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+func progressOf(uid string, epoch int64, message string) *linkv1.AgentMessage {
+	attempt := &linkv1.Attempt{TaskUid: uid, Epoch: epoch}
+	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt, Message: message}}}
+}
+
+func creditOf(granted int64) *linkv1.AgentMessage {
+	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: granted}}}
+}
+
+// An agent may send the smallest messages there are, each of another attempt. What they take in memory counts, not what they took on the wire.
+func TestFullInboxTakesNoMoreMemoryThanItMay(t *testing.T) {
+	const most = 2 << 20
+	for reason, message := range map[string]func(n int64) *linkv1.AgentMessage{
+		"progress": func(n int64) *linkv1.AgentMessage { return progressOf("u", n, "m") },
+		"credit":   creditOf,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			before, full := heap(), newInbox(most)
+			for n := int64(1); ; n++ {
+				text, err := proto.Marshal(message(n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				received := &linkv1.AgentMessage{}
+				if err := proto.Unmarshal(text, received); err != nil {
+					t.Fatal(err)
+				}
+				if _, added := full.push(received); !added {
+					break
+				}
+			}
+			if taken := int64(heap()) - int64(before); taken > most*5/4 {
+				t.Errorf("%d messages take %d KiB", len(full.waiting), taken>>10)
+			}
+			runtime.KeepAlive(full)
+		})
+	}
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+func TestInboxCountsWhatItHolds(t *testing.T) {
+	box := newInbox(10 * messageOverhead)
+	push := func(message *linkv1.AgentMessage, wantAdded, wantSuperseded bool) {
+		t.Helper()
+		if superseded, added := box.push(message); added != wantAdded || (superseded != nil) != wantSuperseded {
+			t.Errorf("added %t, superseded %v", added, superseded)
+		}
+	}
+	for epoch := range int64(9) {
+		push(progressOf("u", epoch, ""), true, false)
+	}
+	push(progressOf("u", 9, ""), false, false)
+	push(progressOf("u", 8, "a message"), true, true)
+	push(progressOf("u", 8, string(make([]byte, 2*messageOverhead))), false, false) // what replaces needs room, too
+	push(progressOf("u", 8, ""), true, true)
+	for epoch := range int64(9) {
+		if message, found := box.first(); !found || message.GetProgress().GetAttempt().GetEpoch() != epoch {
+			t.Errorf("got %v, want epoch %d", message, epoch)
+		}
+	}
+	if _, found := box.first(); found || box.bytes != 0 || len(box.latest) != 0 {
+		t.Errorf("an empty inbox holds %d bytes, %d keys", box.bytes, len(box.latest))
+	}
+	push(progressOf("u", 1, string(make([]byte, 20*messageOverhead))), true, false) // else it would never get in
+}
