@@ -85,14 +85,15 @@ func TestHandlerHearsOfCancellation(t *testing.T) {
 func TestConfigFromEnvironment(t *testing.T) {
 	set := map[string]string{
 		"SWARM_NAMESPACE": "ns", "SWARM_NAME": "research", "SWARM_AGENT": "research-coder-0", "SWARM_SLOTS": "3",
-		"SWARM_LINK_ADDRESS": "a:1,b:2", "SWARM_GRACE_SECONDS": "7",
+		"SWARM_LINK_ADDRESS": "a:1,b:2", "SWARM_GRACE_SECONDS": "7", "SWARM_TERMINATION_LOG": "/var/log/last-words",
 	}
 	variable := func(name string) string { return set[name] }
 	config, err := agent.ConfigFromEnvironment(variable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Slots != 3 || config.Grace != 7*time.Second || len(config.Addresses) != 2 || config.StateDir != "/var/lib/swarm" || config.TokenFile == "" {
+	if config.Slots != 3 || config.Grace != 7*time.Second || len(config.Addresses) != 2 || config.StateDir != "/var/lib/swarm" || config.TokenFile == "" ||
+		config.TerminationLog != "/var/log/last-words" {
 		t.Errorf("got %+v", config)
 	}
 	set["SWARM_SLOTS"], set["SWARM_AGENT"], set["SWARM_GRACE_SECONDS"] = "0", "", "soon"

@@ -158,3 +158,27 @@ func TestOwnContainersSayWhatTheyNeed(t *testing.T) {
 		}
 	}
 }
+
+// The agent leaves its process id where the kubelet reads the termination message, by which the operator knows that it has ended.
+func TestAgentKnowsItsTerminationMessagePath(t *testing.T) {
+	swarm := sample(t)
+	first := &swarm.Spec.Agents[0].Template.Spec.Containers[0]
+	first.TerminationMessagePath, first.TerminationMessagePolicy = "/var/log/last-words", corev1.TerminationMessageFallbackToLogsOnError
+	first.Env = append(first.Env, corev1.EnvVar{Name: "SWARM_TERMINATION_LOG", Value: "/elsewhere"})
+	for n, want := range []string{"/var/log/last-words", ""} {
+		made := swarm.StatefulSets()[n].Spec.Template.Spec.Containers[0]
+		if got := valueOf(made.Env, "SWARM_TERMINATION_LOG"); got != want || made.TerminationMessagePath != want {
+			t.Errorf("the agent writes to %q, the kubelet reads %q, want %q", got, made.TerminationMessagePath, want)
+		}
+	}
+}
+
+// valueOf is the value that a container sees: of two variables of one name the later one counts.
+func valueOf(variables []corev1.EnvVar, name string) (value string) {
+	for _, variable := range variables {
+		if variable.Name == name {
+			value = variable.Value
+		}
+	}
+	return value
+}

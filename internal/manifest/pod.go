@@ -88,6 +88,11 @@ func (m Swarm) enlist(container *corev1.Container, kind v1alpha1.AgentType) {
 		corev1.VolumeMount{Name: runtimeVolume, MountPath: runtimeFolder},
 	)
 	container.Env = append(container.Env, m.environment(kind)...)
+	if path := container.TerminationMessagePath; path != "" {
+		// The agent writes its process id there, by which its end is proven. Where the template names no path, both know the default.
+		// A terminationMessagePolicy changes nothing: logs are read only if this file is empty.
+		container.Env = append(container.Env, corev1.EnvVar{Name: "SWARM_TERMINATION_LOG", Value: path})
+	}
 	if kind.Runtime != nil && kind.Runtime.Exec != nil {
 		container.Command = append([]string{programFolder + "/swarm-agent", "run", "--"}, kind.Runtime.Exec.Command...)
 		container.Args = nil
