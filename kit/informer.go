@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +31,7 @@ func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.
 	}, object, resync, indexers)
 }
 
-// untilReached repeats a request that got no answer. What the API server answers, errors included, is the reflector's business.
+// untilReached repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's business.
 func untilReached[R any](ctx context.Context, request func() (R, error)) (R, error) {
 	for {
 		result, err := request()
@@ -45,7 +46,19 @@ func untilReached[R any](ctx context.Context, request func() (R, error)) (R, err
 	}
 }
 
+// answered reports whether an API server has decided about a request. A load balancer without a backend, an API server without its store, and
+// one that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
 func answered(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status)
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
+		return false
+	case http.StatusGatewayTimeout:
+		// A replica that is behind the version that was asked for says so in this way. The reflector then asks for the newest one.
+		return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	}
+	return !apierrors.IsServerTimeout(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,19 +18,46 @@ import (
 )
 
 // An outage is an API server that cannot be reached until it is back.
-type outage struct{ back time.Time }
+type outage struct {
+	back   time.Time
+	answer error // of whatever stands in its place
+}
 
 func (o outage) err() error {
 	if time.Now().Before(o.back) {
-		return fmt.Errorf("get pods: %w", errors.New("connection refused"))
+		return fmt.Errorf("get pods: %w", o.answer)
 	}
 	return nil
 }
 
+// outages is how an API server that is down, or not ready, looks like.
+func outages() map[string]error {
+	pods := corev1.Resource("pods")
+	from := func(code int) error { return apierrors.NewGenericServerResponse(code, "list", pods, "", "", 0, true) }
+	return map[string]error{
+		"nothing listens":                 errors.New("connection refused"),
+		"load balancer without a backend": from(http.StatusServiceUnavailable),
+		"load balancer, cut off":          from(http.StatusBadGateway),
+		"load balancer, timeout":          from(http.StatusGatewayTimeout),
+		"shutting down":                   apierrors.NewServiceUnavailable("apiserver is shutting down"),
+		"priority and fairness":           apierrors.NewTooManyRequests("too many requests, please try again later", 30),
+		"too many requests":               apierrors.NewTooManyRequestsError("not yet"),
+		"etcd is down":                    apierrors.NewServerTimeout(pods, "list", 2),
+		"request timeout":                 apierrors.NewTimeoutError("request did not complete", 2),
+	}
+}
+
 func TestInformerFindsTheAPIServerWithinTwoSecondsOfItsReturn(t *testing.T) {
+	for reason, answer := range outages() {
+		t.Run(reason, func(t *testing.T) { assertFoundAgain(t, answer) })
+	}
+}
+
+func assertFoundAgain(t *testing.T, answer error) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		api := outage{back: time.Now().Add(10 * time.Minute)}
+		api := outage{back: time.Now().Add(10 * time.Minute), answer: answer}
 		informer := newInformer(&cache.ListWatch{
 			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, api.err()
@@ -54,17 +82,31 @@ func TestInformerFindsTheAPIServerWithinTwoSecondsOfItsReturn(t *testing.T) {
 	})
 }
 
+// tooLarge is the answer of an API server whose own cache is behind the version that was asked for. The reflector then asks for the newest.
+func tooLarge() error {
+	err := apierrors.NewTimeoutError("Too large resource version: 7, current: 5", 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	return err
+}
+
 func TestAnswersOfTheAPIServerAreNotRepeated(t *testing.T) {
 	for name, answer := range map[string]error{
 		"forbidden": apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")),
 		"gone":      fmt.Errorf("watch: %w", apierrors.NewResourceExpired("too old")),
+		"invalid":   apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil),
+		"broken":    apierrors.NewInternalError(errors.New("conversion failed")),
+		"behind":    tooLarge(),
 		"nothing":   nil,
 	} {
-		requests := 0
-		_, err := untilReached(t.Context(), func() (int, error) { requests++; return 0, answer })
-		if requests != 1 || !errors.Is(err, answer) {
-			t.Errorf("%s: %d requests, %v", name, requests, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			requests := 0
+			_, err := untilReached(ctx, func() (int, error) { requests++; return 0, answer })
+			if requests != 1 || !errors.Is(err, answer) {
+				t.Errorf("%s: %d requests, %v", name, requests, err)
+			}
+		})
 	}
 }
 
