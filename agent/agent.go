@@ -37,8 +37,8 @@ import (
 
 	"github.com/swarm-io/swarm-operator/agent/internal/duty"
 	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 	"github.com/swarm-io/swarm-operator/internal/nonblocking"
-	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
 
 // lastWords is how long a process that must end at once waits for its log.
@@ -174,7 +174,7 @@ func (c Config) readClock() func() time.Duration {
 	if c.clock != nil {
 		return c.clock
 	}
-	return watchdog.BootTime
+	return hostclock.BootTime
 }
 
 // abort ends the process, which is the only way to end a handler that does not heed its context. It does not wait for a log that is stuck.

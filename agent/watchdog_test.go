@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 	"github.com/swarm-io/swarm-operator/internal/testkit/stuck"
-	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
 
 // margin is how much longer than the lease the operator waits before it gives work away.
@@ -117,7 +117,7 @@ func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	t.Parallel()
 	w := begin(t)
 	var suspended atomic.Int64
-	w.config.SetClock(func() time.Duration { return watchdog.BootTime() + time.Duration(suspended.Load()) })
+	w.config.SetClock(func() time.Duration { return hostclock.BootTime() + time.Duration(suspended.Load()) })
 	w.run(t, w.bash(t, ignoring))
 	w.AwaitCredit(t, 2)
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))

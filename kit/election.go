@@ -171,14 +171,14 @@ func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 			return err
 		}
 	}
-	sent := time.Now()
+	sent := l.leadership.clock()
 	if err := send(ctx, record); err != nil {
 		return err
 	}
 	l.leadership.see(record.HolderIdentity)
 	if record.HolderIdentity == l.Identity() {
 		l.forced = false
-		l.leadership.win(sent.Add(l.contested), l.succeeds)
+		l.leadership.win(sent.Monotonic.Add(l.contested), l.succeeds)
 		l.leadership.renew(sent, int64(record.LeaderTransitions))
 	}
 	return nil

@@ -113,7 +113,7 @@ func (w *watchedLease) Update(ctx context.Context, record resourcelock.LeaderEle
 func TestTimerThatRunsEarlyDoesNotEndLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
-		l.renew(time.Now(), 1)
+		l.renew(l.clock(), 1)
 		time.Sleep(5 * time.Second)
 		l.expire()
 		if ended(l) || !l.Fresh() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +80,7 @@ func TestEveryWriteIsFenced(t *testing.T) {
 			t.Errorf("%s before leadership: %v", name, err)
 		}
 	}
-	l.renew(time.Now(), 1)
+	l.renew(l.clock(), 1)
 	for name, write := range writes(t.Context(), c) {
 		if err := write(); !errors.Is(err, errReached) {
 			t.Errorf("%s by the leader: %v", name, err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 )
 
 // ErrNotLeading is the answer to every write of a process that does not lead, or can no longer be sure that it does.
@@ -19,6 +21,7 @@ type Leadership struct {
 	deadline  time.Duration
 	onStarted func(context.Context)
 	onStopped func()
+	clock     func() hostclock.Reading
 
 	tenure context.Context // done when leadership has ended
 	end    context.CancelCauseFunc
@@ -26,9 +29,9 @@ type Leadership struct {
 	lock    sync.Mutex
 	holder  string // of the Lease, as last seen
 	term    int64
-	renewed time.Time // when the last renewal that succeeded was sent
-	alone   time.Time // see AloneFrom
-	heir    bool      // of a leader that is known to have been there, and may go on until then
+	renewed hostclock.Reading // when the last renewal that succeeded was sent
+	alone   time.Time         // see AloneFrom
+	heir    bool              // of a leader that is known to have been there, and may go on until then
 	expiry  *time.Timer
 }
 
@@ -40,6 +43,7 @@ func newLeadership(election Election) *Leadership {
 		deadline:  election.renewDeadline(),
 		onStarted: election.OnStarted,
 		onStopped: election.OnStopped,
+		clock:     hostclock.Read,
 	}
 	l.tenure, l.end = context.WithCancelCause(context.Background())
 	return l
@@ -106,15 +110,11 @@ func (l *Leadership) Fresh() bool {
 }
 
 func (l *Leadership) fresh() bool {
-	return l.tenure.Err() == nil && !l.renewed.IsZero() && age(l.renewed) <= l.deadline
+	return l.tenure.Err() == nil && !l.renewed.IsZero() && l.age() <= l.deadline
 }
 
-// age goes by the monotonic clock, which cannot be set, and by the wall clock, which goes on while the machine is
-// suspended: the longer of both, because too old is safe and too young is not.
-func age(since time.Time) time.Duration {
-	now := time.Now()
-	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
-}
+// age is that of the last renewal, by whichever clock says most: too old is safe and too young is not.
+func (l *Leadership) age() time.Duration { return l.clock().Since(l.renewed) }
 
 // Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process leads.
 func (l *Leadership) Term() int64 {
@@ -159,7 +159,7 @@ func (l *Leadership) Start(ctx context.Context) error {
 
 // renew notes a renewal that was sent at that moment and has succeeded. One that comes too late changes nothing: others
 // may have seen us silent.
-func (l *Leadership) renew(sent time.Time, term int64) {
+func (l *Leadership) renew(sent hostclock.Reading, term int64) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if l.over() {
@@ -168,17 +168,17 @@ func (l *Leadership) renew(sent time.Time, term int64) {
 	}
 	l.renewed, l.term = sent, max(l.term, term)
 	if l.expiry == nil {
-		l.expiry = time.AfterFunc(l.deadline-time.Since(sent), l.expire)
+		l.expiry = time.AfterFunc(l.deadline-l.age(), l.expire)
 		return
 	}
-	l.expiry.Reset(l.deadline - time.Since(sent))
+	l.expiry.Reset(l.deadline - l.age())
 }
 
 // expire ends leadership if no renewal came in time. It looks again, since one may have come just now.
 func (l *Leadership) expire() {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if left := l.deadline - age(l.renewed); left >= 0 {
+	if left := l.deadline - l.age(); left >= 0 {
 		l.expiry.Reset(left + time.Millisecond)
 		return
 	}

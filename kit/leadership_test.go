@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 )
 
 func TestK10_IdentityAndTerms(t *testing.T) {
@@ -23,7 +25,7 @@ func TestK10_IdentityAndTerms(t *testing.T) {
 	if l.Term() != 0 || l.Fresh() {
 		t.Error("leads before it was elected")
 	}
-	l.renew(time.Now(), 3)
+	l.renew(l.clock(), 3)
 	if l.Term() != 3 || !l.Fresh() {
 		t.Error("does not lead after it was elected")
 	}
@@ -48,7 +50,7 @@ func TestLeadershipEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
 		for range 10 {
-			l.renew(time.Now(), 1)
+			l.renew(l.clock(), 1)
 			time.Sleep(7 * time.Second)
 		}
 		if !l.Fresh() {
@@ -59,7 +61,7 @@ func TestLeadershipEndsByItself(t *testing.T) {
 		if l.Fresh() || !ended(l) {
 			t.Error("leads though the last renewal is older than the deadline")
 		}
-		l.renew(time.Now(), 1)
+		l.renew(l.clock(), 1)
 		if l.Fresh() {
 			t.Error("leads again: leadership ends once")
 		}
@@ -70,21 +72,49 @@ func TestLeadershipEndsByItself(t *testing.T) {
 func TestLateRenewalDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
-		l.renew(time.Now(), 1)
+		l.renew(l.clock(), 1)
 		l.expiry.Stop()
 		time.Sleep(9 * time.Second)
-		l.renew(time.Now(), 1)
+		l.renew(l.clock(), 1)
 		if l.Fresh() || !ended(l) {
 			t.Error("a renewal that came too late restored leadership")
 		}
 	})
 }
 
+// A leader that was suspended for an hour, while the wall clock was set back by an hour, knows it by the time since boot.
+func TestSuspensionEndsLeadershipWhateverTheWallClockSays(t *testing.T) {
+	for reason, c := range map[string]struct{ wall, boot time.Duration }{
+		"suspended":                                    {time.Hour, time.Hour},
+		"suspended, and the wall clock set back":       {0, time.Hour},
+		"suspended, and the wall clock set far back":   {-time.Hour, time.Hour},
+		"suspended, which only the wall clock noticed": {time.Hour, 0},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLeadership(Election{Identity: "pod-1"})
+				l.renew(l.clock(), 1)
+				l.clock = func() hostclock.Reading {
+					reading := hostclock.Read()
+					reading.Wall, reading.Boot = reading.Wall.Add(c.wall), reading.Boot+c.boot
+					return reading
+				}
+				if l.Fresh() {
+					t.Error("leads an hour after its last renewal")
+				}
+				if l.renew(l.clock(), 1); l.Fresh() || !ended(l) {
+					t.Error("a renewal that came too late restored leadership")
+				}
+			})
+		})
+	}
+}
+
 // The renewal counts from its sending: while the answer was under way, others were already waiting.
 func TestRenewalCountsFromItsSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
-		sent := time.Now()
+		sent := l.clock()
 		time.Sleep(3 * time.Second)
 		l.renew(sent, 1)
 		time.Sleep(5*time.Second + 10*time.Millisecond)
@@ -103,7 +133,7 @@ func TestCallbacks(t *testing.T) {
 			OnStarted: func(ctx context.Context) { started.Store(true); <-ctx.Done() },
 			OnStopped: func() { stopped.Store(true) },
 		})
-		l.renew(time.Now(), 1)
+		l.renew(l.clock(), 1)
 		result := make(chan error, 1)
 		go func() { result <- l.Start(t.Context()) }()
 		synctest.Wait()
@@ -118,7 +148,7 @@ func TestCallbacks(t *testing.T) {
 
 func TestResigningEndsLeadership(t *testing.T) {
 	l := newLeadership(Election{Identity: "pod-1"})
-	l.renew(time.Now(), 1)
+	l.renew(l.clock(), 1)
 	l.resign()
 	if l.Fresh() || !ended(l) {
 		t.Error("leads after it resigned")
@@ -251,7 +281,7 @@ func TestFence(t *testing.T) {
 	if err := (fence{l}).pass(t.Context(), write); !errors.Is(err, ErrNotLeading) || wrote != 0 {
 		t.Errorf("a standby wrote: %v", err)
 	}
-	l.renew(time.Now(), 1)
+	l.renew(l.clock(), 1)
 	if err := (fence{l}).pass(t.Context(), write); err != nil || wrote != 1 {
 		t.Errorf("a leader did not write: %v", err)
 	}
@@ -275,7 +305,7 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 		if _, err := connection.Write([]byte("a standby reads")); err != nil {
 			t.Error(err)
 		}
-		l.renew(time.Now(), 1)
+		l.renew(l.clock(), 1)
 		if _, err := connection.Write([]byte("a leader writes")); err != nil {
 			t.Error(err)
 		}

@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/worker/internal/duty"
@@ -152,7 +153,7 @@ func (c Config) work(ctx context.Context, work duty.Config, logs *nonblocking.Qu
 func (c Config) watch(keeper *lease.Keeper, logs *nonblocking.Queue) *watchdog.Watchdog {
 	expired := make(chan struct{}, 1)
 	made := watchdog.Start(watchdog.Config{
-		Clock: watchdog.BootTime, Grace: lease.ForceTime(c.Lease) + watchdog.DeathTimeout,
+		Clock: hostclock.BootTime, Grace: lease.ForceTime(c.Lease) + watchdog.DeathTimeout,
 		Expired: func() {
 			select {
 			case expired <- struct{}{}:
@@ -162,7 +163,7 @@ func (c Config) watch(keeper *lease.Keeper, logs *nonblocking.Queue) *watchdog.W
 		Exit: func() { c.abort("a job could not be stopped before the Lease was over", logs) },
 	})
 	keeper.Expired = expired
-	keeper.Deadline = func(left time.Duration) { made.SetDeadline(watchdog.BootTime() + left) }
+	keeper.Deadline = func(left time.Duration) { made.SetDeadline(hostclock.BootTime() + left) }
 	return made
 }
 

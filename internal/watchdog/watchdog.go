@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 )
 
 const (
@@ -20,6 +22,9 @@ const (
 	// DeathTimeout is how long a target may take to be gone after it was killed, however late the deadline was noticed.
 	DeathTimeout = time.Second
 )
+
+// BootTime is the clock of watchdogs outside of tests.
+func BootTime() time.Duration { return hostclock.BootTime() }
 
 // Config is what a watchdog needs. No function may block.
 type Config struct {

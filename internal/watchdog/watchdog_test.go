@@ -163,10 +163,3 @@ func TestANewDeadlineBeginsAnew(t *testing.T) {
 		m.expect(t, true, 2, 2)
 	})
 }
-
-func TestBootTimeGoesForward(t *testing.T) {
-	first := BootTime()
-	if second := BootTime(); second < first || first <= 0 {
-		t.Errorf("read %v, then %v", first, second)
-	}
-}

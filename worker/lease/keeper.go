@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 )
 
 // Limits of what is a part of a Lease's duration.
@@ -29,9 +31,9 @@ type Keeper struct {
 	// Expired is for whoever has stopped everything by force, because that time was over. May be nil.
 	Expired <-chan struct{}
 
-	known   Record    // as last read or written
-	seen    time.Time // since when it is as it is
-	renewed time.Time // when the last renewal that succeeded was sent
+	known   Record            // as last read or written
+	seen    time.Time         // since when it is as it is
+	renewed hostclock.Reading // when the last renewal that succeeded was sent
 	held    bool
 	problem string
 }
@@ -109,7 +111,7 @@ func (k *Keeper) digest(got outcome) {
 		k.known, k.seen = got.record, got.read
 	}
 	if others := got.record.Version != "" && got.record.Holder != k.Holder; others && !k.renewed.IsZero() && age(k.renewed) < k.fence() {
-		k.renewed = time.Now().Add(-k.fence()) // somebody has taken it away, or deleted it: there is no time to lose
+		k.renewed = now().Add(-k.fence()) // somebody has taken it away, or deleted it: there is no time to lose
 	}
 	k.problem = ""
 	if got.err != nil {
@@ -188,8 +190,8 @@ type attempt struct {
 // An outcome is what an attempt has brought.
 type outcome struct {
 	record Record
-	read   time.Time // when the record was there
-	sent   time.Time // when the write that succeeded was sent
+	read   time.Time         // when the record was there
+	sent   hostclock.Reading // when the write that succeeded was sent
 	err    error
 }
 
@@ -243,10 +245,10 @@ func (a attempt) take(ctx context.Context) outcome {
 func (a attempt) write(ctx context.Context, found Record) outcome {
 	wanted := a.mine
 	wanted.Version, wanted.UID = found.Version, found.UID
-	sent := time.Now()
+	sent := now()
 	written, err := a.records.Write(ctx, wanted)
 	if err != nil {
 		return outcome{record: a.known, read: a.seen, err: err}
 	}
-	return outcome{record: written, read: sent, sent: sent}
+	return outcome{record: written, read: sent.Monotonic, sent: sent}
 }

@@ -149,7 +149,7 @@ func (h *holder) told() Tenure {
 // may tells whether something of it may run: until it has been forced to stop.
 func (h *holder) may() bool {
 	told := h.told()
-	return told.Held || time.Now().Before(told.Over)
+	return told.Held || Left(told.Over) > 0
 }
 
 func (h *holder) end() {
@@ -213,10 +213,10 @@ func TestWhoCannotRenewKnowsItFirst(t *testing.T) {
 				if told.Held || !strings.Contains(told.Problem, "nothing runs without it") {
 					t.Fatalf("not lost after two thirds: %+v", told)
 				}
-				if left := time.Until(told.Force).Round(time.Second / 2); left != 2500*time.Millisecond {
+				if left := Left(told.Force).Round(time.Second / 2); left != 2500*time.Millisecond {
 					t.Errorf("forced in %s", left)
 				}
-				if left := time.Until(told.Over).Round(time.Second); left != 5*time.Second {
+				if left := Left(told.Over).Round(time.Second); left != 5*time.Second {
 					t.Errorf("over in %s", left)
 				}
 				b := keep(s, "b")
@@ -224,8 +224,8 @@ func TestWhoCannotRenewKnowsItFirst(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 					s.replace("b")
 				}
-				if !time.Now().After(told.Over.Add(Margin)) {
-					t.Errorf("taken %s before it was over", time.Until(told.Over))
+				if Left(told.Over.Add(Margin)) >= 0 {
+					t.Errorf("taken %s before it was over", Left(told.Over))
 				}
 				a.end()
 				b.end()

@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 )
 
 const (
@@ -87,22 +89,19 @@ type Records interface {
 // A Tenure is whether the Lease is held.
 type Tenure struct {
 	Held    bool
-	Problem string    // why not
-	Force   time.Time // when what has not stopped by then must be stopped by force; zero when it was never held
-	Over    time.Time // when others may have it
+	Problem string            // why not
+	Force   hostclock.Reading // when what has not stopped by then must be stopped by force; zero when it was never held
+	Over    hostclock.Reading // when others may have it
 }
 
-// wall reads the wall clock. Tests replace it.
-var wall = func() time.Time { return time.Now().Round(0) }
+// now reads the clocks. Tests replace it.
+var now = hostclock.Read
 
-// age goes by the monotonic clock, which nobody can set, and by the wall clock, which goes on while the machine is
-// suspended: the longer of both, because too old is safe and too young is not.
-func age(since time.Time) time.Duration {
-	return max(time.Since(since), wall().Sub(since.Round(0)))
-}
+// age goes by whichever clock says most, because too old is safe and too young is not.
+func age(since hostclock.Reading) time.Duration { return now().Since(since) }
 
 // ForceTime is what a Lease of some duration leaves for stops by force, before others may have it.
 func ForceTime(duration time.Duration) time.Duration { return duration - duration*5/6 }
 
-// Left is how long it is until a time of a Tenure, by whichever clock says less.
-func Left(until time.Time) time.Duration { return -age(until) }
+// Left is how long it is until a time of a Tenure, by whichever clock says least.
+func Left(until hostclock.Reading) time.Duration { return -age(until) }

@@ -8,20 +8,41 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 )
 
-// suspended is how far the wall clock has jumped.
-var suspended atomic.Int64
+// How far the clocks have jumped. The monotonic clock never does.
+var wallJump, bootJump atomic.Int64
 
 func init() {
-	wall = func() time.Time { return time.Now().Round(0).Add(time.Duration(suspended.Load())) }
+	now = func() hostclock.Reading {
+		present := time.Now() // a bubble's, in which the machine's own clock would not stand still
+		return hostclock.Reading{
+			Monotonic: present,
+			Wall:      present.Round(0).Add(time.Duration(wallJump.Load())),
+			Boot:      time.Duration(present.UnixNano() + bootJump.Load()),
+		}
+	}
 }
 
-// suspend lets the wall clock jump, as it does when the machine was suspended. The monotonic clock and timers stand still then.
-func suspend(t *testing.T, jump time.Duration) {
+// suspend lets the clocks jump as they do when the machine was suspended. The monotonic clock and timers stand still then.
+func suspend(t *testing.T, length time.Duration) {
 	t.Helper()
-	suspended.Add(int64(jump))
-	t.Cleanup(func() { suspended.Add(-int64(jump)) })
+	setWallClock(t, length)
+	jump(t, &bootJump, length)
+}
+
+// setWallClock sets the wall clock forward, or back.
+func setWallClock(t *testing.T, by time.Duration) {
+	t.Helper()
+	jump(t, &wallJump, by)
+}
+
+func jump(t *testing.T, clock *atomic.Int64, by time.Duration) {
+	t.Helper()
+	clock.Add(int64(by))
+	t.Cleanup(func() { clock.Add(-int64(by)) })
 }
 
 // A stuck handler blocks for an hour on what it logs.
@@ -49,17 +70,40 @@ func TestALossIsToldBeforeItIsLogged(t *testing.T) {
 	})
 }
 
-// F9: the Lease counts what the machine slept, by whichever clock says more.
-func TestLeftGoesByBothClocks(t *testing.T) {
+// F9: the Lease counts what the machine slept, by whichever clock says most.
+func TestLeftGoesByAllClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		until := time.Now().Add(5 * time.Second)
-		suspend(t, 3*time.Second)
-		if left := Left(until); left != 2*time.Second {
-			t.Errorf("%s are left after a suspension, want 2s", left)
+		deadline := now().Add(5 * time.Second)
+		assert := func(when string, want time.Duration) {
+			t.Helper()
+			if left := Left(deadline); left != want {
+				t.Errorf("%s are left %s, want %s", left, when, want)
+			}
 		}
-		suspend(t, -time.Hour) // somebody has set the wall clock back
-		if left := Left(until); left != 5*time.Second {
-			t.Errorf("%s are left by the monotonic clock, want 5s", left)
+		setWallClock(t, -time.Hour)
+		assert("when the wall clock was set back", 5*time.Second)
+		suspend(t, 3*time.Second)
+		assert("after a suspension with the wall clock set back", 2*time.Second)
+		setWallClock(t, time.Hour+time.Second) // suspended for another second, which the kernel does not know of
+		assert("by the wall clock", time.Second)
+	})
+}
+
+// A worker that was suspended for an hour, while the wall clock was set back by an hour, must not get a new deadline from its last renewal.
+func TestSuspensionIsNotHiddenByAWallClockThatIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var left atomic.Int64
+		tenures := history(t, func(k *Keeper) {
+			k.Deadline = func(until time.Duration) { left.Store(int64(until)) }
+		}, func(l *link) {
+			time.Sleep(time.Second)
+			l.set(func() { l.cut = true })
+			suspend(t, time.Hour)
+			setWallClock(t, -time.Hour)
+			time.Sleep(duration / 3) // the next renewal fails
+		})
+		if tenures[len(tenures)-1] || time.Duration(left.Load()) > -time.Hour+duration {
+			t.Errorf("told %v, and %s are left until everything is stopped by force", tenures, time.Duration(left.Load()))
 		}
 	})
 }

@@ -2,7 +2,7 @@
 //
 // The lease counts from the sending of the last heartbeat that was echoed. The operator counts from its receipt, which
 // is later, so the agent always runs out first, whatever the network did in between. Times are readings of a clock
-// that counts suspension (watchdog.BootTime); this package never reads it by itself.
+// that counts suspension (hostclock.BootTime); this package never reads it by itself.
 package lease
 
 import "time"

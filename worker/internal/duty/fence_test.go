@@ -6,8 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
+
+// untilMonotonic is how long it is until a reading in a bubble, where the machine's own clocks do not stand still.
+func untilMonotonic(reading hostclock.Reading) time.Duration { return time.Until(reading.Monotonic) }
+
+func init() { left = untilMonotonic }
 
 // leased runs a test with a worker that needs a Lease.
 func leased(t *testing.T, test func(t *testing.T, w *world)) {
@@ -24,7 +30,7 @@ func (w *world) hold() { w.tenures <- lease.Tenure{Held: true} }
 
 // lose is what a Lease of 15 s says after 10 s of silence.
 func (w *world) lose() {
-	now := time.Now()
+	now := hostclock.Read()
 	w.tenures <- lease.Tenure{Problem: "the API server is away", Force: now.Add(2500 * time.Millisecond), Over: now.Add(5 * time.Second)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/internal/hostclock"
 	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
@@ -104,8 +105,8 @@ func TestNothingStartsAfterTheDeadline(t *testing.T) {
 // F9: time that the machine slept counts, too.
 func TestAStopIsForcedByWhicheverClockSaysLess(t *testing.T) {
 	leased(t, func(t *testing.T, w *world) {
-		left = func(until time.Time) time.Duration { return time.Until(until) - 2*time.Second }
-		defer func() { left = lease.Left }()
+		left = func(until hostclock.Reading) time.Duration { return untilMonotonic(until) - 2*time.Second }
+		defer func() { left = untilMonotonic }()
 		w.stopTakes["slow"], w.forced["slow"] = time.Hour, true
 		w.hold()
 		w.publish(1, "slow")
@@ -124,7 +125,7 @@ func TestALossThatIsNoticedTooLateLeavesAMoment(t *testing.T) {
 		w.stopTakes["a"], w.forced["a"] = 100*time.Millisecond, false
 		w.hold()
 		w.publish(1, "a")
-		past := time.Now().Add(-time.Hour)
+		past := hostclock.Read().Add(-time.Hour)
 		w.tenures <- lease.Tenure{Problem: "suspended", Force: past, Over: past}
 		time.Sleep(200 * time.Millisecond)
 		w.expect(t, "", 1)

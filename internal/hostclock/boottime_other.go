@@ -1,6 +1,6 @@
 //go:build !linux
 
-package watchdog
+package hostclock
 
 import "time"
 
