@@ -38,8 +38,8 @@ func (c *counting) List(ctx context.Context, list client.ObjectList, options ...
 	return c.Reader.List(ctx, list, options...)
 }
 
-// server is an API server with the pods of a simulated cluster.
-func (c *cluster) server() *counting {
+// podServer is an API server with the pods of a simulated cluster.
+func (c *cluster) podServer() *counting {
 	var objects []client.Object
 	for _, p := range c.pods {
 		objects = append(objects, p.pod.DeepCopy())
@@ -50,7 +50,10 @@ func (c *cluster) server() *counting {
 // verified is what the reconciler's own reads make of the cluster.
 func (c *cluster) verified(t *testing.T, l *leader, server *counting) world {
 	t.Helper()
-	w := c.observe(l)
+	w, err := c.observe(l)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w.gone, w.released, w.verified = nil, nil, false
 	w.workload.selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "w"}}
 	if err := (&reconciler{live: server}).verify(t.Context(), &w, l.memory); err != nil {
@@ -91,7 +94,7 @@ func TestPodIsGoneOnlyIfTheAPIServerHasNoneOfItsName(t *testing.T) {
 			if p := cluster.pods["w-abc-1"]; p != nil {
 				p.pod.Name, p.pod.Namespace = "w-abc-1", "sim"
 			}
-			server := cluster.server()
+			server := cluster.podServer()
 			w := cluster.verified(t, l, server)
 			if w.gone["w-abc-1"] != c.gone || (w.released["w-abc-1"] != nil) != c.released {
 				t.Errorf("gone %v, released %v", w.gone, w.released)
@@ -107,10 +110,13 @@ func TestFailedLookupFreesNothing(t *testing.T) {
 	c, l := newCluster(4, 2).deployed(), newLeader(1)
 	c.settle(t, l)
 	delete(c.pods, "w-abc-1")
-	w := c.observe(l)
+	w, err := c.observe(l)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&reconciler{live: refusing{c.server()}}).verify(ctx, &w, l.memory); err == nil || !strings.Contains(err.Error(), `pod "w-abc-1"`) {
+	if err := (&reconciler{live: refusing{c.podServer()}}).verify(ctx, &w, l.memory); err == nil || !strings.Contains(err.Error(), `pod "w-abc-1"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -206,7 +212,7 @@ func TestStablePoolReadsNothingPastTheCache(t *testing.T) {
 		l := newLeader(1)
 		c.settle(t, l)
 		for range 3 {
-			if w := c.observe(l); w.verified || len(w.bereft(l.memory)) > 0 {
+			if w, err := c.observe(l); err != nil || w.verified || len(w.bereft(l.memory)) > 0 {
 				t.Errorf("%s: verified %t, looks at Leases of %v", c.pool.Spec.Workers.Kind, w.verified, w.bereft(l.memory))
 			}
 		}

@@ -166,6 +166,10 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 	history := []kept{
 		revision(1, 1, []string{"a"}, []string{"b", "c"}), revision(2, 2, []string{"a", "b"}, []string{"c"}), revision(3, 4, []string{"b"}, []string{"c", "a"}),
 	}
+	one := kept{number: 1, data: roster.Revision{Version: 1, Workers: []roster.Share{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
+	grown := []kept{one, revision(2, 3, []string{"a"}, []string{"b"})}
+	shrunk := []kept{revision(1, 1, []string{"a"}, []string{"b"}), one}
+	shrunk[1].number, shrunk[1].data.Version = 2, 3
 	pods := []*corev1.Pod{podNamed("w-0")}
 	pods[0].Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "9"}
 	foreign := published{torn: true, version: 20, entries: []roster.Entry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
@@ -177,6 +181,8 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 		held               string // what they may hold besides
 		fileVersion        int64
 	}{
+		"a worker had yet to get its": {world{history: grown}, 1, 1, "a | ", "b | b", 4},
+		"a worker was to give up all": {world{history: shrunk}, 1, 1, "a | ", "b | b", 4},
 		"no revision":                 {world{}, 0, 7, "", "", 7},
 		"the newest had converged":    {world{history: history}, 3, 4, "b | c a", "", 4},
 		"the newest was on its way":   {world{history: history}, 2, 3, "b | c", "a | a", 5},
@@ -190,7 +196,8 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			pool := newCluster(1, 1).pool
 			pool.Status.ConvergedRevision, pool.Status.Version = c.converged, c.version
-			file, ledger := c.w.rebuilt(pool)
+			rebuilt := c.w.rebuilt(pool)
+			file, ledger := rebuilt.file, rebuilt.ledger
 			var lists, held []string
 			for n, entry := range file.Workers {
 				lists = append(lists, strings.Join(entry.Jobs, " "))

@@ -16,7 +16,7 @@ import (
 // lists are the published lists, by worker.
 func (c *cluster) lists(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := roster.ReadFile(c.config.Data["config.yml"])
+	file, err := roster.ReadFile(c.file())
 	if err != nil {
 		t.Fatal(err)
 	}

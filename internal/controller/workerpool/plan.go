@@ -139,7 +139,7 @@ func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.S
 	for _, share := range shares {
 		changed[d.pool.ConfigNameOf(share.Worker)] = true
 	}
-	divided := divided(d.pool, file, ledger)
+	divided := divided(d.pool, sheet{file: file, ledger: ledger})
 	for _, name := range sortedNames(divided) {
 		if d.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && !changed[name] {
 			continue

@@ -16,7 +16,8 @@ import (
 type step func(t *rapid.T, s *story)
 
 // A story is a pool through faults: leaders die after any write and are followed by others, late ones write what they had planned,
-// caches are behind, and so are kubelets where admission tells new pods their version, pods are replaced, leave their workload or are
+// Creates are carried out long after their leader died, caches of pods, ConfigMaps and revisions are behind, and so are kubelets where
+// admission tells new pods their version, ConfigMaps are deleted, for all workers or for each, pods are replaced, leave their workload or are
 // orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
 type story struct {
 	*cluster
@@ -37,6 +38,7 @@ func (s *story) somebody(t *rapid.T) *process {
 func (s *story) succeed() {
 	s.term++
 	s.leader = newLeader(s.term)
+	s.leader.connect(s.cluster)
 	s.note("leader of term %d", s.term)
 }
 
@@ -44,7 +46,7 @@ var steps = map[string]step{
 	"reconcile":      func(_ *rapid.T, s *story) { s.reconcile(s.leader, lives) },
 	"reconcileAgain": func(_ *rapid.T, s *story) { s.reconcile(s.leader, lives) },
 	"die": func(t *rapid.T, s *story) {
-		s.reconcile(s.leader, rapid.IntRange(0, 6).Draw(t, "writes"))
+		s.reconcile(s.leader, rapid.IntRange(0, 9).Draw(t, "writes"))
 		s.succeed()
 	},
 	"fallBehind": func(_ *rapid.T, s *story) { s.leader.cached = s.list() },
@@ -53,19 +55,35 @@ var steps = map[string]step{
 			s.fallBehind()
 		}
 	},
+	"fallBehindOnConfigs":   func(_ *rapid.T, s *story) { s.leader.fallBehind() },
+	"fallBehindOnRevisions": func(_ *rapid.T, s *story) { s.leader.fallBehindOnRevisions() },
+	"catchUpOnConfigs":      func(_ *rapid.T, s *story) { s.leader.catchUp() },
+	"dieAndLeadFromOldCaches": func(t *rapid.T, s *story) { // the next leader's caches are from before the last writes
+		behind := &connection{server: s.server}
+		behind.fallBehind()
+		pods := s.list()
+		s.reconcile(s.leader, rapid.IntRange(0, 9).Draw(t, "writes"))
+		s.succeed()
+		s.leader.cached, s.leader.connection.configs, s.leader.connection.revisions = pods, behind.configs, behind.revisions
+	},
+	"carryOutLate": func(t *rapid.T, s *story) { // a Create that was under way when its leader died
+		if len(s.server.late) > 0 {
+			s.carryOut(rapid.IntRange(0, len(s.server.late)-1).Draw(t, "Create"))
+		}
+	},
 	"catchUpOnNodes": func(_ *rapid.T, s *story) { s.kubelet = nil },
 	"catchUp":        func(_ *rapid.T, s *story) { s.leader.cached = nil },
 	"depose": func(_ *rapid.T, s *story) { // it has decided, and writes when another leads
-		w := s.observe(s.leader)
-		if s.secure(s.leader, &w) {
-			s.late, s.plan = s.leader, plan(s.pool, w, s.leader.memory, s.now)
+		if made, decided := s.decide(s.leader); decided {
+			s.late, s.plan = s.leader, made
 			s.succeed()
 		}
 	},
 	"writeLate": func(t *rapid.T, s *story) {
 		if s.late != nil {
 			s.plan.Revision = nil // the names of revisions are taken, or not read
-			s.apply(s.late, s.plan, rapid.IntRange(0, 3).Draw(t, "writes"))
+			s.late.writes = rapid.IntRange(0, 3).Draw(t, "writes")
+			s.apply(s.late, s.plan)
 			s.late = nil
 		}
 	},
@@ -84,8 +102,9 @@ var steps = map[string]step{
 	"jobs":         func(t *rapid.T, s *story) { s.want(rapid.IntRange(0, 9).Draw(t, "jobs")) },
 	"loseConfig": func(t *rapid.T, s *story) {
 		if rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
-			s.config = nil
-			s.note("the config is deleted")
+			if names := slices.Sorted(maps.Keys(s.server.configs)); len(names) > 0 {
+				s.lose(rapid.SampledFrom(names).Draw(t, "ConfigMap"))
+			}
 		}
 	},
 	"mount": func(t *rapid.T, s *story) {
@@ -169,6 +188,10 @@ func TestNeverTwoOwners(t *testing.T) {
 			s.deployed()
 		}
 		s.admits = rapid.Bool().Draw(t, "admission")
+		if !s.slotted() && rapid.Bool().Draw(t, "PerWorker") { // which Deployments cannot have, and admission makes
+			perWorker(s.pool)
+			s.admits = true
+		}
 		if rapid.Bool().Draw(t, "leases") {
 			s.leases = map[string]*testimony{}
 		}

@@ -107,6 +107,9 @@ func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 			if err := r.config(ctx, r.live, objects, client.ObjectKey{Namespace: pool.Namespace, Name: name}); err != nil {
 				return nil, err
 			}
+			if objects[name] == nil {
+				memory.term = 0 // what was published there has to be restored first
+			}
 		}
 	}
 	all := make([]*corev1.ConfigMap, 0, len(objects))

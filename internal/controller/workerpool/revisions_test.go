@@ -15,10 +15,10 @@ func TestDeletedConfigIsRestoredToTheByte(t *testing.T) {
 	c.settle(t, l)
 	c.want(5) // one worker gets one more
 	c.settle(t, l)
-	before := c.config.Data["config.yml"]
-	c.config = nil
+	before := c.file()
+	c.lose(c.pool.ConfigName())
 	c.reconcile(l, lives)
-	if after := c.config.Data["config.yml"]; after != before {
+	if after := c.file(); after != before {
 		t.Errorf("was\n%s\nis\n%s", before, after)
 	}
 }
@@ -42,9 +42,9 @@ func TestRollbackRestoresAnAssignment(t *testing.T) {
 	}) {
 		t.Errorf("got %v, want %v", got, first)
 	}
-	number := c.history[len(c.history)-1].number
+	number := c.server.newest()
 	c.want(9)
-	if c.reconcile(l, lives); c.history[len(c.history)-1].number != number {
+	if c.reconcile(l, lives); c.server.newest() != number {
 		t.Error("a new list of jobs changes a pool that is rolled back")
 	}
 }

@@ -28,6 +28,10 @@ func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, worl
 		if err := r.restore(ctx, pool, world, memory); err != nil {
 			return err
 		}
+	} else if r.unsecured(pool, memory) {
+		if err := r.restoreLost(ctx, pool, world, memory); err != nil {
+			return err
+		}
 	}
 	term := r.leadership.Term()
 	for _, name := range sortedNames(world.published.sheets) {
@@ -63,11 +67,11 @@ func sortedNames(sheets map[string]*sheet) []string {
 
 // restore publishes what the kept revisions say, in place of what is gone or was changed by somebody else.
 func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, world *world, memory *memory) error {
-	file, ledger := world.rebuilt(pool)
-	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(file.Workers) == 0 {
+	rebuilt := world.rebuilt(pool)
+	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(rebuilt.file.Workers) == 0 {
 		return nil // there is nobody to have one
 	}
-	sheets := divided(pool, file, ledger)
+	sheets := divided(pool, rebuilt)
 	if err := r.reserveLost(ctx, pool, sheets, world.published.sheets); err != nil {
 		return err
 	}
@@ -82,6 +86,25 @@ func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, wor
 		memory.news = append(memory.news, event{reason: "ConfigRestored", message: "the config was deleted, or changed by somebody else, and is as the kept revisions have it"})
 	}
 	world.published = restored
+	return nil
+}
+
+// restoreLost publishes what the kept revisions say of workers whose own ConfigMap is not there: it was deleted, and they may hold what it gave
+// them. One that is yet to be created looks the same, which does no harm: such a worker is given nothing before it has acknowledged that.
+func (r *reconciler) restoreLost(ctx context.Context, pool *v1alpha1.WorkerPool, world *world, memory *memory) error {
+	lost := divided(pool, world.rebuilt(pool))
+	for name := range world.published.sheets {
+		delete(lost, name)
+	}
+	if err := r.reserveLost(ctx, pool, lost, nil); err != nil {
+		return err
+	}
+	for _, name := range sortedNames(lost) {
+		if err := r.write(ctx, pool, lost[name], memory); err != nil {
+			return err
+		}
+		world.published.add(memory.sheets[name], true)
+	}
 	return nil
 }
 
@@ -106,15 +129,15 @@ func (r *reconciler) reserveLost(ctx context.Context, pool *v1alpha1.WorkerPool,
 	return nil
 }
 
-// divided is a file in sheets, by name: one for all, or one for each worker.
-func divided(pool *v1alpha1.WorkerPool, file roster.File, ledger roster.Ledger) map[string]*sheet {
+// divided is the sheet of a whole pool in sheets by name: one for all, or one for each worker.
+func divided(pool *v1alpha1.WorkerPool, whole sheet) map[string]*sheet {
 	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
-		return map[string]*sheet{pool.ConfigName(): {file: file, ledger: ledger}}
+		return map[string]*sheet{pool.ConfigName(): {file: whole.file, ledger: whole.ledger}}
 	}
-	sheets := make(map[string]*sheet, len(file.Workers))
-	for _, entry := range file.Workers {
+	sheets := make(map[string]*sheet, len(whole.file.Workers))
+	for _, entry := range whole.file.Workers {
 		own := roster.Ledger{}
-		if account, found := ledger[entry.Worker]; found {
+		if account, found := whole.ledger[entry.Worker]; found {
 			own[entry.Worker] = account
 		}
 		sheets[pool.ConfigNameOf(entry.Worker)] = &sheet{file: roster.File{Version: entry.Version, Workers: []roster.Entry{entry}}, ledger: own}
@@ -124,19 +147,31 @@ func divided(pool *v1alpha1.WorkerPool, file roster.File, ledger roster.Ledger) 
 
 // rebuilt is what can be said of a config that was lost. If the newest revision had converged as it was planned, that is it, to the byte.
 // Else a worker may hold what any revision since the last converged one gave it, and keeps what all of them did.
-func (w world) rebuilt(pool *v1alpha1.WorkerPool) (roster.File, roster.Ledger) {
+func (w world) rebuilt(pool *v1alpha1.WorkerPool) sheet {
 	if len(w.history) == 0 {
-		return roster.File{Version: w.floor(pool), Workers: nil}, roster.Ledger{}
+		return sheet{file: roster.File{Version: w.floor(pool)}, ledger: roster.Ledger{}}
 	}
 	newest := w.history[len(w.history)-1]
 	if newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !w.published.torn {
-		return newest.file(), newest.ledger()
+		return sheet{file: newest.file(), ledger: newest.ledger()}
 	}
 	records := w.editions(pool.Status.ConvergedRevision)
 	for n, record := range records {
-		records[n] = record.Published(w.floor(pool)+1, everywhere(record.Lists))
+		jobs := everywhere(record.Lists)
+		if !w.names(record.Worker, pool.Status.ConvergedRevision) {
+			jobs = nil // it joined, or was to leave: others may hold what it was to have
+		}
+		records[n] = record.Published(w.floor(pool)+1, jobs)
 	}
-	return filed(records), roster.Keep(records, nil)
+	return sheet{file: filed(records), ledger: roster.Keep(records, nil)}
+}
+
+// names reports whether every revision from a number on has a worker.
+func (w world) names(worker string, from int64) bool {
+	return !slices.ContainsFunc(w.history, func(revision kept) bool {
+		has := slices.ContainsFunc(revision.data.Workers, func(share roster.Share) bool { return share.Worker == worker })
+		return revision.number >= from && !has
+	})
 }
 
 // everywhere are the jobs that are on all lists, in the order of the last one.

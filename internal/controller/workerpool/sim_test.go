@@ -1,6 +1,7 @@
 package workerpool
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/acknowledge"
@@ -20,18 +22,16 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// A cluster is the API server's side of a pool and its pods, in memory: ConfigMaps are written by resource version, revisions once.
+// A cluster is a pool, its pods, and the API server, in memory.
 type cluster struct {
 	pool     *v1alpha1.WorkerPool
-	config   *corev1.ConfigMap // nil for none
-	version  int               // of the last write
-	history  []kept
+	server   *apiServer
 	pods     map[string]*process
 	ghosts   []*process            // processes whose pod is gone
 	leases   map[string]*testimony // of workers, by name; nil when workers have none
 	set      int                   // how often the StatefulSet was created
 	admits   bool                  // admission names the version of its list on every new pod
-	kubelet  *string               // the file that new pods begin with, nil for the present one
+	kubelet  map[string]string     // the files that new pods begin with, by ConfigMap; nil for the present ones
 	replicas int
 	born     int
 	now      time.Time
@@ -60,7 +60,7 @@ type testimony struct {
 const leaseTime = 6 * time.Second
 
 func newCluster(jobs, replicas int) *cluster {
-	c := &cluster{pods: map[string]*process{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
+	c := &cluster{server: newAPIServer(), pods: map[string]*process{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
 	c.pool = &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "sim", UID: "pool", Generation: 1}}
 	c.pool.Spec = v1alpha1.WorkerPoolSpec{
 		Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"}, Handoff: v1alpha1.HandoffExclusive,
@@ -120,27 +120,59 @@ func (c *cluster) create(name string) {
 	made.ready(false, c.now)
 	c.mount(made)
 	if c.kubelet != nil {
-		made.mounted = *c.kubelet
+		made.mounted = c.kubelet[c.configOf(name)]
 	}
 	c.note("raise %s as %s", name, pod.UID)
 }
 
 // admit is what admission does with a new pod.
 func (c *cluster) admit(pod *corev1.Pod) {
-	if c.config == nil || !c.admits || c.slotted() {
+	config := c.server.configs[c.configOf(pod.Name)]
+	if config == nil || !c.admits || c.slotted() {
 		return
 	}
-	file, err := roster.ReadFile(c.config.Data["config.yml"])
+	file, err := roster.ReadFile(config.Data["config.yml"])
 	if floor := file.Floor(pod.Name); err == nil && floor > 0 {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))
 	}
 }
 
-// fallBehind lets kubelets give new pods the present file from now on, whatever is published later.
+// fallBehind lets kubelets give new pods the present files from now on, whatever is published later.
 func (c *cluster) fallBehind() {
-	if c.config != nil {
-		c.kubelet = new(c.config.Data["config.yml"])
+	c.kubelet = map[string]string{}
+	for name, config := range c.server.configs {
+		c.kubelet[name] = config.Data["config.yml"]
 	}
+}
+
+// configOf is the name of the ConfigMap that a worker reads.
+func (c *cluster) configOf(worker string) string {
+	if c.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
+		return c.pool.ConfigNameOf(worker)
+	}
+	return c.pool.ConfigName()
+}
+
+// file is what all workers are told.
+func (c *cluster) file() string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(c.server.configs)) {
+		text += c.server.configs[name].Data["config.yml"]
+	}
+	return text
+}
+
+// carryOut lets the API server carry out a Create of a process that has died since.
+func (c *cluster) carryOut(late int) {
+	object := c.server.late[late]
+	c.server.late = slices.Delete(c.server.late, late, late+1)
+	c.note("late Create of %T %s: %v", object, object.GetName(), c.server.create(object))
+}
+
+// lose deletes a ConfigMap.
+func (c *cluster) lose(name string) {
+	delete(c.server.configs, name)
+	c.note("ConfigMap %s is deleted", name)
 }
 
 // prune tells the pods that the workload does not want to go.
@@ -236,8 +268,8 @@ func (c *cluster) sight(w world, memory *memory) {
 
 // mount brings a pod the file and the annotation as they are now.
 func (c *cluster) mount(p *process) {
-	if c.config != nil {
-		p.mounted = c.config.Data["config.yml"]
+	if config := c.server.configs[c.configOf(p.pod.Name)]; config != nil {
+		p.mounted = config.Data["config.yml"]
 	}
 	p.floor, _ = strconv.ParseInt(p.pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64)
 }
@@ -294,8 +326,9 @@ func (c *cluster) owners(t fataler) {
 
 func (c *cluster) story() string {
 	text := strings.Join(c.trace, "\n") + "\n"
-	if c.config != nil {
-		text += c.config.Data["config.yml"] + c.config.Annotations[v1alpha1.AnnotationLedger]
+	for _, name := range slices.Sorted(maps.Keys(c.server.configs)) {
+		config := c.server.configs[name]
+		text += name + ":\n" + config.Data["config.yml"] + config.Annotations[v1alpha1.AnnotationLedger]
 	}
 	return text
 }
@@ -358,14 +391,34 @@ func (c *cluster) adopt(name string) {
 	}
 }
 
-// A leader is an operator: what it remembers, and how far its cache is behind.
+// A leader is an operator: the reconciler, what it remembers, and how far its caches are behind.
 type leader struct {
+	*reconciler
+	*connection
 	memory *memory
 	term   int64
 	cached []*corev1.Pod // nil for up to date
 }
 
 func newLeader(term int64) *leader { return &leader{memory: newMemory("pool"), term: term} }
+
+func (l *leader) Term() int64 { return l.term }
+
+func (l *leader) RaiseTerm(above int64) int64 {
+	l.term = max(l.term, above+1)
+	return l.term
+}
+
+// connect gives a leader its connection to the API server.
+func (l *leader) connect(c *cluster) {
+	if l.connection == nil {
+		l.connection = &connection{server: c.server, writes: lives}
+		l.reconciler = &reconciler{
+			client: l.connection, live: &connection{server: c.server}, leadership: l,
+			memories: map[types.NamespacedName]*memory{client.ObjectKeyFromObject(c.pool): l.memory},
+		}
+	}
+}
 
 // list returns the pods of the workload.
 func (c *cluster) list() []*corev1.Pod {
@@ -393,117 +446,110 @@ func (c *cluster) named(names []string) map[string]*corev1.Pod {
 }
 
 // observe is what the leader sees; absence is verified as the reconciler does.
-func (c *cluster) observe(l *leader) world {
+func (c *cluster) observe(l *leader) (w world, err error) {
+	l.connect(c)
+	ctx := context.Background()
 	l.memory.jobs = l.memory.jobs.read(c.pool, nil)
-	w := world{tried: true, history: slices.Clone(c.history), pods: c.list(), answers: map[string]acknowledge.Answer{}}
-	if l.cached != nil {
-		w.pods = l.cached
+	w = world{tried: true, workload: c.workload(), answers: map[string]acknowledge.Answer{}}
+	if w.history, err = l.history(ctx, c.pool, l.memory, false); err != nil {
+		return w, err
 	}
-	if len(w.history) > 0 {
-		newest := &w.history[len(w.history)-1]
-		if known := l.memory.kept; known != nil && known.number == newest.number {
-			newest.index = known.index
+	if w.published, w.refused, err = l.published(ctx, c.pool, l.memory); err != nil {
+		return w, err
+	}
+	if l.unsecured(c.pool, l.memory) {
+		if w.history, err = l.history(ctx, c.pool, l.memory, true); err != nil {
+			return w, err
 		}
-		newest.restore()
-		l.memory.kept = newest
 	}
-	w.workload = c.workload()
-	w.published = published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}, missing: c.config == nil}
-	if c.config != nil {
-		w.published.add(read(c.config.DeepCopy(), "config.yml"), true)
+	c.observePods(l, &w)
+	return w, nil
+}
+
+func (c *cluster) observePods(l *leader, w *world) {
+	if w.pods = c.list(); l.cached != nil {
+		w.pods = l.cached
 	}
 	if w.dubious(c.pool, l.memory) {
 		w.pods, w.verified = c.list(), true
 		w.resolve(c.named(w.absent()))
 		w.testify(l.memory)
 	}
-	c.sight(w, l.memory)
+	c.sight(*w, l.memory)
 	for _, question := range w.questions(c.pool) {
 		if p := c.pods[question.Worker]; p != nil && !p.unheeding {
 			w.answers[question.Worker] = p.answer
 		}
 	}
-	return w
 }
 
-// store writes a sheet, if nobody has written since it was read.
-func (c *cluster) store(l *leader, s *sheet) bool {
-	object, refused := s.written(c.pool, l.term)
-	if refused != nil {
-		return false
+// decide is what a leader does before it acts: it makes the config its own, and plans.
+func (c *cluster) decide(l *leader) (Plan, bool) {
+	w, err := c.observe(l)
+	if err == nil {
+		err = l.secure(context.Background(), c.pool, &w)
 	}
-	current := ""
-	if c.config != nil {
-		current = c.config.ResourceVersion
+	if err != nil {
+		c.note("term %d: %v", l.term, err)
+		return Plan{}, false
 	}
-	if object.ResourceVersion != current {
-		c.note("conflict of term %d", l.term)
-		return false
-	}
-	c.version++
-	object.ResourceVersion = strconv.Itoa(c.version)
-	c.config = object
-	c.note("term %d writes version %d", l.term, s.file.Version)
-	return true
+	return plan(c.pool, w, l.memory, c.now), true
 }
 
-// secure is the reconciler's.
-func (c *cluster) secure(l *leader, w *world) bool {
-	if w.published.missing {
-		file, ledger := w.rebuilt(c.pool)
-		made := divided(c.pool, file, ledger)[c.pool.ConfigName()]
-		made.object = blank(c.pool, c.pool.ConfigName()).object
-		if !c.store(l, made) {
-			return false
-		}
-	} else if s := w.published.sheets[c.pool.ConfigName()]; s.term() != l.term && !c.store(l, s) {
-		return false
-	}
-	w.published = published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}}
-	w.published.add(read(c.config.DeepCopy(), "config.yml"), true)
-	return true
-}
-
-// apply is the reconciler's; after so many writes the leader is dead. It tells whether it lived.
-func (c *cluster) apply(l *leader, plan Plan, writes int) bool {
-	var all []func() bool
+// apply is the reconciler's; it tells whether the leader lived. Pods are told one after another, so that a seed says what happens.
+func (c *cluster) apply(l *leader, plan Plan) bool {
+	ctx := context.Background()
+	all := []func() error{}
 	if plan.Revision != nil {
-		all = append(all, func() bool { return c.keep(l, *plan.Revision) })
+		all = append(all, func() error { return l.keep(ctx, c.pool, *plan.Revision, l.memory) })
 	}
 	for _, s := range plan.Publish {
-		all = append(all, func() bool { return c.store(l, s) })
+		all = append(all, func() error { return l.write(ctx, c.pool, s, l.memory) })
 	}
 	for _, one := range plan.Nudge {
-		all = append(all, func() bool { return c.tell(one) })
+		all = append(all, l.alive(func() { c.tell(one) }))
 	}
 	if plan.Scale != nil {
-		all = append(all, func() bool { c.replicas = int(*plan.Scale); return true })
+		all = append(all, l.alive(func() { c.replicas = int(*plan.Scale) }))
+	}
+	for _, revision := range plan.Discard {
+		all = append(all, func() error { return l.discard(ctx, c.pool, revision) })
 	}
 	for _, one := range plan.Evict {
-		all = append(all, func() bool { return c.evict(l, one) })
+		all = append(all, l.alive(func() { c.evict(l, one) }))
 	}
-	for n, write := range all {
-		if n == writes || !write() {
+	for _, write := range all {
+		if err := write(); err != nil {
+			c.note("term %d: %v", l.term, err)
 			return false
 		}
 	}
+	c.describe(l, plan)
 	fill(c.pool, plan)
 	return true
 }
 
-// keep stores a revision, once.
-func (c *cluster) keep(l *leader, revision kept) bool {
-	if len(c.history) > 0 && c.history[len(c.history)-1].number >= revision.number {
-		return false
+// alive is a write that only a living leader makes.
+func (l *leader) alive(write func()) func() error {
+	return func() error {
+		if !l.spend() {
+			return errDead
+		}
+		write()
+		return nil
 	}
-	l.memory.kept = &revision
-	c.history = append(c.history, revision)
-	c.history[len(c.history)-1].index = nil // which is not stored
-	c.note("revision %d of term %d", revision.number, l.term)
-	return true
 }
 
-func (c *cluster) tell(one nudge) bool {
+func (c *cluster) describe(l *leader, plan Plan) {
+	if plan.Revision != nil {
+		c.note("revision %d of term %d", plan.Revision.number, l.term)
+	}
+	for _, s := range plan.Publish {
+		c.note("term %d writes version %d of %s", l.term, s.file.Version, s.object.Name)
+	}
+}
+
+func (c *cluster) tell(one nudge) {
 	if p := c.pods[one.pod.Name]; p != nil && p.pod.UID == one.pod.UID {
 		p.pod = p.pod.DeepCopy()
 		for key, value := range one.annotations {
@@ -513,36 +559,37 @@ func (c *cluster) tell(one nudge) bool {
 			metav1.SetMetaDataLabel(&p.pod.ObjectMeta, key, value)
 		}
 	}
-	return true
 }
 
-func (c *cluster) evict(l *leader, one eviction) bool {
+func (c *cluster) evict(l *leader, one eviction) {
 	if p := c.pods[one.pod.Name]; p != nil && p.pod.UID == one.pod.UID {
 		c.terminate(one.pod.Name)
 		l.memory.witness.take(one.pod.Name, witness{one.version, string(one.pod.UID)})
 	}
-	return true
 }
 
 const lives = 1 << 20
 
 // reconcile is one pass of a leader, who may die after so many writes.
 func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
-	w := c.observe(l)
-	if !c.secure(l, &w) {
+	l.connect(c)
+	l.writes = writes
+	made, decided := c.decide(l)
+	if !decided {
 		return Plan{}, false
 	}
-	made := plan(c.pool, w, l.memory, c.now)
-	lives := c.apply(l, made, writes)
-	if lives && made.still() {
+	lived := c.apply(l, made)
+	if lived && made.still() {
 		l.memory.rest()
 	}
-	return made, lives
+	return made, lived
 }
 
 // settle lets everything go well until the pool has converged, and fails when it does not.
 func (c *cluster) settle(t fataler, l *leader) {
 	t.Helper()
+	l.connect(c)
+	l.catchUp()
 	l.cached, c.kubelet = nil, nil
 	for _, ghost := range c.ghosts {
 		ghost.cut = true
@@ -602,14 +649,14 @@ func TestAPoolConvergesAndIsQuiet(t *testing.T) {
 		c.replicas = replicas
 		c.settle(t, l)
 	}
-	written := c.version
+	written := c.server.version
 	for range 10 {
 		c.now = c.now.Add(time.Minute)
 		if made, _ := c.reconcile(l, 0); made.Revision != nil || len(made.Publish)+len(made.Nudge)+len(made.Evict) > 0 {
 			t.Fatalf("a converged pool wants to write: %+v", made)
 		}
 	}
-	if c.version != written {
-		t.Errorf("the config was written %d times for nothing", c.version-written)
+	if c.server.version != written {
+		t.Errorf("%d writes for nothing", c.server.version-written)
 	}
 }

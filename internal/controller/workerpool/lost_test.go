@@ -1,0 +1,83 @@
+package workerpool
+
+import (
+	"testing"
+	"time"
+)
+
+// ofEach is a settled pool each of whose workers has a ConfigMap of its own.
+func ofEach(t *testing.T, jobs, workers int) (*cluster, *leader) {
+	t.Helper()
+	c, l := newCluster(jobs, workers), newLeader(1)
+	perWorker(c.pool)
+	c.admits = true
+	c.settle(t, l)
+	return c, l
+}
+
+// Somebody deletes the ConfigMap of one worker, while or before another leads. The worker goes on with its jobs, which nobody else may get.
+func TestWorkerHoldsItsJobsThoughItsConfigMapIsDeleted(t *testing.T) {
+	for reason, another := range map[string]bool{"of the same leader": false, "of another leader": true} {
+		t.Run(reason, func(t *testing.T) {
+			c, l := ofEach(t, 9, 2)
+			if another {
+				l = newLeader(2)
+			}
+			c.lose(c.pool.ConfigNameOf("w-0"))
+			c.pods["w-0"].unheeding = true
+			c.replicas = 3 // so that each gives up a job
+			c.raise()
+			c.pods["w-2"].ready(true, c.now)
+			for range 30 {
+				c.pass(time.Second)
+				for _, worker := range []string{"w-1", "w-2"} {
+					c.mount(c.pods[worker])
+					c.load(c.pods[worker])
+				}
+				c.reconcile(l, lives)
+				c.owners(t)
+			}
+			if len(c.pods["w-2"].running) == 0 {
+				t.Errorf("what is free was not given out:\n%s", c.story())
+			}
+			c.settle(t, l)
+		})
+	}
+}
+
+// A stable pool gets the ConfigMap back, byte by byte, and the others are not touched.
+func TestDeletedConfigMapOfAWorkerIsRestored(t *testing.T) {
+	c, l := ofEach(t, 9, 3)
+	before, others := c.file(), c.server.configs[c.pool.ConfigNameOf("w-1")].ResourceVersion
+	c.lose(c.pool.ConfigNameOf("w-0"))
+	c.reconcile(l, lives)
+	if after := c.file(); after != before {
+		t.Errorf("was\n%s\nis\n%s", before, after)
+	}
+	if got := c.server.configs[c.pool.ConfigNameOf("w-1")].ResourceVersion; got != others {
+		t.Error("the ConfigMap of another worker was written")
+	}
+}
+
+// A worker joins, and the config is deleted before it was granted anything. What it was to get is held by others still.
+func TestNewWorkerIsGrantedNothingByARestoredConfig(t *testing.T) {
+	for reason, change := range map[string]func(*cluster){"Shared": func(*cluster) {}, "PerWorker": func(c *cluster) { perWorker(c.pool) }} {
+		t.Run(reason, func(t *testing.T) {
+			c, l := newCluster(6, 2), newLeader(1)
+			change(c)
+			c.settle(t, l)
+			c.replicas = 3
+			c.raise()
+			c.pods["w-2"].ready(true, c.now)
+			c.reconcile(l, 1) // it dies when the revision is stored
+			for name := range c.server.configs {
+				c.lose(name)
+			}
+			c.reconcile(newLeader(2), lives)
+			c.mount(c.pods["w-2"])
+			c.load(c.pods["w-2"])
+			c.owners(t)
+			c.settle(t, newLeader(3))
+		})
+	}
+}
