@@ -2,6 +2,8 @@ package pool
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -87,6 +89,28 @@ var _ = Describe("A pool through faults", func() {
 		cluster.AwaitOperator(ctx)
 	})
 
+	It("gives the jobs of a quarantined pod to nobody while that pod lives, and to others after it was deleted [P21]", func(ctx SpecContext) {
+		workload, pool := deployment("ward", 2), poolOf("ward", numbered("stuck", 4)...)
+		workload.Spec.Template.Spec = worker(standing(), "ward") // it does not stop its jobs
+		pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
+		create(ctx, workload, pool)
+		before := settled(ctx, pool, 2, 4)
+		patient := slices.Sorted(maps.Keys(before.uids))[0]
+		held := before.Workloads[patient].Jobs
+		Expect(held).NotTo(BeEmpty())
+
+		Expect(kubectl(ctx, "label", "pod", "--namespace", scene.namespace, patient, "app-")).To(ContainSubstring("unlabeled"))
+		Eventually(scene.pods).WithContext(ctx).WithArguments("ward").Should(And(HaveLen(2), Not(HaveKey(patient))), "another pod takes its place")
+		Eventually(condition(ctx, pool, v1alpha1.ConditionConverged)).WithContext(ctx).Should(SatisfyAll(
+			HaveField("Status", metav1.ConditionFalse), HaveField("Message", ContainSubstring(patient))))
+		Consistently(func(g Gomega) { proveHeld(ctx, g, pool, patient, held) }).WithContext(ctx).WithTimeout(quick).Should(Succeed())
+
+		Expect(kubectl(ctx, "delete", "pod", "--namespace", scene.namespace, patient)).To(ContainSubstring("deleted"))
+		after := settled(ctx, pool, 2, 4)
+		Expect(after.uids).NotTo(HaveKey(patient))
+		scene.proveSingleOwners(ctx)
+	})
+
 	It("moves no job when the operator is restarted, and restores a config that was deleted while it was away [P02/across-restarts, P02/config-map-deleted, P11/survives-restart, P20/restart-moves-no-job]", Serial, func(ctx SpecContext) {
 		pool := poolOf("steady", streams()...)
 		create(ctx, statefulSet("steady", 2, holding()), pool)
@@ -111,6 +135,18 @@ var _ = Describe("A pool through faults", func() {
 		Expect(stops(scene.journal(ctx))).To(BeEmpty())
 	})
 })
+
+// proveHeld checks that a worker runs its jobs, by the journal, and that they are on nobody else's list.
+func proveHeld(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, by string, jobs []string) {
+	running, err := scene.running(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, job := range jobs {
+		g.Expect(running[job].Worker).To(Equal(by), job)
+		for worker, work := range look(ctx, g, pool).Workloads {
+			g.Expect(worker == by || !slices.Contains(work.Jobs, job)).To(BeTrue(), "%s is granted to %s", job, worker)
+		}
+	}
+}
 
 // proveDrained checks the order of a scale-in: the list of the last worker without jobs, its acknowledgement, then fewer replicas.
 func proveDrained(ctx context.Context, name, last string) {
