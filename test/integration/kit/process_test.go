@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -66,6 +67,21 @@ func run(namespace, pod string, arguments ...string) *replica {
 }
 
 func (r *replica) signal(signal syscall.Signal) { _ = r.process.Signal(signal) }
+
+// scrape returns the metrics.
+func (r *replica) scrape(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.metrics+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
 
 // answer is the status code of one of its addresses, 0 when nobody answers.
 func answer(address, path string) func() int {
