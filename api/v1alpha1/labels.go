@@ -37,8 +37,11 @@ const (
 	AnnotationConfigVersion = Prefix + "config-version"
 	// AnnotationNudge on a pod nudges the kubelet once more, when the first time brought nothing.
 	AnnotationNudge = Prefix + "nudge"
-	// AnnotationTerm on a pool's ConfigMap makes a late write of an earlier leader conflict.
+	// AnnotationTerm on the Secret of the link is the newest term that a leader has claimed.
 	AnnotationTerm = Prefix + "term"
+
+	// AnnotationFence on a pool's ConfigMap is a number that each leader raises before it decides anything, so that a late write of an earlier one conflicts.
+	AnnotationFence = Prefix + "fence"
 	// AnnotationLedger on a pool's ConfigMap says what workers may hold beside what is published for them.
 	AnnotationLedger = Prefix + "ledger"
 	// AnnotationChecksum on a pool's ConfigMap tells our writes from those of others.

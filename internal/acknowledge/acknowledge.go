@@ -1,7 +1,7 @@
 // Package acknowledge asks workers which list they have loaded, again and again until the answer is the one that is waited for.
 //
 // It promises that every question is asked at once and then at growing intervals, that no more than a bounded number are under way at
-// the same time, however many workers there are, and that whoever waits is told of every answer that is news. An answer is what the
+// the same time, of one namespace and in all, however many workers there are, and that whoever waits is told of every answer that is news. An answer is what the
 // worker said, no more: whether it comes from the right pod and means the right list is for others to judge. It never changes anything.
 package acknowledge
 
@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	most        = 64 // questions under way
+	most        = 256 // questions under way
+	mostOfOne   = 32  // of one namespace: its workers may be slow, and others must not wait for them
 	firstPause  = 50 * time.Millisecond
 	longestWait = 2 * time.Second
 	mostAnswer  = 4 << 10
@@ -57,8 +58,9 @@ type Asker struct {
 	client *http.Client
 	slots  chan struct{}
 
-	lock  sync.Mutex
-	pools map[types.NamespacedName]map[string]*inquiry
+	lock       sync.Mutex
+	pools      map[types.NamespacedName]map[string]*inquiry
+	namespaces map[string]chan struct{} // slots, of namespaces that have or had a pool
 }
 
 // inquiry is a question with what has become of it.
@@ -67,6 +69,7 @@ type inquiry struct {
 	answer Answer
 	tried  bool
 	stop   context.CancelFunc
+	slots  chan struct{} // of its namespace
 }
 
 // New makes an Asker that tells of news by the signal.
@@ -79,7 +82,7 @@ func New(signal Signal) *Asker {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		slots: make(chan struct{}, most),
-		pools: map[types.NamespacedName]map[string]*inquiry{},
+		pools: map[types.NamespacedName]map[string]*inquiry{}, namespaces: map[string]chan struct{}{},
 	}
 }
 
@@ -116,7 +119,10 @@ func (a *Asker) Forget(pool types.NamespacedName) { a.Ask(pool, nil) }
 
 func (a *Asker) begin(pool types.NamespacedName, question Question) *inquiry {
 	ctx, stop := context.WithCancel(context.Background())
-	begun := &inquiry{Question: question, stop: stop}
+	if a.namespaces[pool.Namespace] == nil {
+		a.namespaces[pool.Namespace] = make(chan struct{}, mostOfOne)
+	}
+	begun := &inquiry{Question: question, stop: stop, slots: a.namespaces[pool.Namespace]}
 	go a.pursue(ctx, pool, begun)
 	return begun
 }
@@ -124,7 +130,7 @@ func (a *Asker) begin(pool types.NamespacedName, question Question) *inquiry {
 // pursue asks until the answer is there or nobody waits for it any more.
 func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inquiry) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestWait) {
-		answer, err := a.turn(ctx, of.URL)
+		answer, err := a.turn(ctx, of)
 		if ctx.Err() != nil {
 			return
 		}
@@ -141,15 +147,17 @@ func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inqui
 	}
 }
 
-// turn waits for a slot, and asks.
-func (a *Asker) turn(ctx context.Context, url string) (Answer, error) {
-	select {
-	case <-ctx.Done():
-		return Answer{}, ctx.Err()
-	case a.slots <- struct{}{}:
+// turn waits for a slot of its namespace, then for one of all, and asks.
+func (a *Asker) turn(ctx context.Context, of *inquiry) (Answer, error) {
+	for _, slots := range []chan struct{}{of.slots, a.slots} {
+		select {
+		case <-ctx.Done():
+			return Answer{}, ctx.Err()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		}
 	}
-	defer func() { <-a.slots }()
-	return a.ask(ctx, url)
+	return a.ask(ctx, of.URL)
 }
 
 // note tells whether there is news.

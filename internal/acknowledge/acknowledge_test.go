@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,32 +122,84 @@ func TestWhatIsNoAnswerIsTriedAndNothingMore(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanSoManyAtOnce(t *testing.T) {
-	var now, highest atomic.Int64
-	var once sync.Once
-	full, release := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) {
-		count := now.Add(1)
-		for old := highest.Load(); count > old && !highest.CompareAndSwap(old, count); old = highest.Load() {
-		}
-		if count == most {
-			once.Do(func() { close(full) })
-		}
-		<-release
-		now.Add(-1)
-		fmt.Fprint(answer, `{"version": 1}`)
-	}))
+// A crowd are workers that do not answer before they are released, and how many are asked at the same time.
+type crowd struct {
+	now, highest atomic.Int64
+	release      chan struct{}
+	arrived      chan string // paths of questions
+}
+
+func (c *crowd) ServeHTTP(answer http.ResponseWriter, question *http.Request) {
+	count := c.now.Add(1)
+	for old := c.highest.Load(); count > old && !c.highest.CompareAndSwap(old, count); old = c.highest.Load() {
+	}
+	c.arrived <- question.URL.Path
+	<-c.release
+	c.now.Add(-1)
+	fmt.Fprint(answer, `{"version": 1}`)
+}
+
+func newCrowd(t *testing.T) (asked *crowd, url string) {
+	t.Helper()
+	asked = &crowd{release: make(chan struct{}), arrived: make(chan string, 10*most)}
+	server := httptest.NewServer(asked)
 	t.Cleanup(server.Close)
-	asker := New(newBell())
+	return asked, server.URL
+}
+
+func questionsTo(url string, count int) []Question {
 	var questions []Question
-	for n := range 3 * most {
-		questions = append(questions, Question{Worker: fmt.Sprint(n), URL: server.URL, UID: "u", Version: 1})
+	for n := range count {
+		questions = append(questions, Question{Worker: fmt.Sprint(n), URL: url, UID: "u", Version: 1})
 	}
-	asker.Ask(pool, questions)
-	<-full
-	close(release)
+	return questions
+}
+
+func TestNoMoreThanSoManyAtOnce(t *testing.T) {
+	for reason, c := range map[string]struct {
+		namespaces int
+		most       int64
+	}{"of one namespace": {1, mostOfOne}, "in all": {2 * most / mostOfOne, most}} {
+		t.Run(reason, func(t *testing.T) {
+			asked, url := newCrowd(t)
+			asker := New(newBell())
+			for n := range c.namespaces {
+				asker.Ask(types.NamespacedName{Namespace: fmt.Sprint(n), Name: "pool"}, questionsTo(url, 2*mostOfOne))
+			}
+			for range c.most {
+				<-asked.arrived
+			}
+			close(asked.release)
+			for n := range c.namespaces {
+				asker.Forget(types.NamespacedName{Namespace: fmt.Sprint(n), Name: "pool"})
+			}
+			if got := asked.highest.Load(); got > c.most {
+				t.Errorf("%d questions were under way at once, and %d is the most", got, c.most)
+			}
+		})
+	}
+}
+
+// Workers of one namespace that do not answer hold up no other namespace.
+func TestNamespacesDoNotWaitForEachOther(t *testing.T) {
+	asked, url := newCrowd(t)
+	asker := New(newBell())
+	asker.client.Timeout = time.Hour
+	asker.Ask(pool, questionsTo(url+"/silent", 3*most))
+	for range mostOfOne {
+		<-asked.arrived
+	}
+	other := types.NamespacedName{Namespace: "other", Name: "pool"}
+	asker.Ask(other, questionsTo(url+"/other", 1))
+	select {
+	case path := <-asked.arrived:
+		if path != "/other" {
+			t.Errorf("one more of the first namespace is asked: %s", path)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the other namespace waits")
+	}
+	close(asked.release)
 	asker.Forget(pool)
-	if got := highest.Load(); got > most {
-		t.Errorf("%d questions were under way at once, and %d is the most", got, most)
-	}
+	asker.Forget(other)
 }

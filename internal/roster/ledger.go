@@ -88,7 +88,7 @@ func ReadLedger(text string) (Ledger, error) {
 		return ledger, nil
 	}
 	if text[0] != '{' {
-		unpacked, err := unpack(text)
+		unpacked, err := unpack(text, mostLedger)
 		if err != nil {
 			return nil, fmt.Errorf("read ledger: %w", err)
 		}

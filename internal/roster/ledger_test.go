@@ -50,7 +50,7 @@ func TestLedgersThatAreRead(t *testing.T) {
 		{"not JSON", "{", "read ledger: unexpected end of JSON input"},
 		{"packed, and not JSON", pack("hello"), "read ledger: invalid character"},
 		{"packed, and cut", pack(strings.Repeat("{", 100))[:20], "read ledger: unpack: unexpected EOF"},
-		{"a few bytes that become many", pack(strings.Repeat("0", mostUnpacked+1)), "read ledger: unpack: more than 67108864 bytes"},
+		{"a few bytes that become many", pack(strings.Repeat("0", mostLedger+1)), "read ledger: unpack: more than 4194304 bytes"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			ledger, err := ReadLedger(c.text)

@@ -12,8 +12,9 @@ import (
 const (
 	// long is from where on a text is packed: below it people can read it.
 	long = 64 << 10
-	// mostUnpacked bounds what a few bytes can become.
-	mostUnpacked = 64 << 20
+	// mostLedger and mostRevision bound what a few bytes can become. Whoever may edit the ConfigMap of a pool can pack any text into its ledger, which
+	// takes several times as much memory once it is read. Revisions have every job of a pool.
+	mostLedger, mostRevision = 4 << 20, 64 << 20
 )
 
 // pack makes a text shorter. The same text is always the same bytes.
@@ -25,17 +26,17 @@ func pack(text string) string {
 	return base64.StdEncoding.EncodeToString(to.Bytes())
 }
 
-func unpack(text string) (string, error) {
+func unpack(text string, most int) (string, error) {
 	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
 	if err != nil {
 		return "", fmt.Errorf("unpack: %w", err)
 	}
-	unpacked, err := io.ReadAll(io.LimitReader(reader, mostUnpacked+1))
+	unpacked, err := io.ReadAll(io.LimitReader(reader, int64(most)+1))
 	if err != nil {
 		return "", fmt.Errorf("unpack: %w", err)
 	}
-	if len(unpacked) > mostUnpacked {
-		return "", fmt.Errorf("unpack: more than %d bytes", mostUnpacked)
+	if len(unpacked) > most {
+		return "", fmt.Errorf("unpack: more than %d bytes", most)
 	}
 	return string(unpacked), nil
 }

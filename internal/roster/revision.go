@@ -55,7 +55,7 @@ func ReadRevision(text []byte) (Revision, error) {
 	if from.Packed == "" {
 		return from.Revision, nil
 	}
-	unpacked, err := unpack(from.Packed)
+	unpacked, err := unpack(from.Packed, mostRevision)
 	if err != nil {
 		return Revision{}, fmt.Errorf("read revision: %w", err)
 	}

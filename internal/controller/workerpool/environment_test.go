@@ -47,11 +47,6 @@ func (e *environment) GetEventRecorder(string) recorder.EventRecorder { return e
 func (e *environment) GetFieldIndexer() client.FieldIndexer           { return e }
 func (e *environment) Term() int64                                    { return e.term }
 
-func (e *environment) RaiseTerm(above int64) int64 {
-	e.term = max(e.term, above+1)
-	return e.term
-}
-
 //nolint:revive // the recorder's interface has that many arguments
 func (e *environment) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 

@@ -90,7 +90,7 @@ func (m *memory) rest() {
 		m.kept.index = nil
 	}
 	for name, known := range m.sheets {
-		m.sheets[name] = &sheet{object: known.object, folded: true}
+		m.sheets[name] = &sheet{object: known.object, folded: true, fencedIn: known.fencedIn}
 	}
 }
 

@@ -72,12 +72,12 @@ func (m *memory) sheet(object *corev1.ConfigMap, key string) *sheet {
 	known := m.sheets[object.Name]
 	switch {
 	case known == nil || known.older(object):
-		known = read(object, key)
+		known = read(object, key).inherit(known)
 	case known.object.ResourceVersion == object.ResourceVersion:
 		known.object = object // whose texts are the cache's, while what a write returned has its own
 	}
 	if known.folded {
-		known = read(known.object, key)
+		known = read(known.object, key).inherit(known)
 	}
 	m.sheets[object.Name] = known
 	return known

@@ -36,7 +36,6 @@ const name = "workerpool"
 // Leadership counts terms.
 type Leadership interface {
 	Term() int64
-	RaiseTerm(above int64) int64
 }
 
 // Options are what the operator's configuration says about this controller, and what finds pods for it.

@@ -2,6 +2,7 @@ package workerpool
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,25 +234,45 @@ func TestConfigMapIsRestored(t *testing.T) {
 	}
 }
 
-// The config carries the term of the leader, so that a late write of an earlier one conflicts.
-func TestConfigMapCarriesTheTerm(t *testing.T) {
+// Each leader raises the fence of the config once, so that a late write of an earlier one conflicts. What others store there does no harm.
+func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 	e := publishedPool(t)
-	for _, c := range []struct {
-		reason       string
-		leader, want int64
-	}{{"a later leader", 5, 5}, {"a leader that knows no term", 2, 6}} {
-		e.term, e.writes = c.leader, nil
-		e.memories = map[client.ObjectKey]*memory{}
-		e.reconcilePool(t)
+	for term, c := range []struct{ stored, want string }{
+		{"5", "6"}, {"6", "7"}, {"", "1"}, {"fence", "1"}, {"-1", "1"}, {strconv.FormatInt(math.MaxInt64, 10), "1"}, {strconv.Itoa(1 << 31), strconv.Itoa(1<<31 + 1)},
+	} {
 		config := &corev1.ConfigMap{}
 		e.get(t, "w-config", config)
-		if got := config.Annotations[v1alpha1.AnnotationTerm]; got != strconv.FormatInt(c.want, 10) || e.term != c.want {
-			t.Errorf("%s: term %s in the ConfigMap and %d in the leader, want %d", c.reason, got, e.term, c.want)
+		config.Annotations[v1alpha1.AnnotationFence] = c.stored
+		if err := e.client.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		e.term, e.memories = int64(term)+2, map[client.ObjectKey]*memory{}
+		e.reconcilePool(t)
+		e.get(t, "w-config", config)
+		if got := config.Annotations[v1alpha1.AnnotationFence]; got != c.want {
+			t.Errorf("fence %q became %q, want %q", c.stored, got, c.want)
+		}
+		e.writes = nil
+		if e.reconcilePool(t); e.wrote("update ConfigMap") {
+			t.Errorf("wrote %q though the fence is this leader's", e.writes)
 		}
 	}
-	e.writes = nil
-	if e.reconcilePool(t); e.wrote("update ConfigMap") {
-		t.Errorf("wrote %q although the term is right", e.writes)
+}
+
+// Somebody else may add an annotation. That is no reason to write, and another fence is.
+func TestFenceIsRaisedAgainOnlyAfterAnother(t *testing.T) {
+	for annotation, written := range map[string]bool{"example.com/seen": false, v1alpha1.AnnotationFence: true} {
+		e := publishedPool(t)
+		config := &corev1.ConfigMap{}
+		e.get(t, "w-config", config)
+		config.Annotations[annotation] = "100"
+		if err := e.client.Update(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		e.writes = nil
+		if e.reconcilePool(t); e.wrote("update ConfigMap") != written {
+			t.Errorf("%s: wrote %q", annotation, e.writes)
+		}
 	}
 }
 

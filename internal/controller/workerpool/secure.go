@@ -16,7 +16,7 @@ import (
 )
 
 // secure makes the config ours before anything is decided by it: there is one, an empty one at first; nobody else has written to it; and
-// it carries our term, so that a late write of an earlier leader is refused.
+// this leader has raised its fence, so that a late write of an earlier leader is refused.
 func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, world *world) error {
 	memory := r.remember(pool)
 	if world.published.missing || world.published.torn {
@@ -36,10 +36,7 @@ func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, worl
 	term := r.leadership.Term()
 	for _, name := range sortedNames(world.published.sheets) {
 		sheet := world.published.sheets[name]
-		if sheet.term() > term {
-			term = r.leadership.RaiseTerm(sheet.term())
-		}
-		if sheet.term() != term || sheet.object.Labels[v1alpha1.LabelPool] != pool.Name {
+		if sheet.fencedIn != term || sheet.object.Labels[v1alpha1.LabelPool] != pool.Name {
 			if err := r.write(ctx, pool, sheet, memory); err != nil {
 				return err
 			}
@@ -117,7 +114,7 @@ func (r *reconciler) reserveLost(ctx context.Context, pool *v1alpha1.WorkerPool,
 		case found != nil:
 			content.object = found.object
 		case len(sheets) > 1 || content.grants():
-			object := placeholder(pool, name, r.leadership.Term(), false)
+			object := placeholder(pool, name, false)
 			if err := r.client.Create(ctx, object); err != nil {
 				return fmt.Errorf("create ConfigMap %q: %w", name, raced(err, name))
 			}
@@ -200,6 +197,9 @@ func filed(records []assign.Record) roster.File {
 	return file
 }
 
+// mostVersion is more than a pool will ever publish. A pod that names a higher one was not told so by us.
+const mostVersion = 1 << 53
+
 // floor is a version that was published, or planned, and none after it is known.
 func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 	version := max(pool.Status.Version, w.published.version)
@@ -208,14 +208,20 @@ func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 	}
 	for _, pod := range w.pods {
 		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
-		version = max(version, nudged)
+		if nudged <= mostVersion {
+			version = max(version, nudged)
+		}
 	}
 	return version
 }
 
 // write stores a sheet, if nobody has written since it was read.
 func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet *sheet, memory *memory) error {
-	object, refused := sheet.written(pool, r.leadership.Term())
+	term, fence := r.leadership.Term(), sheet.fence()
+	if known := memory.sheets[sheet.object.Name]; known == nil || known.fencedIn != term {
+		fence = nextFence(fence)
+	}
+	object, refused := sheet.written(pool, fence)
 	if refused != nil {
 		return fmt.Errorf("write ConfigMap %q: %s", sheet.object.Name, refused.message)
 	}
@@ -224,12 +230,14 @@ func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet
 		return fmt.Errorf("write ConfigMap %q: %w", sheet.object.Name, raced(err, object.Name))
 	}
 	object.ManagedFields = nil // nobody looks at them, and they are longer than the rest
-	memory.sheets[object.Name] = read(object, pool.Spec.Config.Key)
+	stored := read(object, pool.Spec.Config.Key)
+	stored.fencedIn = term
+	memory.sheets[object.Name] = stored
 	return nil
 }
 
 // put stores a ConfigMap. One that grants jobs is created without them first: the API server may carry out a Create of a former leader at
-// any later time, but refuses an Update that another leader's term came before.
+// any later time, but refuses an Update once another leader has raised the fence.
 func (r *reconciler) put(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap, grants bool) error {
 	switch {
 	case object.ResourceVersion != "":
@@ -237,7 +245,7 @@ func (r *reconciler) put(ctx context.Context, pool *v1alpha1.WorkerPool, object 
 	case !grants:
 		return r.client.Create(ctx, object)
 	}
-	reserved := placeholder(pool, object.Name, r.leadership.Term(), true)
+	reserved := placeholder(pool, object.Name, true)
 	if err := r.client.Create(ctx, reserved); err != nil {
 		return err
 	}

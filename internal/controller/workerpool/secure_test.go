@@ -23,8 +23,7 @@ import (
 // tenure is the leadership of one term.
 type tenure int64
 
-func (t tenure) Term() int64                 { return int64(t) }
-func (t tenure) RaiseTerm(above int64) int64 { return max(int64(t), above+1) }
+func (t tenure) Term() int64 { return int64(t) }
 
 // store is an API server that keeps what was created, and may fail at a write.
 type store struct {

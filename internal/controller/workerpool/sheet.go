@@ -27,6 +27,8 @@ type sheet struct {
 	ledger roster.Ledger
 	torn   bool // somebody else has written to it, or it cannot be read
 	folded bool // what it says has to be read again
+
+	fencedIn int64 // the term in which this leader has raised its fence; 0 for none
 }
 
 // read is what a ConfigMap says. What is not as we wrote it is torn.
@@ -41,7 +43,7 @@ func read(object *corev1.ConfigMap, key string) *sheet {
 }
 
 // written is the ConfigMap that says something else, or the refusal of something too large.
-func (s *sheet) written(pool *v1alpha1.WorkerPool, term int64) (*corev1.ConfigMap, *refusal) {
+func (s *sheet) written(pool *v1alpha1.WorkerPool, fence int64) (*corev1.ConfigMap, *refusal) {
 	text := s.file.String()
 	ledger, err := s.ledger.Encode()
 	switch {
@@ -54,7 +56,7 @@ func (s *sheet) written(pool *v1alpha1.WorkerPool, term int64) (*corev1.ConfigMa
 	}
 	object := s.object.DeepCopy()
 	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelPool, pool.Name)
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationTerm, strconv.FormatInt(term, 10))
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationFence, strconv.FormatInt(fence, 10))
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationLedger, ledger)
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationChecksum, checksum(text, ledger))
 	if object.Data == nil {
@@ -81,20 +83,37 @@ func (s *sheet) grants() bool {
 
 // placeholder returns a ConfigMap without a file. A sound one says that nothing was ever published in it. Any other one counts as changed
 // by somebody else, so that whoever finds it restores the config.
-func placeholder(pool *v1alpha1.WorkerPool, name string, term int64, sound bool) *corev1.ConfigMap {
+func placeholder(pool *v1alpha1.WorkerPool, name string, sound bool) *corev1.ConfigMap {
 	object := blank(pool, name).object
 	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelPool, pool.Name)
-	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationTerm, strconv.FormatInt(term, 10))
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationFence, strconv.FormatInt(nextFence(0), 10))
 	if sound {
 		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.AnnotationChecksum, checksum("", ""))
 	}
 	return object
 }
 
-// term is that of the leader who wrote the sheet.
-func (s *sheet) term() int64 {
-	term, _ := strconv.ParseInt(s.object.Annotations[v1alpha1.AnnotationTerm], 10, 64) // none is 0
-	return term
+// fence is the number that the last leader has raised.
+func (s *sheet) fence() int64 {
+	fence, _ := strconv.ParseInt(s.object.Annotations[v1alpha1.AnnotationFence], 10, 64) // none is 0
+	return fence
+}
+
+// nextFence is a number that differs from the one that is stored, which is all that a fence needs: an update that changes nothing leaves the resource
+// version as it is. Whoever may write to the ConfigMap may have stored any number.
+func nextFence(fence int64) int64 {
+	if fence < 0 || fence >= mostVersion {
+		return 1
+	}
+	return fence + 1
+}
+
+// inherit takes over what is known of a sheet as it was before. Another fence is that of another leader.
+func (s *sheet) inherit(former *sheet) *sheet {
+	if former != nil && former.object.UID == s.object.UID && former.fence() == s.fence() {
+		s.fencedIn = former.fencedIn
+	}
+	return s
 }
 
 // older tells whether the sheet is older than another of the same name.

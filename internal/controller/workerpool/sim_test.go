@@ -404,11 +404,6 @@ func newLeader(term int64) *leader { return &leader{memory: newMemory("pool"), t
 
 func (l *leader) Term() int64 { return l.term }
 
-func (l *leader) RaiseTerm(above int64) int64 {
-	l.term = max(l.term, above+1)
-	return l.term
-}
-
 // connect gives a leader its connection to the API server.
 func (l *leader) connect(c *cluster) {
 	if l.connection == nil {

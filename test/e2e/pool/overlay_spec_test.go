@@ -40,11 +40,11 @@ var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 		dumped := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-controller-config"}})
 		Expect(dumped.Data).To(Equal(map[string]string{"config.yml": string(written)}))
 
-		workers, term := devWorkers(ctx), devTerm(ctx)
+		workers, term := devWorkers(ctx), devFence(ctx)
 		Expect(workers).To(HaveLen(2))
 		field.Said(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
 		field.Said(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
-		Eventually(devTerm).WithContext(ctx).Should(BeNumerically(">", term), "a new leader has looked at the pool")
+		Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", term), "a new leader has looked at the pool")
 		Expect(devText(ctx, 2)).To(Equal(text))
 		Expect(devWorkers(ctx)).To(Equal(workers))
 	})
@@ -87,11 +87,11 @@ func devWorkers(ctx context.Context) map[string]types.UID {
 	return all
 }
 
-// devTerm returns the term of the leader that wrote the workers' config last.
-func devTerm(ctx context.Context) int64 {
+// devFence returns the number that the leader has raised that wrote the workers' config last.
+func devFence(ctx context.Context) int64 {
 	GinkgoHelper()
 	config := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-worker-config"}})
-	term, err := strconv.ParseInt(config.Annotations[v1alpha1.AnnotationTerm], 10, 64)
+	fence, err := strconv.ParseInt(config.Annotations[v1alpha1.AnnotationFence], 10, 64)
 	Expect(err).NotTo(HaveOccurred())
-	return term
+	return fence
 }

@@ -22,27 +22,27 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// term is that of the leader who wrote last.
-func (s *scene) term(ctx context.Context) int64 {
+// fence is the number that the last leader has raised.
+func (s *scene) fence(ctx context.Context) int64 {
 	GinkgoHelper()
-	term, err := strconv.ParseInt(s.config(ctx).Annotations[v1alpha1.AnnotationTerm], 10, 64)
+	fence, err := strconv.ParseInt(s.config(ctx).Annotations[v1alpha1.AnnotationFence], 10, 64)
 	Expect(err).NotTo(HaveOccurred())
-	return term
+	return fence
 }
 
 // restart has another operator lead, and waits until it has seen the pool.
 func (s *scene) restart(ctx context.Context, meanwhile func()) {
 	GinkgoHelper()
-	before := s.term(ctx)
+	before := s.fence(ctx)
 	halt()
 	meanwhile()
 	begin()
 	Eventually(func(g Gomega) {
 		object := &corev1.ConfigMap{}
 		g.Expect(api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object)).To(Succeed())
-		term, err := strconv.ParseInt(object.Annotations[v1alpha1.AnnotationTerm], 10, 64)
+		fence, err := strconv.ParseInt(object.Annotations[v1alpha1.AnnotationFence], 10, 64)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(term).To(BeNumerically(">", before))
+		g.Expect(fence).To(BeNumerically(">", before))
 	}).Should(Succeed())
 }
 
