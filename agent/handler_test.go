@@ -92,8 +92,8 @@ func TestConfigFromEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Slots != 3 || config.Grace != 7*time.Second || len(config.Addresses) != 2 || config.StateDir != "/var/lib/swarm" || config.TokenFile == "" ||
-		config.TerminationLog != "/var/log/last-words" {
+	if config.Slots != 3 || config.Grace != 7*time.Second || len(config.Addresses) != 2 || config.StateDir != "/var/lib/swarm" ||
+		config.TokenFile == "" || config.TerminationLog != "/var/log/last-words" {
 		t.Errorf("got %+v", config)
 	}
 	set["SWARM_SLOTS"], set["SWARM_AGENT"], set["SWARM_GRACE_SECONDS"] = "0", "", "soon"

@@ -46,8 +46,8 @@ func untilReached[R any](ctx context.Context, request func() (R, error)) (R, err
 	}
 }
 
-// answered reports whether an API server has decided about a request. A load balancer without a backend, an API server without its store, and
-// one that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
+// answered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and one
+// that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

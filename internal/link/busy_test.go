@@ -41,8 +41,8 @@ func TestHeartbeatsAreAnsweredWhileTheConsumerIsBusy(t *testing.T) {
 	}
 }
 
-// What an agent may not exceed is 2 MiB. Past it the operator reads nothing more: it neither echoes nor notes that the agent was heard, so the
-// agent's lease ends, its own before the operator's. Nothing is lost, and all goes on when the consumer does.
+// Past 2 MiB the operator reads nothing more of an agent. It neither echoes nor notes that the agent was heard, so the lease ends, first by
+// the agent's count and then by the operator's. Nothing is lost, and all goes on when the consumer does.
 func TestAgentThatSaysTooMuchIsNotHeardUntilTheConsumerIsFree(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
 	client, _ := join(t, operator, coder)

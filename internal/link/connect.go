@@ -156,8 +156,8 @@ func (s *Server) hear(ctx context.Context, heard *hearing, message *linkv1.Agent
 	s.leave(ctx, heard.inbox, message)
 }
 
-// leave puts a message into the inbox. While that is full the stream is not read, heartbeats included: the agent stops its work when its lease
-// is over, and the operator counts from the last heartbeat that it did read.
+// leave puts a message into the inbox. While that is full the stream is not read, heartbeats included. The agent then stops its work when
+// its lease is over, and the operator counts from the last heartbeat that it did read.
 func (s *Server) leave(ctx context.Context, inbox *inbox, message *linkv1.AgentMessage) {
 	superseded, added := inbox.push(message)
 	if !added {

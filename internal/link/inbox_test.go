@@ -9,8 +9,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-func progressOf(uid string, epoch int64, message string) *linkv1.AgentMessage {
-	attempt := &linkv1.Attempt{TaskUid: uid, Epoch: epoch}
+func progressOf(epoch int64, message string) *linkv1.AgentMessage {
+	attempt := &linkv1.Attempt{TaskUid: "u", Epoch: epoch}
 	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt, Message: message}}}
 }
 
@@ -18,11 +18,11 @@ func creditOf(granted int64) *linkv1.AgentMessage {
 	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: granted}}}
 }
 
-// An agent may send the smallest messages there are, each of another attempt. What they take in memory counts, not what they took on the wire.
+// An agent may send the smallest messages there are, each of another attempt. Their size in memory counts, not that on the wire.
 func TestFullInboxTakesNoMoreMemoryThanItMay(t *testing.T) {
 	const most = 2 << 20
 	for reason, message := range map[string]func(n int64) *linkv1.AgentMessage{
-		"progress": func(n int64) *linkv1.AgentMessage { return progressOf("u", n, "m") },
+		"progress": func(n int64) *linkv1.AgentMessage { return progressOf(n, "m") },
 		"credit":   creditOf,
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -64,12 +64,12 @@ func TestInboxCountsWhatItHolds(t *testing.T) {
 		}
 	}
 	for epoch := range int64(9) {
-		push(progressOf("u", epoch, ""), true, false)
+		push(progressOf(epoch, ""), true, false)
 	}
-	push(progressOf("u", 9, ""), false, false)
-	push(progressOf("u", 8, "a message"), true, true)
-	push(progressOf("u", 8, string(make([]byte, 2*messageOverhead))), false, false) // what replaces needs room, too
-	push(progressOf("u", 8, ""), true, true)
+	push(progressOf(9, ""), false, false)
+	push(progressOf(8, "a message"), true, true)
+	push(progressOf(8, string(make([]byte, 2*messageOverhead))), false, false) // what replaces needs room, too
+	push(progressOf(8, ""), true, true)
 	for epoch := range int64(9) {
 		if message, found := box.first(); !found || message.GetProgress().GetAttempt().GetEpoch() != epoch {
 			t.Errorf("got %v, want epoch %d", message, epoch)
@@ -78,5 +78,5 @@ func TestInboxCountsWhatItHolds(t *testing.T) {
 	if _, found := box.first(); found || box.bytes != 0 || len(box.latest) != 0 {
 		t.Errorf("an empty inbox holds %d bytes, %d keys", box.bytes, len(box.latest))
 	}
-	push(progressOf("u", 1, string(make([]byte, 20*messageOverhead))), true, false) // else it would never get in
+	push(progressOf(1, string(make([]byte, 20*messageOverhead))), true, false) // else it would never get in
 }

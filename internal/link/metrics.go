@@ -76,7 +76,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		throttled: factory.NewCounter(prometheus.CounterOpts{
 			Name: "swarm_link_throttled_total", Help: "Messages that had to wait because their agent sends too many."}),
 		stalled: factory.NewCounter(prometheus.CounterOpts{
-			Name: "swarm_link_stalled_total", Help: "Messages that had to wait because too much of their agent's waits for the operator already."}),
+			Name: "swarm_link_stalled_total", Help: "Messages that had to wait because too many of their agent wait already."}),
 		refused: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "swarm_link_refused_total", Help: "Connections and streams that were refused or cut off, by reason."}, []string{"reason"}),
 		messages: factory.NewCounterVec(prometheus.CounterOpts{

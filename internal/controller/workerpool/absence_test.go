@@ -116,7 +116,8 @@ func TestFailedLookupFreesNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&reconciler{live: refusing{c.podServer()}}).verify(ctx, &w, l.memory); err == nil || !strings.Contains(err.Error(), `pod "w-abc-1"`) {
+	err = (&reconciler{live: refusing{c.podServer()}}).verify(ctx, &w, l.memory)
+	if err == nil || !strings.Contains(err.Error(), `pod "w-abc-1"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -15,10 +15,10 @@ import (
 // step is something that happens to a pool.
 type step func(t *rapid.T, s *story)
 
-// A story is a pool through faults: leaders die after any write and are followed by others, late ones write what they had planned,
-// Creates are carried out long after their leader died, caches of pods, ConfigMaps and revisions are behind, and so are kubelets where
-// admission tells new pods their version, ConfigMaps are deleted, for all workers or for each, pods are replaced, leave their workload or are
-// orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
+// A story is a pool through faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
+// Creates are carried out long after their leader died. Caches of pods, ConfigMaps and revisions are behind, and so are kubelets where
+// admission tells new pods their version. ConfigMaps are deleted, that of all workers or of one. Pods are replaced, leave their workload or
+// are orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
 type story struct {
 	*cluster
 	leader *leader
@@ -59,12 +59,12 @@ var steps = map[string]step{
 	"fallBehindOnRevisions": func(_ *rapid.T, s *story) { s.leader.fallBehindOnRevisions() },
 	"catchUpOnConfigs":      func(_ *rapid.T, s *story) { s.leader.catchUp() },
 	"dieAndLeadFromOldCaches": func(t *rapid.T, s *story) { // the next leader's caches are from before the last writes
-		behind := &connection{server: s.server}
+		behind, pods := &connection{server: s.server}, s.list()
 		behind.fallBehind()
-		pods := s.list()
 		s.reconcile(s.leader, rapid.IntRange(0, 9).Draw(t, "writes"))
 		s.succeed()
-		s.leader.cached, s.leader.connection.configs, s.leader.connection.revisions = pods, behind.configs, behind.revisions
+		s.leader.cached = pods
+		s.leader.behindAs(behind)
 	},
 	"carryOutLate": func(t *rapid.T, s *story) { // a Create that was under way when its leader died
 		if len(s.server.late) > 0 {

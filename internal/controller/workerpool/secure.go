@@ -86,8 +86,8 @@ func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, wor
 	return nil
 }
 
-// restoreLost publishes what the kept revisions say of workers whose own ConfigMap is not there: it was deleted, and they may hold what it gave
-// them. One that is yet to be created looks the same, which does no harm: such a worker is given nothing before it has acknowledged that.
+// restoreLost publishes what the kept revisions say of workers whose own ConfigMap is missing. If it was deleted, they may hold what it
+// gave them. If it has yet to be created, that does no harm: such a worker gets an empty list, and its jobs when it has acknowledged that.
 func (r *reconciler) restoreLost(ctx context.Context, pool *v1alpha1.WorkerPool, world *world, memory *memory) error {
 	lost := divided(pool, world.rebuilt(pool))
 	for name := range world.published.sheets {

@@ -94,6 +94,11 @@ func (c *connection) fallBehind() {
 	c.configs = maps.Clone(c.server.configs)
 }
 
+// behindAs gives the caches the content of another connection's.
+func (c *connection) behindAs(other *connection) {
+	c.configs, c.revisions = other.configs, other.revisions
+}
+
 func (c *connection) fallBehindOnRevisions() { c.revisions = maps.Clone(c.server.revisions) }
 
 func (c *connection) catchUp() { c.configs, c.revisions = nil, nil }

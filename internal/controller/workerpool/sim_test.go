@@ -155,11 +155,11 @@ func (c *cluster) configOf(worker string) string {
 
 // file is what all workers are told.
 func (c *cluster) file() string {
-	text := ""
+	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.server.configs)) {
-		text += c.server.configs[name].Data["config.yml"]
+		text.WriteString(c.server.configs[name].Data["config.yml"])
 	}
-	return text
+	return text.String()
 }
 
 // carryOut lets the API server carry out a Create of a process that has died since.
@@ -325,12 +325,12 @@ func (c *cluster) owners(t fataler) {
 }
 
 func (c *cluster) story() string {
-	text := strings.Join(c.trace, "\n") + "\n"
+	parts := slices.Clone(c.trace)
 	for _, name := range slices.Sorted(maps.Keys(c.server.configs)) {
 		config := c.server.configs[name]
-		text += name + ":\n" + config.Data["config.yml"] + config.Annotations[v1alpha1.AnnotationLedger]
+		parts = append(parts, name+":", config.Data["config.yml"]+config.Annotations[v1alpha1.AnnotationLedger])
 	}
-	return text
+	return strings.Join(parts, "\n")
 }
 
 type fataler interface {

@@ -100,7 +100,8 @@ var _ = Describe("A pool through faults", func() {
 		Expect(held).NotTo(BeEmpty())
 
 		Expect(kubectl(ctx, "label", "pod", "--namespace", scene.namespace, patient, "app-")).To(ContainSubstring("unlabeled"))
-		Eventually(scene.pods).WithContext(ctx).WithArguments("ward").Should(And(HaveLen(2), Not(HaveKey(patient))), "another pod takes its place")
+		replaced := And(HaveLen(2), Not(HaveKey(patient)))
+		Eventually(scene.pods).WithContext(ctx).WithArguments("ward").Should(replaced, "another pod takes its place")
 		Eventually(condition(ctx, pool, v1alpha1.ConditionConverged)).WithContext(ctx).Should(SatisfyAll(
 			HaveField("Status", metav1.ConditionFalse), HaveField("Message", ContainSubstring(patient))))
 		Consistently(func(g Gomega) { proveHeld(ctx, g, pool, patient, held) }).WithContext(ctx).WithTimeout(quick).Should(Succeed())
