@@ -45,6 +45,18 @@ func (s suite) report() string {
 	return s.level + "-" + path.Base(s.name)
 }
 
+// reports are the files of its results: one, or that of each module.
+func (s suite) reports() []string {
+	if s.folder != "" {
+		return []string{s.report() + ".json"}
+	}
+	var files []string
+	for _, m := range s.modules {
+		files = append(files, m.report())
+	}
+	return files
+}
+
 // binary is the path of the compiled tests.
 func (s suite) binary(root string) string {
 	return filepath.Join(root, "bin", "suites", s.level, path.Base(s.name)+".test")

@@ -21,7 +21,7 @@ var views = map[string]string{
 		"--previous --ignore-errors",
 }
 
-// keep stores what explains a failure: the suite's output and report, and what the cluster's programs and objects say. The cluster is still
+// keep stores what explains a failure: the suite's output and reports, and what the cluster's programs and objects say. The cluster is still
 // there, but goes with its lane.
 func (l *lane) keep(failed result) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -30,8 +30,9 @@ func (l *lane) keep(failed result) {
 		l.say("keep what explains the failure of %s: %v", failed.name, err)
 		return
 	}
-	for _, file := range []string{failed.log, l.results(failed.report() + ".json")} {
-		l.copyTo(failed.kept, file)
+	l.copyTo(failed.kept, failed.log)
+	for _, report := range failed.reports() {
+		l.copyTo(failed.kept, l.results(report))
 	}
 	if l.cluster == nil {
 		return

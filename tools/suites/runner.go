@@ -79,9 +79,9 @@ func (r *runner) prepare(ctx context.Context) error {
 
 // removeResults removes what an earlier run has left of a suite.
 func (r *runner) removeResults(s suite) error {
-	old := []string{r.results("logs", s.report()+".log"), r.results("failures", s.report()), r.results(s.report() + ".json")}
-	for _, m := range s.modules {
-		old = append(old, r.results(m.report()))
+	old := []string{r.results("logs", s.report()+".log"), r.results("failures", s.report())}
+	for _, report := range s.reports() {
+		old = append(old, r.results(report))
 	}
 	for _, path := range old {
 		if err := os.RemoveAll(path); err != nil {

@@ -116,6 +116,32 @@ func TestFailureLeavesWhatExplainsIt(t *testing.T) {
 	}
 }
 
+// fakeGotestsum stands for bin/gotestsum: the tests of the module "tools" fail.
+const fakeGotestsum = `#!/bin/sh
+while [ "$1" != --jsonfile ]; do shift; done
+case "$2" in
+*-tools.json) echo '{"Action": "fail", "Test": "TestBroken"}' > "$2"; exit 1;;
+*) echo '{"Action": "pass", "Test": "TestWorking"}' > "$2";;
+esac
+`
+
+func TestFailedUnitTestsLeaveTheReportOfEachModule(t *testing.T) {
+	r := scene(t, nil)
+	r.waiting = []suite{{name: "unit", level: "unit", kind: noCluster, modules: []module{{root: "."}, {root: "tools"}}}}
+	write(t, filepath.Join(r.root, "bin", "gotestsum"), fakeGotestsum)
+	if err := os.Mkdir(filepath.Join(r.root, "tools"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run(t.Context()); err == nil {
+		t.Fatal("failed unit tests pass")
+	}
+	for file, want := range map[string]string{"unit-root.json": "TestWorking", "unit-tools.json": "TestBroken"} {
+		if got := read(t, r.results("failures", "unit", file)); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", file, got)
+		}
+	}
+}
+
 func TestInterruptedRunEndsItsClusters(t *testing.T) {
 	r := scene(t, map[string]string{"integration/endless": "echo > $report.pipe; exec sleep 60", "integration/later": passing})
 	r.options.lanes = 1
