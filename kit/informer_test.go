@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,24 @@ func outages() map[string]error {
 	}
 }
 
+// pods lists and watches the only pod there is.
+func (o outage) pods() *cache.ListWatch {
+	only := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "only"}}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Pod{only}}, o.err()
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			if options.SendInitialEvents != nil {
+				return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil)
+			}
+			watched := apiwatch.NewFake()
+			context.AfterFunc(ctx, watched.Stop)
+			return watched, o.err()
+		},
+	}
+}
+
 func TestInformerFindsTheAPIServerWithinTwoSecondsOfItsReturn(t *testing.T) {
 	for reason, answer := range outages() {
 		t.Run(reason, func(t *testing.T) { assertFoundAgain(t, answer) })
@@ -58,19 +77,7 @@ func assertFoundAgain(t *testing.T, answer error) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		api := outage{back: time.Now().Add(10 * time.Minute), answer: answer}
-		informer := newInformer(&cache.ListWatch{
-			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, api.err()
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-				if options.SendInitialEvents != nil {
-					return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil)
-				}
-				watched := apiwatch.NewFake()
-				context.AfterFunc(ctx, watched.Stop)
-				return watched, api.err()
-			},
-		}, &corev1.Pod{}, 0, cache.Indexers{})
+		informer := newInformer(api.pods(), &corev1.Pod{}, 0, cache.Indexers{})
 		go informer.RunWithContext(ctx)
 		time.Sleep(time.Until(api.back) + 2*reachAgain)
 		synctest.Wait()
@@ -87,6 +94,26 @@ func tooLarge() error {
 	err := apierrors.NewTimeoutError("Too large resource version: 7, current: 5", 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
 	return err
+}
+
+func TestInformerResyncsAfterItsPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		informer := newInformer(outage{}.pods(), &corev1.Pod{}, time.Hour, cache.Indexers{})
+		var updates atomic.Int64
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { updates.Add(1) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go informer.RunWithContext(ctx)
+		time.Sleep(90 * time.Minute)
+		synctest.Wait()
+		if updates.Load() != 1 {
+			t.Errorf("%d resyncs in an hour and a half, want 1", updates.Load())
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 func TestAnswersOfTheAPIServerAreNotRepeated(t *testing.T) {

@@ -70,6 +70,7 @@ type world struct {
 	*Operator
 	leases    *leases
 	informers *informertest.FakeInformers
+	caching   cache.Options // as kit passes them on
 }
 
 func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
@@ -80,7 +81,10 @@ func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
 	options.Election = Election{Namespace: "swarm-system", Name: "operator", Identity: "pod-1"}
 	options.Manager = manager.Options{
 		Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"},
-		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) { return w.informers, nil },
+		NewCache: func(_ *rest.Config, chosen cache.Options) (cache.Cache, error) {
+			w.caching = chosen
+			return w.informers, nil
+		},
 		NewClient: func(*rest.Config, client.Options) (client.Client, error) {
 			return fake.NewClientBuilder().WithObjects(objects...).Build(), nil
 		},
@@ -166,6 +170,12 @@ func (v visits) started(t *testing.T, signal *Signal) {
 		}
 	}
 	t.Fatal("the controller does not run")
+}
+
+func TestS16_DefaultPeriodOfCachesIsLeftToControllerRuntime(t *testing.T) {
+	if period := newWorld(t, Options{}).caching.SyncPeriod; period != nil {
+		t.Errorf("caches resync every %s", *period)
+	}
 }
 
 // Controllers write through this client, so that nothing is written before this process is elected.

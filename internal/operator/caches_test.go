@@ -8,7 +8,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/survey"
@@ -144,4 +150,51 @@ func TestOtherPairsAreWrittenOtherwise(t *testing.T) {
 	if one, other := pairsOf(map[string]string{"a": `1""b""2`}), pairsOf(map[string]string{"a": "1", "b": "2"}); one == other {
 		t.Errorf("both are %s", one)
 	}
+}
+
+// The period of every informer is the default of controller-runtime, 10 hours with a jitter of 10 %.
+func TestS16_DefaultPeriodOfCachesIsThatOfControllerRuntime(t *testing.T) {
+	for name, namespaces := range map[string]string{"the whole cluster": "", "two namespaces": "team-a,team-b"} {
+		t.Run(name, func(t *testing.T) {
+			config := Defaults()
+			config.Controller.Namespaces = namespaces
+			options := config.confine(caches("home", config.spreading()))
+			kinds := []client.Object{&v1alpha1.Swarm{}, &corev1.ConfigMap{}}
+			for kind := range options.ByObject {
+				kinds = append(kinds, kind)
+			}
+			periods := resyncPeriods(t, options, kinds)
+			if len(periods) < len(kinds) {
+				t.Fatalf("%d informers for %d kinds", len(periods), len(kinds))
+			}
+			for _, period := range periods {
+				if period < 9*time.Hour || period > 11*time.Hour {
+					t.Errorf("an informer resyncs every %s", period)
+				}
+			}
+		})
+	}
+}
+
+// resyncPeriods returns the period of each informer that a cache with these options creates for the kinds.
+func resyncPeriods(t *testing.T, options cache.Options, kinds []client.Object) []time.Duration {
+	t.Helper()
+	var periods []time.Duration
+	options.Scheme, options.Mapper = scheme(), testrestmapper.TestOnlyStaticRESTMapper(scheme())
+	options.NewInformer = func(
+		source toolscache.ListerWatcher, kind runtime.Object, period time.Duration, by toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		periods = append(periods, period)
+		return toolscache.NewSharedIndexInformer(source, kind, period, by)
+	}
+	made, err := cache.New(&rest.Config{}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds {
+		if _, err := made.GetInformer(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return periods
 }
