@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -44,6 +45,19 @@ var _ = Describe("A Swarm", Serial, func() {
 				HaveField("Kind", "Swarm"), HaveField("UID", swarm.UID), HaveField("BlockOwnerDeletion", HaveValue(BeTrue())))), object.GetName())
 		}
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 6 agents are ready for work, 6 have a ready pod"))
+	})
+
+	It("[S06/children] has Agents of its own, which name it, their type and what that offers", func(ctx SpecContext) {
+		list := &v1alpha1.AgentList{}
+		Expect(api.List(ctx, list, client.InNamespace(in))).To(Succeed())
+		Expect(list.Items).To(HaveLen(6))
+		offered := map[string][]string{"coordinator": {"plan", "review"}, "coder": {"go", "python"}, "analyst": {"python", "statistics"}}
+		for _, agent := range list.Items {
+			kind, _, _ := strings.Cut(strings.TrimPrefix(agent.Name, "research-"), "-")
+			Expect(metav1.IsControlledBy(&agent, swarm)).To(BeTrue(), agent.Name)
+			Expect(agent.Spec).To(And(
+				HaveField("SwarmRef.Name", "research"), HaveField("Type", kind), HaveField("Capabilities", offered[kind])), agent.Name)
+		}
 	})
 
 	It("[S20/config-equals-spec] is described by its ConfigMap as its spec says, whatever the spec changes to", func(ctx SpecContext) {
