@@ -1,4 +1,4 @@
-// Package history records the values that a field of one object takes, as a watch sees them.
+// Package history records the values that a field of one object takes, or a count of all objects of a kind, as a watch sees them.
 //
 // It promises to miss no change from the moment it is asked until the spec ends, as long as the watch stays; when the watch ends earlier, it
 // says so. It only reads.
@@ -27,17 +27,50 @@ type History[V comparable] struct {
 func Follow[T client.Object, V comparable](ctx context.Context, api client.WithWatch, list client.ObjectList, object T, field func(T) V) *History[V] {
 	GinkgoHelper()
 	h := &History[V]{}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	only := &client.ListOptions{Raw: &metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()}}
-	events, err := api.Watch(ctx, list, only, client.InNamespace(object.GetNamespace()))
+	h.watch(ctx, api, list, func(event watch.Event) {
+		if seen, ok := event.Object.(T); ok && event.Type != watch.Deleted {
+			h.add(field(seen))
+		}
+	}, only, client.InNamespace(object.GetNamespace()))
+	return h
+}
+
+// FollowAll records a value of all objects of a kind in a namespace, by name, for as long as Follow does. Objects that exist already are
+// added one after the other.
+func FollowAll[T client.Object, V comparable](
+	ctx context.Context, api client.WithWatch, list client.ObjectList, namespace string, value func(map[string]T) V,
+) *History[V] {
+	GinkgoHelper()
+	h, all := &History[V]{}, map[string]T{}
+	h.watch(ctx, api, list, func(event watch.Event) {
+		seen, ok := event.Object.(T)
+		if !ok {
+			return
+		}
+		if event.Type == watch.Deleted {
+			delete(all, seen.GetName())
+		} else {
+			all[seen.GetName()] = seen
+		}
+		h.add(value(all))
+	}, client.InNamespace(namespace))
+	return h
+}
+
+// watch passes every event on until the spec or container ends.
+func (h *History[V]) watch(
+	ctx context.Context, api client.WithWatch, list client.ObjectList, see func(watch.Event), which ...client.ListOption,
+) {
+	GinkgoHelper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	events, err := api.Watch(ctx, list, which...)
 	Expect(err).NotTo(HaveOccurred())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for event := range events.ResultChan() {
-			if seen, ok := event.Object.(T); ok && event.Type != watch.Deleted {
-				h.add(field(seen))
-			}
+			see(event)
 		}
 		h.lock.Lock()
 		defer h.lock.Unlock()
@@ -47,7 +80,6 @@ func Follow[T client.Object, V comparable](ctx context.Context, api client.WithW
 		cancel()
 		<-done
 	})
-	return h
 }
 
 func (h *History[V]) add(value V) {

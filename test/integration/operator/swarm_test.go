@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/history"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -69,8 +70,20 @@ var _ = Describe("A Swarm", Serial, func() {
 	})
 
 	It("[S03/never-exceeds, S03/highest-ordinals-removed] never has more agents than maxAgents, and loses the last ones when that is lowered", func(ctx SpecContext) {
+		const most = 12
+		numbers := []*history.History[int]{
+			history.FollowAll(ctx, api, &v1alpha1.AgentList{}, in, func(all map[string]*v1alpha1.Agent) int { return len(all) }),
+			history.FollowAll(ctx, api, &corev1.PodList{}, in, func(all map[string]*corev1.Pod) int { return len(all) }),
+			history.FollowAll(ctx, api, &appsv1.StatefulSetList{}, in, desiredReplicas),
+		}
 		change(ctx, swarm, func() { swarm.Spec.Replicas, swarm.Spec.Strategy = new(int32(50)), v1alpha1.SwarmBalanced })
-		Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(12))
+		for _, number := range numbers {
+			Eventually(number.List).WithContext(ctx).Should(ContainElement(most))
+		}
+		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(Equal("0 of 12 agents are ready for work, 12 have a ready pod"))
+		for _, number := range numbers {
+			Consistently(number.List).WithContext(ctx).WithTimeout(time.Second).Should(HaveEach(BeNumerically("<=", most)))
+		}
 		change(ctx, swarm, func() { swarm.Spec.MaxAgents = 3 })
 		Eventually(agents).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
@@ -188,6 +201,15 @@ func stored(kind string, retention v1alpha1.StorageRetention) v1alpha1.AgentType
 		Type: kind, Slots: 1, Template: agentTemplate(),
 		Storage: &v1alpha1.AgentStorage{Size: resource.MustParse("16Mi"), Retention: retention},
 	}
+}
+
+// desiredReplicas is the number of pods that all workloads together should have.
+func desiredReplicas(workloads map[string]*appsv1.StatefulSet) int {
+	sum := 0
+	for _, workload := range workloads {
+		sum += int(*workload.Spec.Replicas)
+	}
+	return sum
 }
 
 func claims(ctx context.Context, in string) ([]string, error) {
