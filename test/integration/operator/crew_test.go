@@ -93,6 +93,13 @@ func (w *workplace) gate(task string) chan struct{} {
 	return w.gates[task]
 }
 
+// began reports whether an attempt of a task that holds has begun.
+func (w *workplace) began(task string) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return w.gates[task] != nil
+}
+
 // release lets the attempts of a task end.
 func (w *workplace) release(task string) {
 	gate := w.gate(task)
