@@ -33,25 +33,39 @@ func bulky(in string) []client.Object {
 	}
 }
 
+// bulkyNode returns a node that names a megabyte of images, and on which nothing is scheduled.
+func bulkyNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "bulky-"},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "example.test/bulky", Effect: corev1.TaintEffectNoSchedule}}},
+		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{strings.Repeat("x", megabyte)}}}},
+	}
+}
+
 // heap returns the size of what is allocated in an operator, in bytes.
 func heap(ctx context.Context, port string) (float64, error) {
 	return gauge(ctx, port, "go_memstats_heap_alloc_bytes")
 }
 
 var _ = Describe("The cache", Serial, func() {
-	It("[R10/stripped-metadata] keeps of workloads and pods of other namespaces little more than their metadata", func(ctx SpecContext) {
+	It("[R10/stripped-metadata, R14/heap-profile] keeps little of nodes, and of what is elsewhere or not annotated", func(ctx SpecContext) {
 		const each = 20
 		in, out, port := namespace(ctx, nil), namespace(ctx, nil), ports.Free()
-		for range each {
-			for _, object := range bulky(out) {
+		for n := range each {
+			for _, object := range bulky([]string{in, out}[n%2]) {
 				Expect(api.Create(ctx, object)).To(Succeed())
 			}
+			node := bulkyNode()
+			Expect(api.Create(ctx, node)).To(Succeed())
+			Expect(node.Status.Images).NotTo(BeEmpty())
+			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, node))).To(Succeed()) })
 		}
 		// The limit has garbage collected as soon as there is more than that, so that what stays above it is in use.
 		program(only(in), "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
 		pool := createPool(ctx, in, "first")
 		Eventually(degraded).WithContext(ctx).WithArguments(pool).Should(BeTrue(), "its caches are synced, and it leads")
-		Eventually(heap).WithContext(ctx).WithArguments(port).Should(And(BeNumerically(">", 0), BeNumerically("<", each*megabyte)), "less than the objects of any one kind")
+		Eventually(heap).WithContext(ctx).WithArguments(port).Should(
+			And(BeNumerically(">", 0), BeNumerically("<", each*megabyte)), "less than the objects of any one kind")
 	})
 })
 
