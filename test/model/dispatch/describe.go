@@ -35,6 +35,7 @@ var ofProcess = map[uint8]string{
 
 var ofReplica = map[uint8]string{
 	elect:           "%s takes the Lease",
+	takeOver:        "the next process of %s takes over the Lease of the one before, which has ended",
 	openTerm:        "%s opens its term",
 	observeTask:     "%s reads the task from its cache",
 	storeAssignment: "%s writes the assignment that it has sent",

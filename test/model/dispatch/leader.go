@@ -5,6 +5,7 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 // replica has what a replica of the operator does by itself.
 func (t *transition) replica(r uint8) {
 	t.Step(elect, r, 0, func() bool { return t.takeLease(r) })
+	t.Step(takeOver, r, 0, func() bool { return t.takeOverLease(r) })
 	t.Step(openTerm, r, 0, func() bool { return t.open(r) })
 	t.Step(observeTask, r, 0, func() bool { return t.observe(r) })
 	for _, n := range t.acting {
@@ -31,12 +32,16 @@ func (t *transition) mayAct(r uint8) bool {
 	return l.leading && (l.fresh > 0 || !t.Rules.Has(LeaderFreshness))
 }
 
-// takeLease makes a standby the leader, when the Lease was not renewed for its duration, or does not exist. The term is above that of
-// every leader before, also when the Lease was deleted and counts from 1 again.
+// takeLease makes a standby the leader, when the Lease was not renewed for its duration, or does not exist.
 func (t *transition) takeLease(r uint8) bool {
+	return t.store.lease.left == 0 && t.lead(r)
+}
+
+// lead makes a standby the leader. The term is above that of every leader before, also when the Lease was deleted and counts from 1 again.
+func (t *transition) lead(r uint8) bool {
 	l, current := &t.replicas[r], &t.store.lease
 	deleted := current.term == 0
-	if l.leading || current.left > 0 || current.term >= t.Scenario.Terms || t.store.termFloor >= t.Scenario.Terms {
+	if l.leading || current.term >= t.Scenario.Terms || t.store.termFloor >= t.Scenario.Terms {
 		return false
 	}
 	term := current.term + 1
@@ -44,9 +49,10 @@ func (t *transition) takeLease(r uint8) bool {
 		term = max(term, t.store.termFloor+1)
 	}
 	term = max(term, t.store.task.epoch.term()+1)
-	*current = lease{holder: r + 1, term: term, left: leaseDuration}
+	disowned := deleted && t.Rules.Has(DisownedWhenContested)
+	*current = lease{holder: r + 1, term: term, left: leaseDuration, disowned: disowned}
 	t.store.termFloor = max(t.store.termFloor, term)
-	*l = replica{leading: true, term: term, fresh: renewDeadline, cache: l.cache, write: l.write}
+	*l = replica{leading: true, term: term, fresh: renewDeadline, disowned: disowned, cache: l.cache, write: l.write}
 	if deleted && t.Rules.Has(FormerLeaderWaitedOut) {
 		l.hold = renewDeadline // the Lease was not seen to expire, so its former holder may still speak
 	}
@@ -59,7 +65,7 @@ func (t *transition) recreateLease(r uint8) bool {
 	if !l.leading || l.fresh == 0 || t.store.lease.term != 0 || t.store.termFloor > l.term && t.Rules.Has(RecreateUnchallenged) {
 		return false
 	}
-	t.store.lease = lease{holder: r + 1, term: l.term, left: leaseDuration}
+	t.store.lease = lease{holder: r + 1, term: l.term, left: leaseDuration, disowned: l.disowned}
 	l.fresh = renewDeadline
 	return true
 }

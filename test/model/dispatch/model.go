@@ -38,6 +38,7 @@ const (
 	receiveFormer
 	echoEarly
 	elect
+	takeOver
 	openTerm
 	observeTask
 	storeLink

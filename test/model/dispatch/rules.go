@@ -39,6 +39,7 @@ const (
 	StaleResultRefused
 	UnstoredResultAfterGate
 	FinalAfterGate
+	DisownedWhenContested
 	ruleCount
 )
 

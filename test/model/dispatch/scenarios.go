@@ -115,7 +115,7 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, StaleCaches, LateWrites,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, LeaderRestarted, StaleCaches, LateWrites,
 	Cancelled, Everything,
 }
 
@@ -157,4 +157,5 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(StaleResultRefused, "StaleResultRefused", "", Retries, TwoOwners),
 	explore.NewRemoval(UnstoredResultAfterGate, "UnstoredResultAfterGate", "", TwoLeaderChanges, StartAfterFinal),
 	explore.NewRemoval(FinalAfterGate, "FinalAfterGate", "", Cancelled, StartAfterFinal),
+	explore.NewRemoval(DisownedWhenContested, "DisownedWhenContested", "", LeaderRestarted, TwoOwners),
 }

@@ -162,6 +162,7 @@ type replica struct {
 	term, sequence  uint8
 	fresh           uint8       // ticks until the renew deadline
 	hold            uint8       // ticks until it may open its term, because a former leader may still speak
+	disowned        bool        // the next process of its pod must not take over its Lease
 	longer          uint8       // ticks until leases of a former leader, which were longer, have run out
 	gates           [pods]uint8 // of each pod whose Hello is missing: ticks until it can run nothing
 	memory          taskState
@@ -175,6 +176,8 @@ type lease struct {
 	holder uint8 // replica plus 1; 0: none
 	term   uint8 // its transitions
 	left   uint8 // ticks until others may take it
+
+	disowned bool // the next process of the holder's pod has to wait like the others
 }
 
 // A store is what the API server holds.
