@@ -20,6 +20,8 @@ const (
 	EpochDecreased
 	ResultUnknown
 	NeverFinished
+	FinalWhileRunning
+	StoppedUnasked
 )
 
 var names = [...]string{
@@ -32,6 +34,8 @@ var names = [...]string{
 	EpochDecreased:        "a stored epoch decreases, or a final phase changes",
 	ResultUnknown:         "a result is stored that no attempt reported",
 	NeverFinished:         "a task has no final phase although nothing is in its way",
+	FinalWhileRunning:     "a final phase is stored while an attempt runs",
+	StoppedUnasked:        "a task is cancelled, suspended or timed out although nothing asked for it",
 }
 
 func (i Invariant) String() string { return names[i] }

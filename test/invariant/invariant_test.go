@@ -72,7 +72,7 @@ func TestChange(t *testing.T) {
 }
 
 func TestEveryInvariantHasAName(t *testing.T) {
-	for broken := TwoOwners; broken <= NeverFinished; broken++ {
+	for broken := TwoOwners; broken <= StoppedUnasked; broken++ {
 		if broken.String() == "" {
 			t.Errorf("invariant %d has no name", broken)
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
 
@@ -22,6 +23,8 @@ const (
 	suspended    = "suspend"     // of an agent's process, which stands still
 	resumed      = "resume"      // of an agent's process, which is about to go on
 	stored       = "store"       // of a Task: what the API server holds
+	requested    = "request"     // of a user: a Task is about to be created, or its spec.desired to be changed
+	elected      = "elect"       // of an operator's process, with the term as the epoch of no attempt
 	faulted      = "fault"
 )
 
@@ -43,6 +46,7 @@ type Event struct {
 	Run     string        `json:"run,omitempty"`     // names an attempt at running the code, and no other; successful code returns it as the result
 	Outcome string        `json:"outcome,omitempty"` // of an attempt
 	Stored  *StoredTask   `json:"stored,omitempty"`
+	Request *Request      `json:"request,omitempty"`
 	Note    string        `json:"note,omitempty"`
 }
 
@@ -57,6 +61,14 @@ type StoredTask struct {
 
 	Reassignments int32 `json:"reassignments,omitempty"`
 	HandBacks     int32 `json:"handBacks,omitempty"`
+}
+
+// A Request is what a user asks of a Task. Limits are given when it is created.
+type Request struct {
+	Desired      v1alpha1.TaskDesire `json:"desired"`
+	QueueSeconds int32               `json:"queueSeconds,omitempty"`
+	RunSeconds   int32               `json:"runSeconds,omitempty"`
+	TotalSeconds int32               `json:"totalSeconds,omitempty"`
 }
 
 func (e Event) String() string {
@@ -74,13 +86,20 @@ func (e Event) String() string {
 		text += " " + e.Outcome
 	}
 	if e.Stored != nil {
-		encoded, _ := json.Marshal(e.Stored)
-		text += " " + string(encoded)
+		text += " " + encode(e.Stored)
+	}
+	if e.Request != nil {
+		text += " " + encode(e.Request)
 	}
 	if e.Note != "" {
 		text += " " + e.Note
 	}
 	return text
+}
+
+func encode(value any) string {
+	encoded, _ := json.Marshal(value)
+	return string(encoded)
 }
 
 // A Journal is appended to by several processes. Each event is one write, which the kernel does not mix with others.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/watchdog"
 	"github.com/swarm-io/swarm-operator/test/invariant"
 )
@@ -17,8 +16,10 @@ const (
 	// has ended the process because of code that does not stop.
 	thawTolerance = watchdog.Tick + watchdog.DeathTimeout + 400*time.Millisecond
 	// answerTolerance is by how much the journal may hear later of what is stored than an agent whose result was acknowledged. The operators'
-	// proxies are never late; the watch may be, which only counts when the API server had no time to answer.
+	// proxies are never late. The watch may be, and it is the only witness if the API server had no time to answer.
 	answerTolerance = 2 * time.Second
+	// apiServerAbsence is for how long after a fault of the API server there may be no other witness.
+	apiServerAbsence = 30 * time.Second
 
 	// active is when a process that was resumed counts again.
 	active = "active"
@@ -32,9 +33,11 @@ type taskRecord struct {
 	stored   invariant.Stored[int64]
 	final    bool
 	finalAt  time.Duration
-	running  map[string]string // process by run
-	reported map[string]int64  // epoch by run, of those that succeeded
-	failures int32
+	writer   int64            // the term in which the final phase was stored; 0 if that is not known
+	running  map[string]Event // by run: its start
+	reported map[string]int64 // epoch by run, of those that succeeded
+	ended    map[int64]bool   // epochs of attempts whose code has ended, however
+	failures int32            // attempts that failed, or may have been stopped because they ran for too long
 	attempts int
 	epochs   map[int64]bool // of attempts that were started or are stored
 }
@@ -42,16 +45,38 @@ type taskRecord struct {
 // judge goes through a journal that is in the order of time.
 type judge struct {
 	Verdict
-	tasks  map[string]*taskRecord // by UID
-	frozen map[string]int         // processes that stand still, or were resumed a moment ago
-	starts []Event                // all there are in the journal
+	tasks    map[string]*taskRecord // by UID
+	requests map[string]*requests   // by the name of a task
+	frozen   map[string]int         // processes that stand still, or were resumed a moment ago
+	terms    map[string]int64       // by the name of an operator: the newest in which it leads
+	starts   []Event                // all there are in the journal
+	epochs   map[string][]int64     // by UID: of all attempts in the journal, whether they were started or only stored
+	writers  map[string]string      // who stored a version of a Task
+}
+
+func newJudge(events []Event) *judge {
+	j := &judge{
+		tasks: map[string]*taskRecord{}, requests: map[string]*requests{},
+		frozen: map[string]int{}, terms: map[string]int64{}, epochs: map[string][]int64{}, writers: map[string]string{},
+	}
+	j.Faults, j.Phases = map[string]int{}, map[string]int{}
+	for _, event := range events {
+		if event.Kind == started || event.Kind == stored {
+			j.epochs[event.UID] = append(j.epochs[event.UID], event.Epoch)
+		}
+		switch {
+		case event.Kind == started:
+			j.starts = append(j.starts, event)
+		case event.Kind == stored && strings.HasPrefix(event.Note, operatorName):
+			j.writers[versionOf(event)] = event.Note
+		}
+	}
+	return j
 }
 
 // judgeJournal checks all events. Every task that was submitted must be among them.
 func judgeJournal(events []Event, submitted int) Verdict {
-	j := &judge{tasks: map[string]*taskRecord{}, frozen: map[string]int{}}
-	j.Faults, j.Phases = map[string]int{}, map[string]int{}
-	j.starts = slices.DeleteFunc(slices.Clone(events), func(event Event) bool { return event.Kind != started })
+	j := newJudge(events)
 	for _, event := range inOrder(events) {
 		j.take(event)
 	}
@@ -67,13 +92,20 @@ func judgeJournal(events []Event, submitted int) Verdict {
 // inOrder adds when resumed processes count again, and defers acknowledgements by what is tolerated.
 func inOrder(events []Event) []Event {
 	all := slices.Clone(events)
+	absent := time.Duration(-1) // until when the API server may have been away
 	for n, event := range events {
 		switch event.Kind {
 		case resumed:
 			event.Kind, event.At = active, event.At+thawTolerance
 			all = append(all, event)
+		case faulted:
+			if strings.HasPrefix(event.Note, killAPIServer) || strings.HasPrefix(event.Note, suspendAPIServer) {
+				absent = event.At + apiServerAbsence
+			}
 		case acknowledged:
-			all[n].At += answerTolerance
+			if event.At <= absent {
+				all[n].At += answerTolerance
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
@@ -88,7 +120,9 @@ func (j *judge) violated(event Event, broken ...invariant.Invariant) {
 
 func (j *judge) task(event Event) *taskRecord {
 	if j.tasks[event.UID] == nil {
-		j.tasks[event.UID] = &taskRecord{name: event.Task, running: map[string]string{}, reported: map[string]int64{}, epochs: map[int64]bool{}}
+		j.tasks[event.UID] = &taskRecord{
+			name: event.Task, running: map[string]Event{}, reported: map[string]int64{}, ended: map[int64]bool{}, epochs: map[int64]bool{},
+		}
 	}
 	return j.tasks[event.UID]
 }
@@ -105,8 +139,13 @@ func (j *judge) take(event Event) {
 		j.store(event)
 	case exited:
 		for _, task := range j.tasks {
-			maps.DeleteFunc(task.running, func(_, process string) bool { return process == event.Process })
+			maps.DeleteFunc(task.running, func(_ string, run Event) bool { return run.Process == event.Process })
 		}
+	case requested:
+		j.request(event)
+	case elected:
+		name, _, _ := strings.Cut(event.Process, "_")
+		j.terms[name] = event.Epoch >> 32
 	case suspended:
 		j.frozen[event.Process]++
 	case active:
@@ -119,8 +158,8 @@ func (j *judge) take(event Event) {
 
 // owners counts the attempts of a task that run now.
 func (j *judge) owners(task *taskRecord) (running int) {
-	for _, process := range task.running {
-		if j.frozen[process] == 0 {
+	for _, run := range task.running {
+		if j.frozen[run.Process] == 0 {
 			running++
 		}
 	}
@@ -133,24 +172,29 @@ func (j *judge) start(event Event) {
 	if task.attempts++; task.attempts > 1 {
 		j.Restarted++
 	}
-	task.running[event.Run] = event.Process
+	task.running[event.Run] = event
 	task.epochs[event.Epoch] = true
 	task.history.Give(event.Epoch)
 	if j.frozen[event.Process] > 0 {
 		return // it was about to start before it was suspended, and does not get far
 	}
-	// A former leader's last write may be stored after the next one has given the task out. The attempt then runs, and its result is refused.
-	final := task.final && !j.givenBefore(event.Epoch, task.finalAt)
+	final := task.final && !(j.givenBefore(event.Epoch, task.finalAt) && task.isOfNextLeader(event.Epoch))
 	j.violated(event, task.history.Start(event.Epoch, j.owners(task), final)...)
 }
 
+// isOfNextLeader reports whether an attempt may have been given out by the leader after the one that stored the final phase. A former
+// leader's last write may arrive after the next one has given the task out. The attempt then runs, and its result is refused.
+func (t *taskRecord) isOfNextLeader(epoch int64) bool { return t.writer == 0 || epoch>>32 > t.writer }
+
 func (j *judge) end(event Event) {
 	task := j.task(event)
+	began, known := task.running[event.Run]
 	delete(task.running, event.Run)
-	switch event.Outcome {
-	case succeeded:
+	task.ended[event.Epoch] = true
+	if event.Outcome == succeeded {
 		task.reported[event.Run] = event.Epoch
-	case failed:
+	}
+	if event.Outcome == failed || known && j.requests[event.Task].stops(event.At-began.At) {
 		task.failures++
 	}
 }
@@ -158,8 +202,8 @@ func (j *judge) end(event Event) {
 // goOn is when a process was resumed long enough ago to have ended what it should not run.
 func (j *judge) goOn(event Event) {
 	for _, task := range j.tasks {
-		for _, process := range task.running {
-			if process == event.Process && j.frozen[process] == 0 {
+		for _, run := range task.running {
+			if run.Process == event.Process && j.frozen[run.Process] == 0 {
 				event.Task = task.name
 				j.violated(event, invariant.Owners(j.owners(task))...)
 			}
@@ -169,8 +213,8 @@ func (j *judge) goOn(event Event) {
 
 func (j *judge) acknowledge(event Event) {
 	task := j.task(event)
-	if !slices.Contains(slices.Collect(maps.Values(task.reported)), event.Epoch) {
-		return // declined or handed back: nothing is lost with it
+	if !task.ended[event.Epoch] {
+		return // declined: nothing is lost with it
 	}
 	broken := task.history.Acknowledge(event.Epoch, task.stored)
 	if len(broken) > 0 && !j.superseded(event) {
@@ -180,8 +224,8 @@ func (j *judge) acknowledge(event Event) {
 
 // superseded reports whether the task was given to another agent before a result was acknowledged.
 func (j *judge) superseded(event Event) bool {
-	return slices.ContainsFunc(j.starts, func(later Event) bool {
-		return later.UID == event.UID && later.Epoch > event.Epoch && j.givenBefore(later.Epoch, event.At-answerTolerance)
+	return slices.ContainsFunc(j.epochs[event.UID], func(later int64) bool {
+		return later > event.Epoch && j.givenBefore(later, event.At)
 	})
 }
 
@@ -191,67 +235,6 @@ func (j *judge) givenBefore(epoch int64, at time.Duration) bool {
 	return slices.ContainsFunc(j.starts, func(other Event) bool {
 		return other.Epoch>>32 == epoch>>32 && other.Epoch >= epoch && other.At <= at
 	})
-}
-
-func (j *judge) store(event Event) {
-	task := j.task(event)
-	if event.Epoch > 0 {
-		task.epochs[event.Epoch] = true
-	}
-	if event.Stored.Version <= task.version {
-		return // a second witness
-	}
-	after := invariant.Stored[int64]{Epoch: event.Epoch, Phase: event.Stored.Phase, Assigned: event.Stored.Assigned}
-	j.violated(event, invariant.Change(task.stored, after)...)
-	if after.Final() && !task.final && !task.counted(event) {
-		j.violated(event, invariant.CounterWrong)
-	}
-	task.version, task.stored = event.Stored.Version, after
-	if after.Assigned {
-		task.history.Give(after.Epoch)
-	}
-	if after.Final() && !task.final {
-		task.final, task.finalAt = true, event.At
-		j.finish(task, event)
-	}
-}
-
-// finish compares the end of a task with what its attempts reported.
-func (j *judge) finish(task *taskRecord, event Event) {
-	epoch, known := task.reported[event.Stored.Result]
-	if event.Stored.Phase == "Completed" && (!known || epoch != event.Epoch) {
-		j.violated(event, invariant.ResultUnknown)
-	}
-	phase := event.Stored.Phase
-	if event.Stored.Reason != "" {
-		phase += ":" + event.Stored.Reason
-	}
-	j.Phases[phase]++
-}
-
-// countedReasons are why a task fails although its last attempt is counted.
-var countedReasons = []v1alpha1.Reason{v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks}
-
-// counted reports whether the counters of a task that is final now agree with its attempts. Each attempt is counted once: as a retry, a
-// reassignment or a hand-back, unless it decided the task. Nothing may be counted that did not happen. Nothing may be missing either if one
-// leader gave out all attempts; the next one does not know of an attempt that was not stored and whose process has ended.
-func (t *taskRecord) counted(final Event) bool {
-	held := final.Stored
-	ends := int(held.Retries + held.Reassignments + held.HandBacks)
-	if !slices.Contains(countedReasons, v1alpha1.Reason(held.Reason)) && !t.stored.Records(final.Epoch) {
-		ends++ // the attempt that decided it; one that had been counted as lost does not count again
-	}
-	complete := ends >= t.attempts || !t.oneLeader()
-	return held.Retries <= t.failures && ends <= len(t.epochs) && complete
-}
-
-// oneLeader reports whether all attempts were given out in one term.
-func (t *taskRecord) oneLeader() bool {
-	terms := map[int64]bool{}
-	for epoch := range t.epochs {
-		terms[epoch>>32] = true
-	}
-	return len(terms) == 1
 }
 
 func (j *judge) conclude(task *taskRecord) {

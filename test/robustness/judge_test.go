@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 		}, nil},
 		"two at a time": {[]Event{
 			start(1*second, "a", "x", first), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), moved(5*second, next, "y"),
-		}, []invariant.Invariant{invariant.TwoOwners}},
+		}, []invariant.Invariant{invariant.TwoOwners, invariant.FinalWhileRunning}},
 		"one of them is suspended": {[]Event{
 			start(1*second, "a", "x", first), happens(2*second, suspended), start(3*second, "b", "y", next), end(4*second, "b", "y", next, succeeded), moved(5*second, next, "y"),
 		}, nil},

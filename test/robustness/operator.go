@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
@@ -29,6 +34,8 @@ const (
 	longLease = 61 * time.Second
 	// leaseDuration is that of the leader election. A shorter one would have leaders resign on a busy machine.
 	leaseDuration = 12 * time.Second
+	// operatorName is what the names of all replicas begin with.
+	operatorName = "operator"
 	// operators is how many replicas there are.
 	operators = 2
 	// operatorPause is how long it takes until a container of an operator is started again.
@@ -47,11 +54,12 @@ type Operator struct {
 
 	mu      sync.Mutex
 	process *Process
+	lease   string // what the journal has of its Lease
 }
 
 // newOperator prepares a replica. It is started by Keep.
 func newOperator(ctx context.Context, run *Run, number int) (*Operator, error) {
-	name := fmt.Sprintf("operator-%d", number)
+	name := fmt.Sprintf("%s-%d", operatorName, number)
 	folder := filepath.Join(run.folder, name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return nil, err
@@ -132,20 +140,57 @@ func (o *Operator) observe(response *http.Response) error {
 			return err
 		}
 	}
+	if writes && strings.Contains(request.URL.Path, "/leases") {
+		if err := o.recordLease(response); err != nil {
+			return err
+		}
+	}
 	if writes && o.loses.Load() && !strings.Contains(request.URL.Path, "/leases/") { // a leader that resigns is another fault
 		return errAnswerLost
 	}
 	return nil
 }
 
-// record writes a Task into the journal that the API server has stored.
-func (o *Operator) record(response *http.Response) error {
-	body, err := io.ReadAll(response.Body)
+// recordLease writes into the journal that the operator leads from now on, and in which term.
+func (o *Operator) recordLease(response *http.Response) error {
+	body, err := bodyOf(response)
 	if err != nil {
 		return err
 	}
+	decoded, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	lease, isLease := decoded.(*coordinationv1.Lease)
+	if err != nil || !isLease || lease.Name != leaseName || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+		return nil
+	}
+	holder, term := *lease.Spec.HolderIdentity, int64(ptr.Deref(lease.Spec.LeaseTransitions, 0))
+	now := fmt.Sprintf("%s in term %d", holder, term)
+	o.mu.Lock()
+	known := o.lease == now
+	o.lease = now
+	o.mu.Unlock()
+	if !known {
+		o.journal.Write(Event{Kind: elected, Process: holder, Epoch: term << 32, Note: fmt.Sprintf("term %d", term)})
+	}
+	return nil
+}
+
+// bodyOf reads a response that can be read again afterwards.
+func bodyOf(response *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
 	_ = response.Body.Close()
-	response.Body = io.NopCloser(strings.NewReader(string(body)))
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return body, nil
+}
+
+// record writes a Task into the journal that the API server has stored.
+func (o *Operator) record(response *http.Response) error {
+	body, err := bodyOf(response)
+	if err != nil {
+		return err
+	}
 	task := &v1alpha1.Task{}
 	if json.Unmarshal(body, task) == nil && task.UID != "" {
 		o.journal.Write(storedEvent(task, o.name))

@@ -70,7 +70,10 @@ func newRun(ctx context.Context, o options) (*Run, error) {
 	if err := r.connect(); err != nil {
 		return nil, err
 	}
-	r.tasks = &Tasks{api: r.api, journal: r.journal, random: rand.New(rand.NewPCG(o.seed, ^o.seed)), finished: map[types.UID]bool{}}
+	r.tasks = &Tasks{
+		api: r.api, journal: r.journal, random: rand.New(rand.NewPCG(o.seed, ^o.seed)),
+		finished: map[types.UID]bool{}, seen: map[types.UID]seenTask{},
+	}
 	return r, r.install(ctx)
 }
 

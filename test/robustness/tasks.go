@@ -35,51 +35,60 @@ type Tasks struct {
 	mu        sync.Mutex
 	submitted int
 	finished  map[types.UID]bool
+	seen      map[types.UID]seenTask
 }
 
-// orderOf is mostly short work, some of it longer than an agent's lease, some that fails once, and some that does not stop when it is asked to.
-func (t *Tasks) orderOf() order {
-	wanted := order{Milliseconds: 50 + t.random.IntN(450)}
-	switch draw := t.random.IntN(100); {
-	case draw < 4:
-		wanted = order{Milliseconds: int(agentLease.Milliseconds()) + t.random.IntN(4000), Stubborn: draw == 0}
-	case draw < 12:
-		wanted = order{Milliseconds: 1000 + t.random.IntN(4000), Stubborn: draw == 4}
-	case draw < 16:
-		wanted.Failures = 1
-	}
-	return wanted
-}
-
-// Submit keeps agents busy until the context ends.
+// Submit keeps agents busy until the context ends. Users then change their minds without delay, so that no task stays suspended.
 func (t *Tasks) Submit(ctx context.Context) {
+	var users sync.WaitGroup
+	defer users.Wait()
 	for ctx.Err() == nil {
 		if t.Unfinished() >= unfinished {
 			pause(ctx, 20*time.Millisecond)
 			continue
 		}
-		t.submit(ctx)
+		plan := drawPlan(t.random)
+		name := t.submit(ctx, plan)
+		users.Go(func() { t.interfere(ctx, name, plan.changes) })
 	}
 }
 
-// submit creates one task, however long that takes.
-func (t *Tasks) submit(ctx context.Context) {
-	payload, err := json.Marshal(t.orderOf())
+// submit creates one task, however long that takes, and returns its name.
+func (t *Tasks) submit(ctx context.Context, plan taskPlan) (name string) {
+	payload, err := json.Marshal(plan.order)
 	if err != nil {
 		panic(err)
 	}
 	t.mu.Lock()
-	name := fmt.Sprintf("task-%05d", t.submitted)
+	name = fmt.Sprintf("task-%05d", t.submitted)
 	t.submitted++
 	t.mu.Unlock()
 	task := &v1alpha1.Task{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Payload: &apiextensionsv1.JSON{Raw: payload}},
+		Spec: v1alpha1.TaskSpec{
+			SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Payload: &apiextensionsv1.JSON{Raw: payload}, Timeouts: plan.limits.DeepCopy(),
+		},
 	}
+	if *task.Spec.Timeouts == (v1alpha1.TaskTimeouts{}) {
+		task.Spec.Timeouts = nil
+	}
+	t.journal.Write(Event{Kind: requested, Task: name, Request: plan.creation()})
 	// The task counts as submitted: it is created even when the run ends meanwhile.
 	persist(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		return client.IgnoreAlreadyExists(t.api.Create(ctx, task.DeepCopy()))
 	})
+	return name
+}
+
+// interfere changes what is desired of a task, step by step.
+func (t *Tasks) interfere(ctx context.Context, name string, changes []change) {
+	task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	for _, next := range changes {
+		pause(ctx, next.after)
+		t.journal.Write(Event{Kind: requested, Task: name, Request: &Request{Desired: next.desired}})
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"desired":%q}}`, next.desired))
+		persist(context.WithoutCancel(ctx), func(ctx context.Context) error { return t.api.Patch(ctx, task.DeepCopy(), patch) })
+	}
 }
 
 // persist repeats a request until it succeeds or the context ends.
@@ -150,18 +159,27 @@ func (t *Tasks) follow(ctx context.Context) error {
 	}
 }
 
-// see writes down a final phase, once.
+// see writes down what is stored, if that is another thing than before.
 func (t *Tasks) see(task *v1alpha1.Task) {
-	if !task.Status.Phase.Final() {
-		return
-	}
+	event := storedEvent(task, "watch")
+	now := seenTask{epoch: event.Epoch, held: *event.Stored}
+	now.held.Version = 0
 	t.mu.Lock()
-	known := t.finished[task.UID]
-	t.finished[task.UID] = true
+	known := t.seen[task.UID] == now
+	t.seen[task.UID] = now
+	if task.Status.Phase.Final() {
+		t.finished[task.UID] = true
+	}
 	t.mu.Unlock()
 	if !known {
-		t.journal.Write(storedEvent(task, "watch"))
+		t.journal.Write(event)
 	}
+}
+
+// A seenTask is what was seen last of a Task, without its version.
+type seenTask struct {
+	epoch int64
+	held  StoredTask
 }
 
 // storedEvent is what the API server holds.

@@ -77,7 +77,7 @@ func explain(verdict Verdict, events []Event) {
 			}
 		}
 		for _, event := range events {
-			if event.Task == broken.Task || event.Task == "" && processes[event.Process] {
+			if event.Task == broken.Task || event.Kind == elected || event.Task == "" && processes[event.Process] {
 				fmt.Println("   ", event)
 			}
 		}
