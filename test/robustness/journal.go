@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,6 +96,12 @@ func (e Event) String() string {
 		text += " " + e.Note
 	}
 	return text
+}
+
+// concernsLeader reports whether an event is about leaders or about the API server.
+func (e Event) concernsLeader() bool {
+	isFault := func(one weight) bool { return e.Kind == faulted && strings.HasPrefix(e.Note, one.kind+" ") }
+	return e.Kind == elected || slices.ContainsFunc(ofLeaders.weights, isFault)
 }
 
 func encode(value any) string {

@@ -30,6 +30,8 @@ const (
 // A mix says how often faults happen on average, and which, relative to the others.
 type mix struct {
 	pause   time.Duration
+	calm    time.Duration // is added to every pauses-th pause
+	pauses  int
 	weights []weight
 }
 
@@ -39,13 +41,14 @@ type weight struct {
 }
 
 // Faults of one agent come in quick succession. What takes the leader away is rare, because a new one waits for agents that are out of reach: if
-// there was never a leader, nothing else would be tested.
+// there was never a leader, nothing else would be tested. Now and then it is long enough for agents with a long lease: if one of their pods goes
+// while leaders change, each new one waits for that lease.
 var (
-	ofAgents = mix{900 * time.Millisecond, []weight{
+	ofAgents = mix{pause: 900 * time.Millisecond, pauses: 1, weights: []weight{
 		{killAgent, 14}, {suspendAgent, 12}, {cutLink, 14}, {severLink, 6}, {slowLink, 10}, {loseMessages, 10}, {loseAnswers, 8},
 		{forceDeletePod, 6}, {deletePod, 3}, {relabelPod, 6},
 	}}
-	ofLeaders = mix{35 * time.Second, []weight{
+	ofLeaders = mix{pause: 35 * time.Second, calm: longLease + 10*time.Second, pauses: 6, weights: []weight{
 		{killLeader, 3}, {suspendLeader, 3}, {stopLeader, 2}, {killAPIServer, 2}, {suspendAPIServer, 2}, {deleteLease, 3}, {restartOperators, 1},
 	}}
 )
@@ -68,6 +71,7 @@ type schedule struct {
 	mix
 	random *rand.Rand
 	agents int
+	count  int // of faults so far
 }
 
 func newSchedule(seed uint64, faults mix, agents int) *schedule {
@@ -76,8 +80,12 @@ func newSchedule(seed uint64, faults mix, agents int) *schedule {
 
 // next draws the same numbers for every fault, whatever its kind.
 func (s *schedule) next() fault {
+	after := time.Duration(s.random.Int64N(int64(2 * s.pause)))
+	if s.count++; s.count%s.pauses == 0 {
+		after += s.calm
+	}
 	return fault{
-		kind: s.kind(), after: time.Duration(s.random.Int64N(int64(2 * s.pause))),
+		kind: s.kind(), after: after,
 		agent: s.random.IntN(s.agents), long: s.duration(), report: s.random.IntN(2) == 0,
 	}
 }

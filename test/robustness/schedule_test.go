@@ -44,8 +44,9 @@ func TestAllKindsOfFaultsHappen(t *testing.T) {
 				t.Errorf("%s never happened", one.kind)
 			}
 		}
-		if mean := total / 2000; mean < faults.pause*9/10 || mean > faults.pause*11/10 {
-			t.Errorf("a fault every %s, want %s", mean, faults.pause)
+		want := faults.pause + faults.calm/time.Duration(faults.pauses)
+		if mean := total / 2000; mean < want*9/10 || mean > want*11/10 {
+			t.Errorf("a fault every %s, want %s", mean, want)
 		}
 	}
 }

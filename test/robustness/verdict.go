@@ -66,7 +66,7 @@ func (v Verdict) problem(o options) error {
 // mostExplained is how many violations are printed with all that happened.
 const mostExplained = 10
 
-// explain prints, for each violation, all that happened to the task and to the processes that ran it.
+// explain prints, for each violation, all that happened to the task, to the processes that ran it, and to leaders.
 func explain(verdict Verdict, events []Event) {
 	for _, broken := range verdict.Violations[:min(len(verdict.Violations), mostExplained)] {
 		fmt.Printf("%s: %s\n  at %s\n", broken.Invariant, broken.Task, broken.At)
@@ -77,7 +77,7 @@ func explain(verdict Verdict, events []Event) {
 			}
 		}
 		for _, event := range events {
-			if event.Task == broken.Task || event.Kind == elected || event.Task == "" && processes[event.Process] {
+			if event.Task == broken.Task || event.Task == "" && (processes[event.Process] || event.concernsLeader()) {
 				fmt.Println("   ", event)
 			}
 		}
