@@ -178,8 +178,8 @@ func (j *judge) start(event Event) {
 	if j.frozen[event.Process] > 0 {
 		return // it was about to start before it was suspended, and does not get far
 	}
-	final := task.final && !(j.givenBefore(event.Epoch, task.finalAt) && task.isOfNextLeader(event.Epoch))
-	j.violated(event, task.history.Start(event.Epoch, j.owners(task), final)...)
+	late := j.givenBefore(event.Epoch, task.finalAt) && task.isOfNextLeader(event.Epoch)
+	j.violated(event, task.history.Start(event.Epoch, j.owners(task), task.final && !late)...)
 }
 
 // isOfNextLeader reports whether an attempt may have been given out by the leader after the one that stored the final phase. A former

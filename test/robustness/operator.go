@@ -158,8 +158,11 @@ func (o *Operator) recordLease(response *http.Response) error {
 		return err
 	}
 	decoded, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return fmt.Errorf("decode the Lease of %s: %w", o.name, err)
+	}
 	lease, isLease := decoded.(*coordinationv1.Lease)
-	if err != nil || !isLease || lease.Name != leaseName || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+	if !isLease || lease.Name != leaseName || ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
 		return nil
 	}
 	holder, term := *lease.Spec.HolderIdentity, int64(ptr.Deref(lease.Spec.LeaseTransitions, 0))

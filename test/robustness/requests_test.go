@@ -52,8 +52,9 @@ func cancelled(at time.Duration, epoch int64) Event {
 	return store(at, epoch, StoredTask{Version: uint64(at), Phase: "Cancelled", Reason: "Cancelled"})
 }
 
-func timedOut(at time.Duration, epoch int64) Event {
-	return store(at, epoch, StoredTask{Version: uint64(at), Phase: "Failed", Reason: "TimedOut"})
+// timedOut is the end of task t, which was given to no agent.
+func timedOut(at time.Duration) Event {
+	return store(at, 0, StoredTask{Version: uint64(at), Phase: "Failed", Reason: "TimedOut"})
 }
 
 func retried(at time.Duration) Event {
@@ -82,10 +83,10 @@ func TestRequestsAreJudged(t *testing.T) {
 		"suspended by nobody": {[]Event{
 			create(Request{}), suspendedTask(2*second, 0), desire(3*second, v1alpha1.TaskCancel), cancelled(4*second, 0),
 		}, unasked},
-		"timed out in the queue": {[]Event{create(Request{QueueSeconds: 5}), timedOut(5*second, 0)}, nil},
-		"timed out":              {[]Event{create(Request{TotalSeconds: 5}), timedOut(5*second, 0)}, nil},
-		"timed out too early":    {[]Event{create(Request{TotalSeconds: 5}), timedOut(3*second, 0)}, unasked},
-		"timed out at no limit":  {[]Event{create(Request{}), timedOut(3*second, 0)}, unasked},
+		"timed out in the queue": {[]Event{create(Request{QueueSeconds: 5}), timedOut(5 * second)}, nil},
+		"timed out":              {[]Event{create(Request{TotalSeconds: 5}), timedOut(5 * second)}, nil},
+		"timed out too early":    {[]Event{create(Request{TotalSeconds: 5}), timedOut(3 * second)}, unasked},
+		"timed out at no limit":  {[]Event{create(Request{}), timedOut(3 * second)}, unasked},
 	})
 }
 

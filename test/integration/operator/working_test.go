@@ -61,7 +61,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 
 	It("[S18/task-seen] [S14/three-controllers] gives a new task to an agent at once", func(ctx SpecContext) {
 		submit(ctx, swarm, "quick", order{})
-		Eventually(phaseOf(in, "quick")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
+		Eventually(phaseOf(in, "quick")).WithContext(ctx).WithTimeout(20*time.Second).Should(Equal(v1alpha1.TaskCompleted), "before anything is reconciled again by itself")
 		for _, controller := range []string{"swarm", "agent", "task"} {
 			Expect(series(ctx, metrics, "controller_runtime_reconcile_total", `controller="`+controller+`"`)).To(BeNumerically(">", 0), controller)
 		}

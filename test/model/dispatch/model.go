@@ -98,10 +98,16 @@ func (m Model) initial() state {
 
 // takeDeletedLease makes the second replica a leader while the first one still is.
 func (m Model) takeDeletedLease(s *state) {
+	m.Scenario.WithinATick = false // time has passed before
 	t := &transition{Model: m, state: *s}
 	t.store.lease = lease{}
 	t.takeLease(1)
 	for range m.Scenario.TwoLeadersSince {
+		t.timePasses(true)
+	}
+	if m.Scenario.DeletedAgain {
+		t.leaseIsDeleted()
+		t.recreateLease(0)
 		t.timePasses(true)
 	}
 	t.canonicalize()

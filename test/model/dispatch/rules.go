@@ -58,6 +58,8 @@ type Scenario struct {
 	// Whether the Lease was deleted, and taken by the other replica, just before, or as many ticks ago.
 	TwoLeaders      bool
 	TwoLeadersSince uint8
+	// Whether the Lease was then deleted again a tick ago, and the former leader has looked for it first.
+	DeletedAgain bool
 	// Whether agents dial any replica, as they do through a Service, and not only leaders.
 	DialsAnyReplica bool
 	// Whether the operator has not yet stored which pods are linked.

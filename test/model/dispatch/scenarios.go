@@ -86,6 +86,10 @@ var (
 		Name: "Lease created again", TwoLeaders: true, TwoLeadersSince: 1, Faults: Faults{LeaseDeletions: 1}, Endless: true,
 		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
+	LeaseRecreatedBefore = Scenario{
+		Name: "Lease created again before", TwoLeaders: true, TwoLeadersSince: 1, DeletedAgain: true, Endless: true, WithinATick: true,
+		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+	}
 	LongLease = Scenario{
 		Name: "long lease", Faults: Faults{LeaderReleases: 1}, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{3, 3}, LongestGate: 1,
 	}
@@ -115,8 +119,8 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly, LeaseRecreated, LeaderRestarted, StaleCaches, LateWrites,
-	Cancelled, Everything,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly,
+	LeaseRecreated, LeaseRecreatedBefore, LeaderRestarted, StaleCaches, LateWrites, Cancelled, Everything,
 }
 
 // Removals has an entry for each rule; two where a rule keeps two invariants.
@@ -149,7 +153,7 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(LongLeaseStoredFirst, "LongLeaseStoredFirst", "", LongLease, TwoOwners),
 	explore.NewRemoval(LongLeaseToldLate, "LongLeaseToldLate", "", LeaseAboveGate, TwoOwners),
 	explore.NewRemoval(GateFromLastEcho, "GateFromLastEcho", "", WelcomedEarly, TwoOwners),
-	explore.NewRemoval(RecreateUnchallenged, "RecreateUnchallenged", "F10", LeaseRecreated, TwoOwners),
+	explore.NewRemoval(RecreateUnchallenged, "RecreateUnchallenged", "F10", LeaseRecreatedBefore, TwoOwners),
 	explore.NewRemoval(ResourceVersion, "ResourceVersion", "", LateWrites, EpochDecreased),
 	explore.NewRemoval(FinishedRemembered, "FinishedRemembered", "F5", StaleCaches, StartAfterFinal),
 	explore.NewRemoval(EndCountedOnce, "EndCountedOnce", "F13", LateWrites, CounterWrong),

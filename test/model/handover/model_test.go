@@ -11,11 +11,13 @@ import (
 const states = 150_000
 
 func TestX02_MillionStatesWithoutAViolation(t *testing.T) {
+	t.Parallel()
 	// A worker stops its job before it acknowledges, so this one has nothing left to stop.
 	prove.Holds(t, Check(explore.Limits{States: states}), actionCount-1, stopJob)
 }
 
 func TestX02_EveryRuleNeeded(t *testing.T) {
+	t.Parallel()
 	prove.EveryRuleIsNeeded(t, protocol, explore.Limits{States: states})
 }
 

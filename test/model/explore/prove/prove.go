@@ -47,6 +47,7 @@ func EveryRuleIsNeeded[S comparable, C any](t *testing.T, protocol explore.Proto
 	for _, removal := range protocol.Removals {
 		tested[removal.Rule] = true
 		t.Run(removal.Name+"/"+protocol.NameOf(removal.Scenario)+"/"+removal.Violates.String(), func(t *testing.T) {
+			t.Parallel()
 			report := protocol.Remove(removal, limits)
 			if report.Result.Violation != removal.Violates.String() {
 				t.Fatalf("without %s: %s, found %q, want %q", removal.Name, report, report.Result.Violation, removal.Violates)
