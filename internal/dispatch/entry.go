@@ -154,7 +154,8 @@ func (e *entry) older(task *v1alpha1.Task) bool {
 
 // waits tells whether the task wants an agent.
 func (e *entry) waits() bool {
-	return e.held == nil && e.ended == nil && e.briefed && e.brief.Blocked == nil && e.brief.Stop == GoOn
+	ending := e.brief.Ends && e.fresh() // it is too late for a first attempt
+	return e.held == nil && e.ended == nil && e.briefed && e.brief.Blocked == nil && e.brief.Stop == GoOn && !ending
 }
 
 // fresh tells whether nobody was ever given the task, as far as anybody knows.
