@@ -3,6 +3,10 @@ package pool
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 // dev is the namespace of deploy/kustomize/envs/dev.
@@ -27,9 +32,11 @@ var _ = Describe("What people type", func() {
 		})
 		Expect(kubectl(ctx, "apply", "--server-side", "--kustomize", "../../../deploy/kustomize/envs/dev", "--selector", "app.kubernetes.io/name=swarm-worker")).To(ContainSubstring("statefulset.apps/swarm-worker"))
 		Expect(devText(ctx, 2)).To(Equal(listing("pool-27-expected.yml")))
-		build := MatchRegexp(`^swarm-(operator|worker) \S+ \(commit \w+, \S+\)\n$`)
-		Expect(kubectl(ctx, "exec", "--namespace", dev, "swarm-worker-0", "--", "/swarm-worker", "--version")).To(build)
-		Expect(kubectl(ctx, "exec", "--namespace", system, "deploy/swarm-operator", "--", "/swarm-operator", "--version")).To(build)
+		commit, date := builtFrom(ctx)
+		Expect(kubectl(ctx, "exec", "--namespace", dev, "swarm-worker-0", "--", "/swarm-worker", "--version")).To(
+			MatchRegexp(`^swarm-worker \S+ \(commit %s, %s\)\n$`, commit, date))
+		Expect(kubectl(ctx, "exec", "--namespace", system, "deploy/swarm-operator", "--", "/swarm-operator", "--version")).To(
+			MatchRegexp(`^swarm-operator \S+ \(commit %s, %s\)\n$`, commit, date))
 
 		Expect(kubectl(ctx, "scale", "--namespace", dev, "sts", "swarm-worker", "--replicas=3")).To(ContainSubstring("scaled"))
 		text := devText(ctx, 3)
@@ -60,6 +67,26 @@ var _ = Describe("What people type", func() {
 		Eventually(condition(ctx, pool, v1alpha1.ConditionConverged)).WithContext(ctx).Should(HaveField("Status", metav1.ConditionTrue))
 	})
 })
+
+// builtFrom returns patterns of the commit of this run, from which the images of our own cluster are built, and of its date. Another cluster
+// may have images of any commit.
+func builtFrom(ctx context.Context) (commit, date string) {
+	GinkgoHelper()
+	if os.Getenv("DEVCLUSTER_DATA") == "" {
+		return `\w+(-dirty)?`, `\S+`
+	}
+	started, err := os.ReadFile(field.FromRoot("bin", "results", "commit"))
+	Expect(err).NotTo(HaveOccurred())
+	commit, difference, _ := strings.Cut(strings.TrimSpace(string(started)), " ")
+	committed, err := exec.CommandContext(ctx, "git", "show", "--no-patch", "--format=%cI", commit).Output()
+	Expect(err).NotTo(HaveOccurred())
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(committed)))
+	Expect(err).NotTo(HaveOccurred())
+	if difference != "" {
+		commit += "(-dirty)?" // which an image ignores as long as Git does not track the file
+	}
+	return commit, at.UTC().Format(time.RFC3339)
+}
 
 // devText is what the pool of envs/dev has published when so many workers have acknowledged it.
 func devText(ctx context.Context, workers int32) string {
