@@ -24,19 +24,25 @@ func failure(ctx context.Context, g Gomega, name string) string {
 
 var _ = Describe("A swarm in trouble", func() {
 	It("says which image does not exist and which container crashes, and lets the others work [S07/crash-loop, S23/degraded, S23/others-work]", func(ctx SpecContext) {
-		swarm := crew("partial", 3, 1)
-		broken, crashing := worker("broken", 1), worker("crashing", 1)
+		swarm := crew("partial", 4, 1)
+		broken, crashing, ending := worker("broken", 1), worker("crashing", 1), worker("ending", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
-		crashing.Template.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: field.ProbeImage(), Command: []string{"/probe", "no-such-command"}}}
-		swarm.Spec.Agents = append(swarm.Spec.Agents, broken, crashing)
+		crash := []string{"/probe", "no-such-command"}
+		crashing.Template.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: field.ProbeImage(), Command: crash}}
+		ending.Runtime, ending.Template.Spec.Containers[0].Command = nil, crash
+		swarm.Spec.Agents = append(swarm.Spec.Agents, broken, crashing, ending)
 		create(ctx, swarm)
 		Eventually(func(g Gomega) {
 			g.Expect(failure(ctx, g, "partial-broken-0")).To(SatisfyAll(ContainSubstring("there-is-no-such-image"), ContainSubstring("check the name of the image")))
-			g.Expect(failure(ctx, g, "partial-crashing-0")).To(SatisfyAll(ContainSubstring(`"setup"`), ContainSubstring("see its logs"), ContainSubstring("it last ended with code 2")))
+			for agent, container := range map[string]string{"partial-crashing-0": `"setup"`, "partial-ending-0": `"agent"`} {
+				g.Expect(failure(ctx, g, agent)).To(SatisfyAll(
+					ContainSubstring(container), ContainSubstring("see its logs"), ContainSubstring("it last ended with code 2")))
+			}
 			g.Expect(gone(ctx, swarm)()).To(BeFalse())
 			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
 				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
-				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)), HaveField("Message", SatisfyAll(ContainSubstring("2 of 3"), ContainSubstring("partial-broken-0"))))))
+				HaveField("Reason", string(v1alpha1.ReasonAgentsFailing)),
+				HaveField("Message", SatisfyAll(ContainSubstring("3 of 4"), ContainSubstring("partial-broken-0"))))))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(kubectl(ctx, "get", "events", "--namespace", namespace, "--field-selector", "reason=AgentsFailing")).To(ContainSubstring("partial"))
 
