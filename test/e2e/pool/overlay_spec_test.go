@@ -40,11 +40,11 @@ var _ = Describe("The whole of deploy/kustomize/envs/dev", Serial, func() {
 		dumped := current(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dev, Name: "swarm-controller-config"}})
 		Expect(dumped.Data).To(Equal(map[string]string{"config.yml": string(written)}))
 
-		workers, term := devWorkers(ctx), devFence(ctx)
+		workers, fence := devWorkers(ctx), devFence(ctx)
 		Expect(workers).To(HaveLen(2))
 		field.Said(ctx, "rollout", "restart", "--namespace", dev, "deployment/swarm-operator")
 		field.Said(ctx, "rollout", "status", "--namespace", dev, "deployment/swarm-operator", "--timeout=80s")
-		Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", term), "a new leader has looked at the pool")
+		Eventually(devFence).WithContext(ctx).Should(BeNumerically(">", fence), "a new leader has looked at the pool")
 		Expect(devText(ctx, 2)).To(Equal(text))
 		Expect(devWorkers(ctx)).To(Equal(workers))
 	})
