@@ -445,7 +445,7 @@ func TestQuestionsThatNoAPIServerAsksAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever reaches the webhook can ask for pods of any template, as often as they like.
+// Anyone who reaches the webhook can ask for pods of any template, any number of times.
 func TestWhatIsRememberedOfADeploymentIsBounded(t *testing.T) {
 	const replicas = 10
 	known := newStore(t, deployment(replicas, wished(tenOf4)))

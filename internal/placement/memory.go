@@ -44,7 +44,7 @@ func newMemory(refusals *limit.Refusals) memory {
 	return memory{shortages: map[survey.Key]spread.Shortage{}, given: map[replicaSet]*numbers{}, refusals: refusals}
 }
 
-// numbers are those of a ReplicaSet. They are not remembered if its Deployment has too many already: whoever reaches the webhook can make templates up.
+// numbers are those of a ReplicaSet. They are not remembered if its Deployment has too many already: anyone who reaches the webhook can make templates up.
 func (m *memory) numbers(of replicaSet, now time.Time) *numbers {
 	m.lock.Lock()
 	defer m.lock.Unlock()

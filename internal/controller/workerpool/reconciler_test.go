@@ -259,7 +259,7 @@ func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 	}
 }
 
-// Somebody else may add an annotation. That is no reason to write, and another fence is.
+// An annotation that another program adds is no reason to write. Another fence is.
 func TestFenceIsRaisedAgainOnlyAfterAnother(t *testing.T) {
 	for annotation, written := range map[string]bool{"example.com/seen": false, v1alpha1.AnnotationFence: true} {
 		e := publishedPool(t)

@@ -100,7 +100,7 @@ func (s *sheet) fence() int64 {
 }
 
 // nextFence is a number that differs from the one that is stored, which is all that a fence needs: an update that changes nothing leaves the resource
-// version as it is. Whoever may write to the ConfigMap may have stored any number.
+// version as it is. Anyone who may write to the ConfigMap may have stored any number.
 func nextFence(fence int64) int64 {
 	if fence < 0 || fence >= mostVersion {
 		return 1
