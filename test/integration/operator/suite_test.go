@@ -108,13 +108,14 @@ func namespace(ctx context.Context, labels map[string]string) string {
 	return made.Name
 }
 
-// releaseSwarms removes the finalizers of swarms whose operator has ended with its spec. They would stay for ever, and with them whatever
-// a later suite on this cluster waits for.
+// releaseSwarms deletes swarms whose operator has ended with its spec, and removes their finalizers. They would stay for ever, and with them whatever
+// a later suite on this cluster waits for. Deletion comes first: the operator of the next spec adds its finalizer to swarms that are not being deleted.
 func releaseSwarms(ctx context.Context, in string) {
 	GinkgoHelper()
 	swarms := &v1alpha1.SwarmList{}
 	Expect(api.List(ctx, swarms, client.InNamespace(in))).To(Succeed())
 	for n := range swarms.Items {
+		Expect(client.IgnoreNotFound(api.Delete(ctx, &swarms.Items[n]))).To(Succeed())
 		released := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 		Expect(client.IgnoreNotFound(api.Patch(ctx, &swarms.Items[n], released))).To(Succeed())
 	}
