@@ -84,6 +84,15 @@ func (s *Scope) Includes(namespace *corev1.Namespace) bool {
 	return s.selector.Matches(labels.Set(namespace.Labels))
 }
 
+// IncludesNamed reports whether the namespace of a name is in scope. One that does not exist is not.
+func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	namespace, err := s.look(ctx, reader, name)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read namespace %q: %w", name, err)
+	}
+	return err == nil && s.Includes(namespace), nil
+}
+
 // changes is told whenever the selector is another one.
 func (s *Scope) changes() <-chan event.GenericEvent {
 	s.lock.Lock()
@@ -99,13 +108,9 @@ func (s *Scope) guard(reader client.Reader, outside func(types.NamespacedName)) 
 		if object.GetNamespace() == "" {
 			return "", nil
 		}
-		namespace, err := s.look(ctx, reader, object.GetNamespace())
-		if client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("read namespace %q: %w", object.GetNamespace(), err)
-		}
 		// A namespace that the cache does not know yet will have its objects reconciled when it does.
-		if err == nil && s.Includes(namespace) {
-			return "", nil
+		if included, err := s.IncludesNamed(ctx, reader, object.GetNamespace()); err != nil || included {
+			return "", err
 		}
 		if outside != nil {
 			outside(client.ObjectKeyFromObject(object))

@@ -30,6 +30,7 @@ const (
 	nextKey    = "next.key" // of the CA that will, while it is being made known
 	servingKey = "tls.crt"
 	privateKey = "tls.key"
+	termKey    = "term.key" // proves terms to later leaders; no rotation replaces it
 )
 
 // Data is what the Secret holds.
@@ -53,6 +54,9 @@ func Standard() Lifetimes {
 // Next is what should be stored from now on, for a server of these names. An unchanged answer has the same bytes.
 func (l Lifetimes) Next(stored Data, now time.Time, names []string) (wanted Data, changed bool, err error) {
 	s := read(stored)
+	if s.termKey == nil {
+		s.termKey = newTermKey()
+	}
 	l.promote(&s, now)
 	if err := l.begin(&s, now); err != nil {
 		return nil, false, err
@@ -105,7 +109,7 @@ func (l Lifetimes) begin(s *state, now time.Time) (err error) {
 	if s.current.valid(now) {
 		return nil
 	}
-	*s = state{}
+	*s = state{termKey: s.termKey}
 	s.current, err = newCA(now, l.CA)
 	return err
 }

@@ -41,6 +41,7 @@ type material struct {
 	certificate *tls.Certificate
 	bundle      string
 	pool        *x509.CertPool // the same as bundle
+	termKey     []byte         // nil before the leader of this version has made it
 }
 
 // Follow reads the Secret through a cache.
@@ -107,5 +108,5 @@ func (f *Follower) latest(ctx context.Context) material {
 func understood(stored Data) (material, bool) {
 	certificate, unreadable := tls.X509KeyPair(stored[servingKey], stored[privateKey])
 	pool, garbled := cert.NewPoolFromBytes(stored[bundleKey])
-	return material{&certificate, string(stored[bundleKey]), pool}, unreadable == nil && garbled == nil
+	return material{&certificate, string(stored[bundleKey]), pool, read(stored).termKey}, unreadable == nil && garbled == nil
 }

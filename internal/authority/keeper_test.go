@@ -64,7 +64,7 @@ func TestLeaderKeepsTheSecret(t *testing.T) {
 		t.Errorf("looks again after %s: want the longest, for twenty hours are left", again)
 	}
 	made := d.secret(t)
-	if made.Type != corev1.SecretTypeOpaque || len(made.Data) != 4 {
+	if made.Type != corev1.SecretTypeOpaque || len(made.Data) != 5 {
 		t.Errorf("type %s with %d keys", made.Type, len(made.Data))
 	}
 	d.time = start.Add(19*time.Hour + 30*time.Minute)

@@ -17,6 +17,7 @@ type state struct {
 	next    pair                // is published, and will sign
 	retired []*x509.Certificate // sign no more; what they have signed may be in use
 	serving pair
+	termKey []byte // nil if there is none
 }
 
 // read understands as much as it can. What is damaged is as good as missing.
@@ -38,6 +39,9 @@ func read(stored Data) state {
 	if key := readKey(stored[privateKey]); len(serving) == 1 && belong(serving[0], key) {
 		s.serving = pair{serving[0], key}
 	}
+	if key := stored[termKey]; len(key) == termKeyBytes {
+		s.termKey = key
+	}
 	return s
 }
 
@@ -58,7 +62,7 @@ func belong(certificate *x509.Certificate, key *ecdsa.PrivateKey) bool {
 
 // data is the state as it is stored. The same state has the same bytes.
 func (s state) data() (Data, error) {
-	all := Data{}
+	all := Data{termKey: s.termKey}
 	bundle := []*x509.Certificate{s.current.certificate}
 	keys := map[string]*ecdsa.PrivateKey{signerKey: s.current.key, privateKey: s.serving.key}
 	if s.next.whole() {

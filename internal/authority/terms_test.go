@@ -35,7 +35,7 @@ func TestTermsGrowAndStayWithTheSecret(t *testing.T) {
 	claim(t, terms, 1, 1) // before there is a CA
 	d.look(t)
 	made := d.secret(t)
-	if len(made.Data) != 4 || made.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || made.Type != corev1.SecretTypeOpaque {
+	if len(made.Data) != 5 || made.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || made.Type != corev1.SecretTypeOpaque {
 		t.Errorf("secret %+v with %d keys", made.ObjectMeta, len(made.Data))
 	}
 	claim(t, terms, 1, 2) // the Lease was deleted

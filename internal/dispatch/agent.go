@@ -11,6 +11,7 @@ import (
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
@@ -44,12 +45,49 @@ type agent struct {
 	failed    int64
 }
 
-// A stray is an attempt that an agent reports and that belongs to no task that the board knows.
+// A stray is an attempt that an agent reports and that belongs to no task that the board knows, or that the agent has no business to run.
 type stray struct {
-	attempt *linkv1.Attempt
-	process Process        // that reported it
-	result  *linkv1.Result // when it has ended
-	until   time.Time      // it is surely over by then; zero while its agent is linked
+	attempt  *linkv1.Attempt
+	process  Process   // that reported it
+	ended    bool      // the agent has a result of it, and sends it again until it is acknowledged
+	contests bool      // its epoch is impossible: its task waits
+	until    time.Time // it is surely over by then; zero while its agent is linked
+}
+
+// spareStrays is how many strays of an agent are remembered beyond its slots.
+const spareStrays = 16
+
+// addStray remembers what a linked agent reports, and reports whether there was room for it. An honest agent runs no more than it has slots for, and
+// sends results again.
+func (b *Board) addStray(member *agent, lone *stray) bool {
+	key := lone.attempt.Key()
+	if known := member.strays[key]; known != nil {
+		known.process, known.ended, known.until = member.process, lone.ended, time.Time{}
+		return true
+	}
+	if len(member.strays) >= member.slots()+spareStrays {
+		b.config.Refusals.Count(limit.StraysPerAgent)
+		return false
+	}
+	lone.process = member.process
+	member.strays[key] = lone
+	return true
+}
+
+// removeStray forgets a stray. If it was the last one that contested a task, the task waits no longer for it.
+func (b *Board) removeStray(member *agent, lone *stray) {
+	delete(member.strays, lone.attempt.Key())
+	if !lone.contests {
+		return
+	}
+	uid := types.UID(lone.attempt.GetTaskUid())
+	if b.contested[uid]--; b.contested[uid] > 0 {
+		return
+	}
+	delete(b.contested, uid)
+	if of := b.tasks[taskOf(lone.attempt)]; of != nil && of.uid == uid {
+		b.queue(of)
+	}
 }
 
 func (b *Board) agentOf(name link.Agent) *agent {
@@ -116,7 +154,7 @@ func (b *Board) discard(member *agent) {
 func (a *agent) busy() int {
 	running := len(a.holds)
 	for _, stray := range a.strays {
-		if stray.result == nil {
+		if !stray.ended {
 			running++
 		}
 	}

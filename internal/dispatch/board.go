@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -56,6 +58,7 @@ type Config struct {
 	Agents     Signal
 	Swarms     Signal
 	Metrics    prometheus.Registerer
+	Refusals   *limit.Refusals
 }
 
 const (
@@ -83,10 +86,12 @@ type Board struct {
 	mu       sync.Mutex
 	opened   time.Time // when this leader began to speak to agents
 	sequence int64
-	tasks    map[types.NamespacedName]*entry
-	agents   map[link.Agent]*agent
-	swarms   map[types.NamespacedName]*swarm
-	finished kit.Recent[types.UID, struct{}] // whose end is stored, but may be unknown to the cache
+	// contested counts the claims of agents to run a task under an epoch that no leader has given out, by the UID of the task.
+	contested map[types.UID]int
+	tasks     map[types.NamespacedName]*entry
+	agents    map[link.Agent]*agent
+	swarms    map[types.NamespacedName]*swarm
+	finished  kit.Recent[types.UID, struct{}] // whose end is stored, but may be unknown to the cache
 }
 
 // New makes an empty board. Connect it before it is opened.
@@ -94,7 +99,8 @@ func New(config Config) *Board {
 	return &Board{
 		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		tasks: map[types.NamespacedName]*entry{}, agents: map[link.Agent]*agent{}, swarms: map[types.NamespacedName]*swarm{},
-		finished: kit.Recent[types.UID, struct{}]{Keep: finishedFor},
+		contested: map[types.UID]int{},
+		finished:  kit.Recent[types.UID, struct{}]{Keep: finishedFor},
 	}
 }
 
@@ -145,9 +151,16 @@ func (b *Board) stir(of *swarm) {
 
 // nextEpoch is higher than every one before it, of this leader and of all earlier ones.
 func (b *Board) nextEpoch() int64 {
+	if b.sequence == math.MaxUint32 { // a term ends before its sequence does
+		b.config.Leadership.RaiseTerm(b.config.Leadership.Term())
+		b.sequence = 0
+	}
 	b.sequence++
-	return b.config.Leadership.Term()<<32 | b.sequence
+	return b.newestEpoch()
 }
+
+// newestEpoch is the latest that this leader has given out, or the end of the terms before its own.
+func (b *Board) newestEpoch() int64 { return b.config.Leadership.Term()<<32 + b.sequence }
 
 func byName(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

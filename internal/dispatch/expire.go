@@ -9,7 +9,7 @@ import (
 func (b *Board) expire(now time.Time) time.Time {
 	var next time.Time
 	for _, member := range b.agents {
-		if member.busy() > 0 {
+		if len(member.holds)+len(member.strays) > 0 {
 			next = earliest(next, b.expireOf(member, now))
 			b.discard(member)
 		}

@@ -41,6 +41,7 @@ func TestResultOfALaterEpochStopsTheAttemptThatRuns(t *testing.T) {
 		_, task, attempt := d.given(t)
 		b := d.joins(t, "b", "s", 1)
 		d.sent = nil
+		d.sequence += 5 // given out by an earlier leader of the same term
 		later := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: attempt.GetAttempt() + 3, Epoch: attempt.GetEpoch() + 5}
 		d.concludes(b, later, linkv1.Outcome_OUTCOME_FAILED)
 		if view := d.Observe(task, Brief{}); view.Ended == nil || view.Ended.Epoch != later.GetEpoch() {

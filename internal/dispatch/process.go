@@ -54,7 +54,7 @@ func (b *Board) Ended(name types.NamespacedName, process Process) {
 	}
 }
 
-// bury gives up what a process had that has ended. Results that it has reported still count.
+// bury gives up what a process had that has ended. Results of known tasks that it has reported still count.
 func (b *Board) bury(member *agent, ended Process) {
 	for _, of := range member.holds {
 		if of.held.sent && of.held.process == ended {
@@ -62,7 +62,7 @@ func (b *Board) bury(member *agent, ended Process) {
 		}
 	}
 	for key, lone := range member.strays {
-		if lone.process == ended && lone.result == nil {
+		if lone.process == ended {
 			b.drop(member, key)
 		}
 	}

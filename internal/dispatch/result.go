@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,11 +17,11 @@ func (b *Board) conclude(member *agent, result *linkv1.Result) {
 	of := b.tasks[taskOf(attempt)]
 	switch {
 	case of == nil:
-		b.keep(member, &stray{attempt: attempt, result: result})
+		b.keep(member, &stray{attempt: attempt, ended: true})
 		return
 	case of.ended != nil && of.ended.Epoch == attempt.GetEpoch() && (!of.ended.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
 		// How it ended, or that it was lost, is being stored. The agent keeps its result until then, and sends it again.
-	case of.awaits(member, result):
+	case of.swarm == member.swarm && !b.isImpossible(attempt.GetEpoch()) && of.awaits(member, result):
 		b.accept(of, member, result)
 	default:
 		b.metrics.stale(staleResult)
@@ -30,10 +32,11 @@ func (b *Board) conclude(member *agent, result *linkv1.Result) {
 
 // drop forgets a stray, which gives its agent the room back.
 func (b *Board) drop(member *agent, key linkv1.AttemptKey) {
-	if member.strays[key] == nil {
+	lone := member.strays[key]
+	if lone == nil {
 		return
 	}
-	delete(member.strays, key)
+	b.removeStray(member, lone)
 	b.stir(b.swarmOf(member.swarm))
 	b.settle(member)
 }
@@ -94,11 +97,11 @@ func (b *Board) lose(of *entry, why string) {
 }
 
 // keep remembers an attempt of a task that the board does not know, and has its controller look for the task: if there is one, it
-// comes to Observe, and if not, to Forget.
+// comes to Observe, and if not, to Forget. A result is not kept: the agent sends it again.
 func (b *Board) keep(member *agent, lone *stray) {
-	lone.process = member.process
-	member.strays[lone.attempt.Key()] = lone
-	b.config.Tasks.After(taskOf(lone.attempt), 0)
+	if b.addStray(member, lone) {
+		b.config.Tasks.After(taskOf(lone.attempt), 0)
+	}
 }
 
 // Reported tells whether agents report attempts of a task that the board does not know.
@@ -118,20 +121,16 @@ func (b *Board) Reported(name types.NamespacedName) bool {
 // adoptStrays gives a new entry what agents have said about it already.
 func (b *Board) adoptStrays(of *entry) {
 	for _, member := range b.agents {
-		for key, lone := range member.strays {
+		for _, lone := range slices.Collect(maps.Values(member.strays)) { // resume may add some
 			switch {
 			case taskOf(lone.attempt) != of.name:
 				continue
-			case key.TaskUID != string(of.uid):
+			case lone.attempt.GetTaskUid() != string(of.uid):
 				b.refuse(member, lone)
 				continue
 			}
-			delete(member.strays, key)
-			if lone.result != nil {
-				b.conclude(member, lone.result)
-				continue
-			}
-			b.resume(member, lone.process, lone.attempt)
+			b.removeStray(member, lone)
+			b.resume(member, lone.process, lone.attempt) // also if it has ended: its result comes again
 			if of.held != nil && of.held.agent == member && of.held.process == lone.process {
 				of.held.expires = lone.until
 			}
@@ -152,7 +151,7 @@ func (b *Board) refuseStrays(name types.NamespacedName) {
 
 // refuse tells an agent that nobody wants an attempt. While it runs it keeps its slot.
 func (b *Board) refuse(member *agent, lone *stray) {
-	if lone.result == nil {
+	if !lone.ended {
 		b.order(member, lone.attempt, Cancel)
 		return
 	}

@@ -19,14 +19,11 @@ const shownEvery = 10 * time.Second
 func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	newest, term := newestEpoch(hello), b.config.Leadership.Term()
-	if newest>>32 > term {
-		b.config.Leadership.RaiseTerm(newest >> 32)
+	if proven := hello.GetTerm(); proven > b.config.Leadership.Term() {
+		b.config.Leadership.RaiseTerm(proven)
 		return errLaterTerm
 	}
-	if newest>>32 == term { // perhaps not ours: if the Lease and the stored term are both lost, terms come again
-		b.sequence = max(b.sequence, newest&math.MaxUint32)
-	}
+	b.passOver(hello)
 	member := b.agentOf(name)
 	if b.writeHoldsOfOthers(member, podUID) {
 		return errUnwritten
@@ -64,16 +61,18 @@ func (b *Board) writeHoldsOfOthers(member *agent, podUID string) bool {
 	return unwritten
 }
 
-// newestEpoch is the highest that an agent has heard of.
-func newestEpoch(hello *linkv1.Hello) int64 {
-	newest := hello.GetTerm() << 32
-	for _, attempt := range hello.GetRunning() {
-		newest = max(newest, attempt.GetEpoch())
+// passOverAtMost bounds how far a Hello moves the sequence: an agent that lies would have to connect 65,536 times to use up a term.
+const passOverAtMost = 1 << 16
+
+// passOver moves the sequence above epochs of this term that this leader has not given out. If the Lease and the Secret were both deleted, terms have
+// begun again, and these are of an earlier leader of the same term.
+func (b *Board) passOver(hello *linkv1.Hello) {
+	highest := b.newestEpoch() + passOverAtMost
+	for attempt := range named(hello) {
+		if epoch := attempt.Epoch; epoch > b.newestEpoch() && epoch <= highest && epoch>>32 == b.config.Leadership.Term() {
+			b.sequence = epoch & math.MaxUint32
+		}
 	}
-	for _, result := range hello.GetUnacknowledged() {
-		newest = max(newest, result.GetAttempt().GetEpoch())
-	}
-	return newest
 }
 
 // named are the attempts that an agent has mentioned.
@@ -139,8 +138,10 @@ func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
 	switch {
 	case of == nil:
 		b.keep(member, &stray{attempt: attempt})
-	case string(of.uid) != attempt.GetTaskUid():
+	case string(of.uid) != attempt.GetTaskUid(), of.swarm != member.swarm:
 		b.stop(member, attempt)
+	case b.isImpossible(attempt.GetEpoch()):
+		b.contest(member, of, attempt)
 	case of.held != nil && of.held.epoch == attempt.GetEpoch() && of.held.mayBeOf(member, by):
 		of.held.process, of.held.restored, of.held.expires, of.held.stopped = by, false, time.Time{}, GoOn
 		b.config.Tasks.After(of.name, 0)
@@ -159,8 +160,23 @@ func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
 // stop ends what an agent has no business to run.
 func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
 	b.metrics.stale(staleRunning)
-	member.strays[attempt.Key()] = &stray{attempt: attempt, process: member.process}
-	b.order(member, attempt, Cancel)
+	if b.addStray(member, &stray{attempt: attempt}) {
+		b.order(member, attempt, Cancel)
+	}
+}
+
+// isImpossible reports whether no leader can have given out an epoch: this one has not, and all others had earlier terms.
+func (b *Board) isImpossible(epoch int64) bool { return epoch <= 0 || epoch > b.newestEpoch() }
+
+// contest stops an attempt whose epoch is impossible. The agent may lie. It may also tell the truth, if the Lease and the Secret were both deleted, so
+// that terms began again. So its task is given to no other agent as long as this one may be running it.
+func (b *Board) contest(member *agent, of *entry, attempt *linkv1.Attempt) {
+	b.stop(member, attempt)
+	if lone := member.strays[attempt.Key()]; lone != nil && !lone.contests {
+		lone.contests = true
+		b.contested[of.uid]++
+		b.queue(of)
+	}
 }
 
 // Received implements link.Events.
@@ -192,7 +208,7 @@ func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
 func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	attempt := progress.GetAttempt()
 	of := b.tasks[taskOf(attempt)]
-	if of == nil || of.held == nil || of.held.agent != member || of.held.epoch != attempt.GetEpoch() || string(of.uid) != attempt.GetTaskUid() {
+	if of == nil || of.held == nil || of.swarm != member.swarm || of.held.agent != member || of.held.epoch != attempt.GetEpoch() || string(of.uid) != attempt.GetTaskUid() {
 		b.metrics.stale(staleProgress)
 		b.order(member, attempt, Cancel)
 		return

@@ -103,8 +103,8 @@ func TestResultThatIsSaidAgainIsNotStale(t *testing.T) {
 	})
 }
 
-// The result of a task that is not known yet outlives the process that reported it.
-func TestReportedResultOutlivesItsProcess(t *testing.T) {
+// Of a task that is not known no result is kept, and a process that has ended does not send it again.
+func TestWhatAProcessReportsOfUnknownTasksEndsWithIt(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		attempt := func(task string) *linkv1.Attempt {
 			return &linkv1.Attempt{Namespace: "ns", Task: task, TaskUid: "u", Attempt: 1, Epoch: 1}
@@ -117,8 +117,8 @@ func TestReportedResultOutlivesItsProcess(t *testing.T) {
 			t.Errorf("looks at %v", d.signals)
 		}
 		d.Received(leased, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Goodbye{Goodbye: &linkv1.Goodbye{}}})
-		if d.Reported(inNS("running")) || !d.Reported(inNS("finished")) {
-			t.Error("want the result, and nothing that runs")
+		if d.Reported(inNS("running")) || d.Reported(inNS("finished")) {
+			t.Error("what the process reported is still remembered")
 		}
 	})
 }

@@ -151,12 +151,13 @@ func (b *Board) settle(member *agent) {
 func (b *Board) queue(of *entry) {
 	swarm := b.swarmOf(of.swarm)
 	_, queued := swarm.queue[of.name]
+	waits := of.waits() && b.contested[of.uid] == 0
 	switch {
-	case of.waits() && !queued:
+	case waits && !queued:
 		swarm.queue[of.name] = of
 		of.waiting, of.wait = time.Now(), Wait{}
 		b.stir(swarm)
-	case !of.waits() && queued:
+	case !waits && queued:
 		delete(swarm.queue, of.name)
 	}
 }
@@ -264,7 +265,7 @@ func (b *Board) forget(known *entry) {
 func (b *Board) supersede(known *entry) {
 	if held := known.held; held != nil && held.sent {
 		attempt := known.attemptOf(held)
-		held.agent.strays[attempt.Key()] = &stray{attempt: attempt, process: held.process, until: held.expires}
+		held.agent.strays[attempt.Key()] = &stray{attempt: attempt, process: held.process, until: held.expires} // bounded by what was given out
 		b.order(held.agent, attempt, Cancel)
 	}
 	b.release(known)

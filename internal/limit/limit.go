@@ -13,12 +13,16 @@ type Limit string
 
 // The limits.
 const (
-	AdmissionBytes    Limit = "admissionBytes"    // of admission reviews that are read at the same time
-	TemplatesPerOwner Limit = "templatesPerOwner" // pod templates of a Deployment whose numbers are remembered
-	NumbersPerOwner   Limit = "numbersPerOwner"   // numbers of a ReplicaSet whose pods were not seen
+	AdmissionBytes       Limit = "admissionBytes"       // of admission reviews that are read at the same time
+	TemplatesPerOwner    Limit = "templatesPerOwner"    // pod templates of a Deployment whose numbers are remembered
+	StraysPerAgent       Limit = "straysPerAgent"       // attempts of unknown tasks that an agent reports
+	UnauthorizedAgents   Limit = "unauthorizedAgents"   // pods that connect and are not agents of a swarm in scope
+	UnauthorizedAttempts Limit = "unauthorizedAttempts" // attempts that are not of the agent's namespace, or are none
+	RememberedRefusals   Limit = "rememberedRefusals"   // pods of which it is remembered that they were refused
+	NumbersPerOwner      Limit = "numbersPerOwner"      // numbers of a ReplicaSet whose pods were not seen
 )
 
-var all = []Limit{AdmissionBytes, TemplatesPerOwner, NumbersPerOwner}
+var all = []Limit{AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals}
 
 // Refusals counts what was refused.
 type Refusals struct {
@@ -36,5 +40,9 @@ func NewRefusals(registry prometheus.Registerer) *Refusals {
 	return r
 }
 
-// Count counts a refusal.
-func (r *Refusals) Count(reached Limit) { r.total.WithLabelValues(string(reached)).Inc() }
+// Count counts a refusal. A nil Refusals counts nothing.
+func (r *Refusals) Count(reached Limit) {
+	if r != nil {
+		r.total.WithLabelValues(string(reached)).Inc()
+	}
+}

@@ -56,7 +56,20 @@ func (s *Server) converse(connected stream) error {
 	if hello.GetProtocol() < linkv1.OldestProtocol {
 		return turnAway(connected, refusedProtocol, "UnsupportedProtocol", "this operator speaks protocol 1 and later: use a newer swarm-agent")
 	}
-	return s.host(connected, heard, s.newSession(identity, term, hello), arrival{identity.PodUID, hello})
+	hosted := s.newSession(identity, term, hello)
+	hosted.resetTerm = s.forgetUnprovenTerm(hello)
+	return s.host(connected, heard, hosted, arrival{identity.PodUID, hello})
+}
+
+// forgetUnprovenTerm removes a term from Hello that no leader has given out, as far as can be proven, and reports whether it did. Agents of earlier
+// versions carry no proof. Their terms are below that of the leader, unless the Lease and the Secret were both deleted.
+func (s *Server) forgetUnprovenTerm(hello *linkv1.Hello) bool {
+	if hello.GetTerm() == 0 || s.config.Terms != nil && s.config.Terms.Proven(hello.GetTerm(), hello.GetTermProof()) {
+		return false
+	}
+	hello.Term = 0
+	s.metrics.drop(droppedUnprovenTerm)
+	return true
 }
 
 type arrival struct {
@@ -260,10 +273,15 @@ func connectionOf(identity Identity, hello *linkv1.Hello) connection {
 }
 
 func (s *Server) welcome(of *session, hello *linkv1.Hello) *linkv1.OperatorMessage {
-	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{
-		Protocol: min(linkv1.Protocol, hello.GetProtocol()),
-		Features: of.features,
-		Term:     of.term,
-		Lease:    durationpb.New(of.lease),
-	}}}
+	welcome := &linkv1.Welcome{
+		Protocol:  min(linkv1.Protocol, hello.GetProtocol()),
+		Features:  of.features,
+		Term:      of.term,
+		Lease:     durationpb.New(of.lease),
+		ResetTerm: of.resetTerm,
+	}
+	if s.config.Terms != nil {
+		welcome.TermProof = s.config.Terms.Prove(of.term)
+	}
+	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: welcome}}
 }

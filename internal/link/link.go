@@ -65,7 +65,7 @@ type Leadership interface {
 // waits for it.
 type Events interface {
 	// Joined may refuse the agent by an error, which is told to it. What is sent to the agent from within Joined follows
-	// the Welcome.
+	// the Welcome. The term in Hello is proven, or 0.
 	Joined(agent Agent, podUID string, hello *linkv1.Hello) error
 	// Received gets the first heartbeat as well, and no other. An agent sends it after the Welcome, so it proves that the agent is at the other end
 	// of this stream still: Hello may have been under way for long.
@@ -74,19 +74,27 @@ type Events interface {
 	Left(agent Agent)
 }
 
+// Terms proves terms to later leaders, because an agent may name any number.
+type Terms interface {
+	// Prove returns nil if it cannot prove anything yet.
+	Prove(term int64) []byte
+	Proven(term int64, proof []byte) bool
+}
+
 // Leases decides how long agents work on without an echo.
 type Leases interface {
 	// Lease is asked for each stream, before the agent joins and before LastHeard counts its Hello.
 	Lease(agent Agent, hello *linkv1.Hello) time.Duration
 }
 
-// Config is what a Server needs. All fields but Limits and Peers must be set.
+// Config is what a Server needs. All fields but Terms, Limits and Peers must be set.
 type Config struct {
 	Certificates  Certificates
 	Authenticator Authenticator
 	Leadership    Leadership
 	Events        Events
 	Leases        Leases
+	Terms         Terms // nil: no term is proven
 	// Ready is closed when agents can join. Before that they are welcomed and their heartbeats are answered, so that nothing stops while the consumer
 	// reads what it must know first.
 	Ready   <-chan struct{}

@@ -39,20 +39,21 @@ var refusals = []refusal{
 
 // Why a message was dropped.
 const (
-	droppedUnknown     = "unknown_kind"
-	droppedNotLeading  = "not_leading"
-	droppedNotLinked   = "not_linked"
-	droppedNoCredit    = "no_credit"
-	droppedUnsupported = "unsupported"
-	droppedTooLarge    = "too_large"
-	droppedSlow        = "slow_reader"
-	droppedNoRoom      = "no_room"
-	droppedSuperseded  = "superseded"
+	droppedUnknown      = "unknown_kind"
+	droppedNotLeading   = "not_leading"
+	droppedNotLinked    = "not_linked"
+	droppedNoCredit     = "no_credit"
+	droppedUnsupported  = "unsupported"
+	droppedTooLarge     = "too_large"
+	droppedSlow         = "slow_reader"
+	droppedNoRoom       = "no_room"
+	droppedSuperseded   = "superseded"
+	droppedUnprovenTerm = "unproven_term"
 )
 
 var drops = []string{
 	droppedUnknown, droppedNotLeading, droppedNotLinked, droppedNoCredit, droppedUnsupported, droppedTooLarge, droppedSlow, droppedNoRoom,
-	droppedSuperseded,
+	droppedSuperseded, droppedUnprovenTerm,
 }
 
 // metrics are never labelled by the name of an object: a large swarm must not make a large metric.

@@ -22,6 +22,7 @@ type session struct {
 	agent      Agent
 	connection connection
 	term       int64
+	resetTerm  bool // the agent named a term that is not proven
 	lease      time.Duration
 	features   []string
 	frameBytes int

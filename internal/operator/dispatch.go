@@ -18,6 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/controller/task"
 	"github.com/swarm-io/swarm-operator/internal/controller/workerpool"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -44,11 +45,11 @@ type currentCaches interface {
 	AwaitCurrent(ctx context.Context, kinds ...kit.Kind) error
 }
 
-func newDispatcher(operator *kit.Operator, config Link, namespaces []string) *dispatcher {
+func newDispatcher(operator *kit.Operator, config Link, namespaces []string, refusals *limit.Refusals) *dispatcher {
 	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, leadership: operator.Leadership, caches: operator, namespaces: namespaces}
 	d.board = dispatch.New(dispatch.Config{
 		Lease: config.AgentLease.Duration, Leadership: operator.Leadership,
-		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry,
+		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry, Refusals: refusals,
 	})
 	return d
 }

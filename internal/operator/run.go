@@ -29,6 +29,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/clockskew"
 	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/authorizer"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 	"github.com/swarm-io/swarm-operator/internal/placement"
 	"github.com/swarm-io/swarm-operator/internal/survey"
@@ -110,7 +111,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	refusals := limit.NewRefusals(ctrlmetrics.Registry)
 	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
-		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link, config.namespaces()),
+		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link, config.namespaces(), refusals),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading(), refusals),
 		entrance: &entrance{now: time.Now}, skew: skew, refusals: refusals,
 	}
@@ -149,10 +150,13 @@ func (p parts) addLink(ctx context.Context) error {
 		Authenticator: tokens, Metrics: ctrlmetrics.Registry,
 		Certificates: p.authority,
 		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.welcomes},
-		Events:       p.dispatcher.board,
-		Leases:       p.dispatcher.board,
-		Ready:        p.dispatcher.board.Ready(),
-		Peers:        p.peers(),
+		Events: authorizer.New(authorizer.Config{
+			Cache: p.GetClient(), Live: p.GetAPIReader(), Scope: p.scope, Refusals: p.refusals, Next: p.dispatcher.board,
+		}),
+		Terms:  p.authority.TermProofs(p.around.Namespace + "/" + lease),
+		Leases: p.dispatcher.board,
+		Ready:  p.dispatcher.board.Ready(),
+		Peers:  p.peers(),
 	})
 	if err != nil {
 		return err

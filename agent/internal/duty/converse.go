@@ -29,7 +29,7 @@ func (d *duty) greet(stream *uplink.Stream) {
 	stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: &linkv1.Hello{
 		Protocol: linkv1.Protocol, Features: linkv1.Features(), Version: d.Version,
 		Namespace: d.Namespace, Swarm: d.Swarm, Agent: d.Agent, Slots: int32(d.Slots),
-		Running: d.ledger.Running(), Unacknowledged: results, Draining: d.ledger.Draining(), Term: d.term,
+		Running: d.ledger.Running(), Unacknowledged: results, Draining: d.ledger.Draining(), Term: d.term, TermProof: d.termProof,
 		Process: d.Process, Connection: d.connection, Partial: d.partial, Lease: d.leaseTold(),
 	}}})
 }
@@ -110,12 +110,12 @@ func (d *duty) obey(message *linkv1.OperatorMessage) {
 
 // enter begins to work for a leader, unless it is one of the past.
 func (d *duty) enter(welcome *linkv1.Welcome) {
-	if welcome.GetTerm() < d.term || welcome.GetLease().AsDuration() <= 0 {
+	if welcome.GetTerm() < d.term && !welcome.GetResetTerm() || welcome.GetLease().AsDuration() <= 0 {
 		d.Log.Warn("leaving an operator that does not lead any more", "term", welcome.GetTerm(), "newest", d.term)
 		d.discard()
 		return
 	}
-	d.term = welcome.GetTerm()
+	d.term, d.termProof = welcome.GetTerm(), welcome.GetTermProof()
 	d.welcomed = true
 	d.lease.Welcomed(welcome.GetLease().AsDuration())
 	d.watchdog.SetDeadline(d.lease.End())

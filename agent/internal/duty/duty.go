@@ -101,7 +101,8 @@ type duty struct {
 	sentAt   map[linkv1.AttemptKey]time.Duration
 
 	term       int64
-	connection int64 // the number of the stream
+	termProof  []byte // of that term, for the next Hello
+	connection int64  // the number of the stream
 	peers      []string
 	attempts   map[linkv1.AttemptKey]*running
 	ended      chan finished

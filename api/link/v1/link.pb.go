@@ -566,8 +566,8 @@ type Hello struct {
 	Version string `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`
 	// The agent takes no new work and is about to leave.
 	Draining bool `protobuf:"varint,10,opt,name=draining,proto3" json:"draining,omitempty"`
-	// The highest term that the agent was ever welcomed in. A leader below it, because somebody deleted the Lease, has to
-	// rise above it before the agent stays.
+	// The highest term that the agent was ever welcomed in. A leader below it, because the Lease was deleted, has to rise above it before the
+	// agent stays. Without its proof it counts as 0.
 	Term int64 `protobuf:"varint,11,opt,name=term,proto3" json:"term,omitempty"`
 	// Chosen at random when the process starts. Two processes in one pod, one after the other or side by side, differ by it.
 	// Empty: an agent from before this field.
@@ -578,7 +578,9 @@ type Hello struct {
 	// There was no room for everything: results follow, and then Complete. Until then the operator draws no conclusion from what is missing.
 	Partial bool `protobuf:"varint,14,opt,name=partial,proto3" json:"partial,omitempty"`
 	// The lease that the agent was told last; left out before the first Welcome. A new leader that does not know yet which lease is stored tells it again.
-	Lease         *durationpb.Duration `protobuf:"bytes,15,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease *durationpb.Duration `protobuf:"bytes,15,opt,name=lease,proto3" json:"lease,omitempty"`
+	// What came with that term in Welcome.
+	TermProof     []byte `protobuf:"bytes,16,opt,name=term_proof,json=termProof,proto3" json:"term_proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -714,6 +716,13 @@ func (x *Hello) GetPartial() bool {
 func (x *Hello) GetLease() *durationpb.Duration {
 	if x != nil {
 		return x.Lease
+	}
+	return nil
+}
+
+func (x *Hello) GetTermProof() []byte {
+	if x != nil {
+		return x.TermProof
 	}
 	return nil
 }
@@ -1046,7 +1055,11 @@ type Welcome struct {
 	// The leader's term. An agent that has seen a higher one leaves.
 	Term int64 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	// How long the agent may go on without an echo.
-	Lease         *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease *durationpb.Duration `protobuf:"bytes,4,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Proves to a later leader that this term was given out. Only the operator can make it or check it.
+	TermProof []byte `protobuf:"bytes,5,opt,name=term_proof,json=termProof,proto3" json:"term_proof,omitempty"`
+	// The agent's own term was not proven: it takes this leader's, even if that is lower.
+	ResetTerm     bool `protobuf:"varint,6,opt,name=reset_term,json=resetTerm,proto3" json:"reset_term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,6 +1120,20 @@ func (x *Welcome) GetLease() *durationpb.Duration {
 		return x.Lease
 	}
 	return nil
+}
+
+func (x *Welcome) GetTermProof() []byte {
+	if x != nil {
+		return x.TermProof
+	}
+	return nil
+}
+
+func (x *Welcome) GetResetTerm() bool {
+	if x != nil {
+		return x.ResetTerm
+	}
+	return false
 }
 
 // Redirect ends the stream: another replica leads.
@@ -1646,7 +1673,7 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\x04item\x18\x04 \x01(\x05H\x00R\x04item\x88\x01\x01\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x06 \x01(\x03R\x05epochB\a\n" +
-	"\x05_item\"\xdf\x03\n" +
+	"\x05_item\"\xfe\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x1c\n" +
@@ -1665,7 +1692,9 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"connection\x18\r \x01(\x03R\n" +
 	"connection\x12\x18\n" +
 	"\apartial\x18\x0e \x01(\bR\apartial\x12/\n" +
-	"\x05lease\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\n" +
+	"\x05lease\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1d\n" +
+	"\n" +
+	"term_proof\x18\x10 \x01(\fR\ttermProof\"\n" +
 	"\n" +
 	"\bComplete\"\t\n" +
 	"\aGoodbye\"'\n" +
@@ -1683,12 +1712,16 @@ const file_api_link_v1_link_proto_rawDesc = "" +
 	"\amessage\x18\x05 \x01(\tR\amessage\">\n" +
 	"\x06Credit\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\x03R\agranted\x12\x1a\n" +
-	"\bdraining\x18\x02 \x01(\bR\bdraining\"\x86\x01\n" +
+	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xc4\x01\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x03R\x04term\x12/\n" +
-	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"$\n" +
+	"\x05lease\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x1d\n" +
+	"\n" +
+	"term_proof\x18\x05 \x01(\fR\ttermProof\x12\x1d\n" +
+	"\n" +
+	"reset_term\x18\x06 \x01(\bR\tresetTerm\"$\n" +
 	"\bRedirect\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\"\x91\x03\n" +
 	"\x06Assign\x120\n" +

@@ -1,0 +1,200 @@
+// Package authorizer stands between the link and the dispatcher: authentication has proven which pod is at the other end of a stream, and this package
+// decides what that pod may say.
+//
+// It promises:
+//   - Only pods of swarms in scope join. The pod is controlled by a StatefulSet of the Swarm, or is the pod that Agent status names as linked; and the
+//     Agent object, if there is one, is controlled by that Swarm.
+//   - An agent speaks only for attempts of tasks in its own namespace. The dispatcher compares their swarm, their UID and their epoch.
+//   - What is passed on can be stored: its size and its shape are within the bounds of the API.
+//
+// It never changes what an honest agent says, and it never tells an agent that it may forget a result.
+package authorizer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"golang.org/x/time/rate"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+const (
+	// readTimeout bounds how long a stream waits for the API server.
+	readTimeout = 5 * time.Second
+	// liveReads is how many objects are read past the cache in a second, for all agents. Agents whose objects are in the cache need none.
+	liveReads = 50
+)
+
+// Scope decides which namespaces the operator works in.
+type Scope interface {
+	IncludesNamed(ctx context.Context, reader client.Reader, namespace string) (bool, error)
+}
+
+// Config is what an Authorizer needs.
+type Config struct {
+	Cache    client.Reader
+	Live     client.Reader // past the cache
+	Scope    Scope
+	Refusals *limit.Refusals
+	Next     link.Events // gets what is authorized
+}
+
+// An Authorizer passes on what agents may say. It implements link.Events.
+type Authorizer struct {
+	config Config
+	live   *rate.Limiter
+
+	mu      sync.Mutex
+	refused map[string]time.Time // UIDs of pods, and until when they are refused without looking again
+}
+
+var _ link.Events = &Authorizer{}
+
+// New makes an Authorizer.
+func New(config Config) *Authorizer {
+	return &Authorizer{config: config, live: rate.NewLimiter(liveReads, 2*liveReads), refused: map[string]time.Time{}}
+}
+
+// A denial is final until an object changes. Every other error means that the agent may try again at once.
+type denial struct{ reason string }
+
+func (d denial) Error() string { return d.reason }
+
+func denyf(format string, args ...any) error { return denial{fmt.Sprintf(format, args...)} }
+
+// Joined implements link.Events.
+func (a *Authorizer) Joined(agent link.Agent, podUID string, hello *linkv1.Hello) error {
+	if a.isRefused(podUID) {
+		a.config.Refusals.Count(limit.UnauthorizedAgents)
+		return denyf("this pod was refused a moment ago: try again later")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	if err := a.authorize(ctx, agent, podUID, hello); err != nil {
+		a.config.Refusals.Count(limit.UnauthorizedAgents)
+		if errors.As(err, &denial{}) {
+			a.refuse(podUID)
+		}
+		return err
+	}
+	a.restrict(agent, hello)
+	return a.config.Next.Joined(agent, podUID, hello)
+}
+
+// Received implements link.Events.
+func (a *Authorizer) Received(agent link.Agent, message *linkv1.AgentMessage) {
+	switch kind := message.GetKind().(type) {
+	case *linkv1.AgentMessage_Result:
+		if !a.mayName(agent, kind.Result.GetAttempt()) {
+			return
+		}
+		bound(kind.Result)
+	case *linkv1.AgentMessage_Progress:
+		if !a.mayName(agent, kind.Progress.GetAttempt()) {
+			return
+		}
+		kind.Progress.Message = shorten(kind.Progress.GetMessage(), messageBytes)
+	}
+	a.config.Next.Received(agent, message)
+}
+
+// Left implements link.Events.
+func (a *Authorizer) Left(agent link.Agent) { a.config.Next.Left(agent) }
+
+// mayName reports whether an agent may speak of an attempt.
+func (a *Authorizer) mayName(agent link.Agent, attempt *linkv1.Attempt) bool {
+	if attempt.GetNamespace() == agent.Namespace && attempt.GetTask() != "" && attempt.GetTaskUid() != "" && attempt.GetEpoch() > 0 {
+		return true
+	}
+	a.config.Refusals.Count(limit.UnauthorizedAttempts)
+	return false
+}
+
+// authorize reports why a pod is not an agent of the swarm that it names; nil if it is one.
+func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID string, hello *linkv1.Hello) error {
+	included, err := a.config.Scope.IncludesNamed(ctx, a.config.Cache, agent.Namespace)
+	switch {
+	case err != nil:
+		return err
+	case !included:
+		return denyf("namespace %q is not one that this operator works in", agent.Namespace)
+	}
+	swarm := &v1alpha1.Swarm{}
+	if found, err := a.read(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: hello.GetSwarm()}, swarm); err != nil || !found {
+		return orDenied(err, "there is no Swarm %q", hello.GetSwarm())
+	}
+	object := &v1alpha1.Agent{}
+	known, err := a.read(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}, object)
+	switch {
+	case err != nil:
+		return err
+	case known && !metav1.IsControlledBy(object, swarm):
+		return denyf("Agent %q is not controlled by Swarm %q", agent.Name, swarm.Name)
+	case known && object.Status.LinkedPodUID == podUID:
+		return nil
+	}
+	return a.authorizePod(ctx, agent, podUID, swarm)
+}
+
+// authorizePod reports why a pod does not belong to a Swarm.
+func (a *Authorizer) authorizePod(ctx context.Context, agent link.Agent, podUID string, swarm *v1alpha1.Swarm) error {
+	pod, name := &corev1.Pod{}, types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}
+	found, err := a.readIf(ctx, name, pod, func() bool { return string(pod.UID) == podUID })
+	if err != nil || !found {
+		return orDenied(err, "pod %q is not there any more", agent.Name)
+	}
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "StatefulSet" {
+		return denyf("pod %q is not controlled by a StatefulSet of Swarm %q", agent.Name, swarm.Name)
+	}
+	set := &appsv1.StatefulSet{}
+	found, err = a.readIf(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: owner.Name}, set, func() bool { return set.UID == owner.UID })
+	if err != nil || !found || !metav1.IsControlledBy(set, swarm) {
+		return orDenied(err, "StatefulSet %q of pod %q is not controlled by Swarm %q", owner.Name, agent.Name, swarm.Name)
+	}
+	return nil
+}
+
+// orDenied returns the error if there is one, and a denial otherwise.
+func orDenied(err error, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	return denyf(format, args...)
+}
+
+func (a *Authorizer) read(ctx context.Context, name types.NamespacedName, into client.Object) (found bool, err error) {
+	return a.readIf(ctx, name, into, func() bool { return true })
+}
+
+// readIf reads an object from the cache, and past it if the cache has none that is right: the cache may be behind.
+func (a *Authorizer) readIf(ctx context.Context, name types.NamespacedName, into client.Object, right func() bool) (found bool, err error) {
+	if err := a.config.Cache.Get(ctx, name, into); err == nil && right() {
+		return true, nil
+	}
+	if !a.live.Allow() {
+		return false, errors.New("too many agents are looked up at the moment: connect again")
+	}
+	err = a.config.Live.Get(ctx, name, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read %T %q: %w", into, name, err)
+	}
+	return right(), nil
+}

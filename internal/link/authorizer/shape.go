@@ -1,0 +1,88 @@
+package authorizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+const (
+	valueBytes   = 4 << 10 // of a result, by the API
+	messageBytes = 4 << 10
+	reasonBytes  = 128
+	mostSlots    = 1000 // by the API
+
+	refusedFor  = 2 * time.Second
+	mostRefused = 10_000
+)
+
+// restrict leaves of Hello what the agent may say.
+func (a *Authorizer) restrict(agent link.Agent, hello *linkv1.Hello) {
+	hello.Slots = min(max(hello.GetSlots(), 0), mostSlots)
+	hello.Running = slices.DeleteFunc(hello.GetRunning(), func(attempt *linkv1.Attempt) bool { return !a.mayName(agent, attempt) })
+	hello.Unacknowledged = slices.DeleteFunc(hello.GetUnacknowledged(), func(result *linkv1.Result) bool {
+		return !a.mayName(agent, result.GetAttempt())
+	})
+	for _, result := range hello.GetUnacknowledged() {
+		bound(result)
+	}
+}
+
+// bound makes a result small enough for Task status. A result that is too large, or whose outcome is unknown, becomes a failure, because an agent sends
+// again what is not acknowledged. Whether a value is JSON and a reason is valid is for the controller to judge.
+func bound(result *linkv1.Result) {
+	switch _, known := linkv1.Outcome_name[int32(result.GetOutcome())]; {
+	case !known || result.GetOutcome() == linkv1.Outcome_OUTCOME_UNSPECIFIED:
+		fail(result, v1alpha1.ReasonAttemptFailed, fmt.Sprintf("the agent reported outcome %d, which this operator does not know", result.GetOutcome()))
+	case len(result.GetValue()) > valueBytes:
+		fail(result, v1alpha1.ReasonResultTooLarge, fmt.Sprintf(
+			"the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(result.GetValue()), valueBytes))
+	}
+	if len(result.GetReason()) > reasonBytes {
+		result.Reason = ""
+	}
+	result.Message = shorten(result.GetMessage(), messageBytes)
+}
+
+func fail(result *linkv1.Result, reason v1alpha1.Reason, message string) {
+	result.Outcome, result.Value, result.Reason, result.Message = linkv1.Outcome_OUTCOME_FAILED, nil, string(reason), message
+}
+
+// shorten keeps the end of a text, where programs say what went wrong. The rest of it is freed.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[len(text)-most:]), "")
+}
+
+func (a *Authorizer) isRefused(podUID string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Now().Before(a.refused[podUID])
+}
+
+// refuse remembers a refusal, so that a pod that connects again and again costs no requests.
+func (a *Authorizer) refuse(podUID string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if len(a.refused) >= mostRefused {
+		for uid, until := range a.refused {
+			if !now.Before(until) {
+				delete(a.refused, uid)
+			}
+		}
+	}
+	if len(a.refused) >= mostRefused {
+		a.config.Refusals.Count(limit.RememberedRefusals)
+		return
+	}
+	a.refused[podUID] = now.Add(refusedFor)
+}
