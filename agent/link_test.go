@@ -117,6 +117,20 @@ func TestAgentLeavesALeaderOfThePast(t *testing.T) {
 	w.Await(t, 2, "credit under the new term", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
 }
 
+// An operator that cannot check the agent's term asks it to forget that, for example when the Secret with the key was deleted.
+func TestAgentForgetsATermThatTheOperatorDoesNotBelieve(t *testing.T) {
+	w := begin(t, func(config *link.Config) { config.Terms = nil })
+	w.Leader.Lead(5)
+	w.run(t, w.bash(t, `echo 1`))
+	w.AwaitCredit(t, 2)
+	w.Leader.Lead(4)
+	w.network.Cut()
+	if hello := w.AwaitHello(t, 2); hello.GetTerm() != 0 {
+		t.Errorf("an unproven term was passed on: %v", hello)
+	}
+	w.Await(t, 2, "credit under the lower term", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
+}
+
 func TestTokenAndAuthorityAreReadAnew(t *testing.T) {
 	w := begin(t)
 	w.config.TokenFile = linktest.WriteFile(t, "token", []byte("expired"))

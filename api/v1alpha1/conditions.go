@@ -67,6 +67,7 @@ const (
 	ReasonPayloadTooLarge      Reason = "PayloadTooLarge"
 	ReasonResultTooLarge       Reason = "ResultTooLarge"
 	ReasonResultInvalid        Reason = "ResultInvalid"
+	ReasonEpochInvalid         Reason = "EpochInvalid"
 	ReasonAttemptFailed        Reason = "AttemptFailed"
 	ReasonDependencyFailed     Reason = "DependencyFailed"
 	ReasonDependencyCycle      Reason = "DependencyCycle"

@@ -211,6 +211,7 @@ type SwarmStatus struct {
 	// Epoch is the highest epoch given out in this swarm: the operator's term in the upper 32 bits, a sequence in the
 	// lower. It never decreases.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=6917529027641081856
 	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="epoch never decreases: read the stored epoch and go on from there"
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`

@@ -73,6 +73,7 @@ type TaskStatus struct {
 	// Epoch is the epoch of the latest assignment; what comes with an older one is refused. It never decreases and is
 	// never removed.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=6917529027641081856
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
@@ -148,6 +149,7 @@ type AssignedAgent struct {
 
 	// Epoch of the assignment.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=6917529027641081856
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 

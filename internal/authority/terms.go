@@ -18,8 +18,9 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// highestTerm is the highest that is believed. No count gets there; a number above it would leave no room for the terms to come.
-const highestTerm = 1 << 30
+// highestTerm is the highest that is believed: epochs of terms above it cannot be stored. Stored epochs raise the term up to 2^30 (see dispatch.Board), so
+// that there is always room for terms to come.
+const highestTerm = 3 << 29
 
 // Terms keeps the newest term of a leader in an annotation of the Secret, which outlives the Lease: a replica needs no other rights for it than those that
 // it has as the keeper of the link's CA. It is written once for each change of the leader.

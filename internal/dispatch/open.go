@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -31,13 +32,13 @@ var errLaterTerm = errors.New("this operator has learned of a later term just no
 func (b *Board) Open(census Census) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if highest := highestEpoch(census) >> 32; highest >= b.config.Leadership.Term() {
+	if highest := b.highestEpoch(census) >> 32; highest >= b.config.Leadership.Term() {
 		b.config.Leadership.RaiseTerm(highest)
 	}
 	b.opened = time.Now()
 	b.await(census)
 	for n := range census.Tasks {
-		if task := &census.Tasks[n]; !task.Status.Phase.Final() {
+		if task := &census.Tasks[n]; !task.Status.Phase.Final() && !b.isInvalid(epochOf(task)) {
 			b.enter(task)
 		}
 	}
@@ -53,7 +54,7 @@ func (c Census) MayOpen(alone, now time.Time) bool { return !c.Led() || !now.Bef
 
 // Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
 func (c Census) Led() bool {
-	return c.Succeeds || highestEpoch(c) > 0 || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
+	return c.Succeeds || c.hasEpoch() || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
 }
 
 // A podID tells pods of one agent apart.
@@ -146,15 +147,60 @@ func (b *Board) Opened() bool {
 	}
 }
 
-func highestEpoch(census Census) int64 {
-	highest := int64(0)
-	for n := range census.Swarms {
-		highest = max(highest, census.Swarms[n].Status.Epoch)
-	}
-	for n := range census.Tasks {
-		highest = max(highest, census.Tasks[n].Status.Epoch)
+// believedTerm is the highest term that stored epochs are believed to have. Whoever may write a status can store any epoch, and the term could not grow
+// above the highest one.
+const believedTerm = 1 << 30
+
+// EpochInvalid reports whether a Task has an epoch that no leader can have given out, and above which none can be. Such a task cannot be run.
+func (b *Board) EpochInvalid(task *v1alpha1.Task) bool { return b.isInvalid(epochOf(task)) }
+
+func (b *Board) isInvalid(epoch int64) bool {
+	return epoch>>32 > max(believedTerm, b.config.Leadership.Term())
+}
+
+// epochOf is the highest epoch that a Task names.
+func epochOf(task *v1alpha1.Task) int64 {
+	highest := task.Status.Epoch
+	for _, given := range task.Status.AssignedAgents {
+		highest = max(highest, given.Epoch)
 	}
 	return highest
+}
+
+// highestEpoch is the highest stored one that is believed.
+func (b *Board) highestEpoch(census Census) int64 {
+	highest := int64(0)
+	for epoch := range census.epochs() {
+		if !b.isInvalid(epoch) {
+			highest = max(highest, epoch)
+		}
+	}
+	return highest
+}
+
+func (c Census) hasEpoch() bool {
+	for epoch := range c.epochs() {
+		if epoch > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// epochs are all that are stored.
+func (c Census) epochs() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for n := range c.Swarms {
+			if !yield(c.Swarms[n].Status.Epoch) {
+				return
+			}
+		}
+		for n := range c.Tasks {
+			if !yield(epochOf(&c.Tasks[n])) {
+				return
+			}
+		}
+	}
 }
 
 // heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.

@@ -33,6 +33,9 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 		return View{}
 	case b.isFinished(task.UID):
 		return View{Stale: true}
+	case b.isInvalid(epochOf(task)):
+		b.finish(name)
+		return View{Wait: &Wait{}}
 	case known == nil:
 		known = b.enter(task)
 	case known.older(task):

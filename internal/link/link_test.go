@@ -240,3 +240,34 @@ func TestServerNeedsItsParts(t *testing.T) {
 		t.Error("a server without parts was made")
 	}
 }
+
+// A term that no leader has given out is not passed on, and the agent is told to forget it.
+func TestTermsAreBelievedWhenProven(t *testing.T) {
+	for name, c := range map[string]struct {
+		term   int64
+		proof  string
+		passed int64
+	}{
+		"none":             {0, "", 0},
+		"proven":           {5, "5", 5},
+		"without proof":    {5, "", 0},
+		"of another term":  {6, "5", 0},
+		"as high as it is": {1<<63 - 1, "5", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operator := linktest.Start(t, linktest.NewCA(t))
+			operator.Leader.Lead(7)
+			message := hello(coder)
+			message.GetHello().Term, message.GetHello().TermProof = c.term, []byte(c.proof)
+			agent := connect(t, operator, coder.String())
+			agent.say(t, message)
+			welcome := agent.hear(t).GetWelcome()
+			if welcome.GetResetTerm() != (c.passed != c.term) || string(welcome.GetTermProof()) != "7" {
+				t.Errorf("welcome %v", welcome)
+			}
+			if heard := operator.AwaitHello(t, 1); heard.GetTerm() != c.passed {
+				t.Errorf("passed on term %d", heard.GetTerm())
+			}
+		})
+	}
+}

@@ -60,6 +60,9 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 			return found, err
 		}
 	}
+	if r.board.EpochInvalid(task) {
+		found.fault = &fault{v1alpha1.ReasonEpochInvalid, "status.epoch was set to a number that the operator has not given out: create the Task again"}
+	}
 	if found.fault != nil {
 		brief.Blocked = &dispatch.Wait{Reason: found.fault.reason, Message: found.fault.message}
 	}

@@ -48,7 +48,7 @@ func counted(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32)
 // uncounted are the reasons for which a task fails without a failed run that is not counted.
 var uncounted = []v1alpha1.Reason{
 	v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks, v1alpha1.ReasonTimedOut,
-	v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid,
+	v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid, v1alpha1.ReasonEpochInvalid,
 }
 
 // decidedByFailure reports whether the last failure of a task was not followed by a retry, and therefore is not counted as one.

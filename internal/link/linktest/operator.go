@@ -1,9 +1,11 @@
 package linktest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,15 @@ func (Tokens) Authenticate(_ context.Context, token string) (link.Identity, erro
 	}
 	return link.Identity{Namespace: namespace, Pod: pod, PodUID: "uid-of-" + pod}, nil
 }
+
+// Terms proves terms to all operators of tests: the proof of a term is its number.
+type Terms struct{}
+
+// Prove implements link.Terms.
+func (Terms) Prove(term int64) []byte { return strconv.AppendInt(nil, term, 10) }
+
+// Proven implements link.Terms.
+func (t Terms) Proven(term int64, proof []byte) bool { return bytes.Equal(proof, t.Prove(term)) }
 
 // A Leader is a link.Leadership that a test can change.
 type Leader struct {
@@ -77,7 +88,8 @@ func Start(t testing.TB, ca *CA, change ...func(*link.Config)) *Operator {
 	o := &Operator{Recorder: newRecorder(), Leader: &Leader{}, CA: ca, Metrics: prometheus.NewRegistry()}
 	o.Leader.Lead(1)
 	config := link.Config{
-		Certificates: ca, Authenticator: Tokens{}, Leadership: o.Leader, Events: o.Recorder, Leases: o.Recorder, Ready: Ready(), Metrics: o.Metrics,
+		Certificates: ca, Authenticator: Tokens{}, Leadership: o.Leader, Terms: Terms{}, Events: o.Recorder, Leases: o.Recorder, Ready: Ready(),
+		Metrics: o.Metrics,
 	}
 	for _, apply := range change {
 		apply(&config)

@@ -22,6 +22,13 @@ type Answer struct {
 // UID is that of the pod.
 func (w *Worker) UID() string { return string(w.uid) }
 
+// ConfigVersion is the version that the worker's files ask for. They get it from the pod's annotation, and later than the API server.
+func (w *Worker) ConfigVersion() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.floor
+}
+
 // Hold keeps back lists: the annotation arrives, the file does not.
 func (w *Worker) Hold() {
 	w.mu.Lock()

@@ -84,7 +84,7 @@ var _ = Describe("A hand-over", func() {
 
 	It("starts nothing that was moved, when a worker is restarted on a stale file", func(ctx SpecContext) {
 		r := revoking(ctx, (*gang.Worker).Hold)
-		Eventually(func() string { return r.pod(ctx, "w-0").Annotations[v1alpha1.AnnotationConfigVersion] }).Should(Equal("2"))
+		Eventually(r.worker("w-0").ConfigVersion).Should(Equal("2"))
 		r.worker("w-0").Restart()
 		r.withheld(ctx)
 		Consistently(func() []string { return workers.Journal(r.in).Running()["w-0"] }).Should(BeEmpty())

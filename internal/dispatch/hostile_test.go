@@ -1,0 +1,140 @@
+package dispatch
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+// An agent of another swarm knows the UID of a task and a later epoch. It can neither finish the task nor take it away.
+func TestAgentSpeaksForItsSwarmOnly(t *testing.T) {
+	says := map[string]func(*testing.T, *desk, link.Agent, *linkv1.Attempt){
+		"a result": func(_ *testing.T, d *desk, by link.Agent, forged *linkv1.Attempt) {
+			d.concludes(by, forged, linkv1.Outcome_OUTCOME_SUCCEEDED)
+		},
+		"progress": func(_ *testing.T, d *desk, by link.Agent, forged *linkv1.Attempt) { d.progresses(by, forged) },
+		"what it runs": func(t *testing.T, d *desk, _ link.Agent, forged *linkv1.Attempt) {
+			d.joins(t, "b", "other", 1, forged)
+		},
+	}
+	for what, say := range says {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.rule("s", "other")
+			_, task, given := d.given(t)
+			b := d.joins(t, "b", "other", 1)
+			d.sequence += 100
+			forged := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 2, Epoch: given.GetEpoch() + 1}
+			say(t, d, b, forged)
+			if view := d.Observe(task, Brief{}); view.Held == nil || view.Held.Agent == "b" || view.Held.Epoch != given.GetEpoch() || view.Held.Progress != 0 {
+				t.Errorf("%s: held %+v, ended %+v", what, view.Held, view.Ended)
+			}
+		})
+	}
+}
+
+// The holder itself may answer with the epoch that it was given, and with no later one.
+func TestResultOfAnEpochThatWasNotGivenOutIsRefused(t *testing.T) {
+	for _, epoch := range []int64{1<<32 | math.MaxUint32, 2 << 32, math.MaxInt64, -1, 0} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			a, task, given := d.given(t)
+			forged := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: epoch}
+			d.concludes(a, forged, linkv1.Outcome_OUTCOME_SUCCEEDED)
+			if view := d.Observe(task, Brief{}); view.Held == nil || view.Held.Epoch != given.GetEpoch() {
+				t.Errorf("epoch %d: held %+v, ended %+v", epoch, view.Held, view.Ended)
+			}
+		})
+	}
+}
+
+// If Lease and Secret were both deleted, an agent may run what an earlier leader of a later term gave out. It is stopped, and the task waits for that.
+func TestTaskWaitsForAnAttemptOfAnImpossibleEpoch(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		task := d.task("t", "s")
+		attempt := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 9 << 32}
+		a := d.joins(t, "a", "s", 2, attempt)
+		d.joins(t, "b", "s", 2)
+		d.steps()
+		if given := d.assigned(); len(given) > 0 || d.term != 1 {
+			t.Fatalf("given out in term %d: %v", d.term, given)
+		}
+		d.concludes(a, attempt, linkv1.Outcome_OUTCOME_CANCELLED)
+		d.Observe(task, Brief{})
+		d.steps()
+		if given := d.assigned(); len(given) != 1 {
+			t.Errorf("given out after it was stopped: %v", given)
+		}
+	})
+}
+
+func TestStraysOfAnAgentAreBounded(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", 2)
+		for n := range 1000 {
+			lone := &linkv1.Attempt{Namespace: "ns", Task: fmt.Sprint("t", n), TaskUid: fmt.Sprint("u", n), Attempt: 1, Epoch: 1}
+			d.concludes(a, lone, linkv1.Outcome_OUTCOME_SUCCEEDED)
+		}
+		if got := len(d.agents[a].strays); got != 2+spareStrays {
+			t.Errorf("%d strays are remembered", got)
+		}
+		d.Left(a)
+		time.Sleep(d.lapse())
+		d.steps()
+		if got := len(d.agents[a].strays); got != 0 {
+			t.Errorf("%d strays are remembered of an agent that is gone", got)
+		}
+	})
+}
+
+// Whatever an agent says without proof, the term stays, and epochs grow.
+func TestNoHelloChangesTheTerm(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.rule("s")
+			last := d.nextEpoch()
+			for range rapid.IntRange(1, 20).Draw(r, "hellos") {
+				epoch := rapid.OneOf(rapid.Int64(), rapid.Int64Range(1<<32, 2<<32)).Draw(r, "epoch")
+				d.joins(t, "a", "s", 1, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "u", Attempt: 1, Epoch: epoch})
+				next := d.nextEpoch()
+				if d.term != 1 || next <= last || next > last+passOverAtMost+1 {
+					t.Fatalf("epoch %d: term %d, epoch %d after %d", epoch, d.term, next, last)
+				}
+				last = next
+			}
+		})
+	})
+}
+
+func TestTermEndsBeforeItsSequence(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.sequence = math.MaxUint32 - 1
+		last, next := d.nextEpoch(), d.nextEpoch()
+		if last != 1<<32|math.MaxUint32 || next != 2<<32|1 || d.term != 2 {
+			t.Errorf("epochs %x, %x in term %d", last, next, d.term)
+		}
+	})
+}
+
+// Whoever may write a status can store any epoch. It neither raises the term beyond bounds nor stays in the way of other tasks.
+func TestStoredEpochsAreBelievedUpToABound(t *testing.T) {
+	for stored, term := range map[int64]int64{5 << 32: 6, believedTerm << 32: believedTerm + 1, (believedTerm + 1) << 32: 1, math.MaxInt64: 1} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			poisoned := &v1alpha1.Task{}
+			poisoned.Namespace, poisoned.Name, poisoned.UID = "ns", "t", "uid-t"
+			poisoned.Status.Epoch = stored
+			census := Census{Tasks: []v1alpha1.Task{*poisoned}}
+			d.Open(census)
+			if d.term != term || d.EpochInvalid(poisoned) != (term == 1) || (d.tasks[inNS("t")] == nil) != (term == 1) {
+				t.Errorf("epoch %d: term %d, invalid %t", stored, d.term, d.EpochInvalid(poisoned))
+			}
+		})
+	}
+}

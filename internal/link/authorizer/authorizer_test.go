@@ -1,0 +1,242 @@
+package authorizer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+)
+
+var coder = link.Agent{Namespace: "ns", Name: "s-coder-0"}
+
+// A consumer notes what reaches it.
+type consumer struct {
+	joined   []*linkv1.Hello
+	received []*linkv1.AgentMessage
+}
+
+func (c *consumer) Joined(_ link.Agent, _ string, hello *linkv1.Hello) error {
+	c.joined = append(c.joined, hello)
+	return nil
+}
+func (c *consumer) Received(_ link.Agent, message *linkv1.AgentMessage) {
+	c.received = append(c.received, message)
+}
+func (c *consumer) Left(link.Agent) {}
+
+type namespaces map[string]bool
+
+func (n namespaces) IncludesNamed(_ context.Context, _ client.Reader, name string) (bool, error) {
+	return n[name], nil
+}
+
+// objects are what an honest agent has.
+type objects struct {
+	swarm *v1alpha1.Swarm
+	agent *v1alpha1.Agent
+	set   *appsv1.StatefulSet
+	pod   *corev1.Pod
+}
+
+func honest() objects {
+	swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", UID: "swarm"}}
+	set := &appsv1.StatefulSet{ObjectMeta: controlled("s-coder", "set", v1alpha1.GroupVersion.String(), "Swarm", swarm)}
+	return objects{
+		swarm: swarm, set: set,
+		agent: &v1alpha1.Agent{ObjectMeta: controlled(coder.Name, "agent", v1alpha1.GroupVersion.String(), "Swarm", swarm)},
+		pod:   &corev1.Pod{ObjectMeta: controlled(coder.Name, "pod", "apps/v1", "StatefulSet", set)},
+	}
+}
+
+func controlled(name string, uid types.UID, version, kind string, by client.Object) metav1.ObjectMeta {
+	yes := true
+	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: version, Kind: kind, Name: by.GetName(), UID: by.GetUID(), Controller: &yes},
+	}}
+}
+
+func (o objects) all() []client.Object {
+	var all []client.Object
+	if o.swarm != nil {
+		all = append(all, o.swarm)
+	}
+	if o.agent != nil {
+		all = append(all, o.agent)
+	}
+	if o.set != nil {
+		all = append(all, o.set)
+	}
+	if o.pod != nil {
+		all = append(all, o.pod)
+	}
+	return all
+}
+
+func scheme() *runtime.Scheme {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, v1alpha1.AddToScheme} {
+		utilruntime.Must(add(known))
+	}
+	return known
+}
+
+func reader(o objects) client.WithWatch {
+	return fake.NewClientBuilder().WithScheme(scheme()).WithObjects(o.all()...).WithStatusSubresource(&v1alpha1.Agent{}).Build()
+}
+
+// newAuthorizer has a cache and an API server that may differ.
+func newAuthorizer(cached, stored objects) (*Authorizer, *consumer) {
+	next := &consumer{}
+	return New(Config{Cache: reader(cached), Live: reader(stored), Scope: namespaces{"ns": true}, Next: next}), next
+}
+
+func TestOnlyPodsOfASwarmJoin(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*objects)
+		podUID string
+		joins  bool
+	}{
+		"an agent":                 {joins: true},
+		"its Agent object is gone": {change: func(o *objects) { o.agent = nil }, joins: true},
+		"the pod was orphaned, and was linked before":  {change: func(o *objects) { o.pod.OwnerReferences, o.agent.Status.LinkedPodUID = nil, "pod" }, joins: true},
+		"the pod is gone, and was linked before":       {change: func(o *objects) { o.pod, o.agent.Status.LinkedPodUID = nil, "pod" }, joins: true},
+		"any pod":                                      {change: func(o *objects) { o.pod.OwnerReferences = nil }},
+		"the pod is gone":                              {change: func(o *objects) { o.pod = nil }},
+		"another pod of the name":                      {podUID: "another"},
+		"there is no swarm":                            {change: func(o *objects) { o.swarm = nil }},
+		"an Agent object of a user":                    {change: func(o *objects) { o.agent.OwnerReferences = nil }},
+		"an Agent object of an earlier swarm":          {change: func(o *objects) { o.swarm.UID = "recreated" }},
+		"a StatefulSet of a user":                      {change: func(o *objects) { o.set.OwnerReferences = nil }},
+		"a StatefulSet of another UID":                 {change: func(o *objects) { o.set.UID = "recreated" }},
+		"a pod of a Deployment":                        {change: func(o *objects) { o.pod.OwnerReferences[0].Kind = "ReplicaSet" }},
+		"neither Agent object nor a pod of the set":    {change: func(o *objects) { o.agent, o.pod.OwnerReferences = nil, nil }},
+		"an orphan, and another pod was linked before": {change: func(o *objects) { o.pod.OwnerReferences, o.agent.Status.LinkedPodUID = nil, "other" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have, podUID := honest(), "pod"
+			if c.change != nil {
+				c.change(&have)
+			}
+			if c.podUID != "" {
+				podUID = c.podUID
+			}
+			for cache, cached := range map[string]objects{"current": have, "empty": {}} {
+				a, next := newAuthorizer(cached, have)
+				err := a.Joined(coder, podUID, &linkv1.Hello{Swarm: "s"})
+				if (err == nil) != c.joins || (len(next.joined) == 1) != c.joins {
+					t.Errorf("cache is %s: error %v, %d have joined", cache, err, len(next.joined))
+				}
+			}
+		})
+	}
+}
+
+func TestNamespaceOutOfScopeIsRefused(t *testing.T) {
+	a, next := newAuthorizer(honest(), honest())
+	a.config.Scope = namespaces{}
+	if err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s"}); !errors.As(err, &denial{}) || len(next.joined) > 0 {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A pod that is refused costs no requests for a while. One that could not be looked up is looked up again at once.
+func TestRefusalsAreRemembered(t *testing.T) {
+	reads, away := 0, error(nil)
+	stored := interceptor.NewClient(reader(objects{}), interceptor.Funcs{
+		Get: func(ctx context.Context, from client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			reads++
+			if away != nil {
+				return away
+			}
+			return from.Get(ctx, key, into, options...)
+		},
+	})
+	a, _ := newAuthorizer(objects{}, objects{})
+	a.config.Live = stored
+	away = errors.New("away")
+	for range 2 {
+		if err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s"}); !errors.Is(err, away) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	away, reads = nil, 0
+	for range 10 {
+		if err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s"}); !errors.As(err, &denial{}) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads past the cache, want 1", reads)
+	}
+}
+
+func attempt(namespace string) *linkv1.Attempt {
+	return &linkv1.Attempt{Namespace: namespace, Task: "t", TaskUid: "u", Attempt: 1, Epoch: 7}
+}
+
+func TestAgentsSpeakForTheirNamespaceOnly(t *testing.T) {
+	a, next := newAuthorizer(honest(), honest())
+	if err := a.Joined(coder, "pod", &linkv1.Hello{
+		Swarm: "s", Slots: 1 << 20, Running: []*linkv1.Attempt{attempt("victim"), attempt("ns"), nil, {Namespace: "ns"}},
+		Unacknowledged: []*linkv1.Result{{Attempt: attempt("victim")}, {Attempt: attempt("ns"), Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED}, nil},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range []string{"victim", "ns"} {
+		a.Received(coder, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: &linkv1.Result{Attempt: attempt(namespace)}}})
+		a.Received(coder, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt(namespace)}}})
+	}
+	hello := next.joined[0]
+	if len(hello.GetRunning()) != 1 || len(hello.GetUnacknowledged()) != 1 || hello.GetSlots() != mostSlots {
+		t.Errorf("passed on %v", hello)
+	}
+	if len(next.received) != 2 || next.received[0].GetResult().GetAttempt().GetNamespace() != "ns" || next.received[1].GetProgress() == nil {
+		t.Errorf("passed on %v", next.received)
+	}
+}
+
+func TestResultsAreBounded(t *testing.T) {
+	failed, succeeded := linkv1.Outcome_OUTCOME_FAILED, linkv1.Outcome_OUTCOME_SUCCEEDED
+	for name, c := range map[string]struct{ said, want *linkv1.Result }{
+		"as it should be": {
+			&linkv1.Result{Outcome: succeeded, Value: []byte(strings.Repeat("1", 4096)), Message: "fine"},
+			&linkv1.Result{Outcome: succeeded, Value: []byte(strings.Repeat("1", 4096)), Message: "fine"},
+		},
+		"a value that is too large": {
+			&linkv1.Result{Outcome: succeeded, Value: make([]byte, 4097)},
+			&linkv1.Result{Outcome: failed, Reason: "ResultTooLarge", Message: "the result has 4097 bytes, the limit is 4096: store it elsewhere and return where it is"},
+		},
+		"an outcome from nowhere": {
+			&linkv1.Result{Outcome: 77, Value: []byte("1")},
+			&linkv1.Result{Outcome: failed, Reason: "AttemptFailed", Message: "the agent reported outcome 77, which this operator does not know"},
+		},
+		"no outcome": {
+			&linkv1.Result{},
+			&linkv1.Result{Outcome: failed, Reason: "AttemptFailed", Message: "the agent reported outcome 0, which this operator does not know"},
+		},
+		"long texts": {
+			&linkv1.Result{Outcome: failed, Reason: strings.Repeat("R", 129), Message: strings.Repeat("ä", 4096) + "why"},
+			&linkv1.Result{Outcome: failed, Message: strings.Repeat("ä", 2046) + "why"},
+		},
+	} {
+		bound(c.said)
+		if diff := cmp.Diff(c.want.String(), c.said.String()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
