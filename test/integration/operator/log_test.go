@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
@@ -73,6 +74,10 @@ var _ = Describe("The log", Serial, func() {
 		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "none"}}
 		quota.Spec.Hard = corev1.ResourceList{"count/services": resource.MustParse("0")}
 		Expect(api.Create(ctx, quota)).To(Succeed())
+		Eventually(func() (corev1.ResourceList, error) {
+			err := api.Get(ctx, client.ObjectKeyFromObject(quota), quota)
+			return quota.Status.Hard, err
+		}).Should(HaveKey(corev1.ResourceName("count/services")), "a quota applies from then on")
 		session := program(append(answering(in, webhook), "SWARM_LOGGING_LEVEL=debug", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)...)
 		installed(ctx, in, webhook, nil)
 		named(ctx, in, "research")
