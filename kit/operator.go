@@ -140,7 +140,7 @@ func (o *Operator) Start(ctx context.Context) error {
 func (o *Operator) sync(ctx context.Context) error {
 	for _, kind := range o.kinds {
 		if _, err := o.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
-			return fmt.Errorf("start cache of %T: %w", kind, err)
+			return fmt.Errorf("start cache of %s: %w", o.kindOf(kind), err)
 		}
 	}
 	if !o.GetCache().WaitForCacheSync(ctx) {
@@ -157,11 +157,19 @@ func (o *Operator) unsynced(ctx context.Context) string {
 	for _, kind := range o.kinds {
 		informer, err := o.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
-			names = append(names, fmt.Sprintf("%T", kind))
+			names = append(names, o.kindOf(kind))
 		}
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
+}
+
+func (o *Operator) kindOf(object client.Object) string {
+	kind, err := apiutil.GVKForObject(object, o.GetScheme())
+	if err != nil {
+		return fmt.Sprintf("%T", object)
+	}
+	return kind.Kind
 }
 
 func (o *Operator) ready(*http.Request) error {

@@ -1,6 +1,9 @@
 package operator
 
 import (
+	"maps"
+	"strings"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
@@ -30,6 +34,8 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 			&appsv1.StatefulSet{}:        {Transform: outline},
 			&corev1.Node{}:               {Transform: outline},
 			&corev1.Namespace{}:          {Transform: outline},
+			ondemand.ConfigMaps():        {Transform: outline},
+			ondemand.Services():          {Transform: outline},
 			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool)}, // others hold whole templates
 
 			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
@@ -79,6 +85,10 @@ func outline(object any) any {
 		object.ManagedFields, object.Annotations = nil, nil
 		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints, Unschedulable: object.Spec.Unschedulable}
 		object.Status = corev1.NodeStatus{Conditions: up(object.Status.Conditions)}
+	case *metav1.PartialObjectMetadata: // ConfigMaps and Services, of which the contents are read on demand
+		object.ManagedFields, object.Annotations = nil, nil
+		object.OwnerReferences = controllerOf(object.OwnerReferences)
+		maps.DeleteFunc(object.Labels, func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.Prefix) })
 	case *corev1.Namespace:
 		object.ManagedFields = nil
 		delete(object.Annotations, corev1.LastAppliedConfigAnnotation)

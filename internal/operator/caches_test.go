@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
@@ -197,4 +198,21 @@ func resyncPeriods(t *testing.T, options cache.Options, kinds []client.Object) [
 		}
 	}
 	return periods
+}
+
+func TestOutlineOfConfigMapsAndServices(t *testing.T) {
+	yes := true
+	owner := metav1.OwnerReference{Kind: "Swarm", Name: "s", UID: "1", Controller: &yes}
+	for _, kind := range []*metav1.PartialObjectMetadata{ondemand.ConfigMaps(), ondemand.Services()} {
+		object := kind.DeepCopy()
+		object.ObjectMeta = metav1.ObjectMeta{
+			Name: "x", UID: "2", ResourceVersion: "3", ManagedFields: managedFields, Annotations: map[string]string{"large": "text"},
+			Labels: map[string]string{v1alpha1.LabelPool: "p", "app": "web"}, OwnerReferences: []metav1.OwnerReference{{Kind: "App"}, owner},
+		}
+		want := kind.DeepCopy()
+		want.ObjectMeta = metav1.ObjectMeta{
+			Name: "x", UID: "2", ResourceVersion: "3", Labels: map[string]string{v1alpha1.LabelPool: "p"}, OwnerReferences: []metav1.OwnerReference{owner},
+		}
+		expectOutline(t, kind.Kind, object, want)
+	}
 }

@@ -19,6 +19,7 @@ func (c Config) check() error {
 	_, selector := metav1.LabelSelectorAsSelector(&c.Controller.NamespaceSelector)
 	return errors.Join(
 		atLeast("controller.resyncPeriod", c.Controller.ResyncPeriod, 5*time.Second),
+		atLeast("controller.cacheSyncTimeout", c.Controller.CacheSyncTimeout, time.Second),
 		within("controller.workers", c.Controller.Workers, 1, 1000),
 		label("controller.leaderElection.namespace", c.Controller.LeaderElection.Namespace),
 		c.confinement(),

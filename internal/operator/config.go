@@ -32,6 +32,7 @@ type Controller struct {
 	Namespaces        string               `json:"namespaces"` // names parted by commas; left out: the whole cluster
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 	ReadOnly          bool                 `json:"readOnly"` // spread only reports
+	CacheSyncTimeout  metav1.Duration      `json:"cacheSyncTimeout"`
 }
 
 // LeaderElection is how one of several replicas comes to act.
@@ -106,9 +107,10 @@ type Client struct {
 func Defaults() Config {
 	return Config{
 		Controller: Controller{
-			ResyncPeriod:   seconds(30),
-			Workers:        5,
-			LeaderElection: LeaderElection{Enabled: true, LeaseDuration: seconds(12)},
+			ResyncPeriod:     seconds(30),
+			Workers:          5,
+			LeaderElection:   LeaderElection{Enabled: true, LeaseDuration: seconds(12)},
+			CacheSyncTimeout: seconds(120),
 		},
 		Webhook:    Webhook{Enabled: true, Port: 9443, CertDir: "/tmp/k8s-webhook-server/serving-certs"},
 		NodeLabels: NodeLabels{Spot: "karpenter.sh/capacity-type=spot", OnDemand: "karpenter.sh/capacity-type=on-demand"},

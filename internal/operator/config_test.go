@@ -64,7 +64,7 @@ func TestR07_FileAndEnvironment(t *testing.T) {
 func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
-		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of leaderElection, namespaceSelector, namespaces, readOnly, resyncPeriod, workers"},
+		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of cacheSyncTimeout, leaderElection, namespaceSelector, namespaces, readOnly, resyncPeriod, workers"},
 		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics, nodeLabels, spread, webhook"},
 		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
 		{"controller: 3", "", "controller is 3: write keys and their values"},

@@ -12,6 +12,7 @@ import (
 
 // edges are values at both ends of what each key takes, and others just beyond. docs/configuration.md names the former.
 var edges = map[string]struct{ takes, refuses []string }{
+	"controller.cacheSyncTimeout":             {takes: []string{"1s"}, refuses: []string{"999ms", "-1s", "30"}},
 	"controller.resyncPeriod":                 {takes: []string{"5s"}, refuses: []string{"4999ms", "-1s", "30"}},
 	"controller.workers":                      {takes: []string{"1", "1000"}, refuses: []string{"0", "1001", "five"}},
 	"controller.leaderElection.enabled":       {takes: []string{"true", "false"}, refuses: []string{"maybe"}},

@@ -31,6 +31,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/authorizer"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/placement"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
@@ -95,7 +96,8 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 			NewClient:              limited(config.Client),
 			Cache:                  config.confine(caches(around.Namespace, config.spreading())),
 		},
-		Election: election(config.Controller.LeaderElection, around, at, terms),
+		Election:    election(config.Controller.LeaderElection, around, at, terms),
+		SyncTimeout: config.Controller.CacheSyncTimeout.Duration,
 	})
 	if err != nil {
 		return nil, err
@@ -181,7 +183,16 @@ func limited(config Client) client.NewClientFunc {
 	return func(cluster *rest.Config, options client.Options) (client.Client, error) {
 		own := rest.CopyConfig(cluster)
 		own.RateLimiter = limiter
-		return client.New(own, options)
+		cached, err := client.New(own, options)
+		if err != nil {
+			return nil, err
+		}
+		options.Cache = nil
+		live, err := client.New(own, options)
+		if err != nil {
+			return nil, err
+		}
+		return ondemand.New(cached, live), nil
 	}
 }
 

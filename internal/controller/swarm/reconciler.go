@@ -19,6 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
+	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -63,7 +64,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		settings: options.Settings, board: options.Board,
 	}
 	return kit.New[*v1alpha1.Swarm](operator, name).
-		Owns(&appsv1.StatefulSet{}).Owns(&corev1.Service{}).Owns(&corev1.ConfigMap{}).Owns(&v1alpha1.Agent{}).
+		Owns(&appsv1.StatefulSet{}).Owns(ondemand.Services()).Owns(ondemand.ConfigMaps()).Owns(&v1alpha1.Agent{}).
 		Watches(&corev1.Secret{}, r.all).
 		Signals(options.Signal).
 		Finalizer(v1alpha1.Finalizer, r.clean).

@@ -26,6 +26,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/acknowledge"
+	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -79,7 +80,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Watches(&corev1.Pod{}, r.poolsOfPod).
 		Watches(&appsv1.StatefulSet{}, r.poolsOf(workloadItself(v1alpha1.WorkloadStatefulSet))).
 		Watches(&appsv1.Deployment{}, r.poolsOf(workloadItself(v1alpha1.WorkloadDeployment))).
-		Watches(&corev1.ConfigMap{}, r.readers).
+		Watches(ondemand.ConfigMaps(), r.readers).
 		Watches(&v1alpha1.WorkerPool{}, r.rivals).
 		Signals(signal).
 		Gone(kit.Forget(r.forget)).

@@ -51,7 +51,7 @@ var _ = It("[K14] a missing permission ends the program within the sync timeout,
 	var exit *exec.ExitError
 	Expect(failure).To(BeAssignableToTypeOf(exit))
 	Expect(time.Since(began)).To(BeNumerically(">", 3*time.Second))
-	Expect(r.log.String()).To(ContainSubstring("caches not synced within 3s: *v1.Deployment: is the kind installed, and may we list and watch it?"))
+	Expect(r.log.String()).To(ContainSubstring("caches not synced within 3s: Deployment: is the kind installed, and may we list and watch it?"))
 	Expect(holder(ctx, namespace)()).To(BeEmpty(), "it never stood for election")
 })
 
@@ -65,7 +65,7 @@ var _ = It("[K14] a cache that was asked for before the start cannot hold the pr
 	})
 	Expect(kit.IndexOwner(ctx, o.Operator, &appsv1.Deployment{})).To(Succeed())
 	o.begin()
-	Eventually(o.ended).Should(Receive(MatchError(ContainSubstring("caches not synced within 1s: *v1.Deployment"))))
+	Eventually(o.ended).Should(Receive(MatchError(ContainSubstring("caches not synced within 1s: Deployment"))))
 	Expect(o.Leadership.Term()).To(BeZero())
 	allow(ctx, user, all("apps", "deployments")) // so that what is left of it in this process ends
 	Eventually(o.Leadership.Fresh).Should(BeTrue())

@@ -21,6 +21,7 @@ type proof struct {
 
 // proofs has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
 var proofs = map[string]proof{
+	"controller.cacheSyncTimeout":             {"", "a missing right to list ends the program after this time, and it says which kinds", showCacheSyncTimeout},
 	"controller.resyncPeriod":                 {"[R08]", "drift that nobody hears of is repaired no later", showResync},
 	"controller.workers":                      {"[R09/spread] [R09/pool]", "so many objects are reconciled at once, 5 unless told", showWorkers},
 	"controller.leaderElection.enabled":       {"", "without it the Lease is taken at once, and the former holder ends", showForced},

@@ -172,6 +172,15 @@ func showHealth(ctx SpecContext) {
 	Eventually(elected).WithContext(ctx).WithArguments(in).ShouldNot(BeEmpty())
 }
 
+func showCacheSyncTimeout(ctx SpecContext) {
+	in := namespace(ctx, nil)
+	allow(ctx, "swarm-spec-sync", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "swarm-spec-" + in},
+		rbacv1.PolicyRule{APIGroups: []string{"", "apps", "swarm.io", "coordination.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get"}})
+	session := program(only(in), "KUBECONFIG="+kubeconfigAs("swarm-spec-"+in), "SWARM_CONTROLLER_CACHE_SYNC_TIMEOUT=1s")
+	Eventually(session).Should(gexec.Exit(1))
+	Expect(string(session.Err.Contents())).To(And(ContainSubstring("caches not synced within 1s: "), ContainSubstring("ConfigMap, "), ContainSubstring("Swarm, ")))
+}
+
 // kubeconfigAs is the cluster's, for somebody else.
 func kubeconfigAs(user string) string {
 	GinkgoHelper()

@@ -1,0 +1,133 @@
+// Package ondemand is a client for kinds of which most objects are somebody else's: its cache holds the metadata of all of them, and the contents are
+// read from the API server for those that somebody asks for. ConfigMaps and Services of the whole cluster, whatever is in them, cost their names.
+//
+// It promises:
+//   - What Get and List return is at least as new as the cache.
+//   - The contents of an object are read once for each version, as long as there is room for them. The room is bounded.
+//   - Strings of contents are shared by all who ask for the same version.
+package ondemand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// listAt is how many contents have to be missing before they are listed and not read one by one.
+const listAt = 4
+
+// New returns a client that reads the contents of ConfigMaps and Services on demand. The inner client reads from a cache, live from the API server.
+func New(inner client.Client, live client.Reader) client.Client {
+	return &reader{Client: inner, live: live, contents: newContents(room)}
+}
+
+type reader struct {
+	client.Client
+	live     client.Reader
+	contents *contents
+}
+
+// ConfigMaps returns what a cache has to hold of ConfigMaps.
+func ConfigMaps() *metav1.PartialObjectMetadata { return metadata("ConfigMap") }
+
+// Services returns what a cache has to hold of Services.
+func Services() *metav1.PartialObjectMetadata { return metadata("Service") }
+
+func metadata(kind string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}}
+}
+
+// Get implements client.Reader.
+func (r *reader) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	var known *metav1.PartialObjectMetadata
+	switch into.(type) {
+	case *corev1.ConfigMap:
+		known = ConfigMaps()
+	case *corev1.Service:
+		known = Services()
+	default:
+		return r.Client.Get(ctx, key, into, options...)
+	}
+	if err := r.Client.Get(ctx, key, known, options...); err != nil {
+		return err
+	}
+	if r.contents.read(known, into) {
+		return nil
+	}
+	if err := r.live.Get(ctx, key, into); err != nil {
+		return err
+	}
+	r.contents.add(into)
+	return nil
+}
+
+// List implements client.Reader.
+func (r *reader) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+	switch into := into.(type) {
+	case *corev1.ConfigMapList:
+		return r.listConfigMaps(ctx, into, options)
+	case *corev1.ServiceList:
+		return errors.New("services are read one by one")
+	}
+	return r.Client.List(ctx, into, options...)
+}
+
+func (r *reader) listConfigMaps(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {
+	known := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
+	if err := r.Client.List(ctx, known, options...); err != nil {
+		return err
+	}
+	into.Items = make([]corev1.ConfigMap, 0, len(known.Items))
+	missing := make([]*metav1.PartialObjectMetadata, 0, listAt)
+	for n := range known.Items {
+		object := corev1.ConfigMap{}
+		if !r.contents.read(&known.Items[n], &object) {
+			missing = append(missing, &known.Items[n])
+			continue
+		}
+		into.Items = append(into.Items, object)
+	}
+	if len(missing) >= listAt {
+		return r.listLive(ctx, into, options)
+	}
+	for _, object := range missing {
+		found := corev1.ConfigMap{}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(object), &found)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read ConfigMap %q: %w", object.Name, err)
+		}
+		r.contents.add(&found)
+		into.Items = append(into.Items, found)
+	}
+	return nil
+}
+
+func (r *reader) listLive(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {
+	into.Items = nil
+	if err := r.live.List(ctx, into, options...); err != nil {
+		return err
+	}
+	for n := range into.Items {
+		r.contents.add(&into.Items[n])
+	}
+	return nil
+}
+
+// copyInto copies one ConfigMap or Service to another. Maps are copied, strings are shared.
+func copyInto(from runtime.Object, into client.Object) {
+	switch into := into.(type) {
+	case *corev1.ConfigMap:
+		from.(*corev1.ConfigMap).DeepCopyInto(into)
+	case *corev1.Service:
+		from.(*corev1.Service).DeepCopyInto(into)
+	}
+}
