@@ -166,7 +166,7 @@ func (d *desk) settles(task *v1alpha1.Task) {
 		task.Status.Epoch, task.Status.AssignedAgents = view.Held.Epoch, []v1alpha1.AssignedAgent{{Name: view.Held.Agent, Epoch: view.Held.Epoch}}
 	}
 	d.stores(task)
-	d.Settle(task)
+	d.Settle(task, nil)
 }
 
 func (d *desk) rule(swarms ...string) {

@@ -30,10 +30,11 @@ const (
 
 // A Brief is what only the controller knows about a task.
 type Brief struct {
-	Payload []byte
-	Blocked *Wait // it cannot be given out, for this reason
-	Stop    Stop
-	Ends    bool // it gets a final phase, unless an agent has it
+	Payload  []byte
+	Referred bool  // the payload may be large and is not kept: Settle gets it when the assignment is stored
+	Blocked  *Wait // it cannot be given out, for this reason
+	Stop     Stop
+	Ends     bool // it gets a final phase, unless an agent has it
 }
 
 // An entry is a task that is not finished.
@@ -140,6 +141,7 @@ func (e *entry) view() View {
 // learn takes in a newer version of the object.
 func (e *entry) learn(task *v1alpha1.Task) {
 	e.version, e.spec, e.stored = task.ResourceVersion, task.Spec, task.Status.Epoch
+	e.spec.Payload, e.spec.Items = nil, nil // they may be large
 	e.epoch, e.attempt = max(e.epoch, task.Status.Epoch), max(e.attempt, task.Status.Attempt)
 	if next := task.Status.NextRetryTime; next != nil && !next.Time.Equal(e.nextRetry) {
 		e.nextRetry, e.notBefore = next.Time, pausedUntil(task, time.Now())

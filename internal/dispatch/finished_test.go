@@ -19,7 +19,7 @@ func (d *desk) finishes(t *testing.T) (before, after *v1alpha1.Task) {
 	d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
 	task.Status.Phase, task.Status.Epoch = v1alpha1.TaskCompleted, d.Observe(task, Brief{}).Ended.Epoch
 	d.stores(task)
-	d.Settle(task)
+	d.Settle(task, nil)
 	d.credit(a, 2)
 	d.sent = nil
 	return before, task

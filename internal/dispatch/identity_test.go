@@ -28,7 +28,7 @@ func TestObjectOlderThanOneSeenIsStale(t *testing.T) {
 		old := d.task("t", "s")
 		newer := old.DeepCopy()
 		d.stores(newer)
-		d.Settle(newer)
+		d.Settle(newer, nil)
 		if !d.Observe(old, Brief{}).Stale || d.Observe(newer, Brief{}).Stale {
 			t.Error("the version that was written is known")
 		}
@@ -88,7 +88,7 @@ func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 				a, task := d.joins(t, "a", "s", 1), d.task("t", "s")
 				task.Status.Phase = v1alpha1.TaskCompleted
 				d.stores(task)
-				d.Settle(task)
+				d.Settle(task, nil)
 				d.sent = nil
 				d.concludes(a, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: uid, Attempt: 1, Epoch: 5}, linkv1.Outcome_OUTCOME_CANCELLED)
 				d.Observe(task, Brief{})

@@ -125,10 +125,10 @@ func ToldAfter(reason v1alpha1.Reason) time.Duration {
 	return toldSoon
 }
 
-// assign gives a task to an agent: at once if it is the task's first time and the agent's lease is short, once it is written if not.
+// assign gives a task to an agent: at once if it is the task's first time, the agent's lease is short and the payload is here; once it is written if not.
 func (b *Board) assign(task *entry, member *agent, now time.Time) {
 	fresh := task.fresh()
-	first := fresh && b.told(member) <= storeFirst
+	first := fresh && b.told(member) <= storeFirst && !task.brief.Referred
 	b.take(task, &hold{
 		agent: member, process: member.process, attempt: task.attempt + 1, epoch: b.nextEpoch(), since: now, first: first,
 	})
@@ -136,7 +136,7 @@ func (b *Board) assign(task *entry, member *agent, now time.Time) {
 		b.metrics.waited.Observe(now.Sub(task.waiting).Seconds())
 	}
 	if first {
-		b.deliver(task)
+		b.deliver(task, task.brief.Payload)
 		b.config.Tasks.After(task.name, writtenAfter)
 		return
 	}
@@ -144,12 +144,12 @@ func (b *Board) assign(task *entry, member *agent, now time.Time) {
 }
 
 // deliver sends an assignment. One that cannot be sent never was.
-func (b *Board) deliver(task *entry) {
+func (b *Board) deliver(task *entry, payload []byte) {
 	held := task.held
 	member := held.agent
-	err := errAnotherProcess
-	if held.process == member.process && member.linked {
-		err = b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: task.order(held)}})
+	err := errNotAsAssigned
+	if held.process == member.process && member.linked && task.brief.Blocked == nil {
+		err = b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: task.order(held, payload)}})
 	}
 	if err == nil {
 		held.sent, held.expires = true, time.Time{} // whatever the agent did while it was written
@@ -167,11 +167,11 @@ func (b *Board) deliver(task *entry) {
 	b.queue(task)
 }
 
-// errAnotherProcess keeps an assignment that was written for one process from its successor.
-var errAnotherProcess = errors.New("the agent is another process now")
+// errNotAsAssigned keeps an assignment that was written for one process from its successor, and one whose payload is gone from everybody.
+var errNotAsAssigned = errors.New("the agent or the task is not as it was when it was assigned")
 
-func (e *entry) order(held *hold) *linkv1.Assign {
-	assign := &linkv1.Assign{Attempt: e.attemptOf(held), Payload: e.brief.Payload}
+func (e *entry) order(held *hold, payload []byte) *linkv1.Assign {
+	assign := &linkv1.Assign{Attempt: e.attemptOf(held), Payload: payload}
 	if limits := e.spec.Timeouts; limits != nil {
 		assign.RunTimeout, assign.ProgressTimeout = duration(limits.RunSeconds), duration(limits.HeartbeatSeconds)
 	}

@@ -245,7 +245,7 @@ func TestTaskStoredAsFinalIsStopped(t *testing.T) {
 		d.sent = nil
 		task.Status.Phase = v1alpha1.TaskCancelled
 		d.stores(task)
-		d.Settle(task)
+		d.Settle(task, nil)
 		if got := d.cancels(); len(got) == 0 || got[0].GetHandBack() {
 			t.Errorf("told %v", got)
 		}
@@ -265,7 +265,7 @@ func TestResultIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 		d.concludes(who, given, linkv1.Outcome_OUTCOME_SUCCEEDED)
 		d.concludes(who, given, linkv1.Outcome_OUTCOME_SUCCEEDED) // again
 		d.Observe(task, Brief{})
-		d.Settle(task) // of before the result
+		d.Settle(task, nil) // of before the result
 		if got := d.acknowledged(); got != 0 {
 			t.Fatal("the agent may forget a result that nobody has stored")
 		}

@@ -160,7 +160,7 @@ func TestStatusOfATaskRemembersItsLastWrite(t *testing.T) {
 			t.Errorf("wrote at %s", wrote)
 		}
 		time.Sleep(time.Second)
-		d.Settle(task)
+		d.Settle(task, nil)
 		if again := d.Observe(task, Brief{}).Wrote; !again.Equal(wrote) {
 			t.Error("nothing was written")
 		}

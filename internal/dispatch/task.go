@@ -179,8 +179,8 @@ func (b *Board) heed(of *entry) {
 	}
 }
 
-// Settle hears that the object, as it is given, is stored.
-func (b *Board) Settle(task *v1alpha1.Task) {
+// Settle hears that the object, as it is given, is stored. An assignment that waited for that is sent, with the payload.
+func (b *Board) Settle(task *v1alpha1.Task, payload []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.tasks[client.ObjectKeyFromObject(task)]
@@ -200,7 +200,7 @@ func (b *Board) Settle(task *v1alpha1.Task) {
 		b.finished.Put(known.uid, struct{}{})
 		return
 	case known.held != nil && !known.held.sent && assigned(task, known.held.epoch):
-		b.deliver(known)
+		b.deliver(known, payload)
 	}
 	b.queue(known)
 }

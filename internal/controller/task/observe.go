@@ -27,6 +27,8 @@ type world struct {
 	stop  *stop  // it is to end, or to wait
 	fault *fault // it can never run
 	clock clock
+
+	payload []byte
 }
 
 // A stop is what a task comes to when it no longer runs.
@@ -56,8 +58,11 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 	}
 	brief := dispatch.Brief{Blocked: blocked(task, found.swarm)}
 	if !task.Status.Phase.Final() {
-		if brief.Payload, err = r.payload(ctx, task, &found, &brief); err != nil {
+		if found.payload, err = r.payload(ctx, task, &found, &brief); err != nil {
 			return found, err
+		}
+		if brief.Referred = task.Spec.PayloadFrom != nil; !brief.Referred {
+			brief.Payload = found.payload
 		}
 	}
 	if r.board.EpochInvalid(task) {

@@ -91,7 +91,7 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 	if err != nil {
 		return kit.Done(), err
 	}
-	r.board.Settle(task)
+	r.board.Settle(task, world.payload)
 	if task.Status.Phase.Final() {
 		return r.expire(ctx, task, world, now) // our own write of the status does not bring the task back here
 	}
