@@ -37,6 +37,7 @@ const (
 	ReasonSuspended     Reason = "Suspended"
 	ReasonAgentsFailing Reason = "AgentsFailing"
 	ReasonApplyFailed   Reason = "ApplyFailed"
+	ReasonNameTaken     Reason = "NameTaken"
 	ReasonQuotaExceeded Reason = "QuotaExceeded"
 	ReasonSwarmNotFound Reason = "SwarmNotFound"
 	ReasonTypeNotFound  Reason = "TypeNotFound"

@@ -66,6 +66,11 @@ func (r *reconciler) checkOwner(ctx context.Context, swarm *v1alpha1.Swarm, obje
 	return found.UID, refuseForeign(swarm, found)
 }
 
+// nameTaken says which object of somebody else has the name of one that the swarm needs.
+type nameTaken string
+
+func (n nameTaken) Error() string { return string(n) }
+
 // refuseForeign allows objects that the swarm controls, and those that nobody controls and that carry its label: they are of an earlier Swarm that
 // was deleted with --cascade=orphan, or were labelled by a user who hands them over.
 func refuseForeign(swarm *v1alpha1.Swarm, found *metav1.PartialObjectMetadata) error {
@@ -74,10 +79,10 @@ func refuseForeign(swarm *v1alpha1.Swarm, found *metav1.PartialObjectMetadata) e
 	case owner != nil && owner.UID == swarm.UID:
 		return nil
 	case owner != nil:
-		return fmt.Errorf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", found.Kind, found.Name, owner.Kind, owner.Name)
+		return nameTaken(fmt.Sprintf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", found.Kind, found.Name, owner.Kind, owner.Name))
 	case found.Labels[v1alpha1.LabelSwarm] == swarm.Name:
 		return nil
 	}
-	return fmt.Errorf("%s %q exists and does not belong to this Swarm: rename or delete it, give the Swarm another name, or let the Swarm take it over with the label %s=%s",
-		found.Kind, found.Name, v1alpha1.LabelSwarm, swarm.Name)
+	return nameTaken(fmt.Sprintf("%s %q exists and does not belong to this Swarm: rename or delete it, give the Swarm another name, or let the Swarm take it over with the label %s=%s",
+		found.Kind, found.Name, v1alpha1.LabelSwarm, swarm.Name))
 }

@@ -46,7 +46,7 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 				t.Fatalf("taken: %v, error: %v", taken, err)
 			}
 			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
-			if c.says != "" && (degraded.Reason != string(v1alpha1.ReasonApplyFailed) || !strings.Contains(degraded.Message, c.says)) {
+			if c.says != "" && (degraded.Reason != string(v1alpha1.ReasonNameTaken) || !strings.Contains(degraded.Message, c.says)) {
 				t.Errorf("Degraded is %+v", degraded)
 			}
 		})

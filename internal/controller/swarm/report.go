@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"errors"
 	"context"
 	"fmt"
 	"time"
@@ -60,7 +61,10 @@ func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world 
 // not get up.
 func degrade(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, world world, failed error) {
 	unsupported, broken := unsupported(swarm), broken(world.agents)
+	var taken nameTaken
 	switch {
+	case errors.As(failed, &taken):
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonNameTaken, failed.Error()))
 	case failed != nil:
 		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonApplyFailed, failed.Error()))
 	case unsupported != "":
