@@ -114,8 +114,9 @@ type AgentStatus struct {
 	// +optional
 	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
 
-	// Peers are the agents that this one may talk to under the swarm's topology.
-	// +kubebuilder:validation:MaxItems=1000
+	// Peers are the agents that this one may talk to under the swarm's topology, the first 64 of them. The ConfigMap
+	// of the swarm has the names of all agents, in the order of the topology.
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=atomic

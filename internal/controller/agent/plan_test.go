@@ -130,6 +130,19 @@ func TestPeersFollowTheTopology(t *testing.T) {
 	}
 }
 
+func TestNumberOfPeersIsBounded(t *testing.T) {
+	swarm := research(v1alpha1.TopologyMesh)
+	var before []string
+	for _, size := range []int32{70, 1000, 900} {
+		swarm.Status.Types[0].Desired = size
+		got := plan(coder(), world{swarm: swarm}).Status.Peers
+		if len(got) != shownPeers || got[0] != "research-coordinator-0" || before != nil && !slices.Equal(got, before) {
+			t.Errorf("%d agents: %d peers, %v: Agents are written again for each change of the size", size, len(got), got)
+		}
+		before = got
+	}
+}
+
 // The next leader waits for the pod that is stored as linked, and counts with the lease that is stored: neither may come from the cache of pods
 // or from the configuration.
 func TestStatusNamesTheLinkedPodAndItsLease(t *testing.T) {

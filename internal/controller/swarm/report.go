@@ -1,8 +1,8 @@
 package swarm
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
