@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -184,6 +185,7 @@ func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	guards := []guard{paused(b.operator.prefix+"paused", b.paused)}
 	if b.scope != nil {
 		guards = append(guards, b.scope.guard(b.operator.GetClient(), b.outside))
+		b.finalizer.terminating = b.scope.terminating(b.operator.GetClient())
 	}
 	b.finalizer.opened = b.departing
 	return &control[T]{
@@ -220,12 +222,23 @@ func (b *Builder[T]) wire() *builder.Builder {
 	return wired
 }
 
-// follow reconciles what may have come into scope: when a namespace has other labels, and when the selector is another.
+// terminated passes namespaces whose deletion begins.
+var terminated = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(change event.UpdateEvent) bool {
+		return change.ObjectOld.GetDeletionTimestamp().IsZero() && !change.ObjectNew.GetDeletionTimestamp().IsZero()
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// follow reconciles what may have come into scope: when a namespace has other labels, and when the selector is another. It also reconciles what is in a
+// namespace that is being deleted.
 func (b *Builder[T]) follow(wired *builder.Builder) {
 	concerned := handler.EnqueueRequestsFromMapFunc(within[T](b.operator.GetClient(), b.operator.GetScheme()))
 	for _, kind := range b.scope.watched {
 		b.operator.needs(kind)
-		wired.Watches(kind, concerned, builder.WithPredicates(predicate.LabelChangedPredicate{}))
+		wired.Watches(kind, concerned, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, terminated)))
 	}
 	wired.WatchesRawSource(source.Channel(b.scope.changes(), concerned))
 }

@@ -51,6 +51,20 @@ type finalizer[T client.Object] struct {
 	clean  Cleaner[T]
 	writer client.Writer
 	opened bool // the reconciler wants to see objects that are being deleted
+
+	terminating func(ctx context.Context, namespace string) (bool, error) // nil: never
+}
+
+// letGo removes the finalizer of an object whose namespace is being deleted, and reports whether it did. Everything in the namespace goes anyway, so
+// there is nothing to clean up, and neither a pause nor the scope may keep the namespace from going.
+func (f *finalizer[T]) letGo(ctx context.Context, object T) (bool, error) {
+	if f.terminating == nil || object.GetDeletionTimestamp().IsZero() || !controllerutil.ContainsFinalizer(object, f.id) {
+		return false, nil
+	}
+	if terminating, err := f.terminating(ctx, object.GetNamespace()); err != nil || !terminating {
+		return false, err
+	}
+	return true, f.release(ctx, object)
 }
 
 // settle comes before the reconciler, and tells whether it is its turn.

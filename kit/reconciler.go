@@ -78,6 +78,9 @@ func (c *control[T]) safely(ctx context.Context, object T) (result Result, err e
 }
 
 func (c *control[T]) reconcile(ctx context.Context, object T) (Result, error) {
+	if letGo, err := c.finalizer.letGo(ctx, object); err != nil || letGo {
+		return skip("NamespaceTerminating"), err
+	}
 	for _, leftAlone := range c.guards {
 		if reason, err := leftAlone(ctx, object); err != nil || reason != "" {
 			return skip(reason), err

@@ -20,7 +20,7 @@ import (
 
 // A Scope is the namespaces that controllers work in, chosen by their labels. Both may change at any time: a namespace
 // that comes into scope has its objects reconciled at once, one that leaves it is left alone from then on, finalizers
-// included, because from then on they may be another operator's.
+// included, because from then on they may be another operator's. Finalizers do not hold up the deletion of a namespace.
 type Scope struct {
 	lock     sync.RWMutex
 	selector labels.Selector
@@ -91,6 +91,17 @@ func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name st
 		return false, fmt.Errorf("read namespace %q: %w", name, err)
 	}
 	return err == nil && s.Includes(namespace), nil
+}
+
+// terminating reports whether the namespace of a name is being deleted. A scope of names does not know.
+func (s *Scope) terminating(reader client.Reader) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, name string) (bool, error) {
+		namespace, err := s.look(ctx, reader, name)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("read namespace %q: %w", name, err)
+		}
+		return err == nil && !namespace.DeletionTimestamp.IsZero(), nil
+	}
 }
 
 // changes is told whenever the selector is another one.

@@ -1,9 +1,9 @@
 // Package cli is `kubectl swarm`: it shows worker pools and workloads that are split between spot and on-demand nodes, says what would
 // move in one before it does, and can send a pool back to an earlier revision.
 //
-// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that nothing but rollback writes
-// to the cluster, and rollback nothing but spec.rollbackTo; that what fails is said in one line that names the fix; and that exit codes
-// tell failure (1) from wrong usage (2). It never waits for anything to happen.
+// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that only two commands write to
+// the cluster, rollback nothing but spec.rollbackTo and unstick nothing but finalizers; that what fails is said in one line that names
+// the fix; and that exit codes tell failure (1) from wrong usage (2). It never waits for anything to happen.
 package cli
 
 import (
@@ -84,7 +84,10 @@ const examples = `  # All pools, and why one is not converged
   # Back to an earlier assignment, and forward again
   kubectl swarm history pool cameras
   kubectl swarm rollback pool cameras --to 7
-  kubectl swarm rollback pool cameras --undo`
+  kubectl swarm rollback pool cameras --undo
+
+  # Swarms whose deletion waits for an operator that is gone
+  kubectl swarm unstick -A --dry-run`
 
 func (s *session) root() *cobra.Command {
 	root := group("kubectl-swarm", "Show worker pools and spread workloads, plan their changes, and roll pools back",
@@ -92,7 +95,7 @@ func (s *session) root() *cobra.Command {
 		group("plan", "Say what would move, before it does", s.planCommand(), s.planSpreadCommand()),
 		group("history", "List the revisions that are kept", s.historyCommand()),
 		group("rollback", "Go back to an earlier revision", s.rollbackCommand()),
-		s.versionCommand())
+		s.unstickCommand(), s.versionCommand())
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl swarm"}
 	root.Long = root.Short + ".\n\nAll connection flags of kubectl work here, too; those below are the usual ones."
 	root.Example = examples

@@ -3,6 +3,7 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,6 +12,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 	"github.com/swarm-io/swarm-operator/kit"
 )
+
+// drainDeadline is how long a swarm that is deleted waits for what runs. An agent that does as it is told needs its grace period; its pod is deleted
+// with the swarm.
+const drainDeadline = 10 * time.Minute
 
 // clean ends a swarm that is deleted: nothing new is given out, its tasks go, what runs of them is stopped, and when no agent holds
 // anything any more the swarm may go, and with it everything that it owns.
@@ -38,7 +43,7 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 		}
 		held = held || len(tasks[n].Finalizers) > 0 // somebody else has to let it go
 	}
-	if running == 0 && !held {
+	if !held && (running == 0 || time.Since(swarm.DeletionTimestamp.Time) > drainDeadline) {
 		return kit.Cleaned(), nil
 	}
 	return kit.Pending("Draining"), nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,24 @@ func TestDeletedSwarmStaysWhileAnAgentHoldsAnAttempt(t *testing.T) {
 		e.concludes(attempt)
 		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
 			t.Errorf("got %+v, %v: nothing runs any more", got, err)
+		}
+	})
+}
+
+// A program inside an agent can claim for ever that an attempt runs.
+func TestDeletedSwarmDoesNotWaitForAnAgentForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		task := taskOf("research", "a")
+		r, e, swarm := deleting(t, interceptor.Funcs{}, task)
+		swarm.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		e.run(t, task)
+		time.Sleep(drainDeadline)
+		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
+			t.Fatalf("got %+v, %v: the agent still works", got, err)
+		}
+		time.Sleep(time.Second)
+		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
+			t.Errorf("got %+v, %v after the deadline", got, err)
 		}
 	})
 }

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// stuckAfter is how long a deletion has to last before it counts as stuck: an operator that runs may still be at work on it.
+const stuckAfter = time.Minute
+
+func (s *session) unstickCommand() *cobra.Command {
+	var everywhere, dryRun bool
+	command := &cobra.Command{
+		Use:   "unstick [SWARM...]",
+		Short: "Let go of Swarms whose deletion waits for an operator that is gone",
+		Long: `Remove the operator's finalizer from Swarms that are being deleted.
+
+A Swarm that is deleted waits for the operator, which stops what runs first. Without an operator it waits for ever, and its namespace with it.
+This command lets it go: the garbage collector deletes its agents, and what runs on them is stopped without an acknowledgement.
+
+Without names it is about the Swarms whose deletion began more than a minute ago.`,
+		Example: `  kubectl swarm unstick -A --dry-run
+  kubectl swarm unstick -n team-a
+  kubectl swarm unstick research`,
+	}
+	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "in all namespaces")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "show which, and change nothing")
+	command.RunE = func(command *cobra.Command, names []string) error {
+		if everywhere && len(names) > 0 {
+			return misused(command, "a swarm is named in one namespace: use -n instead of -A")
+		}
+		return s.unstick(command.Context(), names, everywhere, dryRun)
+	}
+	return command
+}
+
+func (s *session) unstick(ctx context.Context, names []string, everywhere, dryRun bool) error {
+	at, err := s.open()
+	if err != nil {
+		return err
+	}
+	in := at.namespace
+	if everywhere {
+		in = ""
+	}
+	stuck, err := s.stuck(ctx, at, in, names)
+	if err != nil {
+		return err
+	}
+	if len(stuck) == 0 {
+		_, _ = fmt.Fprintln(s.ErrOut, "no Swarm is stuck")
+		return nil
+	}
+	for n := range stuck {
+		if err := s.letGo(ctx, at, &stuck[n], dryRun); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stuck are the Swarms that only our finalizer keeps. One that is named has to be there, and being deleted.
+func (s *session) stuck(ctx context.Context, at cluster, namespace string, names []string) ([]v1alpha1.Swarm, error) {
+	list := &v1alpha1.SwarmList{}
+	if err := at.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list swarms: %w", err)
+	}
+	for _, name := range names {
+		n := slices.IndexFunc(list.Items, func(swarm v1alpha1.Swarm) bool { return swarm.Name == name })
+		switch {
+		case n < 0:
+			return nil, fmt.Errorf("there is no swarm %q in namespace %q", name, namespace)
+		case list.Items[n].DeletionTimestamp.IsZero():
+			return nil, fmt.Errorf("swarm %q is not being deleted: kubectl delete swarm %s comes first", name, name)
+		}
+	}
+	return slices.DeleteFunc(list.Items, func(swarm v1alpha1.Swarm) bool {
+		if swarm.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(&swarm, v1alpha1.Finalizer) {
+			return true
+		}
+		if len(names) > 0 {
+			return !slices.Contains(names, swarm.Name)
+		}
+		return s.now().Sub(swarm.DeletionTimestamp.Time) < stuckAfter
+	}), nil
+}
+
+// letGo removes the finalizer of the object that was read, and of no other.
+func (s *session) letGo(ctx context.Context, at cluster, swarm *v1alpha1.Swarm, dryRun bool) error {
+	if dryRun {
+		_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s would be let go\n", swarm.Name, swarm.Namespace)
+		return nil
+	}
+	before := swarm.DeepCopy()
+	controllerutil.RemoveFinalizer(swarm, v1alpha1.Finalizer)
+	err := at.Patch(ctx, swarm, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("swarm %q has changed meanwhile: try again", swarm.Name)
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("remove the finalizer of swarm %q: %w", swarm.Name, err)
+	}
+	_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s let go\n", before.Name, before.Namespace)
+	return nil
+}
