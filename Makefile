@@ -145,8 +145,8 @@ install: named-cluster build ## Install the operator into a cluster: make instal
 	@$(INSTALL_OPERATOR)
 
 .PHONY: uninstall
-uninstall: named-cluster build ## Remove the operator, its CRDs and every swarm: make uninstall KUBECONFIG=...
-	@$(INSTALL) --remove
+uninstall: named-cluster build ## Remove the operator: make uninstall KUBECONFIG=... (CRDS=delete for the CRDs, every swarm, task and pool as well)
+	@$(INSTALL) --remove --crds "$(or $(CRDS),keep)"
 
 # The demo plays on the development cluster, DEVCLUSTER_DATA or the default one, which comes up for it, or on the cluster that is named on the
 # command line. Then DEMO_IMAGE, OPERATOR_IMAGE and AGENT_IMAGE say what its nodes can pull.

@@ -17,6 +17,8 @@ case "$*" in
 *"config view"*) cat server ;;
 kubeconfig) printf 'clusters:\n- cluster: {server: "https://127.0.0.1:6443"}\n- cluster: {server: "https://127.0.0.1:6444"}\n' ;;
 *"get crd"*) cat crd ;;
+*"kustomize "*) printf 'kind: CustomResourceDefinition\nmetadata: {name: swarms.swarm.io}\n---\napiVersion: v1\nkind: Namespace\n---\nkind: Role\n' ;;
+*"delete --ignore-not-found --filename="*) cat "${5#--filename=}" > deleted ;;
 esac
 `
 
@@ -152,7 +154,7 @@ func TestOverlayNamesImagesAndChangesWithWhatIsInstalled(t *testing.T) {
 
 func TestSwarmsGoBeforeTheOperator(t *testing.T) {
 	target, _ := repository(t, "", map[string]string{"crd": "swarms.swarm.io"})
-	if err := uninstall(t.Context(), target); err != nil {
+	if err := uninstall(t.Context(), target, true); err != nil {
 		t.Fatal(err)
 	}
 	said := asked(t, target)
@@ -164,7 +166,7 @@ func TestSwarmsGoBeforeTheOperator(t *testing.T) {
 
 func TestAdmissionGoesBeforeTheOperator(t *testing.T) {
 	target, _ := repository(t, "", nil)
-	if err := uninstall(t.Context(), target); err != nil {
+	if err := uninstall(t.Context(), target, true); err != nil {
 		t.Fatal(err)
 	}
 	said := asked(t, target)
@@ -176,22 +178,39 @@ func TestAdmissionGoesBeforeTheOperator(t *testing.T) {
 
 func TestAdmissionThatStaysKeepsTheOperator(t *testing.T) {
 	target, _ := repository(t, "mutatingwebhookconfigurations", nil)
-	if err := uninstall(t.Context(), target); err == nil || strings.Contains(asked(t, target), "kustomize") {
+	if err := uninstall(t.Context(), target, true); err == nil || strings.Contains(asked(t, target), "kustomize") {
 		t.Errorf("got %v, asked %s", err, asked(t, target))
 	}
 }
 
 func TestSwarmsThatStayKeepTheOperator(t *testing.T) {
 	target, _ := repository(t, "delete swarms", map[string]string{"crd": "swarms.swarm.io"})
-	err := uninstall(t.Context(), target)
+	err := uninstall(t.Context(), target, true)
 	if err == nil || strings.Contains(asked(t, target), "kustomize") {
 		t.Errorf("got %v, asked %s", err, asked(t, target))
 	}
 }
 
+func TestObjectsStayWithTheirKinds(t *testing.T) {
+	target, out := repository(t, "", map[string]string{"crd": "swarms.swarm.io"})
+	if err := uninstall(t.Context(), target, false); err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := os.ReadFile(filepath.Join(target.root, "deleted"))
+	if got := string(deleted); err != nil || got != "apiVersion: v1\nkind: Namespace\n---\nkind: Role" {
+		t.Errorf("deleted %q, %v", got, err)
+	}
+	if said := asked(t, target); strings.Contains(said, "swarms.swarm.io") || !strings.Contains(said, "delete --ignore-not-found mutatingwebhook") {
+		t.Errorf("asked %s", said)
+	}
+	if !strings.Contains(out.String(), "CRDS=delete") {
+		t.Errorf("said %s", out)
+	}
+}
+
 func TestUninstallingTwiceIsFine(t *testing.T) {
 	target, _ := repository(t, "", nil)
-	if err := uninstall(t.Context(), target); err != nil || strings.Contains(asked(t, target), "delete swarms") {
+	if err := uninstall(t.Context(), target, true); err != nil || strings.Contains(asked(t, target), "delete swarms") {
 		t.Errorf("got %v, asked %s", err, asked(t, target))
 	}
 }

@@ -31,6 +31,7 @@ func run(ctx context.Context, arguments []string) error {
 	operator := flags.String("operator-image", "", "image of the operator")
 	agent := flags.String("agent-image", "", "image that holds /swarm-agent")
 	remove := flags.Bool("remove", false, "take the operator out")
+	crds := flags.String("crds", "keep", "with --remove: keep the CRDs, or delete them and with them all objects of our kinds")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -39,7 +40,10 @@ func run(ctx context.Context, arguments []string) error {
 	}
 	target := cluster{root: *root, kubeconfig: *kubeconfig, out: os.Stdout, complaints: os.Stderr}
 	if *remove {
-		return uninstall(ctx, target)
+		if *crds != "keep" && *crds != "delete" {
+			return fmt.Errorf("CRDS=%s: choose keep or delete", *crds)
+		}
+		return uninstall(ctx, target, *crds == "delete")
 	}
 	return install(ctx, target, overlay{root: *root, operator: *operator, agent: *agent, tarballs: flags.Args()})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -60,26 +61,68 @@ func bringImages(ctx context.Context, target cluster, wanted overlay) error {
 	return target.load(ctx, wanted.tarballs)
 }
 
-// uninstall lets swarms go first, while the operator is there to drain them and to take their finalizers off. Admission goes before the
-// operator that answers for it.
-func uninstall(ctx context.Context, target cluster) error {
-	fmt.Fprintln(target.out, "removing every swarm, then the operator, its CRDs and all other objects of our kinds")
-	known, err := target.ask(ctx, "get", "crd", "swarms.swarm.io", "--ignore-not-found", "--output=name")
-	if err != nil {
-		return err
-	}
-	if known != "" {
-		if err := target.kubectl(ctx, "delete", "swarms.swarm.io", "--all", "--all-namespaces", "--timeout="+patience); err != nil {
-			return fmt.Errorf("swarms are still there, so nothing else was removed: does the operator run? see kubectl -n %s get pods", namespace)
+// uninstall removes the operator. Admission goes before the operator that answers for it. With the CRDs go all objects of our kinds: swarms first, while
+// the operator is there to drain them and to remove their finalizers.
+func uninstall(ctx context.Context, target cluster, crds bool) error {
+	if crds {
+		if err := removeSwarms(ctx, target); err != nil {
+			return err
 		}
 	}
 	// While there is nobody to answer, the API server would refuse every pod that it has to ask about.
 	if err := target.kubectl(ctx, "delete", "--ignore-not-found", admission, "swarm-operator"); err != nil {
 		return err
 	}
-	if err := target.kubectl(ctx, "delete", "--ignore-not-found", "--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {
+	if crds {
+		if err := target.kubectl(ctx, "delete", "--ignore-not-found", "--kustomize="+filepath.Join(target.root, "deploy", "kustomize")); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(target.out, "removed; volumes of agents whose retention is Retain are kept")
 		return err
 	}
-	_, err = fmt.Fprintln(target.out, "removed; volumes of agents whose retention is Retain are kept")
+	if err := removeAllBut(ctx, target, "CustomResourceDefinition"); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(target.out, kept)
 	return err
+}
+
+// kept is said when the CRDs stay.
+const kept = `removed the operator; the CRDs and all swarms, tasks and pools are kept, and agents stay without work until it is installed again
+(make uninstall CRDS=delete, with the operator installed, removes them, too; kubectl swarm unstick lets go of a Swarm that is deleted without an operator)`
+
+func removeSwarms(ctx context.Context, target cluster) error {
+	fmt.Fprintln(target.out, "removing every swarm, then the operator, its CRDs and all other objects of our kinds")
+	known, err := target.ask(ctx, "get", "crd", "swarms.swarm.io", "--ignore-not-found", "--output=name")
+	if err != nil || known == "" {
+		return err
+	}
+	if err := target.kubectl(ctx, "delete", "swarms.swarm.io", "--all", "--all-namespaces", "--timeout="+patience); err != nil {
+		return fmt.Errorf("swarms are still there, so nothing else was removed: does the operator run? see kubectl -n %s get pods", namespace)
+	}
+	return nil
+}
+
+// removeAllBut deletes what the kustomization has, except for one kind.
+func removeAllBut(ctx context.Context, target cluster, kind string) error {
+	built, err := target.ask(ctx, "kustomize", filepath.Join(target.root, "deploy", "kustomize"))
+	if err != nil {
+		return err
+	}
+	var rest []string
+	for document := range strings.SplitSeq(built, "\n---\n") {
+		if !strings.Contains("\n"+document, "\nkind: "+kind+"\n") {
+			rest = append(rest, document)
+		}
+	}
+	folder, err := os.MkdirTemp("", "swarm-uninstall-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	path := filepath.Join(folder, "objects.yaml")
+	if err := os.WriteFile(path, []byte(strings.Join(rest, "\n---\n")), 0o600); err != nil {
+		return err
+	}
+	return target.kubectl(ctx, "delete", "--ignore-not-found", "--filename="+path)
 }
