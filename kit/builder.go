@@ -190,7 +190,7 @@ func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	b.finalizer.opened = b.departing
 	return &control[T]{
 		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
-		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone,
+		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone, inFlight: &b.operator.inFlight,
 	}
 }
 

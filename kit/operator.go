@@ -48,6 +48,7 @@ type Operator struct {
 	controllers map[schema.GroupVersionKind]string
 	kinds       []client.Object
 	synced      chan struct{}
+	inFlight    inFlight
 }
 
 // NewOperator makes an Operator. Its client reads from the caches, and writes only while this process leads.
@@ -85,6 +86,7 @@ func orDefault[V comparable](chosen, byDefault V) V {
 func (o *Operator) register() error {
 	return errors.Join(
 		o.AddHealthzCheck("ping", healthz.Ping),
+		o.AddHealthzCheck("reconciles", o.inFlight.healthy),
 		o.AddReadyzCheck("caches", o.ready),
 		o.Add(everywhere(o.sync)),
 		o.Add(o.Leadership),

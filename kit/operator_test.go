@@ -213,7 +213,7 @@ func TestCacheOfOwnedObjectsIsWaitedFor(t *testing.T) {
 	w.informers.InformersByGVK = map[schema.GroupVersionKind]toolscache.SharedIndexInformer{
 		corev1.SchemeGroupVersion.WithKind("Pod"): controllertest.NewFakeInformer(),
 	}
-	if got := w.unsynced(t.Context()); got != "*v1.Pod" {
+	if got := w.unsynced(t.Context()); got != "Pod" {
 		t.Errorf("waits for %q", got)
 	}
 }
@@ -355,7 +355,7 @@ func TestOperatorNamesTheCachesThatAreMissing(t *testing.T) {
 		w.needs(kind)
 	}
 	err := w.Start(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "50ms: *v1.Pod, *v1.Secret: ") {
+	if err == nil || !strings.Contains(err.Error(), "50ms: Pod, Secret: ") {
 		t.Errorf("got %v", err)
 	}
 	if w.ready(nil) == nil || w.leases.holder() != "" {

@@ -37,6 +37,7 @@ type control[T client.Object] struct {
 	resync     time.Duration
 	gone       Forgetter
 	reasons    vocabulary
+	inFlight   *inFlight
 }
 
 // A guard gives the reason why an object is left alone, "" when it is not.
@@ -44,6 +45,7 @@ type guard func(ctx context.Context, object client.Object) (reason string, err e
 
 // Reconcile implements controller-runtime's reconcile.Reconciler.
 func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	defer c.inFlight.begin(c.name)()
 	object := blank[T]()
 	if err := c.client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, c.missing(ctx, request.NamespacedName, err)

@@ -47,7 +47,8 @@ func TestGoneIsToldInsteadOfReconciled(t *testing.T) {
 	var told []types.NamespacedName
 	failed := errors.New("not yet")
 	subject := &control[*corev1.ConfigMap]{
-		name: "test", client: empty{}, finalizer: &finalizer[*corev1.ConfigMap]{},
+		inFlight: &inFlight{},
+		name:     "test", client: empty{}, finalizer: &finalizer[*corev1.ConfigMap]{},
 		gone: func(_ context.Context, name types.NamespacedName) error { told = append(told, name); return failed },
 		reconciler: Func[*corev1.ConfigMap](func(context.Context, *corev1.ConfigMap) (Result, error) {
 			t.Error("reconciled")

@@ -81,6 +81,7 @@ type Board struct {
 	link    Link
 	metrics *metrics
 	wake    chan struct{}
+	pulse   pulse
 
 	ready    chan struct{} // closed by Open
 	mu       sync.Mutex
@@ -111,6 +112,8 @@ func (b *Board) Connect(link Link) { b.link = link }
 func (b *Board) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	b.pulse.beat()
+	defer b.pulse.stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,6 +122,7 @@ func (b *Board) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Reset(b.step(time.Now()))
+		b.pulse.beat()
 	}
 }
 
