@@ -18,15 +18,20 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
 )
 
-// deployment is a pool over the pods of a Deployment, which the pool scales.
+// deployment is a pool over the pods of a Deployment, which the pool scales. Its workers are Ready before the pool is made, as those of statefulSet are.
 func deployment(ctx context.Context, size int32, jobs string) *scene {
 	GinkgoHelper()
 	s := empty(ctx)
 	labels := map[string]string{"app": workload}
-	Expect(api.Create(ctx, &appsv1.Deployment{
+	made := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload},
 		Spec:       appsv1.DeploymentSpec{Replicas: &size, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: gang.Template(labels, config)},
-	})).To(Succeed())
+	}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	Eventually(func() (int32, error) {
+		err := api.Get(ctx, client.ObjectKeyFromObject(made), made)
+		return made.Status.ReadyReplicas, err
+	}).Should(Equal(size))
 	s.create(ctx, named(jobs), func(spec *v1alpha1.WorkerPoolSpec) {
 		spec.Workers.Kind, spec.Replicas = v1alpha1.WorkloadDeployment, &size
 	})
