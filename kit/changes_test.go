@@ -50,10 +50,10 @@ func TestChanges(t *testing.T) {
 
 func TestLongNotesAreShortened(t *testing.T) {
 	long := make([]byte, 5000)
-	if got := len(shortened(string(long))); got != mostNote {
+	if got := len(shortened(string(long), mostNote)); got != mostNote {
 		t.Errorf("%d bytes", got)
 	}
-	if shortened("short") != "short" {
+	if shortened("short", mostNote) != "short" {
 		t.Error("a short note was changed")
 	}
 }

@@ -16,8 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mostNote is what the API server accepts as the text of an event.
-const mostNote = 1024
+const (
+	// mostNote is what the API server accepts as the text of an event.
+	mostNote = 1024
+	// mostMessage is how much of a message a condition keeps. The API server accepts 32 KiB, and would refuse the whole status for more: what it says
+	// about an object that it refuses has no bound.
+	mostMessage = 4096
+)
 
 // Status writes the status of one kind, and tells of it.
 type Status[T client.Object] struct {
@@ -59,6 +64,7 @@ func (r *Report[T]) Condition(condition metav1.Condition) {
 	if condition.ObservedGeneration == 0 {
 		condition.ObservedGeneration = r.object.GetGeneration()
 	}
+	condition.Message = shortened(condition.Message, mostMessage)
 	meta.SetStatusCondition(r.conditions, condition)
 }
 
@@ -126,7 +132,7 @@ func (s *Status[T]) record(object T, news happening) {
 	if news.related != nil {
 		related = news.related
 	}
-	s.recorder.Eventf(regarding, related, news.kind, news.reason, "Reconcile", "%s", shortened(news.note))
+	s.recorder.Eventf(regarding, related, news.kind, news.reason, "Reconcile", "%s", shortened(news.note, mostNote))
 }
 
 func reference(object client.Object, scheme *runtime.Scheme) (*corev1.ObjectReference, error) {
@@ -140,9 +146,9 @@ func reference(object client.Object, scheme *runtime.Scheme) (*corev1.ObjectRefe
 	}, nil
 }
 
-func shortened(note string) string {
-	if len(note) <= mostNote {
-		return note
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return strings.ToValidUTF8(note[:mostNote-3], "") + "..."
+	return strings.ToValidUTF8(text[:most-3], "") + "..."
 }

@@ -169,15 +169,27 @@ func TestReportIsRefusedUntilTheCacheHasHeardOfTheLastOne(t *testing.T) {
 
 func TestNoteOfTheLongestLengthStaysWhole(t *testing.T) {
 	whole := strings.Repeat("a", mostNote)
-	if shortened(whole) != whole {
+	if shortened(whole, mostNote) != whole {
 		t.Error("a note that fits was shortened")
 	}
-	if got := shortened(whole + "a"); len(got) != mostNote || !strings.HasSuffix(got, "...") {
+	if got := shortened(whole+"a", mostNote); len(got) != mostNote || !strings.HasSuffix(got, "...") {
 		t.Errorf("%d bytes", len(got))
 	}
 }
 
 // What is remembered of objects must not grow for ever, and what still matters must not be dropped.
+func TestMessageOfAConditionIsBounded(t *testing.T) {
+	s := staged(t, interceptor.Funcs{})
+	report := s.report()
+	report.Condition(ready(metav1.ConditionFalse, "Refused", strings.Repeat("a", 40_000)))
+	if err := report.Write(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.reads(t).Status.Conditions[0].Message; len(got) != mostMessage || !strings.HasSuffix(got, "...") {
+		t.Errorf("stored %d bytes", len(got))
+	}
+}
+
 func TestMemoryOfWritesIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := &written{}, &patience[*corev1.Pod]{period: time.Minute, wrote: Recent[types.UID, time.Time]{Keep: time.Minute}}

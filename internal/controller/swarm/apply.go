@@ -2,8 +2,10 @@ package swarm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,12 +15,22 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// apply writes the difference by server-side apply, and deletes only what is still the object that was looked at.
+// apply writes the difference by server-side apply, and deletes only what is still the object that was looked at. A StatefulSet whose content the API
+// server refuses does not keep the other agent types from what they need; any other failure ends it.
 func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan) error {
+	var refused []error
 	for _, object := range plan.Apply {
-		if err := r.applyObject(ctx, swarm, object); err != nil {
-			return err
+		err := r.applyObject(ctx, swarm, object)
+		if _, isWorkload := object.(*appsv1.StatefulSet); isWorkload && isInvalid(err) {
+			refused = append(refused, err)
+			continue
 		}
+		if err != nil {
+			return errors.Join(append(refused, err)...)
+		}
+	}
+	if err := errors.Join(refused...); err != nil {
+		return err
 	}
 	for _, object := range plan.Delete {
 		uid := object.GetUID()
@@ -28,6 +40,15 @@ func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan
 		}
 	}
 	return nil
+}
+
+// isInvalid reports whether the API server has refused the content of an object, and would refuse it again.
+func isInvalid(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
+
+// needsUser reports whether only a change by a user helps: of the Swarm, or of the object that has a name of the Swarm's.
+func needsUser(err error) bool {
+	_, taken := errors.AsType[nameTaken](err)
+	return taken || isInvalid(err)
 }
 
 func (r *reconciler) applyObject(ctx context.Context, swarm *v1alpha1.Swarm, object client.Object) error {

@@ -3,17 +3,24 @@ package swarm
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
 )
 
 func configNamed(name string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
@@ -37,17 +44,54 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), configNamed("research-config", c.change))
-			_, err := r.Reconcile(t.Context(), e.read(t))
+			result, err := r.Reconcile(t.Context(), e.read(t))
 			stored := &corev1.ConfigMap{}
 			if missing := e.cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "research-config"}, stored); missing != nil {
 				t.Fatal(missing)
 			}
-			if taken := len(stored.Data) > 0; taken != (c.says == "") || (err == nil) != taken {
-				t.Fatalf("taken: %v, error: %v", taken, err)
+			refused := result == kit.RequeueAfter(time.Minute, string(v1alpha1.ReasonNameTaken))
+			if taken := len(stored.Data) > 0; taken != (c.says == "") || refused == taken || err != nil {
+				t.Fatalf("taken: %v, result %+v, error: %v", taken, result, err)
 			}
 			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
 			if c.says != "" && (degraded.Reason != string(v1alpha1.ReasonNameTaken) || !strings.Contains(degraded.Message, c.says)) {
 				t.Errorf("Degraded is %+v", degraded)
+			}
+		})
+	}
+}
+
+// refusing has the API server refuse the StatefulSet of that name.
+func refusing(name string, refusal error) interceptor.Funcs {
+	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+		if named, ok := object.(interface{ GetName() string }); ok && named.GetName() == name {
+			return refusal
+		}
+		return c.Apply(ctx, object, options...)
+	}}
+}
+
+func TestRefusedWorkloadIsExplainedAndNotTriedAtOnce(t *testing.T) {
+	kind := schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	long := strings.Repeat("wrong ", 10_000)
+	for reason, refusal := range map[string]error{
+		"invalid":        apierrors.NewInvalid(kind, "research-coder", field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "a port is wrong")}),
+		"bad request":    apierrors.NewBadRequest("a port is wrong"),
+		"a long message": apierrors.NewBadRequest("a port is wrong " + long),
+	} {
+		t.Run(reason, func(t *testing.T) {
+			r, e := newEnvironment(t, refusing("research-coder", refusal), research(nil))
+			result, err := r.Reconcile(t.Context(), e.read(t))
+			if err != nil || result != kit.RequeueAfter(time.Minute, string(v1alpha1.ReasonApplyFailed)) {
+				t.Errorf("got %+v, %v", result, err)
+			}
+			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+			if degraded == nil || degraded.Reason != string(v1alpha1.ReasonApplyFailed) || !strings.Contains(degraded.Message, "a port is wrong") {
+				t.Errorf("Degraded is %.300v", degraded)
+			}
+			all, _ := e.state(t)
+			if slices.Contains(all, "*v1.StatefulSet research-coder") || !slices.Contains(all, "*v1.StatefulSet research-analyst") {
+				t.Errorf("made %v: the other types go on", all)
 			}
 		})
 	}

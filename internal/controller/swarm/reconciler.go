@@ -40,6 +40,10 @@ type Options struct {
 // untrusted is how long a swarm waits for the CA at most. The watch on its Secret is faster; this is for when that was missed.
 const untrusted = 5 * time.Second
 
+// refusedAgain is how soon a swarm whose objects were refused is tried again. A change of the Swarm comes sooner; this is for the object in its way, and
+// for an API server that has learned a new field.
+const refusedAgain = time.Minute
+
 type reconciler struct {
 	client   client.Client
 	live     client.Reader // past the cache
@@ -91,7 +95,22 @@ func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.
 	r.board.Govern(client.ObjectKeyFromObject(swarm), rules(wanted, world))
 	failed := r.apply(ctx, swarm, plan(drained(wanted, world), world))
 	result, err := r.report(ctx, wanted, world, failed)
+	if err == nil && needsUser(failed) {
+		return refusedResult(result, failed), nil
+	}
 	return result, errors.Join(failed, err)
+}
+
+// refusedResult asks for another look at a swarm that has told its user what is refused, sooner if part of its status is still to be written. It is
+// not an error: the back-off of errors would begin with many attempts at what is bound to fail.
+func refusedResult(reported kit.Result, failed error) kit.Result {
+	if reported != kit.Done() {
+		return reported
+	}
+	if isInvalid(failed) {
+		return kit.RequeueAfter(refusedAgain, string(v1alpha1.ReasonApplyFailed))
+	}
+	return kit.RequeueAfter(refusedAgain, string(v1alpha1.ReasonNameTaken))
 }
 
 // taskIndex finds the Tasks of a swarm.
