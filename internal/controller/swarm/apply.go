@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,16 @@ func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan
 }
 
 // isInvalid reports whether the API server has refused the content of an object, and would refuse it again.
-func isInvalid(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
+func isInvalid(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || isUntyped(err)
+}
+
+// isUntyped reports whether the API server could not read an object that was applied, such as one with two volumes of the same name. It calls that an
+// internal error, and gives no reason.
+func isUntyped(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && strings.Contains(status.Status().Message, "failed to create typed patch object")
+}
 
 // needsUser reports whether only a change by a user helps: of the Swarm, or of the object that has a name of the Swarm's.
 func needsUser(err error) bool {

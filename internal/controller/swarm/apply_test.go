@@ -75,8 +75,12 @@ func TestRefusedWorkloadIsExplainedAndNotTriedAtOnce(t *testing.T) {
 	kind := schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 	long := strings.Repeat("wrong ", 10_000)
 	for reason, refusal := range map[string]error{
-		"invalid":        apierrors.NewInvalid(kind, "research-coder", field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "a port is wrong")}),
-		"bad request":    apierrors.NewBadRequest("a port is wrong"),
+		"invalid":     apierrors.NewInvalid(kind, "research-coder", field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "a port is wrong")}),
+		"bad request": apierrors.NewBadRequest("a port is wrong"),
+		"two of a name": &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: 500,
+			Message: `failed to create typed patch object (demo/research-coder; apps/v1, Kind=StatefulSet): a port is wrong: duplicate entries for key [name="state"]`,
+		}},
 		"a long message": apierrors.NewBadRequest("a port is wrong " + long),
 	} {
 		t.Run(reason, func(t *testing.T) {

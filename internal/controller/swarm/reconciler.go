@@ -95,8 +95,8 @@ func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.
 	r.board.Govern(client.ObjectKeyFromObject(swarm), rules(wanted, world))
 	failed := r.apply(ctx, swarm, plan(drained(wanted, world), world))
 	result, err := r.report(ctx, wanted, world, failed)
-	if err == nil && needsUser(failed) {
-		return refusedResult(result, failed), nil
+	if needsUser(failed) {
+		return refusedResult(result, failed), err // which is what keeps the user from being told
 	}
 	return result, errors.Join(failed, err)
 }
