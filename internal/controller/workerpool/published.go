@@ -50,6 +50,9 @@ func (r *reconciler) published(ctx context.Context, pool *v1alpha1.WorkerPool, m
 	found := published{sheets: map[string]*sheet{}, ledger: roster.Ledger{}, missing: len(objects) == 0}
 	for _, object := range objects {
 		ours := object.Labels[v1alpha1.LabelPool] == pool.Name
+		if writer, err := r.otherWriter(ctx, pool, object); err != nil || writer != "" {
+			return found, refuse(v1alpha1.ReasonConfigNotOurs, "ConfigMap %q belongs to %s, which writes it: choose another config.name", object.Name, writer), err
+		}
 		if !ours && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
 			return found, refuse(v1alpha1.ReasonConfigNotOurs,
 				"ConfigMap %q is somebody else's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
@@ -57,6 +60,26 @@ func (r *reconciler) published(ctx context.Context, pool *v1alpha1.WorkerPool, m
 		found.add(memory.sheet(object, pool.Spec.Config.Key), ours)
 	}
 	return found, nil, nil
+}
+
+// otherWriter names the object that keeps a ConfigMap as it should be: its controller, or another pool. Not even config.adopt may take it, since the two
+// would overwrite each other for ever.
+func (r *reconciler) otherWriter(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap) (string, error) {
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.UID != pool.UID {
+		return fmt.Sprintf("%s %q", owner.Kind, owner.Name), nil
+	}
+	other := object.Labels[v1alpha1.LabelPool]
+	if other == "" || other == pool.Name {
+		return "", nil
+	}
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: other}, &v1alpha1.WorkerPool{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read pool %q: %w", other, err)
+	}
+	return fmt.Sprintf("WorkerPool %q", other), nil
 }
 
 func (p *published) add(s *sheet, ours bool) {

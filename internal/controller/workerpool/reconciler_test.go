@@ -112,6 +112,14 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 	foreign := func(data map[string]string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w-config"}, Data: data}
 	}
+	kept := foreign(map[string]string{"other": "data"})
+	kept.OwnerReferences = []metav1.OwnerReference{{Kind: "Swarm", Name: "ants", UID: "uid-ants", Controller: new(true)}}
+	shared := foreign(map[string]string{"other": "data"})
+	shared.Labels = map[string]string{v1alpha1.LabelPool: "neighbour"}
+	neighbour := newPool()
+	neighbour.Name, neighbour.UID, neighbour.Spec.Workers.Name = "neighbour", "neighbour", "other"
+	scaled := newWorkers(2)
+	scaled[0].SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Swarm", Name: "ants", UID: "uid-ants", Controller: new(true)}})
 	older := newPool()
 	older.Name, older.UID, older.CreationTimestamp = "older", "older", metav1.NewTime(time.Unix(1, 0))
 	for reason, c := range map[string]struct {
@@ -122,6 +130,11 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 		"ConfigMap with data of another":   {append(newWorkers(2), foreign(map[string]string{"other": "data"})), nil, "False ConfigNotOurs"},
 		"empty ConfigMap":                  {append(newWorkers(2), foreign(nil)), nil, ""},
 		"ConfigMap that is to be adopted":  {append(newWorkers(2), foreign(map[string]string{"other": "data"})), adopt, ""},
+		"adopted ConfigMap of a Swarm":     {append(newWorkers(2), kept), adopt, "False ConfigNotOurs"},
+		"adopted ConfigMap of a pool":      {append(newWorkers(2), shared, neighbour), adopt, "False ConfigNotOurs"},
+		"adopted ConfigMap, pool is gone":  {append(newWorkers(2), shared), adopt, ""},
+		"scaled workload of a Swarm":       {scaled, scale, "False WorkloadTaken"},
+		"workload of a Swarm, not scaled":  {scaled, nil, ""},
 		"no workload":                      {nil, nil, "False WorkloadNotFound"},
 		"workload that has an older pool":  {append(newWorkers(2), older), nil, "False WorkloadTaken"},
 		"layout that is not supported":     {newWorkers(2), perWorker, "False NotSupported"},
@@ -150,6 +163,7 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 }
 
 func adopt(pool *v1alpha1.WorkerPool)     { pool.Spec.Config.Adopt = v1alpha1.AdoptAlways }
+func scale(pool *v1alpha1.WorkerPool)     { pool.Spec.Replicas = new(int32(5)) }
 func perWorker(pool *v1alpha1.WorkerPool) { pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker }
 func missingJobs(pool *v1alpha1.WorkerPool) {
 	pool.Spec.JobsFrom = []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "gone", Key: "list"}}}

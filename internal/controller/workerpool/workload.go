@@ -66,7 +66,19 @@ func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (w
 	if err != nil {
 		return found, nil, fmt.Errorf("read %s %q: %w", of.Kind, of.Name, err)
 	}
+	if swarm := scaledBySwarm(found.object); swarm != "" && pool.Spec.Replicas != nil {
+		return found, refuse(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool", of.Kind, of.Name, swarm), nil
+	}
 	return found, nil, nil
+}
+
+// scaledBySwarm names the Swarm that a workload is part of, "" for none: it would undo what a pool scales, and the pool again.
+func scaledBySwarm(workload client.Object) string {
+	owner := metav1.GetControllerOfNoCopy(workload)
+	if owner == nil || owner.Kind != "Swarm" || owner.APIVersion != v1alpha1.GroupVersion.String() {
+		return ""
+	}
+	return owner.Name
 }
 
 // older puts the pool first that was there first; of two that were made in the same second, the one that has begun.
