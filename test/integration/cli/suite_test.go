@@ -61,6 +61,12 @@ type answer struct {
 // ask runs the program in the suite's namespace.
 func ask(arguments ...string) answer {
 	GinkgoHelper()
+	return askIn(namespace, arguments...)
+}
+
+// askIn runs the program in a namespace.
+func askIn(namespace string, arguments ...string) answer {
+	GinkgoHelper()
 	return end(exec.Command(field.FromRoot("bin", "kubectl-swarm"), append(arguments, "--namespace", namespace)...))
 }
 
