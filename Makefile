@@ -88,10 +88,11 @@ model: ## Search the models of the protocols (STATES=100000 in each scenario, DE
 	@go run ./test/model --states $(or $(STATES),$(if $(WITHOUT),2000000,100000)) --depth $(or $(DEPTH),0) $(if $(WITHOUT),--without $(WITHOUT))
 
 .PHONY: soak
-soak: build race-operator ## Run what takes minutes by nature: the models, faults for spread workloads, 2,000 agents at a change of leader, property tests with another seed, every fuzz test (DURATION=6m SEED=... CHECKS=1000 FUZZTIME=1m)
+soak: build race-operator ## Run what takes minutes by nature: the models, faults for spread workloads, 2,000 agents at a change of leader, random objects of all kinds, property tests with another seed, every fuzz test (DURATION=6m SEED=... FUZZ_OBJECTS=1500 CHECKS=1000 FUZZTIME=1m)
 	@$(MAKE) --no-print-directory model STATES=$(or $(STATES),2000000)
 	@seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && SPREAD_SOAK=$(or $(DURATION),6m) SPREAD_HUNT=5m SPREAD_SEED=$$seed $(SUITES) --timeout 60m --only integration/spread --focus "time of trouble|warns of every" integration
 	@echo "2,000 agents at a change of leader" && RELINK_AGENTS=$(or $(AGENTS),2000) RELINK_GAP=20s $(SUITES) --only integration/link --focus "change of leader" integration
+	@echo "random objects" && FUZZ_SEED=$(or $(FUZZ_SEED),$(SEED),$$RANDOM) FUZZ_OBJECTS=$(or $(FUZZ_OBJECTS),1500) $(SUITES) --timeout 60m --only integration/fuzz integration
 	@echo "property tests" && seed=$(or $(SEED),$$RANDOM) && echo "seed $$seed" && git grep -l testkit/property -- '*_test.go' | xargs -n1 dirname | sort -u | while read -r folder; do \
 	  go test -count=1 -timeout 30m ./$$folder -rapid.seed=$$seed -rapid.checks=$(or $(CHECKS),1000) || exit; done
 	@git grep -oE '^func Fuzz[A-Za-z]+' -- '*_test.go' | sed 's/:func / /' | while read -r file name; do \

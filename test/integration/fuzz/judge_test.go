@@ -1,0 +1,218 @@
+package fuzz
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
+)
+
+const (
+	// resync is how often the operator looks at everything again.
+	resync = 5 * time.Second
+	// still is how long nothing is written once the operator has come to rest: everything was looked at twice.
+	still = 2*resync + 2*time.Second
+	// settled is how long it may take to come to rest.
+	settled = 3 * time.Minute
+	// mostRetries is how often, within still, one request may be refused, and one object reconciled: the back-off begins at 10 ms and doubles.
+	mostRetries = 12
+)
+
+// judge waits until the operator has come to rest, looks at what it has made of the objects, and deletes the namespace.
+func (r round) judge(ctx context.Context) {
+	GinkgoHelper()
+	r.expectRest(ctx)
+	r.expectExplained(ctx)
+	r.operator.expectSound(ctx)
+	began, made := time.Now(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.in}}
+	Expect(cluster.API.Delete(ctx, made)).To(Succeed())
+	Eventually(func(ctx context.Context) bool {
+		return apierrors.IsNotFound(cluster.API.Get(ctx, client.ObjectKeyFromObject(made), made))
+	}).WithContext(ctx).WithTimeout(deleted).Should(BeTrue(), func() string { return remaining(made) })
+	AddReportEntry(r.in, ReportEntryVisibilityAlways, fmt.Sprintf("deleted in %.1f s", time.Since(began).Seconds()))
+}
+
+// remaining is what the API server says about a namespace that is being deleted.
+func remaining(namespace *corev1.Namespace) string {
+	var text []string
+	for _, condition := range namespace.Status.Conditions {
+		if condition.Status == corev1.ConditionTrue {
+			text = append(text, condition.Message)
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+// expectRest waits until the operator writes nothing about the namespace any more and counts no errors, and shows that it then neither asks again nor
+// looks at an object more often than its back-off and the resync allow.
+func (r round) expectRest(ctx context.Context) {
+	GinkgoHelper()
+	began, lastError, failures := time.Now(), time.Now(), -1.0
+	Eventually(func(g Gomega) {
+		counted, err := series(ctx, r.operator.metrics, "controller_runtime_reconcile_errors_total")
+		g.Expect(err).NotTo(HaveOccurred())
+		if counted != failures {
+			lastError, failures = time.Now(), counted
+		}
+		g.Expect(time.Since(lastError)).To(BeNumerically(">", still), "%v reconciles have failed", failures)
+		done := slices.DeleteFunc(r.writes(g, time.Now().Add(-still)), func(one audit.Request) bool { return one.Response.Code >= http.StatusBadRequest })
+		g.Expect(done).To(BeEmpty())
+	}).WithContext(ctx).WithTimeout(settled).WithPolling(time.Second).Should(Succeed())
+	rest := time.Now().Add(-still)
+	refused := map[string]int{}
+	for _, one := range r.writes(Default, rest) {
+		refused[fmt.Sprint(one.Verb, " ", one.Object)]++
+	}
+	Expect(refused).To(Or(BeEmpty(), HaveEach(BeNumerically("<=", mostRetries))))
+	Expect(r.operator.reconciles(rest)).To(HaveEach(BeNumerically("<=", mostRetries)))
+	AddReportEntry(r.in, ReportEntryVisibilityAlways, fmt.Sprintf("at rest after %.0f s", time.Since(began).Seconds()))
+}
+
+// reconciles are how often each controller has looked at each object since then.
+func (o operator) reconciles(since time.Time) map[string]int {
+	count := map[string]int{}
+	for line := range bytes.Lines(o.session.Err.Contents()) {
+		var entry struct {
+			Time                             time.Time
+			Msg, Controller, Namespace, Name string
+		}
+		if bytes.Contains(line, []byte(`"msg":"reconciled"`)) && json.Unmarshal(line, &entry) == nil && entry.Time.After(since) {
+			count[entry.Controller+" "+entry.Namespace+"/"+entry.Name]++
+		}
+	}
+	return count
+}
+
+// writes are those of the operator in the namespace since then.
+func (r round) writes(g Gomega, since time.Time) []audit.Request {
+	all, err := audit.Requests("swarm-operator/")
+	g.Expect(err).NotTo(HaveOccurred())
+	return slices.DeleteFunc(all, func(one audit.Request) bool {
+		return !one.Writes() || one.Object.Namespace != r.in || one.Received.Before(since)
+	})
+}
+
+// expectSound shows that the process is up, and that nothing in it has panicked.
+func (o operator) expectSound(ctx context.Context) {
+	GinkgoHelper()
+	Expect(o.session.ExitCode()).To(Equal(-1), "the operator runs")
+	Eventually(visit).WithContext(ctx).WithArguments("http://127.0.0.1:" + o.health + "/healthz").Should(Equal("ok"))
+	for _, counter := range []string{"swarm_reconcile_panics_total", "controller_runtime_reconcile_panics_total", "controller_runtime_webhook_panics_total"} {
+		Expect(series(ctx, o.metrics, counter)).To(BeZero(), counter)
+	}
+	said := string(o.session.Err.Contents())
+	Expect(strings.Contains(said, "panic")).To(BeFalse(), "its log has no panic")
+	Expect(strings.Contains(said, "DATA RACE")).To(BeFalse(), "nor a data race")
+}
+
+// series is the sum of a counter over its labels.
+func series(ctx context.Context, port, name string) (float64, error) {
+	text, err := visit(ctx, "http://127.0.0.1:"+port+"/metrics")
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, name+"{") && !strings.HasPrefix(line, name+" ") {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("read %s: %w", line, err)
+		}
+		sum += value
+	}
+	return sum, nil
+}
+
+func visit(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusOK {
+		err = errors.Join(err, errors.New(response.Status))
+	}
+	return string(text), err
+}
+
+// expectExplained looks at every object that is there. The operator says nothing about paused ones, and nothing about snapshots: no controller has them yet.
+func (r round) expectExplained(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(r.unexplained).WithContext(ctx).WithTimeout(still).Should(BeEmpty())
+}
+
+func (r round) unexplained(ctx context.Context) ([]string, error) {
+	var missing []string
+	for _, list := range []client.ObjectList{&v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.WorkerPoolList{}, &v1alpha1.TaskList{}} {
+		if err := cluster.API.List(ctx, list, client.InNamespace(r.in)); err != nil {
+			return nil, err
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			object := item.(client.Object)
+			if object.GetAnnotations()[v1alpha1.AnnotationPaused] == "true" || !object.GetDeletionTimestamp().IsZero() {
+				continue
+			}
+			if why := unexplained(object); why != "" {
+				missing = append(missing, fmt.Sprintf("%T %s: %s", object, object.GetName(), why))
+			}
+		}
+	}
+	return missing, nil
+}
+
+// unexplained is what an object does not say, "" for nothing.
+func unexplained(object client.Object) string {
+	var conditions []metav1.Condition
+	switch object := object.(type) {
+	case *v1alpha1.Swarm:
+		conditions = object.Status.Conditions
+	case *v1alpha1.Agent:
+		conditions = object.Status.Conditions
+	case *v1alpha1.WorkerPool:
+		conditions = object.Status.Conditions
+	case *v1alpha1.Task:
+		conditions = object.Status.Conditions
+		if object.Status.Phase == "" || object.Status.Reason == "" {
+			return fmt.Sprintf("its phase is %q for the reason %q", object.Status.Phase, object.Status.Reason)
+		}
+	}
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	switch {
+	case ready == nil:
+		return "it has no condition Ready"
+	case ready.ObservedGeneration != object.GetGeneration():
+		return fmt.Sprintf("Ready is about generation %d of %d", ready.ObservedGeneration, object.GetGeneration())
+	case ready.Status != metav1.ConditionTrue && (ready.Reason == "" || ready.Message == ""):
+		return fmt.Sprintf("Ready is %s for the reason %q: %q", ready.Status, ready.Reason, ready.Message)
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+package fuzz
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/schemafuzz"
+)
+
+// A verb is what is done with an object.
+type verb string
+
+const (
+	create   verb = "create" // or, if there is one of that name, change its spec
+	mutate   verb = "mutate" // one field of the spec
+	annotate verb = "annotate"
+	remove   verb = "remove"
+)
+
+// A step is one request. What it does follows from the seed alone, not from the answers to the steps before.
+type step struct {
+	verb   verb
+	kind   string
+	name   string
+	object map[string]any // of create; of mutate and annotate, the patch
+	policy string         // of remove
+}
+
+// A writer writes steps.
+type writer struct {
+	rand      *rand.Rand
+	generator *schemafuzz.Generator
+	schemas   map[string]apiextensionsv1.JSONSchemaProps // of our kinds
+	kinds     []string
+}
+
+func newWriter(seed, round uint64) *writer {
+	GinkgoHelper()
+	r := rand.New(rand.NewPCG(seed, round))
+	w := &writer{rand: r, generator: schemafuzz.New(r, rules), schemas: map[string]apiextensionsv1.JSONSchemaProps{}}
+	files, err := filepath.Glob(field.FromRoot("deploy", "crds", "*.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		Expect(err).NotTo(HaveOccurred())
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		Expect(yaml.Unmarshal(text, definition)).To(Succeed())
+		kind := definition.Spec.Names.Kind
+		w.schemas[kind] = *definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+		w.kinds = append(w.kinds, kind)
+	}
+	Expect(w.kinds).To(HaveLen(5))
+	return w
+}
+
+// weights are how often each kind is drawn.
+var weights = map[string]int{"Swarm": 4, "Task": 5, "Agent": 2, "WorkerPool": 5, "SwarmSnapshot": 2, "ConfigMap": 3, "Deployment": 1, "StatefulSet": 3}
+
+// names are those of each kind.
+var names = map[string][]string{
+	"Swarm": swarms, "Task": tasks, "Agent": agents, "WorkerPool": pools, "SwarmSnapshot": snapshots, "ConfigMap": configMaps,
+	"Deployment": workloads, "StatefulSet": workloads,
+}
+
+// step writes the next one.
+func (w *writer) step() step {
+	s := step{verb: draw(w.rand, []verb{create, create, create, create, create, create, mutate, mutate, annotate, remove}), kind: w.kind()}
+	s.name = draw(w.rand, names[s.kind])
+	switch s.verb {
+	case create:
+		if w.rand.IntN(3) == 0 {
+			s.name = fmt.Sprint(s.name, "-", w.rand.IntN(3))
+		}
+		s.object = w.made(s.kind, s.name)
+	case mutate:
+		s.object = w.mutation(s.kind)
+	case annotate:
+		s.object = map[string]any{"metadata": map[string]any{"annotations": w.annotations()}}
+	case remove:
+		s.policy = draw(w.rand, []string{"Background", "Foreground", "Orphan"})
+	}
+	return s
+}
+
+func (w *writer) kind() string {
+	var all []string
+	for kind, weight := range weights {
+		all = append(all, slices.Repeat([]string{kind}, weight)...)
+	}
+	slices.Sort(all)
+	return draw(w.rand, all)
+}
+
+// made is an object of that kind.
+func (w *writer) made(kind, name string) map[string]any {
+	metadata := map[string]any{"name": name}
+	if w.rand.IntN(4) == 0 {
+		metadata["annotations"] = w.annotations()
+	}
+	var made map[string]any
+	switch schema, ours := w.schemas[kind]; {
+	case ours:
+		made = map[string]any{"apiVersion": "swarm.io/v1alpha1", "spec": w.generator.Value(kind+".spec", schema.Properties["spec"])}
+	case kind == "ConfigMap":
+		made = w.configMap()
+	default:
+		made = w.workload(metadata)
+	}
+	made["kind"], made["metadata"] = kind, metadata
+	return made
+}
+
+// mutation is a patch of one field of a spec, or of the content of a ConfigMap.
+func (w *writer) mutation(kind string) map[string]any {
+	schema, ours := w.schemas[kind]
+	switch {
+	case kind == "ConfigMap":
+		return map[string]any{"data": w.configMap()["data"]}
+	case !ours:
+		return map[string]any{"spec": map[string]any{"replicas": int64(w.rand.IntN(5))}}
+	}
+	fields := schema.Properties["spec"].Properties
+	var all []string
+	for name := range fields {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	name := draw(w.rand, all)
+	if w.rand.IntN(5) == 0 {
+		return map[string]any{"spec": map[string]any{name: nil}}
+	}
+	return map[string]any{"spec": map[string]any{name: w.generator.Value(kind+".spec."+name, fields[name])}}
+}
+
+// annotated are the annotations of ours, and some that only look like them.
+var annotated = []string{
+	"paused", "paused", "reconcile-at", "reset", "config-version", "nudge", "fence", "ledger", "checksum", "term", "registered-by", "unknown",
+	"spread", "spot-percentage", "min-on-demand", "pdb-override", "disruption-windows", "desired-distribution", "spread-status", "spread-settings", "spread-number",
+}
+
+var annotationValues = []string{
+	"true", "true", "false", "", "yes", "TRUE", "enabled", "disabled", "50", "-1", "101%", "9223372036854775808", "now", "{", "{}", "null", "[]", "0 2 * * * for 3h", "* * * * * for 0s",
+	"a\nb", "on-demand:1,spot:1", strings.Repeat("9", 5000), "\u0000x", "ünïcode",
+}
+
+func (w *writer) annotations() map[string]any {
+	made := map[string]any{}
+	for range 1 + w.rand.IntN(3) {
+		made["swarm.io/"+draw(w.rand, annotated)] = draw(w.rand, annotationValues)
+	}
+	return made
+}
+
+// contents are those of ConfigMaps.
+var contents = []string{
+	"", "\n", "{}", `{"a":1}`, `{"a":`, "[1,2]", "null", "jobs:\n- a\n- b\n", "jobs:\n- name: a\n  weight: 3\n- name: a\n", "jobs: 7\n", "a\nb\nc\n", "a\n\n a \n\tb\n",
+	"workers:\n  web-0:\n    jobs: [a]\n", "version: 9223372036854775807\n", "\u0000", strings.Repeat("job\n", 500), strings.Repeat("x", 20_000), "a: &a [*a]", "ünï\ncode",
+}
+
+func (w *writer) configMap() map[string]any {
+	data := map[string]any{}
+	for _, key := range keys[:3] {
+		if w.rand.IntN(3) > 0 {
+			data[key] = draw(w.rand, contents)
+		}
+	}
+	if w.rand.IntN(3) == 0 {
+		data["jobs.yaml"] = fmt.Sprintf("jobs:\n- j%d\n- j%d\n- j%d\n", w.rand.IntN(5), 5+w.rand.IntN(5), 10+w.rand.IntN(5))
+	}
+	return map[string]any{"apiVersion": "v1", "data": data}
+}
+
+// workload is a Deployment or StatefulSet that the API server accepts.
+func (w *writer) workload(metadata map[string]any) map[string]any {
+	if w.rand.IntN(2) == 0 {
+		metadata["labels"] = map[string]any{"swarm.io/pool": draw(w.rand, []string{"cams", "true", "", "p1"}), "swarm.io/swarm": draw(w.rand, swarms)}
+	}
+	if w.rand.IntN(3) == 0 {
+		metadata["annotations"] = map[string]any{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": draw(w.rand, annotationValues)}
+	}
+	labels := map[string]any{"app": metadata["name"]}
+	return map[string]any{"apiVersion": "apps/v1", "spec": map[string]any{
+		"replicas": int64(w.rand.IntN(4)), "serviceName": "web", "selector": map[string]any{"matchLabels": labels},
+		"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{
+			"terminationGracePeriodSeconds": int64(0), "containers": []any{map[string]any{"name": "any", "image": "localhost/any"}},
+		}},
+	}}
+}
+
+// unstructuredOf is the object of a step in a namespace.
+func (s step) unstructuredOf(in string) *unstructured.Unstructured {
+	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion(s.kind), "kind": s.kind}}
+	if s.verb == create {
+		made = &unstructured.Unstructured{Object: s.object}
+	}
+	made.SetName(s.name)
+	made.SetNamespace(in)
+	return made
+}
+
+func apiVersion(kind string) string {
+	switch kind {
+	case "ConfigMap":
+		return "v1"
+	case "Deployment", "StatefulSet":
+		return "apps/v1"
+	}
+	return "swarm.io/v1alpha1"
+}
+
+func (s step) String() string {
+	text, _ := json.Marshal(s.object)
+	return fmt.Sprintf("%s %s %s %.2000s%s", s.verb, s.kind, s.name, text, s.policy)
+}

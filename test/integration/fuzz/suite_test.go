@@ -1,0 +1,85 @@
+// Package fuzz gives random objects of all kinds to the operator as a program on a real API server, and shows that it neither panics nor loops, that it
+// explains what it cannot do, and that a namespace with all of that can be deleted.
+package fuzz
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+// Set once, before the first spec.
+var cluster field.Cluster
+
+func TestFuzz(t *testing.T) {
+	field.Require(t, "make integration")
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	RunSpecs(t, "The operator and random objects")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	cluster = field.Connect()
+	cluster.Config.WarningHandler = nil
+	field.InstallKinds(ctx)
+})
+
+// number is a number from the environment.
+func number(variable string, byDefault uint64) uint64 {
+	GinkgoHelper()
+	value, err := strconv.ParseUint(cmp.Or(os.Getenv(variable), strconv.FormatUint(byDefault, 10)), 10, 64)
+	Expect(err).NotTo(HaveOccurred(), variable+" is a number")
+	return value
+}
+
+// An operator is the program, which looks at every namespace with its label.
+type operator struct {
+	session         *gexec.Session
+	label           string
+	metrics, health string // ports
+	started         time.Time
+}
+
+// start starts the operator, built with the race detector.
+func start(ctx context.Context) operator {
+	GinkgoHelper()
+	home := namespace(ctx, nil)
+	o := operator{label: home, metrics: ports.Free(), health: ports.Free(), started: time.Now()}
+	command := exec.Command(field.FromRoot("bin", "race", "swarm-operator"), "--namespace", home)
+	command.Env = append(os.Environ(),
+		"SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {fuzz: "+o.label+"}}", "SWARM_CONTROLLER_RESYNC_PERIOD="+resync.String(),
+		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+o.metrics, "SWARM_HEALTH_PORT="+o.health,
+		"SWARM_LOGGING_LEVEL=debug", "SWARM_WEBHOOK_ENABLED=false",
+		// On a busy machine a Lease may be renewed late. An operator that does not renew it in time ends, which is not what is looked for here.
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=4m", "SWARM_LINK_AGENT_LEASE=10m", "SWARM_LINK_PORT="+ports.Free(), "SWARM_API_PORT="+ports.Free())
+	var err error
+	o.session, err = gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred(), "run `make build race-operator` first")
+	DeferCleanup(func() { o.session.Terminate().Wait(20 * time.Second) })
+	return o
+}
+
+// namespace is a new one that goes when the spec ends.
+func namespace(ctx context.Context, labels map[string]string) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fuzz-", Labels: labels}}
+	Expect(cluster.API.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(cluster.API.Delete(ctx, made))).To(Succeed()) })
+	return made.Name
+}
