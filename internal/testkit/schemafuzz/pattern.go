@@ -43,7 +43,7 @@ func (g *Generator) write(text *strings.Builder, expression *syntax.Regexp, repe
 	case syntax.OpAlternate:
 		g.write(text, pick(g.rand, expression.Sub...), repeat)
 	case syntax.OpQuest:
-		if repeat > 0 && g.rand.IntN(3) > 0 {
+		if g.rand.IntN(3) > 0 {
 			g.write(text, expression.Sub[0], max(repeat-2, 0))
 		}
 	case syntax.OpStar, syntax.OpPlus:

@@ -53,7 +53,7 @@ var oddities = []string{
 	`{metadata: {labels: {swarm.io/swarm: other, swarm.io/type: other, "not valid!": x}}}`,
 	`{metadata: {labels: {app: a}, annotations: {swarm.io/paused: "true", swarm.io/config-version: x}, name: fixed, namespace: kube-system}}`,
 	`{metadata: {annotations: {huge: ` + strings.Repeat("x", 270_000) + `}}}`,
-	`{spec: {containers: [` + strings.Repeat(`{name: `+strings.Repeat("Wrong_", 40)+`},`, 200) + `]}}`,
+	`{spec: {containers: [` + many(200, `{name: `+strings.Repeat("Wrong", 40)+`%d}`) + `]}}`,
 }
 
 // template is a pod template: mostly one that works with a few oddities, and now and then what the schema gave.
