@@ -27,7 +27,7 @@ func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan
 			continue
 		}
 		if err != nil {
-			return errors.Join(append(refused, err)...)
+			return err // which may pass, while what was refused will be again
 		}
 	}
 	if err := errors.Join(refused...); err != nil {
