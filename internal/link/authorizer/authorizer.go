@@ -84,7 +84,11 @@ func (a *Authorizer) Joined(agent link.Agent, podUID string, hello *linkv1.Hello
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	if err := a.authorize(ctx, agent, podUID, hello); err != nil {
+	err := checkNames(hello)
+	if err == nil {
+		err = a.authorize(ctx, agent, podUID, hello)
+	}
+	if err != nil {
 		a.config.Refusals.Count(limit.UnauthorizedAgents)
 		if errors.As(err, &denial{}) {
 			a.refuse(podUID)
@@ -117,7 +121,8 @@ func (a *Authorizer) Left(agent link.Agent) { a.config.Next.Left(agent) }
 
 // mayName reports whether an agent may speak of an attempt.
 func (a *Authorizer) mayName(agent link.Agent, attempt *linkv1.Attempt) bool {
-	if attempt.GetNamespace() == agent.Namespace && attempt.GetTask() != "" && attempt.GetTaskUid() != "" && attempt.GetEpoch() > 0 {
+	if attempt.GetNamespace() == agent.Namespace && canName(attempt) {
+		attempt.ProtoReflect().SetUnknown(nil) // the dispatcher keeps attempts
 		return true
 	}
 	a.config.Refusals.Count(limit.UnauthorizedAttempts)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -238,5 +239,38 @@ func TestResultsAreBounded(t *testing.T) {
 		if diff := cmp.Diff(c.want.String(), c.said.String()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// What an agent names is remembered: results of unknown tasks, and the process that holds an attempt.
+func TestNamesThatNothingCanHaveAreRefused(t *testing.T) {
+	a, next := newAuthorizer(honest(), honest())
+	long, unknown := strings.Repeat("n", 254), attempt("ns")
+	unknown.ProtoReflect().SetUnknown(make([]byte, 1<<20))
+	for name, c := range map[string]struct {
+		attempt *linkv1.Attempt
+		passes  bool
+	}{
+		"a task":              {&linkv1.Attempt{Namespace: "ns", Task: long, TaskUid: "u", Epoch: 7}, false},
+		"a UID":               {&linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: strings.Repeat("u", 65), Epoch: 7}, false},
+		"names that can be":   {&linkv1.Attempt{Namespace: "ns", Task: long[1:], TaskUid: strings.Repeat("u", 64), Epoch: 7}, true},
+		"fields from nowhere": {unknown, true},
+	} {
+		next.received = nil
+		a.Received(coder, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: &linkv1.Result{Attempt: c.attempt}}})
+		if passed := len(next.received) == 1; passed != c.passes || passed && proto.Size(next.received[0].GetResult().GetAttempt()) > 512 {
+			t.Errorf("%s: passed on %t", name, passed)
+		}
+	}
+	for name, hello := range map[string]*linkv1.Hello{
+		"a swarm": {Swarm: long}, "a process": {Swarm: "s", Process: strings.Repeat("p", 65)},
+	} {
+		other, next := newAuthorizer(honest(), honest())
+		if err := other.Joined(coder, "pod", hello); !errors.As(err, &denial{}) || len(err.Error()) > 200 || len(next.joined) > 0 {
+			t.Errorf("%s joins: %.200v", name, err)
+		}
+	}
+	if err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s", Process: strings.Repeat("p", 64)}); err != nil {
+		t.Error(err)
 	}
 }

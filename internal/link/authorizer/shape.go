@@ -17,10 +17,28 @@ const (
 	messageBytes = 4 << 10
 	reasonBytes  = 128
 	mostSlots    = 1000 // by the API
+	nameBytes    = 253  // of objects
+	idBytes      = 64   // of UIDs, and of processes in Task status
 
 	refusedFor  = 2 * time.Second
 	mostRefused = 10_000
 )
+
+// checkNames reports whether Hello has names that nothing can have. They are remembered for as long as the agent is known.
+func checkNames(hello *linkv1.Hello) error {
+	if len(hello.GetSwarm()) > nameBytes || len(hello.GetProcess()) > idBytes {
+		return denyf("the name of the swarm or of the process is too long: at most %d and %d bytes", nameBytes, idBytes)
+	}
+	return nil
+}
+
+// canName reports whether there can be such an attempt.
+func canName(attempt *linkv1.Attempt) bool {
+	return within(attempt.GetTask(), nameBytes) && within(attempt.GetTaskUid(), idBytes) && attempt.GetEpoch() > 0
+}
+
+// within reports whether a text has 1 to so many bytes.
+func within(text string, most int) bool { return text != "" && len(text) <= most }
 
 // restrict leaves of Hello what the agent may say.
 func (a *Authorizer) restrict(agent link.Agent, hello *linkv1.Hello) {
