@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -16,6 +17,7 @@ type Result struct {
 	outcome outcome
 	delay   time.Duration
 	reason  string
+	last    bool
 }
 
 // An outcome is how a reconcile ended, as the metric names it.
@@ -42,6 +44,12 @@ func Requeue(reason string) Result { return Result{outcome: requeue, reason: rea
 // RequeueAfter asks for another look after the delay. It resets the back-off. The reason is one word.
 func RequeueAfter(delay time.Duration, reason string) Result {
 	return Result{outcome: requeueAfter, delay: delay, reason: reason}
+}
+
+// LowPriority has the object looked at, when it is time, after all objects that are waiting for their turn.
+func (r Result) LowPriority() Result {
+	r.last = true
+	return r
 }
 
 func skip(reason string) Result { return Result{outcome: skipped, reason: reason} }
@@ -91,11 +99,19 @@ func (r Result) verdict(again reconcile.Result, resync time.Duration) verdict {
 	case requeue:
 		return verdict{outcome: requeue, reason: r.reason, answer: again}
 	case requeueAfter:
-		return verdict{outcome: requeueAfter, reason: r.reason, answer: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond)}}
+		return verdict{outcome: requeueAfter, reason: r.reason, answer: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond), Priority: r.priority()}}
 	case skipped:
 		return verdict{outcome: skipped, reason: r.reason}
 	}
 	return verdict{outcome: done, reason: r.reason, answer: reconcile.Result{RequeueAfter: jittered(resync)}}
+}
+
+// priority is that of the next look; nil leaves it as it is.
+func (r Result) priority() *int {
+	if !r.last {
+		return nil
+	}
+	return new(handler.LowPriority)
 }
 
 // jittered is up to a tenth shorter, never longer: a resync is a promise of how late a drift is repaired.

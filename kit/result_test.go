@@ -55,6 +55,19 @@ func TestK07_TypedResultsAreJudged(t *testing.T) {
 	}
 }
 
+func TestLowPriorityComesAfterEverythingElse(t *testing.T) {
+	for _, answer := range []reconcile.Result{
+		judge(RequeueAfter(time.Second, "Later").LowPriority(), nil, 0).answer, judge(RequeueAfter(0, "Now").LowPriority(), nil, 0).answer,
+	} {
+		if answer.Priority == nil || *answer.Priority >= 0 || answer.RequeueAfter == 0 {
+			t.Errorf("got %+v", answer)
+		}
+	}
+	if answer := judge(RequeueAfter(time.Second, "Later"), nil, 0).answer; answer.Priority != nil {
+		t.Errorf("an ordinary look changes the priority: %+v", answer)
+	}
+}
+
 func TestTerminalErrorIsNotTriedAgain(t *testing.T) {
 	got := judge(Done(), fmt.Errorf("plan: %w", Terminal(errors.New("no such image"))), time.Minute)
 	if got.outcome != terminal || got.answer != (reconcile.Result{}) || got.err == nil {

@@ -45,6 +45,9 @@ func swarmKeeping(ttl *int32) *v1alpha1.Swarm {
 	return swarm
 }
 
+// lookAt is a look at a task when its time is over, when no other task waits for its turn.
+func lookAt(left time.Duration) kit.Result { return kit.RequeueAfter(left, "Expires").LowPriority() }
+
 func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 	for _, c := range []struct {
 		reason string
@@ -56,16 +59,14 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 	}{
 		{"no TTL anywhere: kept for good", nil, swarmKeeping(nil), 1000 * time.Hour, false, kit.Done()},
 		{"no TTL and no swarm: kept for good", nil, nil, 1000 * time.Hour, false, kit.Done()},
-		{"just finished", new(int32(60)), nil, 0, false, kit.RequeueAfter(time.Minute, "Expires")},
-		{"a second is left", new(int32(60)), nil, 59 * time.Second, false, kit.RequeueAfter(time.Second, "Expires")},
+		{"just finished", new(int32(60)), nil, 0, false, lookAt(time.Minute)},
+		{"a second is left", new(int32(60)), nil, 59 * time.Second, false, lookAt(time.Second)},
 		{"its time is over", new(int32(60)), nil, time.Minute, true, kit.Done()},
 		{"long over", new(int32(60)), nil, time.Hour, true, kit.Done()},
 		{"zero is at once", new(int32(0)), nil, 0, true, kit.Done()},
-		{"the swarm's, when the task has none", nil, swarmKeeping(new(int32(30))), 29 * time.Second, false,
-			kit.RequeueAfter(time.Second, "Expires")},
+		{"the swarm's, when the task has none", nil, swarmKeeping(new(int32(30))), 29 * time.Second, false, lookAt(time.Second)},
 		{"the swarm's, and over", nil, swarmKeeping(new(int32(30))), 30 * time.Second, true, kit.Done()},
-		{"the task's own goes before the swarm's", new(int32(60)), swarmKeeping(new(int32(0))), 30 * time.Second, false,
-			kit.RequeueAfter(30*time.Second, "Expires")},
+		{"the task's own goes before the swarm's", new(int32(60)), swarmKeeping(new(int32(0))), 30 * time.Second, false, lookAt(30 * time.Second)},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			cluster := &deleter{}
@@ -78,6 +79,18 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 				t.Errorf("deleted %v, want %v", cluster.deleted, c.gone)
 			}
 		})
+	}
+}
+
+// A reconcile that has stored a result does not delete anything: others may wait for their turn to store theirs.
+func TestTaskThatHasJustFinishedIsDeletedLater(t *testing.T) {
+	for ttl, want := range map[int32]kit.Result{0: lookAt(0), 60: lookAt(time.Minute)} {
+		if got := expiry(finished(&ttl), world{}, noon); got != want {
+			t.Errorf("a TTL of %d s: %+v", ttl, got)
+		}
+	}
+	if got := expiry(finished(nil), world{}, noon); got != kit.Done() {
+		t.Errorf("no TTL: %+v", got)
 	}
 }
 

@@ -93,7 +93,7 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 	}
 	r.board.Settle(task, world.payload)
 	if task.Status.Phase.Final() {
-		return r.expire(ctx, task, world, now) // our own write of the status does not bring the task back here
+		return expiry(task, world, now), nil // our own write of the status does not bring the task back here
 	}
 	return plan.result(now), nil
 }

@@ -49,16 +49,22 @@ func conditionsOf(task *v1alpha1.Task) []metav1.Condition {
 	return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.Progressing(generation, reason, message)}
 }
 
-// expire removes a finished task when its time is over.
-func (r *reconciler) expire(ctx context.Context, task *v1alpha1.Task, world world, now time.Time) (kit.Result, error) {
+// expiry has a finished task looked at when its time is over, after all tasks that have something to store.
+func expiry(task *v1alpha1.Task, world world, now time.Time) kit.Result {
 	left, expires := timeLeft(task, world.swarm, now)
 	switch {
 	case !expires:
-		return kit.Done(), nil
+		return kit.Done()
 	case world.clock.skewed:
-		return kit.RequeueAfter(clockLookAgain, clockSkewed), nil
-	case left > 0:
-		return kit.RequeueAfter(left, "Expires"), nil
+		return kit.RequeueAfter(clockLookAgain, clockSkewed).LowPriority()
+	}
+	return kit.RequeueAfter(max(left, 0), "Expires").LowPriority()
+}
+
+// expire removes a finished task when its time is over.
+func (r *reconciler) expire(ctx context.Context, task *v1alpha1.Task, world world, now time.Time) (kit.Result, error) {
+	if left, expires := timeLeft(task, world.swarm, now); !expires || world.clock.skewed || left > 0 {
+		return expiry(task, world, now), nil
 	}
 	uid := task.UID
 	err := r.client.Delete(ctx, task, client.Preconditions{UID: &uid})
