@@ -188,17 +188,17 @@ type SwarmAutoscaling struct {
 
 // TaskLimits limits the tasks of a swarm.
 type TaskLimits struct {
-	// FinishedLimit is how many finished tasks are kept; the oldest go first. Default 1000.
+	// FinishedLimit is how many finished tasks are kept; the oldest go first. Tasks that a finalizer protects do not count. Default 1000.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +kubebuilder:default=1000
 	// +optional
 	FinishedLimit *int32 `json:"finishedLimit,omitempty"`
 
-	// TTLSecondsAfterFinished is how long a finished task is kept unless it says otherwise itself. Default 86400.
+	// TTLSecondsAfterFinished is how long a finished task is kept unless it says otherwise itself. Default 3600.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
-	// +kubebuilder:default=86400
+	// +kubebuilder:default=3600
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 

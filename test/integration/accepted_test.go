@@ -36,7 +36,7 @@ replicas: 1
 mode: Running
 agents: [{slots: 1, weight: 1, storage: {retention: Retain}, runtime: {exec: {gracePeriodSeconds: 30}}}]
 autoscaling: {mode: "Off", targetBacklogPerAgent: 5, scaleDownAfterSeconds: 300, predictive: "Off"}
-tasks: {finishedLimit: 1000, ttlSecondsAfterFinished: 86400, maxInFlightPerTenant: 0}
+tasks: {finishedLimit: 1000, ttlSecondsAfterFinished: 3600, maxInFlightPerTenant: 0}
 `),
 	Entry("Agent", agent, `slots: 1`),
 	Entry("Task", task, `

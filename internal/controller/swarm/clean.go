@@ -26,7 +26,7 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 	if !known {
 		return kit.Pending("AgentsUnheard"), nil
 	}
-	tasks, err := r.tasks(ctx, swarm)
+	tasks, err := tasksOf(ctx, r.client, swarm)
 	if err != nil {
 		return kit.Cleanup{}, err
 	}

@@ -45,7 +45,7 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	for n := range found.agents {
 		found.busy[found.agents[n].Name], _ = r.board.Busy(key, found.agents[n].Name)
 	}
-	tasks, err := r.tasks(ctx, swarm.Swarm)
+	tasks, err := tasksOf(ctx, r.client, swarm.Swarm)
 	if err != nil {
 		return found, err
 	}
@@ -63,10 +63,10 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	return found, nil
 }
 
-// tasks are the Tasks that name the swarm, straight from the cache: they must not be changed.
-func (r *reconciler) tasks(ctx context.Context, swarm *v1alpha1.Swarm) ([]v1alpha1.Task, error) {
+// tasksOf are the Tasks that name the swarm, straight from the cache: they must not be changed.
+func tasksOf(ctx context.Context, cache client.Reader, swarm *v1alpha1.Swarm) ([]v1alpha1.Task, error) {
 	list := &v1alpha1.TaskList{}
-	err := r.client.List(ctx, list, client.InNamespace(swarm.Namespace), client.MatchingFields{taskIndex: swarm.Name}, client.UnsafeDisableDeepCopy)
+	err := cache.List(ctx, list, client.InNamespace(swarm.Namespace), client.MatchingFields{taskIndex: swarm.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}

@@ -67,6 +67,9 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Patient(shownEvery, numbers),
 		settings: options.Settings, board: options.Board,
 	}
+	if err := addRetention(operator, options); err != nil {
+		return err
+	}
 	return kit.New[*v1alpha1.Swarm](operator, name).
 		Owns(&appsv1.StatefulSet{}).Owns(ondemand.Services()).Owns(ondemand.ConfigMaps()).Owns(&v1alpha1.Agent{}).
 		Watches(&corev1.Secret{}, r.all).

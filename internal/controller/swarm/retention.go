@@ -1,0 +1,128 @@
+package swarm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/kit"
+)
+
+const (
+	// defaultFinishedLimit is that of the API, for a Swarm from before it had one.
+	defaultFinishedLimit = 1000
+	// At most so many finished tasks of a swarm are deleted at a time, one request after the other, and no sooner than after this pause: deleting is never
+	// so urgent that a result should wait for it.
+	retentionBatch, retentionPause = 100, time.Second
+)
+
+// retention keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a controller of its own with one worker, so that it
+// takes no turn from those that store results.
+type retention struct {
+	client client.Client
+	signal *kit.Signal
+}
+
+func addRetention(operator *kit.Operator, options Options) error {
+	r := &retention{client: operator.GetClient(), signal: &kit.Signal{}}
+	return kit.New[*v1alpha1.Swarm](operator, "retention").
+		Beside().
+		Watches(&v1alpha1.Task{}, r.taskFinished, finishes).
+		Signals(r.signal).
+		Namespaces(options.Scope).
+		Every(options.Resync).
+		Build(r)
+}
+
+// finishes passes the one change by which a task becomes final.
+var finishes = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(change event.UpdateEvent) bool {
+		return !isFinal(change.ObjectOld) && isFinal(change.ObjectNew)
+	},
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+func isFinal(object client.Object) bool { return object.(*v1alpha1.Task).Status.Phase.Final() }
+
+// taskFinished has the swarm of a task looked at a little later: many tasks may finish meanwhile.
+func (r *retention) taskFinished(_ context.Context, task client.Object) []types.NamespacedName {
+	r.signal.After(types.NamespacedName{Namespace: task.GetNamespace(), Name: task.(*v1alpha1.Task).Spec.SwarmRef.Name}, retentionPause)
+	return nil
+}
+
+// Reconcile deletes some of the finished tasks that are too many.
+func (r *retention) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
+	tasks, err := tasksOf(ctx, r.client, swarm)
+	if err != nil {
+		return kit.Done(), err
+	}
+	surplus := surplusOf(tasks, finishedLimit(swarm))
+	for _, task := range surplus[:min(len(surplus), retentionBatch)] {
+		if err := r.discard(ctx, task); err != nil {
+			return kit.Done(), err
+		}
+	}
+	if len(surplus) > retentionBatch {
+		return kit.RequeueAfter(retentionPause, "FinishedLimit").LowPriority(), nil
+	}
+	return kit.Done(), nil
+}
+
+func finishedLimit(swarm *v1alpha1.Swarm) int {
+	if limit := swarm.Spec.Tasks.FinishedLimit; limit != nil {
+		return int(*limit)
+	}
+	return defaultFinishedLimit
+}
+
+// surplusOf are the finished tasks that are too many, the oldest first. Those that must not be deleted do not count.
+func surplusOf(tasks []v1alpha1.Task, limit int) []*v1alpha1.Task {
+	var finished []*v1alpha1.Task
+	for n := range tasks {
+		if isDisposable(&tasks[n]) {
+			finished = append(finished, &tasks[n])
+		}
+	}
+	if len(finished) <= limit {
+		return nil
+	}
+	slices.SortFunc(finished, func(x, y *v1alpha1.Task) int {
+		return cmp.Or(finishedAt(x).Compare(finishedAt(y)), cmp.Compare(x.Name, y.Name))
+	})
+	return finished[:len(finished)-limit]
+}
+
+// isDisposable reports whether a task is stored as finished, and nothing asks for it to be kept.
+func isDisposable(task *v1alpha1.Task) bool {
+	return task.Status.Phase.Final() && len(task.Finalizers) == 0 && task.DeletionTimestamp.IsZero() &&
+		task.Annotations[v1alpha1.AnnotationPaused] != "true"
+}
+
+func finishedAt(task *v1alpha1.Task) time.Time {
+	if task.Status.CompletionTime == nil {
+		return task.CreationTimestamp.Time
+	}
+	return task.Status.CompletionTime.Time
+}
+
+// discard deletes a task if it is still as it was looked at. The task is of the cache and must not be changed.
+func (r *retention) discard(ctx context.Context, task *v1alpha1.Task) error {
+	doomed := &v1alpha1.Task{}
+	doomed.Namespace, doomed.Name = task.Namespace, task.Name
+	err := r.client.Delete(ctx, doomed, client.Preconditions{UID: new(task.UID), ResourceVersion: new(task.ResourceVersion)})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete finished task %q: %w", task.Name, err)
+	}
+	return nil
+}
