@@ -61,6 +61,8 @@ const (
 	ReasonPayloadNotFound   Reason = "PayloadNotFound"
 	ReasonNotSupported      Reason = "NotSupported"
 	ReasonRunning           Reason = "Running"
+
+	ReasonNamespaceLimitReached Reason = "NamespaceLimitReached"
 )
 
 // Reasons why a task failed or was ended.

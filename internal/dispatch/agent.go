@@ -70,13 +70,27 @@ func (b *Board) addStray(member *agent, lone *stray) bool {
 		return false
 	}
 	lone.process = member.process
-	member.strays[key] = lone
+	b.putStray(member, lone)
 	return true
+}
+
+// putStray remembers a stray, and that its task has one.
+func (b *Board) putStray(member *agent, lone *stray) {
+	key := lone.attempt.Key()
+	if member.strays[key] == nil {
+		b.strayed[taskOf(lone.attempt)]++
+	}
+	member.strays[key] = lone
 }
 
 // removeStray forgets a stray. If it was the last one that contested a task, the task waits no longer for it.
 func (b *Board) removeStray(member *agent, lone *stray) {
 	delete(member.strays, lone.attempt.Key())
+	if task := taskOf(lone.attempt); b.strayed[task] > 1 {
+		b.strayed[task]--
+	} else {
+		delete(b.strayed, task)
+	}
 	if !lone.contests {
 		return
 	}
@@ -146,8 +160,12 @@ func (b *Board) Dismiss(name types.NamespacedName) {
 
 // discard lets go of an agent of which nothing is left.
 func (b *Board) discard(member *agent) {
-	if !member.enrolled && !member.linked && member.busy() == 0 && member.lease.stored == 0 {
-		delete(b.agents, member.name)
+	if member.enrolled || member.linked || member.busy() > 0 || member.lease.stored > 0 {
+		return
+	}
+	delete(b.agents, member.name)
+	for _, lone := range member.strays { // all have ended
+		b.removeStray(member, lone)
 	}
 }
 

@@ -59,6 +59,7 @@ type Config struct {
 	Swarms     Signal
 	Metrics    prometheus.Registerer
 	Refusals   *limit.Refusals
+	Budget     Budget // of each namespace
 }
 
 const (
@@ -89,10 +90,13 @@ type Board struct {
 	sequence int64
 	// contested counts the claims of agents to run a task under an epoch that no leader has given out, by the UID of the task.
 	contested map[types.UID]int
-	tasks     map[types.NamespacedName]*entry
-	agents    map[link.Agent]*agent
-	swarms    map[types.NamespacedName]*swarm
-	finished  kit.Recent[types.UID, struct{}] // whose end is stored, but may be unknown to the cache
+	// strayed counts what agents report of tasks that the board does not know, by task.
+	strayed  map[types.NamespacedName]int
+	usage    map[string]*usage // by namespace
+	tasks    map[types.NamespacedName]*entry
+	agents   map[link.Agent]*agent
+	swarms   map[types.NamespacedName]*swarm
+	finished kit.Recent[types.UID, struct{}] // whose end is stored, but may be unknown to the cache
 }
 
 // New makes an empty board. Connect it before it is opened.
@@ -100,8 +104,8 @@ func New(config Config) *Board {
 	return &Board{
 		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		tasks: map[types.NamespacedName]*entry{}, agents: map[link.Agent]*agent{}, swarms: map[types.NamespacedName]*swarm{},
-		contested: map[types.UID]int{},
-		finished:  kit.Recent[types.UID, struct{}]{Keep: finishedFor},
+		contested: map[types.UID]int{}, strayed: map[types.NamespacedName]int{}, usage: map[string]*usage{},
+		finished: kit.Recent[types.UID, struct{}]{Keep: finishedFor},
 	}
 }
 
@@ -140,6 +144,7 @@ func (b *Board) step(now time.Time) time.Duration {
 		}
 		next = earliest(next, b.pass(of, now))
 	}
+	next = earliest(next, b.expireInvitations(now))
 	b.metrics.show(b)
 	return max(earliest(next, b.expire(now)).Sub(now), time.Millisecond) // with what was just given out
 }

@@ -42,7 +42,8 @@ type entry struct {
 	name    types.NamespacedName
 	uid     types.UID
 	swarm   types.NamespacedName
-	spec    v1alpha1.TaskSpec
+	wants   wants
+	size    int64 // as it counts against the budget of its namespace
 	created time.Time
 	version string // the latest resource version known
 	epoch   int64  // the latest given out, stored or not
@@ -59,6 +60,24 @@ type entry struct {
 	notBefore time.Time
 	nextRetry time.Time // as stored, when notBefore was computed
 	wrote     time.Time // when the status was last written
+}
+
+// wants is what the board has to know of a task's spec. Nothing else of the spec is kept: lists of items and payloads may be large.
+type wants struct {
+	priority     v1alpha1.TaskPriority
+	agentType    string
+	capabilities []string
+	runSeconds   int32 // 0: no limit
+	heartbeat    int32 // seconds, 0: no limit
+}
+
+func wantsOf(task *v1alpha1.Task) wants {
+	spec := &task.Spec
+	made := wants{priority: spec.Priority, agentType: spec.AgentType, capabilities: spec.Capabilities}
+	if limits := spec.Timeouts; limits != nil {
+		made.runSeconds, made.heartbeat = limits.RunSeconds, limits.HeartbeatSeconds
+	}
+	return made
 }
 
 // A hold is an attempt in the hands of an agent.
@@ -140,8 +159,7 @@ func (e *entry) view() View {
 
 // learn takes in a newer version of the object.
 func (e *entry) learn(task *v1alpha1.Task) {
-	e.version, e.spec, e.stored = task.ResourceVersion, task.Spec, task.Status.Epoch
-	e.spec.Payload, e.spec.Items = nil, nil // they may be large
+	e.version, e.wants, e.stored = task.ResourceVersion, wantsOf(task), task.Status.Epoch
 	e.epoch, e.attempt = max(e.epoch, task.Status.Epoch), max(e.attempt, task.Status.Attempt)
 	if next := task.Status.NextRetryTime; next != nil && !next.Time.Equal(e.nextRetry) {
 		e.nextRetry, e.notBefore = next.Time, pausedUntil(task, time.Now())
@@ -166,8 +184,8 @@ func (e *entry) fresh() bool { return e.epoch == 0 }
 // demand is the task as the engine sees it.
 func (e *entry) demand() schedule.Task {
 	return schedule.Task{
-		ID: string(e.uid), Class: classes[e.spec.Priority], Created: e.created.UnixNano(),
-		Type: e.spec.AgentType, Needs: e.spec.Capabilities,
+		ID: string(e.uid), Class: classes[e.wants.priority], Created: e.created.UnixNano(),
+		Type: e.wants.agentType, Needs: e.wants.capabilities,
 	}
 }
 

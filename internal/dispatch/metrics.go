@@ -23,7 +23,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	factory := promauto.With(registry)
 	m := &metrics{
 		tasks: factory.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "swarm_task_unfinished", Help: "Tasks that are not finished, by state (waiting, running)."}, []string{"state"}),
+			Name: "swarm_task_unfinished", Help: "Tasks that are not finished, by state (waiting, running, overLimit)."}, []string{"state"}),
 		attempts: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "swarm_task_attempts_total", Help: "Attempts that ended, by outcome."}, []string{"outcome"}),
 		refused: factory.NewCounterVec(prometheus.CounterOpts{
@@ -60,6 +60,11 @@ func (m *metrics) show(b *Board) {
 	for _, member := range b.agents {
 		running += len(member.holds)
 	}
+	overLimit := 0
+	for _, of := range b.usage {
+		overLimit += len(of.line.waiting)
+	}
+	m.tasks.WithLabelValues("overLimit").Set(float64(overLimit))
 	m.tasks.WithLabelValues("running").Set(float64(running))
 	m.tasks.WithLabelValues("waiting").Set(float64(len(b.tasks) - running))
 }

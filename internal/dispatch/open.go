@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"slices"
@@ -37,15 +38,34 @@ func (b *Board) Open(census Census) {
 	}
 	b.opened = time.Now()
 	b.await(census)
-	for n := range census.Tasks {
-		if task := &census.Tasks[n]; !task.Status.Phase.Final() && !b.isInvalid(epochOf(task)) {
+	for _, task := range b.unfinished(census) {
+		if b.mayEnter(task) {
 			b.enter(task)
+		} else {
+			b.joinLine(task)
 		}
 	}
 	b.begin()
 	for name := range b.tasks {
 		b.config.Tasks.After(name, 0)
 	}
+}
+
+// unfinished are the tasks that can be run: those first that agents have, then by age, since there may not be room for all.
+func (b *Board) unfinished(census Census) []*v1alpha1.Task {
+	var tasks []*v1alpha1.Task
+	for n := range census.Tasks {
+		if task := &census.Tasks[n]; !task.Status.Phase.Final() && !b.isInvalid(epochOf(task)) {
+			tasks = append(tasks, task)
+		}
+	}
+	slices.SortFunc(tasks, func(x, y *v1alpha1.Task) int {
+		return cmp.Or(
+			-cmp.Compare(min(1, len(x.Status.AssignedAgents)), min(1, len(y.Status.AssignedAgents))),
+			x.CreationTimestamp.Compare(y.CreationTimestamp.Time), cmp.Compare(x.Name, y.Name),
+		)
+	})
+	return tasks
 }
 
 // MayOpen reports whether a term may begin with this census, by a leader that is certain to be the only one from a time on. Until then a

@@ -119,7 +119,8 @@ func (b *Board) park(task *entry, why Wait) {
 
 // ToldAfter is how long a wait lasts before it is written.
 func ToldAfter(reason v1alpha1.Reason) time.Duration {
-	if reason == v1alpha1.ReasonNoFreeSlot || reason == v1alpha1.ReasonNoAgentReady {
+	switch reason {
+	case v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonNamespaceLimitReached:
 		return toldLate
 	}
 	return toldSoon
@@ -171,11 +172,9 @@ func (b *Board) deliver(task *entry, payload []byte) {
 var errNotAsAssigned = errors.New("the agent or the task is not as it was when it was assigned")
 
 func (e *entry) order(held *hold, payload []byte) *linkv1.Assign {
-	assign := &linkv1.Assign{Attempt: e.attemptOf(held), Payload: payload}
-	if limits := e.spec.Timeouts; limits != nil {
-		assign.RunTimeout, assign.ProgressTimeout = duration(limits.RunSeconds), duration(limits.HeartbeatSeconds)
+	return &linkv1.Assign{
+		Attempt: e.attemptOf(held), Payload: payload, RunTimeout: duration(e.wants.runSeconds), ProgressTimeout: duration(e.wants.heartbeat),
 	}
-	return assign
 }
 
 func duration(seconds int32) *durationpb.Duration {

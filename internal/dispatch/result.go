@@ -104,22 +104,18 @@ func (b *Board) keep(member *agent, lone *stray) {
 	}
 }
 
-// Reported tells whether agents report attempts of a task that the board does not know.
+// Reported reports whether agents name attempts of a task that the board does not know.
 func (b *Board) Reported(name types.NamespacedName) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, member := range b.agents {
-		for _, lone := range member.strays {
-			if taskOf(lone.attempt) == name {
-				return true
-			}
-		}
-	}
-	return false
+	return b.strayed[name] > 0
 }
 
 // adoptStrays gives a new entry what agents have said about it already.
 func (b *Board) adoptStrays(of *entry) {
+	if b.strayed[of.name] == 0 {
+		return
+	}
 	for _, member := range b.agents {
 		for _, lone := range slices.Collect(maps.Values(member.strays)) { // resume may add some
 			switch {
@@ -140,6 +136,9 @@ func (b *Board) adoptStrays(of *entry) {
 
 // refuseStrays ends what agents report about a task that is over, and about earlier ones of the same name.
 func (b *Board) refuseStrays(name types.NamespacedName) {
+	if b.strayed[name] == 0 {
+		return
+	}
 	for _, member := range b.agents {
 		for _, lone := range member.strays {
 			if taskOf(lone.attempt) == name {

@@ -19,30 +19,23 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name := client.ObjectKeyFromObject(task)
-	known := b.tasks[name]
-	if known != nil && known.uid != task.UID {
+	if known := b.tasks[name]; known != nil && known.uid != task.UID {
 		b.forget(known)
-		known = nil
 	}
+	if view, over := b.passedOver(task); over {
+		return view
+	}
+	known := b.tasks[name]
 	switch {
-	case !b.Opened():
-		return View{Stale: true}
-	case task.Status.Phase.Final():
-		b.finish(name)
-		b.finished.Delete(task.UID) // the cache has heard of it, and will not go back
-		return View{}
-	case b.isFinished(task.UID):
-		return View{Stale: true}
-	case b.isInvalid(epochOf(task)):
-		b.finish(name)
-		return View{Wait: &Wait{}}
+	case known == nil && !b.mayEnter(task):
+		return b.turnAway(task, brief)
 	case known == nil:
 		known = b.enter(task)
 	case known.older(task):
 		return View{Stale: true}
 	}
 	b.restore(known, task)
-	known.learn(task)
+	b.learn(known, task)
 	known.brief, known.briefed = brief, true
 	b.heed(known)
 	b.queue(known)
@@ -56,6 +49,25 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 		view.Held.Lease = b.leaseInForce(known.held.agent)
 	}
 	return view
+}
+
+// passedOver returns the view of a task of which nothing is kept, because it is finished or can never run; false for every other task.
+func (b *Board) passedOver(task *v1alpha1.Task) (View, bool) {
+	name := client.ObjectKeyFromObject(task)
+	switch {
+	case !b.Opened():
+		return View{Stale: true}, true
+	case task.Status.Phase.Final():
+		b.finish(name)
+		b.finished.Delete(task.UID) // the cache has heard of it, and will not go back
+		return View{}, true
+	case b.isFinished(task.UID):
+		return View{Stale: true}, true
+	case b.isInvalid(epochOf(task)):
+		b.finish(name)
+		return View{Wait: &Wait{}}, true
+	}
+	return View{}, false
 }
 
 // endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former
@@ -90,9 +102,10 @@ func (b *Board) enter(task *v1alpha1.Task) *entry {
 		swarm: types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.SwarmRef.Name},
 	}
 	b.tasks[name] = made
+	b.charge(made, task)
 	b.config.Swarms.After(made.swarm, shownEvery)
 	b.restore(made, task)
-	made.learn(task)
+	b.learn(made, task)
 	b.adoptStrays(made)
 	return made
 }
@@ -185,12 +198,13 @@ func (b *Board) Settle(task *v1alpha1.Task, payload []byte) {
 	defer b.mu.Unlock()
 	known := b.tasks[client.ObjectKeyFromObject(task)]
 	if known == nil || known.uid != task.UID {
+		b.settleUnheld(task)
 		return
 	}
 	if known.version != task.ResourceVersion {
 		known.wrote = time.Now()
 	}
-	known.learn(task)
+	b.learn(known, task)
 	if ended := known.ended; ended != nil && ended == known.told && recorded(task, ended.Epoch) {
 		b.close(known)
 	}
@@ -231,8 +245,17 @@ func assigned(task *v1alpha1.Task, epoch int64) bool {
 	return false
 }
 
-// finish lets go of a task that has reached a final phase.
+// settleUnheld takes note of the end of a task that is not held, because its namespace has reached a limit.
+func (b *Board) settleUnheld(task *v1alpha1.Task) {
+	if task.Status.Phase.Final() {
+		b.leaveLine(client.ObjectKeyFromObject(task))
+		b.finished.Put(task.UID, struct{}{})
+	}
+}
+
+// finish lets go of a task that has reached a final phase, or is gone.
 func (b *Board) finish(name types.NamespacedName) {
+	b.leaveLine(name)
 	if known := b.tasks[name]; known != nil {
 		b.forget(known)
 	}
@@ -249,14 +272,12 @@ func (b *Board) isFinished(uid types.UID) bool {
 func (b *Board) Forget(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if known := b.tasks[name]; known != nil {
-		b.forget(known)
-	}
-	b.refuseStrays(name)
+	b.finish(name)
 }
 
 func (b *Board) forget(known *entry) {
 	delete(b.tasks, known.name)
+	b.discharge(known)
 	delete(b.swarmOf(known.swarm).queue, known.name)
 	b.supersede(known)
 	if ended := known.ended; ended != nil && !ended.Lost {
@@ -268,7 +289,7 @@ func (b *Board) forget(known *entry) {
 func (b *Board) supersede(known *entry) {
 	if held := known.held; held != nil && held.sent {
 		attempt := known.attemptOf(held)
-		held.agent.strays[attempt.Key()] = &stray{attempt: attempt, process: held.process, until: held.expires} // bounded by what was given out
+		b.putStray(held.agent, &stray{attempt: attempt, process: held.process, until: held.expires}) // bounded by what was given out
 		b.order(held.agent, attempt, Cancel)
 	}
 	b.release(known)

@@ -20,9 +20,12 @@ const (
 	UnauthorizedAttempts Limit = "unauthorizedAttempts" // attempts that are not of the agent's namespace, or are none
 	RememberedRefusals   Limit = "rememberedRefusals"   // pods of which it is remembered that they were refused
 	NumbersPerOwner      Limit = "numbersPerOwner"      // numbers of a ReplicaSet whose pods were not seen
+	TasksPerNamespace    Limit = "tasksPerNamespace"    // unfinished tasks that are held in memory
+	BytesPerNamespace    Limit = "bytesPerNamespace"    // what they take there
 )
 
-var all = []Limit{AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals}
+var all = []Limit{AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
+	TasksPerNamespace, BytesPerNamespace}
 
 // Refusals counts what was refused.
 type Refusals struct {

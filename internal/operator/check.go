@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -39,7 +40,15 @@ func (c Config) check() error {
 		port("api.port", c.API.Port),
 		within("client.qps", c.Client.QPS, 1, 100_000),
 		within("client.burst", c.Client.Burst, c.Client.QPS, 200_000),
+		c.Limits.check(),
 		c.portsDiffer(),
+	)
+}
+
+func (l Limits) check() error {
+	return errors.Join(
+		within("limits.tasksPerNamespace", l.TasksPerNamespace, 1, 10_000_000),
+		bytesWithin("limits.bytesPerNamespace", l.BytesPerNamespace, resource.MustParse("16Ki"), resource.MustParse("64Gi")),
 	)
 }
 
@@ -111,6 +120,13 @@ func atMost(key string, value metav1.Duration, most time.Duration) error {
 func within(key string, value, least, most int) error {
 	if value < least || value > most {
 		return fmt.Errorf("%s is %d: choose %d to %d", key, value, least, most)
+	}
+	return nil
+}
+
+func bytesWithin(key string, value, least, most resource.Quantity) error {
+	if value.Cmp(least) < 0 || value.Cmp(most) > 0 {
+		return fmt.Errorf("%s is %s: choose %s to %s", key, &value, &least, &most)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package operator
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -22,6 +23,7 @@ type Config struct {
 	Health     Health     `json:"health"`
 	API        API        `json:"api"`
 	Client     Client     `json:"client"`
+	Limits     Limits     `json:"limits"`
 }
 
 // Controller is how reconciling is done.
@@ -103,6 +105,12 @@ type Client struct {
 	Burst int `json:"burst"`
 }
 
+// Limits bound what one namespace or one caller may cost all others.
+type Limits struct {
+	TasksPerNamespace int               `json:"tasksPerNamespace"` // unfinished ones that are held in memory
+	BytesPerNamespace resource.Quantity `json:"bytesPerNamespace"` // of them
+}
+
 // Defaults is the configuration of an operator that was told nothing.
 func Defaults() Config {
 	return Config{
@@ -121,6 +129,7 @@ func Defaults() Config {
 		Health:     Health{Port: 8081},
 		API:        API{Port: 8082},
 		Client:     Client{QPS: 500, Burst: 1000},
+		Limits:     Limits{TasksPerNamespace: 200_000, BytesPerNamespace: resource.MustParse("256Mi")},
 	}
 }
 

@@ -65,7 +65,7 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	for _, c := range []struct{ file, env, want string }{
 		{"controller: {resyncPeriod: 1s}", "", "controller.resyncPeriod is 1s: the minimum is 5s"},
 		{"controller: {worker: 3}", "", "controller.worker is not a key: choose one of cacheSyncTimeout, leaderElection, namespaceSelector, namespaces, readOnly, resyncPeriod, workers"},
-		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, link, logging, metrics, nodeLabels, spread, webhook"},
+		{"webhooks: {}", "", "webhooks is not a key: choose one of api, client, controller, health, limits, link, logging, metrics, nodeLabels, spread, webhook"},
 		{"controller: {workers: 3, workers: 4}", "", `key "workers" already set in map`},
 		{"controller: 3", "", "controller is 3: write keys and their values"},
 		{"just words", "", `the configuration is "just words": write keys and their values`},
@@ -118,6 +118,9 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"spread: {disruptionWindows: 0 2 * * 6}", "", `spread.disruptionWindows: window "0 2 * * 6": write "<minute> <hour> <day> <month> <weekday> for <duration>"`},
 		{"client: {qps: 50, burst: 10}", "", "client.burst is 10: choose 50 to 200000"},
 		{"controller: {namespaceSelector: {matchExpressions: [{key: a, operator: Near}]}}", "", `"Near" is not a valid label selector operator`},
+		{"limits: {tasksPerNamespace: 0}", "", "limits.tasksPerNamespace is 0: choose 1 to 10000000"},
+		{"limits: {bytesPerNamespace: 1Ki}", "", "limits.bytesPerNamespace is 1Ki: choose 16Ki to 64Gi"},
+		{"limits: {bytesPerNamespace: much}", "", `limits.bytesPerNamespace is "much": write a number of bytes, such as 256Mi`},
 		{"", "SWARM_CONTROLLER_WORKERS=many", `SWARM_CONTROLLER_WORKERS: controller.workers is "many": write a whole number`},
 		{"", "SWARM_METRICS_SECURE={", `SWARM_METRICS_SECURE: metrics.secure is "{": write true or false`},
 		{"", "SWARM_CONTROLLER_RESYNC_PERIOD=30", "SWARM_CONTROLLER_RESYNC_PERIOD: controller.resyncPeriod is 30: write a duration"},

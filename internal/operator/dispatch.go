@@ -45,11 +45,15 @@ type currentCaches interface {
 	AwaitCurrent(ctx context.Context, kinds ...kit.Kind) error
 }
 
-func newDispatcher(operator *kit.Operator, config Link, namespaces []string, refusals *limit.Refusals) *dispatcher {
-	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, leadership: operator.Leadership, caches: operator, namespaces: namespaces}
+func newDispatcher(operator *kit.Operator, config Config, refusals *limit.Refusals) *dispatcher {
+	d := &dispatcher{
+		tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{},
+		leadership: operator.Leadership, caches: operator, namespaces: config.namespaces(),
+	}
 	d.board = dispatch.New(dispatch.Config{
-		Lease: config.AgentLease.Duration, Leadership: operator.Leadership,
+		Lease: config.Link.AgentLease.Duration, Leadership: operator.Leadership,
 		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry, Refusals: refusals,
+		Budget: dispatch.Budget{Tasks: config.Limits.TasksPerNamespace, Bytes: config.Limits.BytesPerNamespace.Value()},
 	})
 	return d
 }

@@ -46,6 +46,8 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"api.port":                                {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
 	"client.qps":                              {takes: []string{"1", "100000"}, refuses: []string{"0", "100001"}},
 	"client.burst":                            {takes: []string{"200000"}, refuses: []string{"99", "200001"}},
+	"limits.tasksPerNamespace":                {takes: []string{"1", "10000000"}, refuses: []string{"0", "10000001", "many"}},
+	"limits.bytesPerNamespace":                {takes: []string{"16Ki", "64Gi"}, refuses: []string{"16383", "65Gi", "-1", "much"}},
 }
 
 // A documented key is a row of the table in docs/configuration.md.

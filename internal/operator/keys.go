@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -46,6 +47,8 @@ func texts(config Config) map[string]string {
 		case metav1.LabelSelector:
 			all[key] = strings.TrimPrefix(metav1.FormatLabelSelector(&value), "<none>")
 		case intstr.IntOrString:
+			all[key] = value.String()
+		case resource.Quantity:
 			all[key] = value.String()
 		default:
 			all[key] = fmt.Sprint(value)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
@@ -128,5 +129,6 @@ var forms = map[reflect.Type]string{
 	reflect.TypeFor[string]():               "a text",
 	reflect.TypeFor[metav1.Duration]():      "a duration, such as 30s or 1m30s",
 	reflect.TypeFor[metav1.LabelSelector](): "a label selector, such as {matchLabels: {team: a}}",
+	reflect.TypeFor[resource.Quantity]():    "a number of bytes, such as 256Mi",
 	reflect.TypeFor[intstr.IntOrString]():   "a whole number or a share, such as 2 or 25%",
 }

@@ -113,7 +113,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	refusals := limit.NewRefusals(ctrlmetrics.Registry)
 	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
-		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config.Link, config.namespaces(), refusals),
+		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config, refusals),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading(), refusals),
 		entrance: &entrance{now: time.Now}, skew: skew, refusals: refusals,
 	}

@@ -61,7 +61,7 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 		if found.payload, err = r.payload(ctx, task, &found, &brief); err != nil {
 			return found, err
 		}
-		if brief.Referred = task.Spec.PayloadFrom != nil; !brief.Referred {
+		if brief.Referred = task.Spec.PayloadFrom != nil; !brief.Referred && found.fault == nil {
 			brief.Payload = found.payload
 		}
 	}

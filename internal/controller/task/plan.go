@@ -166,7 +166,7 @@ func (p *planner) wait(why dispatch.Wait) {
 }
 
 // ordinary are waits that nobody need be told of by an event.
-var ordinary = []v1alpha1.Reason{v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonPaused}
+var ordinary = []v1alpha1.Reason{v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonPaused, v1alpha1.ReasonNamespaceLimitReached}
 
 // news tells whether a reason to wait is another one than is shown. Backing off is a reason of its own.
 func (p *planner) news(reason v1alpha1.Reason) bool {

@@ -82,9 +82,13 @@ func TestNeverTwoOwnersWhateverHappens(t *testing.T) {
 }
 
 // play runs a script in a new cluster, heals everything, and tells what was wrong.
-func play(script []step) []string {
+func play(script []step) []string { return playWith(script, dispatch.Budget{}) }
+
+// playWith plays with a budget for the tasks of the namespace.
+func playWith(script []step, budget dispatch.Budget) []string {
 	w := newCluster()
 	defer w.end()
+	w.budget = budget
 	for n, name := range []string{"a", "b", "c"} {
 		w.pod(name, 1+n%2)
 	}

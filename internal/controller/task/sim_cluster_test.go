@@ -26,8 +26,9 @@ type cluster struct {
 	term      atomic.Int64
 	lag       atomic.Int64 // of the caches, a time.Duration
 	workers   int
-	clock     Clock     // of the leaders to come
-	without   rules     // that are switched off
+	clock     Clock // of the leaders to come
+	without   rules // that are switched off
+	budget    dispatch.Budget
 	contested time.Time // until then a leader may speak that does not know that it lost its Lease
 	runs      sync.WaitGroup
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -65,6 +66,7 @@ func (w *cluster) electBehind(behind int) *leader {
 	l.wire = newWire(l)
 	l.board = dispatch.New(dispatch.Config{
 		Lease: lease, Leadership: l, Tasks: l.queue, Agents: agentSignal{l}, Swarms: silentSignal{}, Metrics: l.registry,
+		Budget: w.budget, Refusals: limit.NewRefusals(l.registry),
 	})
 	l.board.Connect(l.wire)
 	l.fill(behind)

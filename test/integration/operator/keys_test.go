@@ -55,6 +55,8 @@ var proofs = map[string]proof{
 	"api.port":                                {"", "the introspection API answers there, and nobody without a token", showAPIPort},
 	"client.qps":                              {"[R24]", "all controllers together make so many requests in a second", showQPS},
 	"client.burst":                            {"[R24]", "so many requests may come at once", showBurst},
+	"limits.tasksPerNamespace":                {"", "so many unfinished tasks are taken up, and others when they have finished", showTasksPerNamespace},
+	"limits.bytesPerNamespace":                {"", "so many bytes of unfinished tasks are taken up", showBytesPerNamespace},
 }
 
 var _ = Describe("[R07/every-key] The key", Serial, func() {

@@ -1,0 +1,216 @@
+package dispatch
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
+)
+
+// A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in a line of its namespace, of
+// which only names are kept, and is looked at again when there is room for it. A task that an agent has is always held.
+type Budget struct {
+	Tasks int   // 0: no limit
+	Bytes int64 // 0: no limit
+}
+
+const (
+	// entryBytes is what a task counts without its name, its capabilities and its payload. It takes no more than that in memory.
+	entryBytes = 1 << 10
+	// mostInvited tasks of a namespace are asked to come again at the same time.
+	mostInvited = 100
+	// invitedFor is how long room is kept for a task that was asked to come again. It may be paused, and never come.
+	invitedFor = 30 * time.Second
+	// toldEvery is the pause between tasks of a namespace that are told that they wait for room: there may be many, and each costs a write.
+	toldEvery = 20 * time.Millisecond
+)
+
+// usage is how much of its budget a namespace has used.
+type usage struct {
+	tasks    int
+	bytes    int64
+	line     line
+	invited  map[string]invitation
+	promised int64 // bytes of those that are invited
+	lastTold time.Time
+}
+
+// An invitation keeps room for a task that was asked to come again.
+type invitation struct {
+	bytes int64
+	until time.Time
+}
+
+func (b *Board) usageOf(namespace string) *usage {
+	known := b.usage[namespace]
+	if known == nil {
+		known = &usage{invited: map[string]invitation{}}
+		b.usage[namespace] = known
+	}
+	return known
+}
+
+// sizeOf is how much a task counts.
+func sizeOf(task *v1alpha1.Task) int64 {
+	const header = 16 // of a string
+	size := entryBytes + len(task.Name)
+	for _, capability := range task.Spec.Capabilities {
+		size += header + len(capability)
+	}
+	if payload := task.Spec.Payload; payload != nil {
+		size += len(payload.Raw)
+	}
+	return int64(size)
+}
+
+// mayEnter reports whether a task that the board does not hold may be held from now on. Those that wait already come first.
+func (b *Board) mayEnter(task *v1alpha1.Task) bool {
+	if len(task.Status.AssignedAgents) > 0 || b.strayed[client.ObjectKeyFromObject(task)] > 0 {
+		return true // agents have it
+	}
+	of := b.usageOf(task.Namespace)
+	_, invited := of.invited[task.Name]
+	return invited || len(of.line.waiting) == 0 && of.exceeds(b.config.Budget, sizeOf(task)) == ""
+}
+
+// exceeds returns the limit that would be exceeded with another task, "" if there is room for it. There is always room for one.
+func (u *usage) exceeds(budget Budget, size int64) limit.Limit {
+	tasks := u.tasks + len(u.invited)
+	switch {
+	case tasks == 0:
+		return ""
+	case budget.Tasks > 0 && tasks >= budget.Tasks:
+		return limit.TasksPerNamespace
+	case budget.Bytes > 0 && u.bytes+u.promised+size > budget.Bytes:
+		return limit.BytesPerNamespace
+	}
+	return ""
+}
+
+// charge counts a task that is held from now on.
+func (b *Board) charge(of *entry, task *v1alpha1.Task) {
+	used := b.usageOf(of.name.Namespace)
+	used.tasks++
+	of.size = sizeOf(task)
+	used.bytes += of.size
+	b.leaveLine(of.name)
+}
+
+// learn takes in a newer version of a task, which may have another size.
+func (b *Board) learn(of *entry, task *v1alpha1.Task) {
+	of.learn(task)
+	size := sizeOf(task)
+	b.usageOf(of.name.Namespace).bytes += size - of.size
+	of.size = size
+}
+
+// discharge gives the room of a task to those that wait for it.
+func (b *Board) discharge(of *entry) {
+	used := b.usageOf(of.name.Namespace)
+	used.tasks--
+	used.bytes -= of.size
+	b.invite(of.name.Namespace)
+}
+
+// turnAway has a task wait for room, and returns what is to be written about it.
+func (b *Board) turnAway(task *v1alpha1.Task, brief Brief) View {
+	if until := b.endWaitsUnheld(task, brief); !until.IsZero() {
+		return View{HeldBack: until}
+	}
+	waits := b.joinLine(task)
+	b.invite(task.Namespace)
+	return View{
+		Wait:  &Wait{Reason: v1alpha1.ReasonNamespaceLimitReached, Message: b.config.Budget.message(task.Namespace, waits.limit)},
+		Since: time.Unix(0, waits.told).Add(-ToldAfter(v1alpha1.ReasonNamespaceLimitReached)),
+	}
+}
+
+// endWaitsUnheld is endWaits for a task that is not held.
+func (b *Board) endWaitsUnheld(task *v1alpha1.Task, brief Brief) time.Time {
+	swarm := b.swarms[types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.SwarmRef.Name}]
+	if swarm == nil || !brief.Ends || task.Status.Epoch > 0 {
+		return time.Time{}
+	}
+	return b.heldBack(swarm, time.Now())
+}
+
+func (b Budget) message(namespace string, reached limit.Limit) string {
+	if reached == limit.BytesPerNamespace {
+		return fmt.Sprintf("the unfinished tasks of namespace %q take as much memory as limits.bytesPerNamespace allows (%s). This Task is taken up when "+
+			"others have finished: create fewer at a time, or put payloads into ConfigMaps (payloadFrom)", namespace, resource.NewQuantity(b.Bytes, resource.BinarySI))
+	}
+	return fmt.Sprintf("namespace %q has as many unfinished tasks as limits.tasksPerNamespace allows (%d). This Task is taken up when others have finished: "+
+		"create fewer at a time", namespace, b.Tasks)
+}
+
+// joinLine puts a task at its place in the line of its namespace, and counts that, unless it is there already.
+func (b *Board) joinLine(task *v1alpha1.Task) *waiter {
+	of := b.usageOf(task.Namespace)
+	if known := of.line.byName[task.Name]; known != nil {
+		return known
+	}
+	size, now := sizeOf(task), time.Now()
+	reached := of.exceeds(b.config.Budget, size)
+	if reached == "" { // there is room, and others wait for it
+		reached = of.line.waiting[0].limit
+	}
+	b.config.Refusals.Count(reached)
+	of.lastTold = later(of.lastTold.Add(toldEvery), now.Add(ToldAfter(v1alpha1.ReasonNamespaceLimitReached)))
+	joined := &waiter{name: task.Name, created: task.CreationTimestamp.UnixNano(), bytes: size, told: of.lastTold.UnixNano(), limit: reached}
+	of.line.add(joined)
+	return joined
+}
+
+// leaveLine takes a task out of the line, or takes its invitation back.
+func (b *Board) leaveLine(name types.NamespacedName) {
+	of := b.usage[name.Namespace]
+	if of == nil {
+		return
+	}
+	of.line.remove(name.Name)
+	if invited, found := of.invited[name.Name]; found {
+		of.promised -= invited.bytes
+		delete(of.invited, name.Name)
+	}
+	b.invite(name.Namespace)
+}
+
+// invite asks the oldest tasks that wait to come again, as many as there is room for.
+func (b *Board) invite(namespace string) {
+	of := b.usageOf(namespace)
+	for len(of.line.waiting) > 0 && len(of.invited) < mostInvited && of.exceeds(b.config.Budget, of.line.waiting[0].bytes) == "" {
+		next := of.line.next()
+		of.invited[next.name] = invitation{bytes: next.bytes, until: time.Now().Add(invitedFor)}
+		of.promised += next.bytes
+		b.config.Tasks.After(types.NamespacedName{Namespace: namespace, Name: next.name}, 0)
+	}
+	if of.tasks == 0 && len(of.line.waiting) == 0 && len(of.invited) == 0 {
+		delete(b.usage, namespace)
+	}
+}
+
+// expireInvitations gives the room of tasks that did not come to others, and returns when to look again. A task that comes later joins the line again.
+func (b *Board) expireInvitations(now time.Time) time.Time {
+	var next time.Time
+	for namespace, of := range b.usage {
+		expired := false
+		for name, invited := range of.invited {
+			if now.Before(invited.until) {
+				next = earliest(next, invited.until)
+				continue
+			}
+			of.promised -= invited.bytes
+			delete(of.invited, name)
+			expired = true
+		}
+		if expired {
+			b.invite(namespace)
+		}
+	}
+	return next
+}
