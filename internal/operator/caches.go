@@ -36,6 +36,7 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 			&corev1.Namespace{}:          {Transform: outline},
 			ondemand.ConfigMaps():        {Transform: outline},
 			ondemand.Services():          {Transform: outline},
+			&v1alpha1.Task{}:             {Transform: outline},
 			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool)}, // others hold whole templates
 
 			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
@@ -89,6 +90,12 @@ func outline(object any) any {
 		object.ManagedFields, object.Annotations = nil, nil
 		object.OwnerReferences = controllerOf(object.OwnerReferences)
 		maps.DeleteFunc(object.Labels, func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.Prefix) })
+	case *v1alpha1.Task:
+		object.ManagedFields = nil
+		delete(object.Annotations, corev1.LastAppliedConfigAnnotation) // a copy of the spec
+		if object.Spec.Items != nil {
+			object.Spec.Items.List = nil // up to 1.4 MB, and not supported yet
+		}
 	case *corev1.Namespace:
 		object.ManagedFields = nil
 		delete(object.Annotations, corev1.LastAppliedConfigAnnotation)

@@ -1,12 +1,14 @@
 package operator
 
 import (
+	"reflect"
 	"strconv"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,6 +98,32 @@ func TestOutlineOfDeployment(t *testing.T) {
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk}}},
 	}
 	expectOutline(t, "its replicas, and what chooses nodes", deployment, want)
+}
+
+// A list of items can have 1.4 MB, and kubectl apply stores it twice. What the operator reads of a task does without.
+func TestOutlineOfTask(t *testing.T) {
+	task := func(annotations map[string]string, items *v1alpha1.TaskItems) *v1alpha1.Task {
+		made := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: annotations}}
+		made.Spec.Payload, made.Spec.Items = &apiextensionsv1.JSON{Raw: []byte("{}")}, items
+		return made
+	}
+	large := task(map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}, &v1alpha1.TaskItems{List: make([]apiextensionsv1.JSON, 1000)})
+	large.ManagedFields = managedFields
+	expectOutline(t, "what it is, without its items", large, task(map[string]string{"team": "video"}, &v1alpha1.TaskItems{}))
+	expectOutline(t, "without items", task(nil, nil), task(nil, nil))
+	if !isOutlined(&v1alpha1.Task{}) {
+		t.Error("tasks are cached whole")
+	}
+}
+
+// isOutlined reports whether the cache keeps less than the whole of a kind.
+func isOutlined(kind client.Object) bool {
+	for cached, options := range caches("system", survey.Standard()).ByObject {
+		if reflect.TypeOf(cached) == reflect.TypeOf(kind) {
+			return options.Transform != nil
+		}
+	}
+	return false
 }
 
 // expectOutline also draws the outline again: a cache may do that.
