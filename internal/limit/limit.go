@@ -22,10 +22,14 @@ const (
 	NumbersPerOwner      Limit = "numbersPerOwner"      // numbers of a ReplicaSet whose pods were not seen
 	TasksPerNamespace    Limit = "tasksPerNamespace"    // unfinished tasks that are held in memory
 	BytesPerNamespace    Limit = "bytesPerNamespace"    // what they take there
+	ConnectionsPerSource Limit = "connectionsPerSource" // connections to the link from one address whose agents are not known yet
+	TokenReviews         Limit = "tokenReviews"         // reviews of tokens, and of rights, that would have had to wait for too long
 )
 
-var all = []Limit{AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
-	TasksPerNamespace, BytesPerNamespace}
+var all = []Limit{
+	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
+	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, TokenReviews,
+}
 
 // Refusals counts what was refused.
 type Refusals struct {

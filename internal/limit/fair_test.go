@@ -1,0 +1,224 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A demand makes requests of one flow at once, and records how long each of them waited.
+type demand struct {
+	mu     sync.Mutex
+	waited []time.Duration
+}
+
+func (d *demand) make(t *testing.T, of *FairLimiter, flow string, requests int) {
+	t.Helper()
+	began := time.Now()
+	for range requests {
+		go func() {
+			if of.Wait(t.Context(), flow) != nil {
+				return
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.waited = append(d.waited, time.Since(began))
+		}()
+	}
+	synctest.Wait()
+}
+
+// within is how many requests were served so soon.
+func (d *demand) within(limit time.Duration) (served int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, waited := range d.waited {
+		if waited <= limit {
+			served++
+		}
+	}
+	return served
+}
+
+func TestOneFlowLeavesItsShareOfTheBurst(t *testing.T) {
+	for share, want := range map[int]int{100: 100, 50: 50, 20: 20} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter, alone := NewFairLimiter(Budget{PerSecond: 10, Burst: 100, Share: share}), &demand{}
+			alone.make(t, limiter, "a", 200)
+			if got := alone.within(0); got != want {
+				t.Errorf("share %d: %d at once, want %d", share, got, want)
+			}
+			// It is alone, so all of the rate is for it.
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if got := alone.within(5 * time.Second); got != want+50 {
+				t.Errorf("share %d: %d in 5 s, want %d", share, got, want+50)
+			}
+		})
+	}
+}
+
+// One namespace asks for 50 times as much. The other waits for a turn at most, which is two tokens.
+func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
+	for reason, budget := range map[string]Budget{
+		"a reserve":  {PerSecond: 100, Burst: 200, Share: 50},
+		"no reserve": {PerSecond: 100, Burst: 200, Share: 100},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter, storm, calm := NewFairLimiter(budget), &demand{}, &demand{}
+			storm.make(t, limiter, "storm", 5000)
+			for range 100 {
+				calm.make(t, limiter, "calm", 1)
+				time.Sleep(100 * time.Millisecond) // 50 times less than what is served of the storm and what is not
+			}
+			synctest.Wait()
+			if got := calm.within(2 * time.Second / 100); got != 100 {
+				t.Errorf("%s: %d of 100 requests waited for 2 tokens at most", reason, got)
+			}
+		})
+	}
+}
+
+// With n flows that all want more than there is, each gets one n-th, however much it wants.
+func TestFlowsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewFairLimiter(Budget{PerSecond: 100, Burst: 1, Share: 50})
+		flows := []*demand{}
+		for n := range 4 {
+			flows = append(flows, &demand{})
+			flows[n].make(t, limiter, fmt.Sprint(n), 250*(n+1))
+		}
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		for n, flow := range flows {
+			if got := flow.within(8 * time.Second); got < 199 || got > 201 {
+				t.Errorf("flow %d was served %d times in 8 s, want 200", n, got)
+			}
+		}
+	})
+}
+
+// Two storms have emptied the bucket. A third flow is served in its turn, and each storm gets no more than its share while the reserve is refilled.
+func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, first, second := NewFairLimiter(Budget{PerSecond: 100, Burst: 100, Share: 20}), &demand{}, &demand{}
+		others := &demand{}
+		for n := range 5 {
+			others.make(t, limiter, fmt.Sprintf("other-%d", n), 20) // together the whole burst
+		}
+		time.Sleep(time.Millisecond)
+		first.make(t, limiter, "first", 1000)
+		second.make(t, limiter, "second", 1000)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for name, storm := range map[string]*demand{"first": first, "second": second} {
+			if got := storm.within(time.Second); got > 20+20 {
+				t.Errorf("%s was served %d times in a second, want its 20 at once and 20 per second", name, got)
+			}
+		}
+		if got := others.within(0); got != 100 {
+			t.Errorf("%d of 100 at once", got)
+		}
+	})
+}
+
+// All together never get more than the budget, whoever asks, whoever gives up.
+func TestBudgetHoldsForAllTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, all := NewFairLimiter(Budget{PerSecond: 50, Burst: 30, Share: 40}), &demand{}
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for n := range 10 {
+			all.make(t, limiter, fmt.Sprint(n), 40)
+			go func() { _ = limiter.Wait(impatient, fmt.Sprint(n)) }()
+		}
+		for second := range 5 {
+			limit := time.Duration(second+1) * time.Second
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got, most := all.within(limit), 30+50*(second+1); got > most || got < most-30-10 {
+				t.Errorf("%d in %s, want about %d", got, limit, most)
+			}
+		}
+	})
+}
+
+func TestRequestThatIsGivenUpCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, after := NewFairLimiter(Budget{PerSecond: 1, Burst: 1, Share: 100}), &demand{}
+		if err := limiter.Wait(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		given := make(chan error, 1)
+		go func() { given <- limiter.Wait(ctx, "a") }()
+		synctest.Wait()
+		after.make(t, limiter, "a", 1)
+		cancel()
+		if err := <-given; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if after.within(time.Second) != 1 {
+			t.Error("the next one still waits for the turn of the one that was given up")
+		}
+		if err := limiter.Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
+			t.Errorf("with a context that is over: %v", err)
+		}
+	})
+}
+
+func TestRequestThatCannotBeServedInTimeFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, began := NewFairLimiter(Budget{PerSecond: 0.1, Burst: 1, Share: 100}), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := limiter.Wait(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := limiter.Wait(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 0 {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+	})
+}
+
+func TestIdleFlowsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := NewFairLimiter(Budget{PerSecond: 100, Burst: 100, Share: 50})
+		for n := range 10_000 {
+			if err := limiter.Wait(t.Context(), fmt.Sprint(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(limiter.flows); got > 4*flowsKept {
+			t.Errorf("%d flows are remembered", got)
+		}
+	})
+}
+
+func TestSources(t *testing.T) {
+	for remote, want := range map[string]string{
+		"10.0.0.7:4000":          "10.0.0.7",
+		"[::ffff:10.0.0.7]:4000": "10.0.0.7", // what a socket for both families shows
+		"[fd00:1:2:3:4::5]:1":    "fd00:1:2:3::/64",
+		"[fd00:1:2:3:9::5]:1":    "fd00:1:2:3::/64",
+		"[fe80::1%eth0]:1":       "fe80::/64",
+		"nowhere":                "",
+	} {
+		if got := SourceOf(remote); got != want {
+			t.Errorf("%s: got %q, want %q", remote, got, want)
+		}
+	}
+	if got := Source(&net.TCPAddr{IP: net.ParseIP("::ffff:10.0.0.7"), Port: 1}); got != "10.0.0.7" {
+		t.Errorf("got %q", got)
+	}
+	if Source(nil) != "" || Source(&net.UnixAddr{Name: "@"}) != "" {
+		t.Error("what has no address has a source")
+	}
+}

@@ -1,0 +1,42 @@
+package limit
+
+import (
+	"net"
+	"net/netip"
+)
+
+// sharedPrefix is how much of an IPv6 address counts: whoever has one address usually has all that begin like it.
+const sharedPrefix = 64
+
+// Source names where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind a NAT, and on the
+// network of a node, many programs are one source.
+func Source(remote net.Addr) string {
+	if tcp, isTCP := remote.(*net.TCPAddr); isTCP {
+		return sourceOf(tcp.AddrPort().Addr())
+	}
+	if remote == nil {
+		return ""
+	}
+	return SourceOf(remote.String())
+}
+
+// SourceOf is Source for an address and a port as text.
+func SourceOf(remote string) string {
+	parsed, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	return sourceOf(parsed.Addr())
+}
+
+func sourceOf(address netip.Addr) string {
+	address = address.Unmap().WithZone("")
+	if address.Is4() {
+		return address.String()
+	}
+	prefix, err := address.Prefix(sharedPrefix)
+	if err != nil {
+		return ""
+	}
+	return prefix.String()
+}
