@@ -125,9 +125,15 @@ func TestSilentConnectionsEnd(t *testing.T) {
 	assertRefused(t, operator, "handshake", 1)
 }
 
+// Half of the places are kept for agents: those that are linked stay, and one of them finds its way back.
 func TestFloodOfConnectionsIsBounded(t *testing.T) {
-	const most, flood = 20, 500
+	const most, linked, flood = 20, 8, 500
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = most })
+	var agents []client
+	for n := range linked {
+		agent, _ := join(t, operator, coderNumber(n))
+		agents = append(agents, agent)
+	}
 	before := memory()
 	for range flood {
 		raw, err := net.Dial("tcp", operator.Address)
@@ -136,11 +142,25 @@ func TestFloodOfConnectionsIsBounded(t *testing.T) {
 		}
 		defer raw.Close()
 	}
-	assertRefused(t, operator, "too_many_connections", flood-most)
-	if got := operator.Count(t, "swarm_link_connections", ""); got != most {
-		t.Errorf("%d connections are open, want %d", got, most)
+	assertRefused(t, operator, "too_many_connections", flood-most/2)
+	if got := operator.Count(t, "swarm_link_connections", ""); got != linked+most/2 {
+		t.Errorf("%d connections are open, want %d", got, linked+most/2)
+	}
+	for n, agent := range agents {
+		assertEchoed(t, agent, int64(n))
 	}
 	assertFlat(t, before, 6*most, 8<<20)
+}
+
+// The places for agents are bounded as well.
+func TestConnectionsOfAgentsAreBounded(t *testing.T) {
+	const most = 6
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = most })
+	for n := range most {
+		join(t, operator, coderNumber(n))
+	}
+	floodFrom(t, "127.0.0.1", operator, 1)
+	assertRefused(t, operator, "too_many_connections", 1)
 }
 
 // One agent, or whoever has its token, cannot hold more than a few streams.

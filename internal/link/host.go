@@ -15,6 +15,7 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 		return &ending{refusedPerAgent, status.Error(codes.ResourceExhausted, "this agent has too many streams")}
 	}
 	defer s.registry.exit(hosted.agent)
+	defer markProven(connected.Context())()
 	if err := s.registry.admit(connected.Context(), hosted); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 // An Agent is named by its namespace and its pod's name.
@@ -87,7 +88,7 @@ type Leases interface {
 	Lease(agent Agent, hello *linkv1.Hello) time.Duration
 }
 
-// Config is what a Server needs. All fields but Terms, Limits and Peers must be set.
+// Config is what a Server needs. All fields but Terms, Limits, Refusals and Peers must be set.
 type Config struct {
 	Certificates  Certificates
 	Authenticator Authenticator
@@ -97,10 +98,11 @@ type Config struct {
 	Terms         Terms // nil: no term is proven
 	// Ready is closed when agents can join. Before that they are welcomed and their heartbeats are answered, so that nothing stops while the consumer
 	// reads what it must know first.
-	Ready   <-chan struct{}
-	Metrics prometheus.Registerer
-	Limits  Limits
-	Peers   Peers
+	Ready    <-chan struct{}
+	Metrics  prometheus.Registerer
+	Limits   Limits
+	Refusals *limit.Refusals // counts connections that are refused for where they come from
+	Peers    Peers
 }
 
 // Peers is what other replicas of the operator may ask for at the same port. The zero value is nothing.
@@ -115,18 +117,21 @@ func (p Peers) wanted() bool { return p.Authority != nil && p.Register != nil }
 
 // Limits bound what agents and strangers can cost. A zero field has the default.
 type Limits struct {
-	FrameBytes        int           // largest message, either way; 1 MiB
-	Connections       int           // all connections, proven or not; 10,000
-	PerAgent          int           // streams of one agent, while a new one replaces the old; 3
-	MessagesPerSecond int           // of one agent, on average; 100. Who sends more is read more slowly
-	QueueMessages     int           // waiting for one agent; 2,048. Who reads too slowly is cut off
-	QueueBytes        int           // likewise; 4 MiB
-	HelloTimeout      time.Duration // from connection to Hello; 10 s
+	FrameBytes  int // largest message, either way; 1 MiB
+	Connections int // all connections; 10,000, of which half are kept for those that are proven
+	// ConnectionsPerSource is how many connections of one address may be open whose agents are not known yet, or no more; 64. An IPv6 address counts
+	// by its first 64 bits.
+	ConnectionsPerSource int
+	PerAgent             int           // streams of one agent, while a new one replaces the old; 3
+	MessagesPerSecond    int           // of one agent, on average; 100. Who sends more is read more slowly
+	QueueMessages        int           // waiting for one agent; 2,048. Who reads too slowly is cut off
+	QueueBytes           int           // likewise; 4 MiB
+	HelloTimeout         time.Duration // from connection to Hello; 10 s
 }
 
 func (l Limits) withDefaults() Limits {
 	for field, standard := range map[*int]int{
-		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.PerAgent: 3,
+		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.PerAgent: 3,
 		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20,
 	} {
 		if *field == 0 {

@@ -68,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		defer close(stopped)
 		s.farewell(server, peers)
 	})
-	err := server.Serve(&gate{Listener: listener, most: int64(s.config.Limits.Connections), metrics: s.metrics})
+	err := server.Serve(newGate(listener, s.config, s.metrics))
 	if !stop() {
 		<-stopped
 		return nil

@@ -4,57 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
-
-// A gate lets a limited number of connections through and closes further ones at once: before TLS, which is what costs.
-type gate struct {
-	net.Listener
-	most    int64
-	open    atomic.Int64
-	metrics *metrics
-}
-
-func (g *gate) Accept() (net.Conn, error) {
-	for {
-		connection, err := g.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if g.open.Add(1) <= g.most {
-			g.metrics.transports.Inc()
-			return &gated{Conn: connection, gate: g}, nil
-		}
-		g.open.Add(-1)
-		g.metrics.refuse(refusedConnections)
-		_ = connection.Close() // nobody is told: an answer would cost more than the question
-	}
-}
-
-type gated struct {
-	net.Conn
-	gate   *gate
-	once   sync.Once
-	secure atomic.Bool // the handshake succeeded
-	used   atomic.Bool // and a stream was opened
-}
-
-// Close also counts who passed the handshake and never opened a stream: what sends garbage inside TLS reaches no other
-// code of ours.
-func (c *gated) Close() error {
-	c.once.Do(func() {
-		c.gate.open.Add(-1)
-		c.gate.metrics.transports.Dec()
-		if c.secure.Load() && !c.used.Load() {
-			c.gate.metrics.refuse(refusedNoStream)
-		}
-	})
-	return c.Conn.Close()
-}
 
 // origin is how a stream knows the connection that it came on.
 type origin struct {
@@ -62,13 +17,39 @@ type origin struct {
 	connection *gated
 }
 
-// markUsed notes that a connection has opened a stream.
-func markUsed(stream context.Context) {
+// connectionOfStream returns nil if the stream came on no connection of ours.
+func connectionOfStream(stream context.Context) *gated {
 	if from, known := peer.FromContext(stream); known {
 		if came, ours := from.AuthInfo.(origin); ours {
-			came.connection.used.Store(true)
+			return came.connection
 		}
 	}
+	return nil
+}
+
+// markUsed notes that a connection has opened a stream.
+func markUsed(stream context.Context) {
+	if came := connectionOfStream(stream); came != nil {
+		came.markUsed()
+	}
+}
+
+// markProven notes that the connection of a stream is an agent's, until the returned function is called.
+func markProven(stream context.Context) (until func()) {
+	came := connectionOfStream(stream)
+	if came == nil {
+		return func() {}
+	}
+	came.prove(true)
+	return func() { came.prove(false) }
+}
+
+// sourceOfStream names where a stream comes from.
+func sourceOfStream(stream context.Context) string {
+	if from, known := peer.FromContext(stream); known {
+		return limit.Source(from.Addr)
+	}
+	return ""
 }
 
 // countedTLS counts handshakes that fail, and sends peers on to where they are expected.
@@ -98,9 +79,10 @@ func (t *countedTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 	if !isTLS || !isOurs {
 		return connection, info, nil
 	}
-	from.secure.Store(true)
+	from.markSecure()
 	if t.peers != nil && len(secured.State.VerifiedChains) > 0 {
-		from.used.Store(true)
+		from.markUsed()
+		from.prove(true)
 		return nil, nil, t.peers.receive(proven{connection, secured})
 	}
 	return connection, origin{secured, from}, nil

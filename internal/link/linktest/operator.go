@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
@@ -89,7 +90,7 @@ func Start(t testing.TB, ca *CA, change ...func(*link.Config)) *Operator {
 	o.Leader.Lead(1)
 	config := link.Config{
 		Certificates: ca, Authenticator: Tokens{}, Leadership: o.Leader, Terms: Terms{}, Events: o.Recorder, Leases: o.Recorder, Ready: Ready(),
-		Metrics: o.Metrics,
+		Metrics: o.Metrics, Refusals: limit.NewRefusals(o.Metrics),
 	}
 	for _, apply := range change {
 		apply(&config)

@@ -41,8 +41,9 @@ var _ = Describe("A change of leader", func() {
 		}
 		ca := linktest.NewCA(GinkgoTB())
 		firstTokens, nextTokens := &counted{}, &counted{}
-		first := linktest.Start(GinkgoTB(), ca, linktest.Lease(lease), firstTokens.authenticate)
-		next := linktest.Start(GinkgoTB(), ca, linktest.Lease(lease), nextTokens.authenticate)
+		oneAddress := func(config *link.Config) { config.Limits.ConnectionsPerSource = count } // all agents are on this machine
+		first := linktest.Start(GinkgoTB(), ca, linktest.Lease(lease), firstTokens.authenticate, oneAddress)
+		next := linktest.Start(GinkgoTB(), ca, linktest.Lease(lease), nextTokens.authenticate, oneAddress)
 		next.Leader.Follow(first.Address)
 
 		agents := &workforce{}
