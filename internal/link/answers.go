@@ -18,48 +18,54 @@ type answer struct {
 	until    time.Time
 }
 
-// answers remembers a bounded number of reviews for a short time.
+// answers remembers a bounded number of reviews for a short time. Denials are kept apart, so that strangers, who can cause any number of them, make
+// nothing else be forgotten.
 type answers struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	known map[[sha256.Size]byte]answer
+	mu              sync.Mutex
+	trusted, denied map[[sha256.Size]byte]answer
 }
 
 func newAnswers(now func() time.Time) *answers {
-	return &answers{now: now, known: map[[sha256.Size]byte]answer{}}
+	return &answers{now: now, trusted: map[[sha256.Size]byte]answer{}, denied: map[[sha256.Size]byte]answer{}}
 }
 
 func (a *answers) find(key [sha256.Size]byte) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	known, found := a.known[key]
+	known, found := a.trusted[key]
+	if !found {
+		known, found = a.denied[key]
+	}
 	return known, found && a.now().Before(known.until)
 }
 
+// keep replaces what was known of a token.
 func (a *answers) keep(key [sha256.Size]byte, given answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	lifetime := trustFor
+	delete(a.trusted, key)
+	into, lifetime := a.trusted, trustFor
 	if given.err != nil {
-		lifetime = distrustFor
+		into, lifetime = a.denied, distrustFor
 	}
 	given.until = a.now().Add(lifetime)
-	if len(a.known) >= mostAnswers {
-		a.makeRoom()
+	if len(into) >= mostAnswers {
+		a.makeRoom(into)
 	}
-	a.known[key] = given
+	into[key] = given
 }
 
 // makeRoom drops what is over, and everything else when that is not enough: asking again is cheap, growing is not.
-func (a *answers) makeRoom() {
+func (a *answers) makeRoom(in map[[sha256.Size]byte]answer) {
 	now := a.now()
-	for key, known := range a.known {
+	for key, known := range in {
 		if !now.Before(known.until) {
-			delete(a.known, key)
+			delete(in, key)
 		}
 	}
-	if len(a.known) >= mostAnswers {
-		clear(a.known)
+	if len(in) >= mostAnswers {
+		clear(in)
 	}
 }

@@ -1,18 +1,11 @@
 package link_test
 
 import (
-	"context"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
-
-	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
@@ -47,55 +40,6 @@ func refusedForTheirSource(t *testing.T, by *linktest.Operator) int {
 	return by.Count(t, "swarm_limit_refused_total", "connectionsPerSource")
 }
 
-// joinFrom links an agent that dials from an address, and tries again as agents do.
-func joinFrom(ctx context.Context, source string, to *linktest.Operator, as link.Agent) error {
-	var last error
-	for ctx.Err() == nil {
-		if last = tryFrom(ctx, source, to, as); last == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s from %s: %w", as, source, last)
-}
-
-func tryFrom(ctx context.Context, source string, to *linktest.Operator, as link.Agent) error {
-	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return from(source).DialContext(ctx, "tcp", address)
-		}))
-	if err != nil {
-		return err
-	}
-	stream, err := linkv1.NewLinkClient(connection).Connect(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+as.String()))
-	if err == nil {
-		if err = stream.Send(hello(as)); err == nil {
-			_, err = stream.Recv()
-		}
-	}
-	if err != nil {
-		_ = connection.Close()
-		return err
-	}
-	context.AfterFunc(ctx, func() { _ = connection.Close() })
-	return nil
-}
-
-// joinAll links agents at the same time, each from its address.
-func joinAll(t *testing.T, to *linktest.Operator, agents int, source func(n int) string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	var group sync.WaitGroup
-	for n := range agents {
-		group.Go(func() {
-			if err := joinFrom(ctx, source(n), to, coderNumber(n)); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-}
-
 // A flood from one address leaves the places of all others.
 func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	const most, flood = 8, 100
@@ -105,26 +49,26 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	if got := operator.Count(t, "swarm_link_connections", ""); got != most {
 		t.Errorf("%d connections are open, want %d", got, most)
 	}
-	joinAll(t, operator, 30, func(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n%20) })
-	if got := operator.Count(t, "swarm_link_agents", ""); got != 30 {
-		t.Errorf("%d of 30 agents are linked", got)
+	for n := range 2 * most {
+		join(t, operator, coderNumber(n)) // from 127.0.0.1
 	}
 	if got := operator.Count(t, "swarm_link_refused_total", "too_many_connections"); got != 0 {
 		t.Errorf("%d connections were refused for all sources together", got)
 	}
 }
 
-// These agents behind one address are more than may connect at the same time. They try again, and all of them are linked in the end.
-func TestAgentsBehindOneAddressAreLinkedOneAfterTheOther(t *testing.T) {
-	const agents, most = 30, 4
+// Agents that are linked need none of the places of their source: any number of them may be behind one address. They leave it for those that connect.
+func TestLinkedAgentsDoNotCountForTheirSource(t *testing.T) {
+	const agents, most = 20, 2
 	operator := linktest.Start(t, linktest.NewCA(t), perSource(most))
-	joinAll(t, operator, agents, func(int) string { return "127.0.0.3" })
-	if got := operator.Count(t, "swarm_link_agents", ""); got != agents {
-		t.Errorf("%d of %d agents are linked", got, agents)
+	for n := range agents {
+		join(t, operator, coderNumber(n))
 	}
-	if refusedForTheirSource(t, operator) == 0 {
-		t.Error("none of them had to try again: the limit was not reached")
+	if got := refusedForTheirSource(t, operator); got != 0 {
+		t.Errorf("%d connections were refused", got)
 	}
+	floodFrom(t, "127.0.0.1", operator, most+5)
+	linktest.Eventually(t, "the flood is refused", func() bool { return refusedForTheirSource(t, operator) == 5 })
 }
 
 // A stream that has ended leaves a connection that proves nothing any more. It cannot be kept to hold another place.

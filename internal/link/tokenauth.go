@@ -2,9 +2,13 @@ package link
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 // Reviews of single tokens, before the pods of all agents are listed: an agent that restarts costs a review, and not a list of ten thousand pods.
@@ -15,7 +19,7 @@ const singlesPerSecond, singlesAtOnce = 2, 20
 // server vouches for the service account: a review of any token of that account, at most 10 s ago. Together these are what a review of the token
 // itself would have checked.
 //
-// It only ever accepts tokens in this way. Whatever it cannot accept is reviewed: tokens of new pods, of keys or issuers that are not published,
+// It only ever accepts tokens in this way. Whatever it cannot accept is reviewed, unless what it says of itself rules it out: tokens of new pods, of keys or issuers that are not published,
 // everything while the keys or the pods cannot be read, or while the clock of this process is wrong.
 type TokenAuthenticator struct {
 	reviewer *TokenReviewer
@@ -23,17 +27,20 @@ type TokenAuthenticator struct {
 	roster   *roster
 	accounts *accounts
 	singles  *rate.Limiter
-	verified *rate.Limiter // reviews of tokens that the cluster has signed: strangers do not hold them up
+	verified *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces: strangers do not hold them up
 	options  TokenOptions
 }
 
-// TokenOptions are what a TokenAuthenticator needs. All fields must be set.
+// TokenOptions are what a TokenAuthenticator needs. All fields but InScope and Refusals must be set.
 type TokenOptions struct {
 	Reviews   TokenReviews
 	Published Documents
 	Pods      Pods
 	// ClockReliable reports whether the clock of this process tells when a token expires.
 	ClockReliable func() bool
+	// InScope reports whether there can be agents in a namespace. It must not wait. Left out: in all of them.
+	InScope  func(ctx context.Context, namespace string) bool
+	Refusals *limit.Refusals // counts reviews that would have had to wait for too long
 }
 
 // NewTokenAuthenticator makes an Authenticator.
@@ -41,8 +48,9 @@ func NewTokenAuthenticator(options TokenOptions) *TokenAuthenticator {
 	made := &TokenAuthenticator{
 		reviewer: NewTokenReviewer(options.Reviews), keys: newKeyring(options.Published, time.Now),
 		roster: newRoster(options.Pods, time.Now), accounts: newAccounts(time.Now),
-		singles: rate.NewLimiter(singlesPerSecond, singlesAtOnce), verified: rate.NewLimiter(reviewsPerSecond, reviewsAtOnce), options: options,
+		singles: rate.NewLimiter(singlesPerSecond, singlesAtOnce), verified: newReviewBudget(), options: options,
 	}
+	made.reviewer.refusals = options.Refusals
 	made.reviewer.vouched = made.accounts.vouch
 	return made
 }
@@ -55,7 +63,11 @@ func (a *TokenAuthenticator) Prepare(ctx context.Context) error {
 
 // Authenticate implements Authenticator.
 func (a *TokenAuthenticator) Authenticate(ctx context.Context, token string) (Identity, error) {
-	if !a.options.ClockReliable() {
+	reliable := a.options.ClockReliable()
+	if err := a.presume(ctx, token, reliable); err != nil {
+		return Identity{}, err
+	}
+	if !reliable {
 		return a.reviewer.Authenticate(ctx, token)
 	}
 	verified, err := a.keys.read(ctx, token, time.Now())
@@ -69,7 +81,33 @@ func (a *TokenAuthenticator) Authenticate(ctx context.Context, token string) (Id
 	if a.isListed(ctx, verified.identity()) {
 		return verified.identity(), nil
 	}
-	return a.reviewer.review(ctx, token, a.verified)
+	return a.reviewer.review(ctx, token, a.turnOf(verified))
+}
+
+func (a *TokenAuthenticator) turnOf(verified claims) reviewTurn {
+	return reviewTurn{a.verified, verified.Kubernetes.Namespace}
+}
+
+// presume refuses what no review would accept, and tokens of namespaces that have no agents. What a token says is not proven here, so nothing is
+// accepted for it.
+func (a *TokenAuthenticator) presume(ctx context.Context, token string, clockReliable bool) error {
+	said, err := unverified(token)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(said.Audience, Audience) {
+		return fmt.Errorf("%w: it is not for audience %s", ErrDenied, Audience)
+	}
+	if err := said.checkBinding(); err != nil {
+		return err
+	}
+	if said.Expiry == nil || clockReliable && time.Now().After(said.Expiry.Time().Add(skew)) {
+		return fmt.Errorf("%w: it has expired, or never does", ErrDenied)
+	}
+	if namespace := said.Kubernetes.Namespace; a.options.InScope != nil && !a.options.InScope(ctx, namespace) {
+		return fmt.Errorf("%w: namespace %q is not this operator's", ErrDenied, namespace)
+	}
+	return nil
 }
 
 // awaitAccount returns when the API server has vouched for the service account. If nobody has had that checked in time, this token is reviewed, and the
@@ -87,7 +125,7 @@ func (a *TokenAuthenticator) awaitAccount(ctx context.Context, verified claims, 
 	if a.accounts.vouched(known) {
 		return false, Identity{}, nil
 	}
-	identity, err = a.reviewer.review(ctx, token, a.verified)
+	identity, err = a.reviewer.review(ctx, token, a.turnOf(verified))
 	return true, identity, err
 }
 

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 const (
@@ -24,9 +25,20 @@ const (
 	// A real token has about 1 KiB; anything far above is not worth the API server's time.
 	longestToken = 8 << 10
 
-	// How many reviews strangers can cause: a swarm of a thousand may start at once, a flood gets no further.
-	reviewsPerSecond, reviewsAtOnce = 100, 1000
+	// How many reviews can be caused: a swarm of a thousand may start at once, a flood gets no further. Nobody uses up more than this share, in percent.
+	reviewsPerSecond, reviewsAtOnce, reviewShare = 100, 1000, 50
 )
+
+// newReviewBudget makes a budget of reviews that is fair between whoever causes them.
+func newReviewBudget() *limit.FairLimiter {
+	return limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewsAtOnce, Share: reviewShare})
+}
+
+// A reviewTurn is by which budget a review is made, and as whose.
+type reviewTurn struct {
+	budget *limit.FairLimiter
+	of     string
+}
 
 // TokenReviews is the part of client-go that asks the API server about a token.
 type TokenReviews interface {
@@ -39,8 +51,10 @@ type TokenReviews interface {
 type TokenReviewer struct {
 	reviews TokenReviews
 	answers *answers
-	budget  *rate.Limiter
+	budget  *limit.FairLimiter                   // of tokens of which nothing is known, fair between the addresses that they come from
 	vouched func(known account, asked time.Time) // hears of the service accounts of good tokens
+
+	refusals *limit.Refusals
 }
 
 // NewTokenReviewer makes an Authenticator of a client.
@@ -48,18 +62,18 @@ func NewTokenReviewer(reviews TokenReviews) *TokenReviewer {
 	return &TokenReviewer{
 		reviews: reviews,
 		answers: newAnswers(time.Now),
-		budget:  rate.NewLimiter(reviewsPerSecond, reviewsAtOnce),
+		budget:  newReviewBudget(),
 		vouched: func(account, time.Time) {},
 	}
 }
 
 // Authenticate implements Authenticator.
 func (r *TokenReviewer) Authenticate(ctx context.Context, token string) (Identity, error) {
-	return r.review(ctx, token, r.budget)
+	return r.review(ctx, token, reviewTurn{r.budget, sourceOfStream(ctx)})
 }
 
-// review has a token checked, if the budget allows it.
-func (r *TokenReviewer) review(ctx context.Context, token string, budget *rate.Limiter) (Identity, error) {
+// review has a token checked, when it is its turn.
+func (r *TokenReviewer) review(ctx context.Context, token string, turn reviewTurn) (Identity, error) {
 	if token == "" || len(token) > longestToken {
 		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
 	}
@@ -67,7 +81,8 @@ func (r *TokenReviewer) review(ctx context.Context, token string, budget *rate.L
 	if known, found := r.answers.find(key); found {
 		return known.identity, known.err
 	}
-	if err := budget.Wait(ctx); err != nil {
+	if err := turn.budget.Wait(ctx, turn.of); err != nil {
+		r.refusals.Count(limit.TokenReviews)
 		return Identity{}, fmt.Errorf("review token: too many at once: %w", err)
 	}
 	asked := r.answers.now()

@@ -11,6 +11,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 // reviewer answers like an API server; test/integration/link asks a real one.
@@ -102,10 +104,10 @@ func TestAnswersAreBounded(t *testing.T) {
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
 	r := NewTokenReviewer(asked)
-	r.budget.SetLimit(1e9)
+	r.budget = limit.NewFairLimiter(limit.Budget{PerSecond: 1e9, Burst: 1e9, Share: 100})
 	for at := range 3 * 4096 {
 		_, _ = r.Authenticate(t.Context(), fmt.Sprint(at))
-		if got := len(r.answers.known); got > 4096 {
+		if got := len(r.answers.denied) + len(r.answers.trusted); got > 4096 {
 			t.Fatalf("%d answers are remembered", got)
 		}
 	}
@@ -139,7 +141,7 @@ func TestFloodOfTokensReachesTheAPIServerSlowly(t *testing.T) {
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
 	r := NewTokenReviewer(asked)
-	r.budget.SetLimit(0)
+	r.budget = limit.NewFairLimiter(limit.Budget{PerSecond: 0, Burst: reviewsAtOnce, Share: 100})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	unanswered := 0
@@ -150,5 +152,28 @@ func TestFloodOfTokensReachesTheAPIServerSlowly(t *testing.T) {
 	}
 	if asked.calls.Load() > reviewsAtOnce || unanswered < 500 {
 		t.Errorf("%d reviews, %d unanswered", asked.calls.Load(), unanswered)
+	}
+}
+
+// A flood of denials fills what is kept of them, and the answers about agents stay.
+func TestDenialsMakeNoGoodAnswerForgotten(t *testing.T) {
+	asked := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
+		if token == "good" {
+			return pod(), nil
+		}
+		return authenticationv1.TokenReviewStatus{}, nil
+	}}
+	r := NewTokenReviewer(asked)
+	r.budget = limit.NewFairLimiter(limit.Budget{PerSecond: 1e9, Burst: 1e9, Share: 100})
+	now := time.Now()
+	r.answers.now = func() time.Time { return now }
+	ask := func(token string) { _, _ = r.Authenticate(t.Context(), token) }
+	ask("good")
+	for n := range 3 * mostAnswers {
+		ask(fmt.Sprint("bad ", n))
+	}
+	before := asked.calls.Load()
+	if ask("good"); asked.calls.Load() != before {
+		t.Error("the good token was reviewed again")
 	}
 }

@@ -82,12 +82,9 @@ func (v *TokenVerifier) Authenticate(ctx context.Context, token string) (Identit
 // read returns what is in a token if the cluster has signed it and it is good at a time: issuer, audience, expiry, and that it is bound to a pod.
 // Whether that pod exists is not known.
 func (k *keyring) read(ctx context.Context, token string, now time.Time) (claims, error) {
-	if token == "" || len(token) > longestToken {
-		return claims{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
-	}
-	signed, err := jwt.ParseSigned(token, algorithms())
-	if err != nil || len(signed.Headers) != 1 {
-		return claims{}, fmt.Errorf("%w: it is not one that an API server has signed", ErrDenied)
+	signed, err := parse(token)
+	if err != nil {
+		return claims{}, err
 	}
 	published, err := k.having(ctx, signed.Headers[0].KeyID)
 	if err != nil {
@@ -100,6 +97,31 @@ func (k *keyring) read(ctx context.Context, token string, now time.Time) (claims
 	return said, said.check(published.issuer, now)
 }
 
+// parse reads the form of a token. All of its errors are final.
+func parse(token string) (*jwt.JSONWebToken, error) {
+	if token == "" || len(token) > longestToken {
+		return nil, fmt.Errorf("%w: its length is not a token's", ErrDenied)
+	}
+	signed, err := jwt.ParseSigned(token, algorithms())
+	if err != nil || len(signed.Headers) != 1 {
+		return nil, fmt.Errorf("%w: it is not one that an API server has signed", ErrDenied)
+	}
+	return signed, nil
+}
+
+// unverified returns what is in a token, whoever has signed it. All of its errors are final.
+func unverified(token string) (claims, error) {
+	signed, err := parse(token)
+	if err != nil {
+		return claims{}, err
+	}
+	said := claims{}
+	if err := signed.UnsafeClaimsWithoutVerification(&said); err != nil {
+		return claims{}, fmt.Errorf("%w: it says what no API server would", ErrDenied)
+	}
+	return said, nil
+}
+
 // check looks at claims whose signature is good. All of its errors are final.
 func (c claims) check(issuer string, now time.Time) error {
 	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{Audience}, Time: now}
@@ -109,6 +131,11 @@ func (c claims) check(issuer string, now time.Time) error {
 	if err := c.ValidateWithLeeway(expected, skew); err != nil {
 		return fmt.Errorf("%w: %s", ErrDenied, wrong(err))
 	}
+	return c.checkBinding()
+}
+
+// checkBinding wants the token of a pod.
+func (c claims) checkBinding() error {
 	in := c.Kubernetes
 	if c.Subject != accountPrefix+in.Namespace+":"+in.ServiceAccount.Name || in.Namespace == "" || in.Pod.Name == "" || in.Pod.UID == "" {
 		return fmt.Errorf("%w: it is not bound to a pod", ErrDenied)

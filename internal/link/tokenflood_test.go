@@ -1,0 +1,229 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/peer"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
+)
+
+// comingFrom is the context of a stream from an address.
+func comingFrom(ctx context.Context, source string) context.Context {
+	return peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(source), Port: 1}})
+}
+
+// forgery says of itself what the token of an agent says, and nobody has issued it.
+func (c *cluster) forgery(t testing.TB, n int) string {
+	t.Helper()
+	return c.signer.signs(t, podClaims(fmt.Sprintf("forged-%d", n)))
+}
+
+// floodWith has strangers at an address show tokens, over and over, each as soon as it was refused and with an ID that was not seen yet.
+func floodWith(ctx context.Context, to *TokenAuthenticator, source string, tokens <-chan string) {
+	for range 64 { // what a source may have open
+		go func() {
+			for ctx.Err() == nil {
+				asking, cancel := context.WithTimeout(comingFrom(ctx, source), 10*time.Second)
+				select {
+				case token := <-tokens:
+					_, _ = to.Authenticate(asking, token)
+				case <-ctx.Done():
+				}
+				cancel()
+			}
+		}()
+	}
+}
+
+// After a change of leader 100 agents come back while four pods show forged tokens. The keys cannot be read, which is the worst case: everything is
+// reviewed. All agents are let in before a lease could end; without fair turns the flood has used up the reviews.
+func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
+	const bound = 2 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		tokens, to := c.tokens(t, 100, oneAccount), c.authenticator()
+		forgeries := make([]string, 3000)
+		for n := range forgeries {
+			forgeries[n] = c.forgery(t, n)
+		}
+		c.down = errors.New("the API server does not publish its keys")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		shown := make(chan string)
+		go func() {
+			for n := 0; ; n++ {
+				select {
+				case shown <- forgeries[n%len(forgeries)]: // denials are forgotten before it is shown again
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		for n := range 4 {
+			floodWith(ctx, to, fmt.Sprintf("10.1.0.%d", n+1), shown)
+		}
+		time.Sleep(15 * time.Second) // the budget is used up
+		c.counts()
+		slowest := comeFrom(t, to, tokens, func(n int) string { return fmt.Sprintf("10.2.0.%d", 1+n%10) })
+		if slowest > bound {
+			t.Errorf("the last agent was let in after %s, want %s at most", slowest, bound)
+		}
+		if reviews, _ := c.counts(); float64(reviews) > reviewsAtOnce+reviewsPerSecond*slowest.Seconds()+1 {
+			t.Errorf("%d reviews in %s", reviews, slowest)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// comeFrom has agents come at once, and returns how long the last of them waited.
+func comeFrom(t *testing.T, to *TokenAuthenticator, tokens []string, source func(n int) string) (slowest time.Duration) {
+	t.Helper()
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	began := time.Now()
+	for n, token := range tokens {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(comingFrom(t.Context(), source(n)), 10*time.Second)
+			defer cancel()
+			_, err := to.Authenticate(ctx, token)
+			mu.Lock()
+			defer mu.Unlock()
+			if slowest = max(slowest, time.Since(began)); err != nil {
+				t.Errorf("agent %d was refused: %v", n, err)
+			}
+		})
+	}
+	group.Wait()
+	return slowest
+}
+
+// A tenant can have any number of good tokens, of pods that no list has. It uses up the reviews of its own namespace.
+func TestNamespacesDoNotHoldUpEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget := newReviewBudget()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 10 * reviewsAtOnce {
+			go func() { _ = budget.Wait(ctx, "greedy") }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		for range reviewsAtOnce * (100 - reviewShare) / 100 {
+			if err := budget.Wait(ctx, "other"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the share of another namespace took %s", took)
+		}
+		c := newCluster()
+		said := claims{}
+		said.Kubernetes.Namespace = "ns"
+		if turn := c.authenticator().turnOf(said); turn.of != "ns" {
+			t.Errorf("reviewed in turn of %q", turn.of)
+		}
+	})
+}
+
+// What a token says of itself may rule it out. That costs the API server nothing.
+func TestWhatCannotBeAnAgentsTokenIsNotReviewed(t *testing.T) {
+	for reason, spoil := range map[string]func(said map[string]any){
+		"another audience":      func(said map[string]any) { said["aud"] = []string{"kubernetes"} },
+		"no audience":           func(said map[string]any) { delete(said, "aud") },
+		"expired":               func(said map[string]any) { said["exp"] = time.Now().Add(-time.Minute).Unix() },
+		"never expires":         func(said map[string]any) { delete(said, "exp") },
+		"no pod":                func(said map[string]any) { delete(said["kubernetes.io"].(map[string]any), "pod") },
+		"no namespace":          func(said map[string]any) { delete(said["kubernetes.io"].(map[string]any), "namespace") },
+		"nothing of Kubernetes": func(said map[string]any) { delete(said, "kubernetes.io") },
+		"another's namespace": func(said map[string]any) {
+			said["kubernetes.io"].(map[string]any)["namespace"], said["sub"] = "elsewhere", "system:serviceaccount:elsewhere:agents"
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster()
+			c.down = errors.New("the API server does not publish its keys")
+			to := c.authenticator()
+			to.options.InScope = func(_ context.Context, namespace string) bool { return namespace == "ns" }
+			said := podClaims("coder-1")
+			whole := c.signer.signs(t, said)
+			if _, err := to.Authenticate(t.Context(), whole); !errors.Is(err, ErrDenied) {
+				t.Errorf("%s: a token that the API server does not know: %v", reason, err)
+			}
+			if reviews, _ := c.counts(); reviews != 1 {
+				t.Errorf("%s: %d reviews of a token that looks good", reason, reviews)
+			}
+			spoil(said)
+			if _, err := to.Authenticate(t.Context(), c.signer.signs(t, said)); !errors.Is(err, ErrDenied) {
+				t.Errorf("%s: %v", reason, err)
+			}
+			if reviews, _ := c.counts(); reviews != 0 {
+				t.Errorf("%s: %d reviews", reason, reviews)
+			}
+		})
+	}
+}
+
+// podClaims are what is in the token of a pod.
+func podClaims(name string) map[string]any {
+	now := time.Now()
+	return map[string]any{
+		"iss": issuer, "aud": []string{Audience}, "sub": "system:serviceaccount:ns:agents", "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": name,
+		"kubernetes.io": map[string]any{
+			"namespace": "ns", "pod": map[string]any{"name": name, "uid": "uid-" + name}, "serviceaccount": map[string]any{"name": "agents", "uid": "uid-agents"},
+		},
+	}
+}
+
+// While the clock of this process is wrong, it does not judge by it.
+func TestExpiryIsLeftToTheAPIServerWhileTheClockIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		to := c.authenticator()
+		to.options.ClockReliable = func() bool { return false }
+		said := podClaims("coder-1")
+		said["exp"] = time.Now().Add(-time.Hour).Unix()
+		_, _ = to.Authenticate(t.Context(), c.signer.signs(t, said))
+		if reviews, _ := c.counts(); reviews != 1 {
+			t.Errorf("%d reviews, want 1", reviews)
+		}
+	})
+}
+
+func TestReviewsThatCannotBeMadeInTimeAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	r := NewTokenReviewer(&reviewer{})
+	r.refusals, r.budget = limit.NewRefusals(registry), limit.NewFairLimiter(limit.Budget{PerSecond: 0, Burst: 1, Share: 100})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_ = r.budget.Wait(ctx, "")
+	if _, err := r.Authenticate(ctx, "a token"); errors.Is(err, ErrDenied) || err == nil {
+		t.Errorf("got %v", err)
+	}
+	if got := countOf(t, registry, "tokenReviews"); got != 1 {
+		t.Errorf("%v counted", got)
+	}
+}
+
+func countOf(t *testing.T, registry *prometheus.Registry, label string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, series := range families[0].GetMetric() {
+		if series.GetLabel()[0].GetValue() == label {
+			return series.GetCounter().GetValue()
+		}
+	}
+	return -1
+}
