@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 const (
@@ -17,6 +19,11 @@ const (
 	longestToken = 8 << 10
 	// mostReviews happen at once, however many callers there are.
 	mostReviews = 8
+	// How many reviews callers can cause in a second and at once, and the share of it, in percent, that one address can use up. Those who may see
+	// something cause two reviews every 10 s.
+	reviewsPerSecond, reviewsAtOnce, reviewShare = 20, 100, 50
+	// longestTurn is how long a request waits until a review can be made for it.
+	longestTurn = 2 * time.Second
 )
 
 // A Judge is how the API server is asked about callers.
@@ -79,20 +86,42 @@ func (t turnstile) pass(ctx context.Context, work func() error) error {
 	}
 }
 
-// A guard lets in whom the API server knows and allows. Only its good answers are remembered, so that rights count as soon as they are
-// given.
+// A guard lets in whom the API server knows and allows. Good answers are remembered for longer than refusals, which are kept apart: rights count within
+// two seconds after they are given, and a flood of bad tokens makes no good answer forgotten.
 type guard struct {
-	judge   Judge
-	reviews turnstile
-	callers *memory[authenticationv1.UserInfo]
-	allowed *memory[struct{}]
+	judge    Judge
+	reviews  turnstile
+	budget   *limit.FairLimiter // of reviews, between the addresses of callers
+	callers  *memory[authenticationv1.UserInfo]
+	allowed  *memory[struct{}]
+	refused  *memory[error]
+	refusals *limit.Refusals
 }
 
-func newGuard(judge Judge) *guard {
+func newGuard(judge Judge, refusals *limit.Refusals) *guard {
 	return &guard{
-		judge: judge, reviews: make(turnstile, mostReviews),
-		callers: newMemory[authenticationv1.UserInfo](), allowed: newMemory[struct{}](),
+		judge: judge, reviews: make(turnstile, mostReviews), refusals: refusals,
+		budget:  limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewsAtOnce, Share: reviewShare}),
+		callers: newMemory[authenticationv1.UserInfo](trustFor), allowed: newMemory[struct{}](trustFor), refused: newMemory[error](distrustFor),
 	}
+}
+
+// A credential is what a request shows, and where it comes from.
+type credential struct{ token, source string }
+
+func credentialOf(request *http.Request) credential {
+	return credential{token: bearer(request), source: limit.SourceOf(request.RemoteAddr)}
+}
+
+// review asks the API server, in turn.
+func (g *guard) review(ctx context.Context, source string, ask func() error) error {
+	waiting, cancel := context.WithTimeout(ctx, longestTurn)
+	defer cancel()
+	if err := g.budget.Wait(waiting, source); err != nil {
+		g.refusals.Count(limit.TokenReviews)
+		return refuse(http.StatusTooManyRequests, "too many tokens have to be reviewed: try again later")
+	}
+	return g.reviews.pass(ctx, ask)
 }
 
 // bearer is the token of a request, "" for none.
@@ -105,35 +134,37 @@ func bearer(request *http.Request) string {
 }
 
 // admit returns why the bearer of a token may not have what it asks for.
-func (g *guard) admit(ctx context.Context, token string, wanted right) error {
-	if token == "" || len(token) > longestToken {
+func (g *guard) admit(ctx context.Context, shown credential, wanted right) error {
+	if shown.token == "" || len(shown.token) > longestToken {
 		return refuse(http.StatusUnauthorized, "this path needs a header `Authorization: Bearer <token>`: kubectl create token makes one")
 	}
-	caller, err := g.identify(ctx, token)
+	caller, err := g.identify(ctx, shown)
 	if err != nil {
 		return err
 	}
-	key := fingerprintOf(token, wanted.verb, wanted.resource, wanted.namespace, wanted.name)
+	key := fingerprintOf(shown.token, wanted.verb, wanted.resource, wanted.namespace, wanted.name)
 	if _, known := g.allowed.recall(key); known {
 		return nil
 	}
-	if err := g.authorize(ctx, token, caller, wanted); err != nil {
-		return err
+	if refused, known := g.refused.recall(key); known {
+		return refused
 	}
-	g.allowed.keep(key, struct{}{})
-	return nil
+	return g.authorize(ctx, shown, caller, wanted, key)
 }
 
 // identify says whose token it is.
-func (g *guard) identify(ctx context.Context, token string) (authenticationv1.UserInfo, error) {
-	key := fingerprintOf(token)
+func (g *guard) identify(ctx context.Context, shown credential) (authenticationv1.UserInfo, error) {
+	key := fingerprintOf(shown.token)
 	if caller, known := g.callers.recall(key); known {
 		return caller, nil
 	}
+	if refused, known := g.refused.recall(key); known {
+		return authenticationv1.UserInfo{}, refused
+	}
 	var caller authenticationv1.UserInfo
 	known := false
-	err := g.reviews.pass(ctx, func() (err error) {
-		if caller, known, err = g.judge.Identify(ctx, token); err != nil {
+	err := g.review(ctx, shown.source, func() (err error) {
+		if caller, known, err = g.judge.Identify(ctx, shown.token); err != nil {
 			return refuse(http.StatusServiceUnavailable, "review token: %v", err)
 		}
 		return nil
@@ -142,23 +173,31 @@ func (g *guard) identify(ctx context.Context, token string) (authenticationv1.Us
 		return authenticationv1.UserInfo{}, err
 	}
 	if !known {
-		return authenticationv1.UserInfo{}, refuse(http.StatusUnauthorized, "the API server does not accept the token: it is expired, forged, revoked, or meant for somebody else")
+		err := refuse(http.StatusUnauthorized, "the API server does not accept the token: it is expired, forged, revoked, or meant for somebody else")
+		g.refused.keep(key, err)
+		return authenticationv1.UserInfo{}, err
 	}
 	g.callers.keep(key, caller)
 	return caller, nil
 }
 
-// authorize asks whether a caller has a right.
-func (g *guard) authorize(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted right) error {
+// authorize asks whether a caller has a right, and remembers the answer under the key.
+func (g *guard) authorize(ctx context.Context, shown credential, caller authenticationv1.UserInfo, wanted right, key fingerprint) error {
 	allowed := false
-	err := g.reviews.pass(ctx, func() (err error) {
-		if allowed, err = g.judge.Allows(ctx, token, caller, wanted.wanted()); err != nil {
+	err := g.review(ctx, shown.source, func() (err error) {
+		if allowed, err = g.judge.Allows(ctx, shown.token, caller, wanted.wanted()); err != nil {
 			return refuse(http.StatusServiceUnavailable, "review access: %v", err)
 		}
 		return nil
 	})
-	if err == nil && !allowed {
-		return wanted.denied(caller.Username)
+	if err != nil {
+		return err
 	}
-	return err
+	if !allowed {
+		denied := wanted.denied(caller.Username)
+		g.refused.keep(key, denied)
+		return denied
+	}
+	g.allowed.keep(key, struct{}{})
+	return nil
 }

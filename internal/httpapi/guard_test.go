@@ -8,10 +8,16 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 func TestOnlyThoseWhoMayAreAnswered(t *testing.T) {
@@ -60,14 +66,15 @@ func TestReviewIsAboutTheWholeCaller(t *testing.T) {
 	}
 }
 
-func TestOnlyGoodAnswersAreRememberedForAWhile(t *testing.T) {
+func TestAnswersAreRememberedForAWhile(t *testing.T) {
 	of, now := &cluster{may: map[right]bool{{"list", "tasks", "", ""}: true}}, time.Now()
-	g := newGuard(Reviews{tokens{of}, accesses{of}})
-	g.callers.now, g.allowed.now = func() time.Time { return now }, func() time.Time { return now }
+	g := newGuard(Reviews{tokens{of}, accesses{of}}, nil)
+	clock := func() time.Time { return now }
+	g.callers.now, g.allowed.now, g.refused.now = clock, clock, clock
 	admit := func(token string, wanted right, tokenReviews, accessReviews int) {
 		t.Helper()
 		of.tokenReviews, of.accessReviews = 0, 0
-		_ = g.admit(t.Context(), token, wanted)
+		_ = g.admit(t.Context(), credential{token: token}, wanted)
 		if of.tokenReviews != tokenReviews || of.accessReviews != accessReviews {
 			t.Errorf("%d and %d reviews, want %d and %d", of.tokenReviews, of.accessReviews, tokenReviews, accessReviews)
 		}
@@ -76,9 +83,16 @@ func TestOnlyGoodAnswersAreRememberedForAWhile(t *testing.T) {
 	admit("ana", all, 1, 1)
 	admit("ana", all, 0, 0)
 	admit("ana", swarms, 0, 1)
-	admit("ana", swarms, 0, 1) // denied, which may change at any time
-	admit("bo", all, 1, 1)     // somebody else
+	admit("ana", swarms, 0, 0)
+	admit("bo", all, 1, 1) // somebody else
 	admit("forged", all, 1, 0)
+	admit("forged", all, 0, 0)
+	now = now.Add(2*time.Second - time.Nanosecond)
+	admit("ana", swarms, 0, 0)
+	admit("forged", swarms, 0, 0)
+	now = now.Add(time.Nanosecond)
+	admit("ana", all, 0, 0)
+	admit("ana", swarms, 0, 1) // what was denied may be allowed 2 s later
 	admit("forged", all, 1, 0)
 	now = now.Add(trustFor)
 	admit("ana", all, 1, 1)
@@ -86,6 +100,79 @@ func TestOnlyGoodAnswersAreRememberedForAWhile(t *testing.T) {
 	admit("cy", all, 1, 0)
 	of.down = nil
 	admit("cy", all, 1, 1) // no answer is no answer to remember
+}
+
+// A refusal that is remembered reads like the one before.
+func TestRememberedRefusalIsTheSame(t *testing.T) {
+	of := &cluster{}
+	handler := reading(t, of)
+	for _, token := range []string{"forged", "ana"} {
+		status, body := ask(handler, "/v1/tasks", token)
+		reviews := of.tokenReviews + of.accessReviews
+		if again, same := ask(handler, "/v1/tasks", token); again != status || same != body || of.tokenReviews+of.accessReviews != reviews {
+			t.Errorf("%s: got %d %s, then %d %s", token, status, body, again, same)
+		}
+	}
+}
+
+// A stranger shows a new token with each request. Reviews are bounded, and who comes from elsewhere is served at once.
+func TestFloodOfTokensIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		of := &cluster{may: map[right]bool{{"get", "/metrics", "", ""}: true}}
+		judge := &strict{Reviews: Reviews{tokens{of}, accesses{of}}}
+		g := newGuard(judge, limit.NewRefusals(registry))
+		refused := make(chan int, 1000)
+		for n := range cap(refused) {
+			go func() {
+				refused <- statusOf(g.admit(t.Context(), credential{fmt.Sprintf("forged %d", n), "10.0.0.1"}, right{"get", "/metrics", "", ""}))
+			}()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := g.admit(t.Context(), credential{"prometheus", "10.0.0.2"}, right{"get", "/metrics", "", ""}); err != nil || time.Since(began) > 0 {
+			t.Errorf("a good token from elsewhere: %v after %s", err, time.Since(began))
+		}
+		codes := map[int]int{}
+		for range cap(refused) {
+			codes[<-refused]++
+		}
+		most := reviewsAtOnce + reviewsPerSecond*int(longestTurn/time.Second)
+		if reviews := int(judge.asked.Load()); reviews > most || codes[http.StatusUnauthorized] != reviews-1 || codes[http.StatusTooManyRequests] != 1000-reviews+1 {
+			t.Errorf("%d reviews of at most %d, answers %v", reviews, most, codes)
+		}
+		if took := time.Since(began); took > longestTurn {
+			t.Errorf("the last one waited for %s", took)
+		}
+		if got := counted(t, registry, "tokenReviews"); got != codes[http.StatusTooManyRequests] {
+			t.Errorf("%d are counted", got)
+		}
+	})
+}
+
+// strict knows one token, and counts how often it is asked whose one is.
+type strict struct {
+	Reviews
+	asked atomic.Int64
+}
+
+func (s *strict) Identify(_ context.Context, token string) (authenticationv1.UserInfo, bool, error) {
+	s.asked.Add(1)
+	return authenticationv1.UserInfo{Username: token}, token == "prometheus", nil
+}
+
+func counted(t *testing.T, registry *prometheus.Registry, reached string) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, series := range families[0].GetMetric() {
+		if series.GetLabel()[0].GetValue() == reached {
+			return int(series.GetCounter().GetValue())
+		}
+	}
+	return -1
 }
 
 func TestNoAnswerOfTheAPIServerIsNoRefusal(t *testing.T) {
@@ -96,7 +183,7 @@ func TestNoAnswerOfTheAPIServerIsNoRefusal(t *testing.T) {
 }
 
 func TestMemoryIsBoundedAndHasNoTokens(t *testing.T) {
-	m := newMemory[int]()
+	m := newMemory[int](trustFor)
 	for n := range 3 * mostKept {
 		m.keep(fingerprintOf(fmt.Sprint(n)), n)
 	}

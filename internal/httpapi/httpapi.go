@@ -20,6 +20,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 const (
@@ -40,6 +42,7 @@ type Config struct {
 	Namespaces []string // that Reader has; none: all of them
 	Judge      Judge
 	Log        *slog.Logger // hears of panics only
+	Refusals   *limit.Refusals
 }
 
 // api is what its routes share.
@@ -90,7 +93,7 @@ func engine(config Config) *gin.Engine {
 	})
 	paths.GET("/healthz", func(c *gin.Context) { c.PureJSON(http.StatusOK, gin.H{"status": "ok"}) })
 	paths.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json; charset=utf-8", description) })
-	shared := &api{reader: config.Reader, namespaces: config.Namespaces, guard: newGuard(config.Judge), readings: make(turnstile, mostReadings)}
+	shared := &api{reader: config.Reader, namespaces: config.Namespaces, guard: newGuard(config.Judge, config.Refusals), readings: make(turnstile, mostReadings)}
 	for _, to := range shared.routes() {
 		paths.GET(to.path, shared.serve(to))
 	}
@@ -117,7 +120,7 @@ func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, 
 	if to.verb == "list" {
 		namespace = c.Query("namespace")
 	}
-	if err := a.guard.admit(ctx, bearer(c.Request), right{to.verb, to.resource, namespace, name}); err != nil {
+	if err := a.guard.admit(ctx, credentialOf(c.Request), right{to.verb, to.resource, namespace, name}); err != nil {
 		return nil, err
 	}
 	if !a.knows(namespace) {

@@ -62,7 +62,7 @@ func judging(t *testing.T, of *oracle) *guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newGuard(Selves{Authentication: made.AuthenticationV1().RESTClient(), Authorization: made.AuthorizationV1().RESTClient()})
+	return newGuard(Selves{Authentication: made.AuthenticationV1().RESTClient(), Authorization: made.AuthorizationV1().RESTClient()}, nil)
 }
 
 func TestCallersAskAboutThemselves(t *testing.T) {
@@ -82,7 +82,7 @@ func TestCallersAskAboutThemselves(t *testing.T) {
 		{"whom anybody could be", "ana", right{"list", "tasks", "a", ""}, oracle{anonymous: true}, 401, "the API server does not accept the token"},
 		{"nobody can tell", "ana", right{"list", "tasks", "a", ""}, oracle{down: true}, 503, "review token"},
 	} {
-		err := judging(t, &c.oracle).admit(t.Context(), c.token, c.wanted)
+		err := judging(t, &c.oracle).admit(t.Context(), credential{token: c.token}, c.wanted)
 		if c.status == 0 {
 			if err != nil {
 				t.Errorf("%s: got %v", c.reason, err)
@@ -97,7 +97,7 @@ func TestCallersAskAboutThemselves(t *testing.T) {
 
 func TestEveryQuestionIsAskedByItsCaller(t *testing.T) {
 	of := &oracle{}
-	if err := judging(t, of).admit(t.Context(), "ana", right{"list", "tasks", "a", ""}); err != nil {
+	if err := judging(t, of).admit(t.Context(), credential{token: "ana"}, right{"list", "tasks", "a", ""}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(of.asked, ", "); got != "ana selfsubjectreviews, ana selfsubjectaccessreviews" {

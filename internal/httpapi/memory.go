@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// trustFor is how long a token that was revoked, or a right that was taken away, may still count.
-	trustFor = 10 * time.Second
-	mostKept = 4096
+	// trustFor is how long a token that was revoked, or a right that was taken away, may still count, and distrustFor how long one that was just given
+	// may not count yet.
+	trustFor, distrustFor = 10 * time.Second, 2 * time.Second
+	mostKept              = 4096
 )
 
 // A fingerprint stands for what was asked, so that neither tokens nor long names are kept.
@@ -24,9 +25,10 @@ func fingerprintOf(parts ...string) fingerprint {
 	return fingerprint(hash.Sum(nil))
 }
 
-// A memory keeps a bounded number of good answers for a short time.
+// A memory keeps a bounded number of answers for a short time.
 type memory[V any] struct {
-	now func() time.Time
+	now      func() time.Time
+	lifetime time.Duration
 
 	mu    sync.Mutex
 	known map[fingerprint]kept[V]
@@ -37,8 +39,8 @@ type kept[V any] struct {
 	until time.Time
 }
 
-func newMemory[V any]() *memory[V] {
-	return &memory[V]{now: time.Now, known: map[fingerprint]kept[V]{}}
+func newMemory[V any](lifetime time.Duration) *memory[V] {
+	return &memory[V]{now: time.Now, lifetime: lifetime, known: map[fingerprint]kept[V]{}}
 }
 
 func (m *memory[V]) recall(key fingerprint) (V, bool) {
@@ -58,7 +60,7 @@ func (m *memory[V]) keep(key fingerprint, value V) {
 	if len(m.known) >= mostKept {
 		m.makeRoom()
 	}
-	m.known[key] = kept[V]{value, m.now().Add(trustFor)}
+	m.known[key] = kept[V]{value, m.now().Add(m.lifetime)}
 }
 
 // makeRoom drops what is over, and everything else when that is not enough: asking again is cheap, growing is not.

@@ -3,16 +3,18 @@ package httpapi
 import (
 	"context"
 	"net/http"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 // Protect lets those through who may get the path that they ask for, by a rule about nonResourceURLs: how the API server protects its own
 // metrics.
-func Protect(judge Judge, handler http.Handler) http.Handler {
-	guard := newGuard(judge)
+func Protect(judge Judge, refusals *limit.Refusals, handler http.Handler) http.Handler {
+	guard := newGuard(judge, refusals)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), longest)
 		defer cancel()
-		err := guard.admit(ctx, bearer(r), right{verb: "get", resource: r.URL.Path})
+		err := guard.admit(ctx, credentialOf(r), right{verb: "get", resource: r.URL.Path})
 		if err == nil {
 			handler.ServeHTTP(w, r)
 			return

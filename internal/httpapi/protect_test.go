@@ -25,7 +25,7 @@ func TestProtectedIsForThoseWhoMayGetThePath(t *testing.T) {
 		{"nobody can tell", "/metrics", "Bearer ana", errors.New("away"), 503, "review token: away"},
 	} {
 		of := &cluster{may: map[right]bool{{"get", "/metrics", "", ""}: c.reason != "who may not"}, down: c.down}
-		got := send(Protect(Reviews{tokens{of}, accesses{of}}, behind), http.MethodGet, c.path, c.authorization)
+		got := send(Protect(Reviews{tokens{of}, accesses{of}}, nil, behind), http.MethodGet, c.path, c.authorization)
 		if got.Code != c.status || !strings.Contains(got.Body.String(), c.want) || (c.status != 200) == strings.Contains(got.Body.String(), "shown") {
 			t.Errorf("%s: got %d %s", c.reason, got.Code, got.Body)
 		}

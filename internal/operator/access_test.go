@@ -29,7 +29,7 @@ func (r *reviewer) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 // metricsOf asks for the metrics of an operator with a token.
 func metricsOf(t *testing.T, config Config, api *rest.Config) (code int, protected bool) {
 	t.Helper()
-	options := config.metrics(api)
+	options := config.metrics(api, nil)
 	if options.FilterProvider == nil {
 		return 0, false
 	}
@@ -72,10 +72,10 @@ func TestMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	}
 	off := Defaults()
 	off.Metrics.Enabled = false
-	if address := off.metrics(&rest.Config{}).BindAddress; address != "0" {
+	if address := off.metrics(&rest.Config{}, nil).BindAddress; address != "0" {
 		t.Errorf("metrics that are off are served at %q", address)
 	}
-	if !Defaults().metrics(&rest.Config{}).SecureServing {
+	if !Defaults().metrics(&rest.Config{}, nil).SecureServing {
 		t.Error("tokens of callers would be on the network")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/swarm-io/swarm-operator/internal/httpapi"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 // A window is the introspection API at its port, on every replica. It is open to the pod's own loopback only, where `kubectl
@@ -46,7 +47,7 @@ func (p parts) addAPI() error {
 		return err
 	}
 	return p.Add(window{port: p.config.API.Port, handler: httpapi.New(httpapi.Config{
-		Reader: p.GetClient(), Namespaces: p.config.namespaces(), Judge: judge, Log: p.around.Log,
+		Reader: p.GetClient(), Namespaces: p.config.namespaces(), Judge: judge, Log: p.around.Log, Refusals: p.refusals,
 	})})
 }
 
@@ -69,7 +70,7 @@ func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
 
 // metrics are served to callers whom the API server knows and allows to see them, unless told otherwise. controller-runtime has a filter for
 // that, which would bring the API server's library with it.
-func (c Config) metrics(cluster *rest.Config) server.Options {
+func (c Config) metrics(cluster *rest.Config, refusals *limit.Refusals) server.Options {
 	if !c.Metrics.Enabled {
 		return server.Options{BindAddress: "0"}
 	}
@@ -78,7 +79,7 @@ func (c Config) metrics(cluster *rest.Config) server.Options {
 		options.FilterProvider = func(*rest.Config, *http.Client) (server.Filter, error) {
 			judge, err := c.judge(cluster)
 			return func(_ logr.Logger, handler http.Handler) (http.Handler, error) {
-				return httpapi.Protect(judge, handler), nil
+				return httpapi.Protect(judge, refusals, handler), nil
 			}, err
 		}
 	}

@@ -49,6 +49,8 @@ func (l Limits) check() error {
 	return errors.Join(
 		within("limits.tasksPerNamespace", l.TasksPerNamespace, 1, 10_000_000),
 		bytesWithin("limits.bytesPerNamespace", l.BytesPerNamespace, resource.MustParse("16Ki"), resource.MustParse("64Gi")),
+		within("limits.connectionsPerSource", l.ConnectionsPerSource, 1, 10_000),
+		within("limits.requestShare", l.RequestShare, 1, 100),
 	)
 }
 

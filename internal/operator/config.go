@@ -105,10 +105,12 @@ type Client struct {
 	Burst int `json:"burst"`
 }
 
-// Limits bound what one namespace or one caller may cost all others.
+// Limits bound what one namespace, or one address, can cost all others.
 type Limits struct {
-	TasksPerNamespace int               `json:"tasksPerNamespace"` // unfinished ones that are held in memory
-	BytesPerNamespace resource.Quantity `json:"bytesPerNamespace"` // of them
+	TasksPerNamespace    int               `json:"tasksPerNamespace"`    // unfinished ones that are held in memory
+	BytesPerNamespace    resource.Quantity `json:"bytesPerNamespace"`    // of them
+	ConnectionsPerSource int               `json:"connectionsPerSource"` // to the link, from one address, before it is known whose they are
+	RequestShare         int               `json:"requestShare"`         // of client.qps and client.burst that one namespace can use up, in percent
 }
 
 // Defaults is the configuration of an operator that was told nothing.
@@ -129,7 +131,9 @@ func Defaults() Config {
 		Health:     Health{Port: 8081},
 		API:        API{Port: 8082},
 		Client:     Client{QPS: 500, Burst: 1000},
-		Limits:     Limits{TasksPerNamespace: 200_000, BytesPerNamespace: resource.MustParse("256Mi")},
+		Limits: Limits{
+			TasksPerNamespace: 200_000, BytesPerNamespace: resource.MustParse("256Mi"), ConnectionsPerSource: 64, RequestShare: 50,
+		},
 	}
 }
 

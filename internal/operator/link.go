@@ -40,6 +40,7 @@ func (p parts) authenticator(ctx context.Context) (link.Authenticator, error) {
 	}
 	tokens := link.NewTokenAuthenticator(link.TokenOptions{
 		Reviews: reviews.TokenReviews(), Published: published, Pods: listAgents(pods), ClockReliable: p.clockReliable,
+		InScope: p.mayHaveAgents, Refusals: p.refusals,
 	})
 	if err := tokens.Prepare(ctx); err != nil {
 		p.around.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err", err)
@@ -50,6 +51,17 @@ func (p parts) authenticator(ctx context.Context) (link.Authenticator, error) {
 func (p parts) clockReliable() bool {
 	_, reliable := p.skew.Skew()
 	return reliable
+}
+
+// scopePatience is how long a token waits for the cache of namespaces. It has an answer at once, except at the start.
+const scopePatience = 100 * time.Millisecond
+
+// mayHaveAgents reports whether the operator works in a namespace, or does not know yet.
+func (p parts) mayHaveAgents(ctx context.Context, namespace string) bool {
+	waiting, cancel := context.WithTimeout(ctx, scopePatience)
+	defer cancel()
+	included, err := p.scope.IncludesNamed(waiting, p.GetClient(), namespace)
+	return included || err != nil
 }
 
 // verifier knows agents by the keys of the cluster alone.

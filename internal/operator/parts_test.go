@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -106,7 +107,7 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	for _, kind := range []string{"ConfigMap", "Secret", "Service"} {
 		kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
 	}
-	few, err := limited(Client{QPS: 0, Burst: 2})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme(), Mapper: kinds})
+	few, err := limited(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme(), Mapper: kinds})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -31,7 +29,6 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/authorizer"
 	"github.com/swarm-io/swarm-operator/internal/manifest"
-	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/placement"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
@@ -88,12 +85,13 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
+	refusals := limit.NewRefusals(ctrlmetrics.Registry)
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
 			Scheme:                 scheme(),
 			HealthProbeBindAddress: address(config.Health.Port),
-			Metrics:                config.metrics(cluster),
-			NewClient:              limited(config.Client),
+			Metrics:                config.metrics(cluster, refusals),
+			NewClient:              limited(config.budget()),
 			Cache:                  config.confine(caches(around.Namespace, config.spreading())),
 		},
 		Election:    election(config.Controller.LeaderElection, around, at, terms),
@@ -110,7 +108,6 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
-	refusals := limit.NewRefusals(ctrlmetrics.Registry)
 	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
 		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config, refusals),
@@ -159,6 +156,7 @@ func (p parts) addLink(ctx context.Context) error {
 		Leases: p.dispatcher.board,
 		Ready:  p.dispatcher.board.Ready(),
 		Peers:  p.peers(),
+		Limits: link.Limits{ConnectionsPerSource: p.config.Limits.ConnectionsPerSource}, Refusals: p.refusals,
 	})
 	if err != nil {
 		return err
@@ -173,26 +171,6 @@ func (p parts) settings(ctx context.Context) manifest.Settings {
 	return manifest.Settings{
 		Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), ShortestLease: p.config.Controller.LeaderElection.shortestAgentLease(),
 		SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadOff(),
-	}
-}
-
-// limited makes the client of all controllers. Its limit is one for all kinds: a client that is only told a number of requests in
-// a second counts them for each kind apart.
-func limited(config Client) client.NewClientFunc {
-	limiter := flowcontrol.NewTokenBucketRateLimiter(float32(config.QPS), config.Burst)
-	return func(cluster *rest.Config, options client.Options) (client.Client, error) {
-		own := rest.CopyConfig(cluster)
-		own.RateLimiter = limiter
-		cached, err := client.New(own, options)
-		if err != nil {
-			return nil, err
-		}
-		options.Cache = nil
-		live, err := client.New(own, options)
-		if err != nil {
-			return nil, err
-		}
-		return ondemand.New(cached, live), nil
 	}
 }
 

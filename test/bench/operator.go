@@ -50,7 +50,8 @@ func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, e
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Env = append(os.Environ(),
 		"SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metricsPort, "SWARM_HEALTH_PORT="+healthPort, "SWARM_API_PORT="+apiPort,
-		"SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort)
+		"SWARM_WEBHOOK_ENABLED=false", "SWARM_LINK_PORT="+linkPort, "SWARM_LINK_ADDRESS=127.0.0.1:"+linkPort,
+		"SWARM_LIMITS_CONNECTIONS_PER_SOURCE=10000") // all agents are on this machine
 	command.Env = append(command.Env, settings...) // the last one counts
 	log, err := command.StderrPipe()
 	if err != nil {

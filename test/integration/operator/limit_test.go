@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"net"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -21,14 +22,14 @@ type pace struct {
 // within tells whether a limit allows the pace.
 func (p pace) within(qps, burst float64) bool { return p.writes <= burst+qps*p.elapsed.Seconds()+1 }
 
-// work is the pace of an operator that was told these limits, over the first writes for new swarms. Controllers write by PATCH; the
+// work is the pace of an operator that was told these limits, over the first writes for new swarms of one namespace. Controllers write by PATCH; the
 // Lease, events and reviews, which are not limited, come by other methods.
-func work(ctx SpecContext, qps, burst int) pace {
+func work(ctx SpecContext, qps, burst int, settings ...string) pace {
 	GinkgoHelper()
 	const enough = 60
 	in, port := namespace(ctx, nil), ports.Free()
-	session := program(only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
-		fmt.Sprintf("SWARM_CLIENT_QPS=%d", qps), fmt.Sprintf("SWARM_CLIENT_BURST=%d", burst))
+	session := program(append(settings, only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
+		fmt.Sprintf("SWARM_CLIENT_QPS=%d", qps), fmt.Sprintf("SWARM_CLIENT_BURST=%d", burst))...)
 	Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
 	began := time.Now()
 	for n := range 4 {
@@ -53,4 +54,25 @@ func showQPS(ctx SpecContext) {
 
 func showBurst(ctx SpecContext) {
 	Expect(work(ctx, 4, 1000).within(4, 30)).To(BeFalse())
+}
+
+// The burst has room for all writes. A namespace that may use little of it goes on at client.qps.
+func showRequestShare(ctx SpecContext) {
+	Expect(work(ctx, 4, 200, "SWARM_LIMITS_REQUEST_SHARE=5").within(4, 10)).To(BeTrue())
+	Expect(work(ctx, 4, 200, "SWARM_LIMITS_REQUEST_SHARE=100").within(4, 10)).To(BeFalse())
+}
+
+func showConnectionsPerSource(ctx SpecContext) {
+	for most, settings := range map[int][]string{64: nil, 3: {"SWARM_LIMITS_CONNECTIONS_PER_SOURCE=3"}} {
+		metrics, linked := ports.Free(), ports.Free()
+		session := program(append(settings, "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics, "SWARM_LINK_PORT="+linked)...)
+		Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
+		for range most + 7 { // they say nothing
+			connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+linked)
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(connection.Close)
+		}
+		Eventually(series).WithContext(ctx).WithArguments(metrics, "swarm_limit_refused_total", `limit="connectionsPerSource"`).Should(BeEquivalentTo(7))
+		Eventually(session.Terminate()).Should(gexec.Exit(0))
+	}
 }

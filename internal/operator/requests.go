@@ -1,0 +1,80 @@
+package operator
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
+	"github.com/swarm-io/swarm-operator/internal/ondemand"
+)
+
+// limited makes the client of all controllers. The limit is one for all kinds, and fair between namespaces: requests of one namespace, however many there
+// are, leave the others their turns.
+func limited(budget limit.Budget) client.NewClientFunc {
+	limiter := limit.NewFairLimiter(budget)
+	return func(cluster *rest.Config, options client.Options) (client.Client, error) {
+		if options.HTTPClient == nil {
+			made, err := rest.HTTPClientFor(cluster)
+			if err != nil {
+				return nil, fmt.Errorf("make client of the API server: %w", err)
+			}
+			options.HTTPClient = made
+		}
+		own := *options.HTTPClient
+		own.Transport = &fairTransport{next: transportOf(&own), limiter: limiter}
+		options.HTTPClient = &own
+		cached, err := client.New(cluster, options)
+		if err != nil {
+			return nil, err
+		}
+		options.Cache = nil
+		live, err := client.New(cluster, options)
+		if err != nil {
+			return nil, err
+		}
+		return ondemand.New(cached, live), nil
+	}
+}
+
+func transportOf(from *http.Client) http.RoundTripper {
+	if from.Transport == nil {
+		return http.DefaultTransport
+	}
+	return from.Transport
+}
+
+// budget is what all controllers may request together.
+func (c Config) budget() limit.Budget {
+	return limit.Budget{PerSecond: float64(c.Client.QPS), Burst: c.Client.Burst, Share: c.Limits.RequestShare}
+}
+
+// fairTransport holds each request until it is the turn of its namespace. A rate limiter of client-go would not know the namespace.
+type fairTransport struct {
+	next    http.RoundTripper
+	limiter *limit.FairLimiter
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *fairTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := f.limiter.Wait(request.Context(), namespaceIn(request.URL.Path)); err != nil {
+		if request.Body != nil {
+			_ = request.Body.Close()
+		}
+		return nil, fmt.Errorf("wait until client.qps allows the request: %w", err)
+	}
+	return f.next.RoundTrip(request)
+}
+
+// WrappedRoundTripper lets client-go find the transport behind this one.
+func (f *fairTransport) WrappedRoundTripper() http.RoundTripper { return f.next }
+
+// namespaceIn returns the namespace that a request to the API server is about, "" for the cluster. A namespace itself counts as what is in it.
+func namespaceIn(path string) string {
+	_, after, _ := strings.Cut(path, "/namespaces/")
+	name, _, _ := strings.Cut(after, "/")
+	return name
+}

@@ -1,0 +1,134 @@
+package operator
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestNamespaceOfARequest(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/a/pods/b":                         "a",
+		"/apis/swarm.io/v1alpha1/namespaces/a/tasks/b/status": "a",
+		"/k8s/clusters/c/api/v1/namespaces/a/configmaps":      "a",
+		"/api/v1/namespaces/a":                                "a",
+		"/api/v1/namespaces":                                  "",
+		"/api/v1/nodes/namespaces":                            "",
+		"/apis/swarm.io/v1alpha1/tasks":                       "",
+	} {
+		if got := namespaceIn(path); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+// answered is an API server that has nothing, and counts requests by namespace. It needs no network, so that time can be faked.
+type answered struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (a *answered) RoundTrip(request *http.Request) (*http.Response, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count[namespaceIn(request.URL.Path)]++
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Content-Type", "application/json")
+	answer.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(answer, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+	return answer.Result(), nil
+}
+
+func (a *answered) of(namespace string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count[namespace]
+}
+
+func limitedTo(t *testing.T, config Config, server http.RoundTripper) client.Client {
+	t.Helper()
+	kinds := meta.NewDefaultRESTMapper(nil)
+	kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
+	made, err := limited(config.budget())(&rest.Config{Host: "http://localhost", QPS: -1}, client.Options{
+		Scheme: scheme(), Mapper: kinds, HTTPClient: &http.Client{Transport: server},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// storm makes writes of a namespace at once, and returns when they are under way.
+func storm(ctx context.Context, of client.Client, namespace string, writes int) {
+	for range writes {
+		go func() {
+			secret := &corev1.Secret{}
+			secret.Namespace, secret.Name = namespace, "s"
+			_ = of.Delete(ctx, secret)
+		}()
+	}
+	synctest.Wait()
+}
+
+// One namespace writes 50 times as much as another. The other's writes wait for two requests at most, and together there are no more than client.qps.
+func TestStormInOneNamespaceLeavesTheOthersTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, server := Defaults(), &answered{count: map[string]int{}}
+		config.Client, config.Limits.RequestShare = Client{QPS: 100, Burst: 200}, 100 // no reserve
+		to := limitedTo(t, config, server)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		storm(ctx, to, "stormy", 2500)
+		began := time.Now()
+		for n := range 50 {
+			before := time.Now()
+			secret := &corev1.Secret{}
+			secret.Namespace, secret.Name = "calm", "s"
+			_ = to.Delete(t.Context(), secret)
+			if waited := time.Since(before); waited > 2*time.Second/100 {
+				t.Errorf("write %d waited for %s", n, waited)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		most := 200 + int(100*time.Since(began).Seconds()) + 1
+		if sum := server.of("stormy") + server.of("calm"); sum > most || sum < most-3 {
+			t.Errorf("%d requests, want %d", sum, most)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// limits.requestShare is what one namespace leaves of the burst: without a wait, for as many writes as it can be.
+func TestRequestShareIsWhatOneNamespaceLeaves(t *testing.T) {
+	for share, want := range map[int]int{100: 0, 50: 100, 10: 180} {
+		synctest.Test(t, func(t *testing.T) {
+			config, server := Defaults(), &answered{count: map[string]int{}}
+			config.Client, config.Limits.RequestShare = Client{QPS: 1, Burst: 200}, share
+			to := limitedTo(t, config, server)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			storm(ctx, to, "stormy", 400)
+			if got := server.of("stormy"); got != 200-want {
+				t.Errorf("share %d: %d at once, want %d", share, got, 200-want)
+			}
+			storm(ctx, to, "calm", 10)
+			if got := server.of("calm"); got != min(want, 10) {
+				t.Errorf("share %d: the other namespace made %d at once, want %d", share, got, min(want, 10))
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
