@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -74,7 +75,7 @@ func (c Config) metrics(cluster *rest.Config, refusals *limit.Refusals) server.O
 	if !c.Metrics.Enabled {
 		return server.Options{BindAddress: "0"}
 	}
-	options := server.Options{BindAddress: address(c.Metrics.Port), SecureServing: c.Metrics.Secure}
+	options := server.Options{BindAddress: address(c.Metrics.Port), SecureServing: c.Metrics.Secure, TLSOpts: []func(*tls.Config){http1}}
 	if c.Metrics.Secure {
 		options.FilterProvider = func(*rest.Config, *http.Client) (server.Filter, error) {
 			judge, err := c.judge(cluster)

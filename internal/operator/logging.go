@@ -2,6 +2,7 @@ package operator
 
 import (
 	"io"
+	"log"
 	"log/slog"
 
 	"github.com/go-logr/logr"
@@ -24,8 +25,10 @@ func logTo(out io.Writer, config Logging) *slog.Logger {
 	ctrl.SetLogger(bridge)
 	klog.SetLogger(bridge)
 	logger := slog.New(handler)
-	slog.SetDefault(logger) // and with it package log, in which net/http tells of broken handshakes
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, slog.NewLogLogger(handler, slog.LevelError).Writer()))
+	slog.SetDefault(logger)
+	// Strangers decide how many lines there are from the servers of net/http, which write to package log, and of gRPC.
+	log.SetOutput(&quietWriter{next: slog.NewLogLogger(handler, slog.LevelInfo).Writer()})
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, &quietWriter{next: slog.NewLogLogger(handler, slog.LevelError).Writer()}))
 	return logger
 }
 

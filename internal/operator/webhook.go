@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -32,11 +33,11 @@ func (p parts) addWebhook(ctx context.Context) error {
 	if brought && p.registration != nil {
 		return fmt.Errorf("webhook.certDir %s holds a certificate, and webhook.url needs one of the operator's own: remove it, or set webhook.url to \"\"", p.config.Webhook.CertDir)
 	}
-	options, from := webhook.Options{Port: p.config.Webhook.Port, CertDir: p.config.Webhook.CertDir}, p.config.Webhook.CertDir
+	options, from := p.config.Webhook.options(), p.config.Webhook.CertDir
 	if !brought {
 		from = "Secret " + authority.SecretName
 		face := admission.NewFace(p.authority.Certificates)
-		options.TLSOpts = []func(*tls.Config){func(config *tls.Config) { config.GetCertificate = face.Certificate }}
+		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = face.Certificate })
 		if err := errors.Join(admission.Keep(p.Operator, p.authority.Bundle), face.Follow(ctx, p.GetCache())); err != nil {
 			return err
 		}
@@ -50,8 +51,23 @@ func (p parts) addWebhook(ctx context.Context) error {
 	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
 }
 
-// logged logs every answer of a webhook at level debug. The logger of the context has the ID of the request.
+func (w Webhook) options() webhook.Options {
+	return webhook.Options{Port: w.Port, CertDir: w.CertDir, TLSOpts: []func(*tls.Config){http1}}
+}
+
+// http1 keeps a server from speaking HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
+func http1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
+
+// logged logs every answer of a webhook at level debug. The logger of the context has the ID of the request. Without a request, it is about bodies that
+// cannot be read, which anyone can send.
 func logged(hook *webhook.Admission) *webhook.Admission {
+	unreadable := &quietLog{}
+	hook.LogConstructor = func(base logr.Logger, request *ctrladmission.Request) logr.Logger {
+		if request == nil {
+			return base.WithSink(quietSink{base.GetSink(), unreadable})
+		}
+		return ctrladmission.DefaultLogConstructor(base, request)
+	}
 	inner := hook.Handler
 	hook.Handler = ctrladmission.HandlerFunc(func(ctx context.Context, request ctrladmission.Request) ctrladmission.Response {
 		response := inner.Handle(ctx, request)

@@ -1,0 +1,125 @@
+package operator
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// lines are what was logged, by several writers.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+// taken are the lines since the last call.
+func (l *lines) taken() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return strings.Split(strings.TrimSpace(l.text.String()), "\n")
+}
+
+// A port scanner causes any number of failed handshakes. The log has the first one, and one line per minute.
+func TestFailedHandshakesAreOneLinePerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &lines{}
+		logTo(out, Logging{Level: "info", Format: "json"})
+		fail := func(times int) {
+			for n := range times {
+				log.Printf("http: TLS handshake error from 10.0.0.1:%d: EOF", n)
+			}
+		}
+		fail(1000)
+		log.Print("http: something else")
+		if got := out.taken(); len(got) != 2 || !strings.Contains(got[0], "from 10.0.0.1:0") || !strings.Contains(got[1], "something else") {
+			t.Errorf("at once: %q", got)
+		}
+		log.Print("http: panic serving 10.0.0.1:1: a mistake of ours")
+		log.Print("http: panic serving 10.0.0.1:2: another one")
+		if got := out.taken(); len(got) != 2 {
+			t.Errorf("panics: %q", got)
+		}
+		for minute, more := range []int{998, 499} {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := out.taken(); len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf("(and %d more in the last minute)", more)) {
+				t.Errorf("minute %d: %q", minute, got)
+			}
+			fail(500 * (1 - minute))
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := out.taken(); got[0] != "" {
+			t.Errorf("after it was quiet: %q", got)
+		}
+		fail(1)
+		if got := out.taken(); len(got) != 1 || got[0] == "" {
+			t.Errorf("a new one: %q", got)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// Anyone can post to the webhook. What cannot be read is one line per minute, whatever is wrong with it.
+func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &lines{}
+		hook := logged(&ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(nil)})
+		inner, base := hook.LogConstructor, logr.FromSlogHandler(slog.NewJSONHandler(out, nil)) // the one of all libraries is set once in a process
+		hook.LogConstructor = func(_ logr.Logger, request *ctrladmission.Request) logr.Logger { return inner(base, request) }
+		post := func(body string) int {
+			answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+			request.Header.Set("Content-Type", "application/json")
+			hook.ServeHTTP(answer, request)
+			return answer.Code
+		}
+		for n := range 100 {
+			post(fmt.Sprintf("{garbage %d", n))
+			post("[]")
+		}
+		if got := out.taken(); len(got) != 1 || !strings.Contains(got[0], "unable to decode the request") {
+			t.Errorf("at once: %q", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := out.taken(); len(got) != 1 || !strings.Contains(got[0], `"others":198`) {
+			t.Errorf("after a minute: %q", got)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// HTTP/2 lets one connection open and cancel any number of requests. Neither server needs it.
+func TestWebhookAndMetricsSpeakHTTP1(t *testing.T) {
+	config := Defaults()
+	for name, options := range map[string][]func(*tls.Config){
+		"webhook": config.Webhook.options().TLSOpts, "metrics": config.metrics(nil, nil).TLSOpts,
+	} {
+		shown := &tls.Config{NextProtos: []string{"h2"}}
+		for _, apply := range options {
+			apply(shown)
+		}
+		if len(shown.NextProtos) != 1 || shown.NextProtos[0] != "http/1.1" {
+			t.Errorf("%s: %v", name, shown.NextProtos)
+		}
+	}
+}
