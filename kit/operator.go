@@ -86,12 +86,15 @@ func orDefault[V comparable](chosen, byDefault V) V {
 func (o *Operator) register() error {
 	return errors.Join(
 		o.AddHealthzCheck("ping", healthz.Ping),
-		o.AddHealthzCheck("reconciles", o.inFlight.healthy),
+		o.AddHealthzCheck("reconciles", o.CheckReconciles),
 		o.AddReadyzCheck("caches", o.ready),
 		o.Add(everywhere(o.sync)),
 		o.Add(o.Leadership),
 	)
 }
+
+// CheckReconciles returns an error while a reconcile has not returned for a quarter of an hour. It is part of the liveness probe, as "reconciles".
+func (o *Operator) CheckReconciles(request *http.Request) error { return o.inFlight.healthy(request) }
 
 // everywhere is a runnable that needs no leadership.
 type everywhere func(context.Context) error

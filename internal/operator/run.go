@@ -117,7 +117,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
 	}
-	return parts, errors.Join(operator.AddHealthzCheck("dispatcher", parts.dispatcher.board.Healthy), parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
+	return parts, errors.Join(parts.addHealth(), parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
 }
 
 // parts are what the operator is put together from.

@@ -24,7 +24,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// visitor asks the operator as anybody on this machine may; the metrics' certificate is its own.
+// visitor asks the operator as anybody on this machine may, and takes any certificate: certificate_test.go verifies that of the metrics.
 var visitor = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 }}
@@ -170,6 +170,10 @@ func showHealth(ctx SpecContext) {
 		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	Eventually(code).WithContext(ctx).WithArguments(readyz, "").Should(Equal(http.StatusOK))
 	Eventually(elected).WithContext(ctx).WithArguments(in).ShouldNot(BeEmpty())
+	for _, check := range []string{"/ping", "/dispatcher", "/reconciles"} {
+		Expect(code(ctx, healthz+check, "")).To(Equal(http.StatusOK), check)
+	}
+	Expect(code(ctx, healthz+"/unknown", "")).To(Equal(http.StatusNotFound))
 }
 
 func showCacheSyncTimeout(ctx SpecContext) {
