@@ -2,11 +2,13 @@ package operator
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -28,12 +30,17 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}:             authority.Cached(namespace),
-			&corev1.Pod{}:                {Transform: outline},
-			&appsv1.Deployment{}:         {Transform: outline},
-			&appsv1.StatefulSet{}:        {Transform: outline},
-			&corev1.Node{}:               {Transform: outline},
-			&corev1.Namespace{}:          {Transform: outline},
+			&corev1.Secret{}:      authority.Cached(namespace),
+			&corev1.Pod{}:         {Transform: outline},
+			&appsv1.Deployment{}:  {Transform: outline},
+			&appsv1.StatefulSet{}: {Transform: outline},
+			&corev1.Node{}:        {Transform: outline},
+			&corev1.Namespace{}:   {Transform: outline},
+
+			&corev1.PersistentVolumeClaim{}: {Transform: outline},
+			&corev1.PersistentVolume{}:      {Transform: outline},
+			&policyv1.PodDisruptionBudget{}: {Transform: outline},
+
 			ondemand.ConfigMaps():        {Transform: outline},
 			ondemand.Services():          {Transform: outline},
 			&v1alpha1.Task{}:             {Transform: outline},
@@ -44,7 +51,7 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 	}
 }
 
-// outlines leave of pods, workloads and nodes what is needed to tell whose they are and how they are. Workers are found by the workload they
+// outlines leave of pods, workloads, nodes and volumes what is needed to tell whose they are and how they are. Workers are found by the workload they
 // belong to, which no label says, so that the cache holds all pods and workloads: they must be small. What belongs to a swarm is compared
 // with what it should be, and told of in detail.
 func outlines(spreading survey.Settings) toolscache.TransformFunc {
@@ -53,6 +60,7 @@ func outlines(spreading survey.Settings) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		pod, isPod := object.(*corev1.Pod)
 		if !isPod {
+			keepOurs(object, v1alpha1.Prefix, spreading.Prefix)
 			return outline(object), nil
 		}
 		pod.Annotations = only(pod.Annotations, kept...)
@@ -75,15 +83,13 @@ func outline(object any) any {
 		}
 	case *appsv1.Deployment:
 		object.Spec.Template, object.ManagedFields = gist(object.Spec.Template), nil
-		delete(object.Annotations, corev1.LastAppliedConfigAnnotation)
 	case *appsv1.StatefulSet:
 		object.ManagedFields = nil
 		if object.Labels[v1alpha1.LabelSwarm] == "" {
-			delete(object.Annotations, corev1.LastAppliedConfigAnnotation)
 			object.Spec.Template, object.Spec.VolumeClaimTemplates = gist(object.Spec.Template), nil
 		}
 	case *corev1.Node:
-		object.ManagedFields, object.Annotations = nil, nil
+		object.ManagedFields = nil
 		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints, Unschedulable: object.Spec.Unschedulable}
 		object.Status = corev1.NodeStatus{Conditions: up(object.Status.Conditions)}
 	case *metav1.PartialObjectMetadata: // ConfigMaps and Services, of which the contents are read on demand
@@ -96,11 +102,26 @@ func outline(object any) any {
 		if object.Spec.Items != nil {
 			object.Spec.Items.List = nil // up to 1.4 MB, and not supported yet
 		}
-	case *corev1.Namespace:
-		object.ManagedFields = nil
-		delete(object.Annotations, corev1.LastAppliedConfigAnnotation)
+	case client.Object:
+		object.SetManagedFields(nil)
 	}
 	return object
+}
+
+// keepOurs drops annotations that have none of the prefixes: they may take 256 KiB in every object. Those of StatefulSets of a swarm stay.
+func keepOurs(object any, prefixes ...string) {
+	found, is := object.(client.Object)
+	if set, isSet := object.(*appsv1.StatefulSet); !is || isSet && set.Labels[v1alpha1.LabelSwarm] != "" {
+		return
+	}
+	kept := found.GetAnnotations()
+	maps.DeleteFunc(kept, func(key, _ string) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	})
+	if len(kept) == 0 {
+		kept = nil // a map that was large once takes its room for ever
+	}
+	found.SetAnnotations(maps.Clone(kept))
 }
 
 // claims are the volumes that may keep a pod where it is.

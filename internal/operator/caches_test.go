@@ -63,7 +63,7 @@ func TestOutlineOfPod(t *testing.T) {
 func TestOutlineOfStatefulSet(t *testing.T) {
 	set := func(labels map[string]string) *appsv1.StatefulSet {
 		return &appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
 			Spec: appsv1.StatefulSetSpec{
 				Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels}, VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{}},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
@@ -76,7 +76,7 @@ func TestOutlineOfStatefulSet(t *testing.T) {
 	}
 	strangers := map[string]string{"app": "w"}
 	want := set(strangers)
-	want.ManagedFields, want.Annotations, want.Spec.VolumeClaimTemplates = nil, map[string]string{"team": "video"}, nil
+	want.ManagedFields, want.Annotations, want.Spec.VolumeClaimTemplates = nil, map[string]string{"swarm.io/paused": "true"}, nil
 	want.Spec.Template = corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		NodeSelector: fastDisk, Tolerations: spotToleration, Affinity: &corev1.Affinity{}, Containers: []corev1.Container{{Ports: askedPorts}},
 	}}
@@ -90,11 +90,11 @@ func TestOutlineOfStatefulSet(t *testing.T) {
 
 func TestOutlineOfDeployment(t *testing.T) {
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: managedFields, Annotations: map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: managedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
 	}
 	want := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{"team": "video"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "w", Annotations: map[string]string{"swarm.io/paused": "true"}},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk}}},
 	}
 	expectOutline(t, "its replicas, and what chooses nodes", deployment, want)
