@@ -1,5 +1,5 @@
 // Package authority keeps the CA that agents know the operator by, and the certificate that the operator shows them. Both are in one
-// Secret: the leader writes it, every replica reads it, and the swarms' ConfigMaps carry the part that is public. Replicas know each other
+// Secret: the leader writes it, every replica reads it, and ConfigMaps carry the part that is public: those of swarms, and one beside the Secret. Replicas know each other
 // by the same certificate: who shows it has read the Secret.
 //
 // It promises:

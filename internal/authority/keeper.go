@@ -36,21 +36,23 @@ type Keeper struct {
 	Term      func() int64 // of the leader
 }
 
-// keeper is the leader's part: it writes what Next wants.
+// keeper is the leader's part: it writes what Next wants, and publishes the bundle.
 type keeper struct {
 	Keeper
 	client client.Client
+	live   client.Reader // not a cache
 	now    func() time.Time
 }
 
-// Keep makes whoever leads keep the Secret. It is no controller of kit, which is called for objects that exist: this one is called
+// Keep makes whoever leads keep the Secret, and the ConfigMap with what is public of it. It is no controller of kit, which is called for objects that exist: this one is called
 // when its object does not.
 func Keep(of manager.Manager, kept Keeper) error {
-	k := &keeper{Keeper: kept, client: of.GetClient(), now: time.Now}
+	k := &keeper{Keeper: kept, client: of.GetClient(), live: of.GetAPIReader(), now: time.Now}
 	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return k.requests() })
 	err := builder.ControllerManagedBy(of).Named("authority").
 		WatchesRawSource(source.Func(k.once)).
 		WatchesRawSource(source.Kind(of.GetCache(), client.Object(&corev1.Secret{}), concerned)).
+		WatchesRawSource(k.configMaps(of)).
 		Complete(k)
 	if err != nil {
 		return fmt.Errorf("keep the link's CA: %w", err)
@@ -88,6 +90,12 @@ func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 			return refused(err)
 		}
 		log.FromContext(ctx).Info("the link has new certificates", "names", k.Names, "due", due)
+	}
+	switch err := k.publish(ctx, wanted[bundleKey]); {
+	case errors.Is(err, errConflict):
+		return reconcile.Result{RequeueAfter: readAgain}, nil
+	case err != nil:
+		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: min(max(due.Sub(k.now()), readAgain), lookAgain)}, nil
 }

@@ -35,7 +35,7 @@ func newDesk() *desk {
 	d := &desk{cluster: fake.NewFakeClient(), time: start}
 	d.keeper = &keeper{
 		Keeper: Keeper{Namespace: "swarm-system", Names: names, Lifetimes: short, Term: func() int64 { return d.leads }},
-		client: d.cluster, now: func() time.Time { return d.time },
+		client: d.cluster, live: d.cluster, now: func() time.Time { return d.time },
 	}
 	return d
 }

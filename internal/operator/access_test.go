@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,10 +28,14 @@ func (r *reviewer) ServeHTTP(answer http.ResponseWriter, request *http.Request) 
 	http.Error(answer, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":401,"reason":"Unauthorized"}`, http.StatusUnauthorized)
 }
 
+var errNone = errors.New("there is none")
+
+func noCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errNone }
+
 // metricsOf asks for the metrics of an operator with a token.
 func metricsOf(t *testing.T, config Config, api *rest.Config) (code int, protected bool) {
 	t.Helper()
-	options := config.metrics(api, nil)
+	options := config.metrics(api, noCertificate, nil)
 	if options.FilterProvider == nil {
 		return 0, false
 	}
@@ -72,11 +78,21 @@ func TestMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	}
 	off := Defaults()
 	off.Metrics.Enabled = false
-	if address := off.metrics(&rest.Config{}, nil).BindAddress; address != "0" {
+	if address := off.metrics(&rest.Config{}, noCertificate, nil).BindAddress; address != "0" {
 		t.Errorf("metrics that are off are served at %q", address)
 	}
-	if !Defaults().metrics(&rest.Config{}, nil).SecureServing {
+	if !Defaults().metrics(&rest.Config{}, noCertificate, nil).SecureServing {
 		t.Error("tokens of callers would be on the network")
+	}
+	var shown tls.Config
+	for _, change := range Defaults().metrics(&rest.Config{}, noCertificate, nil).TLSOpts {
+		change(&shown)
+	}
+	if shown.GetCertificate == nil {
+		t.Fatal("the metrics have a certificate that controller-runtime makes")
+	}
+	if _, err := shown.GetCertificate(nil); !errors.Is(err, errNone) {
+		t.Errorf("the metrics have another certificate: %v", err)
 	}
 }
 

@@ -20,10 +20,11 @@ type addresses struct {
 	told string // what agents dial first, whoever leads
 }
 
-// The Services before all replicas: one for agents, one for the API server.
+// The Services before all replicas: one for agents, one for the API server, one for Prometheus.
 const (
 	linkService    = "swarm-operator-link"
 	webhookService = "swarm-operator-webhook"
+	metricsService = "swarm-operator-metrics"
 )
 
 // locate finds the addresses. In a cluster agents dial the Service. Outside there is none: they dial this process, or what the
@@ -51,12 +52,12 @@ func locate(ctx context.Context, config Link, around Surroundings) (addresses, e
 	return found, nil
 }
 
-// names are what the certificate must be good for: the link and the webhook show the same one. The link's Service is always among them:
-// pods that were told of it before somebody set link.address go on dialing it. So is the webhook's, lest the certificate change with
-// whether the replica that leads serves it.
+// names are what the certificate must be good for: the link, the webhook and the metrics show the same one. The link's Service is always among them:
+// pods that were told of it before somebody set link.address go on dialing it. So are the webhook's and that of the metrics, lest the certificate change with
+// whether the replica that leads serves them.
 func (a addresses) names(namespace string) []string {
 	host, _, _ := net.SplitHostPort(a.told)
-	return []string{hostOf(linkService, namespace), hostOf(webhookService, namespace), host}
+	return []string{hostOf(linkService, namespace), hostOf(webhookService, namespace), hostOf(metricsService, namespace), host}
 }
 
 func hostOf(service, namespace string) string { return service + "." + namespace + ".svc" }

@@ -69,14 +69,18 @@ func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
 	return httpapi.Reviews{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
 }
 
+// A certificate is chosen when a client connects.
+type certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
 // metrics are served to callers whom the API server knows and allows to see them, unless told otherwise. controller-runtime has a filter for
 // that, which would bring the API server's library with it.
-func (c Config) metrics(cluster *rest.Config, refusals *limit.Refusals) server.Options {
+func (c Config) metrics(cluster *rest.Config, shown certificate, refusals *limit.Refusals) server.Options {
 	if !c.Metrics.Enabled {
 		return server.Options{BindAddress: "0"}
 	}
 	options := server.Options{BindAddress: address(c.Metrics.Port), SecureServing: c.Metrics.Secure, TLSOpts: []func(*tls.Config){http1}}
 	if c.Metrics.Secure {
+		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = shown })
 		options.FilterProvider = func(*rest.Config, *http.Client) (server.Filter, error) {
 			judge, err := c.judge(cluster)
 			return func(_ logr.Logger, handler http.Handler) (http.Handler, error) {

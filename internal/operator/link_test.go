@@ -79,7 +79,8 @@ func TestWhereTheLinkIs(t *testing.T) {
 				t.Errorf("got %+v, want %+v: %v", got, c.want, err)
 			}
 			names := got.names("system")
-			if !slices.Contains(names, c.name) || !slices.Contains(names, "swarm-operator-link.system.svc") || !slices.Contains(names, "swarm-operator-webhook.system.svc") {
+			if !slices.Contains(names, c.name) || !slices.Contains(names, "swarm-operator-link.system.svc") || !slices.Contains(names, "swarm-operator-webhook.system.svc") ||
+				!slices.Contains(names, "swarm-operator-metrics.system.svc") {
 				t.Errorf("the certificate is for %v", names)
 			}
 			if linkOf(identity("pod", got.own)+"_0b3e") != c.want.own {

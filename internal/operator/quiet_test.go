@@ -112,7 +112,7 @@ func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 func TestWebhookAndMetricsSpeakHTTP1(t *testing.T) {
 	config := Defaults()
 	for name, options := range map[string][]func(*tls.Config){
-		"webhook": config.Webhook.options().TLSOpts, "metrics": config.metrics(nil, nil).TLSOpts,
+		"webhook": config.Webhook.options().TLSOpts, "metrics": config.metrics(nil, nil, nil).TLSOpts,
 	} {
 		shown := &tls.Config{NextProtos: []string{"h2"}}
 		for _, apply := range options {

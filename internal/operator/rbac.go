@@ -13,3 +13,5 @@ package operator
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=swarm-system,resources=leases,resourceNames=swarm-operator,verbs=get;update
 // +kubebuilder:rbac:groups="",namespace=swarm-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=swarm-system,resources=secrets,resourceNames=swarm-operator-link,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups="",namespace=swarm-system,resources=configmaps,verbs=create
+// +kubebuilder:rbac:groups="",namespace=swarm-system,resources=configmaps,resourceNames=swarm-operator-ca,verbs=get;update

@@ -59,11 +59,11 @@ func TestAddressOfThisMachineIsOnThisMachine(t *testing.T) {
 
 func TestCertificateIsValidForTheRegisteredURL(t *testing.T) {
 	p := &parts{at: addresses{told: "10.0.0.7:9444"}, around: Surroundings{Namespace: "system"}}
-	if got := p.certificateNames(); slices.Contains(got, "127.0.0.1") || len(got) != 3 {
+	if got := p.certificateNames(); slices.Contains(got, "127.0.0.1") || len(got) != 4 {
 		t.Errorf("without a registration: %v", got)
 	}
 	p.registration = &admission.Registration{URL: "https://127.0.0.1:9443"}
-	if got := p.certificateNames(); !slices.Contains(got, "127.0.0.1") || len(got) != 4 {
+	if got := p.certificateNames(); !slices.Contains(got, "127.0.0.1") || len(got) != 5 {
 		t.Errorf("with a registration: %v", got)
 	}
 }

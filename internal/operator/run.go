@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -86,11 +87,12 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 		return nil, err
 	}
 	refusals := limit.NewRefusals(ctrlmetrics.Registry)
+	var follower *authority.Follower // is there before the metrics are served
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
 			Scheme:                 scheme(),
 			HealthProbeBindAddress: address(config.Health.Port),
-			Metrics:                config.metrics(cluster, refusals),
+			Metrics:                config.metrics(cluster, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return follower.Certificate(hello) }, refusals),
 			NewClient:              limited(config.budget()),
 			Cache:                  config.confine(caches(around.Namespace, config.spreading())),
 		},
@@ -100,6 +102,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
+	follower = authority.Follow(operator.GetClient(), around.Namespace)
 	scope, err := config.scope()
 	if err != nil {
 		return nil, err
@@ -110,7 +113,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	}
 	parts := &parts{
 		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
-		authority: authority.Follow(operator.GetClient(), around.Namespace), dispatcher: newDispatcher(operator, config, refusals),
+		authority: follower, dispatcher: newDispatcher(operator, config, refusals),
 		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading(), refusals),
 		entrance: &entrance{now: time.Now}, skew: skew, refusals: refusals,
 	}
