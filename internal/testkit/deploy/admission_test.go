@@ -1,10 +1,13 @@
 package deploy
 
 import (
+	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/placement"
@@ -40,6 +43,29 @@ func TestNobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
 		}
 		if *hook.FailurePolicy != admissionv1.Ignore || *hook.TimeoutSeconds != 2 || *hook.ReinvocationPolicy != admissionv1.NeverReinvocationPolicy {
 			t.Errorf("stands in the way of pods: %+v", hook)
+		}
+	}
+}
+
+// Pods of the operator that wait for an answer of the operator would never start.
+func TestAdmissionLeavesTheOperatorsNamespaceOut(t *testing.T) {
+	for home, objects := range installations(t) {
+		for _, hook := range namedOf[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+			if hook.Name == admission.SpreadWebhook {
+				if !slices.ContainsFunc(hook.MatchConditions, func(c admissionv1.MatchCondition) bool { return c.Expression == "request.namespace != '"+home+"'" }) {
+					t.Errorf("%s: %s asks about %v", home, hook.Name, hook.MatchConditions)
+				}
+				continue
+			}
+			selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for namespace, asked := range map[string]bool{home: false, metav1.NamespaceSystem: false, "team-a": true} {
+				if selector.Matches(labels.Set{corev1.LabelMetadataName: namespace}) != asked {
+					t.Errorf("%s: %s asks about namespace %q: want %t", home, hook.Name, namespace, asked)
+				}
+			}
 		}
 	}
 }
