@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -8,11 +9,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/swarm-io/swarm-operator/internal/admission"
+	"github.com/swarm-io/swarm-operator/internal/authority"
 )
 
 // monitored are the objects of a kind in an installation with the component.
@@ -53,6 +56,53 @@ func TestTheComponentScrapesTheOperator(t *testing.T) {
 	port := service.Spec.Ports[0]
 	if service.Namespace != "elsewhere" || endpoint["port"] != port.Name || endpoint["scheme"] != *port.AppProtocol {
 		t.Errorf("scrapes %v, the Service has %+v", endpoint, port)
+	}
+}
+
+// The names are those of what the operator shows and publishes, and of what the component makes: in any namespace.
+func TestTheComponentVerifiesTheOperatorAndShowsATokenForMetricsOnly(t *testing.T) {
+	var endpoint struct {
+		BearerTokenFile string
+		Authorization   struct{ Credentials corev1.SecretKeySelector }
+		TLSConfig       struct {
+			CA                 struct{ ConfigMap corev1.ConfigMapKeySelector }
+			ServerName         string
+			InsecureSkipVerify bool
+		}
+	}
+	endpoints, _, _ := unstructured.NestedSlice(monitored(t, "ServiceMonitor")[0].Object, "spec", "endpoints")
+	text, err := json.Marshal(endpoints[0])
+	if err == nil {
+		err = json.Unmarshal(text, &endpoint)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls := endpoint.TLSConfig
+	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || tls.CA.ConfigMap.Name != authority.ConfigMapName || tls.CA.ConfigMap.Key != "ca.crt" {
+		t.Errorf("verifies by %+v", tls)
+	}
+	credentials := endpoint.Authorization.Credentials
+	secret := typed[corev1.Secret](t, monitored(t, "Secret"), "Secret")[0]
+	if endpoint.BearerTokenFile != "" || credentials.Key != corev1.ServiceAccountTokenKey || credentials.Name != secret.Name || secret.Namespace != "elsewhere" {
+		t.Errorf("shows %q, %+v", endpoint.BearerTokenFile, credentials)
+	}
+	expectReaderOfMetrics(t, secret.Annotations[corev1.ServiceAccountNameKey])
+}
+
+// expectReaderOfMetrics wants an account to have the right to metrics and no other.
+func expectReaderOfMetrics(t *testing.T, account string) {
+	t.Helper()
+	var roles []string
+	for _, binding := range typed[rbacv1.ClusterRoleBinding](t, monitored(t, "ClusterRoleBinding"), "ClusterRoleBinding") {
+		for _, subject := range binding.Subjects {
+			if subject.Name == account && subject.Namespace == "elsewhere" {
+				roles = append(roles, binding.RoleRef.Name)
+			}
+		}
+	}
+	if !slices.Equal(roles, []string{"swarm-metrics-reader"}) {
+		t.Errorf("%s is bound to %q", account, roles)
 	}
 }
 

@@ -2,13 +2,16 @@ package monitoring
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,11 +34,22 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Eventually(func(g Gomega) {
 			targets, err := seen.targets(ctx, field.System)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("Labels", HaveKeyWithValue("service", service)))))
+			g.Expect(targets).To(HaveEach(And(HaveField("Health", "up"), HaveField("LastError", ""), HaveField("Labels", HaveKeyWithValue("service", service)))))
 			g.Expect(podsOf(targets)).To(ConsistOf(replicas(ctx)))
 			g.Expect(seen.number(ctx, `count(up{job="swarm-operator-metrics"} == 1)`)).To(BeEquivalentTo(2))
 			g.Expect(seen.number(ctx, `up{job="apiserver"}`)).To(BeEquivalentTo(1), "which counts for the alerts about webhooks")
 		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("verifies the certificate by the operator's CA, and never sends its own token", func(ctx SpecContext) {
+		made := awaitOrder(ctx)
+		_, section, _ := strings.Cut(string(made.files[config]), "job_name: "+pool+"\n")
+		section, _, _ = strings.Cut(section, "job_name: ")
+		Expect(section).To(And(ContainSubstring("server_name: swarm-operator-metrics.swarm-system.svc"), ContainSubstring("ca_file: ")))
+		Expect(section).NotTo(Or(ContainSubstring("insecure_skip_verify: true"), ContainSubstring("token_file"), ContainSubstring("credentials_file")))
+		published := &corev1.ConfigMap{}
+		Expect(entrance.API.Get(ctx, client.ObjectKey{Namespace: field.System, Name: "swarm-operator-ca"}, published)).To(Succeed())
+		Expect(slices.Collect(maps.Values(made.files))).To(ContainElement([]byte(published.Data["ca.crt"])))
 	})
 
 	It("[R23/loaded] has loaded every alert, and none is there while nothing is wrong", func(ctx SpecContext) {
@@ -97,13 +111,14 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorDown").Should(HaveField("State", "inactive"))
 	})
 
-	It("says what it may not do: find replicas, and then read their metrics", func(ctx SpecContext) {
+	It("says what it may not do: find replicas, or read their metrics", func(ctx SpecContext) {
 		const stranger = "stranger"
 		obey(ctx, []string{"--namespace", home, "create", "serviceaccount", stranger})
 		refused := startPrometheus(ctx, stranger)
 		Eventually(refused.session.Err).WithContext(ctx).Should(gbytes.Say(`endpoints is forbidden: .* in the namespace .*swarm-system`))
 		Eventually(refused.targets).WithContext(ctx).WithArguments(field.System).Should(BeEmpty())
 
+		unbind(ctx, "swarm-operator-metrics-reader")
 		obey(ctx, []string{"--namespace", field.System, "create", "rolebinding", stranger, "--role=prometheus-targets", "--serviceaccount=" + home + ":" + stranger})
 		Eventually(func(g Gomega) {
 			targets, err := refused.targets(ctx, field.System)
@@ -113,6 +128,18 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		}).WithContext(ctx).Should(Succeed())
 	})
 })
+
+// unbind deletes a ClusterRoleBinding until the spec ends.
+func unbind(ctx context.Context, name string) {
+	GinkgoHelper()
+	binding := &rbacv1.ClusterRoleBinding{}
+	Expect(entrance.API.Get(ctx, client.ObjectKey{Name: name}, binding)).To(Succeed())
+	Expect(entrance.API.Delete(ctx, binding)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		binding.ResourceVersion, binding.UID = "", ""
+		Expect(entrance.API.Create(ctx, binding)).To(Succeed())
+	})
+}
 
 // replicas are the names of the operator's pods.
 func replicas(ctx context.Context) (names []string) {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,14 +90,21 @@ func ordered(ctx context.Context) (order, error) {
 	return made, err
 }
 
-// content is what a volume holds: that of a Secret or a ConfigMap. Others are empty when a pod starts.
+// content is what a volume holds: that of Secrets or of a ConfigMap. Others are empty when a pod starts.
 func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	switch {
 	case volume.Secret != nil:
-		secret := &corev1.Secret{}
-		err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: volume.Secret.SecretName}, secret)
-		return secret.Data, err
+		return secretData(ctx, volume.Secret.SecretName)
+	case volume.Projected != nil:
+		for _, source := range volume.Projected.Sources {
+			data, err := secretData(ctx, source.Secret.Name)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(found, data)
+		}
+		return found, nil
 	case volume.ConfigMap != nil:
 		texts := &corev1.ConfigMap{}
 		err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: volume.ConfigMap.Name}, texts)
@@ -109,6 +117,12 @@ func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, erro
 		return found, err
 	}
 	return found, nil
+}
+
+func secretData(ctx context.Context, name string) (map[string][]byte, error) {
+	secret := &corev1.Secret{}
+	err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: name}, secret)
+	return secret.Data, err
 }
 
 // mount puts the content of volumes where the container wants it.

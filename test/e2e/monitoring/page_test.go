@@ -20,7 +20,7 @@ func followPage(ctx context.Context) {
 	page, err := os.ReadFile(field.FromRoot("docs", "alerts.md"))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
-		for _, name := range []string{"scrape.yaml", "rules.yaml"} {
+		for _, name := range []string{"scrape.yaml", "token.yaml", "rules.yaml"} {
 			field.Said(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
 		}
 	})

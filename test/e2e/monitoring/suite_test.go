@@ -1,5 +1,5 @@
 // Package monitoring proves that deploy/kustomize/components/monitoring works with the real Prometheus Operator and a real Prometheus, added
-// as docs/alerts.md tells: both replicas are scraped over TLS with a token, all alerts are loaded, none is there while nothing is wrong, and
+// as docs/alerts.md tells: both replicas are scraped with a certificate that is verified and a token that is good for that alone, all alerts are loaded, none is there while nothing is wrong, and
 // those about the operator and its webhooks come and go with what they are about.
 //
 // Both programs come from test/monitoring and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
