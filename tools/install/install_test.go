@@ -17,7 +17,7 @@ case "$*" in
 *"config view"*) cat server ;;
 kubeconfig) printf 'clusters:\n- cluster: {server: "https://127.0.0.1:6443"}\n- cluster: {server: "https://127.0.0.1:6444"}\n' ;;
 *"get crd"*) cat crd ;;
-*"kustomize "*) printf 'kind: CustomResourceDefinition\nmetadata: {name: swarms.swarm.io}\n---\napiVersion: v1\nkind: Namespace\n---\nkind: Role\n' ;;
+*"kustomize "*) printf 'kind: CustomResourceDefinition\nmetadata: {name: swarms.swarm.io}\n---\napiVersion: v1\nkind: Namespace\n---\nkind: Role\n---\nkind: ClusterRole\nmetadata:\n  labels:\n    rbac.authorization.k8s.io/aggregate-to-edit: "true"\n---\nkind: FlowSchema\n' ;;
 *"delete --ignore-not-found --filename="*) cat "${5#--filename=}" > deleted ;;
 esac
 `
@@ -197,7 +197,7 @@ func TestObjectsStayWithTheirKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted, err := os.ReadFile(filepath.Join(target.root, "deleted"))
-	if got := string(deleted); err != nil || got != "apiVersion: v1\nkind: Namespace\n---\nkind: Role" {
+	if got := string(deleted); err != nil || got != "apiVersion: v1\nkind: Namespace\n---\nkind: Role\n---\nkind: FlowSchema" {
 		t.Errorf("deleted %q, %v", got, err)
 	}
 	if said := asked(t, target); strings.Contains(said, "swarms.swarm.io") || !strings.Contains(said, "delete --ignore-not-found mutatingwebhook") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -80,7 +81,7 @@ func uninstall(ctx context.Context, target cluster, crds bool) error {
 		_, err := fmt.Fprintln(target.out, "removed; volumes of agents whose retention is Retain are kept")
 		return err
 	}
-	if err := removeAllBut(ctx, target, "CustomResourceDefinition"); err != nil {
+	if err := removeAllButKinds(ctx, target); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(target.out, kept)
@@ -88,7 +89,7 @@ func uninstall(ctx context.Context, target cluster, crds bool) error {
 }
 
 // kept is said when the CRDs stay.
-const kept = `removed the operator; the CRDs and all swarms, tasks and pools are kept, and agents stay without work until it is installed again
+const kept = `removed the operator; the CRDs, the roles for users and all swarms, tasks and pools are kept, and agents stay without work until it is installed again
 (make uninstall CRDS=delete, with the operator installed, removes them, too; kubectl swarm unstick lets go of a Swarm that is deleted without an operator)`
 
 func removeSwarms(ctx context.Context, target cluster) error {
@@ -103,15 +104,18 @@ func removeSwarms(ctx context.Context, target cluster) error {
 	return nil
 }
 
-// removeAllBut deletes what the kustomization has, except for one kind.
-func removeAllBut(ctx context.Context, target cluster, kind string) error {
+// ofKinds are parts of the CRDs, and of the ClusterRoles by which users may edit and view objects of our kinds.
+var ofKinds = []string{"\nkind: CustomResourceDefinition\n", "\n    rbac.authorization.k8s.io/aggregate-to-"}
+
+// removeAllButKinds deletes what the kustomization has, except for the CRDs and the rights of users.
+func removeAllButKinds(ctx context.Context, target cluster) error {
 	built, err := target.ask(ctx, "kustomize", filepath.Join(target.root, "deploy", "kustomize"))
 	if err != nil {
 		return err
 	}
 	var rest []string
 	for document := range strings.SplitSeq(built, "\n---\n") {
-		if !strings.Contains("\n"+document, "\nkind: "+kind+"\n") {
+		if !slices.ContainsFunc(ofKinds, func(part string) bool { return strings.Contains("\n"+document, part) }) {
 			rest = append(rest, document)
 		}
 	}
