@@ -28,7 +28,7 @@ func (d *desk) expectPublished(t *testing.T, reason string) {
 	t.Helper()
 	data := d.published(t).Data
 	if want := string(d.secret(t).Data[bundleKey]); want == "" || data[bundleKey] != want || len(data) != 1 {
-		t.Errorf("%s: the ConfigMap has %d keys, %q, want %q", reason, len(data), data[bundleKey], want)
+		t.Fatalf("%s: the ConfigMap has %d keys, %q, want %q", reason, len(data), data[bundleKey], want)
 	}
 }
 
