@@ -1,6 +1,6 @@
 // Package authority keeps the CA that agents know the operator by, and the certificate that the operator shows them. Both are in one
-// Secret: the leader writes it, every replica reads it, and ConfigMaps carry the part that is public: those of swarms, and one beside the Secret. Replicas know each other
-// by the same certificate: who shows it has read the Secret.
+// Secret: the leader writes it, every replica reads it, and ConfigMaps carry the part that is public: those of swarms, and one beside the
+// Secret. Replicas know each other by the same certificate: who shows it has read the Secret.
 //
 // It promises:
 //   - What is to be stored follows from what is stored, from the time and from the names: Next is the whole policy. Where keys are

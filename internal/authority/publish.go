@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// ConfigMapName is that of the ConfigMap in the operator's namespace that has the bundle, under the key ca.crt: for clients that may not read the Secret,
-// such as Prometheus.
+// ConfigMapName is that of the ConfigMap in the operator's namespace that has the bundle, under the key ca.crt: for clients that may not
+// read the Secret, such as Prometheus.
 const ConfigMapName = "swarm-operator-ca"
 
 // errConflict is returned when somebody else wrote the ConfigMap in the meantime.

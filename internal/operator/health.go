@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// addHealth has the kubelet restart a process whose dispatcher or one of whose reconciles hangs: it would renew its Lease for ever. /healthz/dispatcher
-// says how long that has lasted.
+// addHealth has the kubelet restart a process whose dispatcher or one of whose reconciles hangs: it would renew its Lease for ever.
+// /healthz/dispatcher says how long that has lasted.
 func (p *parts) addHealth() error {
 	return p.AddHealthzCheck("dispatcher", every(p.dispatcher.board.Healthy, p.CheckReconciles))
 }

@@ -79,12 +79,14 @@ func TestTheComponentVerifiesTheOperatorAndShowsATokenForMetricsOnly(t *testing.
 		t.Fatal(err)
 	}
 	tls := endpoint.TLSConfig
-	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || tls.CA.ConfigMap.Name != authority.ConfigMapName || tls.CA.ConfigMap.Key != "ca.crt" {
+	bundle := tls.CA.ConfigMap
+	if tls.InsecureSkipVerify || tls.ServerName != "swarm-operator-metrics.elsewhere.svc" || bundle.Name != authority.ConfigMapName || bundle.Key != "ca.crt" {
 		t.Errorf("verifies by %+v", tls)
 	}
 	credentials := endpoint.Authorization.Credentials
 	secret := typed[corev1.Secret](t, monitored(t, "Secret"), "Secret")[0]
-	if endpoint.BearerTokenFile != "" || credentials.Key != corev1.ServiceAccountTokenKey || credentials.Name != secret.Name || secret.Namespace != "elsewhere" {
+	ofSecret := credentials.Key == corev1.ServiceAccountTokenKey && credentials.Name == secret.Name && secret.Namespace == "elsewhere"
+	if endpoint.BearerTokenFile != "" || !ofSecret {
 		t.Errorf("shows %q, %+v", endpoint.BearerTokenFile, credentials)
 	}
 	expectReaderOfMetrics(t, secret.Annotations[corev1.ServiceAccountNameKey])

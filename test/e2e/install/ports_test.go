@@ -101,7 +101,7 @@ func answer(ctx context.Context, url, token string) (int, string) {
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	// The certificate is the operator's own word; Prometheus does not check it either, unless it is given one.
+	// The certificate is for the Service, and not for the address of a port-forward. test/e2e/monitoring verifies it.
 	trusting := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := trusting.Do(request)
 	Expect(err).NotTo(HaveOccurred())

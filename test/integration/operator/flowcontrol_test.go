@@ -57,8 +57,8 @@ var _ = Describe("The flow control that is installed", Serial, func() {
 	It("puts Leases of the operator into the level of leader elections, and everything else into one of its own", func(ctx SpecContext) {
 		installAccount(ctx)
 		applied(ctx, "flowcontrol")
-		leases := flow{uidOf(ctx, &flowcontrolv1.FlowSchema{}, "swarm-operator-leases"), uidOf(ctx, &flowcontrolv1.PriorityLevelConfiguration{}, "leader-election")}
-		rest := flow{uidOf(ctx, &flowcontrolv1.FlowSchema{}, "swarm-operator"), uidOf(ctx, &flowcontrolv1.PriorityLevelConfiguration{}, "swarm-operator")}
+		leases := installedFlow(ctx, "swarm-operator-leases", "leader-election")
+		rest := installedFlow(ctx, "swarm-operator", "swarm-operator")
 
 		in, seen := namespace(ctx, nil), &flows{}
 		program(only(in), asAccount(ctx, seen))
@@ -109,6 +109,15 @@ func asAccount(ctx context.Context, seen *flows) string {
 	kubeconfig, err := apiproxy.Kubeconfig(GinkgoT().TempDir(), address)
 	Expect(err).NotTo(HaveOccurred())
 	return "KUBECONFIG=" + kubeconfig
+}
+
+// installedFlow is that of requests that match a FlowSchema, which must have this priority level.
+func installedFlow(ctx context.Context, schema, level string) flow {
+	GinkgoHelper()
+	return flow{
+		schema: uidOf(ctx, &flowcontrolv1.FlowSchema{}, schema),
+		level:  uidOf(ctx, &flowcontrolv1.PriorityLevelConfiguration{}, level),
+	}
 }
 
 func uidOf(ctx context.Context, object client.Object, name string) string {

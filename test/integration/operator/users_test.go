@@ -31,7 +31,10 @@ var _ = Describe("The roles for users", Serial, func() {
 		Eventually(func(ctx context.Context) error { // the roles of Kubernetes are added to by a controller
 			return user.List(ctx, &v1alpha1.SwarmList{}, client.InNamespace(in))
 		}).WithContext(ctx).Should(Succeed())
-		task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "report"}, Spec: v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}}}
+		task := &v1alpha1.Task{
+			ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "report"},
+			Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}},
+		}
 		if edits {
 			Eventually(func(ctx context.Context) error { return user.Create(ctx, task.DeepCopy()) }).WithContext(ctx).Should(Succeed())
 			swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research"}, Spec: sample(ctx, elsewhere).Spec}
