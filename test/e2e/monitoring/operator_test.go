@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -98,6 +99,9 @@ func content(ctx context.Context, volume corev1.Volume) (map[string][]byte, erro
 		return secretData(ctx, volume.Secret.SecretName)
 	case volume.Projected != nil:
 		for _, source := range volume.Projected.Sources {
+			if source.Secret == nil {
+				continue
+			}
 			data, err := secretData(ctx, source.Secret.Name)
 			if err != nil {
 				return nil, err
@@ -169,6 +173,7 @@ func awaitOrder(ctx context.Context) (made order) {
 			ContainSubstring("job_name: "+pool+"\n"), ContainSubstring("job_name: serviceMonitor/monitoring/kube-apiserver/0\n"),
 		))
 		g.Expect(made.rules()).To(ConsistOf(ContainSubstring("SwarmOperatorDown")))
+		g.Expect(slices.Collect(maps.Keys(made.files))).To(ContainElement(HavePrefix("/etc/prometheus/certs/")), "the CA of our operator")
 	}).WithContext(ctx).Should(Succeed())
 	return made
 }
