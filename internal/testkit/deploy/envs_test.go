@@ -82,7 +82,7 @@ func TestEverythingIsInOneNamespace(t *testing.T) {
 		switch kind := object.GetKind(); {
 		case kind == "Namespace":
 			where = object.GetName()
-		case strings.HasPrefix(kind, "Cluster"), strings.HasSuffix(kind, "Definition"), strings.HasSuffix(kind, "WebhookConfiguration"):
+		case strings.HasPrefix(kind, "Cluster"), strings.HasSuffix(kind, "Definition"), strings.HasSuffix(kind, "WebhookConfiguration"), strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
 			continue
 		}
 		if where != "swarm" {
