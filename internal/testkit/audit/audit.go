@@ -22,9 +22,15 @@ type Request struct {
 	Verb      string
 	UserAgent string
 	Object    struct{ Resource, Subresource, Namespace, Name string } `json:"objectRef"`
-	Response  struct{ Code int }                                      `json:"responseStatus"`
+	Response  Response                                                `json:"responseStatus"`
 	Received  time.Time                                               `json:"requestReceivedTimestamp"`
 	Answered  time.Time                                               `json:"stageTimestamp"`
+}
+
+// A Response is what the API server answered. Only errors have a message.
+type Response struct {
+	Code    int
+	Message string
 }
 
 func (r Request) String() string {

@@ -1,0 +1,200 @@
+// Package policies proves deploy/kustomize/components/policies on a real API server: what users may ask of the operator, what the account of the
+// operator may write, and that the operator does all its work within that. The operator runs as a program with the token of its own service
+// account; the rest of the installation is what deploy/kustomize makes of another namespace. Pods are on simulated nodes.
+package policies
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+const (
+	// home is where the operator is installed. It is not the namespace that the manifests name.
+	home = "swarm-policies-home"
+	// ours labels the namespaces that the operator looks after.
+	ours = "policies.suite.swarm.io/namespace"
+)
+
+// Set once, before the first spec.
+var (
+	cluster     field.Cluster
+	api         client.WithWatch // reads and writes as the user of the cluster
+	webhookPort = ports.Free()
+)
+
+func TestPolicies(t *testing.T) {
+	field.Require(t, "make integration")
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "Policies")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	cluster = field.Connect()
+	api = cluster.API
+	field.InstallKinds(ctx)
+	overlay := installation()
+	field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", overlay)
+	DeferCleanup(func(ctx SpecContext) {
+		field.Said(ctx, "delete", "--ignore-not-found", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "swarm-operator")
+		field.Said(ctx, "delete", "--ignore-not-found", "--kustomize", overlay)
+	})
+	awaitPolicies(ctx)
+})
+
+// installation writes an overlay of deploy/kustomize in another namespace, whose webhooks are called on this machine. It runs nothing, since simulated
+// nodes cannot, and leaves the CRDs alone, so that deleting it does not delete them.
+func installation() string {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	base, err := filepath.Rel(folder, field.FromRoot("deploy", "kustomize"))
+	Expect(err).NotTo(HaveOccurred())
+	text := fmt.Sprintf(`namespace: %s
+resources: [%s]
+replicas: [{name: swarm-operator, count: 0}]
+patches:
+- target: {kind: CustomResourceDefinition}
+  patch: "{$patch: delete, apiVersion: any, kind: any, metadata: {name: any}}"
+- target: {kind: MutatingWebhookConfiguration}
+  patch: |
+    - {op: replace, path: /webhooks/0/clientConfig, value: {url: "https://127.0.0.1:%s/pods"}}
+    - {op: replace, path: /webhooks/1/clientConfig, value: {url: "https://127.0.0.1:%s/spread"}}
+`, home, base, webhookPort, webhookPort)
+	Expect(os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)).To(Succeed())
+	return folder
+}
+
+// awaitPolicies returns when the API server goes by both policies.
+func awaitPolicies(ctx context.Context) {
+	GinkgoHelper()
+	in := namespace(ctx)
+	operator, _ := almighty(ctx)
+	requester := author(ctx, in)
+	Eventually(func(g Gomega) {
+		g.Expect(operator.Create(ctx, deploymentIn(in), client.DryRunAll)).To(MatchError(ContainSubstring("operator-fence.swarm.io")))
+		g.Expect(requester.Create(ctx, swarmIn(in), client.DryRunAll)).To(MatchError(ContainSubstring("requester.swarm.io")))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// namespace is one that the operator looks after, and goes with the spec or the suite.
+func namespace(ctx context.Context) string {
+	GinkgoHelper()
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-policies-", Labels: map[string]string{ours: "true"}}}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
+	return made.Name
+}
+
+// as returns a client that acts as a user.
+func as(user string, groups ...string) client.Client {
+	GinkgoHelper()
+	config := rest.CopyConfig(cluster.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	made, err := client.New(config, client.Options{Scheme: api.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return made
+}
+
+// A right is a verb on a resource, such as statefulsets/scale of apps, and on certain names of it if there are any.
+type right struct {
+	verb, group, resource string
+	names                 []string
+}
+
+func (r right) rule() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: []string{r.verb}, APIGroups: []string{r.group}, Resources: []string{r.resource}, ResourceNames: r.names}
+}
+
+// author returns a new user who may write our kinds in a namespace, and has these rights beside.
+func author(ctx context.Context, in string, rights ...right) client.Client {
+	GinkgoHelper()
+	all := append(rights, right{verb: "get", group: "swarm.io", resource: "*"})
+	for _, verb := range []string{"create", "update", "patch"} {
+		for _, resource := range []string{"swarms", "workerpools", "tasks"} {
+			all = append(all, right{verb: verb, group: "swarm.io", resource: resource})
+		}
+	}
+	return holder(ctx, in, all...)
+}
+
+// holder returns a new user with rights in a namespace, when the API server knows of them.
+func holder(ctx context.Context, in string, rights ...right) client.Client {
+	GinkgoHelper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "author-"}}
+	for _, right := range append(rights, right{verb: "get", group: "", resource: "endpoints"}) {
+		role.Rules = append(role.Rules, right.rule())
+	}
+	Expect(api.Create(ctx, role)).To(Succeed())
+	Expect(api.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: role.Name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+	})).To(Succeed())
+	user := as(role.Name)
+	known := client.ObjectKey{Namespace: in, Name: "none"}
+	Eventually(func() error { return client.IgnoreNotFound(user.Get(ctx, known, &corev1.Endpoints{})) }).WithContext(ctx).Should(Succeed()) //nolint:staticcheck // any kind will do
+	return user
+}
+
+// almighty returns the account of an operator elsewhere that RBAC allows everything, so that only the fence can refuse, and its namespace.
+func almighty(ctx context.Context) (account client.Client, in string) {
+	GinkgoHelper()
+	in = namespace(ctx)
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: in},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: in, Name: "swarm-operator"}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}
+	Expect(api.Create(ctx, binding)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, binding))).To(Succeed()) })
+	account = as("system:serviceaccount:"+in+":swarm-operator", "system:serviceaccounts", "system:serviceaccounts:"+in)
+	Eventually(func() error { return account.List(ctx, &corev1.SecretList{}, client.InNamespace(home)) }).WithContext(ctx).Should(Succeed())
+	return account, in
+}
+
+// template is that of pods which run nothing.
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "w"}},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Containers:                    []corev1.Container{{Name: "any", Image: "example.test/any:1"}},
+		},
+	}
+}
+
+func deploymentIn(in string) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: template().Labels}, Template: template(),
+		},
+	}
+}
+
+func statefulSetIn(in string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "w"},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(0)), ServiceName: "w", Selector: &metav1.LabelSelector{MatchLabels: template().Labels}, Template: template(),
+		},
+	}
+}

@@ -1,0 +1,232 @@
+package policies
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/audit"
+	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
+)
+
+// The specs share an operator that runs as its own service account. After each of them nothing that it wrote was refused.
+var _ = Describe("The operator does its work under both policies", Ordered, ContinueOnFailure, func() {
+	var (
+		in    string
+		began time.Time
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		began = time.Now()
+		startOperator(ctx)
+	})
+
+	BeforeEach(func(ctx SpecContext) { in = namespace(ctx) })
+
+	AfterEach(func() { Expect(refusals(began)).To(BeEmpty()) })
+
+	It("a Swarm comes up, completes a task, shrinks and goes", func(ctx SpecContext) {
+		runAgents(ctx, in)
+		made(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "input"}, Data: map[string]string{"json": "{}"}})
+		swarm := swarmIn(in)
+		swarm.Spec.Replicas = new(int32(2))
+		made(ctx, swarm)
+		field.Said(ctx, "wait", "--namespace", in, "swarm/ants", "--for=condition=Ready", "--timeout=60s")
+		task := made(ctx, taskIn(in))
+		Eventually(func(ctx context.Context) (v1alpha1.TaskPhase, error) {
+			err := api.Get(ctx, client.ObjectKeyFromObject(task), task)
+			return task.Status.Phase, err
+		}).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
+		Expect(api.Patch(ctx, swarm, merge(`{"spec": {"replicas": 1}}`))).To(Succeed())
+		Eventually(func(ctx context.Context) ([]v1alpha1.Agent, error) {
+			list := &v1alpha1.AgentList{}
+			err := api.List(ctx, list, client.InNamespace(in))
+			return list.Items, err
+		}).WithContext(ctx).Should(HaveLen(1))
+		Expect(api.Delete(ctx, swarm)).To(Succeed())
+		for _, object := range []client.Object{swarm, task} {
+			Eventually(absent).WithContext(ctx).WithArguments(object).Should(BeTrue())
+		}
+	})
+
+	It("a pool takes over a ConfigMap, shares out its jobs, scales, and replaces workers that do not acknowledge", func(ctx SpecContext) {
+		runWorkers(ctx, in)
+		made(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "w-config"}, Data: map[string]string{"mine": "1", "config.yml": "old"}})
+		set := statefulSetIn(in)
+		set.Spec.Template = gang.Template(map[string]string{"app": "w"}, "w-config")
+		made(ctx, set)
+		pool := poolIn(in, 0)
+		pool.Spec.Jobs = []v1alpha1.Job{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+		pool.Spec.Config.Adopt = v1alpha1.AdoptAlways
+		pool.Spec.Refresh = v1alpha1.PoolRefresh{DeadlineSeconds: 1}
+		made(ctx, pool)
+		Eventually(converged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
+		first, err := podUIDs(ctx, in)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Patch(ctx, pool, merge(`{"spec": {"jobs": [{"name": "d"}]}}`))).To(Succeed())
+		Eventually(podUIDs).WithContext(ctx).WithArguments(in).ShouldNot(ContainElements(first))
+		config := &corev1.ConfigMap{}
+		Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: "w-config"}, config)).To(Succeed())
+		Expect(config.Data).To(HaveKeyWithValue("mine", "1"))
+	})
+
+	It("a pool of a Deployment gives its workers slots", func(ctx SpecContext) {
+		runWorkers(ctx, in)
+		workers := deploymentIn(in)
+		workers.Name, workers.Spec.Replicas, workers.Spec.Template = "w", new(int32(2)), gang.Template(map[string]string{"app": "w"}, "w-config")
+		made(ctx, workers)
+		pool := poolIn(in, 0)
+		pool.Spec.Workers.Kind, pool.Spec.Jobs = v1alpha1.WorkloadDeployment, []v1alpha1.Job{{Name: "a"}, {Name: "b"}}
+		pool.Spec.Refresh.Acknowledge = &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}
+		made(ctx, pool)
+		Eventually(converged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
+	})
+
+	It("a labelled StatefulSet gets its pool, and loses it with the label", func(ctx SpecContext) {
+		set := statefulSetIn(in)
+		set.Labels = map[string]string{v1alpha1.LabelPool: "labelled"}
+		made(ctx, set)
+		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "labelled"}}
+		Eventually(func(ctx context.Context) error { return api.Get(ctx, client.ObjectKeyFromObject(pool), pool) }).WithContext(ctx).Should(Succeed())
+		Expect(api.Patch(ctx, set, merge(`{"metadata": {"labels": {"swarm.io/pool": null}}}`))).To(Succeed())
+		Eventually(absent).WithContext(ctx).WithArguments(pool).Should(BeTrue())
+	})
+
+	It("a spread Deployment is annotated, and its pods are asked about", func(ctx SpecContext) {
+		workload := deploymentIn(in)
+		workload.Annotations = map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "50"}
+		made(ctx, workload)
+		Eventually(func(g Gomega) {
+			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(workload), workload)).To(Succeed())
+			g.Expect(workload.Annotations).To(HaveKey("swarm.io/spread-status"))
+			g.Expect(field.Said(ctx, "get", "mutatingwebhookconfigurations", "swarm-operator", "--output=jsonpath={.webhooks[1]}")).To(And(ContainSubstring("caBundle"), ContainSubstring(in)))
+		}).WithContext(ctx).Should(Succeed())
+	})
+})
+
+// startOperator runs the operator with the token of its service account until the end of the specs, and returns when it is ready.
+func startOperator(ctx context.Context) {
+	GinkgoHelper()
+	link, health := ports.Free(), ports.Free()
+	command := exec.Command(field.FromRoot("bin", "swarm-operator"), "--namespace", home)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(ctx), `SWARM_CONTROLLER_NAMESPACE_SELECTOR={matchLabels: {`+ours+`: "true"}}`,
+		"SWARM_WEBHOOK_PORT="+webhookPort, "SWARM_LINK_PORT="+link, "SWARM_LINK_ADDRESS=127.0.0.1:"+link, "SWARM_HEALTH_PORT="+health,
+		"SWARM_API_PORT="+ports.Free(), "SWARM_METRICS_ENABLED=false",
+		"SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=2m", "SWARM_LINK_AGENT_LEASE=5m") // on a machine that is busy with other suites
+	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred(), "run `make build` first")
+	DeferCleanup(func() { session.Terminate().Wait(20 * time.Second) })
+	Eventually(func() (int, error) {
+		response, err := http.Get("http://127.0.0.1:" + health + "/readyz")
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}).WithContext(ctx).Should(Equal(http.StatusOK))
+}
+
+// kubeconfig is that of the cluster, for the service account of the operator.
+func kubeconfig(ctx context.Context) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "swarm-operator"}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
+	Expect(api.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	Expect(err).NotTo(HaveOccurred())
+	config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	return path
+}
+
+// refusals are the requests of the operator that were refused since then, by RBAC or by a policy. What it writes into the namespace of a former
+// spec, which is being deleted, may be refused.
+func refusals(since time.Time) []audit.Request {
+	GinkgoHelper()
+	all, err := audit.Requests("swarm-operator/")
+	if err != nil {
+		Skip(err.Error())
+	}
+	var refused []audit.Request
+	seen := 0
+	for _, one := range all {
+		if one.Received.Before(since) {
+			continue
+		}
+		seen++
+		if one.Response.Code == http.StatusForbidden && !strings.Contains(one.Response.Message, "because it is being terminated") {
+			refused = append(refused, one)
+		}
+	}
+	Expect(seen).To(BeNumerically(">", 0), "the audit log has nothing of the operator")
+	return refused
+}
+
+// runAgents runs an agent for each pod of a swarm. They complete every task.
+func runAgents(ctx context.Context, in string) {
+	GinkgoHelper()
+	done := agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return nil, nil })
+	agents, err := crew.Start(context.WithoutCancel(ctx), cluster.Config, crew.Options{Namespace: in, Handler: done, Log: logger()})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(agents.Stop)
+}
+
+// runWorkers runs a worker for each pod of a pool. The pods go before their workers do.
+func runWorkers(ctx context.Context, in string) {
+	GinkgoHelper()
+	workers, err := gang.Start(context.WithoutCancel(ctx), cluster.Config, logger())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(client.IgnoreNotFound(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}}))).To(Succeed())
+		Eventually(podUIDs).WithContext(ctx).WithArguments(in).Should(BeEmpty())
+		workers.Stop()
+	})
+}
+
+func logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(GinkgoWriter, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// converged reports whether a pool of that size has handed over all jobs.
+func converged(ctx context.Context, pool *v1alpha1.WorkerPool, size int32) (bool, error) {
+	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
+	return pool.Status.Size == size && meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged), err
+}
+
+func podUIDs(ctx context.Context, in string) ([]types.UID, error) {
+	list := &corev1.PodList{}
+	err := api.List(ctx, list, client.InNamespace(in), client.HasLabels{gang.Label})
+	var all []types.UID
+	for _, pod := range list.Items {
+		all = append(all, pod.UID)
+	}
+	return all, err
+}
+
+// absent reports whether an object is no longer there.
+func absent(ctx context.Context, object client.Object) bool {
+	return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object))
+}
