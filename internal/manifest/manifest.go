@@ -1,9 +1,9 @@
 // Package manifest turns a Swarm into the objects that run it: a StatefulSet for each agent type, a headless Service, a ConfigMap
 // and the Agents.
 //
-// It promises the same bytes for the same input, names that would be the same tomorrow, pods that meet the restricted
-// standard unless the user's template says otherwise itself, and nothing in them that a user could mistake for rights: the only
-// token an agent gets is the one for the link. It never talks to a cluster.
+// It promises the same bytes for the same input, names that would be the same tomorrow, and pods that meet the restricted
+// standard unless the user's template says otherwise itself. It adds no token but the one for the link; what the template
+// mounts stays. It never talks to a cluster.
 package manifest
 
 import (
