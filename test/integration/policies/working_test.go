@@ -72,7 +72,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		}
 	})
 
-	It("a pool takes over a ConfigMap, shares out its jobs, scales, and replaces workers that do not acknowledge", func(ctx SpecContext) {
+	It("a pool takes over a ConfigMap, shares out its jobs, scales, and replaces workers whose list changes", func(ctx SpecContext) {
 		runWorkers(ctx, in)
 		made(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "w-config"}, Data: map[string]string{"mine": "1", "config.yml": "old"}})
 		set := statefulSetIn(in)
@@ -81,12 +81,12 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		pool := poolIn(in, 0)
 		pool.Spec.Jobs = []v1alpha1.Job{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 		pool.Spec.Config.Adopt = v1alpha1.AdoptAlways
-		pool.Spec.Refresh = v1alpha1.PoolRefresh{DeadlineSeconds: 1}
+		pool.Spec.Refresh = v1alpha1.PoolRefresh{Policy: v1alpha1.RefreshRestart, Acknowledge: asked()}
 		made(ctx, pool)
 		Eventually(converged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
 		first, err := podUIDs(ctx, in)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(api.Patch(ctx, pool, merge(`{"spec": {"jobs": [{"name": "d"}]}}`))).To(Succeed())
+		Expect(api.Patch(ctx, pool, merge(`{"spec": {"jobs": [{"name": "a"}, {"name": "d"}, {"name": "e"}, {"name": "f"}]}}`))).To(Succeed())
 		Eventually(podUIDs).WithContext(ctx).WithArguments(in).ShouldNot(ContainElements(first))
 		config := &corev1.ConfigMap{}
 		Expect(api.Get(ctx, client.ObjectKey{Namespace: in, Name: "w-config"}, config)).To(Succeed())
@@ -100,7 +100,7 @@ var _ = Describe("The operator does its work under both policies", Ordered, Cont
 		made(ctx, workers)
 		pool := poolIn(in, 0)
 		pool.Spec.Workers.Kind, pool.Spec.Jobs = v1alpha1.WorkloadDeployment, []v1alpha1.Job{{Name: "a"}, {Name: "b"}}
-		pool.Spec.Refresh.Acknowledge = &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}
+		pool.Spec.Refresh.Acknowledge = asked()
 		made(ctx, pool)
 		Eventually(converged).WithContext(ctx).WithArguments(pool, 2).Should(BeTrue())
 	})
@@ -214,6 +214,11 @@ func logger() *slog.Logger {
 func converged(ctx context.Context, pool *v1alpha1.WorkerPool, size int32) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
 	return pool.Status.Size == size && meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged), err
+}
+
+// asked is how the workers of this process are asked what they have loaded.
+func asked() *v1alpha1.PoolAcknowledge {
+	return &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: gang.Port}}
 }
 
 func podUIDs(ctx context.Context, in string) ([]types.UID, error) {
