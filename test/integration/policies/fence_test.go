@@ -183,6 +183,7 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("to take more than one key of a ConfigMap", patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "3", "three": "3"}}`), "labels with their WorkerPool"),
 		Entry("to take a key out of a ConfigMap", patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": null}}`), "labels with their WorkerPool"),
 		Entry("to make a ConfigMap of nobody", created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("new")} }), "labels with their WorkerPool"),
+		Entry("to make a ConfigMap with its CA elsewhere", created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("swarm-operator-ca")} }), "labels with their WorkerPool"),
 		Entry("to write a Service of others", patched(webService, `{"spec": {"selector": {"swarm.io/swarm": "ants"}}}`), "Services of a Swarm"),
 		Entry("to write a Secret of another name", created(func(s stage) client.Object { return secret(s, s.home, "other") }), "Secret of the link"),
 		Entry("to write a Secret elsewhere", created(func(s stage) client.Object { return secret(s, s.in, "swarm-operator-link") }), "Secret of the link"),
@@ -228,6 +229,11 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 			return made
 		})),
 		Entry("makes the Secret of the link", created(func(s stage) client.Object { return secret(s, s.home, "swarm-operator-link") })),
+		Entry("makes the ConfigMap with its CA", created(func(s stage) client.Object {
+			meta := s.named("swarm-operator-ca")
+			meta.Namespace = s.home
+			return &corev1.ConfigMap{ObjectMeta: meta}
+		})),
 		Entry("makes its Lease", created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("swarm-operator")} })),
 		Entry("says in kube-system what happened", created(func(s stage) client.Object {
 			return &eventsv1.Event{
