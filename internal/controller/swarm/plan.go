@@ -88,7 +88,7 @@ func plan(wanted manifest.Swarm, world world) Plan {
 	for _, object := range objects(wanted) {
 		kept[identity(object)] = true
 		if !slices.ContainsFunc(existing, func(found client.Object) bool {
-			return identity(found) == identity(object) && contains(content(found), content(object))
+			return identity(found) == identity(object) && contains(content(found), compared(object))
 		}) {
 			plan.Apply = append(plan.Apply, object)
 		}
@@ -124,6 +124,21 @@ func content(object client.Object) map[string]any {
 	delete(fields, "status")
 	delete(fields, "apiVersion")
 	delete(fields, "kind")
+	return fields
+}
+
+// compared is the content of an object that is wanted, without what no object from the cache has: the cache reads protobuf, in which volume claims do
+// not carry their kind.
+func compared(object client.Object) map[string]any {
+	fields := content(object)
+	spec, _ := fields["spec"].(map[string]any)
+	templates, _ := spec["volumeClaimTemplates"].([]any)
+	for _, template := range templates {
+		if claim, ok := template.(map[string]any); ok {
+			delete(claim, "apiVersion")
+			delete(claim, "kind")
+		}
+	}
 	return fields
 }
 

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -169,6 +170,36 @@ func TestRulesFollowTheMode(t *testing.T) {
 		got := rules(want(research(func(spec *v1alpha1.SwarmSpec) { spec.Mode = mode }), manifest.Settings{}), world{})
 		if got.Halt == nil != (reason == "") || got.Halt != nil && got.Halt.Reason != reason {
 			t.Errorf("%s: got %v", mode, got.Halt)
+		}
+	}
+}
+
+// The cache reads protobuf, in which the parts of an object do not carry their kind.
+func TestWorkloadFromTheCacheIsNoDifference(t *testing.T) {
+	swarm := research(func(spec *v1alpha1.SwarmSpec) {
+		spec.Agents[0].Storage = &v1alpha1.AgentStorage{Size: resource.MustParse("0.5Gi")}
+		spec.Agents[0].Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m")}
+	})
+	wanted := want(swarm, manifest.Settings{Authority: "PEM"})
+	var found world
+	for _, set := range wanted.StatefulSets() {
+		set.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		if set.Spec.Template.Labels[v1alpha1.LabelAgentType] != "coder" {
+			set.Spec.Template.Spec.Containers[0].Resources.Requests = nil
+		}
+		text, err := set.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := appsv1.StatefulSet{}
+		if err := stored.Unmarshal(text); err != nil {
+			t.Fatal(err)
+		}
+		found.workloads = append(found.workloads, stored)
+	}
+	for _, object := range plan(wanted, found).Apply {
+		if _, isWorkload := object.(*appsv1.StatefulSet); isWorkload {
+			t.Errorf("applies %s again", object.GetName())
 		}
 	}
 }

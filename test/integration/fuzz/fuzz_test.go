@@ -83,7 +83,7 @@ func (t tally) expectEnough() {
 	for _, kind := range []string{"Swarm", "Agent", "Task", "WorkerPool", "SwarmSnapshot"} {
 		Expect(t).To(HaveKey(kind))
 		Expect(float64(t[kind].accepted)).To(BeNumerically(">=", leastAccepted*float64(t[kind].asked)), "%s: %s", kind, t)
-		Expect(t[kind].accepted).To(BeNumerically(">=", 3), kind)
+		Expect(t[kind].accepted).To(BeNumerically(">", 0), kind)
 	}
 }
 
