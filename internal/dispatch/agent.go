@@ -37,6 +37,9 @@ type agent struct {
 	granted  int64 // Assigns that it allows on this stream
 	sent     int64 // Assigns on this stream
 
+	setbacks int       // in a row
+	rests    time.Time // until when it rests after the last one
+
 	leaving   time.Time // since when it is to go; zero when it is not
 	holds     map[types.UID]*entry
 	strays    map[linkv1.AttemptKey]*stray
@@ -181,9 +184,13 @@ func (a *agent) busy() int {
 
 // room is how many more attempts it would take now. It gets none before its pod is recorded: the next leader waits for whom it knows to have been
 // linked, and a first assignment may be sent before it is written.
-func (a *agent) room() int {
+func (a *agent) room(now time.Time) int {
 	if a.recorded != a.process.PodUID {
 		return 0
+	}
+	most := a.slots()
+	if a.isTried() {
+		most, _ = a.trial(now)
 	}
 	credit := a.granted - a.sent
 	for _, of := range a.holds {
@@ -191,7 +198,7 @@ func (a *agent) room() int {
 			credit--
 		}
 	}
-	return max(0, min(a.slots()-a.busy(), int(credit)))
+	return max(0, min(a.slots()-a.busy(), int(credit), most))
 }
 
 // slots is how many attempts the agent may run at once: what it offers, and never more than its object declares.

@@ -30,6 +30,7 @@ type desk struct {
 	signals      []signal
 	heardLate    bool // a heartbeat arrives just when a stream is to be ended
 	noHandBack   bool // the agents do not know the feature
+	known        map[string]*v1alpha1.Task
 }
 
 func (d *desk) Send(_ link.Agent, message *linkv1.OperatorMessage) error {

@@ -44,7 +44,10 @@ func (b *Board) pass(of *swarm, now time.Time) time.Time {
 		return next
 	}
 	b.bind(of, ready, now)
-	return next
+	if len(of.queue) > 0 {
+		of.due = earliest(next, b.atRest(of, now))
+	}
+	return of.due
 }
 
 // openGate has everything reconciled that had to wait until the agents of a swarm have said what they run: ends of attempts and tasks,
@@ -79,7 +82,7 @@ func (b *Board) bind(of *swarm, ready map[string]*entry, now time.Time) {
 	for _, task := range ready {
 		demands = append(demands, task.demand())
 	}
-	members, offers := b.members(of.name)
+	members, offers := b.members(of.name, now)
 	decision := schedule.Plan(demands, offers, of.rules.Strategy)
 	for _, bound := range decision.Bound {
 		b.assign(ready[bound.Task], members[bound.Agent], now)
@@ -90,7 +93,7 @@ func (b *Board) bind(of *swarm, ready map[string]*entry, now time.Time) {
 }
 
 // members are the agents of a swarm, for us and for the engine.
-func (b *Board) members(of types.NamespacedName) (map[string]*agent, []schedule.Agent) {
+func (b *Board) members(of types.NamespacedName, now time.Time) (map[string]*agent, []schedule.Agent) {
 	members, offers := map[string]*agent{}, []schedule.Agent{}
 	for member := range maps.Values(b.agents) {
 		if member.swarm != of || !member.enrolled {
@@ -98,7 +101,7 @@ func (b *Board) members(of types.NamespacedName) (map[string]*agent, []schedule.
 		}
 		members[member.name.Name] = member
 		offers = append(offers, schedule.Agent{
-			Name: member.name.Name, Type: member.kind, Offers: member.offers, Slots: member.slots(), Running: member.slots() - member.room(), Given: member.given,
+			Name: member.name.Name, Type: member.kind, Offers: member.offers, Slots: member.slots(), Running: member.slots() - member.room(now), Given: member.given,
 			Draining: member.draining || !member.leaving.IsZero(), Away: !member.linked,
 		})
 	}

@@ -58,9 +58,9 @@ func (e *entry) awaits(member *agent, result *linkv1.Result) bool {
 
 func (b *Board) accept(of *entry, member *agent, result *linkv1.Result) {
 	attempt := result.GetAttempt()
-	since := time.Now()
+	since, asked := time.Now(), false
 	if of.held != nil {
-		since = of.held.since
+		since, asked = of.held.since, of.held.stopped != GoOn
 	}
 	if of.held != nil && of.held.epoch != attempt.GetEpoch() {
 		b.supersede(of)
@@ -75,8 +75,14 @@ func (b *Board) accept(of *entry, member *agent, result *linkv1.Result) {
 	switch result.GetOutcome() {
 	case linkv1.Outcome_OUTCOME_SUCCEEDED:
 		member.completed++
+		member.works()
 	case linkv1.Outcome_OUTCOME_FAILED, linkv1.Outcome_OUTCOME_BAD_INPUT, linkv1.Outcome_OUTCOME_RETRY:
 		member.failed++
+		member.works()
+	default:
+		if !asked {
+			member.setBack(time.Now())
+		}
 	}
 	b.metrics.ended(result.GetOutcome())
 	b.queue(of)

@@ -128,6 +128,7 @@ func (b *Board) miss(of *entry) {
 		Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
 	}
 	b.release(of)
+	held.agent.setBack(time.Now())
 	b.metrics.undelivered.Inc()
 	b.config.Tasks.After(of.name, 0)
 }
