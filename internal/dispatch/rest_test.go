@@ -113,15 +113,17 @@ func TestAgentThatDoesAsItIsToldDoesNotRest(t *testing.T) {
 		d.rule("s")
 		a := d.joins(t, "a", "s", 1)
 		task := d.task("t", "s")
-		d.steps()
-		d.Observe(task, Brief{Stop: HandBack})
-		d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
-		d.settles(task)
-		d.credit(a, 10)
-		d.steps()
-		d.settles(task)
-		if given := d.assigned(); len(given) != 1 {
-			t.Errorf("given %v", given)
+		for n := range 5 {
+			d.steps()
+			d.settles(task)
+			given := d.assigned()
+			if len(given) != 1 {
+				t.Fatalf("given %v after %d", given, n)
+			}
+			d.Observe(task, Brief{Stop: HandBack})
+			d.concludes(a, given[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
+			d.settles(task)
+			d.credit(a, 10)
 		}
 	})
 }

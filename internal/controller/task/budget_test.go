@@ -31,7 +31,7 @@ func TestTasksBeyondTheLimitAreDoneInTheirOrder(t *testing.T) {
 		const tasks = 30
 		for n := range tasks {
 			w.submit(fmt.Sprintf("t%02d", n), work{takes: 2 * time.Second})
-			w.pass(time.Second)
+			w.pass(300 * time.Millisecond)
 		}
 		w.pass(time.Minute)
 		for n := range tasks {
