@@ -78,11 +78,14 @@ func (c *cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
+// keepFinished keeps tasks until a measurement is over: what is measured does not include deleting them.
+var keepFinished = v1alpha1.TaskLimits{FinishedLimit: new(int32(100_000)), TTLSecondsAfterFinished: new(int32(24 * 3600))}
+
 // swarm creates a swarm of simulated pods.
 func (c *cluster) swarm(ctx context.Context, name string, agents, slots int32) error {
 	swarm := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name},
-		Spec: v1alpha1.SwarmSpec{Replicas: &agents, MaxAgents: max(agents, 10), Agents: []v1alpha1.AgentType{{
+		Spec: v1alpha1.SwarmSpec{Replicas: &agents, MaxAgents: max(agents, 10), Tasks: keepFinished, Agents: []v1alpha1.AgentType{{
 			Type: "worker", Slots: slots,
 			Runtime:  &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/simulated"}}},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "localhost/simulated:1"}}}},

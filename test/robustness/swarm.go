@@ -44,7 +44,10 @@ func kindOf(agent int) kind { return kinds[agent%len(kinds)] }
 func (r *Run) assemble(ctx context.Context) error {
 	wanted := &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm},
-		Spec:       v1alpha1.SwarmSpec{Replicas: new(int32(agents)), MaxAgents: agents + 1},
+		Spec: v1alpha1.SwarmSpec{
+			Replicas: new(int32(agents)), MaxAgents: agents + 1,
+			Tasks: v1alpha1.TaskLimits{FinishedLimit: new(int32(100_000)), TTLSecondsAfterFinished: new(int32(24 * 3600))}, // until they are judged
+		},
 	}
 	for _, kind := range kinds {
 		container := corev1.Container{Name: "agent", Image: "localhost/simulated:1", Args: kind.arguments}
