@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -34,7 +35,9 @@ const Path = "/pods"
 // Pods answers the API server about pods. The reader should be a cache: whoever makes a pod waits for the answer. What is published for a
 // worker is read live, once for each pod of a StatefulSet.
 func Pods(reader, live client.Reader, scheme *runtime.Scheme, scope *kit.Scope) *admission.Webhook {
-	return admission.WithDefaulter(scheme, pods{reader, live, scope})
+	hook := admission.WithDefaulter(scheme, pods{reader, live, scope})
+	hook.LogConstructor = limit.Logger
+	return hook
 }
 
 type pods struct {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
@@ -51,7 +52,7 @@ func Within(reader client.Reader, scope *kit.Scope) Includes {
 // Pods answers the API server about pods, and never refuses one.
 func Pods(asker Asker, scheme *runtime.Scheme, settings survey.Settings, scope Includes, registry prometheus.Registerer) *admission.Webhook {
 	inner := admission.WithDefaulter(scheme, pods{asker, settings, scope})
-	return &admission.Webhook{Handler: &lenient{
+	return &admission.Webhook{LogConstructor: limit.Logger, Handler: &lenient{
 		inner: inner.Handler, idle: settings.ReadOnly, metrics: newMetrics(registry), seldom: rate.Sometimes{Interval: saidEvery},
 	}}
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -205,4 +206,19 @@ func TestFailuresAreSaidSeldom(t *testing.T) {
 			t.Errorf("said %d times", said)
 		}
 	})
+}
+
+// A caller that is not the API server writes megabytes into what names a request.
+func TestLogLinesOfRequestsAreShort(t *testing.T) {
+	at, line := newCounter(t, says(Answer{}, errBroken), standard()), ""
+	construct := at.LogConstructor
+	at.LogConstructor = func(_ logr.Logger, request *admission.Request) logr.Logger {
+		return construct(funcr.New(func(_, text string) { line = text }, funcr.Options{}), request)
+	}
+	request := creation(t, replica("", "abc", nil))
+	request.UID = types.UID(strings.Repeat("u", 1<<20))
+	at.Handle(t.Context(), request)
+	if len(line) > 4<<10 || !strings.Contains(line, "passes without a place") {
+		t.Errorf("the line has %d bytes: %.300s", len(line), line)
+	}
 }
