@@ -5,7 +5,8 @@ import "cmp"
 // seconds is about how long suites take. It only decides their order, so that lanes end at about the same time; a suite that is not here is
 // taken to be short.
 var seconds = map[string]int{
-	"integration/crash": 300, "integration/operator": 300, "integration/spread": 300, "integration/kit": 160, "integration/pool": 120, "integration/image": 60, "integration/fuzz": 60,
+	"integration/crash": 300, "integration/operator": 300, "integration/spread": 300, "integration/kit": 160, "integration/pool": 120, "integration/hostile": 90,
+	"integration/fuzz": 75, "integration/image": 60,
 	"e2e/swarm": 300, "e2e/spread": 180, "e2e/pool": 180, "devcluster": 150, "e2e/kubernetes": 130, "e2e/monitoring": 60,
 	"unit": 150,
 }

@@ -1,0 +1,172 @@
+// Package rawlink speaks the link by hand, as a program could that has the token of its pod and does not use our SDK. What it says need not be true, or
+// what the protocol allows.
+//
+// It keeps no lease and runs no code. It never repeats what was refused.
+package rawlink
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+const dialTimeout = 5 * time.Second
+
+// A Program is in the place of the agent of a pod.
+type Program struct {
+	Config agent.Config
+	From   string // the address that connections come from; left out: any
+
+	connections atomic.Int64
+}
+
+// A Stream is one stream of the link, on a connection of its own.
+type Stream struct {
+	linkv1.Link_ConnectClient
+	connection *grpc.ClientConn
+}
+
+// Close ends the stream with its connection.
+func (s Stream) Close() { _ = s.connection.Close() }
+
+// Dialer dials from the program's address.
+func (p *Program) Dialer() *net.Dialer {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if p.From != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(p.From)}
+	}
+	return dialer
+}
+
+// Token reads the token of the pod.
+func (p *Program) Token() (string, error) {
+	text, err := os.ReadFile(p.Config.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("read token: %w", err)
+	}
+	return string(text), nil
+}
+
+// Connect opens a stream with the token of the pod.
+func (p *Program) Connect(ctx context.Context) (Stream, error) {
+	token, err := p.Token()
+	if err != nil {
+		return Stream{}, err
+	}
+	return p.ConnectWith(ctx, token)
+}
+
+// ConnectWith opens a stream with any token.
+func (p *Program) ConnectWith(ctx context.Context, token string) (Stream, error) {
+	secure, err := p.transport()
+	if err != nil {
+		return Stream{}, err
+	}
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		return p.Dialer().DialContext(ctx, "tcp", address)
+	}
+	connection, err := grpc.NewClient("passthrough:///"+p.Config.Addresses[0], grpc.WithTransportCredentials(secure), grpc.WithContextDialer(dial))
+	if err != nil {
+		return Stream{}, fmt.Errorf("dial the link: %w", err)
+	}
+	stream, err := linkv1.NewLinkClient(connection).Connect(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token))
+	if err != nil {
+		_ = connection.Close()
+		return Stream{}, fmt.Errorf("open stream: %w", err)
+	}
+	return Stream{stream, connection}, nil
+}
+
+// transport trusts the CA of the pod's swarm.
+func (p *Program) transport() (credentials.TransportCredentials, error) {
+	bundle, err := os.ReadFile(p.Config.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read CA: %w", err)
+	}
+	host, _, err := net.SplitHostPort(p.Config.Addresses[0])
+	if err != nil {
+		return nil, fmt.Errorf("read address of the link: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: host}), nil
+}
+
+// Hello returns what an honest agent would say first, on a connection that is later than all before.
+func (p *Program) Hello() *linkv1.Hello {
+	return &linkv1.Hello{
+		Protocol: linkv1.Protocol, Features: linkv1.Features(), Namespace: p.Config.Namespace, Swarm: p.Config.Swarm, Agent: p.Config.Agent,
+		Slots: int32(p.Config.Slots), Process: "rawlink", Connection: p.connections.Add(1),
+	}
+}
+
+// HandBack accepts every assignment and reports an outcome at once, the outcomes in turn, until the stream or the context ends.
+func (p *Program) HandBack(ctx context.Context, message string, outcomes ...linkv1.Outcome) (count int, err error) {
+	stream, err := p.Connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer stream.Close()
+	for _, first := range []*linkv1.AgentMessage{
+		{Kind: &linkv1.AgentMessage_Hello{Hello: p.Hello()}},
+		{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}},
+		{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1 << 62}}},
+	} {
+		if err := stream.Send(first); err != nil {
+			return 0, fmt.Errorf("greet: %w", err)
+		}
+	}
+	return stream.handBack(ctx, message, outcomes)
+}
+
+// handBack sends a heartbeat every second: a stream that says nothing is ended.
+func (s Stream) handBack(ctx context.Context, message string, outcomes []linkv1.Outcome) (count int, err error) {
+	heard := make(chan *linkv1.OperatorMessage)
+	go func() {
+		defer close(heard)
+		for next, err := s.Recv(); err == nil; next, err = s.Recv() {
+			select {
+			case heard <- next:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	beats := time.NewTicker(time.Second)
+	defer beats.Stop()
+	for sequence := int64(2); ; {
+		said := &linkv1.AgentMessage{}
+		select {
+		case <-ctx.Done():
+			return count, nil
+		case <-beats.C:
+			said.Kind = &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: sequence}}
+			sequence++
+		case next, open := <-heard:
+			switch {
+			case !open:
+				return count, nil
+			case next.GetAssign() == nil:
+				continue
+			}
+			result := &linkv1.Result{Attempt: next.GetAssign().GetAttempt(), Outcome: outcomes[count%len(outcomes)], Message: message}
+			said.Kind = &linkv1.AgentMessage_Result{Result: result}
+			count++
+		}
+		if err := s.Send(said); err != nil {
+			return count, fmt.Errorf("hand back: %w", err)
+		}
+	}
+}

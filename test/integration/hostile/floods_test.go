@@ -1,0 +1,172 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+)
+
+// What the floods have done.
+var connected, refused, created, large, annotated, patched atomic.Int64
+
+// floodAddress is where floods of connections come from: they shall not keep the other attacks out.
+const floodAddress = "127.0.0.3"
+
+// floodPace is between two acts of a flood. The machine has to serve the flood's own programs, too, and they are not what is judged.
+const floodPace = 10 * time.Millisecond
+
+// connections opens connections that say nothing, garbage, or nothing after the handshake, and streams with bad tokens.
+var connections = attack{func(ctx context.Context, s *scene) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
+		defer GinkgoRecover()
+		openConnections(ctx, "127.0.0.1:"+s.leader.link)
+	})
+	for _, pod := range s.pods() {
+		all.Go(func() {
+			defer GinkgoRecover()
+			repeat(ctx, 10*floodPace, func(n int) { pod.showBadToken(ctx, n) })
+		})
+	}
+}, []tally{{"connections that were opened", &connected, 300}, {"streams with a bad token that were refused", &refused, 100}}}
+
+// openConnections keeps each connection open until the context ends.
+func openConnections(ctx context.Context, address string) {
+	raw := (&rawlink.Program{From: floodAddress}).Dialer()
+	secure := &tls.Dialer{NetDialer: raw, Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
+	repeat(ctx, 2*floodPace, func(n int) {
+		if n%3 == 0 {
+			if opened, err := secure.DialContext(ctx, "tcp", address); err == nil {
+				connected.Add(1)
+				context.AfterFunc(ctx, func() { _ = opened.Close() })
+			}
+			return
+		}
+		opened, err := raw.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return
+		}
+		connected.Add(1)
+		context.AfterFunc(ctx, func() { _ = opened.Close() })
+		if n%3 == 1 {
+			_ = opened.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = opened.Write(bytes.Repeat([]byte(intruder), 1000))
+		}
+	})
+}
+
+// showBadToken opens a stream with a token that is none, or not the link's, or that was changed.
+func (p *intruderPod) showBadToken(ctx context.Context, n int) {
+	good, err := p.Token()
+	if err != nil {
+		return
+	}
+	bad := []string{fmt.Sprint(intruder, n), good[:len(good)-n%100-10], fmt.Sprintf("e30.%x.%d", intruder, n), strings.Repeat("x", 7<<10) + fmt.Sprint(n), ""}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	stream, err := p.ConnectWith(ctx, bad[n%len(bad)])
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	_ = stream.Send(helloMessage(p.Hello()))
+	if _, err := stream.Recv(); err != nil {
+		refused.Add(1)
+	}
+}
+
+// objects creates tasks and large ConfigMaps in the hostile namespace, and writes numbers into annotations and statuses there.
+var objects = attack{func(ctx context.Context, s *scene) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for worker := range 2 {
+		all.Go(func() {
+			defer GinkgoRecover()
+			repeat(ctx, floodPace, func(n int) { s.createTask(ctx, worker, n) })
+		})
+	}
+	all.Go(func() {
+		defer GinkgoRecover()
+		repeat(ctx, 40*floodPace, func(n int) { s.createLarge(ctx, n) })
+	})
+	all.Go(func() {
+		defer GinkgoRecover()
+		repeat(ctx, 5*floodPace, func(n int) { s.annotate(ctx, n) }, func(n int) { s.patchStatus(ctx, n) })
+	})
+}, []tally{
+	{"tasks of the tenant", &created, 1000}, {"large ConfigMaps of the tenant", &large, 20},
+	{"annotations that were written", &annotated, 20}, {"statuses that were written", &patched, 20},
+}}
+
+// numbersWritten are written where the operator keeps numbers of its own.
+var numbersWritten = []int64{0, 1, -1, math.MaxInt32, math.MaxInt32 + 1, 1<<62 - 1, 6917529027641081855, math.MaxInt64, math.MinInt64}
+
+// createTask creates a task that waits, or that is handed back.
+func (s *scene) createTask(ctx context.Context, worker, n int) {
+	task := newTask(s.own, fmt.Sprintf("flood-%d-%d", worker, n), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
+	if s.tenant.Create(ctx, task) == nil {
+		created.Add(1)
+	}
+}
+
+// createLarge creates a ConfigMap of almost a megabyte.
+func (s *scene) createLarge(ctx context.Context, n int) {
+	config := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("large-%d", n)}, Data: map[string]string{"text": strings.Repeat("x", 900<<10)},
+	}
+	if s.tenant.Create(ctx, config) == nil {
+		large.Add(1)
+	}
+}
+
+// annotate changes the numbers that leaders keep in the ConfigMap of a pool.
+func (s *scene) annotate(ctx context.Context, n int) {
+	value := fmt.Sprint(pickNth(numbersWritten, n))
+	if n%10 == 8 {
+		value = strings.Repeat("9", 1000)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,%q:%q}}}`, v1alpha1.AnnotationFence, value, v1alpha1.AnnotationTerm, value)
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: poolConfig}}
+	if s.tenant.Patch(ctx, config, client.RawPatch(types.MergePatchType, patch)) == nil {
+		annotated.Add(1)
+	}
+}
+
+// patchStatus writes numbers into the statuses of the tenant's own objects. The API server refuses some of them.
+func (s *scene) patchStatus(ctx context.Context, n int) {
+	meta := metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("flood-0-%d", n/2)}
+	number := pickNth(numbersWritten, n/4)
+	patches := []struct {
+		object client.Object
+		status string
+	}{
+		{&v1alpha1.Task{ObjectMeta: meta}, `{"epoch":%d}`},
+		{&v1alpha1.Task{ObjectMeta: meta}, `{"phase":"Running","attempt":1,"epoch":%d}`},
+		{&v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder}}, `{"epoch":%d}`},
+		{&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder + "-worker-0"}}, `{"slots":%d,"leaseSeconds":%[1]d}`},
+		{&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "pool"}}, `{"version":%d,"observedGeneration":%[1]d}`},
+	}
+	one := pickNth(patches, n)
+	patch := fmt.Appendf(nil, `{"status":`+one.status+`}`, number)
+	if s.tenant.Status().Patch(ctx, one.object, client.RawPatch(types.MergePatchType, patch)) == nil {
+		patched.Add(1)
+	}
+}
+
+func pickNth[T any](from []T, n int) T { return from[n%len(from)] }

@@ -1,0 +1,191 @@
+package hostile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+const (
+	tasksEach = 30                    // in a round, of each honest swarm
+	pace      = 70 * time.Millisecond // between two tasks
+	duration  = 20 * time.Millisecond // of an attempt
+	honest    = "honest"              // the name of every honest swarm
+)
+
+// newSwarm creates a swarm of simulated pods, two slots each, and waits until its pods run.
+func newSwarm(ctx context.Context, in, name string, size int32) *v1alpha1.Swarm {
+	GinkgoHelper()
+	made := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		Spec: v1alpha1.SwarmSpec{Replicas: &size, MaxAgents: 5, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 2, Template: corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "example.test/agent:1"}}},
+		}}}},
+	}
+	Expect(api.Create(ctx, made)).To(Succeed())
+	Eventually(running).WithContext(ctx).WithArguments(in, name).Should(BeEquivalentTo(size))
+	return made
+}
+
+// running counts the pods of a swarm that run.
+func running(ctx context.Context, in, swarm string) (int, error) {
+	pods := &corev1.PodList{}
+	err := api.List(ctx, pods, client.InNamespace(in), client.MatchingLabels{v1alpha1.LabelSwarm: swarm})
+	return len(slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning })), err
+}
+
+// newTask returns a task for a swarm.
+func newTask(swarm *v1alpha1.Swarm, name, payload string) *v1alpha1.Task {
+	return &v1alpha1.Task{
+		ObjectMeta: metav1.ObjectMeta{Namespace: swarm.Namespace, Name: name},
+		Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm.Name}, Payload: &apiextensionsv1.JSON{Raw: []byte(payload)}},
+	}
+}
+
+// A program is the code of all honest agents. It notes when each task was first started.
+type program struct {
+	release chan struct{} // closed when attempts that hold may end
+
+	mu      sync.Mutex
+	started map[types.NamespacedName]time.Time
+}
+
+// Handle implements agent.Handler.
+func (p *program) Handle(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
+	p.note(types.NamespacedName{Namespace: task.Namespace, Name: task.Name})
+	var payload struct{ Hold bool }
+	if err := task.Decode(&payload); err != nil {
+		return nil, err
+	}
+	end := time.After(duration)
+	if payload.Hold {
+		end = nil
+	}
+	select {
+	case <-end:
+	case <-p.release:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return map[string]string{"by": task.Agent}, nil
+}
+
+func (p *program) note(task types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.started[task]; !known {
+		p.started[task] = time.Now()
+	}
+}
+
+// startOf returns when a task was first started; the zero time if it was not.
+func (p *program) startOf(task types.NamespacedName) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started[task]
+}
+
+// work creates a round of tasks, one after the other for the swarms in turn, waits until all of them are finished, and returns how long each took from its creation to its start, sorted.
+func (s *scene) work(ctx context.Context, name string, swarms ...*v1alpha1.Swarm) []time.Duration {
+	GinkgoHelper()
+	created := map[types.NamespacedName]time.Time{}
+	for n := range tasksEach {
+		for _, swarm := range swarms {
+			next := time.After(pace)
+			task := newTask(swarm, fmt.Sprintf("%s-%03d", name, n), `{"hold":false}`)
+			created[client.ObjectKeyFromObject(task)] = time.Now()
+			Expect(api.Create(ctx, task)).To(Succeed())
+			<-next
+		}
+	}
+	for _, swarm := range swarms {
+		Eventually(unfinished).WithContext(ctx).WithArguments(swarm.Namespace, name).WithTimeout(2 * time.Minute).WithPolling(250 * time.Millisecond).Should(BeEmpty())
+	}
+	var took []time.Duration
+	for task, at := range created {
+		took = append(took, s.program.startOf(task).Sub(at))
+	}
+	slices.Sort(took)
+	AddReportEntry("create to start, "+name, ReportEntryVisibilityAlways, fmt.Sprintf("median %s, p90 %s, longest %s", share(took, 50), share(took, 90), share(took, 100)))
+	return took
+}
+
+// share returns the value below which so many percent are.
+func share(sorted []time.Duration, percent int) time.Duration {
+	return sorted[(len(sorted)-1)*percent/100].Round(100 * time.Microsecond)
+}
+
+// unfinished are the tasks of a round in a namespace that have no final phase.
+func unfinished(ctx context.Context, in, round string) ([]string, error) {
+	tasks := &v1alpha1.TaskList{}
+	err := api.List(ctx, tasks, client.InNamespace(in))
+	var names []string
+	for _, task := range tasks.Items {
+		if strings.HasPrefix(task.Name, round+"-") && !task.Status.Phase.Final() {
+			names = append(names, fmt.Sprintf("%s: %s %s", task.Name, task.Status.Phase, task.Status.Message))
+		}
+	}
+	return names, err
+}
+
+// hold creates a task for each honest swarm that runs until the attacks are over.
+func (s *scene) hold(ctx context.Context) {
+	GinkgoHelper()
+	for _, swarm := range s.honest {
+		task := newTask(swarm, "held-000", `{"hold":true}`)
+		Expect(api.Create(ctx, task)).To(Succeed())
+		Eventually(func(ctx context.Context) (v1alpha1.TaskPhase, error) {
+			err := api.Get(ctx, client.ObjectKeyFromObject(task), task)
+			return task.Status.Phase, err
+		}).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))
+	}
+}
+
+// honestTasks are all tasks of the honest swarms.
+func (s *scene) honestTasks(ctx context.Context) ([]v1alpha1.Task, error) {
+	var all []v1alpha1.Task
+	for _, swarm := range s.honest {
+		tasks := &v1alpha1.TaskList{}
+		if err := api.List(ctx, tasks, client.InNamespace(swarm.Namespace)); err != nil {
+			return nil, err
+		}
+		all = append(all, slices.DeleteFunc(tasks.Items, func(task v1alpha1.Task) bool { return task.Spec.SwarmRef.Name != honest })...)
+	}
+	return all, nil
+}
+
+// honestAgents are the Agents of the honest swarms.
+func (s *scene) honestAgents(ctx context.Context) ([]v1alpha1.Agent, error) {
+	var all []v1alpha1.Agent
+	for _, swarm := range s.honest {
+		agents := &v1alpha1.AgentList{}
+		if err := api.List(ctx, agents, client.InNamespace(swarm.Namespace), client.MatchingLabels{v1alpha1.LabelSwarm: honest}); err != nil {
+			return nil, err
+		}
+		all = append(all, agents.Items...)
+	}
+	return all, nil
+}
+
+// text is an object as JSON.
+func text(object any) string {
+	GinkgoHelper()
+	encoded, err := json.Marshal(object)
+	Expect(err).NotTo(HaveOccurred())
+	return string(encoded)
+}

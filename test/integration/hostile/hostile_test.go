@@ -1,0 +1,77 @@
+package hostile
+
+import (
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+const (
+	// A median below floor does not count as latency: noise of the machine must not decide.
+	floor = 75 * time.Millisecond
+	// moreMemory is how much the resident set may grow in bytes.
+	moreMemory = 50e6
+)
+
+// The order matters: the first spec is the measure of all others, and the last ones judge what happened in all of them.
+var _ = Describe("Beside a hostile tenant", Ordered, Serial, func() {
+	var s *scene
+	var began reign
+	var quiet time.Duration
+	var quietMemory int64
+	medians, memory := map[string]time.Duration{}, map[string]int64{}
+
+	BeforeAll(func(ctx SpecContext) {
+		s = newScene(ctx)
+		Expect(s.work(ctx, "warm", s.honest...)).NotTo(BeEmpty())
+		watched := s.leader.watchMemory()
+		quiet = share(s.work(ctx, "quiet", s.honest...), 50)
+		quietMemory = watched()
+		s.hold(ctx)
+		var err error
+		began, err = s.leader.reign(ctx)
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	DescribeTable("honest swarms finish all tasks in spite of", func(ctx SpecContext, name string, attacks ...attack) {
+		watched, spent := s.leader.watchMemory(), s.leader.watchProcessor()
+		s.under(ctx, func() { medians[name] = share(s.work(ctx, name, s.honest...), 50) }, attacks...)
+		memory[name] = watched()
+		AddReportEntry("memory of the leader", ReportEntryVisibilityAlways, fmt.Sprintf("%d MB, quiet %d MB", memory[name]/1e6, quietMemory/1e6))
+		AddReportEntry("processor time", ReportEntryVisibilityAlways, spent())
+	},
+		Entry("hostile programs in agents", "speech", speech),
+		Entry("posts to the webhook", "posts", posts),
+		Entry("floods of connections and of bad tokens", "connections", connections),
+		Entry("floods of objects, annotations and statuses", "objects", objects),
+		Entry("all of that at the same time", "all", speech, posts, connections, objects),
+	)
+
+	It("[X03/none-lost] every honest task was completed by one attempt, and says nothing that a hostile program has said", func(ctx SpecContext) {
+		s.let()
+		Eventually(unfinished).WithContext(ctx).WithArguments(s.honest[0].Namespace, "held").Should(BeEmpty())
+		s.expectCompleted(ctx)
+		s.expectNothingHostile(ctx)
+	})
+
+	It("[X03/latency] honest tasks start within twice the time of a quiet cluster, before or after the attacks", func(ctx SpecContext) {
+		quiet = max(quiet, share(s.work(ctx, "afterwards", s.honest...), 50))
+		for name, median := range medians {
+			Expect(median).To(BeNumerically("<=", 2*max(quiet, floor)), name)
+		}
+	})
+
+	It("[X03/memory] the memory of the leader stays within 50 MB of a quiet cluster", func() {
+		for name, most := range memory {
+			Expect(most).To(BeNumerically("<=", quietMemory+moreMemory), name)
+		}
+	})
+
+	It("[X03/same-leader] the leader and its term are those of before, and so are the terms of honest objects", func(ctx SpecContext) {
+		Expect(s.leader.reign(ctx)).To(Equal(began))
+		s.expectTerm(ctx, began.stored)
+		Expect(s.leader.session.ExitCode()).To(Equal(-1), "the leader runs")
+	})
+})

@@ -1,0 +1,56 @@
+package hostile
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+)
+
+// hostileAddress is where hostile programs connect from, because pods have addresses of their own.
+const hostileAddress = "127.0.0.2"
+
+// An intruderPod is a hostile program with a valid token of its pod.
+type intruderPod struct{ rawlink.Program }
+
+// A script is what a program says on one stream. It need not be what the protocol allows.
+type script iter.Seq[proto.Message]
+
+// say says a script, as fast as the operator reads, until it is over, the operator ends the stream, or the context ends.
+func (p *intruderPod) say(ctx context.Context, what script) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := p.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for _, err := stream.Recv(); err == nil; _, err = stream.Recv() {
+		}
+	}()
+	for message := range what {
+		if stream.SendMsg(message) != nil {
+			break // Recv knows why
+		}
+		said.Add(1)
+	}
+	_ = stream.CloseSend()
+	select {
+	case <-over:
+	case <-time.After(time.Second):
+	}
+	return nil
+}
+
+// handBack accepts everything and hands it back at once.
+func (p *intruderPod) handBack(ctx context.Context) {
+	count, _ := p.HandBack(ctx, intruder, linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_RETRY)
+	said.Add(int64(count))
+}

@@ -1,0 +1,72 @@
+// Package hostile proves that one tenant cannot harm another. A tenant with every right in its own namespace, and programs that speak the link by hand
+// with the tokens of its pods, attack the operator while honest swarms beside them work. The operator is the real program, pods are simulated, and the
+// honest agents are real and run in this process.
+//
+// Latency and memory are compared with what was measured before the attacks in the same run, so that the speed of the machine does not decide.
+package hostile
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+// ours labels the namespaces that the operator of this suite works in.
+const ours = "hostile.suite.swarm.io/namespace"
+
+// Set once, before the first spec.
+var (
+	cluster field.Cluster
+	api     client.WithWatch // reads and writes as the user of the cluster
+)
+
+func TestHostile(t *testing.T) {
+	field.Require(t, "make integration")
+	RegisterFailHandler(Fail)
+	log.SetLogger(GinkgoLogr)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	RunSpecs(t, "A hostile tenant")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	cluster = field.Connect()
+	api = cluster.API
+	field.InstallKinds(ctx)
+})
+
+// namespaces creates namespaces that the operator works in. They are deleted, with everything in them, while the operator still runs.
+func namespaces(ctx context.Context, prefixes ...string) []string {
+	GinkgoHelper()
+	var made []*corev1.Namespace
+	var names []string
+	for _, prefix := range prefixes {
+		one := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{ours: "true"}}}
+		Expect(api.Create(ctx, one)).To(Succeed())
+		made, names = append(made, one), append(names, one.Name)
+	}
+	DeferCleanup(func(ctx SpecContext) {
+		for _, one := range made {
+			Expect(client.IgnoreNotFound(api.Delete(ctx, one))).To(Succeed())
+		}
+		for _, one := range made {
+			Eventually(gone).WithContext(ctx).WithArguments(one).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(MatchError(apierrors.IsNotFound, "NotFound"))
+		}
+	})
+	for _, name := range names {
+		account := client.ObjectKey{Namespace: name, Name: "default"}
+		Eventually(api.Get).WithContext(ctx).WithArguments(account, &corev1.ServiceAccount{}).Should(Succeed())
+	}
+	return names
+}
