@@ -197,14 +197,14 @@ lint: bin/golangci-lint ## Run the linters over all modules
 	@cd devcluster && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners . ./cmd/... ./internal/... ./pause/...
 
 # What `make bench` measures: engines alone, the development cluster, and the operator on one.
-BENCH_PARTS := engines devcluster rest tasks idle pools spread queue
+BENCH_PARTS := engines devcluster rest tasks idle pools spread limits queue
 PART ?= $(BENCH_PARTS)
 BENCH_ON_CLUSTER = $(filter-out engines devcluster,$(PART))
 space := $(subst ,, )
 comma := ,
 
 .PHONY: bench
-bench: bench-parts build ## Measure beside peers and targets: make bench PART=tasks (engines devcluster rest tasks idle pools spread queue; all by default)
+bench: bench-parts build ## Measure beside peers and targets: make bench PART=tasks (engines devcluster rest tasks idle pools spread limits queue; all by default)
 	@$(if $(filter engines,$(PART)),go -C test/bench/peers run . --results $(CURDIR)/test/bench/results.json)
 	@$(if $(filter devcluster,$(PART)),go run ./test/bench/devcluster)
 	@$(if $(BENCH_ON_CLUSTER),bin/devcluster run --audit --simulated-nodes 40 -- go run ./test/bench --part $(subst $(space),$(comma),$(strip $(BENCH_ON_CLUSTER))))

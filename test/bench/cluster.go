@@ -83,8 +83,12 @@ var keepFinished = v1alpha1.TaskLimits{FinishedLimit: new(int32(100_000)), TTLSe
 
 // swarm creates a swarm of simulated pods.
 func (c *cluster) swarm(ctx context.Context, name string, agents, slots int32) error {
+	return c.swarmIn(ctx, space, name, agents, slots)
+}
+
+func (c *cluster) swarmIn(ctx context.Context, in, name string, agents, slots int32) error {
 	swarm := &v1alpha1.Swarm{
-		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
 		Spec: v1alpha1.SwarmSpec{Replicas: &agents, MaxAgents: max(agents, 10), Tasks: keepFinished, Agents: []v1alpha1.AgentType{{
 			Type: "worker", Slots: slots,
 			Runtime:  &v1alpha1.AgentRuntime{Exec: &v1alpha1.ExecRuntime{Command: []string{"/simulated"}}},
@@ -95,10 +99,12 @@ func (c *cluster) swarm(ctx context.Context, name string, agents, slots int32) e
 }
 
 // ready waits until every swarm is.
-func (c *cluster) ready(ctx context.Context) error {
+func (c *cluster) ready(ctx context.Context) error { return c.readyIn(ctx, space) }
+
+func (c *cluster) readyIn(ctx context.Context, in string) error {
 	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
 		swarms := &v1alpha1.SwarmList{}
-		if err := c.api.List(ctx, swarms, client.InNamespace(space)); err != nil {
+		if err := c.api.List(ctx, swarms, client.InNamespace(in)); err != nil {
 			return false, err
 		}
 		for n := range swarms.Items {
@@ -112,12 +118,16 @@ func (c *cluster) ready(ctx context.Context) error {
 
 // task creates a task of a length.
 func (c *cluster) task(ctx context.Context, name, swarm string, length time.Duration) error {
+	return c.taskIn(ctx, space, name, swarm, length)
+}
+
+func (c *cluster) taskIn(ctx context.Context, in, name, swarm string, length time.Duration) error {
 	payload, err := json.Marshal(map[string]int64{"milliseconds": length.Milliseconds()})
 	if err != nil {
 		return err
 	}
 	return c.api.Create(ctx, &v1alpha1.Task{
-		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
 		Spec:       v1alpha1.TaskSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm}, Payload: &apiextensionsv1.JSON{Raw: payload}},
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,7 +37,7 @@ func main() {
 }
 
 // parts are what is measured, in this order. The last one leaves more tasks behind than can be deleted in a reasonable time.
-var parts = []string{"rest", "tasks", "idle", "pools", "spread", "queue"}
+var parts = []string{"rest", "tasks", "idle", "pools", "spread", "limits", "queue"}
 
 // partLimit is how long the measures of a part may take.
 const partLimit = 20 * time.Minute
@@ -50,6 +51,7 @@ var measured = map[string][]string{
 	"idle":   swarms,
 	"pools":  {"internal/controller/workerpool"},
 	"spread": {"internal/admission", "internal/controller/spread", "internal/placement"},
+	"limits": slices.Concat(swarms, []string{"internal/limit", "internal/link", "internal/placement"}),
 }
 
 var swarms = []string{"agent", "internal/controller/agent", "internal/controller/swarm", "internal/controller/task"}
@@ -73,6 +75,7 @@ var starts sync.Map
 func (b *bench) measures(part string) ([]func(context.Context) error, error) {
 	all := map[string][]func(context.Context) error{
 		"rest": {b.rest}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
+		"limits": {b.limits},
 	}
 	found, known := all[part]
 	if !known {
@@ -90,7 +93,7 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 	if err != nil {
 		return err
 	}
-	agents, err := crew.Start(ctx, cluster.config, crew.Options{Handler: agent.HandlerFunc(work)})
+	agents, err := crew.Start(ctx, cluster.config, crew.Options{Runner: runAgent})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/agent"
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/placement"
+	"github.com/swarm-io/swarm-operator/internal/testkit/rawlink"
+	"github.com/swarm-io/swarm-operator/test/bench/report"
+)
+
+const (
+	posted      = 200
+	postedBytes = 7 << 20
+	reluctant   = "reluctant" // the swarm whose agent hands everything back
+	handingBack = time.Minute
+	quietPace   = 200 * time.Millisecond // between two tasks of the quiet tenant
+	loudTimes   = 50                     // so many times as many tasks has the other one
+	tenantTime  = 30 * time.Second       // that each of the two measurements takes
+)
+
+// posts measures what posts to the webhook cost that no API server makes, half of them without a length.
+func (b *bench) posts(ctx context.Context) error {
+	b.operator.stop()
+	if err := b.cluster.hook(ctx); err != nil {
+		return err
+	}
+	var err error
+	if b.operator, err = b.cluster.operate(ctx, hooked...); err != nil {
+		return err
+	}
+	if err := b.operator.ready(ctx); err != nil {
+		return err
+	}
+	if err := b.cluster.workload(ctx, 0); err != nil {
+		return err
+	}
+	poster := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: creators,
+	}}
+	memory, err := b.mostMemory(ctx, func(ctx context.Context) error {
+		return each(ctx, posted, func(ctx context.Context, n int) error { return post(ctx, poster, n) })
+	})
+	b.report.Time(fmt.Sprintf("RSS of the leader, %d posts of %d MiB to the webhook", posted, postedBytes>>20), memory, leaderMemory, "MB")
+	return err
+}
+
+// post sends a large admission review. That it is refused, or that the connection is closed, is well.
+func post(ctx context.Context, poster *http.Client, n int) error {
+	body, err := largeReview(n)
+	if err != nil {
+		return err
+	}
+	var from io.Reader = bytes.NewReader(body)
+	if n%2 == 0 {
+		from = io.MultiReader(from) // which has no length
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+hookPort+placement.Path, from)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if response, err := poster.Do(request); err == nil {
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+	}
+	return ctx.Err()
+}
+
+// largeReview has a UID of its own that is as large as the whole.
+func largeReview(n int) ([]byte, error) {
+	body, err := review(0)
+	if err != nil {
+		return nil, err
+	}
+	asked := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, asked); err != nil {
+		return nil, err
+	}
+	asked.Request.UID, asked.Request.DryRun = types.UID(fmt.Sprint(n, strings.Repeat("u", postedBytes))), nil
+	return json.Marshal(asked)
+}
+
+// runAgent is a pod's agent: one of ours, or one that hands everything back at once.
+func runAgent(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
+	if config.Swarm != reluctant {
+		return agent.RunWith(ctx, config, agent.HandlerFunc(work))
+	}
+	program := &rawlink.Program{Config: config}
+	for pause(ctx, time.Second) == nil { // before each connection: the operator may refuse it
+		if _, err := program.HandBack(ctx, "not now", linkv1.Outcome_OUTCOME_HANDED_BACK); err != nil {
+			fmt.Println("hand back:", err)
+		}
+	}
+	return nil
+}
+
+// handBacks counts what an agent costs that hands back everything at once: with a task for each of its slots, and with a queue.
+func (b *bench) handBacks(ctx context.Context) error {
+	const slots = 8
+	if err := b.cluster.swarm(ctx, reluctant, 1, slots); err != nil {
+		return err
+	}
+	if err := b.cluster.ready(ctx); err != nil {
+		return err
+	}
+	for _, tasks := range []int{slots, 100} {
+		since := time.Now()
+		if err := b.cluster.submit(ctx, fmt.Sprintf("back%d", tasks), reluctant, tasks); err != nil {
+			return err
+		}
+		if err := pause(ctx, handingBack); err != nil {
+			return err
+		}
+		written, err := b.cluster.writes(since)
+		if err != nil {
+			return err
+		}
+		about := slices.DeleteFunc(written, func(one request) bool { return one.Object.Resource != "tasks" && one.Object.Resource != "events" })
+		if len(about) == 0 {
+			return fmt.Errorf("no attempt of %d tasks was handed back", tasks)
+		}
+		b.report.Time(fmt.Sprintf("writes for an agent that hands back %d tasks at once, %d slots", tasks, slots), float64(len(about))/handingBack.Seconds(), 2, "1/s")
+	}
+	return nil
+}
+
+// tenants compares the latency of a tenant beside another one that submits many times as much with its latency alone.
+func (b *bench) tenants(ctx context.Context) error {
+	const loud = "swarm-bench-loud"
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: loud}}
+	if err := client.IgnoreAlreadyExists(b.cluster.api.Create(ctx, namespace)); err != nil {
+		return fmt.Errorf("create namespace %q: %w", loud, err)
+	}
+	for _, in := range []string{space, loud} {
+		if err := b.cluster.swarmIn(ctx, in, "tenant", 10, 4); err != nil {
+			return err
+		}
+	}
+	if err := b.cluster.readyIn(ctx, space); err != nil {
+		return err
+	}
+	if err := b.cluster.readyIn(ctx, loud); err != nil {
+		return err
+	}
+	count := int(tenantTime / quietPace)
+	alone, err := b.paced(ctx, space, "alone", count, quietPace)
+	if err != nil {
+		return err
+	}
+	var others sync.WaitGroup
+	var failed error
+	others.Go(func() { _, failed = b.paced(ctx, loud, "loud", count*loudTimes, quietPace/loudTimes) })
+	beside, err := b.paced(ctx, space, "beside", count, quietPace)
+	others.Wait()
+	if err != nil {
+		return err
+	}
+	if failed != nil {
+		fmt.Printf("the other tenant could not submit as much as it wanted: %v\n", failed)
+	}
+	quiet := milliseconds(percentile(alone, 99))
+	b.report.Add(report.Line{
+		Measure: fmt.Sprintf("create to start of a tenant beside one that submits %d times as much, p99", loudTimes),
+		Ours:    milliseconds(percentile(beside, 99)), Target: 2 * quiet, Unit: "ms", Peer: &report.Peer{Name: "alone", Value: quiet},
+	})
+	return b.cluster.api.Delete(ctx, namespace)
+}
+
+// paced creates tasks of 10 ms at a pace, waits until all of them have started, and returns the times from creation to start, sorted.
+func (b *bench) paced(ctx context.Context, in, name string, count int, pace time.Duration) ([]time.Duration, error) {
+	limited, cancel := context.WithTimeout(ctx, tenantTime+rowLimit/2)
+	defer cancel()
+	created, began := make([]time.Time, count), time.Now()
+	err := each(limited, count, func(ctx context.Context, n int) error {
+		if err := pause(ctx, time.Until(began.Add(time.Duration(n)*pace))); err != nil {
+			return err
+		}
+		created[n] = time.Now()
+		return b.cluster.taskIn(ctx, in, fmt.Sprintf("%s-%05d", name, n), "tenant", 10*time.Millisecond)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create tasks %q: %w", name, err)
+	}
+	var took []time.Duration
+	for n := range count {
+		started, err := awaitStart(limited, fmt.Sprintf("%s-%05d", name, n))
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, started.Sub(created[n]))
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// awaitStart waits until an agent has begun a task.
+func awaitStart(ctx context.Context, task string) (time.Time, error) {
+	for {
+		if started, known := starts.Load(task); known {
+			return started.(time.Time), nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return time.Time{}, fmt.Errorf("wait for the start of task %q: %w", task, err)
+		}
+	}
+}
