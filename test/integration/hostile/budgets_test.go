@@ -1,0 +1,87 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// Each spec shows that a budget of one tenant is used up, and that the others have theirs.
+var _ = Describe("Budgets", Ordered, Serial, func() {
+	const most, flood = 50, 200
+	var s *scene
+
+	BeforeAll(func(ctx SpecContext) { s = newScene(ctx, "SWARM_LIMITS_TASKS_PER_NAMESPACE="+strconv.Itoa(most)) })
+
+	It("are spent by the tasks of a namespace, and honest tasks run beside those that wait", func(ctx SpecContext) {
+		for n := range flood {
+			Expect(s.tenant.Create(ctx, newTask(s.own, fmt.Sprintf("waits-%03d", n), `{}`))).To(Succeed())
+		}
+		Eventually(s.waiting).WithContext(ctx).WithArguments("NamespaceLimitReached").Should(BeNumerically(">", 0))
+		Eventually(s.leader.refusals).WithContext(ctx).WithArguments("tasksPerNamespace").Should(BeNumerically(">", 0))
+		s.work(ctx, "beside", s.honest...)
+		s.expectJournal()
+	})
+
+	It("are spent by connections from one address, and an agent that is new finds its place", func(ctx SpecContext) {
+		flooding := attack{func(ctx context.Context, s *scene) { openConnections(ctx, "127.0.0.1:"+s.leader.link) }, nil}
+		s.under(ctx, func() {
+			Eventually(s.leader.refusals).WithContext(ctx).WithArguments("connectionsPerSource").Should(BeNumerically(">", 0))
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.honest[0].Namespace, Name: honest + "-worker-0"}}
+			Expect(api.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+			before := pod.UID
+			Expect(api.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+			Eventually(linkedPod).WithContext(ctx).WithArguments(pod.Namespace, pod.Name).Should(And(Not(BeEmpty()), Not(Equal(string(before)))))
+		}, flooding)
+	})
+})
+
+// linkedPod returns the UID of the pod by which an agent is linked.
+func linkedPod(ctx context.Context, in, name string) (string, error) {
+	agent := &v1alpha1.Agent{}
+	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, agent)
+	return agent.Status.LinkedPodUID, err
+}
+
+// waiting counts the tenant's tasks that wait for a reason.
+func (s *scene) waiting(ctx context.Context, reason string) (count int, err error) {
+	tasks := &v1alpha1.TaskList{}
+	err = api.List(ctx, tasks, client.InNamespace(s.in))
+	for _, task := range tasks.Items {
+		if task.Status.Reason == reason {
+			count++
+		}
+	}
+	return count, err
+}
+
+// refusals returns how often the operator has refused something because a limit was reached.
+func (l *leader) refusals(ctx context.Context, limit string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+l.metricsPort+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, `swarm_limit_refused_total{limit="`+limit+`"} `); found {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, err
+}
