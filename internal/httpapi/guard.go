@@ -19,8 +19,8 @@ const (
 	longestToken = 8 << 10
 	// mostReviews happen at once, however many callers there are.
 	mostReviews = 8
-	// How many reviews callers can cause in a second and at once, and the share of it, in percent, that one address can use up. Those who may see
-	// something cause two reviews every 10 s.
+	// How many reviews callers can cause in a second and at once, and the share of it, in percent, that one address can use up. Those who
+	// may see something cause two reviews every 10 s.
 	reviewsPerSecond, reviewsAtOnce, reviewShare = 20, 100, 50
 	// longestTurn is how long a request waits until a review can be made for it.
 	longestTurn = 2 * time.Second
@@ -86,8 +86,8 @@ func (t turnstile) pass(ctx context.Context, work func() error) error {
 	}
 }
 
-// A guard lets in whom the API server knows and allows. Good answers are remembered for longer than refusals, which are kept apart: rights count within
-// two seconds after they are given, and a flood of bad tokens makes no good answer forgotten.
+// A guard lets in whom the API server knows and allows. Good answers are remembered for longer than refusals, which are kept apart: rights
+// count within two seconds after they are given, and a flood of bad tokens makes no good answer forgotten.
 type guard struct {
 	judge    Judge
 	reviews  turnstile

@@ -21,8 +21,8 @@ type Budget struct {
 //
 // It promises:
 //   - All flows together take at most Burst tokens at once and PerSecond tokens per second.
-//   - One flow takes at most its Share of Burst at once. The rest is the reserve of the others. While the reserve is used up, one flow takes at most its
-//     Share of PerSecond. Above the reserve every token is for whoever wants it, so that a flow that is alone gets all of PerSecond.
+//   - One flow takes at most its Share of Burst at once. The rest is the reserve of the others. While the reserve is not full, one flow
+//     takes at most its Share of PerSecond. Above the reserve any flow may take a token, so that a flow that is alone gets all of PerSecond.
 //   - Flows that wait take turns, however many requests each of them has. The requests of a flow are served in their order.
 //
 // So a flow without a backlog waits at most for one turn of each of the others: as many tokens as there are flows that wait.
@@ -164,7 +164,8 @@ func (l *FairLimiter) flow(name string, now time.Time) *flow {
 	return known
 }
 
-// forgetIdle forgets the flows that are as good as new. The others have used tokens a short time ago, so that the budget bounds their number.
+// forgetIdle forgets the flows that are as good as new. The others have used tokens a short time ago, so that the budget bounds their
+// number.
 func (l *FairLimiter) forgetIdle(now time.Time) {
 	for name, one := range l.flows {
 		one.share.fill(now)

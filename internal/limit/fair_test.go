@@ -103,7 +103,8 @@ func TestFlowsTakeTurns(t *testing.T) {
 	})
 }
 
-// Two storms have emptied the bucket. A third flow is served in its turn, and each storm gets no more than its share while the reserve is refilled.
+// Two storms have emptied the bucket. A third flow is served in its turn, and each storm gets no more than its share while the reserve is
+// refilled.
 func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, first, second := NewFairLimiter(Budget{PerSecond: 100, Burst: 100, Share: 20}), &demand{}, &demand{}

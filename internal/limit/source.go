@@ -8,8 +8,8 @@ import (
 // sharedPrefix is how much of an IPv6 address counts: whoever has one address usually has all that begin like it.
 const sharedPrefix = 64
 
-// Source names where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind a NAT, and on the
-// network of a node, many programs are one source.
+// Source names where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind a
+// NAT, and on the network of a node, many programs are one source.
 func Source(remote net.Addr) string {
 	if tcp, isTCP := remote.(*net.TCPAddr); isTCP {
 		return sourceOf(tcp.AddrPort().Addr())

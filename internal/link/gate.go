@@ -9,9 +9,10 @@ import (
 
 // A gate lets a limited number of connections through and closes further ones at once: before TLS, which is what costs.
 //
-// A connection is proven while it has the stream of an agent whose token was accepted, or belongs to another replica. Before that, and after the stream
-// has ended, anyone may hold it. So connections that are not proven are bounded for each source, and get half of the places at most. Of the others each
-// agent has a few, wherever it comes from: many agents behind one address need its places only while they connect.
+// A connection is proven while it has the stream of an agent whose token was accepted, or belongs to another replica. Before that, and
+// after the stream has ended, anyone may hold it. So connections that are not proven are bounded for each source, and get half of the
+// places at most. Of the others each agent has a few, wherever it comes from: many agents behind one address need its places only while
+// they connect.
 type gate struct {
 	net.Listener
 	most, mostUnproven, mostPerSource int

@@ -59,7 +59,8 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	}
 }
 
-// Agents that are linked need none of the places of their source: any number of them may be behind one address. They leave it for those that connect.
+// Agents that are linked need none of the places of their source: any number of them may be behind one address. They leave it for those
+// that connect.
 func TestLinkedAgentsDoNotCountForTheirSource(t *testing.T) {
 	const agents, most = 20, 2
 	operator := linktest.Start(t, linktest.NewCA(t), perSource(most))

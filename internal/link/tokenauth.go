@@ -19,8 +19,9 @@ const singlesPerSecond, singlesAtOnce = 2, 20
 // server vouches for the service account: a review of any token of that account, at most 10 s ago. Together these are what a review of the token
 // itself would have checked.
 //
-// It only ever accepts tokens in this way. Whatever it cannot accept is reviewed, unless what it says of itself rules it out: tokens of new pods, of keys or issuers that are not published,
-// everything while the keys or the pods cannot be read, or while the clock of this process is wrong.
+// It only ever accepts tokens in this way. Whatever it cannot accept is reviewed, unless what it says of itself rules it out: tokens of
+// new pods, of keys or issuers that are not published, everything while the keys or the pods cannot be read, or while the clock of this
+// process is wrong.
 type TokenAuthenticator struct {
 	reviewer *TokenReviewer
 	keys     *keyring
@@ -88,8 +89,8 @@ func (a *TokenAuthenticator) turnOf(verified claims) reviewTurn {
 	return reviewTurn{a.verified, verified.Kubernetes.Namespace}
 }
 
-// presume refuses what no review would accept, and tokens of namespaces that have no agents. What a token says is not proven here, so nothing is
-// accepted for it.
+// presume refuses what no review would accept, and tokens of namespaces that have no agents. What a token says is not proven here, so
+// nothing is accepted for it.
 func (a *TokenAuthenticator) presume(ctx context.Context, token string, clockReliable bool) error {
 	said, err := unverified(token)
 	if err != nil {

@@ -44,8 +44,8 @@ func floodWith(ctx context.Context, to *TokenAuthenticator, source string, token
 	}
 }
 
-// After a change of leader 100 agents come back while four pods show forged tokens. The keys cannot be read, which is the worst case: everything is
-// reviewed. All agents are let in before a lease could end; without fair turns the flood has used up the reviews.
+// After a change of leader 100 agents come back while four pods show forged tokens. The keys cannot be read, which is the worst case:
+// everything is reviewed. All agents are let in before a lease could end; without fair turns the flood has used up the reviews.
 func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 	const bound = 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -177,9 +177,11 @@ func TestWhatCannotBeAnAgentsTokenIsNotReviewed(t *testing.T) {
 func podClaims(name string) map[string]any {
 	now := time.Now()
 	return map[string]any{
-		"iss": issuer, "aud": []string{Audience}, "sub": "system:serviceaccount:ns:agents", "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": name,
+		"iss": issuer, "aud": []string{Audience}, "sub": "system:serviceaccount:ns:agents", "jti": name,
+		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 		"kubernetes.io": map[string]any{
-			"namespace": "ns", "pod": map[string]any{"name": name, "uid": "uid-" + name}, "serviceaccount": map[string]any{"name": "agents", "uid": "uid-agents"},
+			"namespace": "ns", "pod": map[string]any{"name": name, "uid": "uid-" + name},
+			"serviceaccount": map[string]any{"name": "agents", "uid": "uid-agents"},
 		},
 	}
 }

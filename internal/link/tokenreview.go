@@ -25,7 +25,8 @@ const (
 	// A real token has about 1 KiB; anything far above is not worth the API server's time.
 	longestToken = 8 << 10
 
-	// How many reviews can be caused: a swarm of a thousand may start at once, a flood gets no further. Nobody uses up more than this share, in percent.
+	// How many reviews can be caused: a swarm of a thousand may start at once, a flood gets no further. Nobody uses up more than this
+	// share, in percent.
 	reviewsPerSecond, reviewsAtOnce, reviewShare = 100, 1000, 50
 )
 

@@ -13,8 +13,8 @@ import (
 // quietFor is how far apart lines are that anyone on the network can cause.
 const quietFor = time.Minute
 
-// A quietLog keeps lines that strangers cause from filling the log. It writes the first one at once, and then at most one per minute, which says how many
-// there were.
+// A quietLog keeps lines that strangers cause from filling the log. It writes the first one at once, and then at most one per minute,
+// which says how many there were.
 type quietLog struct {
 	mu      sync.Mutex
 	waiting bool
@@ -50,8 +50,8 @@ func (q *quietLog) report() {
 	}
 }
 
-// quietWriter is for loggers that know nothing but text, such as those of net/http and gRPC. Failed handshakes are held back apart from everything else,
-// and panics never.
+// quietWriter is for loggers that know nothing but text, such as those of net/http and gRPC. Failed handshakes are held back apart from
+// everything else, and panics never.
 type quietWriter struct {
 	next              io.Writer
 	handshakes, other quietLog

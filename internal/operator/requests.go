@@ -12,8 +12,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/ondemand"
 )
 
-// limited makes the client of all controllers. The limit is one for all kinds, and fair between namespaces: requests of one namespace, however many there
-// are, leave the others their turns.
+// limited makes the client of all controllers. The limit is one for all kinds, and fair between namespaces: requests of one namespace,
+// however many there are, leave the others their turns.
 func limited(budget limit.Budget) client.NewClientFunc {
 	limiter := limit.NewFairLimiter(budget)
 	return func(cluster *rest.Config, options client.Options) (client.Client, error) {
@@ -72,7 +72,8 @@ func (f *fairTransport) RoundTrip(request *http.Request) (*http.Response, error)
 // WrappedRoundTripper lets client-go find the transport behind this one.
 func (f *fairTransport) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// namespaceIn returns the namespace that a request to the API server is about, "" for the cluster. A namespace itself counts as what is in it.
+// namespaceIn returns the namespace that a request to the API server is about, "" for the cluster. A namespace itself counts as what is in
+// it.
 func namespaceIn(path string) string {
 	_, after, _ := strings.Cut(path, "/namespaces/")
 	name, _, _ := strings.Cut(after, "/")

@@ -81,7 +81,8 @@ func storm(ctx context.Context, of client.Client, namespace string, writes int) 
 	synctest.Wait()
 }
 
-// One namespace writes 50 times as much as another. The other's writes wait for two requests at most, and together there are no more than client.qps.
+// One namespace writes 50 times as much as another. The other's writes wait for two requests at most, and together there are no more than
+// client.qps.
 func TestStormInOneNamespaceLeavesTheOthersTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, server := Defaults(), &answered{count: map[string]int{}}
