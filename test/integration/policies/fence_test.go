@@ -147,32 +147,44 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 	DescribeTable("is refused outside its work, whatever RBAC allows [X04/operator-refused]", func(ctx SpecContext, write request, why string) {
 		Expect(write(ctx, s)).To(MatchError(And(ContainSubstring("operator-fence.swarm.io"), ContainSubstring(why))))
 	},
-		Entry("to create a Deployment", created(func(s stage) client.Object { return deploymentIn(s.home) }), "never writes this: CREATE deployments.apps"),
-		Entry("to create a pod", created(func(s stage) client.Object { return &corev1.Pod{ObjectMeta: s.named("new"), Spec: template().Spec} }), "never writes this: CREATE pods"),
+		Entry("to create a Deployment",
+			created(func(s stage) client.Object { return deploymentIn(s.home) }), "never writes this: CREATE deployments.apps"),
+		Entry("to create a pod",
+			created(func(s stage) client.Object { return &corev1.Pod{ObjectMeta: s.named("new"), Spec: template().Spec} }), "never writes this: CREATE pods"),
 		Entry("to bind a role", created(func(s stage) client.Object {
 			return &rbacv1.RoleBinding{ObjectMeta: s.named("new"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"}}
 		}), "never writes this: CREATE rolebindings.rbac.authorization.k8s.io"),
 		Entry("to delete a ConfigMap", deleted(settings, true), "never writes this: DELETE configmaps"),
-		Entry("to change a namespace", patched(func(in string) client.Object { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}} }, `{"metadata": {"labels": {"a": "b"}}}`), "never writes this: UPDATE namespaces"),
+		Entry("to change a namespace",
+			patched(func(in string) client.Object { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: in}} }, `{"metadata": {"labels": {"a": "b"}}}`), "never writes this: UPDATE namespaces"),
 
-		Entry("to write in kube-system", patched(rootCA, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "1"}}`), "begins with kube-"),
+		Entry("to write in kube-system",
+			patched(rootCA, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "1"}}`), "begins with kube-"),
 		Entry("to make a Service in kube-system", created(func(s stage) client.Object {
 			meta := s.owned("ants", "Swarm", "swarm.io/v1alpha1")
 			meta.Namespace = metav1.NamespaceSystem
 			return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}
 		}), "begins with kube-"),
 
-		Entry("to change the image of a Deployment", patched(deployment, `{"spec": {"template": {"spec": {"serviceAccountName": "other"}}}}`), "annotations of a Deployment"),
+		Entry("to change the image of a Deployment",
+			patched(deployment, `{"spec": {"template": {"spec": {"serviceAccountName": "other"}}}}`), "annotations of a Deployment"),
 		Entry("to scale a Deployment by its spec", patched(deployment, `{"spec": {"replicas": 3}}`), "annotations of a Deployment"),
-		Entry("to label a Deployment", patched(deployment, `{"metadata": {"labels": {"swarm.io/slot": "1"}}}`), "annotations of a Deployment"),
-		Entry("to make a StatefulSet of nobody", created(func(s stage) client.Object { made := statefulSetIn(s.in); made.Name = "new"; return made }), "StatefulSets of a Swarm"),
-		Entry("to change the template of a StatefulSet", patched(statefulSet, `{"spec": {"template": {"spec": {"serviceAccountName": "other"}}}}`), "StatefulSets of a Swarm"),
-		Entry("to label a StatefulSet as that of a Swarm", patched(statefulSet, `{"metadata": {"labels": {"swarm.io/swarm": "ants"}}}`), "StatefulSets of a Swarm"),
-		Entry("to give a StatefulSet to a Swarm", patched(statefulSet, `{"metadata": {"ownerReferences": [{"apiVersion": "swarm.io/v1alpha1", "kind": "Swarm", "name": "ants", "uid": "any", "controller": true}]}}`), "StatefulSets of a Swarm"),
+		Entry("to label a Deployment",
+			patched(deployment, `{"metadata": {"labels": {"swarm.io/slot": "1"}}}`), "annotations of a Deployment"),
+		Entry("to make a StatefulSet of nobody",
+			created(func(s stage) client.Object { made := statefulSetIn(s.in); made.Name = "new"; return made }), "StatefulSets of a Swarm"),
+		Entry("to change the template of a StatefulSet",
+			patched(statefulSet, `{"spec": {"template": {"spec": {"serviceAccountName": "other"}}}}`), "StatefulSets of a Swarm"),
+		Entry("to label a StatefulSet as that of a Swarm",
+			patched(statefulSet, `{"metadata": {"labels": {"swarm.io/swarm": "ants"}}}`), "StatefulSets of a Swarm"),
+		Entry("to give a StatefulSet to a Swarm",
+			patched(statefulSet, `{"metadata": {"ownerReferences": [{"apiVersion": "swarm.io/v1alpha1", "kind": "Swarm", "name": "ants", "uid": "any", "controller": true}]}}`), "StatefulSets of a Swarm"),
 		Entry("to delete a StatefulSet", deleted(statefulSet, true), "StatefulSets of a Swarm"),
 
-		Entry("to change the image of a pod", patched(worker, `{"spec": {"activeDeadlineSeconds": 1}}`), "label swarm.io/slot of a pod"),
-		Entry("to give a pod a label by which others find it", patched(worker, `{"metadata": {"labels": {"app": "bank"}}}`), "label swarm.io/slot of a pod"),
+		Entry("to change the image of a pod",
+			patched(worker, `{"spec": {"activeDeadlineSeconds": 1}}`), "label swarm.io/slot of a pod"),
+		Entry("to give a pod a label by which others find it",
+			patched(worker, `{"metadata": {"labels": {"app": "bank"}}}`), "label swarm.io/slot of a pod"),
 		Entry("to delete a pod by its name", deleted(worker, false), "by their UID"),
 		Entry("to delete all pods", request(func(ctx context.Context, s stage) error {
 			return s.account.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(s.in), client.DryRunAll)
@@ -180,16 +192,25 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("to evict a pod by its name", evicted(nothing), "evicts pods by their UID"),
 
 		Entry("to write a ConfigMap of others", patched(settings, `{"data": {"one": "3"}}`), "labels with their WorkerPool"),
-		Entry("to take more than one key of a ConfigMap", patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "3", "three": "3"}}`), "labels with their WorkerPool"),
-		Entry("to take a key out of a ConfigMap", patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": null}}`), "labels with their WorkerPool"),
-		Entry("to make a ConfigMap of nobody", created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("new")} }), "labels with their WorkerPool"),
-		Entry("to make a ConfigMap with its CA elsewhere", created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("swarm-operator-ca")} }), "labels with their WorkerPool"),
-		Entry("to write a Service of others", patched(webService, `{"spec": {"selector": {"swarm.io/swarm": "ants"}}}`), "Services of a Swarm"),
-		Entry("to write a Secret of another name", created(func(s stage) client.Object { return secret(s, s.home, "other") }), "Secret of the link"),
-		Entry("to write a Secret elsewhere", created(func(s stage) client.Object { return secret(s, s.in, "swarm-operator-link") }), "Secret of the link"),
-		Entry("to write a Lease of another name", created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("other")} }), "Lease by which it leads"),
+		Entry("to take more than one key of a ConfigMap",
+			patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "3", "three": "3"}}`), "labels with their WorkerPool"),
+		Entry("to take a key out of a ConfigMap",
+			patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": null}}`), "labels with their WorkerPool"),
+		Entry("to make a ConfigMap of nobody",
+			created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("new")} }), "labels with their WorkerPool"),
+		Entry("to make a ConfigMap with its CA elsewhere",
+			created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("swarm-operator-ca")} }), "labels with their WorkerPool"),
+		Entry("to write a Service of others",
+			patched(webService, `{"spec": {"selector": {"swarm.io/swarm": "ants"}}}`), "Services of a Swarm"),
+		Entry("to write a Secret of another name",
+			created(func(s stage) client.Object { return secret(s, s.home, "other") }), "Secret of the link"),
+		Entry("to write a Secret elsewhere",
+			created(func(s stage) client.Object { return secret(s, s.in, "swarm-operator-link") }), "Secret of the link"),
+		Entry("to write a Lease of another name",
+			created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("other")} }), "Lease by which it leads"),
 		Entry("to change the spec of a Swarm", patched(swarm, `{"spec": {"maxAgents": 5}}`), "metadata of a Swarm"),
-		Entry("to make a WorkerPool of nobody", created(func(s stage) client.Object { return poolIn(s.in, 0) }), "WorkerPools of labelled StatefulSets"),
+		Entry("to make a WorkerPool of nobody",
+			created(func(s stage) client.Object { return poolIn(s.in, 0) }), "WorkerPools of labelled StatefulSets"),
 		Entry("to make an Agent of nobody", created(func(s stage) client.Object {
 			return &v1alpha1.Agent{ObjectMeta: s.named("new"), Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "ants"}, Type: "worker", Slots: 1}}
 		}), "Agents of a Swarm"),
@@ -212,14 +233,18 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Expect(write(ctx, s)).To(Succeed())
 	},
 		Entry("annotates a Deployment", patched(deployment, `{"metadata": {"annotations": {"swarm.io/spread-status": "balanced"}}}`)),
-		Entry("annotates a StatefulSet of others", patched(statefulSet, `{"metadata": {"annotations": {"swarm.io/spread-status": "balanced"}}}`)),
-		Entry("annotates a worker and gives it a slot", patched(worker, `{"metadata": {"labels": {"swarm.io/slot": "1"}, "annotations": {"swarm.io/config-version": "7"}}}`)),
+		Entry("annotates a StatefulSet of others",
+			patched(statefulSet, `{"metadata": {"annotations": {"swarm.io/spread-status": "balanced"}}}`)),
+		Entry("annotates a worker and gives it a slot",
+			patched(worker, `{"metadata": {"labels": {"swarm.io/slot": "1"}, "annotations": {"swarm.io/config-version": "7"}}}`)),
 		Entry("scales a Deployment", scaled(deployment)),
 		Entry("scales a StatefulSet", scaled(statefulSet)),
 		Entry("evicts a pod by its UID", evicted(uidOf)),
 		Entry("deletes a pod by its UID", deleted(worker, true)),
-		Entry("takes over one key of a ConfigMap", patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}, "annotations": {"swarm.io/fence": "1"}}, "data": {"one": "3"}}`)),
-		Entry("adds one key to a ConfigMap", patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"config.yml": "3"}}`)),
+		Entry("takes over one key of a ConfigMap",
+			patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}, "annotations": {"swarm.io/fence": "1"}}, "data": {"one": "3"}}`)),
+		Entry("adds one key to a ConfigMap",
+			patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"config.yml": "3"}}`)),
 		Entry("makes the Service of a Swarm", created(func(s stage) client.Object {
 			return &corev1.Service{ObjectMeta: s.owned("ants", "Swarm", "swarm.io/v1alpha1"), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}
 		})),
@@ -234,7 +259,8 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 			meta.Namespace = s.home
 			return &corev1.ConfigMap{ObjectMeta: meta}
 		})),
-		Entry("makes its Lease", created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("swarm-operator")} })),
+		Entry("makes its Lease",
+			created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("swarm-operator")} })),
 		Entry("says in kube-system what happened", created(func(s stage) client.Object {
 			return &eventsv1.Event{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "policies-suite"}, EventTime: metav1.NowMicro(), Type: "Normal", Reason: "Any", Action: "Any",

@@ -85,8 +85,10 @@ var _ = Describe("Who asks", func() {
 		Entry("for a pool, to patch pods", pool, without(forPool, 2), "may not patch pods"),
 		Entry("for a pool, to evict pods", pool, without(forPool, 3), "may not create pods/eviction"),
 		Entry("for a pool with replicas, to scale its workload", pool, without(forPool, 4), "may not patch statefulsets/scale of w"),
-		Entry("for a pool with replicas, to scale a workload of that kind", poolOfDeployment, forPool, "may not patch deployments/scale of w"),
-		Entry("for a pool, to get each ConfigMap that it reads", poolOfMany, forPool, "may not get each of the configmaps jobs-0, jobs-1, jobs-2"),
+		Entry("for a pool with replicas, to scale a workload of that kind",
+			poolOfDeployment, forPool, "may not patch deployments/scale of w"),
+		Entry("for a pool, to get each ConfigMap that it reads",
+			poolOfMany, forPool, "may not get each of the configmaps jobs-0, jobs-1, jobs-2"),
 		Entry("for a pool, to update the ConfigMap that it names", poolNaming, forPool, "may not update configmap other"),
 		Entry("for a pool with a ConfigMap for each worker, to update any", poolPerWorker, forPool, "may not update configmaps"),
 		Entry("for a task, to get the ConfigMap of its payload", task, without(forTask, 0), "may not get each of the configmaps input"),
@@ -98,7 +100,8 @@ var _ = Describe("Who asks", func() {
 	},
 		Entry("for a Swarm", swarm, forSwarm),
 		Entry("for a pool, of the names alone", pool, forPool),
-		Entry("for a pool, to update scale instead of patching it", pool, append(without(forPool, 4), right{verb: "update", group: "apps", resource: "statefulsets/scale"})),
+		Entry("for a pool, to update scale instead of patching it",
+			pool, append(without(forPool, 4), right{verb: "update", group: "apps", resource: "statefulsets/scale"})),
 		Entry("for a pool without replicas, which scales nothing", poolOfAnySize, without(forPool, 4)),
 		Entry("for a pool of 16 ConfigMaps, which the cost of the policy allows", poolOf16, append(without(forPool, 5), reads(16))),
 		Entry("for a pool, to get all ConfigMaps", poolOf16, append(without(forPool, 5), right{verb: "get", resource: "configmaps"})),
@@ -127,6 +130,7 @@ var _ = Describe("Who asks", func() {
 	})
 
 	It("is not the garbage collector, which takes owners out of objects and deletes them", func(ctx SpecContext) {
+		awaitCollector(ctx, in)
 		left, gone := poolIn(in, 1), poolIn(in, 1)
 		gone.Name = "gone"
 		for pool, policy := range map[*v1alpha1.WorkerPool]metav1.DeletionPropagation{left: metav1.DeletePropagationOrphan, gone: metav1.DeletePropagationForeground} {
@@ -148,6 +152,16 @@ var _ = Describe("Who asks", func() {
 		}
 	})
 })
+
+// awaitCollector returns when the garbage collector knows WorkerPools, of which it hears only some time after their kind is installed. An owner that is
+// deleted before that leaves its dependents as they are.
+func awaitCollector(ctx context.Context, in string) {
+	GinkgoHelper()
+	orphan := poolIn(in, 0)
+	orphan.Name, orphan.OwnerReferences = "orphan", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}}
+	made(ctx, orphan)
+	Eventually(absent).WithContext(ctx).WithArguments(orphan).Should(BeTrue())
+}
 
 func merge(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
 

@@ -139,7 +139,7 @@ func author(ctx context.Context, in string, rights ...right) client.Client {
 func holder(ctx context.Context, in string, rights ...right) client.Client {
 	GinkgoHelper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "author-"}}
-	for _, right := range append(rights, right{verb: "get", group: "", resource: "endpoints"}) {
+	for _, right := range append(rights, right{verb: "get", group: "", resource: "limitranges"}) {
 		role.Rules = append(role.Rules, right.rule())
 	}
 	Expect(api.Create(ctx, role)).To(Succeed())
@@ -150,7 +150,7 @@ func holder(ctx context.Context, in string, rights ...right) client.Client {
 	})).To(Succeed())
 	user := as(role.Name)
 	known := client.ObjectKey{Namespace: in, Name: "none"}
-	Eventually(func() error { return client.IgnoreNotFound(user.Get(ctx, known, &corev1.Endpoints{})) }).WithContext(ctx).Should(Succeed()) //nolint:staticcheck // any kind will do
+	Eventually(func() error { return client.IgnoreNotFound(user.Get(ctx, known, &corev1.LimitRange{})) }).WithContext(ctx).Should(Succeed())
 	return user
 }
 
