@@ -98,12 +98,12 @@ var objects = attack{func(ctx context.Context, s *scene) {
 	for worker := range 2 {
 		all.Go(func() {
 			defer GinkgoRecover()
-			repeat(ctx, floodPace, func(n int) { s.createTask(ctx, worker, n) })
+			repeat(ctx, floodPace, func(int) { s.createTask(ctx, worker) })
 		})
 	}
 	all.Go(func() {
 		defer GinkgoRecover()
-		repeat(ctx, 40*floodPace, func(n int) { s.createLarge(ctx, n) })
+		repeat(ctx, 40*floodPace, func(int) { s.createLarge(ctx) })
 	})
 	all.Go(func() {
 		defer GinkgoRecover()
@@ -117,18 +117,21 @@ var objects = attack{func(ctx context.Context, s *scene) {
 // numbersWritten are written where the operator keeps numbers of its own.
 var numbersWritten = []int64{0, 1, -1, math.MaxInt32, math.MaxInt32 + 1, 1<<62 - 1, 6917529027641081855, math.MaxInt64, math.MinInt64}
 
+// named counts the tasks that each worker has named.
+var named [2]atomic.Int64
+
 // createTask creates a task that waits, or that is handed back.
-func (s *scene) createTask(ctx context.Context, worker, n int) {
-	task := newTask(s.own, fmt.Sprintf("flood-%d-%d", worker, n), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
+func (s *scene) createTask(ctx context.Context, worker int) {
+	task := newTask(s.own, fmt.Sprintf("flood-%d-%d", worker, named[worker].Add(1)), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
 	if s.tenant.Create(ctx, task) == nil {
 		created.Add(1)
 	}
 }
 
 // createLarge creates a ConfigMap of almost a megabyte.
-func (s *scene) createLarge(ctx context.Context, n int) {
+func (s *scene) createLarge(ctx context.Context) {
 	config := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("large-%d", n)}, Data: map[string]string{"text": strings.Repeat("x", 900<<10)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, GenerateName: "large-"}, Data: map[string]string{"text": strings.Repeat("x", 900<<10)},
 	}
 	if s.tenant.Create(ctx, config) == nil {
 		large.Add(1)
@@ -159,7 +162,7 @@ func (s *scene) patchStatus(ctx context.Context, n int) {
 		{&v1alpha1.Task{ObjectMeta: meta}, `{"epoch":%d}`},
 		{&v1alpha1.Task{ObjectMeta: meta}, `{"phase":"Running","attempt":1,"epoch":%d}`},
 		{&v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder}}, `{"epoch":%d}`},
-		{&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder + "-worker-0"}}, `{"slots":%d,"leaseSeconds":%[1]d}`},
+		{&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: intruder + "-worker-0"}}, `{"leaseSeconds":%d}`},
 		{&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "pool"}}, `{"version":%d,"observedGeneration":%[1]d}`},
 	}
 	one := pickNth(patches, n)
