@@ -211,9 +211,9 @@ func logger() *slog.Logger {
 }
 
 // converged reports whether a pool of that size has handed over all jobs.
-func converged(ctx context.Context, pool *v1alpha1.WorkerPool, size int32) (bool, error) {
+func converged(ctx context.Context, pool *v1alpha1.WorkerPool, size int) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
-	return pool.Status.Size == size && meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged), err
+	return int(pool.Status.Size) == size && meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionConverged), err
 }
 
 // asked is how the workers of this process are asked what they have loaded.
