@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type scene struct {
 
 	tenant client.Client   // a user with every right in the hostile namespace
 	in     string          // that namespace
+	all    []string        // every namespace with swarms of the scene
 	own    *v1alpha1.Swarm // the hostile swarm there
 
 	mu        sync.Mutex
@@ -49,7 +51,7 @@ func newScene(ctx context.Context, settings ...string) *scene {
 	s.leader = startLeader(ctx, namespaces(ctx, "hostile-home-")[0], settings...)
 	all := namespaces(ctx, "honest-", "honest-", "shared-", "hostile-")
 	one, two, shared := all[0], all[1], all[2]
-	s.in = all[3]
+	s.in, s.all = all[3], all
 	s.tenant = newTenant(ctx, s.in)
 	s.employ(ctx)
 	for _, in := range []string{one, two, shared} {
@@ -72,8 +74,12 @@ func newScene(ctx context.Context, settings ...string) *scene {
 // employ runs the agents of all pods in the namespaces of the suite until the specs are over. Agents of hostile swarms say nothing by themselves.
 func (s *scene) employ(ctx context.Context) {
 	GinkgoHelper()
-	run := func(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
-		if config.Swarm != intruder {
+	run := func(ctx context.Context, pod *corev1.Pod, config agent.Config) error {
+		switch {
+		case !slices.Contains(s.all, pod.Namespace): // another suite's, or left behind by one
+			<-ctx.Done()
+			return nil
+		case config.Swarm != intruder:
 			return agent.RunWith(ctx, config, s.program)
 		}
 		s.enlist(&intruderPod{Program: rawlink.Program{Config: config, From: hostileAddress}})
