@@ -20,12 +20,20 @@ import (
 )
 
 // built is what kubectl apply -k deploy/kustomize/envs/dev applies, in its order.
-var built = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
+func built() ([]*unstructured.Unstructured, error) {
 	return kustomized(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "dev"))
-})
+}
 
-// kustomized is what kubectl kustomize makes of a folder.
+var kustomizations sync.Map // by folder
+
+// kustomized is what kubectl kustomize makes of a folder. Each is built once: the objects must not be changed.
 func kustomized(folder string) ([]*unstructured.Unstructured, error) {
+	once, _ := kustomizations.LoadOrStore(folder, sync.OnceValues(func() ([]*unstructured.Unstructured, error) { return kustomize(folder) }))
+	objects, err := once.(func() ([]*unstructured.Unstructured, error))()
+	return slices.Clone(objects), err
+}
+
+func kustomize(folder string) ([]*unstructured.Unstructured, error) {
 	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &resource.FilenameOptions{Kustomize: folder}).Flatten().Do().Infos()
 	objects := make([]*unstructured.Unstructured, len(infos))
 	for n, info := range infos {
