@@ -171,7 +171,8 @@ func nothing(ctx context.Context, r *run) error {
 	if err == nil && len(kept.Data) == 0 {
 		err = errors.New("the Secret has a term and no keys yet")
 	}
-	return err
+	published := &corev1.ConfigMap{}
+	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.ConfigMapName}, published))
 }
 
 // work takes as long as the payload says.

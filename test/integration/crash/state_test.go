@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/authority"
 )
 
 // A state is what there is in a namespace, a line for each object, without what differs from run to run: times, UIDs, versions, epochs,
@@ -49,8 +50,8 @@ func (r *run) observe(ctx context.Context) (state, error) {
 			return found, fmt.Errorf("list: %w", err)
 		}
 		for _, object := range itemsOf(list) {
-			if object.GetName() == "kube-root-ca.crt" {
-				continue
+			if name := object.GetName(); name == "kube-root-ca.crt" || name == authority.ConfigMapName {
+				continue // neither belongs to an object of ours
 			}
 			name := strings.TrimPrefix(fmt.Sprintf("%T %s", object, object.GetName()), "*")
 			found.uids[name] = object.GetUID()
