@@ -44,7 +44,7 @@ type keeper struct {
 	now    func() time.Time
 }
 
-// Keep makes whoever leads keep the Secret, and the ConfigMap with what is public of it. It is no controller of kit, which is called for
+// Keep makes the leader keep the Secret, and the ConfigMap with what is public of it. It is no controller of kit, which is called for
 // objects that exist: this one is called when its object does not.
 func Keep(of manager.Manager, kept Keeper) error {
 	k := &keeper{Keeper: kept, client: of.GetClient(), live: of.GetAPIReader(), now: time.Now}

@@ -24,7 +24,7 @@ import (
 // read the Secret, such as Prometheus.
 const ConfigMapName = "swarm-operator-ca"
 
-// errConflict is returned when somebody else wrote the ConfigMap in the meantime.
+// errConflict is returned when the ConfigMap was written in the meantime.
 var errConflict = errors.New("the ConfigMap was written by another client")
 
 func (k *keeper) configMapKey() types.NamespacedName {

@@ -344,7 +344,7 @@ func TestTasksBeyondTheLimitAreShown(t *testing.T) {
 	})
 }
 
-// Whatever happens, what is counted is what is held, and nobody waits while there is room.
+// Whatever happens, what is counted is what is held, and no task waits while there is room.
 func TestBudgetIsKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		withBudget(t, Budget{Tasks: 3, Bytes: 8 << 10}, func(t *testing.T, d *desk) {

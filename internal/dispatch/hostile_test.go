@@ -123,7 +123,7 @@ func TestTermEndsBeforeItsSequence(t *testing.T) {
 	})
 }
 
-// Whoever may write a status can store any epoch. It neither raises the term beyond bounds nor stays in the way of other tasks.
+// A user who may write a status can store any epoch. It neither raises the term beyond bounds nor stays in the way of other tasks.
 func TestStoredEpochsAreBelievedUpToABound(t *testing.T) {
 	for stored, term := range map[int64]int64{5 << 32: 6, believedTerm << 32: believedTerm + 1, (believedTerm + 1) << 32: 1, math.MaxInt64: 1} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {

@@ -167,7 +167,7 @@ func (b *Board) Opened() bool {
 	}
 }
 
-// believedTerm is the highest term that stored epochs are believed to have. Whoever may write a status can store any epoch, and the term could not grow
+// believedTerm is the highest term that stored epochs are believed to have. A user who may write a status can store any epoch, and the term could not grow
 // above the highest one.
 const believedTerm = 1 << 30
 

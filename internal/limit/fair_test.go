@@ -128,7 +128,7 @@ func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 	})
 }
 
-// All together never get more than the budget, whoever asks, whoever gives up.
+// All flows together never get more than the budget, also when some give up.
 func TestBudgetHoldsForAllTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, all := NewFairLimiter(Budget{PerSecond: 50, Burst: 30, Share: 40}), &demand{}

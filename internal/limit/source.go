@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// sharedPrefix is how much of an IPv6 address counts: whoever has one address usually has all that begin like it.
+// sharedPrefix is how much of an IPv6 address counts: a host that has one address usually has all that begin like it.
 const sharedPrefix = 64
 
 // Source names where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind a

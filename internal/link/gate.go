@@ -43,7 +43,7 @@ func (g *gate) Accept() (net.Conn, error) {
 			g.metrics.transports.Inc()
 			return &gated{Conn: connection, gate: g, source: source}, nil
 		}
-		_ = connection.Close() // nobody is told: an answer would cost more than the question
+		_ = connection.Close() // without an answer, which would cost more than the question
 	}
 }
 

@@ -21,7 +21,7 @@ func comingFrom(ctx context.Context, source string) context.Context {
 	return peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(source), Port: 1}})
 }
 
-// forgery says of itself what the token of an agent says, and nobody has issued it.
+// forgery says of itself what the token of an agent says, and was never issued.
 func (c *cluster) forgery(t testing.TB, n int) string {
 	t.Helper()
 	return c.signer.signs(t, podClaims(fmt.Sprintf("forged-%d", n)))

@@ -25,12 +25,12 @@ const (
 	// A real token has about 1 KiB; anything far above is not worth the API server's time.
 	longestToken = 8 << 10
 
-	// How many reviews can be caused: a swarm of a thousand may start at once, a flood gets no further. Nobody uses up more than this
+	// How many reviews can be caused: a swarm of a thousand may start at once, a flood gets no further. No flow uses up more than this
 	// share, in percent.
 	reviewsPerSecond, reviewsAtOnce, reviewShare = 100, 1000, 50
 )
 
-// newReviewBudget makes a budget of reviews that is fair between whoever causes them.
+// newReviewBudget makes a budget of reviews that is fair between those flows.
 func newReviewBudget() *limit.FairLimiter {
 	return limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewsAtOnce, Share: reviewShare})
 }

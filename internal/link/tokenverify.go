@@ -109,7 +109,7 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return signed, nil
 }
 
-// unverified returns what is in a token, whoever has signed it. All of its errors are final.
+// unverified returns what is in a token, without a look at its signature. All of its errors are final.
 func unverified(token string) (claims, error) {
 	signed, err := parse(token)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package ondemand is a client for kinds of which most objects are somebody else's: its cache holds the metadata of all of them, and the contents are
-// read from the API server for those that somebody asks for. ConfigMaps and Services of the whole cluster, whatever is in them, cost their names.
+// Package ondemand is a client for kinds of which most objects are not ours: its cache holds the metadata of all of them, and the contents are
+// read from the API server for those that are asked for. ConfigMaps and Services of the whole cluster, whatever is in them, cost their names.
 //
 // It promises:
 //   - What Get and List return is at least as new as the cache.

@@ -97,7 +97,7 @@ func (r *reconciler) checkOwner(ctx context.Context, swarm *v1alpha1.Swarm, obje
 	return found.UID, refuseForeign(swarm, found)
 }
 
-// nameTaken says which object of somebody else has the name of one that the swarm needs.
+// nameTaken says which object, not the swarm's, has the name of one that the swarm needs.
 type nameTaken string
 
 func (n nameTaken) Error() string { return string(n) }
