@@ -100,18 +100,18 @@ func TestTaskBeyondTheLimitIsNotHeld(t *testing.T) {
 				if c.refused > 0 && d.metric(t, "swarm_limit_refused_total", string(c.limit)) != float64(c.refused) {
 					t.Error("not every refusal was counted once")
 				}
-				if len(d.tasks) != 3-c.refused || len(d.line("ns")) != c.refused {
-					t.Errorf("%d tasks are held, %v wait", len(d.tasks), d.line("ns"))
+				if len(d.tasks) != 3-c.refused || len(d.line()) != c.refused {
+					t.Errorf("%d tasks are held, %v wait", len(d.tasks), d.line())
 				}
 			})
 		})
 	}
 }
 
-// line are the names of the tasks that wait for room.
-func (d *desk) line(namespace string) []string {
+// line are the names of the tasks of namespace ns that wait for room.
+func (d *desk) line() []string {
 	var names []string
-	if used := d.usage[namespace]; used != nil {
+	if used := d.usage["ns"]; used != nil {
 		for _, waits := range used.line.waiting {
 			names = append(names, waits.name)
 		}
@@ -194,8 +194,8 @@ func TestTasksThatAreTakenUpBringOthers(t *testing.T) {
 				d.Observe(all[name], Brief{})
 			}
 		}
-		if len(d.tasks) != 2*mostInvited || len(d.line("ns")) != mostInvited {
-			t.Errorf("%d tasks are held, %d wait", len(d.tasks), len(d.line("ns")))
+		if len(d.tasks) != 2*mostInvited || len(d.line()) != mostInvited {
+			t.Errorf("%d tasks are held, %d wait", len(d.tasks), len(d.line()))
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestNewLeaderHoldsWhatAgentsHaveAndTheOldest(t *testing.T) {
 				t.Errorf("%s is not held", name)
 			}
 		}
-		if waiting := d.line("ns"); !slices.Equal(waiting, []string{"c", "d"}) {
+		if waiting := d.line(); !slices.Equal(waiting, []string{"c", "d"}) {
 			t.Errorf("%v wait", waiting)
 		}
 	})

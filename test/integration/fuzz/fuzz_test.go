@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -71,11 +72,11 @@ func (t tally) count(kind string, err error) {
 }
 
 func (t tally) String() string {
-	text := ""
+	var counts []string
 	for _, kind := range slices.Sorted(maps.Keys(t)) {
-		text += fmt.Sprintf("%s %d of %d; ", kind, t[kind].accepted, t[kind].asked)
+		counts = append(counts, fmt.Sprintf("%s %d of %d", kind, t[kind].accepted, t[kind].asked))
 	}
-	return text
+	return strings.Join(counts, "; ")
 }
 
 func (t tally) expectEnough() {

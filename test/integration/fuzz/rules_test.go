@@ -110,7 +110,7 @@ func taskSpec(r *rand.Rand, made any) any {
 	return made
 }
 
-func poolSpec(r *rand.Rand, made any) any {
+func poolSpec(_ *rand.Rand, made any) any {
 	spec := made.(map[string]any)
 	if spec["strategy"] != "Hashed" {
 		delete(spec, "imbalancePercent")

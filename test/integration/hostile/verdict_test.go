@@ -21,7 +21,7 @@ func (s *scene) expectCompleted(ctx context.Context) {
 	GinkgoHelper()
 	tasks, err := s.honestTasks(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(len(tasks)).To(Equal(len(s.program.started)), "of all tasks that were started none is missing")
+	Expect(tasks).To(HaveLen(len(s.program.started)), "of all tasks that were started none is missing")
 	Expect(len(tasks)).To(BeNumerically(">=", len(s.honest)*(6*tasksEach+1)))
 	journal := s.expectJournal()
 	attempts := map[string][]string{}

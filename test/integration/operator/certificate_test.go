@@ -27,7 +27,7 @@ var _ = Describe("The certificate of the metrics", Serial, func() {
 		program(only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_PORT="+port)
 		Eventually(scrapedTrusting).WithContext(ctx).WithArguments(port, reader, publishedCA).Should(Equal(http.StatusOK))
 
-		_, err := scrapedTrusting(ctx, port, reader, func(ctx context.Context) (string, error) { return otherCA() })
+		_, err := scrapedTrusting(ctx, port, reader, func(context.Context) (string, error) { return otherCA() })
 		var unknown x509.UnknownAuthorityError
 		Expect(errors.As(err, &unknown)).To(BeTrue(), "%v", err)
 

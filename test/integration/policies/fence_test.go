@@ -261,7 +261,7 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		})),
 		Entry("makes its Lease",
 			created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("swarm-operator")} })),
-		Entry("says in kube-system what happened", created(func(s stage) client.Object {
+		Entry("says in kube-system what happened", created(func(stage) client.Object {
 			return &eventsv1.Event{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "policies-suite"}, EventTime: metav1.NowMicro(), Type: "Normal", Reason: "Any", Action: "Any",
 				ReportingController: "swarm.io/any", ReportingInstance: "any", Regarding: corev1.ObjectReference{Kind: "Swarm", Namespace: metav1.NamespaceSystem, Name: "any"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,7 +127,7 @@ func (r right) rule() rbacv1.PolicyRule {
 // author returns a new user who may write our kinds in a namespace, and has these rights beside.
 func author(ctx context.Context, in string, rights ...right) client.Client {
 	GinkgoHelper()
-	all := append(rights, right{verb: "get", group: "swarm.io", resource: "*"})
+	all := slices.Concat(rights, []right{{verb: "get", group: "swarm.io", resource: "*"}})
 	for _, verb := range []string{"create", "update", "patch"} {
 		for _, resource := range []string{"swarms", "workerpools", "tasks"} {
 			all = append(all, right{verb: verb, group: "swarm.io", resource: resource})
