@@ -59,11 +59,11 @@ race-tools: # a C compiler, which programs need that find data races
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev; }
 
 # Runs suites that it finds below test/, on development clusters or on the one that is named on the command line; see tools/suites.
-SUITES = go -C tools run ./suites --root $(CURDIR) --lanes $(or $(LANES),3) $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(abspath $(KUBECONFIG))) \
+SUITES = go -C tools run ./suites --root $(CURDIR) --lanes $(or $(LANES),2) $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(abspath $(KUBECONFIG))) \
   $(if $(ONLY),--only $(ONLY)) $(if $(FOCUS),--focus "$(FOCUS)") $(if $(TIMEOUT),--timeout $(TIMEOUT))
 
 .PHONY: check
-check: build race-operator e2e-programs bin/gotestsum ## Run every test there is: unit, integration and e2e, several suites at a time (LANES=3)
+check: build race-operator e2e-programs bin/gotestsum ## Run every test there is: unit, integration and e2e, several suites at a time (LANES=2)
 	@$(SUITES) unit integration e2e
 
 # The operator that suites kill: it reports its own data races.

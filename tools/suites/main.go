@@ -48,7 +48,7 @@ func parse(arguments []string) (options, error) {
 	}
 	flags.StringVar(&o.root, "root", ".", "root of the repository")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run on this cluster, one suite after another, instead of development clusters")
-	flags.IntVar(&o.lanes, "lanes", 3, "how many suites run at the same time")
+	flags.IntVar(&o.lanes, "lanes", 2, "how many suites run at the same time")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "how long a suite may take")
 	flags.StringVar(&o.focus, "focus", "", "run only specs whose text matches this regular expression")
 	only := flags.String("only", "", "run only these suites, separated by commas, such as integration/pool")
