@@ -98,7 +98,6 @@ func outline(object any) any {
 		maps.DeleteFunc(object.Labels, func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.Prefix) })
 	case *v1alpha1.Task:
 		object.ManagedFields = nil
-		delete(object.Annotations, corev1.LastAppliedConfigAnnotation) // a copy of the spec
 		if object.Spec.Items != nil {
 			object.Spec.Items.List = nil // up to 1.4 MB, and not supported yet
 		}

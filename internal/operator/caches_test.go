@@ -107,9 +107,10 @@ func TestOutlineOfTask(t *testing.T) {
 		made.Spec.Payload, made.Spec.Items = &apiextensionsv1.JSON{Raw: []byte("{}")}, items
 		return made
 	}
-	large := task(map[string]string{"team": "video", corev1.LastAppliedConfigAnnotation: "{}"}, &v1alpha1.TaskItems{List: make([]apiextensionsv1.JSON, 1000)})
+	paused := map[string]string{v1alpha1.AnnotationPaused: "true"}
+	large := task(map[string]string{v1alpha1.AnnotationPaused: "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}, &v1alpha1.TaskItems{List: make([]apiextensionsv1.JSON, 1000)})
 	large.ManagedFields = managedFields
-	expectOutline(t, "what it is, without its items", large, task(map[string]string{"team": "video"}, &v1alpha1.TaskItems{}))
+	expectOutline(t, "what it is, without its items", large, task(paused, &v1alpha1.TaskItems{}))
 	expectOutline(t, "without items", task(nil, nil), task(nil, nil))
 	if !isOutlined(&v1alpha1.Task{}) {
 		t.Error("tasks are cached whole")

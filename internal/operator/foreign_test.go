@@ -9,12 +9,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
@@ -46,6 +48,7 @@ func foreign() []client.Object {
 		&corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy()},
 		&corev1.PersistentVolume{ObjectMeta: *meta.DeepCopy()},
 		&policyv1.PodDisruptionBudget{ObjectMeta: *meta.DeepCopy()},
+		&v1alpha1.Task{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.TaskSpec{Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + bulk + `"`)}}}}},
 	}
 }
 
