@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -45,14 +44,6 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 			Expect(api.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 			Eventually(linkedPod).WithContext(ctx).WithArguments(pod.Namespace, pod.Name).Should(And(Not(BeEmpty()), Not(Equal(string(before)))))
 		}, flooding)
-	})
-
-	It("keep the latency of honest tasks when all attacks come at the same time", func(ctx SpecContext) {
-		quiet := share(s.work(ctx, "calm", s.honest...), 50)
-		var together time.Duration
-		s.under(ctx, func() { together = share(s.work(ctx, "together", s.honest...), 50) }, speech, posts, connections, objects)
-		s.expectJournal()
-		Expect(together).To(BeNumerically("<=", 2*max(quiet, floor)))
 	})
 })
 

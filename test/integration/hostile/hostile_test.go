@@ -10,7 +10,7 @@ import (
 
 const (
 	// A median below floor does not count as latency: noise of the machine must not decide.
-	floor = 75 * time.Millisecond
+	floor = 150 * time.Millisecond
 	// moreMemory is how much the resident set may grow in bytes.
 	moreMemory = 50e6
 )
