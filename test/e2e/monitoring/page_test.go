@@ -21,7 +21,8 @@ func followPage(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		for _, name := range []string{"scrape.yaml", "token.yaml", "rules.yaml"} {
-			field.Said(ctx, "delete", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
+			// Kubernetes deletes the Secret together with the service account.
+			field.Said(ctx, "delete", "--ignore-not-found", "--filename", field.FromRoot("deploy", "kustomize", "components", "monitoring", name))
 		}
 	})
 	field.Said(ctx, "apply", "--server-side", "--kustomize", overlay(block(page, "yaml")))

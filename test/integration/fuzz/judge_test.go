@@ -194,6 +194,7 @@ func (r round) unexplained(ctx context.Context) ([]string, error) {
 // unexplained is what an object does not say, "" for nothing.
 func unexplained(object client.Object) string {
 	var conditions []metav1.Condition
+	generation := object.GetGeneration()
 	switch object := object.(type) {
 	case *v1alpha1.Swarm:
 		conditions = object.Status.Conditions
@@ -206,13 +207,16 @@ func unexplained(object client.Object) string {
 		if object.Status.Phase == "" || object.Status.Reason == "" {
 			return fmt.Sprintf("its phase is %q for the reason %q", object.Status.Phase, object.Status.Reason)
 		}
+		if object.Status.Phase.Final() { // a change of a finished task changes nothing
+			generation = object.Status.ObservedGeneration
+		}
 	}
 	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	switch {
 	case ready == nil:
 		return "it has no condition Ready"
-	case ready.ObservedGeneration != object.GetGeneration():
-		return fmt.Sprintf("Ready is about generation %d of %d", ready.ObservedGeneration, object.GetGeneration())
+	case ready.ObservedGeneration != generation:
+		return fmt.Sprintf("Ready is about generation %d of %d", ready.ObservedGeneration, generation)
 	case ready.Status != metav1.ConditionTrue && (ready.Reason == "" || ready.Message == ""):
 		return fmt.Sprintf("Ready is %s for the reason %q: %q", ready.Status, ready.Reason, ready.Message)
 	}
