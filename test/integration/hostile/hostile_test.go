@@ -55,7 +55,8 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		s.expectNothingHostile(ctx)
 	})
 
-	It("[X03/latency] honest tasks start within twice the time of a quiet cluster, before or after the attacks", func(ctx SpecContext) {
+	// This is a coarse bound, and not [X03/latency]: most quiet medians are far below the floor, and the attacks do not come together.
+	It("honest tasks do not wait for hostile ones", func(ctx SpecContext) {
 		quiet = max(quiet, share(s.work(ctx, "afterwards", s.honest...), 50))
 		for name, median := range medians {
 			Expect(median).To(BeNumerically("<=", 2*max(quiet, floor)), name)
