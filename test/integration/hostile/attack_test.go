@@ -29,24 +29,21 @@ type tally struct {
 	least int64
 }
 
-// under attacks while it does something, and for as long as the attacks need to have done their least.
-func (s *scene) under(ctx context.Context, something func(), attacks ...attack) {
+// attacks are all of them by name.
+var attacks = map[string]attack{
+	"agents": speech, "posts": posts, "connections": connections, "objects": objects, "open connections": {floodOfConnections, nil},
+}
+
+// under does something while others attack, and lets them attack until they have done their least.
+func (s *scene) under(ctx context.Context, something func(), names ...string) {
 	GinkgoHelper()
-	attacking, stop := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
-	for _, one := range attacks {
-		all.Go(func() {
-			defer GinkgoRecover()
-			one.run(attacking, s)
-		})
-	}
+	hostile := s.startAttackers(names)
+	defer func() { Expect(hostile.stop()).To(Succeed()) }()
 	something()
-	for _, one := range attacks {
-		for _, each := range one.tally {
-			Eventually(each.done.Load).WithContext(ctx).WithTimeout(3*time.Minute).Should(BeNumerically(">=", each.least), each.what)
-			AddReportEntry(each.what, ReportEntryVisibilityAlways, each.done.Load())
+	for _, name := range names {
+		for _, each := range attacks[name].tally {
+			Eventually(hostile.count).WithContext(ctx).WithArguments(each.what).WithTimeout(3*time.Minute).Should(BeNumerically(">=", each.least), each.what)
+			AddReportEntry(each.what, ReportEntryVisibilityAlways, hostile.count(each.what))
 		}
 	}
 }
@@ -66,10 +63,7 @@ func repeat(ctx context.Context, pause time.Duration, calls ...func(n int)) {
 var speech = attack{func(ctx context.Context, s *scene) {
 	var all sync.WaitGroup
 	for n, pod := range s.pods() {
-		all.Go(func() {
-			defer GinkgoRecover()
-			pod.speak(ctx, s, rand.New(rand.NewPCG(1, uint64(n))))
-		})
+		all.Go(func() { pod.speak(ctx, s, rand.New(rand.NewPCG(1, uint64(n)))) })
 	}
 	all.Wait()
 }, []tally{{"messages of hostile programs", &said, 5000}, {"scripts that were said", &scripts, 50}}}

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,17 +33,18 @@ const floodPace = 10 * time.Millisecond
 var connections = attack{func(ctx context.Context, s *scene) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	all.Go(func() {
-		defer GinkgoRecover()
-		openConnections(ctx, "127.0.0.1:"+s.leader.link)
-	})
+	all.Go(func() { floodOfConnections(ctx, s) })
 	for _, pod := range s.pods() {
 		all.Go(func() {
-			defer GinkgoRecover()
 			repeat(ctx, 10*floodPace, func(n int) { pod.showBadToken(ctx, n) })
 		})
 	}
 }, []tally{{"connections that were opened", &connected, 300}, {"streams with a bad token that were refused", &refused, 100}}}
+
+// floodOfConnections opens connections only.
+func floodOfConnections(ctx context.Context, s *scene) {
+	openConnections(ctx, "127.0.0.1:"+s.leader.link)
+}
 
 // openConnections keeps each connection open until the context ends.
 func openConnections(ctx context.Context, address string) {
@@ -97,16 +97,13 @@ var objects = attack{func(ctx context.Context, s *scene) {
 	defer all.Wait()
 	for worker := range 2 {
 		all.Go(func() {
-			defer GinkgoRecover()
 			repeat(ctx, floodPace, func(int) { s.createTask(ctx, worker) })
 		})
 	}
 	all.Go(func() {
-		defer GinkgoRecover()
 		repeat(ctx, 40*floodPace, func(int) { s.createLarge(ctx) })
 	})
 	all.Go(func() {
-		defer GinkgoRecover()
 		repeat(ctx, 5*floodPace, func(n int) { s.annotate(ctx, n) }, func(n int) { s.patchStatus(ctx, n) })
 	})
 }, []tally{
@@ -122,7 +119,7 @@ var named [2]atomic.Int64
 
 // createTask creates a task that waits, or that is handed back.
 func (s *scene) createTask(ctx context.Context, worker int) {
-	task := newTask(s.own, fmt.Sprintf("flood-%d-%d", worker, named[worker].Add(1)), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
+	task := newTask(s.own, fmt.Sprintf("flood-%d-%d-%d", s.rounds, worker, named[worker].Add(1)), `{"text":"`+strings.Repeat("x", 1000)+`"}`)
 	if s.tenant.Create(ctx, task) == nil {
 		created.Add(1)
 	}
@@ -153,7 +150,7 @@ func (s *scene) annotate(ctx context.Context, n int) {
 
 // patchStatus writes numbers into the statuses of the tenant's own objects. The API server refuses some of them.
 func (s *scene) patchStatus(ctx context.Context, n int) {
-	meta := metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("flood-0-%d", n/2)}
+	meta := metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("flood-%d-0-%d", s.rounds, n/2)}
 	number := pickNth(numbersWritten, n/4)
 	patches := []struct {
 		object client.Object

@@ -35,17 +35,18 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	DescribeTable("honest swarms finish all tasks in spite of", func(ctx SpecContext, name string, attacks ...attack) {
+	DescribeTable("honest swarms finish all tasks in spite of", func(ctx SpecContext, name string, attacks ...string) {
 		watched, spent := s.leader.watchMemory(), s.leader.watchProcessor()
 		s.under(ctx, func() { medians[name] = share(s.work(ctx, name, s.honest...), 50) }, attacks...)
 		memory[name] = watched()
 		AddReportEntry("memory of the leader", ReportEntryVisibilityAlways, fmt.Sprintf("%d MB, quiet %d MB", memory[name]/1e6, quietMemory/1e6))
 		AddReportEntry("processor time", ReportEntryVisibilityAlways, spent())
 	},
-		Entry("hostile programs in agents", "speech", speech),
-		Entry("posts to the webhook", "posts", posts),
-		Entry("floods of connections and of bad tokens", "connections", connections),
-		Entry("floods of objects, annotations and statuses", "objects", objects),
+		Entry("hostile programs in agents", "agents", "agents"),
+		Entry("posts to the webhook", "posts", "posts"),
+		Entry("floods of connections and of bad tokens", "connections", "connections"),
+		Entry("floods of objects, annotations and statuses", "objects", "objects"),
+		Entry("all of that at the same time", "everything", "agents", "posts", "connections", "objects"),
 	)
 
 	It("[X03/none-lost] every honest task was completed by one attempt, and says nothing that a hostile program has said", func(ctx SpecContext) {

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -51,7 +50,6 @@ var posts = attack{func(ctx context.Context, s *scene) {
 	var all sync.WaitGroup
 	for worker := range 2 {
 		all.Go(func() {
-			defer GinkgoRecover()
 			repeat(ctx, 2*floodPace, func(n int) {
 				path := []string{placement.Path, admission.Path}[n/2%2]
 				post(path, s.body(n*2+worker))

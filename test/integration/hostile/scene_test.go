@@ -36,9 +36,11 @@ type scene struct {
 	crew    *crew.Crew
 
 	tenant client.Client   // a user with every right in the hostile namespace
+	user   string          // that user
 	in     string          // that namespace
 	all    []string        // every namespace with swarms of the scene
 	own    *v1alpha1.Swarm // the hostile swarm there
+	rounds int             // of attackers so far
 
 	mu        sync.Mutex
 	intruders []*intruderPod
@@ -52,7 +54,8 @@ func newScene(ctx context.Context, settings ...string) *scene {
 	all := namespaces(ctx, "honest-", "honest-", "shared-", "hostile-")
 	one, two, shared := all[0], all[1], all[2]
 	s.in, s.all = all[3], all
-	s.tenant = newTenant(ctx, s.in)
+	s.user = "tenant-of-" + s.in
+	s.tenant = newTenant(ctx, s.in, s.user)
 	s.employ(ctx)
 	for _, in := range []string{one, two, shared} {
 		s.honest = append(s.honest, newSwarm(ctx, in, honest, 3))
@@ -117,9 +120,8 @@ func (s *scene) pods() []*intruderPod {
 }
 
 // newTenant returns a client of a user who may do everything in one namespace and nothing elsewhere.
-func newTenant(ctx context.Context, in string) client.Client {
+func newTenant(ctx context.Context, in, user string) client.Client {
 	GinkgoHelper()
-	user := "tenant-of-" + in
 	every := []string{"*"}
 	Expect(api.Create(ctx, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "everything"}, Rules: []rbacv1.PolicyRule{{APIGroups: every, Resources: every, Verbs: every}},
@@ -129,13 +131,18 @@ func newTenant(ctx context.Context, in string) client.Client {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "everything"},
 	})).To(Succeed())
-	config := rest.CopyConfig(cluster.Config)
-	config.Impersonate.UserName = user
-	made, err := client.New(config, client.Options{Scheme: api.Scheme()})
+	made, err := clientOf(user)
 	Expect(err).NotTo(HaveOccurred())
 	// The authorizer hears of a new binding a little later.
 	Eventually(made.List).WithContext(ctx).WithArguments(&v1alpha1.TaskList{}, client.InNamespace(in)).Should(Succeed())
 	return made
+}
+
+// clientOf returns a client of a user.
+func clientOf(user string) (client.Client, error) {
+	config := rest.CopyConfig(cluster.Config)
+	config.Impersonate.UserName = user
+	return client.New(config, client.Options{Scheme: api.Scheme()})
 }
 
 // newPool creates a pool of one worker, and waits until its ConfigMap is published.

@@ -22,7 +22,7 @@ func (s *scene) expectCompleted(ctx context.Context) {
 	tasks, err := s.honestTasks(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(tasks).To(HaveLen(len(s.program.started)), "of all tasks that were started none is missing")
-	Expect(len(tasks)).To(BeNumerically(">=", len(s.honest)*(6*tasksEach+1)))
+	Expect(len(tasks)).To(BeNumerically(">=", len(s.honest)*(7*tasksEach+1)))
 	journal := s.expectJournal()
 	attempts := map[string][]string{}
 	for _, entry := range journal {
