@@ -38,14 +38,14 @@ type Kind struct {
 // starts. A watch that has broken since may be far behind, while the Lease, over another connection, is won.
 //
 // It lists names and versions, since nothing cheaper tells: the resource version of a list counts the changes of all kinds, and a watch hears
-// of changes of its own kind only.
+// of changes of its own kind only. As caches do, it waits for no limit: a new leader serves nothing before.
 func (o *Operator) AwaitCurrent(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
 		described, err := apiutil.GVKForObject(kind.List, o.GetScheme())
 		if err != nil {
 			return err
 		}
-		if err := awaitCurrent(ctx, o.GetAPIReader(), o.GetClient(), described, kind); err != nil {
+		if err := awaitCurrent(ctx, o.Manager.GetAPIReader(), o.GetClient(), described, kind); err != nil {
 			return fmt.Errorf("await the cache of %s: %w", described.Kind, err)
 		}
 	}

@@ -28,6 +28,9 @@ type Options struct {
 	// Manager is everything controller-runtime lets you choose: scheme, probes, metrics, webhooks, logger. What kit is
 	// about (election, client, sync timeout) is set by kit.
 	Manager manager.Options
+	// NewClients makes the client, in place of Manager.NewClient, and with it the reader that GetAPIReader returns. Without it, that reader is
+	// controller-runtime's, which shares no limits with the client.
+	NewClients NewClientsFunc
 	// Election names the Lease.
 	Election Election
 	// Prefix of the annotations <prefix>paused and <prefix>reconcile-at; swarm.io/ unless told.
@@ -35,6 +38,9 @@ type Options struct {
 	// SyncTimeout is how long the caches may take; 30 s unless told. A missing permission shows here.
 	SyncTimeout time.Duration
 }
+
+// NewClientsFunc makes a client that reads from the caches, and a reader that reads past them.
+type NewClientsFunc func(*rest.Config, client.Options) (cached client.Client, live client.Reader, err error)
 
 // An Operator is a manager that starts in the right order and acts only while it leads: caches start, caches are synced,
 // the program is ready, it stands for election, controllers run. Webhooks are served from the beginning, on every replica.
@@ -49,6 +55,7 @@ type Operator struct {
 	kinds       []client.Object
 	synced      chan struct{}
 	inFlight    inFlight
+	live        client.Reader // nil if it is the manager's
 }
 
 // NewOperator makes an Operator. Its client reads from the caches, and writes only while this process leads.
@@ -63,6 +70,9 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	chosen := options.Manager
 	chosen.Controller.CacheSyncTimeout = o.syncTimeout
 	chosen.Cache.NewInformer = newInformer
+	if options.NewClients != nil {
+		chosen.NewClient = o.keepLive(options.NewClients)
+	}
 	chosen.NewClient = fencing(chosen.NewClient, o.Leadership)
 	chosen.Logger = quietly(chosen.Logger)
 	if err := options.Election.join(config, &chosen, o.Leadership, o.synced); err != nil {
@@ -73,6 +83,23 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}
 	return o, o.register()
+}
+
+// keepLive makes the client, and keeps the reader that comes with it.
+func (o *Operator) keepLive(newClients NewClientsFunc) client.NewClientFunc {
+	return func(config *rest.Config, options client.Options) (client.Client, error) {
+		cached, live, err := newClients(config, options)
+		o.live = live
+		return cached, err
+	}
+}
+
+// GetAPIReader returns a reader that reads past the caches. It has the limits that Options.NewClients gave it.
+func (o *Operator) GetAPIReader() client.Reader {
+	if o.live == nil {
+		return o.Manager.GetAPIReader()
+	}
+	return o.live
 }
 
 func orDefault[V comparable](chosen, byDefault V) V {

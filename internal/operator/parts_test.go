@@ -107,7 +107,7 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	for _, kind := range []string{"ConfigMap", "Secret", "Service"} {
 		kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
 	}
-	few, err := limited(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme(), Mapper: kinds})
+	few, live, err := limited(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme(), Mapper: kinds})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +116,7 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	for _, object := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
 		_ = few.Get(ctx, client.ObjectKey{Namespace: "a", Name: "b"}, object)
 	}
+	_ = live.Get(ctx, client.ObjectKey{Namespace: "a", Name: "b"}, &corev1.Secret{})
 	if got := requests.Load(); got != 2 {
 		t.Errorf("%d requests, want 2", got)
 	}

@@ -10,17 +10,18 @@ import (
 
 	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/ondemand"
+	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// limited makes the client of all controllers. The limit is one for all kinds, and fair between namespaces: requests of one namespace,
-// however many there are, leave the others their turns.
-func limited(budget limit.Budget) client.NewClientFunc {
+// limited makes the client of all controllers, and their reader past the caches. The limit is one for both and for all kinds, and fair
+// between namespaces: requests of one namespace, however many there are, leave the others their turns.
+func limited(budget limit.Budget) kit.NewClientsFunc {
 	limiter := limit.NewFairLimiter(budget)
-	return func(cluster *rest.Config, options client.Options) (client.Client, error) {
+	return func(cluster *rest.Config, options client.Options) (client.Client, client.Reader, error) {
 		if options.HTTPClient == nil {
 			made, err := rest.HTTPClientFor(cluster)
 			if err != nil {
-				return nil, fmt.Errorf("make client of the API server: %w", err)
+				return nil, nil, fmt.Errorf("make client of the API server: %w", err)
 			}
 			options.HTTPClient = made
 		}
@@ -29,14 +30,14 @@ func limited(budget limit.Budget) client.NewClientFunc {
 		options.HTTPClient = &own
 		cached, err := client.New(cluster, options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		options.Cache = nil
 		live, err := client.New(cluster, options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return ondemand.New(cached, live), nil
+		return ondemand.New(cached, live), live, nil
 	}
 }
 

@@ -56,49 +56,70 @@ func (a *answered) of(namespace string) int {
 	return a.count[namespace]
 }
 
-func limitedTo(t *testing.T, config Config, server http.RoundTripper) client.Client {
+func limitedTo(t *testing.T, config Config, server http.RoundTripper) (client.Client, client.Reader) {
 	t.Helper()
 	kinds := meta.NewDefaultRESTMapper(nil)
 	kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
-	made, err := limited(config.budget())(&rest.Config{Host: "http://localhost", QPS: -1}, client.Options{
+	made, live, err := limited(config.budget())(&rest.Config{Host: "http://localhost", QPS: -1}, client.Options{
 		Scheme: scheme(), Mapper: kinds, HTTPClient: &http.Client{Transport: server},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return made, live
 }
 
-// storm makes writes of a namespace at once, and returns when they are under way.
-func storm(ctx context.Context, of client.Client, namespace string, writes int) {
-	for range writes {
-		go func() {
-			secret := &corev1.Secret{}
-			secret.Namespace, secret.Name = namespace, "s"
-			_ = of.Delete(ctx, secret)
-		}()
+// A request is about a Secret of a namespace.
+type request func(ctx context.Context, namespace string)
+
+func writes(to client.Client) request {
+	return func(ctx context.Context, namespace string) {
+		secret := &corev1.Secret{}
+		secret.Namespace, secret.Name = namespace, "s"
+		_ = to.Delete(ctx, secret)
+	}
+}
+
+func reads(from client.Reader) request {
+	return func(ctx context.Context, namespace string) {
+		_ = from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "s"}, &corev1.Secret{})
+	}
+}
+
+// storm makes requests of a namespace at once, and returns when they are under way.
+func storm(ctx context.Context, one request, namespace string, count int) {
+	for range count {
+		go one(ctx, namespace)
 	}
 	synctest.Wait()
 }
 
-// One namespace writes 50 times as much as another. The other's writes wait for two requests at most, and together there are no more than
-// client.qps.
+// One namespace makes 50 times as many requests as another. The other's requests wait for two at most, and together there are no more than
+// client.qps: writes, and reads past the cache.
 func TestStormInOneNamespaceLeavesTheOthersTheirTurns(t *testing.T) {
+	for name, kinds := range map[string]func(client.Client, client.Reader) (stormy, calm request){
+		"writes":            func(to client.Client, _ client.Reader) (stormy, calm request) { return writes(to), writes(to) },
+		"reads":             func(_ client.Client, from client.Reader) (stormy, calm request) { return reads(from), reads(from) },
+		"reads beside them": func(to client.Client, from client.Reader) (stormy, calm request) { return reads(from), writes(to) },
+	} {
+		t.Run(name, func(t *testing.T) { stormBeside(t, kinds) })
+	}
+}
+
+func stormBeside(t *testing.T, kinds func(client.Client, client.Reader) (stormy, calm request)) {
 	synctest.Test(t, func(t *testing.T) {
 		config, server := Defaults(), &answered{count: map[string]int{}}
 		config.Client, config.Limits.RequestShare = Client{QPS: 100, Burst: 200}, 100 // no reserve
-		to := limitedTo(t, config, server)
+		stormy, calm := kinds(limitedTo(t, config, server))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		storm(ctx, to, "stormy", 2500)
+		storm(ctx, stormy, "stormy", 2500)
 		began := time.Now()
 		for n := range 50 {
 			before := time.Now()
-			secret := &corev1.Secret{}
-			secret.Namespace, secret.Name = "calm", "s"
-			_ = to.Delete(t.Context(), secret)
+			calm(t.Context(), "calm")
 			if waited := time.Since(before); waited > 2*time.Second/100 {
-				t.Errorf("write %d waited for %s", n, waited)
+				t.Errorf("request %d waited for %s", n, waited)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -117,14 +138,14 @@ func TestRequestShareIsWhatOneNamespaceLeaves(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			config, server := Defaults(), &answered{count: map[string]int{}}
 			config.Client, config.Limits.RequestShare = Client{QPS: 1, Burst: 200}, share
-			to := limitedTo(t, config, server)
+			to, _ := limitedTo(t, config, server)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			storm(ctx, to, "stormy", 400)
+			storm(ctx, writes(to), "stormy", 400)
 			if got := server.of("stormy"); got != 200-want {
 				t.Errorf("share %d: %d at once, want %d", share, got, 200-want)
 			}
-			storm(ctx, to, "calm", 10)
+			storm(ctx, writes(to), "calm", 10)
 			if got := server.of("calm"); got != min(want, 10) {
 				t.Errorf("share %d: the other namespace made %d at once, want %d", share, got, min(want, 10))
 			}
