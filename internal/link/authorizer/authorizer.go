@@ -24,8 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"golang.org/x/time/rate"
-
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/limit"
@@ -37,6 +35,8 @@ const (
 	readTimeout = 5 * time.Second
 	// liveReads is how many objects are read past the cache in a second, for all agents. Agents whose objects are in the cache need none.
 	liveReads = 50
+	// liveShare is how many of them, in percent, one namespace can use up. Namespaces that wait take turns.
+	liveShare = 50
 )
 
 // Scope decides which namespaces the operator works in.
@@ -56,7 +56,7 @@ type Config struct {
 // An Authorizer passes on what agents may say. It implements link.Events.
 type Authorizer struct {
 	config Config
-	live   *rate.Limiter
+	live   *limit.FairLimiter // by namespace
 
 	mu      sync.Mutex
 	refused map[string]time.Time // UIDs of pods, and until when they are refused without looking again
@@ -66,7 +66,8 @@ var _ link.Events = &Authorizer{}
 
 // New makes an Authorizer.
 func New(config Config) *Authorizer {
-	return &Authorizer{config: config, live: rate.NewLimiter(liveReads, 2*liveReads), refused: map[string]time.Time{}}
+	live := limit.NewFairLimiter(limit.Budget{PerSecond: liveReads, Burst: 2 * liveReads, Share: liveShare})
+	return &Authorizer{config: config, live: live, refused: map[string]time.Time{}}
 }
 
 // A denial is final until an object changes. Every other error means that the agent may try again at once.
@@ -191,8 +192,8 @@ func (a *Authorizer) readIf(ctx context.Context, name types.NamespacedName, into
 	if err := a.config.Cache.Get(ctx, name, into); err == nil && right() {
 		return true, nil
 	}
-	if !a.live.Allow() {
-		return false, errors.New("too many agents are looked up at the moment: connect again")
+	if err := a.live.Wait(ctx, name.Namespace); err != nil {
+		return false, fmt.Errorf("too many agents of namespace %q are looked up at the moment, connect again: %w", name.Namespace, err)
 	}
 	err = a.config.Live.Get(ctx, name, into)
 	switch {

@@ -3,8 +3,12 @@ package authorizer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -184,6 +188,43 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	if reads != 1 {
 		t.Errorf("%d reads past the cache, want 1", reads)
 	}
+}
+
+// Pods of one namespace that are no agents use up its share of the reads past the cache. New agents of another namespace, which are not in the
+// cache yet, join without a wait, and all namespaces together read no more than liveReads.
+func TestStrangersOfOneNamespaceLeaveTheOthersTheirReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		stored, reads := reader(honest()), atomic.Int32{}
+		a, next := newAuthorizer(objects{}, objects{})
+		a.config.Scope = namespaces{"ns": true, "hostile": true}
+		a.config.Live = interceptor.NewClient(stored, interceptor.Funcs{
+			Get: func(_ context.Context, from client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+				reads.Add(1)
+				return from.Get(ctx, key, into, options...)
+			},
+		})
+		began := time.Now()
+		for n := range 2000 {
+			go func() {
+				stranger := link.Agent{Namespace: "hostile", Name: fmt.Sprint("pod-", n)}
+				_ = a.Joined(stranger, stranger.Name, &linkv1.Hello{Swarm: "s"})
+			}()
+		}
+		synctest.Wait()
+		before := time.Now()
+		if err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s"}); err != nil || len(next.joined) != 1 {
+			t.Errorf("error %v, %d have joined", err, len(next.joined))
+		}
+		if waited := time.Since(before); waited > 0 {
+			t.Errorf("an agent of another namespace waited for %s", waited)
+		}
+		time.Sleep(2 * readTimeout)
+		synctest.Wait()
+		if most := 2*liveReads + liveReads*int(time.Since(began).Seconds()); int(reads.Load()) > most {
+			t.Errorf("%d reads past the cache, want at most %d", reads.Load(), most)
+		}
+	})
 }
 
 func attempt(namespace string) *linkv1.Attempt {
