@@ -20,6 +20,7 @@ type Cleaner[T client.Object] func(ctx context.Context, object T) (Cleanup, erro
 type Cleanup struct {
 	outcome cleanupOutcome
 	reason  string
+	after   time.Duration // of a cleanup that is pending
 }
 
 type cleanupOutcome int
@@ -39,7 +40,12 @@ func Continue() Cleanup { return Cleanup{outcome: continued} }
 func Cleaned() Cleanup { return Cleanup{outcome: cleaned} }
 
 // Pending says that something is left: the Cleaner is called again in 5 seconds. The reason is one word.
-func Pending(reason string) Cleanup { return Cleanup{outcome: pending, reason: reason} }
+func Pending(reason string) Cleanup { return PendingFor(pendingRetry, reason) }
+
+// PendingFor is Pending for a cleanup that goes on after another pause: one that does its work in batches.
+func PendingFor(pause time.Duration, reason string) Cleanup {
+	return Cleanup{outcome: pending, reason: reason, after: pause}
+}
 
 // NotOurs says that somebody else has to clean up: the finalizer stays, and nothing else happens.
 func NotOurs() Cleanup { return Cleanup{outcome: notOurs} }
@@ -87,7 +93,7 @@ func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, resul
 	case cleaned:
 		return false, skip("Cleaned"), f.release(ctx, object)
 	case pending:
-		return false, RequeueAfter(pendingRetry, cleanup.reason), nil
+		return false, RequeueAfter(cleanup.after, cleanup.reason), nil
 	}
 	return false, skip("NotOurs"), nil
 }

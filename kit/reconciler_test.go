@@ -160,6 +160,7 @@ func TestDeletionFollowsTheCleaner(t *testing.T) {
 	}{
 		"cleaned: the object goes":                   {Cleaned(), nil, 0, 0, true},
 		"pending: the cleaner is asked again":        {Pending("Draining"), nil, pendingRetry, 0, false},
+		"pending: it works in batches":               {PendingFor(time.Second, "Draining"), nil, time.Second, 0, false},
 		"continued: the reconciler works on":         {Continue(), nil, 0, 1, false},
 		"not ours: nothing happens":                  {NotOurs(), nil, 0, 0, false},
 		"failed: the object stays, whatever it said": {Cleaned(), errRefused, 0, 0, false},

@@ -3,6 +3,7 @@ package swarm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,10 @@ import (
 // drainDeadline is how long a swarm that is deleted waits for what runs. An agent that does as it is told needs its grace period; its pod is deleted
 // with the swarm.
 const drainDeadline = 10 * time.Minute
+
+// At most cleanBatch tasks are deleted in a reconcile, one request after the other, and the next ones after cleanPause. A reconcile that deleted
+// them all could take longer than the liveness probe lets it, and would keep a worker from other swarms.
+const cleanBatch, cleanPause = 100, time.Second
 
 // clean ends a swarm that is deleted: nothing new is given out, its tasks go, what runs of them is stopped, and when no agent holds
 // anything any more the swarm may go, and with it everything that it owns.
@@ -36,17 +41,36 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 	if err := r.terminate(ctx, swarm, len(tasks), running); err != nil {
 		return kit.Cleanup{}, err
 	}
-	held := false
-	for n := range tasks {
-		if err := r.remove(ctx, tasks[n].DeepCopy()); err != nil {
-			return kit.Cleanup{}, err
-		}
-		held = held || len(tasks[n].Finalizers) > 0 // somebody else has to let it go
+	left, err := r.removeSome(ctx, tasks)
+	switch {
+	case err != nil:
+		return kit.Cleanup{}, err
+	case left:
+		return kit.PendingFor(cleanPause, "DeletingTasks"), nil
 	}
+	held := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // another controller has to let it go
 	if !held && (running == 0 || time.Since(swarm.DeletionTimestamp.Time) > drainDeadline) {
 		return kit.Cleaned(), nil
 	}
 	return kit.Pending("Draining"), nil
+}
+
+// removeSome deletes a batch of tasks, and reports whether others are left.
+func (r *reconciler) removeSome(ctx context.Context, tasks []v1alpha1.Task) (left bool, err error) {
+	removed := 0
+	for n := range tasks {
+		if !tasks[n].DeletionTimestamp.IsZero() {
+			continue
+		}
+		if removed == cleanBatch {
+			return true, nil
+		}
+		if err := r.remove(ctx, &tasks[n]); err != nil {
+			return true, err
+		}
+		removed++
+	}
+	return false, nil
 }
 
 // terminate shows what the deletion waits for. The numbers are those of its beginning: counting down would only cost writes.
@@ -62,13 +86,11 @@ func (r *reconciler) terminate(ctx context.Context, swarm *v1alpha1.Swarm, tasks
 	return report.Write(ctx)
 }
 
-// remove deletes a task, if it is still the one that was looked at.
+// remove deletes a task, if it is still the one that was looked at. The task is of the cache and must not be changed.
 func (r *reconciler) remove(ctx context.Context, task *v1alpha1.Task) error {
-	if !task.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	uid := task.UID
-	err := r.client.Delete(ctx, task, client.Preconditions{UID: &uid})
+	doomed := &v1alpha1.Task{}
+	doomed.Namespace, doomed.Name = task.Namespace, task.Name
+	err := r.client.Delete(ctx, doomed, client.Preconditions{UID: new(task.UID)})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete task %q: %w", task.Name, err)
 	}

@@ -3,6 +3,8 @@ package swarm
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,45 @@ func TestDeletedSwarmDeletesItsTasksAndNoOthers(t *testing.T) {
 	}
 	if left := remaining(t, e.cluster); len(left) != 1 || left[0] != "u" {
 		t.Errorf("left %v, want [u]", left)
+	}
+}
+
+// A swarm may have hundreds of thousands of tasks. A reconcile that lasts for minutes counts as one that hangs.
+func TestDeletedSwarmDeletesItsTasksInBatches(t *testing.T) {
+	var objects []client.Object
+	for n := range 2*cleanBatch + 1 {
+		objects = append(objects, taskOf("research", fmt.Sprintf("t-%03d", n)))
+	}
+	r, e, swarm := deleting(t, interceptor.Funcs{}, objects...)
+	for _, want := range []struct {
+		left int
+		says kit.Cleanup
+	}{
+		{cleanBatch + 1, kit.PendingFor(cleanPause, "DeletingTasks")}, {1, kit.PendingFor(cleanPause, "DeletingTasks")}, {0, kit.Cleaned()},
+	} {
+		if got, err := r.clean(t.Context(), swarm); err != nil || got != want.says {
+			t.Errorf("got %+v, %v, want %+v", got, err, want.says)
+		}
+		if left := remaining(t, e.cluster); len(left) != want.left {
+			t.Fatalf("%d tasks are left, want %d", len(left), want.left)
+		}
+	}
+}
+
+// Tasks that another controller holds are no part of the batch: the others are deleted all the same.
+func TestHeldTasksDoNotFillTheBatch(t *testing.T) {
+	objects := []client.Object{taskOf("research", "z")}
+	for n := range cleanBatch {
+		objects = append(objects, taskOf("research", fmt.Sprintf("t-%03d", n), "example.com/archive"))
+	}
+	r, e, swarm := deleting(t, interceptor.Funcs{}, objects...)
+	for _, want := range []kit.Cleanup{kit.PendingFor(cleanPause, "DeletingTasks"), kit.Pending("Draining"), kit.Pending("Draining")} {
+		if got, err := r.clean(t.Context(), swarm); err != nil || got != want {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	if left := remaining(t, e.cluster); len(left) != cleanBatch || slices.Contains(left, "z") {
+		t.Errorf("left %v", left)
 	}
 }
 
