@@ -10,6 +10,7 @@ import (
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/limit"
+	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
 // A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in a line of its namespace, of
@@ -55,17 +56,16 @@ func (b *Board) usageOf(namespace string) *usage {
 	return known
 }
 
-// sizeOf is how much a task counts.
+// sizeOf is how much a task counts. A payload that is not kept counts as well: it is in memory while it is sent, and the answer to a write brings
+// it along.
 func sizeOf(task *v1alpha1.Task) int64 {
 	const header = 16 // of a string
 	size := entryBytes + len(task.Name)
 	for _, capability := range task.Spec.Capabilities {
 		size += header + len(capability)
 	}
-	if payload := task.Spec.Payload; payload != nil {
-		size += len(payload.Raw)
-	}
-	return int64(size)
+	bytes, _ := payload.Size(task)
+	return int64(size + bytes)
 }
 
 // mayEnter reports whether a task that the board does not hold may be held from now on. Those that wait already come first.

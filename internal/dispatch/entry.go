@@ -31,7 +31,7 @@ const (
 // A Brief is what only the controller knows about a task.
 type Brief struct {
 	Payload  []byte
-	Referred bool  // the payload may be large and is not kept: Settle gets it when the assignment is stored
+	Referred bool  // the payload may be large and is not kept: Settle gets it when the assignment is stored (see Held.Unsent)
 	Blocked  *Wait // it cannot be given out, for this reason
 	Stop     Stop
 	Ends     bool // it gets a final phase, unless an agent has it
@@ -120,6 +120,7 @@ type Held struct {
 	Epoch    int64
 	Since    time.Time
 	First    bool // the write may wait
+	Unsent   bool // Settle sends it, once it is stored
 	Stopping bool
 	Progress int32
 	Message  string
@@ -145,7 +146,7 @@ func (e *entry) view() View {
 	case e.held != nil:
 		view.Held = &Held{
 			Agent: e.held.agent.name.Name, Process: e.held.process, Attempt: e.held.attempt, Epoch: e.held.epoch, Since: e.held.since,
-			First: e.held.first, Stopping: e.held.stopped != GoOn, Progress: e.held.progress, Message: e.held.message,
+			First: e.held.first, Unsent: !e.held.sent, Stopping: e.held.stopped != GoOn, Progress: e.held.progress, Message: e.held.message,
 		}
 	default:
 		wait := e.wait

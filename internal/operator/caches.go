@@ -21,6 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/ondemand"
+	"github.com/swarm-io/swarm-operator/internal/payload"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
@@ -41,9 +42,14 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 			&corev1.PersistentVolume{}:      {Transform: outline},
 			&policyv1.PodDisruptionBudget{}: {Transform: outline},
 
-			ondemand.ConfigMaps():        {Transform: outline},
-			ondemand.Services():          {Transform: outline},
+			ondemand.ConfigMaps(): {Transform: outline},
+			ondemand.Services():   {Transform: outline},
+
+			&v1alpha1.Swarm{}:            {Transform: outline},
+			&v1alpha1.Agent{}:            {Transform: outline},
 			&v1alpha1.Task{}:             {Transform: outline},
+			&v1alpha1.WorkerPool{}:       {Transform: outline},
+			&v1alpha1.SwarmSnapshot{}:    {Transform: outline},
 			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool)}, // others hold whole templates
 
 			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
@@ -97,14 +103,35 @@ func outline(object any) any {
 		object.OwnerReferences = controllerOf(object.OwnerReferences)
 		maps.DeleteFunc(object.Labels, func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.Prefix) })
 	case *v1alpha1.Task:
-		object.ManagedFields = nil
+		object.ManagedFields, object.Labels = nil, ourLabels(object.Labels)
+		payload.Drop(object)
 		if object.Spec.Items != nil {
 			object.Spec.Items.List = nil // up to 1.4 MB, and not supported yet
 		}
+	case *v1alpha1.Swarm, *v1alpha1.Agent, *v1alpha1.WorkerPool, *v1alpha1.SwarmSnapshot:
+		of := object.(client.Object)
+		of.SetManagedFields(nil)
+		of.SetLabels(ourLabels(of.GetLabels()))
 	case client.Object:
 		object.SetManagedFields(nil)
 	}
 	return object
+}
+
+// ourLabels are the labels that are compared or selected on objects of our kinds. A user may add thousands of others. Patches change only what
+// differs from the object in the cache, so what is left out here stays in the API server.
+func ourLabels(labels map[string]string) map[string]string {
+	var kept map[string]string
+	for key, value := range labels {
+		if !strings.HasPrefix(key, v1alpha1.Prefix) && !strings.HasPrefix(key, "app.kubernetes.io/") {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = value
+	}
+	return kept
 }
 
 // keepOurs drops annotations that have none of the prefixes: they may take 256 KiB in every object. Those of StatefulSets of a swarm stay.

@@ -3,10 +3,12 @@ package operator
 import (
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +19,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/ondemand"
@@ -112,8 +115,72 @@ func TestOutlineOfTask(t *testing.T) {
 	large.ManagedFields = managedFields
 	expectOutline(t, "what it is, without its items", large, task(paused, &v1alpha1.TaskItems{}))
 	expectOutline(t, "without items", task(nil, nil), task(nil, nil))
-	if !isOutlined(&v1alpha1.Task{}) {
-		t.Error("tasks are cached whole")
+	inline := task(nil, nil)
+	inline.Spec.Payload.Raw = []byte(`{"a":"` + strings.Repeat("x", 8<<10-8) + `"}`)
+	want := task(nil, nil)
+	want.Spec.Payload.Raw = []byte("8192")
+	expectOutline(t, "the size of a large payload", inline, want)
+	done := task(nil, nil)
+	done.Spec.Payload.Raw, done.Status.Phase = []byte(`{"a":"short"}`), v1alpha1.TaskCompleted
+	want = task(nil, nil)
+	want.Spec.Payload.Raw, want.Status.Phase = []byte("13"), v1alpha1.TaskCompleted
+	expectOutline(t, "of a finished one no payload", done, want)
+	for _, kind := range []client.Object{&v1alpha1.Task{}, &v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.WorkerPool{}, &v1alpha1.SwarmSnapshot{}} {
+		if !isOutlined(kind) {
+			t.Errorf("%T is cached whole", kind)
+		}
+	}
+}
+
+// Of our own kinds the spec and the status stay, and what controllers read of the metadata.
+func TestOutlineOfOurKinds(t *testing.T) {
+	full := metav1.ObjectMeta{
+		Name: "x", UID: "1", Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{{Kind: "Swarm", Name: "s"}}, ManagedFields: managedFields,
+		Labels:      map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator, "team": "video"},
+		Annotations: map[string]string{v1alpha1.AnnotationPaused: "true", corev1.LastAppliedConfigAnnotation: "{}"},
+	}
+	kept := full.DeepCopy()
+	kept.ManagedFields, kept.Annotations = nil, map[string]string{v1alpha1.AnnotationPaused: "true"}
+	kept.Labels = map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
+	swarm := v1alpha1.SwarmSpec{MaxAgents: 3}
+	expectOutline(t, "a Swarm", &v1alpha1.Swarm{ObjectMeta: *full.DeepCopy(), Spec: swarm}, &v1alpha1.Swarm{ObjectMeta: *kept, Spec: swarm})
+	status := v1alpha1.AgentStatus{LinkedPodUID: "2"}
+	expectOutline(t, "an Agent", &v1alpha1.Agent{ObjectMeta: *full.DeepCopy(), Status: status}, &v1alpha1.Agent{ObjectMeta: *kept, Status: status})
+	expectOutline(t, "a WorkerPool", &v1alpha1.WorkerPool{ObjectMeta: *full.DeepCopy()}, &v1alpha1.WorkerPool{ObjectMeta: *kept})
+	expectOutline(t, "a SwarmSnapshot", &v1alpha1.SwarmSnapshot{ObjectMeta: *full.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *kept})
+	expectOutline(t, "a Task", &v1alpha1.Task{ObjectMeta: *full.DeepCopy()}, &v1alpha1.Task{ObjectMeta: *kept})
+}
+
+// A patch of an object from the cache writes nothing of what the cache leaves out.
+func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
+	stored := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: "t", Labels: map[string]string{"team": "video"}, Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"},
+	}}
+	stored.Spec.Payload = &apiextensionsv1.JSON{Raw: []byte(`{"a":"` + strings.Repeat("x", 1000) + `"}`)}
+	api := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(stored).WithStatusSubresource(stored).Build()
+	cached := &v1alpha1.Task{}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(stored), cached); err != nil {
+		t.Fatal(err)
+	}
+	whole := cached.DeepCopy()
+	if _, err := outlines(survey.Standard())(cached); err != nil {
+		t.Fatal(err)
+	}
+	before := cached.DeepCopy()
+	cached.Status.Phase = v1alpha1.TaskRunning
+	if err := api.Status().Patch(t.Context(), cached, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		t.Fatal(err)
+	}
+	after := &v1alpha1.Task{}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(stored), after); err != nil {
+		t.Fatal(err)
+	}
+	if after.Status.Phase != v1alpha1.TaskRunning || !equality.Semantic.DeepEqual(after.Spec, whole.Spec) || !equality.Semantic.DeepEqual(after.Labels, whole.Labels) ||
+		!equality.Semantic.DeepEqual(after.Annotations, whole.Annotations) {
+		t.Errorf("stored %+v", after)
+	}
+	if string(cached.Spec.Payload.Raw) != string(whole.Spec.Payload.Raw) {
+		t.Error("the answer to the write did not bring the payload")
 	}
 }
 
@@ -189,7 +256,7 @@ func TestS16_DefaultPeriodOfCachesIsThatOfControllerRuntime(t *testing.T) {
 			config := Defaults()
 			config.Controller.Namespaces = namespaces
 			options := config.confine(caches("home", config.spreading()))
-			kinds := []client.Object{&v1alpha1.Swarm{}, &corev1.ConfigMap{}}
+			kinds := []client.Object{&coordinationv1.Lease{}, &corev1.ConfigMap{}}
 			for kind := range options.ByObject {
 				kinds = append(kinds, kind)
 			}

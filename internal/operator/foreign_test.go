@@ -3,6 +3,7 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -34,6 +35,11 @@ func foreign() []client.Object {
 		Volumes:    []corev1.Volume{{Name: bulk}},
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: *meta.DeepCopy(), Spec: pod}
+	ours := meta.DeepCopy()
+	for n := range 1000 {
+		ours.Labels[fmt.Sprintf("example.test/label-%d", n)] = strings.Repeat("x", 63)
+	}
+	input := &apiextensionsv1.JSON{Raw: []byte(`{"bulk":"` + bulk[:8000] + `"}`)}
 	configMap, service := ondemand.ConfigMaps(), ondemand.Services()
 	configMap.ObjectMeta, service.ObjectMeta = *meta.DeepCopy(), *meta.DeepCopy()
 	return []client.Object{
@@ -48,7 +54,9 @@ func foreign() []client.Object {
 		&corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy()},
 		&corev1.PersistentVolume{ObjectMeta: *meta.DeepCopy()},
 		&policyv1.PodDisruptionBudget{ObjectMeta: *meta.DeepCopy()},
-		&v1alpha1.Task{ObjectMeta: *meta.DeepCopy(), Spec: v1alpha1.TaskSpec{Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + bulk + `"`)}}}}},
+		&v1alpha1.Swarm{ObjectMeta: *ours}, &v1alpha1.Agent{ObjectMeta: *ours.DeepCopy()},
+		&v1alpha1.WorkerPool{ObjectMeta: *ours.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *ours.DeepCopy()},
+		&v1alpha1.Task{ObjectMeta: *ours.DeepCopy(), Spec: v1alpha1.TaskSpec{Payload: input, Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + bulk + `"`)}}}}},
 	}
 }
 
@@ -74,11 +82,17 @@ func TestForeignObjectsCostLittle(t *testing.T) {
 	}
 }
 
-// What is cached of all namespaces is in the list above, or is one of a few objects that are chosen by name or label.
+// What is cached of all namespaces is in the list above, or is one of a few objects that are chosen by name or label. All kinds of ours are cached.
 func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 	known := map[schema.GroupVersionKind]bool{}
 	for _, object := range foreign() {
 		known[kindOf(t, object)] = true
+	}
+	for name, of := range scheme().KnownTypes(v1alpha1.GroupVersion) {
+		_, isObject := reflect.New(of).Interface().(client.Object)
+		if kind := v1alpha1.GroupVersion.WithKind(name); isObject && !known[kind] {
+			t.Errorf("a %s may cost anything", kind.Kind)
+		}
 	}
 	for object, options := range caches("home", survey.Standard()).ByObject {
 		chosen := options.Field != nil || options.Label != nil || len(options.Namespaces) > 0

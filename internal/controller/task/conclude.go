@@ -39,8 +39,12 @@ func (p *planner) conclude(ended dispatch.End) {
 
 // isRecorded reports whether the end of an attempt is stored: its epoch is, and no agent is shown to hold it.
 func isRecorded(status *v1alpha1.TaskStatus, epoch int64) bool {
-	held := func(given v1alpha1.AssignedAgent) bool { return given.Epoch == epoch }
-	return status.Epoch >= epoch && !slices.ContainsFunc(status.AssignedAgents, held)
+	return status.Epoch >= epoch && !isAssigned(status, epoch)
+}
+
+// isAssigned reports whether an agent is shown to hold the attempt with an epoch.
+func isAssigned(status *v1alpha1.TaskStatus, epoch int64) bool {
+	return slices.ContainsFunc(status.AssignedAgents, func(given v1alpha1.AssignedAgent) bool { return given.Epoch == epoch })
 }
 
 func (p *planner) succeed(ended dispatch.End) {

@@ -1,23 +1,16 @@
 package task
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
-)
-
-const (
-	// mostPayload may stand in the Task itself, mostReferred in a ConfigMap: a frame of the link has 1 MiB.
-	mostPayload, mostReferred = 8 << 10, 512 << 10
 )
 
 // world is what a Task depends on.
@@ -27,8 +20,7 @@ type world struct {
 	stop  *stop  // it is to end, or to wait
 	fault *fault // it can never run
 	clock clock
-
-	payload []byte
+	input input
 }
 
 // A stop is what a task comes to when it no longer runs.
@@ -58,11 +50,12 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 	}
 	brief := dispatch.Brief{Blocked: blocked(task, found.swarm)}
 	if !task.Status.Phase.Final() {
-		if found.payload, err = r.payload(ctx, task, &found, &brief); err != nil {
+		if found.input, err = r.readInput(ctx, task); err != nil {
 			return found, err
 		}
-		if brief.Referred = task.Spec.PayloadFrom != nil; !brief.Referred && found.fault == nil {
-			brief.Payload = found.payload
+		found.fault, brief.Blocked = found.input.fault, cmp.Or(found.input.missing, brief.Blocked)
+		if brief.Referred = found.input.referred; !brief.Referred && found.fault == nil {
+			brief.Payload = found.input.inline
 		}
 	}
 	if r.board.EpochInvalid(task) {
@@ -128,39 +121,4 @@ func (s *stop) order() dispatch.Stop {
 		return dispatch.HandBack
 	}
 	return dispatch.Cancel
-}
-
-// payload is what the code gets to read. A task without one gets an empty object, so that the input is always JSON.
-func (r *reconciler) payload(ctx context.Context, task *v1alpha1.Task, found *world, brief *dispatch.Brief) ([]byte, error) {
-	source := task.Spec.PayloadFrom
-	switch {
-	case source != nil:
-		return r.referred(ctx, task, source.ConfigMapKeyRef, found, brief)
-	case task.Spec.Payload == nil:
-		return []byte("{}"), nil
-	}
-	if size := len(task.Spec.Payload.Raw); size > mostPayload {
-		found.fault = &fault{v1alpha1.ReasonPayloadTooLarge, fmt.Sprintf("payload has %d bytes, the limit is %d: put it into a ConfigMap and name that in payloadFrom", size, mostPayload)}
-	}
-	return task.Spec.Payload.Raw, nil
-}
-
-// referred is the payload from a ConfigMap. One that is not there may still come.
-func (r *reconciler) referred(ctx context.Context, task *v1alpha1.Task, from v1alpha1.ConfigMapKey, found *world, brief *dispatch.Brief) ([]byte, error) {
-	config := &corev1.ConfigMap{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: from.Name}, config)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read payload from ConfigMap %q: %w", from.Name, err)
-	}
-	text, exists := config.Data[from.Key]
-	var object map[string]json.RawMessage
-	switch {
-	case err != nil || !exists:
-		brief.Blocked = &dispatch.Wait{Reason: v1alpha1.ReasonPayloadNotFound, Message: fmt.Sprintf("there is no key %q in a ConfigMap %q: create it", from.Key, from.Name)}
-	case len(text) > mostReferred:
-		found.fault = &fault{v1alpha1.ReasonPayloadTooLarge, fmt.Sprintf("key %q of ConfigMap %q has %d bytes, the limit is %d", from.Key, from.Name, len(text), mostReferred)}
-	case json.Unmarshal([]byte(text), &object) != nil:
-		found.fault = &fault{v1alpha1.ReasonBadInput, fmt.Sprintf("key %q of ConfigMap %q is not a JSON object", from.Key, from.Name)}
-	}
-	return bytes.TrimSpace([]byte(text)), nil
 }

@@ -7,6 +7,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,6 +39,7 @@ type reconciler struct {
 	board    *dispatch.Board
 	clock    Clock
 	refusals refusals
+	verdicts verdicts
 }
 
 // Add gives the operator the controller of Tasks.
@@ -91,7 +93,14 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 	if err != nil {
 		return kit.Done(), err
 	}
-	r.board.Settle(task, world.payload)
+	switch payload, err := r.payloadToSend(ctx, task, world); {
+	case errors.Is(err, errPayloadGone):
+		return kit.Requeue("CacheBehind"), nil
+	case err != nil:
+		return kit.Done(), err
+	default:
+		r.board.Settle(task, payload)
+	}
 	if task.Status.Phase.Final() {
 		return expiry(task, world, now), nil // our own write of the status does not bring the task back here
 	}

@@ -17,6 +17,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
 // kubectl wait goes by the conditions: they must say what the phase says.
@@ -150,16 +151,16 @@ func TestPayloadFromAConfigMap(t *testing.T) {
 		"cannot be read": {cluster: configured{err: errServer}, fails: true},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			found, brief, r := &world{}, &dispatch.Brief{}, &reconciler{client: c.cluster}
-			text, err := r.referred(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: "k"}, found, brief)
-			if (err != nil) != c.fails || (brief.Blocked != nil) != (c.blocked != "") || (found.fault != nil) != (c.bad != "") {
-				t.Fatalf("got %v, blocked %+v, fault %+v", err, brief.Blocked, found.fault)
+			r := &reconciler{client: c.cluster}
+			found, err := r.referred(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: "k"})
+			if (err != nil) != c.fails || (found.missing != nil) != (c.blocked != "") || (found.fault != nil) != (c.bad != "") {
+				t.Fatalf("got %v, blocked %+v, fault %+v", err, found.missing, found.fault)
 			}
-			if brief.Blocked != nil && brief.Blocked.Reason != c.blocked || found.fault != nil && found.fault.reason != c.bad {
-				t.Errorf("blocked %+v, fault %+v", brief.Blocked, found.fault)
+			if found.missing != nil && found.missing.Reason != c.blocked || found.fault != nil && found.fault.reason != c.bad {
+				t.Errorf("blocked %+v, fault %+v", found.missing, found.fault)
 			}
-			if c.passes && string(text) != `{"a": 1}` {
-				t.Errorf("got %q", text)
+			if c.passes && found.text != `{"a": 1}` {
+				t.Errorf("got %q", found.text)
 			}
 		})
 	}
@@ -167,10 +168,13 @@ func TestPayloadFromAConfigMap(t *testing.T) {
 
 func TestPayloadInTheTaskIsLimited(t *testing.T) {
 	for size, fits := range map[int]bool{mostPayload: true, mostPayload + 1: false} {
-		task, found := &v1alpha1.Task{}, &world{}
+		task := &v1alpha1.Task{}
 		task.Spec.Payload = &apiextensionsv1.JSON{Raw: bytes.Repeat([]byte(" "), size)}
-		if _, err := (&reconciler{}).payload(t.Context(), task, found, &dispatch.Brief{}); err != nil || (found.fault == nil) != fits {
-			t.Errorf("%d bytes: %v, %+v", size, err, found.fault)
+		for _, kept := range []bool{true, false} {
+			if found, err := (&reconciler{}).readInput(t.Context(), task); err != nil || (found.fault == nil) != fits || fits && found.referred == kept {
+				t.Errorf("%d bytes, kept %t: %v, %+v", size, kept, err, found)
+			}
+			payload.Drop(task)
 		}
 	}
 }

@@ -126,10 +126,11 @@ func (s *store) history(task *v1alpha1.Task) []v1alpha1.Task {
 }
 
 // assign notes that an assignment was sent, whether or not it arrives.
-func (j *journal) assign(attempt *linkv1.Attempt) {
+func (j *journal) assign(order *linkv1.Assign) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sent = append(j.sent, attempt)
+	j.sent = append(j.sent, order.GetAttempt())
+	j.payloads = append(j.payloads, string(order.GetPayload()))
 }
 
 // sentTo are the epochs of a task's assignments that were sent.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/payload"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -92,7 +94,9 @@ func (c *cache) apply(news change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if news.after != nil {
-		c.objects[named(news.after.Name)] = news.after
+		kept := news.after.DeepCopy()
+		payload.Drop(kept) // as the operator's cache does
+		c.objects[named(news.after.Name)] = kept
 	} else {
 		delete(c.objects, named(news.before.Name))
 	}
@@ -132,9 +136,11 @@ func (c *cache) wait(ctx context.Context) {
 type storeReader struct {
 	client.Reader
 	store *store
+	reads *atomic.Int32
 }
 
 func (r storeReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	r.reads.Add(1)
 	stored := r.store.get(key)
 	if stored == nil {
 		return apierrors.NewNotFound(tasksResource, key.Name)

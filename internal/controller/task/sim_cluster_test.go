@@ -25,6 +25,7 @@ type cluster struct {
 	faults    faults
 	term      atomic.Int64
 	lag       atomic.Int64 // of the caches, a time.Duration
+	reads     atomic.Int32 // of Tasks past the caches
 	workers   int
 	clock     Clock // of the leaders to come
 	without   rules // that are switched off

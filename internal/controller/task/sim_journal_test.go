@@ -14,12 +14,13 @@ import (
 type journal struct {
 	world *cluster
 
-	mu      sync.Mutex
-	runs    []*stint
-	sent    []*linkv1.Attempt // assignments, whether or not they arrived
-	acks    []ack
-	cancels []*linkv1.Cancel
-	refused []string // reasons for which agents declined
+	mu       sync.Mutex
+	runs     []*stint
+	sent     []*linkv1.Attempt // assignments, whether or not they arrived
+	payloads []string          // of those
+	acks     []ack
+	cancels  []*linkv1.Cancel
+	refused  []string // reasons for which agents declined
 }
 
 // A stint is one attempt on one agent.

@@ -70,7 +70,7 @@ func (w *cluster) electBehind(behind int) *leader {
 	})
 	l.board.Connect(l.wire)
 	l.fill(behind)
-	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store}, board: l.board, clock: w.clock}
+	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store, reads: &w.reads}, board: l.board, clock: w.clock}
 	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client}}, name)
 	l.open()
 	w.runs.Go(func() { l.rule(ctx) })

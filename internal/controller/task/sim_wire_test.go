@@ -67,7 +67,7 @@ func (w *wire) Send(to link.Agent, message *linkv1.OperatorMessage) error {
 		return link.ErrNoCredit
 	case message.GetAssign() != nil:
 		linked.assigned++
-		w.leader.world.journal.assign(message.GetAssign().GetAttempt())
+		w.leader.world.journal.assign(message.GetAssign())
 	}
 	linked.stream.down.push(message)
 	return nil

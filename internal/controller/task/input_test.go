@@ -1,0 +1,156 @@
+package task
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/dispatch"
+	"github.com/swarm-io/swarm-operator/internal/payload"
+)
+
+// carrying gives a task a payload of so many bytes, which it returns as well.
+func carrying(size int) (text string, change func(*v1alpha1.TaskSpec)) {
+	text = `{"a":"` + strings.Repeat("x", size-8) + `"}`
+	return text, func(spec *v1alpha1.TaskSpec) { spec.Payload = &apiextensionsv1.JSON{Raw: []byte(text)} }
+}
+
+// A short task costs one write. The cache keeps its payload if it is small; the answer to the write of the assignment brings a larger one.
+func TestPayloadArrivesWholeAndCostsNoRead(t *testing.T) {
+	for size, writes := range map[int]int{8: 1, payload.MostKept: 1, payload.MostKept + 1: 2, mostPayload: 2} {
+		inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+			text, carried := carrying(size)
+			w.submit("t", work{takes: 500 * time.Millisecond}, carried)
+			w.pass(time.Minute)
+			w.completes(t, "t", 1)
+			if got, reads := w.store.written("t"), w.reads.Load(); got != writes || reads != 0 {
+				t.Errorf("%d bytes: %d writes, want %d, and %d reads past the cache", size, got, writes, reads)
+			}
+			if !slices.Equal(w.journal.payloads, []string{text}) {
+				t.Errorf("%d bytes: sent %.100q", size, w.journal.payloads)
+			}
+		})
+	}
+}
+
+// Each attempt is an assignment of its own, which is stored before it is sent. When the answer to that write is lost, the payload is read once.
+func TestLargePayloadIsReadOncePerAssignment(t *testing.T) {
+	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
+		text, carried := carrying(mostPayload)
+		lost := map[int64]bool{}
+		w.faults.onStoring(func(task *v1alpha1.Task) {
+			if given := task.Status.AssignedAgents; len(given) > 0 && !lost[given[0].Epoch] {
+				lost[given[0].Epoch] = true
+				w.faults.mu.Lock()
+				w.faults.after = 1
+				w.faults.mu.Unlock()
+			}
+		})
+		w.submit("t", work{takes: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "Broken"}, carried, func(spec *v1alpha1.TaskSpec) {
+			spec.Retry = v1alpha1.TaskRetry{Limit: new(int32(2)), InitialSeconds: 1}
+		})
+		w.pass(time.Minute)
+		if status := w.status("t"); status.Reason != string(v1alpha1.ReasonRetriesExhausted) || len(lost) != 3 {
+			t.Errorf("%d answers were lost\n%s", len(lost), w.describe())
+		}
+		if reads := w.reads.Load(); reads != 3 {
+			t.Errorf("%d reads past the cache for 3 assignments", reads)
+		}
+		if !slices.Equal(w.journal.payloads, []string{text, text, text}) {
+			t.Errorf("sent %.100q", w.journal.payloads)
+		}
+	})
+}
+
+// A task that waits, runs or is suspended is looked at many times. Its payload is needed for none of them.
+func TestLargePayloadOfATaskThatWaitsIsNotRead(t *testing.T) {
+	inCluster(t, nil, func(t *testing.T, w *cluster) {
+		_, carried := carrying(mostPayload)
+		w.submit("t", work{takes: time.Second}, carried)
+		for range 10 {
+			w.store.desire(named("t"), func(spec *v1alpha1.TaskSpec) { spec.AgentType += "x" })
+			w.pass(time.Second)
+		}
+		if reads := w.reads.Load(); reads != 0 {
+			t.Errorf("%d reads past the cache", reads)
+		}
+	})
+}
+
+// A task that was deleted, and perhaps created again, is not sent with the payload of another.
+func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
+	w := newCluster()
+	_, carried := carrying(mostPayload)
+	task := w.submit("t", work{}, carried)
+	payload.Drop(task)
+	task.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: "a", Epoch: 7}}
+	r := &reconciler{live: storeReader{store: w.store, reads: &w.reads}}
+	found := world{input: input{referred: true}, view: dispatch.View{Held: &dispatch.Held{Epoch: 7, Unsent: true}}}
+	if got, err := r.payloadToSend(t.Context(), task, found); err != nil || len(got) != mostPayload {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	w.store.delete(named("t"))
+	for _, recreated := range []bool{false, true} {
+		if recreated {
+			w.submit("t", work{}, carried)
+		}
+		if got, err := r.payloadToSend(t.Context(), task, found); err != errPayloadGone || got != nil { //nolint:errorlint // it is not wrapped
+			t.Errorf("recreated %t: got %d bytes, %v", recreated, len(got), err)
+		}
+	}
+}
+
+// versioned is a cluster with one ConfigMap, as the API server knows it.
+type versioned struct {
+	client.Client
+	stored *corev1.ConfigMap
+}
+
+func (v versioned) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	v.stored.DeepCopyInto(object.(*corev1.ConfigMap))
+	return nil
+}
+
+// A payload in a ConfigMap may have 512 KiB, and thousands of tasks may name it. It is parsed once for each version and key.
+func TestPayloadInAConfigMapIsParsedOnce(t *testing.T) {
+	parses := 0
+	stored := &corev1.ConfigMap{Data: map[string]string{"good": `{"a": 1}`, "bad": "[1]"}}
+	r := &reconciler{client: versioned{stored: stored}, verdicts: verdicts{parsed: func() { parses++ }}}
+	look := func(key string, wrong bool) {
+		t.Helper()
+		found, err := r.referred(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: key})
+		if err != nil || (found.fault != nil) != wrong {
+			t.Errorf("key %q: %+v, %v", key, found.fault, err)
+		}
+	}
+	for n, version := range []struct {
+		uid     types.UID
+		version string
+		data    string
+		wrong   bool
+	}{{"1", "1", `{"a": 1}`, false}, {"1", "2", `no`, true}, {"2", "2", `{"a": 1}`, false}} {
+		stored.UID, stored.ResourceVersion, stored.Data["good"] = version.uid, version.version, version.data
+		for range 100 {
+			look("good", version.wrong)
+			look("bad", true)
+		}
+		if want := 2 * (n + 1); parses != want {
+			t.Errorf("%d texts parsed, want %d", parses, want)
+		}
+	}
+	for n := range 3 * mostVerdicts {
+		r.verdicts.put(text{"1", "1", strings.Repeat("k", n%64) + string(rune(n))}, true)
+		if len(r.verdicts.all) > mostVerdicts {
+			t.Fatalf("%d verdicts are kept", len(r.verdicts.all))
+		}
+	}
+}
