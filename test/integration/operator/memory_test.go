@@ -2,7 +2,11 @@ package operator
 
 import (
 	"context"
+	"net/http"
+	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,7 +21,8 @@ import (
 
 const megabyte = 1 << 20
 
-// bulky returns workloads and a pod whose containers have a megabyte of environment each.
+// bulky returns workloads and a pod whose containers have a megabyte of environment each, and a ConfigMap and a Service of about the largest size that
+// the API server takes.
 func bulky(in string) []client.Object {
 	labels := map[string]string{"app": "bulky"}
 	meta := metav1.ObjectMeta{Namespace: in, GenerateName: "bulky-"}
@@ -30,7 +35,35 @@ func bulky(in string) []client.Object {
 		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: new(int32(0)), Selector: selector, Template: template}},
 		&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(0)), Selector: selector, Template: template}},
 		&corev1.Pod{ObjectMeta: meta, Spec: template.Spec},
+		&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"bulk": strings.Repeat("x", megabyte-len("bulk"))}},
+		&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "bulky-", Annotations: map[string]string{"example.test/bulk": strings.Repeat("x", megabyte/5)}},
+			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: labels},
+		},
 	}
+}
+
+// askedFor notes what an operator asks for when it lists or watches all ConfigMaps or Services, by resource.
+type askedFor struct {
+	lock    sync.Mutex
+	accepts map[string][]string
+}
+
+func (a *askedFor) note(request *http.Request) int {
+	resource := path.Base(request.URL.Path)
+	chosen := request.URL.Query().Get("labelSelector") != "" // those of one pool
+	if request.Method == http.MethodGet && !chosen && (resource == "configmaps" || resource == "services") {
+		a.lock.Lock()
+		defer a.lock.Unlock()
+		a.accepts[resource] = append(a.accepts[resource], request.Header.Get("Accept"))
+	}
+	return 0
+}
+
+func (a *askedFor) of(resource string) []string {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return slices.Clone(a.accepts[resource])
 }
 
 // bulkyNode returns a node that names a megabyte of images, and on which nothing is scheduled.
@@ -51,6 +84,7 @@ var _ = Describe("The cache", Serial, func() {
 	It("[R10/stripped-metadata, R14/heap-profile] keeps little of nodes, and of what is elsewhere or not annotated", func(ctx SpecContext) {
 		const each = 20
 		in, out, port := namespace(ctx, nil), namespace(ctx, nil), ports.Free()
+		asked := &askedFor{accepts: map[string][]string{}}
 		for n := range each {
 			for _, object := range bulky([]string{in, out}[n%2]) {
 				Expect(api.Create(ctx, object)).To(Succeed())
@@ -61,11 +95,15 @@ var _ = Describe("The cache", Serial, func() {
 			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, node))).To(Succeed()) })
 		}
 		// The limit has garbage collected as soon as there is more than that, so that what stays above it is in use.
-		program(only(in), "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+		program(only(in), "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
+			behindProxy(ctx, asked.note))
 		pool := createPool(ctx, in, "first")
 		Eventually(degraded).WithContext(ctx).WithArguments(pool).Should(BeTrue(), "its caches are synced, and it leads")
 		Eventually(heap).WithContext(ctx).WithArguments(port).Should(
-			And(BeNumerically(">", 0), BeNumerically("<", each*megabyte)), "less than the objects of any one kind")
+			And(BeNumerically(">", 0), BeNumerically("<", each*megabyte)), "less than the workloads, pods or ConfigMaps")
+		for _, resource := range []string{"configmaps", "services"} {
+			Expect(asked.of(resource)).To(And(Not(BeEmpty()), HaveEach(ContainSubstring(";as=PartialObjectMetadata"))), resource)
+		}
 	})
 })
 
