@@ -69,27 +69,33 @@ func (l *lane) environment() []string {
 	return l.cluster.environment
 }
 
-// bring makes sure that the lane has a cluster of the kind.
+// bring makes sure that the lane has a cluster of the kind. A cluster on which that failed stays until the next suite, so that what explains
+// the failure can be kept, but has no kind: the next suite gets a new one.
 func (l *lane) bring(ctx context.Context, wanted kind, log *os.File) error {
-	if l.kind == wanted && (wanted == noCluster || l.cluster != nil) {
+	if l.kind == wanted {
 		return nil
 	}
 	l.close()
-	l.kind = wanted
-	if wanted == noCluster {
-		return nil
+	if wanted != noCluster {
+		if err := l.create(ctx, wanted, log); err != nil {
+			return err
+		}
 	}
-	made, err := l.hold(ctx, wanted, log)
-	if err != nil {
+	l.kind = wanted
+	return nil
+}
+
+// create brings up a cluster of the kind, with the operator if the kind has it.
+func (l *lane) create(ctx context.Context, wanted kind, log *os.File) (err error) {
+	if l.cluster, err = l.hold(ctx, wanted, log); err != nil {
 		return fmt.Errorf("bring up a cluster: %w", err)
 	}
-	l.cluster = made
 	if wanted != realNodes {
 		return nil
 	}
 	began := time.Now()
-	prepare := l.command(ctx, log, "make", "--no-print-directory", "e2e-cluster", "KUBECONFIG="+made.kubeconfig())
-	prepare.Env = append(os.Environ(), made.environment...)
+	prepare := l.command(ctx, log, "make", "--no-print-directory", "e2e-cluster", "KUBECONFIG="+l.cluster.kubeconfig())
+	prepare.Env = append(os.Environ(), l.cluster.environment...)
 	if err := prepare.Run(); err != nil {
 		return fmt.Errorf("install the operator: %w", err)
 	}
@@ -102,5 +108,5 @@ func (l *lane) close() {
 	if l.cluster != nil {
 		l.cluster.release()
 	}
-	l.cluster = nil
+	l.cluster, l.kind = nil, ""
 }

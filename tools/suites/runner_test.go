@@ -96,6 +96,47 @@ func TestRunFailsWithASuite(t *testing.T) {
 	}
 }
 
+// failingOnce is the Makefile of a tree in which the first installation of the operator fails.
+const failingOnce = "e2e-cluster:\n\t@test -e tried || { touch tried; exit 1; }\n"
+
+func TestSuiteGetsANewClusterAfterAFailedInstallation(t *testing.T) {
+	r := scene(t, map[string]string{"e2e/first": passing, "e2e/second": passing, "e2e/third": passing})
+	r.options.lanes = 1
+	write(t, filepath.Join(r.root, "Makefile"), failingOnce)
+	if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "1 of 3 suites failed or did not run") {
+		t.Errorf("got %v", err)
+	}
+	if down := read(t, filepath.Join(r.root, "down")); down != "gone\ngone\n" {
+		t.Errorf("clusters that ended: %q", down)
+	}
+	for _, ended := range r.ended {
+		if !ended.failed() {
+			continue
+		}
+		if log := read(t, filepath.Join(ended.kept, "cluster", "etcd.log")); !strings.Contains(log, "etcd is well") {
+			t.Errorf("kept of the cluster without an operator: %q", log)
+		}
+	}
+}
+
+func TestSuiteIsInterruptedBeforeTheTestingPackageEndsIt(t *testing.T) {
+	l := &lane{runner: newRunner(options{root: t.TempDir(), timeout: 15 * time.Minute}, nil)}
+	of := map[string]time.Duration{}
+	for _, argument := range l.arguments(suite{name: "integration/pool", level: "integration"}) {
+		name, value, _ := strings.Cut(argument, "=")
+		if length, err := time.ParseDuration(value); err == nil {
+			of[name] = length
+		}
+	}
+	limit, hard, progress := of["-ginkgo.timeout"], of["-test.timeout"], of["-ginkgo.poll-progress-after"]
+	if limit != l.timeout || hard < limit+time.Minute {
+		t.Errorf("the suite is interrupted after %s and ended after %s, want %s and at least a minute to clean up", limit, hard, l.timeout)
+	}
+	if progress <= 0 || progress >= limit {
+		t.Errorf("a spec is reported after %s, and the suite interrupted after %s", progress, limit)
+	}
+}
+
 func TestFailureLeavesWhatExplainsIt(t *testing.T) {
 	r := scene(t, map[string]string{"integration/bad": failing})
 	if err := r.run(t.Context()); err == nil {
