@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
 
 const (
@@ -117,23 +119,43 @@ type latencies struct{ started, completed []time.Duration }
 // was measured before.
 func (b *bench) latency(ctx context.Context) error {
 	for _, rate := range []float64{perSecond, 50, b.ceiling / 2} {
-		if rate == 0 {
-			fmt.Println("the throughput was not reached, so there is no half of it")
-			continue
-		}
-		count := int(paced.Seconds() * rate)
-		took, err := b.run(ctx, fmt.Sprintf("paced%.0f", rate), count, 0, time.Duration(float64(time.Second)/rate))
-		if err != nil {
+		if err := b.latencyAt(ctx, rate); err != nil {
 			return err
 		}
-		for _, percent := range []int{50, 99} {
-			target := map[int]float64{50: 10, 99: 100}[percent]
-			b.report.Time(fmt.Sprintf("create to start, %.0f tasks/s, p%d", rate, percent), milliseconds(percentile(took.started, percent)), target, "ms")
-		}
-		b.report.Time(fmt.Sprintf("create to Completed, %.0f tasks/s, p50", rate), milliseconds(percentile(took.completed, 50)), 50, "ms")
-		b.report.Time(fmt.Sprintf("create to Completed, %.0f tasks/s, p99", rate), milliseconds(percentile(took.completed, 99)), 250, "ms")
 	}
 	return nil
+}
+
+// latencyAt measures one rate. Half of a throughput that was not reached is 0: nothing can be measured at it, and its rows say so.
+func (b *bench) latencyAt(ctx context.Context, rate float64) error {
+	if rate == 0 {
+		b.reportLatency("half of the throughput", latencies{})
+		return nil
+	}
+	count := int(paced.Seconds() * rate)
+	took, err := b.run(ctx, fmt.Sprintf("paced%.0f", rate), count, 0, time.Duration(float64(time.Second)/rate))
+	if err != nil {
+		return err
+	}
+	b.reportLatency(fmt.Sprintf("%.0f tasks/s", rate), took)
+	return nil
+}
+
+func (b *bench) reportLatency(rate string, took latencies) {
+	for _, row := range []struct {
+		way     string
+		took    []time.Duration
+		percent int
+		target  float64
+	}{
+		{"start", took.started, 50, 10}, {"start", took.started, 99, 100}, {"Completed", took.completed, 50, 50}, {"Completed", took.completed, 99, 250},
+	} {
+		line := report.Line{Measure: fmt.Sprintf("create to %s, %s, p%d", row.way, rate, row.percent), Target: row.target, Unit: "ms", NotReached: len(row.took) == 0}
+		if !line.NotReached {
+			line.Ours = milliseconds(percentile(row.took, row.percent))
+		}
+		b.report.Add(line)
+	}
 }
 
 func percentile(sorted []time.Duration, percent int) time.Duration {
