@@ -5,25 +5,22 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
-	"os/exec"
-	"regexp"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gbytes"
-	"github.com/onsi/gomega/gexec"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 var _ = Describe("The operator's ports", func() {
 	It("[K19/probes] answer the kubelet on every replica", func(ctx SpecContext) {
 		for _, pod := range replicas(ctx) {
-			address := forwarded("pod/"+pod.Name, "8081")
+			address := field.Forwarded("pod/"+pod.Name, "8081")
 			for _, path := range []string{"/healthz", "/readyz"} {
 				Expect(status(ctx, "http://"+address+path, "")).To(Equal(http.StatusOK), "%s of %s", path, pod.Name)
 			}
@@ -34,7 +31,7 @@ var _ = Describe("The operator's ports", func() {
 		space := namespace(ctx)
 		reader, stranger := serviceAccount(ctx, space, "reader"), serviceAccount(ctx, space, "stranger")
 		allowMetrics(ctx, space, "reader")
-		url := "https://" + forwarded("service/swarm-operator-metrics", "8080") + "/metrics"
+		url := "https://" + field.Forwarded("service/swarm-operator-metrics", "8080") + "/metrics"
 
 		Expect(status(ctx, url, "")).To(Equal(http.StatusUnauthorized), "without a token")
 		Expect(status(ctx, url, "forged")).NotTo(Equal(http.StatusOK), "with a token of nobody's")
@@ -74,18 +71,6 @@ func allowMetrics(ctx context.Context, namespace, name string) {
 		err := api.Create(ctx, review)
 		return review.Status.Allowed, err
 	}).WithContext(ctx).Should(BeTrue())
-}
-
-var local = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
-
-// forwarded is a local address that leads to a port in the cluster until the spec ends.
-func forwarded(target, port string) string {
-	GinkgoHelper()
-	session, err := gexec.Start(exec.Command("kubectl", "port-forward", "--namespace", system, target, ":"+port), GinkgoWriter, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { session.Kill().Wait() })
-	Eventually(session.Out).WithTimeout(20 * time.Second).Should(gbytes.Say(local.String()))
-	return string(local.FindSubmatch(session.Out.Contents())[1])
 }
 
 func status(ctx context.Context, url, token string) int {

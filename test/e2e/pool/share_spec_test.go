@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
 func listing(name string) string {
@@ -29,7 +30,7 @@ func scaleTo(ctx context.Context, workload string, replicas string) {
 }
 
 var _ = Describe("A pool of streams", func() {
-	It("shares 27 jobs out over 2 workers as a person would, for all to see [P03/golden, P05/content, P05/mounted, P10/sizes, P10/version, P10/members, P12]", func(ctx SpecContext) {
+	It("shares 27 jobs out over 2 workers as a person would, for all to see [P03/golden, P05/content, P05/mounted, P10/sizes, P10/version, P10/members, P12, P16/assignments, P16/versions]", func(ctx SpecContext) {
 		pool := poolOf("swarm-worker", streams()...)
 		create(ctx, statefulSet("swarm-worker", 2, holding()), pool)
 		Expect(settled(ctx, pool, 2, 27).text).To(Equal(listing("pool-27-expected.yml")))
@@ -50,6 +51,12 @@ var _ = Describe("A pool of streams", func() {
 		Expect(pool.Status.Workers).To(HaveExactElements(
 			v1alpha1.WorkerStatus{Name: "swarm-worker-0", Jobs: 14, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
 			v1alpha1.WorkerStatus{Name: "swarm-worker-1", Jobs: 13, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady}))
+		file, err := roster.ReadFile(listing("pool-27-expected.yml"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(introspect(ctx, pool.Name)).To(Equal(introspection{Version: 1, Workers: []introspectedWorker{
+			{Name: "swarm-worker-0", Jobs: file.Workers[0].Jobs, Version: 1, Acknowledged: string(v1alpha1.AckReceived)},
+			{Name: "swarm-worker-1", Jobs: file.Workers[1].Jobs, Version: 1, Acknowledged: string(v1alpha1.AckReceived)},
+		}}))
 		scene.proveSingleOwners(ctx)
 	})
 

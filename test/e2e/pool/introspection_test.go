@@ -1,0 +1,66 @@
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+// An introspection is what the HTTP API of the operator says about a pool.
+type introspection struct {
+	Version int64
+	Workers []introspectedWorker
+}
+
+type introspectedWorker struct {
+	Name         string
+	Jobs         []string
+	Version      int64
+	Acknowledged string
+}
+
+// introspect asks as docs/api.md says: by kubectl port-forward, with the token of a service account that may get pools in the namespace.
+func introspect(ctx context.Context, pool string) introspection {
+	GinkgoHelper()
+	for _, arguments := range []string{
+		"create serviceaccount viewer", "create role viewer --verb=get,list --resource=workerpools.swarm.io",
+		"create rolebinding viewer --role=viewer --serviceaccount=" + scene.namespace + ":viewer",
+	} {
+		Expect(kubectl(ctx, append(strings.Fields(arguments), "--namespace", scene.namespace)...)).To(ContainSubstring("created"))
+	}
+	token, err := kubectl(ctx, "create", "token", "viewer", "--namespace", scene.namespace)
+	Expect(err).NotTo(HaveOccurred())
+	url := "http://" + field.Forwarded("deployment/swarm-operator", "8082") + "/v1/pools/" + scene.namespace + "/" + pool
+	var shown introspection
+	Eventually(func() (err error) { // a right that was just given may not be known yet
+		shown, err = fetchIntrospection(ctx, url, strings.TrimSpace(token))
+		return err
+	}).WithContext(ctx).Should(Succeed())
+	return shown
+}
+
+func fetchIntrospection(ctx context.Context, url, token string) (shown introspection, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return shown, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return shown, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return shown, fmt.Errorf("%s: %s: %w", response.Status, text, err)
+	}
+	return shown, json.Unmarshal(text, &shown)
+}
