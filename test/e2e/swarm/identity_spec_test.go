@@ -28,7 +28,8 @@ type identity struct {
 
 var _ = Describe("An agent", Serial, func() {
 	It("stays who it is when its pod is killed and when its node is drained, and reports what it does [S07/killed-pod] [S07/workload] "+
-		"[S09/reported-by-agent] [S09/complete] [S19/name] [S19/dns] [S19/claim] [S20/file-survives] [S26/pod-kill] [S26/node-drain]", func(ctx SpecContext) {
+		"[S09/reported-by-agent] [S09/complete] [S19/name] [S19/dns] [S19/claim] [S20/file-survives] [S21/requeued] [S21/none-lost] [S21/none-twice] "+
+		"[S26/pod-kill] [S26/node-drain]", func(ctx SpecContext) {
 		assembled(ctx, crew("durable", 1, 1))
 		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: durable}}
 		phases := history.Follow(ctx, api, &v1alpha1.AgentList{}, agent, func(a *v1alpha1.Agent) v1alpha1.AgentPhase { return a.Status.Phase })
@@ -47,11 +48,14 @@ var _ = Describe("An agent", Serial, func() {
 		Expect(was.resolves).To(BeTrue())
 		Expect(was.starts).To(Equal(1))
 
-		By("killing the pod")
+		By("deleting the pod, which gets SIGTERM")
 		Expect(kubectl(ctx, "delete", "--namespace", namespace, "pod/"+durable)).To(ContainSubstring("deleted"))
 		second := successor(ctx, first)
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "steady")
-		Expect(taskNamed(ctx, "steady").Status).To(And(HaveField("Progress", BeEquivalentTo(100)), HaveField("Attempt", BeEquivalentTo(2))))
+		Expect(taskNamed(ctx, "steady").Status).To(And(HaveField("Progress", BeEquivalentTo(100)), HaveField("Attempt", BeEquivalentTo(2)),
+			HaveField("HandBacks", BeEquivalentTo(1)), HaveField("Reassignments", BeZero()), HaveField("Retries", BeZero())),
+			"the agent handed it back before it ended")
+		proveExactlyOnce(ctx, "durable", []string{"steady"})
 		Eventually(phases.List).WithContext(ctx).Should(HaveSuffixOf(v1alpha1.AgentRunning, v1alpha1.AgentPending, v1alpha1.AgentRunning))
 		was.starts = 2
 		Eventually(identify).WithContext(ctx).WithArguments(second).Should(Equal(was))

@@ -91,25 +91,21 @@ func read(ctx context.Context, agent, file string) []line {
 }
 
 // runs are what really worked, by task in the order of their beginning.
-func (w witnesses) runs(except ...iceAge) map[string][]run {
+func (w witnesses) runs(except ...iceAge) map[string][]*run {
 	type process struct {
 		key, agent string
 		pid        int
 	}
-	open, order := map[process]*run{}, []process{}
+	open, all := map[process]*run{}, map[string][]*run{}
 	for _, said := range w.code {
 		id := process{said.Key, said.Agent, said.PID}
-		if open[id] == nil {
+		if open[id] == nil || said.Event == "start" { // a process in the next pod may have the same PID
 			open[id] = &run{task: said.Task, agent: said.Agent, from: said.Time, to: said.Time}
-			order = append(order, id)
+			all[id.key] = append(all[id.key], open[id])
 		}
 		if !thawed(said, open[id], except) {
 			open[id].to = said.Time
 		}
-	}
-	all := map[string][]run{}
-	for _, id := range order {
-		all[id.key] = append(all[id.key], *open[id])
 	}
 	return all
 }
@@ -127,7 +123,7 @@ func proveExactlyOnce(ctx context.Context, swarm string, tasks []string, except 
 	GinkgoHelper()
 	heard := hear(ctx, swarm)
 	for _, runs := range heard.runs(except...) {
-		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.from.UnixNano(), b.from.UnixNano()) })
+		slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.from.UnixNano(), b.from.UnixNano()) })
 		for n := 1; n < len(runs); n++ {
 			Expect(runs[n].from.Before(runs[n-1].to)).To(BeFalse(), "two attempts at once: %s, %s", runs[n-1], runs[n])
 		}

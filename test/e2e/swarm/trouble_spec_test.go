@@ -2,7 +2,9 @@ package swarm
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,7 +25,7 @@ func failure(ctx context.Context, g Gomega, name string) string {
 }
 
 var _ = Describe("A swarm in trouble", func() {
-	It("says which image does not exist and which container crashes, and lets the others work [S07/crash-loop, S23/degraded, S23/others-work]", func(ctx SpecContext) {
+	It("says which image does not exist and which container crashes, and lets the others work [S07/crash-loop]", func(ctx SpecContext) {
 		swarm := crew("partial", 4, 1)
 		broken, crashing, ending := worker("broken", 1), worker("crashing", 1), worker("ending", 1)
 		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
@@ -48,6 +50,29 @@ var _ = Describe("A swarm in trouble", func() {
 
 		create(ctx, task("anyway", "partial", order{}))
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "anyway")
+	})
+
+	It("is Degraded when one agent of five is broken, and the other four work [S23/degraded, S23/others-work]", func(ctx SpecContext) {
+		swarm := crew("mostly", 5, 1)
+		broken := worker("broken", 1)
+		broken.Template.Spec.Containers[0].Image = "localhost/there-is-no-such-image:1"
+		swarm.Spec.Strategy = v1alpha1.SwarmSpecialized
+		swarm.Spec.Agents[0].Weight, broken.Weight = 4, 1
+		swarm.Spec.Agents = append(swarm.Spec.Agents, broken)
+		create(ctx, swarm)
+		Eventually(func(g Gomega) {
+			g.Expect(gone(ctx, swarm)()).To(BeFalse())
+			g.Expect(swarm.Status.ActiveAgents).To(BeEquivalentTo(4))
+			g.Expect(swarm.Status.Conditions).To(ContainElement(SatisfyAll(
+				HaveField("Type", v1alpha1.ConditionDegraded), HaveField("Status", metav1.ConditionTrue),
+				HaveField("Message", SatisfyAll(ContainSubstring("1 of 5"), ContainSubstring("mostly-broken-0"))))))
+		}).WithContext(ctx).Should(Succeed())
+
+		names := submitted(ctx, "mostly", 8, lasting(2*time.Second))
+		awaitPhase(ctx, v1alpha1.TaskCompleted, names...)
+		for n := range 4 {
+			Expect(read(ctx, fmt.Sprintf("mostly-worker-%d", n), "journal.jsonl")).To(ContainElement(HaveField("Event", "start")), "worker %d has worked", n)
+		}
 	})
 
 	It("says that a command does not exist", func(ctx SpecContext) {
