@@ -18,6 +18,29 @@ func TestS04_MixDiffersByStrategy(t *testing.T) {
 	}
 }
 
+func TestS04_Deterministic(t *testing.T) {
+	weights := []int{3, 1, 7, 7, 2}
+	declared := slices.Clone(weights)
+	want := map[int][2][]int{ // by the number of agents: balanced, and specialized
+		4:  {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}},
+		13: {{3, 3, 3, 2, 2}, {2, 1, 5, 4, 1}},
+		20: {{4, 4, 4, 4, 4}, {3, 1, 7, 7, 2}},
+	}
+	for range 100 {
+		for agents, mix := range want {
+			if got := Even(agents, len(weights)); !slices.Equal(got, mix[0]) {
+				t.Fatalf("balanced, %d agents: %v, want %v", agents, got, mix[0])
+			}
+			if got := Weighted(agents, weights); !slices.Equal(got, mix[1]) {
+				t.Fatalf("specialized, %d agents: %v, want %v", agents, got, mix[1])
+			}
+		}
+	}
+	if !slices.Equal(weights, declared) {
+		t.Errorf("weights are now %v", weights)
+	}
+}
+
 func TestMixOfFew(t *testing.T) {
 	for _, c := range []struct {
 		reason    string

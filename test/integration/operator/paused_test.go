@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("A Swarm that is paused by its annotation", Serial, func() {
-	It("gives nothing out until that is removed, under this leader and under the next", func(ctx SpecContext) {
+	It("[O24/paused] gives nothing out until that is removed, under this leader and under the next", func(ctx SpecContext) {
 		in := namespace(ctx, nil)
 		employ(ctx, in)
 		session := program(linkAddress)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,13 +130,15 @@ var _ = Describe("A workload that is balanced", func() {
 	It("[R22/controller, R22/webhook, R22/distribution] is counted by the metrics as it is", func(ctx SpecContext) {
 		s := covered(ctx)
 		leader := team.led(ctx)
-		placed, before := `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`, map[string]string{}
-		for _, series := range []string{placed, reconciled("time_seconds_count", "deployment"), reconciled("time_seconds_count", "statefulset"), reconciled("errors_total", "deployment"), reconciled("errors_total", "statefulset")} {
+		const placed = `swarm_webhook_request_duration_seconds_count{outcome="placed",webhook="spread"}`
+		before, placedBefore := map[string]string{}, leader.count(ctx, placed)
+		for _, series := range []string{reconciled("time_seconds_count", "deployment"), reconciled("time_seconds_count", "statefulset"), reconciled("errors_total", "deployment"), reconciled("errors_total", "statefulset")} {
 			var err error
 			before[series], err = leader.metric(ctx, series)
 			Expect(err).NotTo(HaveOccurred())
 		}
-		for _, w := range s.both(ctx, "counted", 10, wish("2", "60")) {
+		all := s.both(ctx, "counted", 10, wish("2", "60"))
+		for _, w := range all {
 			w.settles(ctx, 4, 6)
 		}
 		for series, value := range map[string]string{
@@ -144,6 +148,15 @@ var _ = Describe("A workload that is balanced", func() {
 		} {
 			Eventually(leader.metric).WithContext(ctx).WithArguments(series).Should(Equal(value), series)
 		}
+		var stamped []corev1.Pod
+		for _, w := range all {
+			pods, err := s.pods(ctx, w.GetName())
+			Expect(err).NotTo(HaveOccurred())
+			stamped = append(stamped, slices.DeleteFunc(pods, untouched)...)
+		}
+		Expect(stamped).NotTo(BeEmpty())
+		Expect(leader.count(ctx, placed)-placedBefore).To(BeNumerically(">=", len(stamped)), "each pod that was placed is an answer of the webhook")
+		Expect(leader.count(ctx, strings.Replace(placed, "_count", "_sum", 1))).To(BeNumerically(">", 0))
 		for series, value := range before {
 			if strings.Contains(series, "errors") {
 				Expect(leader.metric(ctx, series)).To(Equal(value), series)
@@ -169,6 +182,19 @@ func calm(since audit) []request {
 // reconciled is a series about the controller of a kind of workload.
 func reconciled(what, kind string) string {
 	return fmt.Sprintf(`controller_runtime_reconcile_%s{controller="spread-%s"}`, what, kind)
+}
+
+// count is the value of a series as a number, 0 when there is none.
+func (r *replica) count(ctx context.Context, series string) float64 {
+	GinkgoHelper()
+	text, err := r.metric(ctx, series)
+	Expect(err).NotTo(HaveOccurred())
+	if text == "" {
+		return 0
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	Expect(err).NotTo(HaveOccurred())
+	return value
 }
 
 // metric is the value of a series, "" when there is none.
