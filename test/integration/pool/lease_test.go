@@ -18,8 +18,11 @@ import (
 // leaseSeconds is how long the Leases of the workers last.
 const leaseSeconds = "8"
 
+// leaseTime is that as a time.
+const leaseTime = 8 * time.Second
+
 // silence is how long such a Lease must not have been renewed.
-var silence = lease.Silence(8 * time.Second)
+var silence = lease.Silence(leaseTime)
 
 // leased is stage, with workers that have a Lease of their own.
 func leased(ctx context.Context, size int32, jobs []v1alpha1.Job) *scene {
@@ -60,30 +63,51 @@ func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
 	return lost
 }
 
+// replaced deletes a pod by force, whose process lives on, and returns that and the one in the pod that comes under the same name.
+func (s *scene) replaced(ctx context.Context, name string) (former, successor *gang.Worker) {
+	GinkgoHelper()
+	former = s.vanish(ctx, name)
+	Eventually(s.uid).WithContext(ctx).WithArguments(name).ShouldNot(Or(BeEmpty(), Equal(former.UID())))
+	Eventually(func() *gang.Worker { return workers.Of(s.in, name) }).ShouldNot(Or(BeNil(), BeIdenticalTo(former)))
+	return former, s.worker(name)
+}
+
 var _ = Describe("Workers with a Lease of their own", func() {
-	It("keep their jobs after their pod is gone for as long as they renew it, whatever happens to the operator", func(ctx SpecContext) {
-		s := leased(ctx, 3, named("a b c d e f g h i"))
-		held := s.lists(ctx)["w-2"]
+	// Most of this is waiting, so both ways in which a pod goes are played at the same time.
+	It("keep their jobs after their pod is gone for as long as they renew it, whatever happens to the operator, also when a pod of the same name comes", func(ctx SpecContext) {
+		s, renamed := leased(ctx, 3, named("a b c d e f g h i")), leased(ctx, 3, named("a b c d e f g h i"))
+		held, heldBefore := s.lists(ctx)["w-2"], renamed.lists(ctx)["w-1"]
 		Expect(held).NotTo(BeEmpty())
 		lost := s.worker("w-2")
 		lost.Outlive()
 		s.scale(ctx, 2) // nobody comes in its place
+		former, successor := renamed.replaced(ctx, "w-1")
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
 		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(
 			HavePrefix("False Converging: "), ContainSubstring("w-2: its pod "+lost.UID()+" is gone, but holds Lease \"swarm-worker-w-2\""), HaveSuffix("it is still renewed")))
-		nobody := func() []string { return s.given(ctx, "w-0", "w-1") }
-		Consistently(nobody).WithTimeout(silence+2*time.Second).ShouldNot(ContainElement(BeElementOf(held)), "it is alive, and has them")
+		moved := ContainElement(BeElementOf(held))
+		waiting := func(g Gomega) {
+			g.Expect(s.given(ctx, "w-0", "w-1")).NotTo(moved, "w-2 is alive, and has them")
+			g.Expect(successor.Runs()).To(BeEmpty(), "the former w-1 is alive")
+		}
+		Consistently(waiting).WithTimeout(silence + 2*time.Second).Should(Succeed())
 		Expect(lost.Runs()).To(Equal(held))
+		Expect(former.Runs()).To(Equal(heldBefore))
 		halt()
 		begin()
-		Consistently(nobody).WithTimeout(silence+2*time.Second).ShouldNot(ContainElement(BeElementOf(held)), "the next leader looks, too")
+		Consistently(waiting).WithTimeout(silence+2*time.Second).Should(Succeed(), "the next leader looks, too")
 
+		former.Sever(true)
 		lost.Kill()
 		died := time.Now()
-		Eventually(nobody).Should(ContainElements(held))
+		Eventually(func() []string { return s.given(ctx, "w-0", "w-1") }).Should(ContainElements(held))
 		// Its last renewal may have been just before, and up to a third of its time ago.
 		Expect(time.Since(died)).To(BeNumerically(">", silence-4*time.Second))
 		s.settle(ctx)
+		Eventually(successor.Runs).Should(Equal(heldBefore))
+		Expect(former.Runs()).To(BeEmpty())
+		renamed.settle(ctx)
+		former.Kill()
 	})
 
 	It("have stopped before others get their jobs, when they cannot renew it", func(ctx SpecContext) {
@@ -99,23 +123,8 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		s.settle(ctx)
 		Expect(s.given(ctx, "w-0", "w-1")).To(ContainElements(held))
 		lost.Sever(false)
-		Consistently(lost.Runs).WithTimeout(silence).Should(BeEmpty(), "its pod is gone: it does not come back")
-		lost.Kill()
-	})
-
-	It("wait for the Lease of the one before, under the same name", func(ctx SpecContext) {
-		s := leased(ctx, 3, named("a b c d e f g h i"))
-		held := s.lists(ctx)["w-1"]
-		lost := s.vanish(ctx, "w-1")
-		Eventually(s.uid).WithContext(ctx).WithArguments("w-1").ShouldNot(Or(BeEmpty(), Equal(lost.UID())))
-		Eventually(func() *gang.Worker { return workers.Of(s.in, "w-1") }).ShouldNot(BeNil())
-		successor := s.worker("w-1")
-		Consistently(successor.Runs).WithTimeout(silence + 2*time.Second).Should(BeEmpty())
-		Expect(lost.Runs()).To(Equal(held))
-		lost.Sever(true)
-		Eventually(successor.Runs).Should(Equal(held))
-		Expect(lost.Runs()).To(BeEmpty())
-		s.settle(ctx)
+		// It tries to renew its Lease three times in that.
+		Consistently(lost.Runs).WithTimeout(leaseTime).Should(BeEmpty(), "its pod is gone: it does not come back")
 		lost.Kill()
 	})
 

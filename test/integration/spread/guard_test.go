@@ -50,7 +50,7 @@ var _ = Describe("No pod is lost", func() {
 			spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.test/queue"}}
 		})
 		Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("waiting: scheduling gates hold 4 pods back"))
-		Consistently(s.moves).WithTimeout(2 * deadline).Should(BeEmpty())
+		Consistently(s.moves).WithTimeout(deadline+2*cooldown).Should(BeEmpty(), "the deadline of pods that wait has passed")
 		pods, err := s.pods(ctx, "queued")
 		Expect(err).NotTo(HaveOccurred())
 		for n := range pods {
