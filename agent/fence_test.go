@@ -47,16 +47,16 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assertBetween(t, "SIGTERM", time.UnixMicro(micros).Sub(heard), lease*3/4-100*time.Millisecond, lease+slack)
 	assertGone(t, pids)
 	finish := w.journal(t, 2)[1]
-	assertBetween(t, "SIGKILL", finish.Time.Sub(frozen), lease*2/3-slack, lease+slack)
+	assertBetween(t, "SIGTERM", time.UnixMicro(micros).Sub(heard), lease*3/4-100*time.Millisecond, finish.Time.Sub(heard))
+	assertBetween(t, "SIGKILL", finish.Time.Sub(frozen), lease*2/3-slack, lease+margin)
 	if !finish.Fenced || finish.Outcome != "handed_back" {
 		t.Errorf("journal %v", finish)
 	}
-	// The operator has received no heartbeat since, and counts from the receipt: it may give the work away later than this.
-	if over := heard.Add(lease); finish.Time.After(over.Add(slack)) {
-		t.Errorf("the agent's work ended %v after the operator's count of the lease", finish.Time.Sub(over))
+	// The operator has received no heartbeat since, and counts from the receipt: it may give the work away after this.
+	if over := heard.Add(lease + margin); finish.Time.After(over) {
+		t.Errorf("the agent's work ended %v after the operator might have given it away", finish.Time.Sub(over))
 	}
 
 	w.network.Thaw()

@@ -167,8 +167,9 @@ func TestGoodbyeDoesNotWaitForAFrozenOperator(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took > 2*time.Second+slack {
-		t.Errorf("stopping took %v", took)
+	// Only the end of the lease would end a stream that waits for an answer.
+	if took := time.Since(began); took > w.Length/2 {
+		t.Errorf("stopping took %v, with a lease of %v", took, w.Length)
 	}
 }
 

@@ -129,7 +129,8 @@ func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	suspended.Store(int64(time.Hour))
 	woke := time.Now()
 	linktest.Eventually(t, "the program is gone", func() bool { return !alive(pid) })
-	if took := time.Since(woke); took > 250*time.Millisecond {
-		t.Errorf("the program ran for %v after the machine woke", took)
+	// Timers, which stood still, would stop it when most of the lease has passed. How soon the watchdog looks is shown in its package.
+	if took := time.Since(woke); took > w.Length/2 {
+		t.Errorf("the program ran for %v after the machine woke, with a lease of %v", took, w.Length)
 	}
 }

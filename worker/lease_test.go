@@ -72,8 +72,8 @@ func TestAWorkerWithALease(t *testing.T) {
 	held.leave(true)
 	left := time.Now()
 	eventually(t, "it stops by itself", func() bool { return !alive(first) })
-	if took := time.Since(left); took > lease.Shortest {
-		t.Errorf("it took %s", took)
+	if took := time.Since(left); took > lease.Silence(lease.Shortest) {
+		t.Errorf("it took %s, and others may have its jobs after %s", took, lease.Silence(lease.Shortest))
 	}
 	if said := w.ask(t, "/internal/health"); !strings.Contains(said, "the API server is away: nothing runs without it") {
 		t.Errorf("it says %s", said)

@@ -199,10 +199,10 @@ func showLeaseDuration(ctx SpecContext) {
 	Eventually(next.Err).Should(gbytes.Say("caches synced"))
 	began := time.Now()
 	Eventually(first.Kill()).Should(gexec.Exit())
-	Eventually(next.Err).WithTimeout(10 * time.Second).Should(gbytes.Say("Successfully acquired lease"))
+	Eventually(next.Err).Should(gbytes.Say("Successfully acquired lease"))
 	took := time.Since(began)
 	AddReportEntry("a killed leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s with a lease of 6 s", took.Seconds()))
-	Expect(took).To(And(BeNumerically(">", 4*time.Second), BeNumerically("<", 10*time.Second)))
+	Expect(took).To(And(BeNumerically(">", 4*time.Second), BeNumerically("<", 12*time.Second)), "sooner than by the standard, which is 12 s")
 }
 
 var _ = It("takes over the Lease of a killed process of its own pod, and of no other, before it expires", func(ctx SpecContext) {
