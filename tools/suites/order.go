@@ -5,10 +5,11 @@ import "cmp"
 // seconds is about how long suites take. It only decides their order, so that lanes end at about the same time; a suite that is not here is
 // taken to be short.
 var seconds = map[string]int{
-	"integration/crash": 300, "integration/operator": 300, "integration/spread": 300, "integration/kit": 160, "integration/pool": 120, "integration/hostile": 90,
-	"integration/fuzz": 75, "integration/image": 60,
-	"e2e/swarm": 300, "e2e/spread": 180, "e2e/pool": 180, "devcluster": 150, "e2e/kubernetes": 130, "e2e/monitoring": 60,
-	"unit": 150,
+	"integration/operator": 630, "integration/spread": 430, "integration/crash": 270, "integration/pool": 195, "integration/image": 180,
+	"integration/hostile": 170, "integration/kit": 160, "integration/fuzz": 65, "integration/policies": 40, "integration/run": 35,
+	"integration": 30, "integration/cli": 20, "integration/link": 20,
+	"e2e/swarm": 400, "e2e/pool": 280, "e2e/spread": 240, "e2e/kubernetes": 130, "e2e/monitoring": 60, "e2e/install": 25, "devcluster": 150,
+	"unit": 190,
 }
 
 // position moves a suite before (negative) or after (positive) the others of its kind.
