@@ -93,12 +93,12 @@ func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
 	})
 }
 
-// agentsOf are the Agent objects of pods, of which nothing is stored yet.
+// agentsOf are the Agent objects of pods. Their default lease is stored, which happens as soon as an object exists, and no pod is.
 func agentsOf(pods []corev1.Pod) []v1alpha1.Agent {
 	agents := make([]v1alpha1.Agent, len(pods))
 	for n := range pods {
 		agents[n].Namespace, agents[n].Name = pods[n].Namespace, pods[n].Name
-		agents[n].Spec.SwarmRef.Name = pods[n].Labels[v1alpha1.LabelSwarm]
+		agents[n].Spec.SwarmRef.Name, agents[n].Status.LeaseSeconds = pods[n].Labels[v1alpha1.LabelSwarm], 15
 	}
 	return agents
 }

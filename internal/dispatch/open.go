@@ -100,15 +100,18 @@ func (b *Board) await(census Census) {
 		if pod := &census.Pods[n]; !allTerminated(pod) {
 			name := link.Agent{Namespace: pod.Namespace, Name: pod.Name}
 			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
-			swarm.awaited[podID{name, pod.UID}] = b.leaseOfPod(name)
+			if id := (podID{name, pod.UID}); swarm.awaited[id] == 0 {
+				swarm.awaited[id] = b.leaseOfPod(name)
+			}
 		}
 	}
 }
 
-// leaseOfPod returns the longest lease that the agent of a pod may go by. The Agent object of a pod that runs may have been deleted. What
-// was told is not known then, but nothing is sent before it is stored under a lease that is longer than this one.
+// leaseOfPod returns the longest lease that the agent of a pod may go by that is not known to be linked. The Agent object of a pod that runs
+// may have been deleted, and may have been created again. What was told is not known then, but nothing is sent before it is stored under a
+// lease that is longer than this one.
 func (b *Board) leaseOfPod(name link.Agent) time.Duration {
-	if member := b.agents[name]; member != nil {
+	if member := b.agents[name]; member != nil && member.lease.stored > 0 {
 		return b.leaseInForce(member)
 	}
 	return storeFirst

@@ -101,7 +101,9 @@ func TestStoredAssignmentKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 func TestGateKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 	long := agentsOf([]corev1.Pod{pod("a", "s")})
 	long[0].Status.LeaseSeconds = 60
-	for name, agents := range map[string][]v1alpha1.Agent{"deleted before": nil, "deleted after": long} {
+	recreated := agentsOf([]corev1.Pod{pod("a", "s")})
+	recreated[0].Status = v1alpha1.AgentStatus{}
+	for name, agents := range map[string][]v1alpha1.Agent{"deleted before": nil, "deleted after": long, "created again before": recreated} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
 			d.Open(Census{Agents: agents, Pods: []corev1.Pod{pod("a", "s")}})
 			d.Dismiss(inNS("a"))
