@@ -107,6 +107,12 @@ type AgentStatus struct {
 	// +optional
 	LinkedPodUID string `json:"linkedPodUID,omitempty"`
 
+	// LinkedProcess is the process of that pod: a container that has restarted, or a second one, has another. It is empty for agents that do
+	// not name their process.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	LinkedProcess string `json:"linkedProcess,omitempty"`
+
 	// LeaseSeconds is the longest lease that the agent may have been told: how long it works on without hearing from the operator. It is raised
 	// before a longer lease is told, and lowered after the longer one is over.
 	// +kubebuilder:validation:Minimum=0

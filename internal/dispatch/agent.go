@@ -29,7 +29,7 @@ type agent struct {
 	process  Process                    // of the last Hello
 	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
 	partial  bool                       // more is to come
-	recorded string                     // the pod that Agent status names as linked
+	recorded Process                    // that Agent status names as linked
 	offered  int                        // slots, by its Hello
 	declared int                        // slots, by its object; 0 while unknown
 	draining bool                       // it says so itself
@@ -129,7 +129,7 @@ func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 		member.completed, member.failed = member.completed+workload.Completed, member.failed+workload.Failed
 	}
 	was := *member
-	member.recorded = object.Status.LinkedPodUID
+	member.recorded = recordedOf(object)
 	member.lease.learn(object, cmp.Or(lease, b.config.Lease))
 	b.relinkForLease(member)
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
@@ -182,10 +182,10 @@ func (a *agent) busy() int {
 	return running
 }
 
-// room is how many more attempts it would take now. It gets none before its pod is recorded: the next leader waits for whom it knows to have been
+// room is how many more attempts it would take now. It gets none before its process is recorded: the next leader waits for whom it knows to have been
 // linked, and a first assignment may be sent before it is written.
 func (a *agent) room(now time.Time) int {
-	if a.recorded != a.process.PodUID {
+	if a.recorded != a.process {
 		return 0
 	}
 	most := a.slots()
@@ -222,8 +222,8 @@ func (a *agent) leave(leaving bool, now time.Time) {
 // An AgentView is an agent as the board sees it.
 type AgentView struct {
 	Linked    bool
-	PodUID    string    // to be stored as the pod that is linked; "" for no change
-	Holders   []Process // that hold attempts and are not linked
+	ToRecord  Process   // to be stored as the process that is linked; the zero value for no change
+	Holders   []Process // that hold attempts, or may, and are not linked
 	LastHeard time.Time // zero when never
 	Leaving   bool
 	Lease     time.Duration // to be stored: the longest that the agent may have been told; 0 while unknown
@@ -240,7 +240,7 @@ func (b *Board) Agent(name types.NamespacedName) AgentView {
 	}
 	heard, _ := b.link.LastHeard(member.name)
 	return AgentView{
-		Linked: member.linked, PodUID: b.podToRecord(member, time.Now()), Holders: member.holders(), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
+		Linked: member.linked, ToRecord: b.processToRecord(member, time.Now()), Holders: b.holders(member), LastHeard: heard, Leaving: !member.leaving.IsZero() || member.draining,
 		Lease: b.leaseToStore(member, time.Now()),
 		Workload: v1alpha1.AgentWorkload{
 			Slots: int32(member.slots()), Running: member.running(), Completed: member.completed, Failed: member.failed,

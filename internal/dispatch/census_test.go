@@ -42,14 +42,14 @@ func TestPodIsNamedInStatusAsLongAsItIsAwaited(t *testing.T) {
 		d.Open(Census{Agents: []v1alpha1.Agent{former}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}})
 		d.joins(t, "a", "s", 1)
 		d.joins(t, "b", "s", 1)
-		if a, b := d.Agent(inNS("a")).PodUID, d.Agent(inNS("b")).PodUID; a != "" || b != "pod-b" {
+		if a, b := d.Agent(inNS("a")).ToRecord.PodUID, d.Agent(inNS("b")).ToRecord.PodUID; a != "" || b != "pod-b" {
 			t.Errorf("to be stored as linked: %q and %q", a, b)
 		}
 		if !slices.Contains(d.signalled("a"), d.lapse()) {
 			t.Errorf("looks again after %v", d.signalled("a"))
 		}
 		time.Sleep(d.lapse())
-		if a := d.Agent(inNS("a")).PodUID; a != "pod-a" {
+		if a := d.Agent(inNS("a")).ToRecord.PodUID; a != "pod-a" {
 			t.Errorf("to be stored as linked after lease and margin: %q", a)
 		}
 	})

@@ -74,34 +74,37 @@ func (c Census) MayOpen(alone, now time.Time) bool { return !c.Led() || !now.Bef
 
 // Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
 func (c Census) Led() bool {
-	return c.Succeeds || c.hasEpoch() || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != "" })
+	return c.Succeeds || c.hasEpoch() || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != Process{} })
 }
 
-// A podID tells pods of one agent apart.
-type podID struct {
-	agent link.Agent
-	uid   types.UID
+// An awaitedProcess is a process of an agent. Without an ID it is any process of a pod.
+type awaitedProcess struct {
+	agent   link.Agent
+	process Process
 }
 
-// await notes whose Hello is missing: that of every pod that may run something, and that of the pod that was linked last, of which only the
-// UID may be left. Nobody knows whether its node has heard of its end; waiting for it in vain is waiting for its lease.
+// await notes whose Hello is missing: that of the process that was linked last, of which only the name may be left, and that of some process of
+// every other pod that may run something. Nobody knows whether the node of the first one has heard of its end; waiting for it in vain is waiting
+// for its lease.
 func (b *Board) await(census Census) {
 	for n := range census.Agents {
 		agent := &census.Agents[n]
 		name := link.Agent{Namespace: agent.Namespace, Name: agent.Name}
 		member := b.agentOf(name)
 		member.version, member.lease.stored = agent.ResourceVersion, leaseOf(agent)
-		if last := lastLinked(agent); last != "" {
+		if last := lastLinked(agent); last != (Process{}) {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
-			swarm.awaited[podID{name, types.UID(last)}] = b.leaseInForce(member)
+			swarm.awaited[awaitedProcess{name, last}] = b.leaseInForce(member)
+			member.swarm, member.recorded = swarm.name, last
+			b.config.Agents.After(member.object(), 0) // its pod may prove that the process has ended
 		}
 	}
 	for n := range census.Pods {
 		if pod := &census.Pods[n]; !allTerminated(pod) {
 			name := link.Agent{Namespace: pod.Namespace, Name: pod.Name}
 			swarm := b.swarmOf(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelSwarm]})
-			if id := (podID{name, pod.UID}); swarm.awaited[id] == 0 {
-				swarm.awaited[id] = b.leaseOfPod(name)
+			if member := b.agents[name]; member == nil || member.recorded.PodUID != string(pod.UID) {
+				swarm.awaited[awaitedProcess{name, Process{PodUID: string(pod.UID)}}] = b.leaseOfPod(name)
 			}
 		}
 	}
@@ -117,37 +120,53 @@ func (b *Board) leaseOfPod(name link.Agent) time.Duration {
 	return storeFirst
 }
 
-// lastLinked returns the UID of the pod whose agent was linked last. Agents of earlier versions have only that of their pod.
-func lastLinked(agent *v1alpha1.Agent) string {
+// lastLinked returns the process that was linked last. Status of earlier versions names only its pod, or only the pod that there is.
+func lastLinked(agent *v1alpha1.Agent) Process {
 	if agent.Status.LinkedPodUID == "" && meta.IsStatusConditionTrue(agent.Status.Conditions, v1alpha1.ConditionLinked) {
-		return agent.Status.PodUID
+		return Process{PodUID: agent.Status.PodUID}
 	}
-	return agent.Status.LinkedPodUID
+	return recordedOf(agent)
 }
 
-// podToRecord returns the pod that Agent status is to name as linked, "" for no change. A pod of the same name that is awaited may run what no leader
-// has stored: as long as that is so, it goes on being named, and the next leader waits for it as well.
-func (b *Board) podToRecord(member *agent, now time.Time) string {
-	ends := b.gateEnds(member.name, 0)
-	if now.Before(ends) && b.awaitsFormer(member) {
-		b.config.Agents.After(member.object(), ends.Sub(now))
-		return ""
-	}
-	return member.process.PodUID
+// recordedOf returns the process that Agent status names as linked.
+func recordedOf(agent *v1alpha1.Agent) Process {
+	return Process{PodUID: agent.Status.LinkedPodUID, ID: agent.Status.LinkedProcess}
 }
 
-// awaitsFormer reports whether another pod of an agent is awaited than the one that is linked.
-func (b *Board) awaitsFormer(member *agent) bool {
-	of := b.swarms[member.swarm]
-	if of == nil {
-		return false
+// processToRecord returns the process that Agent status is to name as linked, the zero value for no change. Another process of the agent that is
+// awaited may run what no leader has stored: as long as that is so, it goes on being named, and the next leader waits for it as well.
+func (b *Board) processToRecord(member *agent, now time.Time) Process {
+	if until := b.formerAwaitedUntil(member); now.Before(until) {
+		b.config.Agents.After(member.object(), until.Sub(now))
+		return Process{}
 	}
-	for pod := range of.awaited {
-		if pod.agent == member.name && string(pod.uid) != member.process.PodUID {
-			return true
+	return member.process
+}
+
+// formerAwaitedUntil returns until when another process of an agent is awaited than the one that is linked; zero when none is.
+func (b *Board) formerAwaitedUntil(member *agent) time.Time {
+	var until time.Time
+	for by, lease := range b.awaitedOf(member) {
+		if by != member.process && by != (Process{PodUID: member.process.PodUID}) {
+			until = later(until, b.gateEnds(member.name, lease))
 		}
 	}
-	return false
+	return until
+}
+
+// awaitedOf are the processes of an agent whose Hello is missing, with their leases.
+func (b *Board) awaitedOf(member *agent) iter.Seq2[Process, time.Duration] {
+	return func(yield func(Process, time.Duration) bool) {
+		of := b.swarms[member.swarm]
+		if of == nil {
+			return
+		}
+		for awaited, lease := range of.awaited {
+			if awaited.agent == member.name && !yield(awaited.process, lease) {
+				return
+			}
+		}
+	}
 }
 
 // begin lets agents join.
@@ -229,8 +248,8 @@ func (c Census) epochs() iter.Seq[int64] {
 // heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.
 func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
 	var until time.Time
-	for pod, lease := range of.awaited {
-		if ends := b.gateEnds(pod.agent, lease); now.Before(ends) {
+	for awaited, lease := range of.awaited {
+		if ends := b.gateEnds(awaited.agent, lease); now.Before(ends) {
 			until = later(until, ends)
 		}
 	}

@@ -31,14 +31,22 @@ func (h *hold) mayBeOf(member *agent, by Process) bool {
 	return h.agent == member && (h.process == by || h.process == Process{})
 }
 
-// holders are the processes of an agent that hold attempts and are not linked. They keep them until their lease is over, or until they are
-// known to have ended.
-func (a *agent) holders() []Process {
+// holders are the processes of an agent that hold attempts, or may because they are awaited, and are not linked. They keep them until their
+// lease is over, or until they are known to have ended.
+func (b *Board) holders(member *agent) []Process {
 	var list []Process
-	for _, of := range a.holds {
-		if by := of.held.process; of.held.sent && by.ID != "" && (by != a.process || !a.linked) && !slices.Contains(list, by) {
+	add := func(by Process) {
+		if by.ID != "" && (by != member.process || !member.linked) && !slices.Contains(list, by) {
 			list = append(list, by)
 		}
+	}
+	for _, of := range member.holds {
+		if of.held.sent {
+			add(of.held.process)
+		}
+	}
+	for by := range b.awaitedOf(member) {
+		add(by)
 	}
 	slices.SortFunc(list, func(x, y Process) int { return cmp.Or(cmp.Compare(x.PodUID, y.PodUID), cmp.Compare(x.ID, y.ID)) })
 	return list
@@ -66,6 +74,7 @@ func (b *Board) bury(member *agent, ended Process) {
 			b.drop(member, key)
 		}
 	}
+	b.hasSpoken(member, ended)
 }
 
 // HasEnded reports whether a pod's status proves that a process has ended: a container of it was terminated, the kubelet has seen that, and

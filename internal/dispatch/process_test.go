@@ -22,6 +22,10 @@ func (d *desk) says(t *testing.T, who link.Agent, process string, hello *linkv1.
 	if err := d.Joined(who, "pod-"+who.Name, hello); err != nil {
 		t.Fatal(err)
 	}
+	member := d.agents[who]
+	if linked := d.processToRecord(member, time.Now()); linked != (Process{}) {
+		member.recorded = linked // the controller's turn
+	}
 	d.credit(who, int64(hello.Slots))
 }
 
@@ -241,9 +245,21 @@ func TestAgentGetsNothingBeforeItsPodIsRecorded(t *testing.T) {
 			t.Errorf("want one assignment: %v", given)
 		}
 	})
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", 1)
+		d.Left(a)
+		d.says(t, a, "q", &linkv1.Hello{})
+		d.records(a, "pod-a") // by another process
+		d.task("t", "s")
+		d.steps()
+		if given := d.assigned(); len(given) > 0 {
+			t.Errorf("given to a process that is not recorded: %v", given)
+		}
+	})
 }
 
-// Once the successor is recorded, the next leader does not wait for the former pod. What that one runs has to be stored before.
+// Once the successor is recorded, the next leader does not wait for the former process. What that one runs has to be stored before.
 func TestSuccessorWaitsUntilTheWorkOfTheFormerPodIsStored(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -252,6 +268,9 @@ func TestSuccessorWaitsUntilTheWorkOfTheFormerPodIsStored(t *testing.T) {
 		d.steps() // sent, and not written yet
 		d.Left(a)
 		hello := &linkv1.Hello{Swarm: "s", Slots: 1}
+		if err := d.Joined(a, "pod-a", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "q"}); !errors.Is(err, errUnwritten) {
+			t.Fatalf("another process of the pod: got %v", err)
+		}
 		d.signals = nil
 		if err := d.Joined(a, "successor", hello); !errors.Is(err, errUnwritten) || !slices.Contains(d.signals, signal{"t", 0}) {
 			t.Fatalf("got %v, and asks for the reconcile of %v", err, d.signals)

@@ -71,11 +71,7 @@ func TestAgentThatGetsNothingIsGivenLittle(t *testing.T) {
 	withQueue(t, func(t *testing.T, d *desk, a link.Agent) {
 		all := 0
 		for range 600 {
-			d.heard[a] = time.Now()
-			if err := d.Joined(a, "pod-a", &linkv1.Hello{Swarm: "s", Slots: 10, Process: "p"}); err != nil {
-				t.Fatal(err)
-			}
-			d.credit(a, 10)
+			d.says(t, a, "p", &linkv1.Hello{Slots: 10})
 			for _, attempt := range d.givenOut() {
 				all++
 				d.settles(d.known[attempt.GetTask()])

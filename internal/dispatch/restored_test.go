@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -123,4 +124,71 @@ func TestGateKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two processes of a pod are alive. A former leader has given the first one a task that is not stored, and the other one says Hello first.
+func TestGateWaitsForTheProcessThatWasLinked(t *testing.T) {
+	linked := agentWith(15)
+	linked.Status.LinkedProcess = "p"
+	ends := map[string]func(*testing.T, *desk){
+		"p is silent": func(*testing.T, *desk) { time.Sleep(lapse(15 * time.Second)) },
+		"p says Hello": func(t *testing.T, d *desk) {
+			d.Left(leased)
+			d.says(t, leased, "p", &linkv1.Hello{})
+		},
+		"p has ended": func(t *testing.T, d *desk) {
+			if holders := d.Agent(inNS("a")).Holders; !slices.Equal(holders, []Process{{"pod-a", "p"}}) {
+				t.Errorf("proof is asked for of %v", holders)
+			}
+			d.Ended(inNS("a"), Process{"pod-a", "p"})
+		},
+	}
+	for name, end := range ends {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.closed()
+			d.Open(Census{Agents: []v1alpha1.Agent{*linked}, Pods: []corev1.Pod{pod("a", "s"), pod("b", "s")}})
+			d.rule("s")
+			b := d.joins(t, "b", "s", 1)
+			d.says(t, leased, "q", &linkv1.Hello{})
+			d.task("t", "s")
+			d.steps()
+			if given := d.assigned(); len(given) != 0 {
+				t.Fatalf("%s: given out while p may run it", name)
+			}
+			if linked := d.Agent(inNS("a")).ToRecord; linked != (Process{}) {
+				t.Errorf("%s: %v takes the place of a process that the next leader should wait for", name, linked)
+			}
+			d.signals = nil
+			end(t, d)
+			d.heard[b] = time.Now()
+			d.steps()
+			if given := d.assigned(); len(given) != 1 {
+				t.Errorf("%s: not given out", name)
+			}
+			if linked := d.Agent(inNS("a")).ToRecord; linked.PodUID != "pod-a" {
+				t.Errorf("%s: no process is to be stored as linked", name)
+			}
+		})
+	}
+}
+
+// A process that has ended is awaited no more, and the one that is linked can be stored in its place.
+func TestSuccessorOfAProcessThatHasEndedIsRecorded(t *testing.T) {
+	linked := agentWith(15)
+	linked.Status.LinkedProcess = "p"
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.closed()
+		d.signals = nil
+		d.Open(Census{Agents: []v1alpha1.Agent{*linked}, Pods: []corev1.Pod{pod("a", "s")}})
+		if !slices.Contains(d.signals, signal{"a", 0}) {
+			t.Error("nothing looks for the proof that p has ended")
+		}
+		d.rule("s")
+		d.says(t, leased, "q", &linkv1.Hello{})
+		d.signals = nil
+		d.Ended(inNS("a"), Process{"pod-a", "p"})
+		if !slices.Contains(d.signals, signal{"a", 0}) {
+			t.Error("the agent is not reconciled when its process can be recorded")
+		}
+	})
 }

@@ -25,13 +25,14 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 	}
 	b.passOver(hello)
 	member := b.agentOf(name)
-	if b.writeHoldsOfOthers(member, podUID) {
+	by := Process{podUID, hello.GetProcess()}
+	if b.writeHoldsOfOthers(member, by) {
 		return errUnwritten
 	}
 	if !member.enrolled {
 		member.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
 	}
-	member.linked, member.process, member.granted, member.sent = true, Process{podUID, hello.GetProcess()}, 0, 0
+	member.linked, member.process, member.granted, member.sent = true, by, 0, 0
 	member.offered, member.draining = int(hello.GetSlots()), hello.GetDraining()
 	member.named, member.partial = named(hello), hello.GetPartial()
 	for _, attempt := range hello.GetRunning() {
@@ -45,15 +46,15 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 	return nil
 }
 
-// errUnwritten turns the successor of a pod away until everything that the former pod may run is stored. From then on Agent status names the
+// errUnwritten turns the successor of a process away until everything that the former one may run is stored. From then on Agent status names the
 // successor, and the next leader would not wait for the former one.
-var errUnwritten = errors.New("an assignment of the pod before is being stored: connect again")
+var errUnwritten = errors.New("an assignment of the process before is being stored: connect again")
 
-// writeHoldsOfOthers has what other pods of an agent hold written, and reports whether there is any.
-func (b *Board) writeHoldsOfOthers(member *agent, podUID string) bool {
+// writeHoldsOfOthers has what other processes of an agent hold written, and reports whether there is any.
+func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
 	unwritten := false
 	for _, of := range member.holds {
-		if held := of.held; held.sent && held.process.PodUID != podUID && of.stored < held.epoch {
+		if held := of.held; held.sent && held.process != by && of.stored < held.epoch {
 			unwritten = true
 			b.config.Tasks.After(of.name, 0)
 		}
@@ -109,8 +110,17 @@ func (b *Board) complete(member *agent) {
 		}
 	}
 	member.named = nil
-	swarm := b.swarmOf(member.swarm)
-	delete(swarm.awaited, podID{member.name, types.UID(member.process.PodUID)})
+	b.hasSpoken(member, Process{PodUID: member.process.PodUID})
+	b.hasSpoken(member, member.process)
+}
+
+// hasSpoken ends the wait for a process that has said what it runs, or that runs nothing.
+func (b *Board) hasSpoken(member *agent, process Process) {
+	swarm, awaited := b.swarmOf(member.swarm), awaitedProcess{member.name, process}
+	if _, found := swarm.awaited[awaited]; found {
+		delete(swarm.awaited, awaited)
+		b.config.Agents.After(member.object(), 0) // its successor may be recorded now
+	}
 	b.stir(swarm)
 }
 

@@ -21,8 +21,8 @@ type swarm struct {
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[podID]time.Duration           // pods from before this leader that have not yet told what they run: their leases
-	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no pod is awaited
+	awaited map[awaitedProcess]time.Duration  // processes from before this leader that have not yet said what they run: their leases
+	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no process is awaited
 	unheard bool                              // its controller was told that nobody knows yet what its agents hold
 	epoch   int64
 	stirred bool
@@ -34,7 +34,7 @@ func (b *Board) swarmOf(name types.NamespacedName) *swarm {
 	if known == nil {
 		known = &swarm{
 			name: name, queue: map[types.NamespacedName]*entry{},
-			awaited: map[podID]time.Duration{}, ends: map[types.NamespacedName]struct{}{},
+			awaited: map[awaitedProcess]time.Duration{}, ends: map[types.NamespacedName]struct{}{},
 		}
 		b.swarms[name] = known
 	}

@@ -54,7 +54,7 @@ func TestPodThatWasLinkedLastIsAwaited(t *testing.T) {
 		agent := v1alpha1.Agent{}
 		agent.Status.LinkedPodUID, agent.Status.PodUID = c.linkedPod, "pod-a"
 		agent.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionLinked, Status: c.condition}}
-		if got := lastLinked(&agent); got != c.awaited {
+		if got := lastLinked(&agent).PodUID; got != c.awaited {
 			t.Errorf("%s: awaits %q, want %q", c.why, got, c.awaited)
 		}
 	}
@@ -144,8 +144,9 @@ func TestHoldersAreShownInOrder(t *testing.T) {
 		for _, process := range []string{"r", "p", "q"} {
 			d.Left(leased)
 			d.says(t, leased, process, &linkv1.Hello{Slots: 9})
-			d.task("task-of-"+process, "s")
+			task := d.task("task-of-"+process, "s")
 			d.steps()
+			d.settles(task)
 		}
 		d.Left(leased)
 		var ids []string

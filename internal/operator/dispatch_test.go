@@ -194,7 +194,7 @@ func TestTermBeginsWithThePodsThatWereLinked(t *testing.T) {
 		if err := d.board.Joined(agent, "successor", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "p"}); err != nil {
 			t.Fatal(err)
 		}
-		if stored := d.board.Agent(client.ObjectKey{Namespace: "demo", Name: "a"}).PodUID; stored != "" {
+		if stored := d.board.Agent(client.ObjectKey{Namespace: "demo", Name: "a"}).ToRecord.PodUID; stored != "" {
 			t.Errorf("pod %q takes the place of one that the dispatcher should wait for", stored)
 		}
 	})

@@ -30,8 +30,8 @@ func plan(agent *v1alpha1.Agent, world world) Plan {
 	if world.pod != nil {
 		p.Status.PodName, p.Status.PodUID = world.pod.Name, string(world.pod.UID)
 	}
-	if world.view.PodUID != "" {
-		p.Status.LinkedPodUID = world.view.PodUID
+	if linked := world.view.ToRecord; linked.PodUID != "" {
+		p.Status.LinkedPodUID, p.Status.LinkedProcess = linked.PodUID, linked.ID
 	}
 	p.Status.LeaseSeconds = int32((world.view.Lease + time.Second - 1) / time.Second)
 	if world.view.Linked || p.Status.Workload != nil {

@@ -143,25 +143,30 @@ func TestNumberOfPeersIsBounded(t *testing.T) {
 	}
 }
 
-// The next leader waits for the pod that is stored as linked, and counts with the lease that is stored: neither may come from the cache of pods
+// The next leader waits for the process that is stored as linked, and counts with the lease that is stored: neither may come from the cache of pods
 // or from the configuration.
 func TestStatusNamesTheLinkedPodAndItsLease(t *testing.T) {
 	agent := coder()
-	agent.Status.LinkedPodUID, agent.Status.LeaseSeconds = "p0", 60
+	agent.Status.LinkedPodUID, agent.Status.LinkedProcess, agent.Status.LeaseSeconds = "p0", "q0", 60
+	linked := func(pod, process string, lease time.Duration) dispatch.AgentView {
+		return dispatch.AgentView{ToRecord: dispatch.Process{PodUID: pod, ID: process}, Linked: true, Lease: lease}
+	}
 	successor := running(nil)
 	for reason, c := range map[string]struct {
-		view   dispatch.AgentView
-		pod    string
-		leases int32
+		view         dispatch.AgentView
+		pod, process string
+		leases       int32
 	}{
-		"nothing was heard of the successor": {dispatch.AgentView{Lease: time.Minute}, "p0", 60},
-		"the former pod is linked":           {dispatch.AgentView{PodUID: "p0", Linked: true, Lease: time.Minute}, "p0", 60},
-		"the successor is linked":            {dispatch.AgentView{PodUID: "p1", Linked: true, Lease: 45 * time.Second}, "p1", 45},
-		"a lease between two seconds":        {dispatch.AgentView{PodUID: "p1", Lease: 45*time.Second + 1}, "p1", 46},
+		"nothing was heard of the successor": {dispatch.AgentView{Lease: time.Minute}, "p0", "q0", 60},
+		"the former pod is linked":           {linked("p0", "q0", time.Minute), "p0", "q0", 60},
+		"its next process is linked":         {linked("p0", "q1", time.Minute), "p0", "q1", 60},
+		"the successor is linked":            {linked("p1", "q1", 45*time.Second), "p1", "q1", 45},
+		"it does not name its process":       {linked("p1", "", 45*time.Second), "p1", "", 45},
+		"a lease between two seconds":        {linked("p1", "q1", 45*time.Second+1), "p1", "q1", 46},
 	} {
 		got := plan(agent, world{swarm: research(v1alpha1.TopologyMesh), pod: successor, view: c.view}).Status
-		if got.LinkedPodUID != c.pod || got.LeaseSeconds != c.leases || got.PodUID != "p1" {
-			t.Errorf("%s: linked pod %q with a lease of %d s, pod %q", reason, got.LinkedPodUID, got.LeaseSeconds, got.PodUID)
+		if got.LinkedPodUID != c.pod || got.LinkedProcess != c.process || got.LeaseSeconds != c.leases || got.PodUID != "p1" {
+			t.Errorf("%s: linked process %q of pod %q with a lease of %d s, pod %q", reason, got.LinkedProcess, got.LinkedPodUID, got.LeaseSeconds, got.PodUID)
 		}
 	}
 }

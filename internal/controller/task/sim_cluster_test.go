@@ -38,19 +38,19 @@ type cluster struct {
 	leads     *leader   // elected last
 	agents    map[string]*process
 	processes []*process
-	made      int               // pods
-	started   int               // processes
-	linked    map[string]string // the pod that was linked last, by agent: what Agent status says
-	unseen    map[string]bool   // pods that the caches of the next leader lack
-	late      []chan struct{}   // connections whose bytes are under way
-	tasks     int               // submitted by a script
+	made      int                         // pods
+	started   int                         // processes
+	linked    map[string]dispatch.Process // that was linked last, by agent: what Agent status says
+	unseen    map[string]bool             // pods that the caches of the next leader lack
+	late      []chan struct{}             // connections whose bytes are under way
+	tasks     int                         // submitted by a script
 	works     map[string]func(attempt int32) work
 	problems  []string
 }
 
 func newCluster() *cluster {
 	w := &cluster{store: newStore(), workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
-	w.linked, w.unseen = map[string]string{}, map[string]bool{}
+	w.linked, w.unseen = map[string]dispatch.Process{}, map[string]bool{}
 	w.journal.world = w
 	w.faults.each = 2 * time.Millisecond
 	w.lag.Store(int64(2 * time.Millisecond))

@@ -35,11 +35,11 @@ func (w *cluster) newProcess() string {
 	return fmt.Sprintf("process-%d", w.started)
 }
 
-// link notes which pod of an agent is linked.
-func (w *cluster) link(agent, podUID string) {
+// link notes which process of an agent is linked.
+func (w *cluster) link(agent string, process dispatch.Process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.linked[agent] = podUID
+	w.linked[agent] = process
 }
 
 // agentObject is the Agent object of a pod.
@@ -49,7 +49,7 @@ func (w *cluster) agentObject(name string) v1alpha1.Agent {
 	return v1alpha1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarmName}, Type: "worker"},
-		Status:     v1alpha1.AgentStatus{LinkedPodUID: w.linked[name]},
+		Status:     v1alpha1.AgentStatus{LinkedPodUID: w.linked[name].PodUID, LinkedProcess: w.linked[name].ID},
 	}
 }
 

@@ -151,14 +151,14 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 	}
 }
 
-// record is the controller of Agents: it stores which pod is linked, as the board says, once its cache has the Agent, and tells the board.
+// record is the controller of Agents: it stores which process is linked, as the board says, once its cache has the Agent, and tells the board.
 func (w *wire) record(name string) {
 	view := w.leader.board.Agent(named(name))
 	if !w.leader.leads() || !slices.Contains(w.leader.world.seen(), name) {
 		return
 	}
-	if view.PodUID != "" {
-		w.leader.world.link(name, view.PodUID)
+	if view.ToRecord.PodUID != "" {
+		w.leader.world.link(name, view.ToRecord)
 	}
 	w.leader.enrol(name)
 }

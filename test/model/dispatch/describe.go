@@ -20,6 +20,7 @@ var ofWorld = map[uint8]string{
 	tickWithoutRenewal: "a tick passes without a renewal of the Lease",
 	deleteLease:        "the Lease is deleted",
 	replacePod:         "the pod of a is deleted by force and replaced by one of the same name, a'; the process of a lives on",
+	startProcess:       "another process of a, a', starts in the same pod; the first one lives on",
 	cancelTask:         "the user cancels the task",
 	restartContainer:   "the container of a restarts in the same pod, as process a'",
 }
@@ -74,7 +75,7 @@ func (m Model) describeLeader(s state, step explore.Step) string {
 	r, name := &s.replicas[step.Subject], replicaNames[step.Subject]
 	switch step.Action {
 	case storeLink:
-		return fmt.Sprintf("%s stores that the pod of %s is linked", name, processNames[step.Detail])
+		return fmt.Sprintf("%s stores that the process of %s is linked", name, processNames[step.Detail])
 	case storeLease:
 		return fmt.Sprintf("%s stores that the lease of %s is %d ticks", name, processNames[step.Detail], m.Scenario.Leases[step.Subject])
 	case giveOut:

@@ -81,11 +81,11 @@ func (t *transition) open(r uint8) bool {
 		l.cache = cache{task: t.store.task, pods: t.store.pods, linked: t.store.linked}
 	}
 	l.opened = true
-	for pod := range uint8(pods) {
-		if t.isAwaited(r, pod) {
-			l.gates[pod] = l.hold + t.gateOf(r, pod)
+	for n := range uint8(processes) {
+		if t.isAwaited(r, n) {
+			l.gates[n] = l.hold + t.gateOf(r, n)
 		}
-		if stored := t.store.leases[nameOf(pod)]; stored > t.Scenario.Leases[r] {
+		if stored := t.store.leases[nameOf(n)]; stored > t.Scenario.Leases[r] {
 			l.longer = stored + margin
 		}
 	}
@@ -96,10 +96,23 @@ func (t *transition) open(r uint8) bool {
 	return true
 }
 
-// isAwaited reports whether a new leader waits for what runs in a pod: one that exists, or is stored as linked.
-func (t *transition) isAwaited(r, pod uint8) bool {
-	known := &t.replicas[r].cache
-	return known.pods&bit(pod) != 0 || t.Rules.Has(LinkedPodAwaited) && known.linked[nameOf(pod)] == pod+1
+// isAwaited reports whether a new leader waits for a process, because it is stored as linked, or for some process of the pod of the same number,
+// which exists, and of which none is stored.
+func (t *transition) isAwaited(r, n uint8) bool {
+	l := &t.replicas[r]
+	if linked := l.cache.linked[nameOf(n)]; linked != 0 && t.Rules.Has(LinkedPodAwaited) {
+		if linked == n+1 {
+			return true
+		}
+		if t.processes[linked-1].pod == n {
+			return false
+		}
+	}
+	exists := l.cache.pods&bit(n) != 0
+	if exists {
+		l.anyProcess |= bit(n)
+	}
+	return exists
 }
 
 // writing reports whether a write of this term is on its way.
@@ -107,7 +120,7 @@ func (r *replica) writing() bool { return r.write.active && r.write.term == r.te
 
 func (t *transition) gateIsOpen(r uint8) bool {
 	l := &t.replicas[r]
-	return l.hold == 0 && l.gates == [pods]uint8{} || !t.Rules.Has(LeaderGate)
+	return l.hold == 0 && l.gates == [processes]uint8{} || !t.Rules.Has(LeaderGate)
 }
 
 // observe takes in the Task as the cache has it, and reports whether that was news. What is stored as assigned is taken to be running
@@ -131,29 +144,24 @@ func (t *transition) observe(r uint8) bool {
 	return false
 }
 
-// storeLink notes in the Agent's status which pod is linked. The next leader waits for that one, so the pod before it stays
+// storeLink notes in the Agent's status which process is linked. The next leader waits for that one, so the process before it stays
 // until it is certain to run nothing.
 func (t *transition) storeLink(r, n uint8) bool {
-	l, stored, pod := &t.replicas[r], &t.store.linked[nameOf(n)], t.processes[n].pod
-	if !t.mayAct(r) || !l.opened || !l.links[n].open || *stored == pod+1 {
+	l, stored := &t.replicas[r], &t.store.linked[nameOf(n)]
+	if !t.mayAct(r) || !l.opened || !l.links[n].open || *stored == n+1 {
 		return false
 	}
 	if t.Rules.Has(LinkedPodKept) && *stored != 0 && !t.runsNothing(r, *stored-1) {
 		return false
 	}
-	*stored = pod + 1
+	*stored = n + 1
 	t.cachesFollow()
 	return true
 }
 
-// runsNothing reports whether a leader can be certain that nothing runs in a pod.
-func (t *transition) runsNothing(r, pod uint8) bool {
-	for n := range uint8(processes) {
-		if t.processes[n].pod == pod && (n != 2 || t.processes[2].alive) && t.replicas[r].links[n].timer > 0 && t.store.terminated&bit(n) == 0 {
-			return false
-		}
-	}
-	return true
+// runsNothing reports whether a leader can be certain that a process runs nothing.
+func (t *transition) runsNothing(r, n uint8) bool {
+	return t.replicas[r].links[n].timer == 0 || t.store.terminated&bit(n) != 0
 }
 
 // giveOut assigns the task to a process that is linked. Only a first assignment is sent before it is stored.
@@ -187,7 +195,7 @@ func (t *transition) stopAttempt(r uint8) bool {
 // takesWork reports whether a process is linked, has said all, and is stored as linked.
 func (t *transition) takesWork(r, n uint8) bool {
 	known := t.replicas[r].links[n]
-	if t.Rules.Has(LinkStoredFirst) && t.store.linked[nameOf(n)] != t.processes[n].pod+1 {
+	if t.Rules.Has(LinkStoredFirst) && t.store.linked[nameOf(n)] != n+1 {
 		return false
 	}
 	return known.open && !known.partial && known.timer > 0
@@ -215,11 +223,15 @@ func (t *transition) expire(r, n uint8) bool {
 	return true
 }
 
-// proveDeath gives up what a process ran whose end is certain: its container status, read past the cache, names it.
+// proveDeath gives up what a process ran whose end is certain: its container status names it. A new leader awaits such a process no more.
 func (t *transition) proveDeath(r uint8) bool {
 	l := &t.replicas[r]
-	if !t.mayAct(r) || l.memory.state != held {
+	if !t.mayAct(r) || !l.opened {
 		return false
+	}
+	opened := t.opensGatesOfEnded(r)
+	if l.memory.state != held {
+		return opened
 	}
 	proven := t.store.terminated&bit(l.memory.owner) != 0
 	if !t.Rules.Has(ProofOfDeath) {
@@ -228,7 +240,27 @@ func (t *transition) proveDeath(r uint8) bool {
 	if proven {
 		t.giveUp(r)
 	}
-	return proven
+	return proven || opened
+}
+
+func (t *transition) opensGatesOfEnded(r uint8) bool {
+	opened := false
+	for n := range uint8(processes) {
+		if t.store.terminated&bit(n) != 0 {
+			opened = t.runsNothingMore(r, n) || opened
+		}
+	}
+	return opened
+}
+
+// runsNothingMore opens the gate that waits for a process, if there is one.
+func (t *transition) runsNothingMore(r, n uint8) bool {
+	l := &t.replicas[r]
+	awaited := l.gates[n] > 0 && l.anyProcess&bit(n) == 0
+	if awaited {
+		l.gates[n] = 0
+	}
+	return awaited
 }
 
 // releaseLease is how a leader ends in order: it says nothing more, and then gives the Lease back. While a former leader may speak it

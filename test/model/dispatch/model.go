@@ -21,6 +21,7 @@ const (
 	tickWithoutRenewal
 	deleteLease
 	replacePod
+	startProcess
 	cancelTask
 	crashProcess
 	restartContainer
@@ -158,6 +159,11 @@ func (t *transition) canonicalize() {
 	}
 	for n := range t.replicas {
 		t.forgetCaches(&t.replicas[n])
+		for gate, left := range t.replicas[n].gates {
+			if left == 0 {
+				t.replicas[n].anyProcess &^= bit(uint8(gate))
+			}
+		}
 	}
 }
 

@@ -44,6 +44,7 @@ func (t *transition) receiveOnStream(r, n uint8, m message) {
 		t.echo(r, n, m)
 	case goodbye:
 		known.open = false
+		t.runsNothingMore(r, n)
 		if memory := t.replicas[r].memory; memory.state == held && memory.owner == n {
 			t.giveUp(r)
 		}
@@ -133,8 +134,11 @@ func (t *transition) echoEarly(r, n uint8, from *connection) bool {
 
 // gateCountsAgain is for an agent whose lease was prolonged before the leader knows what it runs.
 func (t *transition) gateCountsAgain(r, n uint8) {
-	if gate := &t.replicas[r].gates[t.processes[n].pod]; *gate > 0 && t.Rules.Has(GateFromLastEcho) {
-		*gate = t.gateOf(r, n)
+	l := &t.replicas[r]
+	for _, gate := range []uint8{n, t.processes[n].pod} {
+		if l.gates[gate] > 0 && t.opensGate(r, n, gate) && t.Rules.Has(GateFromLastEcho) {
+			l.gates[gate] = t.gateOf(r, n)
+		}
 	}
 }
 
@@ -155,11 +159,21 @@ func (t *transition) closeOthers(r, n uint8) {
 // helloIsComplete draws conclusions from what a process did not mention: it does not have it.
 func (t *transition) helloIsComplete(r, n uint8, m message) {
 	memory := &t.replicas[r].memory
-	t.replicas[r].gates[t.processes[n].pod] = 0
+	for _, gate := range []uint8{n, t.processes[n].pod} {
+		if t.opensGate(r, n, gate) {
+			t.replicas[r].gates[gate] = 0
+		}
+	}
 	t.replicas[r].links[n].partial = false
 	if memory.state == held && memory.owner == n && m.epoch != memory.epoch && m.ended != memory.epoch {
 		t.giveUp(r)
 	}
+}
+
+// opensGate reports whether a process speaks for what is awaited: for itself, or for its pod if it is not known which process of it was linked.
+func (t *transition) opensGate(r, n, gate uint8) bool {
+	ofPod := gate == t.processes[n].pod && (t.replicas[r].anyProcess&bit(gate) != 0 || !t.Rules.Has(LinkedProcessAwaited))
+	return gate == n || ofPod
 }
 
 // resumeAttempt takes up what a process says it runs, unless the task has gone to another since.

@@ -7,6 +7,7 @@ var single = []struct {
 }{
 	{"process ends", func(f *Faults) { f.ProcessEnds++ }},
 	{"pod replaced", func(f *Faults) { f.PodReplacements++ }},
+	{"second process", func(f *Faults) { f.SecondProcesses++ }},
 	{"leader crashes", func(f *Faults) { f.LeaderCrashes++ }},
 	{"leader stops", func(f *Faults) { f.LeaderReleases++ }},
 	{"Lease deleted", func(f *Faults) { f.LeaseDeletions++ }},

@@ -16,6 +16,7 @@ const (
 	HelloComplete
 	HelloConfirmed
 	LinkedPodAwaited
+	LinkedProcessAwaited
 	LinkStoredFirst
 	LinkedPodKept
 	LeaderGate
@@ -62,7 +63,7 @@ type Scenario struct {
 	DeletedAgain bool
 	// Whether agents dial any replica, as they do through a Service, and not only leaders.
 	DialsAnyReplica bool
-	// Whether the operator has not yet stored which pods are linked.
+	// Whether the operator has not yet stored which processes are linked.
 	LinksNotStored bool
 	// The agents' lease as each replica is configured, in ticks, and the one that is stored at first; 0: that of the first replica.
 	Leases      [replicas]uint8

@@ -28,6 +28,10 @@ var (
 		Name: "pod and leader replaced at once", Faults: Faults{PodReplacements: 1, LeaderReleases: 1}, Endless: true, WithinATick: true,
 		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
+	TwoProcesses = Scenario{
+		Name: "two processes of a pod", Faults: Faults{SecondProcesses: 1, LeaderReleases: 1}, Endless: true, WithinATick: true,
+		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+	}
 	LinksNotStored = Scenario{
 		Name: "links not stored", Faults: Faults{PodReplacements: 1, LeaderReleases: 1}, Endless: true, WithinATick: true, LinksNotStored: true,
 		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
@@ -108,8 +112,8 @@ var (
 	Everything = Scenario{
 		Name: "everything",
 		Faults: Faults{
-			ProcessEnds: 1, PodReplacements: 1, LeaderCrashes: 1, LeaderReleases: 1, LeaseDeletions: 1, Outages: 1, LostAnswers: 1, Suspensions: 1,
-			PartialHellos: 1, Failures: 3, Goodbyes: 1, Cancels: 1,
+			ProcessEnds: 1, PodReplacements: 1, SecondProcesses: 1, LeaderCrashes: 1, LeaderReleases: 1, LeaseDeletions: 1, Outages: 1, LostAnswers: 1,
+			Suspensions: 1, PartialHellos: 1, Failures: 3, Goodbyes: 1, Cancels: 1,
 		},
 		Connections: 3, Assignments: 3, Terms: 3, CachesLag: true, WritesLag: true, Heartbeats: true, Leases: [2]uint8{2, 2},
 	}
@@ -117,7 +121,7 @@ var (
 
 // Scenarios is all of them.
 var Scenarios = []Scenario{
-	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, LinksNotStored,
+	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, TwoProcesses, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
 	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly,
 	LeaseRecreated, LeaseRecreatedBefore, LeaderRestarted, StaleCaches, LateWrites, Cancelled, Everything,
@@ -137,6 +141,7 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(HelloComplete, "HelloComplete", "F14", Reconnects, ResultGivenUp),
 	explore.NewRemoval(HelloConfirmed, "HelloConfirmed", "", StaleHello, TwoOwners),
 	explore.NewRemoval(LinkedPodAwaited, "LinkedPodAwaited", "F12", LeaderReplacedAtOnce, TwoOwners),
+	explore.NewRemoval(LinkedProcessAwaited, "LinkedProcessAwaited", "", TwoProcesses, TwoOwners),
 	explore.NewRemoval(LinkStoredFirst, "LinkStoredFirst", "", LinksNotStored, TwoOwners),
 	explore.NewRemoval(LinkedPodKept, "LinkedPodKept", "F12", LeaderReplacedAtOnce, TwoOwners),
 	explore.NewRemoval(LeaderGate, "LeaderGate", "", LeaderLost, TwoOwners),

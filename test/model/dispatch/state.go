@@ -21,8 +21,7 @@ const (
 
 const (
 	replicas  = 2
-	processes = 3 // a's process, b's process, and a second one of a
-	pods      = 3 // a's pod, b's pod, and a's second pod
+	processes = 3 // a's process, b's process, and a second one of a; the pods in which they start have the same numbers
 )
 
 // An epoch is term << 4 | sequence.
@@ -143,7 +142,7 @@ type link struct {
 type cache struct {
 	task   taskObject
 	pods   uint8    // those that exist, as bits
-	linked [2]uint8 // Agent status: pod that is linked, plus 1
+	linked [2]uint8 // Agent status: process that is linked, plus 1
 }
 
 // A write is a request on its way to the API server.
@@ -160,11 +159,12 @@ type write struct {
 type replica struct {
 	leading, opened bool
 	term, sequence  uint8
-	fresh           uint8       // ticks until the renew deadline
-	hold            uint8       // ticks until it may open its term, because a former leader may still speak
-	disowned        bool        // the next process of its pod must not take over its Lease
-	longer          uint8       // ticks until leases of a former leader, which were longer, have run out
-	gates           [pods]uint8 // of each pod whose Hello is missing: ticks until it can run nothing
+	fresh           uint8            // ticks until the renew deadline
+	hold            uint8            // ticks until it may open its term, because a former leader may still speak
+	disowned        bool             // the next process of its pod must not take over its Lease
+	longer          uint8            // ticks until leases of a former leader, which were longer, have run out
+	gates           [processes]uint8 // of each process whose Hello is missing: ticks until it can run nothing
+	anyProcess      uint8            // gates that any process of the pod opens, as bits
 	memory          taskState
 	links           [processes]link
 	cache           cache
@@ -186,7 +186,7 @@ type store struct {
 	lease      lease
 	termFloor  uint8    // the highest term of a leader, kept outside of the Lease
 	pods       uint8    // those that exist, as bits
-	linked     [2]uint8 // Agent status: pod that is linked, plus 1
+	linked     [2]uint8 // Agent status: process that is linked, plus 1
 	leases     [2]uint8 // Agent status: no longer lease is in force
 	terminated uint8    // processes whose container status proves their end, as bits
 }
@@ -205,6 +205,7 @@ type journal struct {
 type Faults struct {
 	ProcessEnds     uint8 // the process of an agent ends, and its container status says so
 	PodReplacements uint8 // agent a's pod is deleted by force and replaced, while its process lives on
+	SecondProcesses uint8 // another process of agent a starts in a's pod, while the first one lives on
 	LeaderCrashes   uint8 // a leader ends, and others wait for its Lease to expire
 	LeaderReleases  uint8 // a leader ends in order, and others may take its Lease at once
 	LeaseDeletions  uint8 // the Lease is deleted while its holder leads

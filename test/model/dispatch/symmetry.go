@@ -17,7 +17,7 @@ func (m Model) acting(s *state) []uint8 {
 // isSymmetric reports whether what can happen to a can happen to b: neither can get a second process, and caches know both.
 func (m Model) isSymmetric() bool {
 	f := m.Scenario.Faults
-	return f.ProcessEnds+f.PodReplacements+f.Goodbyes == 0 && !m.Scenario.StandbyBehind
+	return f.ProcessEnds+f.PodReplacements+f.SecondProcesses+f.Goodbyes == 0 && !m.Scenario.StandbyBehind
 }
 
 // isMirrored reports whether the state stays the same when a and b change places.
@@ -37,5 +37,5 @@ func (s *state) isMirrored() bool {
 
 func (r *replica) isMirrored() bool {
 	owned := r.memory.state == reserved || r.memory.state == held || r.memory.state == ended
-	return !owned && r.gates[0] == r.gates[1] && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
+	return !owned && r.gates[0] == r.gates[1] && r.anyProcess&1 == r.anyProcess>>1&1 && r.links[0] == r.links[1] && r.cache.task.owner == 0 && r.write.task.owner == 0
 }

@@ -8,6 +8,7 @@ func (t *transition) world() {
 	t.Fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
 	t.Fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
 	t.Fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
+	t.Fault(&t.left.SecondProcesses, explore.Step{Action: startProcess}, t.processIsDoubled)
 	t.Fault(&t.left.Cancels, explore.Step{Action: cancelTask}, t.taskIsCancelled)
 	t.Step(restartContainer, 0, 0, t.containerRestarts)
 	for _, n := range t.acting {
@@ -125,12 +126,21 @@ func (t *transition) taskIsCancelled() bool {
 
 // podIsReplaced removes a's pod by force. Its node was not asked, so the process lives on; a pod of the same name takes its place.
 func (t *transition) podIsReplaced() bool {
-	if t.store.pods&bit(0) == 0 || t.processes[2].alive {
+	if t.store.pods&bit(0) == 0 || t.processes[2].alive || t.store.terminated&bit(2) != 0 {
 		return false
 	}
 	t.store.pods = t.store.pods&^bit(0) | bit(2)
 	t.store.terminated &^= bit(0)
 	t.processes[2] = process{alive: true, pod: 2}
+	return true
+}
+
+// processIsDoubled starts a's second process in the pod of the first one, which lives on.
+func (t *transition) processIsDoubled() bool {
+	if !t.processes[0].alive || t.processes[2].alive || t.store.pods&bit(0) == 0 || t.store.terminated&bit(2) != 0 {
+		return false
+	}
+	t.processes[2] = process{alive: true, pod: 0}
 	return true
 }
 
