@@ -131,6 +131,9 @@ func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	was := *member
 	member.recorded = recordedOf(object)
 	member.lease.learn(object, cmp.Or(lease, b.config.Lease))
+	if member.lease.stored > was.lease.stored {
+		b.storeLease(member)
+	}
 	b.relinkForLease(member)
 	member.enrolled, member.kind, member.offers = true, object.Spec.Type, object.Spec.Capabilities
 	member.declared = int(object.Spec.Slots)

@@ -104,6 +104,9 @@ func (b *Board) charge(of *entry, task *v1alpha1.Task) {
 // learn takes in a newer version of a task, which may have another size.
 func (b *Board) learn(of *entry, task *v1alpha1.Task) {
 	of.learn(task)
+	if held, given := of.held, task.Status.AssignedAgents; held != nil && len(given) > 0 && given[0].Epoch == held.epoch {
+		b.isStoredWith(held, time.Duration(given[0].LeaseSeconds)*time.Second)
+	}
 	size := sizeOf(task)
 	b.usageOf(of.name.Namespace).bytes += size - of.size
 	of.size = size

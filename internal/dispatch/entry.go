@@ -94,6 +94,8 @@ type hold struct {
 	expires  time.Time // zero while the agent is linked
 	progress int32
 	message  string
+	// lease is what is stored with the assignment, or is being stored; 0 before. If the Agent object is deleted, the next leader goes by it.
+	lease time.Duration
 }
 
 // An End is how an attempt ended, until it is stored.

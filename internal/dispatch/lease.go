@@ -71,7 +71,7 @@ func (b *Board) leaseAgain(hello *linkv1.Hello) time.Duration {
 }
 
 // leaseFor returns the lease that an agent which runs these attempts may be told: the one that its type asks for, unless a longer one than is
-// stored. With a long one, everything that the agent runs must be stored.
+// stored in its status and with each of its assignments. With a long one, everything that the agent runs must be stored.
 func (b *Board) leaseFor(member *agent, running []*linkv1.Attempt) time.Duration {
 	lease := member.lease.stored
 	if lease == 0 {
@@ -81,9 +81,29 @@ func (b *Board) leaseFor(member *agent, running []*linkv1.Attempt) time.Duration
 		lease = min(lease, member.lease.wanted)
 	}
 	if lease > storeFirst && b.runsUnstored(member, running) {
-		return storeFirst
+		lease = storeFirst
+	}
+	for _, of := range member.holds {
+		if with := of.held.lease; with > 0 {
+			lease = min(lease, with)
+		}
 	}
 	return lease
+}
+
+// isStoredWith takes note of the lease that is stored with an assignment. If it has risen, the agent may be told a longer one.
+func (b *Board) isStoredWith(held *hold, lease time.Duration) {
+	if held.lease > 0 && lease > held.lease {
+		b.config.Agents.After(held.agent.object(), 0)
+	}
+	held.lease = lease
+}
+
+// storeLease has the lease of an agent, which has risen, stored with its assignments.
+func (b *Board) storeLease(member *agent) {
+	for _, of := range member.holds {
+		b.config.Tasks.After(of.name, 0)
+	}
 }
 
 func (b *Board) runsUnstored(member *agent, running []*linkv1.Attempt) bool {

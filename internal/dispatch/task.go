@@ -47,6 +47,9 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	view := known.view()
 	if view.Held != nil {
 		view.Held.Lease = b.leaseInForce(known.held.agent)
+		if known.stored < known.held.epoch {
+			b.isStoredWith(known.held, view.Held.Lease)
+		}
 	}
 	return view
 }
