@@ -228,6 +228,37 @@ func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 	})
 }
 
+// The Welcome of a new leader, with a shorter lease, may be lost: then the agent goes by the one that the former leader told it.
+func TestWorkExpiresByTheLeaseThatTheFormerLeaderTold(t *testing.T) {
+	for name, agents := range map[string][]v1alpha1.Agent{"stored": {*agentWith(50)}, "the object is gone": nil} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.closed()
+			d.Open(Census{Agents: agents})
+			d.rule("s")
+			if agents != nil {
+				d.Enrol(&agents[0], 15*time.Second)
+			}
+			task := d.storedFor("t", "a", 50)
+			if told := d.Lease(leased, &linkv1.Hello{}); agents != nil && told != 15*time.Second {
+				t.Fatalf("told %s", told)
+			}
+			running := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1}
+			d.says(t, leased, "p", &linkv1.Hello{Running: []*linkv1.Attempt{running}})
+			d.Left(leased)
+			time.Sleep(lapse(50*time.Second) - time.Millisecond)
+			d.steps()
+			if view := d.Observe(task, Brief{}); view.Held == nil {
+				t.Fatalf("%s: given up while the agent may work", name)
+			}
+			time.Sleep(time.Millisecond)
+			d.steps()
+			if view := d.Observe(task, Brief{}); view.Ended == nil {
+				t.Errorf("%s: not given up after the lease", name)
+			}
+		})
+	}
+}
+
 func TestStoredAssignmentExpiresByTheStoredLease(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(600)}})
@@ -354,10 +385,13 @@ func TestStoredAssignmentExpiresAfterTheLastAnswer(t *testing.T) {
 }
 
 // storedAs is a task that a former leader has given to an agent.
-func (d *desk) storedAs(name, agent string) *v1alpha1.Task {
+func (d *desk) storedAs(name, agent string) *v1alpha1.Task { return d.storedFor(name, agent, 0) }
+
+// storedFor is such a task, with the lease that was stored with it.
+func (d *desk) storedFor(name, agent string, lease int32) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"
-	task.Status.Epoch, task.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: agent, Attempt: 1, Epoch: 1}}
+	task.Status.Epoch, task.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: agent, Attempt: 1, Epoch: 1, LeaseSeconds: lease}}
 	d.stores(task)
 	d.Observe(task, Brief{})
 	return task

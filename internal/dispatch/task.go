@@ -125,9 +125,11 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
 	// Of an agent whose object is gone, only the lease that is stored with the assignment is left.
 	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second)
+	over := time.Now().Add(lapse(lease))
+	holder.lease.until = later(holder.lease.until, over)
 	b.take(of, &hold{
 		agent: holder, process: processOf(given), restored: true, attempt: given.Attempt, epoch: given.Epoch,
-		since: since, sent: true, expires: time.Now().Add(lapse(lease)), progress: task.Status.Progress,
+		since: since, sent: true, expires: over, progress: task.Status.Progress,
 	})
 	b.config.Agents.After(holder.object(), 0) // its pod may prove that the process has ended
 }
