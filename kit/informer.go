@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // reachAgain is the shortest pause before an API server that could not be reached is tried again; the longest is twice that.
@@ -23,20 +24,25 @@ func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.
 	from := cache.ToListerWatcherWithContext(source)
 	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return untilReached(ctx, func() (runtime.Object, error) { return from.ListWithContext(ctx, options) })
+			return untilReached(ctx, listAgain, func() (runtime.Object, error) { return from.ListWithContext(ctx, options) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return untilReached(ctx, func() (apiwatch.Interface, error) { return from.WatchWithContext(ctx, options) })
+			return untilReached(ctx, watchAgain, func() (apiwatch.Interface, error) { return from.WatchWithContext(ctx, options) })
 		},
 	}, object, resync, indexers)
 }
 
 // untilReached repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's business.
-func untilReached[R any](ctx context.Context, request func() (R, error)) (R, error) {
+func untilReached[R any](ctx context.Context, again func(error) bool, request func() (R, error)) (R, error) {
+	logged := false
 	for {
 		result, err := request()
-		if err == nil || ctx.Err() != nil || answered(err) {
+		if err == nil || ctx.Err() != nil || !again(err) {
 			return result, err
+		}
+		if !logged && isInternalError(err) { // the reflector, which would log it, does not see it
+			logf.FromContext(ctx).Info("Cannot list, tries again until it can", "error", err.Error())
+			logged = true
 		}
 		select {
 		case <-ctx.Done():
@@ -44,6 +50,18 @@ func untilReached[R any](ctx context.Context, request func() (R, error)) (R, err
 		case <-time.After(wait.Jitter(reachAgain, 1)):
 		}
 	}
+}
+
+// watchAgain reports whether a watch is to be repeated. One that fails with an internal error is not: if the watch was to begin with a list, the
+// reflector lists instead.
+func watchAgain(err error) bool { return !answered(err) }
+
+// listAgain reports whether a list is to be repeated. An API server that has lost etcd answers with an internal error.
+func listAgain(err error) bool { return !answered(err) || isInternalError(err) }
+
+func isInternalError(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
 // answered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and one

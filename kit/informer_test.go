@@ -44,6 +44,7 @@ func outages() map[string]error {
 		"priority and fairness":           apierrors.NewTooManyRequests("too many requests, please try again later", 30),
 		"too many requests":               apierrors.NewTooManyRequestsError("not yet"),
 		"etcd is down":                    apierrors.NewServerTimeout(pods, "list", 2),
+		"etcd is lost":                    from(http.StatusInternalServerError),
 		"request timeout":                 apierrors.NewTimeoutError("request did not complete", 2),
 	}
 }
@@ -129,7 +130,7 @@ func TestAnswersOfTheAPIServerAreNotRepeated(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			requests := 0
-			_, err := untilReached(ctx, func() (int, error) { requests++; return 0, answer })
+			_, err := untilReached(ctx, watchAgain, func() (int, error) { requests++; return 0, answer })
 			if requests != 1 || !errors.Is(err, answer) {
 				t.Errorf("%s: %d requests, %v", name, requests, err)
 			}
@@ -142,7 +143,7 @@ func TestUnreachableAPIServerIsTriedUntilTheProgramEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		requests := 0
-		_, err := untilReached(ctx, func() (int, error) { requests++; return 0, errors.New("connection refused") })
+		_, err := untilReached(ctx, listAgain, func() (int, error) { requests++; return 0, errors.New("connection refused") })
 		if err == nil || requests < 1800 || requests > 3600 {
 			t.Errorf("%d requests in an hour, then %v", requests, err)
 		}
