@@ -67,8 +67,10 @@ var _ = Describe("A swarm through faults", func() {
 		create(ctx, task("long", "mortal", endless()))
 		held := awaitRunning(ctx, "long")
 		holder := cluster.BodyOf(ctx, namespace, held.Name)
+		killed := time.Now()
 		holder.Kill("swarm-agent")
 		proven := awaitTerminated(ctx, held.Name)
+		AddReportEntry("from the kill of an agent to the pod's status", proven.Sub(killed).Round(10*time.Millisecond).String(), ReportEntryVisibilityAlways)
 
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "long")
 		finished := taskNamed(ctx, "long")
@@ -76,7 +78,7 @@ var _ = Describe("A swarm through faults", func() {
 		Expect(finished.Status.Retries).To(BeZero(), "a lost agent is no fault of the task")
 		Expect(finished.Status.Epoch).To(BeNumerically(">", held.Epoch))
 		proveExactlyOnce(ctx, "mortal", []string{"long"})
-		expectMoved(ctx, "mortal", "from the pod's status to the start on another agent, after an agent was killed", proven, 3*time.Second)
+		expectMoved(ctx, "mortal", "from the kill of an agent to the start on another", killed, 3*time.Second)
 	})
 
 	It("takes the work of a frozen agent over after its lease, and refuses what it says when it wakes", func(ctx SpecContext) {
