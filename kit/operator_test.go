@@ -103,38 +103,6 @@ func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
 	return w
 }
 
-// Without NewClients the reader past the caches is the manager's.
-func TestReaderPastTheCachesComesWithTheClient(t *testing.T) {
-	live := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "live"}}).Build()
-	w := newWorld(t, Options{NewClients: func(*rest.Config, client.Options) (client.Client, client.Reader, error) {
-		return fake.NewClientBuilder().Build(), live, nil
-	}})
-	if w.GetAPIReader() != client.Reader(live) || w.Manager.GetAPIReader() == client.Reader(live) {
-		t.Error("the reader is not the one that was made with the client")
-	}
-	if err := w.GetClient().Delete(t.Context(), &corev1.ConfigMap{}); !errors.Is(err, ErrNotLeading) {
-		t.Errorf("the client that was made writes before it leads: %v", err)
-	}
-	if plain := newWorld(t, Options{}); plain.GetAPIReader() != plain.Manager.GetAPIReader() {
-		t.Error("without a choice, the reader is not the manager's")
-	}
-	refused := errors.New("refused")
-	_, err := NewOperator(&rest.Config{Host: "http://localhost"}, Options{
-		Manager:  manager.Options{Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"}, MapperProvider: noMapper},
-		Election: Election{Namespace: "swarm-system", Name: "operator", Identity: "pod-1"},
-		NewClients: func(*rest.Config, client.Options) (client.Client, client.Reader, error) {
-			return nil, nil, refused
-		},
-	})
-	if !errors.Is(err, refused) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func noMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-	return meta.NewDefaultRESTMapper(nil), nil
-}
-
 // informer is the cache of a kind. Ask for it before the start.
 func (w *world) informer(t *testing.T, kind client.Object) *controllertest.FakeInformer {
 	t.Helper()

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
 		if recreated {
 			w.submit("t", work{}, carried)
 		}
-		if got, err := r.payloadToSend(t.Context(), task, found); err != errPayloadGone || got != nil { //nolint:errorlint // it is not wrapped
+		if got, err := r.payloadToSend(t.Context(), task, found); !errors.Is(err, errPayloadGone) || got != nil {
 			t.Errorf("recreated %t: got %d bytes, %v", recreated, len(got), err)
 		}
 	}
