@@ -23,12 +23,13 @@ const (
 	TasksPerNamespace    Limit = "tasksPerNamespace"    // unfinished tasks that are held in memory
 	BytesPerNamespace    Limit = "bytesPerNamespace"    // what they take there
 	ConnectionsPerSource Limit = "connectionsPerSource" // connections to the link from one address whose agents are not known yet
+	HandshakesPerSource  Limit = "handshakesPerSource"  // connections to the link that come from one address within seconds
 	TokenReviews         Limit = "tokenReviews"         // reviews of tokens, and of rights, that would have had to wait for too long
 )
 
 var all = []Limit{
 	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
-	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, TokenReviews,
+	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, TokenReviews,
 }
 
 // Refusals counts what was refused.

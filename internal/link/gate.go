@@ -3,6 +3,7 @@ package link
 import (
 	"net"
 	"sync"
+	"time"
 
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
@@ -12,7 +13,7 @@ import (
 // A connection is proven while it has the stream of an agent whose token was accepted, or belongs to another replica. Before that, and
 // after the stream has ended, anyone may hold it. So connections that are not proven are bounded for each source, and get half of the
 // places at most. Of the others each agent has a few, wherever it comes from: many agents behind one address need its places only while
-// they connect.
+// they connect. How many connections of a source are let in over time is bounded as well, whoever they belong to.
 type gate struct {
 	net.Listener
 	most, mostUnproven, mostPerSource int
@@ -23,6 +24,7 @@ type gate struct {
 	open     int
 	unproven map[string]int // by source
 	strange  int            // sum of unproven
+	recent   *handshakes    // of each source
 }
 
 func newGate(listener net.Listener, config Config, metrics *metrics) *gate {
@@ -30,6 +32,7 @@ func newGate(listener net.Listener, config Config, metrics *metrics) *gate {
 	return &gate{
 		Listener: listener, most: most, mostUnproven: max(1, most/2), mostPerSource: config.Limits.ConnectionsPerSource,
 		metrics: metrics, refusals: config.Refusals, unproven: map[string]int{},
+		recent: newHandshakes(config.Limits.ConnectionsPerSource, most),
 	}
 }
 
@@ -57,6 +60,9 @@ func (g *gate) admit(source string) bool {
 		return false
 	case g.open >= g.most || g.strange >= g.mostUnproven:
 		g.metrics.refuse(refusedConnections)
+		return false
+	case !g.recent.allow(source, time.Now()):
+		g.refusals.Count(limit.HandshakesPerSource)
 		return false
 	}
 	g.open++

@@ -59,6 +59,30 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	}
 }
 
+// Connections that are closed at once hold no place. Each may cost a handshake all the same.
+func TestConnectionsThatComeAndGoAreBounded(t *testing.T) {
+	const flood, perSecond, burst = 1000, 256, 512
+	operator := linktest.Start(t, linktest.NewCA(t))
+	began := time.Now()
+	for range flood {
+		raw, err := from("127.0.0.2").DialContext(t.Context(), "tcp", operator.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = raw.Close()
+	}
+	admitted, refused := 0, 0
+	linktest.Eventually(t, "all connections are judged", func() bool {
+		admitted = operator.Count(t, "swarm_link_refused_total", "handshake")
+		refused = operator.Count(t, "swarm_limit_refused_total", "handshakesPerSource")
+		return admitted+refused+refusedForTheirSource(t, operator) == flood
+	})
+	if most := burst + int(perSecond*time.Since(began).Seconds()) + 1; admitted > most {
+		t.Errorf("%d handshakes, want at most %d", admitted, most)
+	}
+	join(t, operator, coder) // from 127.0.0.1
+}
+
 // Agents that are linked need none of the places of their source: any number of them may be behind one address. They leave it for those
 // that connect.
 func TestLinkedAgentsDoNotCountForTheirSource(t *testing.T) {
