@@ -209,10 +209,10 @@ type SwarmStatus struct {
 	Tasks *TaskCounts `json:"tasks,omitempty"`
 
 	// Epoch is the highest epoch given out in this swarm: the operator's term in the upper 32 bits, a sequence in the
-	// lower. It never decreases.
+	// lower. It never decreases, except from one that no operator has given out.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=6917529027641081856
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="epoch never decreases: read the stored epoch and go on from there"
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4611686022722355200",message="epoch never decreases: read the stored epoch and go on from there"
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 

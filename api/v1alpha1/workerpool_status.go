@@ -61,21 +61,25 @@ type WorkerPoolStatus struct {
 	// +optional
 	Source []JobSourceStatus `json:"source,omitempty"`
 
-	// Version is the version last published in the config. It never decreases.
+	// Version is the version last published in the config. It never decreases, except from a number that no pool reaches.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="version never decreases: read the published version and go on from there"
+	// +kubebuilder:validation:Maximum=9007199254740992
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="version never decreases: read the published version and go on from there"
 	// +optional
 	Version int64 `json:"version"`
 
-	// Revision numbers the plans. It never decreases.
+	// Revision numbers the plans. It never decreases, except from a number that no pool reaches.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="revision never decreases: a rollback is a new revision with earlier content"
+	// +kubebuilder:validation:Maximum=9007199254740992
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="revision never decreases: a rollback is a new revision with earlier content"
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// ConvergedRevision is the latest revision that every touched worker has acknowledged. It never decreases.
+	// ConvergedRevision is the latest revision that every touched worker has acknowledged. It never decreases, except from
+	// a number that no pool reaches.
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="convergedRevision never decreases: leave it as it is until the next revision has converged"
+	// +kubebuilder:validation:Maximum=9007199254740992
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf || oldSelf >= 4503599627370496",message="convergedRevision never decreases: leave it as it is until the next revision has converged"
 	// +optional
 	ConvergedRevision int64 `json:"convergedRevision,omitempty"`
 
@@ -163,6 +167,7 @@ type WorkerStatus struct {
 
 	// Revision in which the worker's list last changed.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740992
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 

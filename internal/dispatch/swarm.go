@@ -98,6 +98,15 @@ func (b *Board) Busy(swarm types.NamespacedName, agent string) (attempts int, kn
 	return sum, true
 }
 
+// EpochToStore returns the epoch that Swarm status is to name: the highest that was given out. A stored one that no leader can have given out is forged,
+// and the first one of this term takes its place.
+func (b *Board) EpochToStore(name types.NamespacedName, stored int64) (epoch int64, forged bool) {
+	if b.isInvalid(stored) {
+		return max(b.Epoch(name), b.config.Leadership.Term()<<32), true
+	}
+	return max(b.Epoch(name), stored), false
+}
+
 // Epoch is the highest that was given out in a swarm by this leader.
 func (b *Board) Epoch(name types.NamespacedName) int64 {
 	b.mu.Lock()

@@ -13,8 +13,9 @@ const (
 	// long is from where on a text is packed: below it people can read it.
 	long = 64 << 10
 	// mostLedger and mostRevision bound what a few bytes can become. Whoever may edit the ConfigMap of a pool can pack any text into its ledger, which
-	// takes several times as much memory once it is read. Revisions have every job of a pool.
-	mostLedger, mostRevision = 4 << 20, 64 << 20
+	// takes several times as much memory once it is read. Revisions have every job of a pool: those of 16 ConfigMaps of 1 MiB, which do not get shorter in a
+	// revision. That is more than fits into a ControllerRevision, unless the names are much alike.
+	mostLedger, mostRevision = 4 << 20, 16 << 20
 )
 
 // pack makes a text shorter. The same text is always the same bytes.

@@ -31,36 +31,50 @@ type packed struct {
 	Packed string `json:"packed"`
 }
 
-// Encode is the revision as JSON, packed when it is long.
+// Encode is the revision as JSON, packed when it is long. It refuses what could not be read again.
 func (r Revision) Encode() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode revision: %w", err)
 	}
-	if len(text) <= long {
+	switch {
+	case len(text) <= long:
 		return text, nil
+	case len(text) > mostRevision:
+		return nil, fmt.Errorf("encode revision: %d bytes, and %d are the most", len(text), mostRevision)
 	}
 	return json.Marshal(packed{pack(string(text))})
 }
 
 // ReadRevision reads what Encode has made.
 func ReadRevision(text []byte) (Revision, error) {
-	var from struct {
-		packed
-		Revision
+	unpacked, err := UnpackRevision(text)
+	if err != nil {
+		return Revision{}, err
 	}
+	return ParseRevision(unpacked)
+}
+
+// UnpackRevision is the first half of ReadRevision, after which it is known how long the revision is: in memory it takes several times as much.
+func UnpackRevision(text []byte) ([]byte, error) {
+	var from packed
 	if err := json.Unmarshal(text, &from); err != nil {
-		return Revision{}, fmt.Errorf("read revision: %w", err)
+		return nil, fmt.Errorf("read revision: %w", err)
 	}
 	if from.Packed == "" {
-		return from.Revision, nil
+		return text, nil
 	}
 	unpacked, err := unpack(from.Packed, mostRevision)
 	if err != nil {
-		return Revision{}, fmt.Errorf("read revision: %w", err)
+		return nil, fmt.Errorf("read revision: %w", err)
 	}
+	return []byte(unpacked), nil
+}
+
+// ParseRevision is the second half.
+func ParseRevision(unpacked []byte) (Revision, error) {
 	var read Revision
-	if err := json.Unmarshal([]byte(unpacked), &read); err != nil {
+	if err := json.Unmarshal(unpacked, &read); err != nil {
 		return Revision{}, fmt.Errorf("read revision: %w", err)
 	}
 	return read, nil

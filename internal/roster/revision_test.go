@@ -55,6 +55,7 @@ func TestRevisionsThatAreRefused(t *testing.T) {
 		{"nothing", "", "read revision: unexpected end of JSON input"},
 		{"somebody else's", `{"workers": 3}`, "read revision: json: cannot unmarshal number"},
 		{"not packed", `{"packed": "hello"}`, "read revision: unpack: "},
+		{"a few bytes that become many", `{"packed": "` + pack(strings.Repeat("0", mostRevision+1)) + `"}`, "read revision: unpack: more than 16777216 bytes"},
 		{"packed, and not JSON", `{"packed": "` + pack("hello") + `"}`, "read revision: invalid character"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -63,6 +64,22 @@ func TestRevisionsThatAreRefused(t *testing.T) {
 				t.Errorf("got %+v, %v, want %q", revision, err, c.err)
 			}
 		})
+	}
+}
+
+// What could not be read again is not stored.
+func TestRevisionThatIsTooLongIsNotEncoded(t *testing.T) {
+	revision := Revision{Unassigned: []string{strings.Repeat("x", mostRevision-100)}}
+	text, err := revision.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadRevision(text); err != nil {
+		t.Errorf("as long as it may be: %v", err)
+	}
+	revision.Unassigned = append(revision.Unassigned, strings.Repeat("y", 100))
+	if _, err := revision.Encode(); err == nil {
+		t.Error("encoded, and too long to be read")
 	}
 }
 

@@ -36,6 +36,7 @@ type environment struct {
 	cluster client.Client
 	board   *dispatch.Board
 	sent    []*linkv1.OperatorMessage
+	events  []string // their reasons
 }
 
 func (e *environment) GetClient() client.Client                       { return e.cluster }
@@ -50,7 +51,9 @@ func (e *environment) IndexField(_ context.Context, kind client.Object, field st
 }
 
 //nolint:revive // the recorder's interface has that many arguments
-func (e *environment) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (e *environment) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	e.events = append(e.events, reason)
+}
 
 func (e *environment) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
 	e.sent = append(e.sent, message)

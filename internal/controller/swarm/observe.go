@@ -15,8 +15,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// world is what there is of a swarm. Objects of the right name that belong to somebody else are among them: applying to them
-// fails, and says so.
+// world is what there is of a swarm. The Service and the ConfigMap are there whoever controls them: apply writes to none that
+// the swarm does not control, and the condition Degraded names it.
 type world struct {
 	workloads []appsv1.StatefulSet
 	agents    []v1alpha1.Agent
@@ -24,7 +24,8 @@ type world struct {
 	busy      map[string]int  // attempts that agents hold, by agent
 	unheard   bool            // agents have not yet said what they hold
 	tasks     v1alpha1.TaskCounts
-	epoch     int64
+	epoch     int64 // the highest that was given out
+	forged    bool  // the stored one was not
 }
 
 // observe reads everything once, from the cache.
@@ -41,7 +42,8 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	slices.SortFunc(found.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	key := client.ObjectKeyFromObject(swarm.Swarm)
 	_, heard := r.board.Busy(key, "") // asked first: once it is known, it stays so
-	found.unheard, found.busy, found.epoch = !heard, map[string]int{}, r.board.Epoch(key)
+	found.unheard, found.busy = !heard, map[string]int{}
+	found.epoch, found.forged = r.board.EpochToStore(key, swarm.Status.Epoch)
 	for n := range found.agents {
 		found.busy[found.agents[n].Name], _ = r.board.Busy(key, found.agents[n].Name)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -24,6 +25,9 @@ func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world wo
 	swarm := wanted.Swarm
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
 	count(wanted, world)
+	if world.forged {
+		report.Event(corev1.EventTypeWarning, string(v1alpha1.ReasonEpochInvalid), "status.epoch was set to a number that the operator has not given out: it is replaced")
+	}
 	describe(report, wanted, world)
 	degrade(report, wanted, world, failed)
 	swarm.Status.Phase = phase(swarm)
@@ -130,7 +134,7 @@ func count(wanted manifest.Swarm, world world) {
 	if status.Tasks != nil || tasks != (v1alpha1.TaskCounts{}) {
 		status.Tasks = &tasks
 	}
-	status.Epoch = max(status.Epoch, world.epoch)
+	status.Epoch = world.epoch
 }
 
 // shortLease says what the lease of a type means for its work, if it is too short to survive a change of the operator's leader.

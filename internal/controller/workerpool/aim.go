@@ -98,6 +98,7 @@ func (d *draft) follow(decision assign.Decision) {
 	}
 	if d.memory.kept != nil && decision.Next.Same(d.memory.kept.index) {
 		d.memory.kept.index = decision.Next // with the indexes of the present list
+		d.memory.follows = true
 	}
 }
 
@@ -124,8 +125,20 @@ func (d *draft) keep(decision assign.Decision, all []assign.Job) {
 		data.Unassigned = append(data.Unassigned, job.Job)
 	}
 	data.Describe(all)
+	encoded, err := data.Encode()
+	if err != nil {
+		d.Problem, d.target = refuse(v1alpha1.ReasonConfigTooLarge, "%v: use shorter names, or several pools", err), nil
+		return
+	}
+	if !believed(d.Number + 1) {
+		d.Problem, d.target = refuse(v1alpha1.ReasonNotSupported,
+			"no revision can follow %d: delete the ControllerRevisions of the pool with numbers from %d on, which the operator has not given out",
+			d.Number, int64(mostInStatus)), nil
+		return
+	}
 	d.Number++
-	d.Revision = &kept{number: d.Number, data: data, index: decision.Next}
+	d.memory.follows = true
+	d.Revision = &kept{number: d.Number, data: data, encoded: encoded, index: decision.Next}
 	d.News = d.tell(decision)
 }
 

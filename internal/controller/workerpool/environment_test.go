@@ -36,6 +36,7 @@ type environment struct {
 	*reconciler
 	builder *fake.ClientBuilder
 	writes  []string // "verb Kind name", status writes excluded
+	told    []string // events
 	term    int64
 
 	uid          types.UID // of the next object that is created; "" for one that follows from its name
@@ -48,7 +49,9 @@ func (e *environment) GetFieldIndexer() client.FieldIndexer           { return e
 func (e *environment) Term() int64                                    { return e.term }
 
 //nolint:revive // the recorder's interface has that many arguments
-func (e *environment) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (e *environment) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	e.told = append(e.told, reason+": "+fmt.Sprintf(note, args...))
+}
 
 // IndexField implements client.FieldIndexer.
 func (e *environment) IndexField(_ context.Context, kind client.Object, field string, extract client.IndexerFunc) error {
@@ -132,7 +135,7 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	if err := index(t.Context(), &kit.Operator{Manager: e}); err != nil {
 		t.Fatal(err)
 	}
-	e.reconciler = &reconciler{leadership: e, asker: acknowledge.New(&kit.Signal{}), memories: map[types.NamespacedName]*memory{}}
+	e.reconciler = &reconciler{leadership: e, asker: acknowledge.New(&kit.Signal{}), turns: newTurns(), memories: map[types.NamespacedName]*memory{}}
 	e.client = e.builder.Build()
 	e.live, e.replicas = e.client, e.podsOf
 	e.status = kit.NewStatus[*v1alpha1.WorkerPool](&kit.Operator{Manager: e}, name)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,11 +21,14 @@ import (
 
 // kept is a revision that is stored.
 type kept struct {
-	number int64
-	uid    types.UID
-	name   string
-	data   roster.Revision
-	index  *assign.Revision // of the newest one
+	number  int64
+	uid     types.UID
+	name    string
+	data    roster.Revision
+	altered bool             // a version of it is ignored
+	sums    []uint64         // of the lists, by worker, if the lists themselves were not needed
+	encoded []byte           // of a new one
+	index   *assign.Revision // of the newest one
 }
 
 // stored returns the revisions of a pool, from the cache or past it.
@@ -40,34 +44,161 @@ func (r *reconciler) stored(ctx context.Context, pool *v1alpha1.WorkerPool, live
 	return slices.DeleteFunc(list.Items, func(object appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&object, pool) }), nil
 }
 
-// history are the stored revisions of a pool, by number. The newest one keeps its index.
+// history are the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only where they are
+// needed: of the revision that the pool is pinned to, and, past the cache, of those from which a lost config is restored.
 func (r *reconciler) history(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory, live bool) ([]kept, error) {
 	items, err := r.stored(ctx, pool, live)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]kept, 0, len(items)+1)
+	return r.readAll(ctx, pool, memory, items, live)
+}
+
+// readAll reads the revisions that memory does not have.
+func (r *reconciler) readAll(
+	ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory, items []appsv1.ControllerRevision, live bool,
+) (all []kept, err error) {
+	known := memory.kept
+	if known != nil && !believed(known.number) {
+		known = nil
+	}
+	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
+		return !believed(object.Revision) || known != nil && known.uid == object.UID
+	})
+	slices.SortFunc(items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	stored := int64(0)
+	if len(items) > 0 {
+		stored = items[len(items)-1].Revision
+	}
+	newer := known != nil && known.number > stored
+	if newer {
+		stored = known.number
+	}
+	memory.believeStatus(pool, stored)
+	whole := 0
 	for n := range items {
 		object := &items[n]
-		if memory.kept != nil && memory.kept.uid == object.UID {
-			continue
+		is := kept{number: object.Revision, uid: object.UID, name: object.Name}
+		needed := n == len(items)-1 && !newer || isNeeded(pool, is.number, live)
+		if whole, err = r.read(ctx, memory, &is, object.Data.Raw, needed, whole); err != nil {
+			return nil, err
 		}
-		data, err := roster.ReadRevision(object.Data.Raw)
-		if err != nil {
-			return nil, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", object.Name, err))
-		}
-		all = append(all, kept{number: object.Revision, uid: object.UID, name: object.Name, data: data})
+		all = append(all, is)
 	}
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.number, b.number) })
-	if known := memory.kept; known != nil && (len(all) == 0 || known.number > all[len(all)-1].number) {
+	switch {
+	case newer:
 		known.restore()
 		return append(all, *known), nil
-	}
-	if len(all) > 0 {
+	case len(all) > 0:
 		memory.kept = &all[len(all)-1]
 		memory.kept.restore()
 	}
 	return all, nil
+}
+
+// isNeeded reports whether the lists of a revision are needed, though it is not the newest.
+func isNeeded(pool *v1alpha1.WorkerPool, number int64, live bool) bool {
+	return number == pool.Spec.RollbackTo || live && number >= pool.Status.ConvergedRevision
+}
+
+const (
+	// mostHistory is how long the revisions of a pool may be together whose lists are needed at the same time.
+	mostHistory = 64 << 20
+	// heavy is how long they may be without waiting for a turn. What is parsed takes several times as much memory, and anyone who may create
+	// ControllerRevisions can make them long at little cost.
+	heavy = 4 << 20
+)
+
+// read reads a revision, without its lists unless they are needed. The lengths of those that were read whole so far are added up.
+func (r *reconciler) read(ctx context.Context, memory *memory, into *kept, text []byte, needed bool, whole int) (int, error) {
+	unpacked, err := roster.UnpackRevision(text)
+	if err != nil {
+		return whole, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", into.name, err))
+	}
+	if needed {
+		whole += len(unpacked)
+	}
+	if whole > mostHistory {
+		return whole, kit.Terminal(fmt.Errorf("the revisions of the pool have more than %d bytes: delete the ControllerRevisions that the operator has not made",
+			mostHistory))
+	}
+	if max(whole, len(unpacked)) > heavy {
+		if err := r.turns.take(ctx, memory); err != nil {
+			return whole, err
+		}
+	}
+	if into.data, err = roster.ParseRevision(unpacked); err != nil {
+		return whole, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", into.name, err))
+	}
+	into.altered = !believeRevision(&into.data)
+	if !needed {
+		into.sum()
+	}
+	return whole, nil
+}
+
+// turns lets one reconcile at a time hold long revisions.
+type turns chan struct{}
+
+func newTurns() turns { return make(turns, 1) }
+
+// take waits for the turn, which lasts until the end of the reconcile.
+func (t turns) take(ctx context.Context, memory *memory) error {
+	if memory.turn {
+		return nil
+	}
+	select {
+	case t <- struct{}{}:
+		memory.turn = true
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait to read revisions: %w", context.Cause(ctx))
+	}
+}
+
+func (t turns) giveBack(memory *memory) {
+	if memory.turn {
+		memory.turn = false
+		<-t
+	}
+}
+
+// sums makes checksums of lists that cannot be guessed.
+var sums = maphash.MakeSeed()
+
+// sum replaces the lists by their checksums.
+func (k *kept) sum() {
+	slim := roster.Revision{Version: k.data.Version, Workers: make([]roster.Share, len(k.data.Workers))}
+	k.sums = make([]uint64, len(k.data.Workers))
+	for n, share := range k.data.Workers {
+		k.sums[n] = sumOf(share.Jobs)
+		slim.Workers[n] = roster.Share{Worker: share.Worker, Ordinal: share.Ordinal, Version: share.Version}
+	}
+	k.data = slim
+}
+
+func sumOf(jobs []string) uint64 {
+	var hash maphash.Hash
+	hash.SetSeed(sums)
+	for _, job := range jobs {
+		_, _ = hash.WriteString(job) // a hash takes everything
+		_ = hash.WriteByte(0)
+	}
+	return hash.Sum64()
+}
+
+// listOf is the checksum of the list of an ordinal.
+func (k kept) listOf(ordinal int) (sum uint64, found bool) {
+	for n, share := range k.data.Workers {
+		switch {
+		case share.Ordinal != ordinal:
+			continue
+		case k.sums != nil:
+			return k.sums[n], true
+		}
+		return sumOf(share.Jobs), true
+	}
+	return 0, false
 }
 
 // restore makes the index, if there is none.
@@ -127,9 +258,12 @@ func revisionName(pool *v1alpha1.WorkerPool, number int64) string {
 
 // keep stores a revision.
 func (r *reconciler) keep(ctx context.Context, pool *v1alpha1.WorkerPool, revision kept, memory *memory) error {
-	data, err := revision.data.Encode()
-	if err != nil {
-		return err
+	data := revision.encoded
+	if data == nil {
+		var err error
+		if data, err = revision.data.Encode(); err != nil {
+			return err
+		}
 	}
 	object := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
@@ -145,6 +279,7 @@ func (r *reconciler) keep(ctx context.Context, pool *v1alpha1.WorkerPool, revisi
 		return fmt.Errorf("keep revision %d: %w", revision.number, raced(err, object.Name))
 	}
 	revision.uid, revision.name = object.UID, object.Name
+	revision.encoded, revision.altered = nil, !believeRevision(&revision.data)
 	memory.kept = &revision
 	return nil
 }

@@ -16,6 +16,8 @@ type memory struct {
 	of      types.UID
 	jobs    jobs
 	kept    *kept             // the newest revision
+	follows bool              // it, or makes one: any other is not worth to be kept, since a user may have made it
+	turn    bool              // to hold long revisions
 	sheets  map[string]*sheet // by name, as last read or written
 	term    int64             // in which all sheets were last made ours; 0 for none
 	asked   notes[asked]
@@ -32,6 +34,7 @@ type memory struct {
 type event struct {
 	reason, message string
 	about           *corev1.ObjectReference
+	warning         bool
 }
 
 // asked is a worker who has yet to confirm a version, and since when.

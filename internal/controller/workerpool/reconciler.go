@@ -57,6 +57,7 @@ type reconciler struct {
 	status     *kit.Status[*v1alpha1.WorkerPool]
 	leadership Leadership
 	asker      *acknowledge.Asker
+	turns      turns
 
 	lock     sync.Mutex
 	memories map[types.NamespacedName]*memory
@@ -72,7 +73,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
 	r := &reconciler{
 		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), shared: options.PerWorkerOff, status: status,
-		leadership: operator.Leadership, asker: acknowledge.New(signal),
+		leadership: operator.Leadership, asker: acknowledge.New(signal), turns: newTurns(),
 		memories: map[types.NamespacedName]*memory{}, released: map[types.NamespacedName]types.NamespacedName{},
 	}
 	return kit.New[*v1alpha1.WorkerPool](operator, name).
@@ -93,6 +94,8 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 // Reconcile brings a pool one step further.
 func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (kit.Result, error) {
 	memory, now := r.remember(pool), time.Now()
+	memory.follows = false
+	defer r.letGo(memory)
 	world, err := r.observe(ctx, pool, memory)
 	if err != nil {
 		return kit.Done(), err
@@ -110,6 +113,14 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 		memory.rest()
 	}
 	return r.report(ctx, pool, plan, memory)
+}
+
+// letGo frees a revision that is not followed, and what was only read for this reconcile.
+func (r *reconciler) letGo(memory *memory) {
+	if !memory.follows || memory.turn {
+		memory.kept = nil
+	}
+	r.turns.giveBack(memory)
 }
 
 func (r *reconciler) remember(pool *v1alpha1.WorkerPool) *memory {

@@ -266,6 +266,10 @@ func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 		if got := config.Annotations[v1alpha1.AnnotationFence]; got != c.want {
 			t.Errorf("fence %q became %q, want %q", c.stored, got, c.want)
 		}
+		if forged := c.stored == "-1" || len(c.stored) > 15; e.isTold(t, "fence") != forged {
+			t.Errorf("fence %q: events %q", c.stored, e.told)
+		}
+		e.told = nil
 		e.writes = nil
 		if e.reconcilePool(t); e.wrote("update ConfigMap") {
 			t.Errorf("wrote %q though the fence is this leader's", e.writes)

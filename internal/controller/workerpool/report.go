@@ -56,24 +56,15 @@ func (d *draft) since(m member) int64 {
 	if d.Revision != nil {
 		history = append(slices.Clip(history), *d.Revision)
 	}
-	number, present := int64(0), []string(nil)
+	number, present := int64(0), uint64(0)
 	for _, revision := range slices.Backward(history) {
-		jobs, found := shareOf(revision, m.Ordinal)
-		if !found || number > 0 && !slices.Equal(jobs, present) {
+		list, found := revision.listOf(m.Ordinal)
+		if !found || number > 0 && list != present {
 			break
 		}
-		number, present = revision.number, jobs
+		number, present = revision.number, list
 	}
 	return number
-}
-
-func shareOf(revision kept, ordinal int) ([]string, bool) {
-	for _, share := range revision.data.Workers {
-		if share.Ordinal == ordinal {
-			return share.Jobs, true
-		}
-	}
-	return nil, false
 }
 
 func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
@@ -100,7 +91,11 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 	}
 	report := r.status.Report(pool, &pool.Status.Conditions)
 	for _, news := range memory.news {
-		report.EventAbout(news.about, corev1.EventTypeNormal, news.reason, news.message)
+		kind := corev1.EventTypeNormal
+		if news.warning {
+			kind = corev1.EventTypeWarning
+		}
+		report.EventAbout(news.about, kind, news.reason, news.message)
 	}
 	fill(pool, plan)
 	judge(report, pool, plan)
@@ -127,12 +122,12 @@ func progress(pool *v1alpha1.WorkerPool) {
 // note keeps what has happened until it is told.
 func (m *memory) note(pool *v1alpha1.WorkerPool, plan Plan) {
 	if plan.News != "" {
-		m.news = append(m.news, event{"Planned", plan.News, &corev1.ObjectReference{
+		m.news = append(m.news, event{reason: "Planned", message: plan.News, about: &corev1.ObjectReference{
 			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace, Name: revisionName(pool, plan.Number),
 		}})
 	}
 	for _, one := range plan.Evicted {
-		m.news = append(m.news, event{"Replacing", fmt.Sprintf("pod %s: %s", one.pod.Name, one.reason), &corev1.ObjectReference{
+		m.news = append(m.news, event{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", one.pod.Name, one.reason), about: &corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: one.pod.Name, UID: one.pod.UID,
 		}})
 	}

@@ -149,7 +149,7 @@ func (w world) rebuilt(pool *v1alpha1.WorkerPool) sheet {
 		return sheet{file: roster.File{Version: w.floor(pool)}, ledger: roster.Ledger{}}
 	}
 	newest := w.history[len(w.history)-1]
-	if newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !w.published.torn {
+	if !newest.altered && newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !w.published.torn {
 		return sheet{file: newest.file(), ledger: newest.ledger()}
 	}
 	records := w.editions(pool.Status.ConvergedRevision)
@@ -197,9 +197,6 @@ func filed(records []assign.Record) roster.File {
 	return file
 }
 
-// mostVersion is more than a pool will ever publish. A pod that names a higher one was not told so by us.
-const mostVersion = 1 << 53
-
 // floor is a version that was published, or planned, and none after it is known.
 func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 	version := max(pool.Status.Version, w.published.version)
@@ -208,7 +205,7 @@ func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 	}
 	for _, pod := range w.pods {
 		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
-		if nudged <= mostVersion {
+		if believed(nudged) {
 			version = max(version, nudged)
 		}
 	}
@@ -219,6 +216,9 @@ func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet *sheet, memory *memory) error {
 	term, fence := r.leadership.Term(), sheet.fence()
 	if known := memory.sheets[sheet.object.Name]; known == nil || known.fencedIn != term {
+		if !believed(fence) {
+			memory.ignored("the annotation %s of ConfigMap %q was set to %d", v1alpha1.AnnotationFence, sheet.object.Name, fence)
+		}
 		fence = nextFence(fence)
 	}
 	object, refused := sheet.written(pool, fence)

@@ -38,7 +38,7 @@ func read(object *corev1.ConfigMap, key string) *sheet {
 	var errors [2]error
 	made.file, errors[0] = roster.ReadFile(text)
 	made.ledger, errors[1] = roster.ReadLedger(ledger)
-	made.torn = errors[0] != nil || errors[1] != nil || object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
+	made.torn = !believeFile(&made.file, made.ledger) || errors[0] != nil || errors[1] != nil || object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
 	return made
 }
 
@@ -102,7 +102,7 @@ func (s *sheet) fence() int64 {
 // nextFence is a number that differs from the one that is stored, which is all that a fence needs: an update that changes nothing leaves the resource
 // version as it is. Anyone who may write to the ConfigMap may have stored any number.
 func nextFence(fence int64) int64 {
-	if fence < 0 || fence >= mostVersion {
+	if !believed(fence) {
 		return 1
 	}
 	return fence + 1

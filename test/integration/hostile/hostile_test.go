@@ -6,6 +6,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
 const (
@@ -68,6 +72,21 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 		for name, most := range memory {
 			Expect(most).To(BeNumerically("<=", quietMemory+moreMemory), name)
 		}
+	})
+
+	It("goes on with the pool of the tenant, whatever numbers were written into it", func(ctx SpecContext) {
+		pool := &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: "pool"}}
+		Eventually(func(g Gomega) {
+			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+			pool.Spec.Jobs = append(pool.Spec.Jobs[:2:2], v1alpha1.Job{Name: "after-the-attack"})
+			g.Expect(api.Update(ctx, pool)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) {
+			now := &v1alpha1.WorkerPool{}
+			g.Expect(api.Get(ctx, client.ObjectKeyFromObject(pool), now)).To(Succeed())
+			g.Expect(now.Status.ObservedGeneration).To(Equal(pool.Generation))
+			g.Expect(now.Status.Jobs).To(BeEquivalentTo(3))
+		}).WithContext(ctx).Should(Succeed())
 	})
 
 	It("[X03/same-leader] the leader and its term are those of before, and so are the terms of honest objects", func(ctx SpecContext) {

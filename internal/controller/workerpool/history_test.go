@@ -1,0 +1,120 @@
+package workerpool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// storedRevisions is a reconciler of a pool that has revisions, of which each gives w-0 a job of its own and names others that are as long as told.
+func storedRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.WorkerPool) {
+	t.Helper()
+	pool, server := perWorkerPool(), newStore(t)
+	r := &reconciler{client: server, live: server, turns: newTurns()}
+	for n := 1; n <= count; n++ {
+		data := roster.Revision{
+			Version: int64(n), Workers: []roster.Share{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
+			Unassigned: []string{strings.Repeat("x", length)},
+		}
+		if err := r.keep(t.Context(), pool, kept{number: int64(n), data: data}, newMemory("pool")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, pool
+}
+
+func readStored(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, memory *memory, live bool) ([]kept, error) {
+	items, err := r.stored(context.WithoutCancel(ctx), pool, true)
+	if err != nil {
+		return nil, err
+	}
+	return r.readAll(ctx, pool, memory, items, live)
+}
+
+// whole are the numbers of the revisions whose lists were read.
+func whole(history []kept) (numbers []int64) {
+	for _, one := range history {
+		if len(one.data.Workers[0].Jobs) > 0 {
+			numbers = append(numbers, one.number)
+		}
+	}
+	return numbers
+}
+
+func TestListsOfRevisionsAreReadWhereTheyAreNeeded(t *testing.T) {
+	for reason, c := range map[string]struct {
+		live              bool
+		converged, pinned int64
+		want              []int64
+	}{
+		"the newest":                      {false, 3, 0, []int64{4}},
+		"the one that the pool has":       {false, 3, 2, []int64{2, 4}},
+		"those that workers may hold":     {true, 3, 0, []int64{3, 4}},
+		"all, before the pool converged":  {true, 0, 0, []int64{1, 2, 3, 4}},
+		"none beside those of the future": {true, 9, 0, []int64{4}},
+	} {
+		r, pool := storedRevisions(t, 4, 0)
+		pool.Status.ConvergedRevision, pool.Spec.RollbackTo = c.converged, c.pinned
+		history, err := readStored(t.Context(), r, pool, newMemory("pool"), c.live)
+		if err != nil || len(history) != 4 || !slices.Equal(whole(history), c.want) {
+			t.Errorf("%s: of %d revisions %v are whole, want %v; error %v", reason, len(history), whole(history), c.want, err)
+		}
+		for n, one := range history {
+			list, found := one.listOf(0)
+			if !found || list != sumOf([]string{fmt.Sprint("j", n+1)}) || one.data.Version != int64(n+1) {
+				t.Errorf("%s: revision %d: %+v", reason, n+1, one)
+			}
+		}
+	}
+}
+
+// A ControllerRevision of a few KiB unpacks to many MiB, and a user may make any number of them.
+func TestLongRevisionsAreBoundedTogether(t *testing.T) {
+	const each = 15 << 20
+	r, pool := storedRevisions(t, mostHistory/each+1, each)
+	memory := newMemory("pool")
+	if _, err := readStored(t.Context(), r, pool, memory, false); err != nil {
+		t.Errorf("one at a time: %v", err)
+	}
+	if !memory.turn {
+		t.Error("they are read without a turn")
+	}
+	other, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := readStored(other, r, pool, newMemory("pool"), false); !errors.Is(err, context.Canceled) {
+		t.Errorf("at the same time: %v", err)
+	}
+	r.letGo(memory)
+	if memory.kept != nil || memory.turn {
+		t.Error("after the reconcile a long revision is still there")
+	}
+	if _, err := readStored(t.Context(), r, pool, memory, true); err == nil || !strings.Contains(err.Error(), "have more than 67108864 bytes") {
+		t.Errorf("all together: %v", err)
+	}
+}
+
+// A revision that is not followed may be of a user. It is not kept, for any pool.
+func TestRevisionThatIsNotFollowedIsNotKept(t *testing.T) {
+	e := publishedPool(t)
+	if e.remember(e.stored(t)).kept == nil {
+		t.Error("the newest revision is read at each reconcile")
+	}
+	pool := e.stored(t)
+	pool.Spec.Mode = v1alpha1.PoolPaused
+	if err := e.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	e.memories = map[client.ObjectKey]*memory{}
+	e.reconcilePool(t)
+	if e.remember(e.stored(t)).kept != nil {
+		t.Error("a revision is kept")
+	}
+}
