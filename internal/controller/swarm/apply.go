@@ -17,12 +17,12 @@ import (
 )
 
 // apply writes the difference by server-side apply, and deletes only what is still the object that was looked at. A StatefulSet whose content the API
-// server refuses does not keep the other agent types from what they need; any other failure ends it.
+// server refuses does not keep the other agent types from what they need, nor an Agent whose name is taken the other agents; any other failure ends it.
 func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan) error {
 	var refused []error
 	for _, object := range plan.Apply {
 		err := r.applyObject(ctx, swarm, object)
-		if _, isWorkload := object.(*appsv1.StatefulSet); isWorkload && isInvalid(err) {
+		if mayFail(object, err) {
 			refused = append(refused, err)
 			continue
 		}
@@ -43,6 +43,17 @@ func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan
 	return nil
 }
 
+// mayFail reports whether an object concerns a part of the swarm alone, which waits for a user.
+func mayFail(object client.Object, err error) bool {
+	switch object.(type) {
+	case *appsv1.StatefulSet:
+		return isInvalid(err)
+	case *v1alpha1.Agent:
+		return isTaken(err)
+	}
+	return false
+}
+
 // isInvalid reports whether the API server has refused the content of an object, and would refuse it again.
 func isInvalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || isUntyped(err)
@@ -56,9 +67,11 @@ func isUntyped(err error) bool {
 }
 
 // needsUser reports whether only a change by a user helps: of the Swarm, or of the object that has a name of the Swarm's.
-func needsUser(err error) bool {
+func needsUser(err error) bool { return isTaken(err) || isInvalid(err) }
+
+func isTaken(err error) bool {
 	_, taken := errors.AsType[nameTaken](err)
-	return taken || isInvalid(err)
+	return taken
 }
 
 func (r *reconciler) applyObject(ctx context.Context, swarm *v1alpha1.Swarm, object client.Object) error {
@@ -79,22 +92,23 @@ func (r *reconciler) applyObject(ctx context.Context, swarm *v1alpha1.Swarm, obj
 }
 
 // checkOwner returns the UID of the object that is about to be written, if it exists, and an error if it is not the swarm's to write. Server-side
-// apply would take over an object of the user, and it would be deleted with the swarm. It reads past the cache, which may be behind. Agents are of
-// a kind that nobody else makes, and there may be a thousand: they are not looked at.
+// apply would take over an object of the user, and it would be deleted with the swarm. It reads past the cache, which may be behind. There may be
+// a thousand Agents, so those are read from the cache: what is written names the UID that was found there.
 func (r *reconciler) checkOwner(ctx context.Context, swarm *v1alpha1.Swarm, object client.Object) (types.UID, error) {
+	kind, from := object.GetObjectKind().GroupVersionKind(), r.live
+	var found client.Object = &metav1.PartialObjectMetadata{}
 	if _, isAgent := object.(*v1alpha1.Agent); isAgent {
-		return "", nil
+		found, from = &v1alpha1.Agent{}, r.client
 	}
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(object.GetObjectKind().GroupVersionKind())
-	err := r.live.Get(ctx, client.ObjectKeyFromObject(object), found)
+	found.GetObjectKind().SetGroupVersionKind(kind)
+	err := from.Get(ctx, client.ObjectKeyFromObject(object), found)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("read %s %q: %w", found.Kind, object.GetName(), err)
+		return "", fmt.Errorf("read %s %q: %w", kind.Kind, object.GetName(), err)
 	}
-	return found.UID, refuseForeign(swarm, found)
+	return found.GetUID(), refuseForeign(swarm, kind.Kind, found)
 }
 
 // nameTaken says which object, not the swarm's, has the name of one that the swarm needs.
@@ -104,16 +118,16 @@ func (n nameTaken) Error() string { return string(n) }
 
 // refuseForeign allows objects that the swarm controls, and those that nobody controls and that carry its label: they are of an earlier Swarm that
 // was deleted with --cascade=orphan, or were labelled by a user who hands them over.
-func refuseForeign(swarm *v1alpha1.Swarm, found *metav1.PartialObjectMetadata) error {
+func refuseForeign(swarm *v1alpha1.Swarm, kind string, found client.Object) error {
 	owner := metav1.GetControllerOf(found)
 	switch {
 	case owner != nil && owner.UID == swarm.UID:
 		return nil
 	case owner != nil:
-		return nameTaken(fmt.Sprintf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", found.Kind, found.Name, owner.Kind, owner.Name))
-	case found.Labels[v1alpha1.LabelSwarm] == swarm.Name:
+		return nameTaken(fmt.Sprintf("%s %q exists and belongs to %s %q: delete it, or give the Swarm another name", kind, found.GetName(), owner.Kind, owner.Name))
+	case found.GetLabels()[v1alpha1.LabelSwarm] == swarm.Name:
 		return nil
 	}
 	return nameTaken(fmt.Sprintf("%s %q exists and does not belong to this Swarm: rename or delete it, give the Swarm another name, or let the Swarm take it over with the label %s=%s",
-		found.Kind, found.Name, v1alpha1.LabelSwarm, swarm.Name))
+		kind, found.GetName(), v1alpha1.LabelSwarm, swarm.Name))
 }

@@ -61,6 +61,48 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 	}
 }
 
+// An Agent of the user is not taken over either. The other agents go on.
+func TestAgentThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
+	for reason, c := range map[string]struct {
+		labels map[string]string
+		says   string // empty: it is taken
+	}{
+		"of a user":              {nil, `Agent "research-coder-0" exists and does not belong to this Swarm`},
+		"of another swarm":       {map[string]string{v1alpha1.LabelSwarm: "other"}, "swarm.io/swarm=research"},
+		"that lost its Swarm":    {map[string]string{v1alpha1.LabelSwarm: "research"}, ""},
+		"that the swarm has not": {nil, ""},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			made := &v1alpha1.Agent{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-0", UID: "uid-of-agent", Labels: c.labels},
+				Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}, Type: "coder", Slots: 99},
+			}
+			if reason == "that the swarm has not" {
+				made.Name = "somebody"
+			}
+			r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), made)
+			result, err := r.Reconcile(t.Context(), e.read(t))
+			if refused := result == kit.RequeueAfter(time.Minute, string(v1alpha1.ReasonNameTaken)); refused != (c.says != "") || err != nil {
+				t.Fatalf("result %+v, error: %v", result, err)
+			}
+			stored := &v1alpha1.Agent{}
+			if missing := e.cluster.Get(t.Context(), client.ObjectKeyFromObject(made), stored); missing != nil {
+				t.Fatal(missing)
+			}
+			if taken := metav1.GetControllerOf(stored) != nil; taken != (made.Name == "research-coder-0" && c.says == "") {
+				t.Errorf("owners %v, %d slots", stored.OwnerReferences, stored.Spec.Slots)
+			}
+			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+			if c.says != "" && (degraded.Reason != string(v1alpha1.ReasonNameTaken) || !strings.Contains(degraded.Message, c.says)) {
+				t.Errorf("Degraded is %+v", degraded)
+			}
+			if all, _ := e.state(t); !slices.Contains(all, "*v1alpha1.Agent research-coder-1") {
+				t.Errorf("made %v: the other agents go on", all)
+			}
+		})
+	}
+}
+
 // refusing has the API server refuse the StatefulSet of that name.
 func refusing(name string, refusal error) interceptor.Funcs {
 	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
