@@ -3,7 +3,7 @@
 //
 // It promises:
 //   - Only pods of swarms in scope join. The pod is controlled by a StatefulSet of the Swarm, or is the pod that Agent status names as linked; and the
-//     Agent object, if there is one, is controlled by that Swarm.
+//     Agent object, if there is one, is controlled by that Swarm and names it.
 //   - An agent speaks only for attempts of tasks in its own namespace. The dispatcher compares their swarm, their UID and their epoch.
 //   - What is passed on can be stored: its size and its shape are within the bounds of the API.
 //
@@ -150,6 +150,8 @@ func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID str
 		return err
 	case known && !metav1.IsControlledBy(object, swarm):
 		return denyf("Agent %q is not controlled by Swarm %q", agent.Name, swarm.Name)
+	case known && object.Spec.SwarmRef.Name != swarm.Name: // by which the dispatcher counts the agent
+		return denyf("Agent %q names another Swarm than %q", agent.Name, swarm.Name)
 	case known && object.Status.LinkedPodUID == podUID:
 		return nil
 	}

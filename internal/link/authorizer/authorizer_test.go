@@ -63,8 +63,11 @@ func honest() objects {
 	set := &appsv1.StatefulSet{ObjectMeta: controlled("s-coder", "set", v1alpha1.GroupVersion.String(), "Swarm", swarm)}
 	return objects{
 		swarm: swarm, set: set,
-		agent: &v1alpha1.Agent{ObjectMeta: controlled(coder.Name, "agent", v1alpha1.GroupVersion.String(), "Swarm", swarm)},
-		pod:   &corev1.Pod{ObjectMeta: controlled(coder.Name, "pod", "apps/v1", "StatefulSet", set)},
+		agent: &v1alpha1.Agent{
+			ObjectMeta: controlled(coder.Name, "agent", v1alpha1.GroupVersion.String(), "Swarm", swarm),
+			Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: swarm.Name}},
+		},
+		pod: &corev1.Pod{ObjectMeta: controlled(coder.Name, "pod", "apps/v1", "StatefulSet", set)},
 	}
 }
 
@@ -126,6 +129,8 @@ func TestOnlyPodsOfASwarmJoin(t *testing.T) {
 		"there is no swarm":                            {change: func(o *objects) { o.swarm = nil }},
 		"an Agent object of a user":                    {change: func(o *objects) { o.agent.OwnerReferences = nil }},
 		"an Agent object of an earlier swarm":          {change: func(o *objects) { o.swarm.UID = "recreated" }},
+		"an Agent object that names another swarm":     {change: func(o *objects) { o.agent.Spec.SwarmRef.Name = "other" }},
+		"that, of a pod that was linked before":        {change: func(o *objects) { o.agent.Spec.SwarmRef.Name, o.agent.Status.LinkedPodUID = "other", "pod" }},
 		"a StatefulSet of a user":                      {change: func(o *objects) { o.set.OwnerReferences = nil }},
 		"a StatefulSet of another UID":                 {change: func(o *objects) { o.set.UID = "recreated" }},
 		"a pod of a Deployment":                        {change: func(o *objects) { o.pod.OwnerReferences[0].Kind = "ReplicaSet" }},
