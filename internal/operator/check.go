@@ -27,6 +27,7 @@ func (c Config) check() error {
 		selects("controller.namespaceSelector", selector),
 		port("webhook.port", c.Webhook.Port),
 		absolute("webhook.certDir", c.Webhook.CertDir),
+		c.Webhook.checkClientCA(),
 		c.Webhook.checkURL(),
 		c.NodeLabels.check(),
 		c.Spread.check(),
@@ -154,6 +155,13 @@ func absolute(key, value string) error {
 		return fmt.Errorf("%s is %q: write a path from the root, such as %q", key, value, Defaults().Webhook.CertDir)
 	}
 	return nil
+}
+
+func (w Webhook) checkClientCA() error {
+	if w.ClientCA == "" {
+		return nil
+	}
+	return absolute("webhook.clientCA", w.ClientCA)
 }
 
 // label wants the name of a namespace, if anything.

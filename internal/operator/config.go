@@ -49,7 +49,9 @@ type Webhook struct {
 	Enabled bool   `json:"enabled"`
 	Port    int    `json:"port"`
 	CertDir string `json:"certDir"` // tls.crt and tls.key of somebody else; without them the operator has its own
-	URL     string `json:"url"`     // at which the operator registers the webhook itself; "" leaves that to an installation
+	// ClientCA is a file with the certificates of those who sign what callers must show; "" lets anyone call.
+	ClientCA string `json:"clientCA"`
+	URL      string `json:"url"` // at which the operator registers the webhook itself; "" leaves that to an installation
 }
 
 // NodeLabels tell spot from on-demand nodes: key=value, several parted by commas, of which a node has any.

@@ -24,6 +24,7 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"webhook.enabled":                         {takes: []string{"true", "false"}, refuses: []string{"maybe"}},
 	"webhook.port":                            {takes: []string{"1", "65535"}, refuses: []string{"0", "65536"}},
 	"webhook.certDir":                         {refuses: []string{"certs", ""}},
+	"webhook.clientCA":                        {refuses: []string{"ca.crt"}},
 	"webhook.url":                             {takes: []string{"auto"}, refuses: []string{"AUTO", "127.0.0.1:9443", "http://127.0.0.1:9443", "https://", "https://:9443", "https://a:0", "https://a:65536", "https://a/pods", "https://a?b=c", "https://a#b", "https://me@a"}},
 	"nodeLabels.spot":                         {refuses: []string{"", "spot", "a=b c", "a=b,", "karpenter.sh/capacity-type=on-demand", strings.Repeat("a=b,", 10) + "c=d"}},
 	"nodeLabels.onDemand":                     {refuses: []string{"", "=on-demand", "a b=c", "karpenter.sh/capacity-type=spot"}},

@@ -59,12 +59,13 @@ func texts(config Config) map[string]string {
 
 // variable is the name of the environment variable that overrides a key.
 func variable(key string) string {
-	name := strings.Builder{}
+	name, former := strings.Builder{}, ' '
 	for _, letter := range key {
-		if unicode.IsUpper(letter) {
+		if unicode.IsUpper(letter) && !unicode.IsUpper(former) { // the letters of an abbreviation stay together
 			name.WriteRune('_')
 		}
 		name.WriteRune(letter)
+		former = letter
 	}
 	return prefix + strings.ToUpper(strings.ReplaceAll(name.String(), ".", "_"))
 }

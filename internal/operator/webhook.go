@@ -33,7 +33,12 @@ func (p parts) addWebhook(ctx context.Context) error {
 	if brought && p.registration != nil {
 		return fmt.Errorf("webhook.certDir %s holds a certificate, and webhook.url needs one of the operator's own: remove it, or set webhook.url to \"\"", p.config.Webhook.CertDir)
 	}
+	clients, err := p.config.Webhook.clients()
+	if err != nil {
+		return err
+	}
 	options, from := p.config.Webhook.options(), p.config.Webhook.CertDir
+	expect(clients, &options)
 	if !brought {
 		from = "Secret " + authority.SecretName
 		face := admission.NewFace(p.authority.Certificates)
@@ -45,9 +50,10 @@ func (p parts) addWebhook(ctx context.Context) error {
 	p.around.Log.Info("the webhook has its certificate", "from", from)
 	server := webhook.NewServer(options)
 	p.entrance.answers = server.StartedChecker()
-	server.Register(admission.Path, limit.Bodies(p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope))), p.refusals))
+	pool := p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
+	server.Register(admission.Path, known(clients, limit.Bodies(pool, p.refusals)))
 	spread := placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
-	server.Register(placement.Path, limit.Bodies(logged(spread), p.refusals))
+	server.Register(placement.Path, known(clients, limit.Bodies(logged(spread), p.refusals)))
 	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
 }
 

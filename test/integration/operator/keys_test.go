@@ -33,6 +33,7 @@ var proofs = map[string]proof{
 	"webhook.enabled":                         {"", "without it the port is closed", showWebhookEnabled},
 	"webhook.port":                            {"", "the API server is answered there", showWebhookPort},
 	"webhook.certDir":                         {"", "the certificate in it is shown and followed, and its CA is not ours to tell", showWebhookCertDir},
+	"webhook.clientCA":                        {"", "callers without a certificate of that CA are not answered", showWebhookClientCA},
 	"webhook.url":                             {"", "the operator registers the webhook there until it ends, unless an installed operator has", showWebhookURL},
 	"nodeLabels.spot":                         {"[R05]", "nodes with any of these labels get the pods that belong on spot nodes", showSpotLabel},
 	"nodeLabels.onDemand":                     {"[R05]", "nodes that are tainted with that label get the pods that belong on on-demand nodes", showOnDemandLabel},

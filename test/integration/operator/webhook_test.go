@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
@@ -104,6 +106,28 @@ func showWebhookCertDir(ctx SpecContext) {
 	second := brought(folder)
 	Eventually(shown).WithContext(ctx).WithArguments(port).Should(Equal(leaf(second)))
 	Expect(bundle(ctx, configuration)).To(Equal(string(first)), "whoever brings certificates tells the API server, too")
+}
+
+func showWebhookClientCA(ctx SpecContext) {
+	in, port, ca := namespace(ctx, nil), ports.Free(), linktest.NewCA(GinkgoTB())
+	program(append(answering(in, port), "SWARM_WEBHOOK_CLIENT_CA="+ca.File(GinkgoTB()))...)
+	asking := func(ctx context.Context, shown ...tls.Certificate) (int, error) {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: shown}}
+		defer transport.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://127.0.0.1:"+port+"/pods", strings.NewReader("{}"))
+		if err != nil {
+			return 0, err
+		}
+		response, err := (&http.Client{Transport: transport}).Do(request)
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}
+	Eventually(asking).WithContext(ctx).WithArguments(ca.Peer).Should(Equal(http.StatusOK))
+	Expect(asking(ctx)).To(Equal(http.StatusForbidden))
+	_, err := asking(ctx, linktest.NewCA(GinkgoTB()).Peer)
+	Expect(err).To(MatchError(ContainSubstring("certificate")), "of another CA")
 }
 
 // brought puts a new certificate and its key into the folder, and returns it with its CA.

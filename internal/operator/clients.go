@@ -1,0 +1,52 @@
+package operator
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// clients returns the authorities whose certificates callers of the webhook must show; nil if anyone may call it.
+func (w Webhook) clients() (*x509.CertPool, error) {
+	if w.ClientCA == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(w.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("read webhook.clientCA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("read webhook.clientCA: %s holds no certificate", w.ClientCA)
+	}
+	return pool, nil
+}
+
+// expect has a server verify the certificates that are shown. It does not ask for one in the handshake: the probe of the kubelet has none, and each of
+// its handshakes would be a line in the log. Callers without a certificate are refused by known, before anything of theirs is read.
+func expect(clients *x509.CertPool, options *webhook.Options) {
+	if clients == nil {
+		return
+	}
+	options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) {
+		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, clients
+	})
+}
+
+// known serves callers that have shown a certificate, if certificates are expected.
+func known(clients *x509.CertPool, next http.Handler) http.Handler {
+	if clients == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.TLS == nil || len(request.TLS.VerifiedChains) == 0 {
+			http.Error(w, "a certificate that webhook.clientCA has signed is needed", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, request)
+	})
+}
