@@ -56,11 +56,10 @@ type Signal interface {
 type Asker struct {
 	signal Signal
 	client *http.Client
-	slots  chan struct{}
+	slots  *slots
 
-	lock       sync.Mutex
-	pools      map[types.NamespacedName]map[string]*inquiry
-	namespaces map[string]chan struct{} // slots, of namespaces that have or had a pool
+	lock  sync.Mutex
+	pools map[types.NamespacedName]map[string]*inquiry
 }
 
 // inquiry is a question with what has become of it.
@@ -69,7 +68,6 @@ type inquiry struct {
 	answer Answer
 	tried  bool
 	stop   context.CancelFunc
-	slots  chan struct{} // of its namespace
 }
 
 // New makes an Asker that tells of news by the signal.
@@ -81,8 +79,8 @@ func New(signal Signal) *Asker {
 			Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer}, // and no proxy: pods are near
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		slots: make(chan struct{}, most),
-		pools: map[types.NamespacedName]map[string]*inquiry{}, namespaces: map[string]chan struct{}{},
+		slots: newSlots(most),
+		pools: map[types.NamespacedName]map[string]*inquiry{},
 	}
 }
 
@@ -119,10 +117,7 @@ func (a *Asker) Forget(pool types.NamespacedName) { a.Ask(pool, nil) }
 
 func (a *Asker) begin(pool types.NamespacedName, question Question) *inquiry {
 	ctx, stop := context.WithCancel(context.Background())
-	if a.namespaces[pool.Namespace] == nil {
-		a.namespaces[pool.Namespace] = make(chan struct{}, mostOfOne)
-	}
-	begun := &inquiry{Question: question, stop: stop, slots: a.namespaces[pool.Namespace]}
+	begun := &inquiry{Question: question, stop: stop}
 	go a.pursue(ctx, pool, begun)
 	return begun
 }
@@ -130,7 +125,7 @@ func (a *Asker) begin(pool types.NamespacedName, question Question) *inquiry {
 // pursue asks until the answer is there or nobody waits for it any more.
 func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inquiry) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestWait) {
-		answer, err := a.turn(ctx, of)
+		answer, err := a.turn(ctx, pool.Namespace, of)
 		if ctx.Err() != nil {
 			return
 		}
@@ -147,16 +142,12 @@ func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inqui
 	}
 }
 
-// turn waits for a slot of its namespace, then for one of all, and asks.
-func (a *Asker) turn(ctx context.Context, of *inquiry) (Answer, error) {
-	for _, slots := range []chan struct{}{of.slots, a.slots} {
-		select {
-		case <-ctx.Done():
-			return Answer{}, ctx.Err()
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		}
+// turn waits for a slot of its namespace, and asks.
+func (a *Asker) turn(ctx context.Context, namespace string, of *inquiry) (Answer, error) {
+	if err := a.slots.take(ctx, namespace); err != nil {
+		return Answer{}, err
 	}
+	defer a.slots.giveBack(namespace)
 	return a.ask(ctx, of.URL)
 }
 
