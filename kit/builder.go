@@ -45,6 +45,7 @@ type Builder[T client.Object] struct {
 	gone        Forgetter
 	outside     func(types.NamespacedName)
 	paused      func(types.NamespacedName)
+	tenants     *tenants
 	problems    []error
 }
 
@@ -56,7 +57,7 @@ type watch struct {
 
 // New begins the controller of kind T. Its name is what logs, metrics and events call it.
 func New[T client.Object](operator *Operator, name string) *Builder[T] {
-	return &Builder[T]{operator: operator, name: name, concurrency: 1}
+	return &Builder[T]{operator: operator, name: name, concurrency: 1, tenants: &tenants{}}
 }
 
 // Beside lets a kind have this controller and another. It is for those who write nothing of the object that anybody else does: kit cannot
@@ -84,7 +85,8 @@ func (b *Builder[T]) Namespaces(scope *Scope) *Builder[T] {
 	return b
 }
 
-// Concurrency is how many objects are reconciled at once, 1 unless told. One object is never reconciled twice at once.
+// Concurrency is how many objects are reconciled at once, 1 unless told. One object is never reconciled twice at once. When there are objects of several
+// namespaces, one of them does not occupy the last worker.
 func (b *Builder[T]) Concurrency(most int) *Builder[T] {
 	if most < 1 {
 		b.problems = append(b.problems, fmt.Errorf("concurrency %d: at least 1", most))
@@ -190,7 +192,7 @@ func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	b.finalizer.opened = b.departing
 	return &control[T]{
 		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
-		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone, inFlight: &b.operator.inFlight,
+		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone, inFlight: &b.operator.inFlight, tenants: b.tenants,
 	}
 }
 
@@ -204,6 +206,7 @@ func (b *Builder[T]) wire() *builder.Builder {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: b.concurrency,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+			NewQueue:                b.queue,
 		})
 	for _, kind := range b.owns {
 		b.operator.needs(kind)
@@ -220,6 +223,10 @@ func (b *Builder[T]) wire() *builder.Builder {
 		b.follow(wired)
 	}
 	return wired
+}
+
+func (b *Builder[T]) queue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return newFairQueue(name, limiter, newTurns(b.concurrency, b.tenants))
 }
 
 // terminated passes namespaces whose deletion begins.

@@ -38,6 +38,7 @@ type control[T client.Object] struct {
 	gone       Forgetter
 	reasons    vocabulary
 	inFlight   *inFlight
+	tenants    *tenants
 }
 
 // A guard gives the reason why an object is left alone, "" when it is not.
@@ -55,6 +56,9 @@ func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (
 		err = errStopping
 	}
 	verdict := judge(result, err, c.resync)
+	if verdict.outcome != skipped {
+		c.tenants.add(request.Namespace)
+	}
 	results.WithLabelValues(c.name, string(verdict.outcome), c.reasons.label(verdict.reason)).Inc()
 	log.FromContext(ctx).V(1).Info("reconciled", "outcome", verdict.outcome, "reason", verdict.reason, "after", verdict.answer.RequeueAfter.String())
 	return verdict.answer, verdict.err

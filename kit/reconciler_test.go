@@ -30,7 +30,7 @@ type subject struct {
 
 func controlOver(cluster client.Client, outcome func() (Result, error)) *subject {
 	s := &subject{}
-	s.control = &control[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster}, inFlight: &inFlight{}}
+	s.control = &control[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster}, inFlight: &inFlight{}, tenants: &tenants{}}
 	s.reconciler = Func[*corev1.ConfigMap](func(_ context.Context, object *corev1.ConfigMap) (Result, error) {
 		s.reconciled = append(s.reconciled, object.Name)
 		return outcome()

@@ -1,0 +1,194 @@
+package kit
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A fairQueue is the work queue of a controller. It is shared by namespaces, and one with many keys does not delay the others.
+//
+// It promises:
+//   - A key is in the queue once, whatever was asked for it: with the highest of the priorities, at the earliest of the times. One worker has it at a
+//     time. What is asked meanwhile is done afterwards.
+//   - Keys of a higher priority come first. Namespaces with keys of the same priority take turns, and each gets its keys in their order.
+//   - While there are objects of other namespaces, a namespace does not get the last free worker, unless no worker has a key of it.
+//
+// It consists of two queues: one of controller-runtime, which merges what is asked for a key and holds it until it is due, and one of client-go with the
+// keys that are due. The latter has the metrics.
+type fairQueue struct {
+	delayed priorityqueue.PriorityQueue[reconcile.Request]
+	limiter workqueue.TypedRateLimiter[reconcile.Request]
+	retries workqueue.TypedDelayingInterface[reconcile.Request]
+
+	mu    sync.Mutex
+	due   workqueue.TypedInterface[reconcile.Request]
+	turns *turns
+	ready *sync.Cond // signalled when a worker may have a key
+	ended bool
+}
+
+var _ priorityqueue.PriorityQueue[reconcile.Request] = &fairQueue{}
+
+func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], turns *turns) *fairQueue {
+	q := &fairQueue{
+		limiter: limiter, turns: turns,
+		delayed: priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
+		due:     workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: turns}),
+		retries: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: discard{}}),
+	}
+	q.ready = sync.NewCond(&q.mu)
+	go q.collect()
+	return q
+}
+
+// collect passes on the keys that are due.
+func (q *fairQueue) collect() {
+	for {
+		key, priority, ended := q.delayed.GetWithPriority()
+		if ended {
+			return
+		}
+		q.put(key, priority)
+		q.delayed.Done(key)
+	}
+}
+
+func (q *fairQueue) put(key reconcile.Request, priority int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turns.want(key, priority)
+	q.due.Add(key)
+	q.wake()
+}
+
+// wake has a worker come that waits, if there is a key for it.
+func (q *fairQueue) wake() {
+	if q.turns.hasNext() {
+		q.ready.Signal()
+	}
+}
+
+// AddWithOpts adds keys. A delay does not matter to a key that is due already.
+func (q *fairQueue) AddWithOpts(options priorityqueue.AddOpts, keys ...reconcile.Request) {
+	if options.After > 0 || options.RateLimited {
+		keys = q.notDue(options, keys)
+	}
+	q.delayed.AddWithOpts(options, keys...)
+}
+
+// notDue raises the priority of those keys that are due, and returns the others.
+func (q *fairQueue) notDue(options priorityqueue.AddOpts, keys []reconcile.Request) []reconcile.Request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	priority := 0
+	if options.Priority != nil {
+		priority = *options.Priority
+	}
+	var others []reconcile.Request
+	for _, key := range keys {
+		q.retries.AddAfter(key, 0)
+		switch {
+		case !q.turns.isWanted(key):
+			others = append(others, key)
+			continue
+		case options.RateLimited:
+			q.limiter.When(key) // it has failed once more
+		}
+		q.turns.want(key, priority)
+		q.due.Add(key)
+	}
+	return others
+}
+
+// Add adds a key.
+func (q *fairQueue) Add(key reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, key) }
+
+// AddAfter adds a key when the delay is over.
+func (q *fairQueue) AddAfter(key reconcile.Request, delay time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: delay}, key)
+}
+
+// AddRateLimited adds a key after its back-off.
+func (q *fairQueue) AddRateLimited(key reconcile.Request) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, key)
+}
+
+// Forget ends the back-off of a key.
+func (q *fairQueue) Forget(key reconcile.Request) { q.limiter.Forget(key) }
+
+// NumRequeues is how often a key has failed in a row.
+func (q *fairQueue) NumRequeues(key reconcile.Request) int { return q.limiter.NumRequeues(key) }
+
+// Get waits for a key. See GetWithPriority.
+func (q *fairQueue) Get() (reconcile.Request, bool) {
+	key, _, ended := q.GetWithPriority()
+	return key, ended
+}
+
+// GetWithPriority waits for a key that the caller may have. It must be given back by Done. No key is handed out any more once the queue is shut down.
+func (q *fairQueue) GetWithPriority() (key reconcile.Request, priority int, ended bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.ended && !q.turns.hasNext() {
+		q.ready.Wait()
+	}
+	if q.ended {
+		return key, 0, true
+	}
+	key, _ = q.due.Get() // it does not wait: there is one
+	q.wake()
+	return key, q.turns.priority, false
+}
+
+// Done gives back a key.
+func (q *fairQueue) Done(key reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turns.done(key)
+	q.due.Done(key)
+	q.wake()
+}
+
+// Len is how many keys are due.
+func (q *fairQueue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.due.Len()
+}
+
+// ShutDown ends the queue, with whatever is in it.
+func (q *fairQueue) ShutDown() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return
+	}
+	q.ended = true
+	q.delayed.ShutDown()
+	q.due.ShutDown()
+	q.retries.ShutDown()
+	q.ready.Broadcast()
+}
+
+// ShutDownWithDrain is ShutDown, as in the queues of controller-runtime, which does not use it.
+func (q *fairQueue) ShutDownWithDrain() { q.ShutDown() }
+
+// ShuttingDown reports whether the queue has ended.
+func (q *fairQueue) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ended
+}
+
+// discard drops keys. The counter of retries belongs to the delaying queue of client-go and is not to be had alone.
+type discard struct {
+	workqueue.TypedInterface[reconcile.Request]
+}
+
+func (discard) Add(reconcile.Request) {}
+func (discard) ShutDown()             {}
+func (discard) ShuttingDown() bool    { return false }
