@@ -33,7 +33,11 @@ func (silent) LastHeard(link.Agent) (time.Time, bool) { return time.Time{}, fals
 
 // open begins the term with one pod, which has not said what it runs.
 func (e *environment) open(pod string) {
-	agent := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: pod}}
+	agent := v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: pod},
+		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}},
+		Status:     v1alpha1.AgentStatus{LinkedPodUID: "pod-uid", LeaseSeconds: 15},
+	}
 	e.board.Open(dispatch.Census{Agents: []v1alpha1.Agent{agent}, Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo", Name: pod, UID: "pod-uid", Labels: map[string]string{v1alpha1.LabelSwarm: "research"},
 	}}}})
