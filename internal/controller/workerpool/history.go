@@ -62,31 +62,27 @@ func (r *reconciler) readAll(
 	if known != nil && !believed(known.number) {
 		known = nil
 	}
-	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
-		return !believed(object.Revision) || known != nil && known.uid == object.UID
-	})
-	slices.SortFunc(items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
-	stored := int64(0)
+	items = unread(items, known)
+	newest := int64(0)
 	if len(items) > 0 {
-		stored = items[len(items)-1].Revision
+		newest = items[len(items)-1].Revision
 	}
-	newer := known != nil && known.number > stored
-	if newer {
-		stored = known.number
+	remembered := known != nil && known.number > newest
+	if remembered {
+		newest = known.number
 	}
-	memory.believeStatus(pool, stored)
-	whole := 0
+	memory.believeStatus(pool, newest)
+	reader := revisionReader{turns: r.turns, memory: memory}
 	for n := range items {
-		object := &items[n]
-		is := kept{number: object.Revision, uid: object.UID, name: object.Name}
-		needed := n == len(items)-1 && !newer || isNeeded(pool, is.number, live)
-		if whole, err = r.read(ctx, memory, &is, object.Data.Raw, needed, whole); err != nil {
+		number := items[n].Revision
+		is, err := reader.read(ctx, &items[n], number == newest || isNeeded(pool, number, live))
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, is)
 	}
 	switch {
-	case newer:
+	case remembered:
 		known.restore()
 		return append(all, *known), nil
 	case len(all) > 0:
@@ -94,6 +90,15 @@ func (r *reconciler) readAll(
 		memory.kept.restore()
 	}
 	return all, nil
+}
+
+// unread returns the revisions to read, by number: those that can be true, and are not remembered.
+func unread(items []appsv1.ControllerRevision, known *kept) []appsv1.ControllerRevision {
+	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
+		return !believed(object.Revision) || known != nil && known.uid == object.UID
+	})
+	slices.SortFunc(items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	return items
 }
 
 // isNeeded reports whether the lists of a revision are needed, though it is not the newest.
@@ -109,32 +114,40 @@ const (
 	heavy = 4 << 20
 )
 
-// read reads a revision, without its lists unless they are needed. The lengths of those that were read whole so far are added up.
-func (r *reconciler) read(ctx context.Context, memory *memory, into *kept, text []byte, needed bool, whole int) (int, error) {
-	unpacked, err := roster.UnpackRevision(text)
+// A revisionReader reads the revisions of a pool.
+type revisionReader struct {
+	turns  turns
+	memory *memory
+	whole  int // the lengths of those that were read with their lists
+}
+
+// read reads a revision, without its lists unless they are needed.
+func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, needed bool) (kept, error) {
+	is := kept{number: object.Revision, uid: object.UID, name: object.Name}
+	unpacked, err := roster.UnpackRevision(object.Data.Raw)
 	if err != nil {
-		return whole, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", into.name, err))
+		return is, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", is.name, err))
 	}
 	if needed {
-		whole += len(unpacked)
+		r.whole += len(unpacked)
 	}
-	if whole > mostHistory {
-		return whole, kit.Terminal(fmt.Errorf("the revisions of the pool have more than %d bytes: delete the ControllerRevisions that the operator has not made",
+	if r.whole > mostHistory {
+		return is, kit.Terminal(fmt.Errorf("the revisions of the pool have more than %d bytes: delete the ControllerRevisions that the operator has not made",
 			mostHistory))
 	}
-	if max(whole, len(unpacked)) > heavy {
-		if err := r.turns.take(ctx, memory); err != nil {
-			return whole, err
+	if max(r.whole, len(unpacked)) > heavy {
+		if err := r.turns.take(ctx, r.memory); err != nil {
+			return is, err
 		}
 	}
-	if into.data, err = roster.ParseRevision(unpacked); err != nil {
-		return whole, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", into.name, err))
+	if is.data, err = roster.ParseRevision(unpacked); err != nil {
+		return is, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", is.name, err))
 	}
-	into.altered = !believeRevision(&into.data)
+	is.altered = !believeRevision(&is.data)
 	if !needed {
-		into.sum()
+		is.sum()
 	}
-	return whole, nil
+	return is, nil
 }
 
 // turns lets one reconcile at a time hold long revisions.

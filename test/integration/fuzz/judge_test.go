@@ -193,25 +193,16 @@ func (r round) unexplained(ctx context.Context) ([]string, error) {
 
 // unexplained is what an object does not say, "" for nothing.
 func unexplained(object client.Object) string {
-	var conditions []metav1.Condition
 	generation := object.GetGeneration()
-	switch object := object.(type) {
-	case *v1alpha1.Swarm:
-		conditions = object.Status.Conditions
-	case *v1alpha1.Agent:
-		conditions = object.Status.Conditions
-	case *v1alpha1.WorkerPool:
-		conditions = object.Status.Conditions
-	case *v1alpha1.Task:
-		conditions = object.Status.Conditions
-		if object.Status.Phase == "" || object.Status.Reason == "" {
-			return fmt.Sprintf("its phase is %q for the reason %q", object.Status.Phase, object.Status.Reason)
+	if task, isTask := object.(*v1alpha1.Task); isTask {
+		if task.Status.Phase == "" || task.Status.Reason == "" {
+			return fmt.Sprintf("its phase is %q for the reason %q", task.Status.Phase, task.Status.Reason)
 		}
-		if object.Status.Phase.Final() { // a change of a finished task changes nothing
-			generation = object.Status.ObservedGeneration
+		if task.Status.Phase.Final() { // a change of a finished task changes nothing
+			generation = task.Status.ObservedGeneration
 		}
 	}
-	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(conditionsOf(object), v1alpha1.ConditionReady)
 	switch {
 	case ready == nil:
 		return "it has no condition Ready"
@@ -221,4 +212,18 @@ func unexplained(object client.Object) string {
 		return fmt.Sprintf("Ready is %s for the reason %q: %q", ready.Status, ready.Reason, ready.Message)
 	}
 	return ""
+}
+
+func conditionsOf(object client.Object) []metav1.Condition {
+	switch object := object.(type) {
+	case *v1alpha1.Swarm:
+		return object.Status.Conditions
+	case *v1alpha1.Agent:
+		return object.Status.Conditions
+	case *v1alpha1.WorkerPool:
+		return object.Status.Conditions
+	case *v1alpha1.Task:
+		return object.Status.Conditions
+	}
+	return nil
 }
