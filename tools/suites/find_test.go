@@ -121,9 +121,9 @@ func TestLanesTakeWhatFitsTheirCluster(t *testing.T) {
 }
 
 func TestOrderStartsWithWhatTakesLong(t *testing.T) {
-	suites := []suite{{name: "devcluster"}, {name: "e2e/certmanager"}, {name: "e2e/namespaced"}, {name: "e2e/swarm"}, {name: "e2e/install"}}
+	suites := []suite{{name: "devcluster"}, {name: "e2e/certmanager"}, {name: "e2e/a-new-one"}, {name: "e2e/namespaced"}, {name: "e2e/swarm"}, {name: "e2e/install"}}
 	slices.SortStableFunc(suites, byOrder)
-	if got, want := names(suites), []string{"e2e/install", "e2e/swarm", "e2e/namespaced", "e2e/certmanager", "devcluster"}; !slices.Equal(got, want) {
+	if got, want := names(suites), []string{"e2e/install", "e2e/swarm", "e2e/namespaced", "e2e/a-new-one", "e2e/certmanager", "devcluster"}; !slices.Equal(got, want) {
 		t.Errorf("order: %q, want %q", got, want)
 	}
 }
