@@ -4,8 +4,9 @@
 //
 // Tests name clauses in their names or Ginkgo texts as [S08/critical-first], or right after Test: TestS08_CriticalFirst. Results are files
 // of `go test -json` or Ginkgo's --json-report; what stands before the first dot or dash of a file's name is the level: unit.json,
-// integration-api.json. They must be of the commit that is checked out, which a stamp beside them tells: the targets that run tests write it
-// by --stamp when they start. What `make bench` has measured proves clauses of level bench, as long as the measured code is the same.
+// integration-api.json. They must be of the commit that is checked out, and every planned report must be there: a stamp beside them names
+// both, which tools/suites writes when it starts. What `make bench` has measured proves clauses of level bench, as long as the measured
+// code is the same.
 package main
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 
 	"github.com/swarm-io/swarm-operator/tools/internal/stamp"
 )
@@ -99,21 +101,13 @@ func (f files) judge(ctx context.Context) (report, error) {
 	return report{sections: sections, evidence: all, stale: old}, err
 }
 
+// fix is what a missing or foreign result asks for.
+const fix = "run make check"
+
 // tests are the results, which must be of the source as it is now.
 func (f files) tests(ctx context.Context) ([]test, error) {
-	const fix = "run make check"
-	now, err := stamp.Current(ctx, f.root)
-	if err != nil {
+	if err := f.checkStamp(ctx); err != nil {
 		return nil, err
-	}
-	of, err := stamp.Read(f.results)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("there are no results in %s, or nothing says of which commit they are: %s", f.results, fix)
-	case err != nil:
-		return nil, err
-	case of != now:
-		return nil, fmt.Errorf("the results in %s are of %s, the source is %s: %s", f.results, of, now, fix)
 	}
 	tests, err := readResults(os.DirFS(f.results))
 	if err == nil && len(tests) == 0 {
@@ -123,4 +117,26 @@ func (f files) tests(ctx context.Context) ([]test, error) {
 		return nil, fmt.Errorf("read results in %s: %w", f.results, err)
 	}
 	return tests, nil
+}
+
+// checkStamp fails unless the results are of the source as it is now, and every report is there that a run on it was to write.
+func (f files) checkStamp(ctx context.Context) error {
+	now, err := stamp.Current(ctx, f.root)
+	if err != nil {
+		return err
+	}
+	of, err := stamp.Read(f.results)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("there are no results in %s, or nothing says of which commit they are: %s", f.results, fix)
+	case err != nil:
+		return err
+	case of.Source != now:
+		return fmt.Errorf("the results in %s are of %s, the source is %s: %s", f.results, of.Source, now, fix)
+	}
+	missing, err := of.Missing(f.results)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("reports of suites that were to run are missing in %s: %s: %s", f.results, strings.Join(missing, ", "), fix)
+	}
+	return err
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/swarm-io/swarm-operator/tools/internal/stamp"
 )
 
 // tree is a repository with a list of two rows, results of its last commit that prove the first, and a measured run that proves the second.
@@ -157,6 +159,11 @@ func TestResultsMustBeOfThisCommit(t *testing.T) {
 		"no results": {func(r tree) { r.remove("bin/results") }, "there are no results"},
 		"no stamp":   {func(r tree) { r.remove("bin/results/commit") }, "nothing says of which commit"},
 		"no files":   {func(r tree) { r.remove("bin/results/unit-root.json") }, "no test names a clause"},
+		"a planned report is missing": {func(r tree) {
+			if err := stamp.Write(r.Context(), filepath.Join(r.root, "bin/results"), "unit-root.json", "e2e-pool.json"); err != nil {
+				r.Fatal(err)
+			}
+		}, "are missing in "},
 		"another commit": {func(r tree) {
 			r.put("engine/more.go", "package engine\n")
 			r.commit()

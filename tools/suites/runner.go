@@ -51,7 +51,11 @@ func (r *runner) results(elements ...string) string {
 
 // prepare compiles all suites before the first one runs: a compiler beside a suite would make it slow.
 func (r *runner) prepare(ctx context.Context) error {
-	if err := stamp.Write(ctx, r.results()); err != nil {
+	var planned []string
+	for _, s := range r.waiting {
+		planned = append(planned, s.reports()...)
+	}
+	if err := stamp.Write(ctx, r.results(), planned...); err != nil {
 		return err
 	}
 	packages := map[string][]string{}

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/swarm-io/swarm-operator/tools/internal/stamp"
 )
 
 // fakeCluster stands for bin/devcluster: it does what `devcluster run` does for its command, and notes when it is gone.
@@ -180,6 +184,26 @@ func TestFailedUnitTestsLeaveTheReportOfEachModule(t *testing.T) {
 		if got := read(t, r.results("failures", "unit", file)); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", file, got)
 		}
+	}
+}
+
+func TestPlannedReportsAreNamedBeforeTheFirstSuiteRuns(t *testing.T) {
+	r := scene(t, nil)
+	r.waiting = []suite{{name: "unit", level: "unit", kind: noCluster, modules: []module{{root: "."}, {root: "tools"}}}}
+	for _, arguments := range [][]string{
+		{"init", "--quiet"}, {"-c", "user.name=test", "-c", "user.email=test@example.com", "commit", "--quiet", "--allow-empty", "--message", "begin"},
+	} {
+		command := exec.CommandContext(t.Context(), "git", arguments...)
+		command.Dir = r.root
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", arguments, err, output)
+		}
+	}
+	if err := r.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := stamp.Read(r.results()); err != nil || !slices.Equal(got.Planned, []string{"unit-root.json", "unit-tools.json"}) {
+		t.Errorf("planned %q, %v", got.Planned, err)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package stamp ties test results to the source they came from: a file beside the results names the commit and, where the working tree
-// differs from it, a hash of the difference.
+// differs from it, a hash of the difference. It also names the reports of the runs that began, so that a missing one is noticed.
 package stamp
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -60,9 +61,16 @@ func untracked(ctx context.Context, folder string) ([]byte, error) {
 	return lines.Bytes(), nil
 }
 
-// Write stamps a folder of results, which must lie in the working tree. Results that are there already and belong to another state of the
-// source are removed: beside the new stamp they would pass for results of this one.
-func Write(ctx context.Context, dir string) error {
+// A Stamp is what the file in a folder of results says.
+type Stamp struct {
+	Source  string   // as Current describes it
+	Planned []string // the reports that runs on this source were to write, sorted
+}
+
+// Write stamps a folder of results, which must lie in the working tree, before a run that is to write the planned reports. Results that
+// are there already and belong to another state of the source are removed: beside the new stamp they would pass for results of this one.
+// Reports that were planned before on the same source stay planned.
+func Write(ctx context.Context, dir string, planned ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("stamp results: %w", err)
 	}
@@ -70,9 +78,20 @@ func Write(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("stamp results: %w", err)
 	}
-	if before, err := Read(dir); err == nil && before == now {
-		return nil
+	if before, err := Read(dir); err == nil && before.Source == now {
+		planned = slices.Concat(before.Planned, planned)
+	} else if err := removeReports(dir); err != nil {
+		return err
 	}
+	planned = slices.Compact(slices.Sorted(slices.Values(planned)))
+	text := strings.Join(append([]string{now}, planned...), "\n") + "\n"
+	if err := os.WriteFile(filepath.Join(dir, File), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("stamp results: %w", err)
+	}
+	return nil
+}
+
+func removeReports(dir string) error {
 	old, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return fmt.Errorf("find old results: %w", err)
@@ -82,19 +101,32 @@ func Write(ctx context.Context, dir string) error {
 			return fmt.Errorf("remove old results: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, File), []byte(now+"\n"), 0o600); err != nil {
-		return fmt.Errorf("stamp results: %w", err)
-	}
 	return nil
 }
 
-// Read is the stamp of a folder of results. The error is fs.ErrNotExist when it has none.
-func Read(dir string) (string, error) {
+// Read is the stamp of a folder of results: a line for the source, and one for each planned report. The error is fs.ErrNotExist when it has
+// none.
+func Read(dir string) (Stamp, error) {
 	text, err := os.ReadFile(filepath.Join(dir, File))
 	if err != nil {
-		return "", fmt.Errorf("read stamp: %w", err)
+		return Stamp{}, fmt.Errorf("read stamp: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return Stamp{Source: lines[0], Planned: lines[1:]}, nil
+}
+
+// Missing returns the planned reports that are not in the folder of results.
+func (s Stamp) Missing(dir string) ([]string, error) {
+	var missing []string
+	for _, report := range s.Planned {
+		switch _, err := os.Stat(filepath.Join(dir, report)); {
+		case errors.Is(err, fs.ErrNotExist):
+			missing = append(missing, report)
+		case err != nil:
+			return nil, fmt.Errorf("look for report: %w", err)
+		}
+	}
+	return missing, nil
 }
 
 func git(ctx context.Context, folder string, arguments ...string) ([]byte, error) {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,7 +102,7 @@ func TestWriteRemovesResultsOfAnotherCommit(t *testing.T) {
 		if err := Write(t.Context(), results); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Read(results); err != nil || got != current(t, root) {
+		if got, err := Read(results); err != nil || got.Source != current(t, root) {
 			t.Errorf("read %q, %v", got, err)
 		}
 	}
@@ -128,6 +129,35 @@ func TestWriteRemovesResultsOfAnotherCommit(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(results, "failures", "log.txt")); err != nil {
 		t.Error("what explains failures was removed:", err)
 	}
+}
+
+func TestPlannedReportsStayPlannedOnTheSameSource(t *testing.T) {
+	root := repository(t)
+	results := filepath.Join(root, "bin", "results")
+	expect := func(planned, missing []string) {
+		t.Helper()
+		got, err := Read(results)
+		if err != nil || !slices.Equal(got.Planned, planned) {
+			t.Fatalf("planned %q, %v, want %q", got.Planned, err, planned)
+		}
+		if left, err := got.Missing(results); err != nil || !slices.Equal(left, missing) {
+			t.Errorf("missing %q, %v, want %q", left, err, missing)
+		}
+	}
+	write := func(planned ...string) {
+		t.Helper()
+		if err := Write(t.Context(), results, planned...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("unit-tools.json", "unit-root.json")
+	put(t, root, "bin/results/unit-root.json", "{}")
+	expect([]string{"unit-root.json", "unit-tools.json"}, []string{"unit-tools.json"})
+	write("unit-root.json", "e2e-pool.json")
+	expect([]string{"e2e-pool.json", "unit-root.json", "unit-tools.json"}, []string{"e2e-pool.json", "unit-tools.json"})
+	put(t, root, "code.go", "package code // changed\n")
+	write("unit-root.json")
+	expect([]string{"unit-root.json"}, []string{"unit-root.json"})
 }
 
 func TestOutsideOfARepositoryIsAnError(t *testing.T) {
