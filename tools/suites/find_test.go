@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -67,18 +66,6 @@ func TestO19_CIJobsRunEveryFolderWithTests(t *testing.T) {
 	if plan := output(t, "make", "--dry-run", "check"); !strings.Contains(plan, "unit integration e2e") {
 		t.Errorf("make check does not run all levels:\n%s", plan)
 	}
-}
-
-func output(t *testing.T, name string, arguments ...string) string {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), name, arguments...)
-	command.Dir = "../.."
-	command.Env = slices.DeleteFunc(os.Environ(), func(one string) bool { return strings.HasPrefix(one, "MAKE") || strings.HasPrefix(one, "MFLAGS") })
-	text, err := command.Output()
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return string(text)
 }
 
 func TestFindChoosesByLevelNameAndCluster(t *testing.T) {
