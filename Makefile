@@ -203,10 +203,14 @@ BENCH_ON_CLUSTER = $(filter-out engines devcluster,$(PART))
 space := $(subst ,, )
 comma := ,
 
+# A part may take 20 minutes. Those on a cluster look at the clock themselves.
+limited = { timeout --foreground --kill-after=1m 20m bin/bench/$(1) --results test/bench/results.json || { code=$$?; \
+  case $$code in 124|137) echo "part $(1) was ended: it took more than 20 minutes";; esac; exit $$code; }; }
+
 .PHONY: bench
 bench: bench-parts build ## Measure beside peers and targets: make bench PART=tasks (engines devcluster rest tasks idle pools spread limits queue; all by default)
-	@$(if $(filter engines,$(PART)),go -C test/bench/peers run . --results $(CURDIR)/test/bench/results.json)
-	@$(if $(filter devcluster,$(PART)),go run ./test/bench/devcluster)
+	@$(if $(filter engines,$(PART)),go -C test/bench/peers build -o $(CURDIR)/bin/bench/engines . && $(call limited,engines))
+	@$(if $(filter devcluster,$(PART)),go build -o bin/bench/devcluster ./test/bench/devcluster && $(call limited,devcluster))
 	@$(if $(BENCH_ON_CLUSTER),bin/devcluster run --audit --simulated-nodes 40 -- go run ./test/bench --part $(subst $(space),$(comma),$(strip $(BENCH_ON_CLUSTER))))
 
 .PHONY: bench-parts

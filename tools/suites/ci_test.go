@@ -82,6 +82,19 @@ func TestUnknownPartOfTheBenchmarkIsRefused(t *testing.T) {
 	}
 }
 
+func TestPartOfTheBenchmarkMayTake20Minutes(t *testing.T) {
+	for _, part := range []string{"engines", "devcluster"} {
+		command := inRoot(t.Context(), "make", "--old-file=build", "bench", "PART="+part) // nothing is built
+		command.Env = withPrograms(t, map[string]string{"go": "#!/bin/sh\n", "timeout": "#!/bin/sh\necho timeout \"$@\"; exit 124\n"})
+		output, err := command.CombinedOutput()
+		for _, want := range []string{" 20m bin/bench/" + part + " ", "part " + part + " was ended: it took more than 20 minutes"} {
+			if err == nil || !strings.Contains(string(output), want) {
+				t.Errorf("got %v, want %q:\n%s", err, want, output)
+			}
+		}
+	}
+}
+
 func output(t *testing.T, name string, arguments ...string) string {
 	t.Helper()
 	command := inRoot(t.Context(), name, arguments...)
