@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -81,8 +83,36 @@ func TestRunSucceedsWhenAllSuitesDo(t *testing.T) {
 	if err := r.summarize(&out); err != nil || !strings.Contains(out.String(), "\n3 passed, 0 failed, 0 skipped\n") || !strings.Contains(out.String(), "  1.5s  ") {
 		t.Errorf("got %v\n%s", err, out.String())
 	}
+	for lane := 1; lane <= 2; lane++ {
+		if want := fmt.Sprintf("\n  lane %d: %s\n", lane, timeOfLane(t, r, lane).Round(time.Second)); !strings.Contains(out.String(), want) {
+			t.Errorf("no line %q in\n%s", want, out.String())
+		}
+	}
 	if gone := strings.Count(read(t, filepath.Join(r.root, "down")), "gone"); gone == 0 || gone > 2 {
 		t.Errorf("%d clusters ended", gone)
+	}
+}
+
+func timeOfLane(t *testing.T, r *runner, lane int) time.Duration {
+	t.Helper()
+	for _, one := range r.lanes {
+		if one.lane == lane {
+			return one.total
+		}
+	}
+	t.Errorf("the time of lane %d is not known", lane)
+	return 0
+}
+
+func TestSummaryShowsTheTimeOfEachLane(t *testing.T) {
+	r := newRunner(options{root: t.TempDir()}, nil)
+	r.began = time.Now().Add(-time.Hour)
+	r.lanes = []laneTime{{2, 1200 * time.Second}, {1, 1201400 * time.Millisecond}}
+	var out strings.Builder
+	r.writeLanes(&out)
+	want := regexp.MustCompile(`^\nLanes\n  lane 1: 20m1s\n  lane 2: 20m0s\n  all of it: 1h\d+m\d+s\n$`)
+	if !want.MatchString(out.String()) {
+		t.Errorf("got %q, want %s", out.String(), want)
 	}
 }
 
