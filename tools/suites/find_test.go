@@ -68,6 +68,19 @@ func TestO19_CIJobsRunEveryFolderWithTests(t *testing.T) {
 	}
 }
 
+// [R19/suites-pass] is proven by all suites on real nodes or by none: each names it, and so a failed spec of any fails it.
+func TestEverySuiteOnRealNodesIsAskedToPass(t *testing.T) {
+	all, err := discover(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		if s.kind == realNodes && !strings.Contains(read(t, path.Join("../..", s.folder, "suite_test.go")), " [R19/suites-pass]\")") {
+			t.Errorf("RunSpecs of %s does not name [R19/suites-pass]", s.name)
+		}
+	}
+}
+
 func TestFindChoosesByLevelNameAndCluster(t *testing.T) {
 	for reason, c := range map[string]struct {
 		chosen options

@@ -27,7 +27,7 @@ var entrance gate.Gate
 
 func TestCertManager(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "The operator with cert-manager")
+	RunSpecs(t, "The operator with cert-manager [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -1,61 +1,14 @@
 package install
 
 import (
-	"context"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
-
 	. "github.com/onsi/ginkgo/v2"
-	gtypes "github.com/onsi/ginkgo/v2/types"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
 var _ = Describe("The suite", func() {
 	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
-		report := filepath.Join(GinkgoT().TempDir(), "report.json")
-		again := elsewhere(ctx, "-ginkgo.focus", "serves every kind|brings the sample swarm", "-ginkgo.json-report", report)
-		output, err := again.CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-		Expect(passed(report)).To(HaveLen(2))
+		Expect(field.PassedElsewhere(ctx, "serves every kind|brings the sample swarm")).To(HaveLen(2))
 	})
 })
-
-// elsewhere is a call of this suite with nothing but a kubeconfig, whose context has another name.
-func elsewhere(ctx context.Context, arguments ...string) *exec.Cmd {
-	GinkgoHelper()
-	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
-	Expect(err).NotTo(HaveOccurred())
-	config.Contexts = map[string]*clientcmdapi.Context{"theirs": config.Contexts[config.CurrentContext]}
-	config.CurrentContext = "theirs"
-	kubeconfig := filepath.Join(GinkgoT().TempDir(), "config")
-	Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
-	command := exec.CommandContext(ctx, os.Args[0], arguments...)
-	command.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "DEVCLUSTER_")
-	}), "KUBECONFIG="+kubeconfig)
-	return command
-}
-
-// passed returns the names of the specs that a report says have passed.
-func passed(report string) []string {
-	GinkgoHelper()
-	text, err := os.ReadFile(report)
-	Expect(err).NotTo(HaveOccurred())
-	var reports []gtypes.Report
-	Expect(json.Unmarshal(text, &reports)).To(Succeed())
-	var names []string
-	for _, one := range reports {
-		for _, spec := range one.SpecReports.WithLeafNodeType(gtypes.NodeTypeIt) {
-			if spec.State == gtypes.SpecStatePassed {
-				names = append(names, spec.FullText())
-			}
-		}
-	}
-	return names
-}

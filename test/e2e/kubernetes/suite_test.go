@@ -38,7 +38,7 @@ var namespace string
 
 func TestKubernetes(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "Proof that it is Kubernetes")
+	RunSpecs(t, "Proof that it is Kubernetes [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

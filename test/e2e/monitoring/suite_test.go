@@ -29,7 +29,7 @@ var entrance gate.Gate
 
 func TestMonitoring(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "The operator with Prometheus")
+	RunSpecs(t, "The operator with Prometheus [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

@@ -41,7 +41,7 @@ var (
 
 func TestNamespaced(t *testing.T) {
 	field.Prepare(t, 90*time.Second)
-	RunSpecs(t, "An operator for one namespace")
+	RunSpecs(t, "An operator for one namespace [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

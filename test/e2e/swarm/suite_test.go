@@ -35,7 +35,7 @@ var namespace string
 
 func TestSwarm(t *testing.T) {
 	field.Prepare(t, patience)
-	RunSpecs(t, "Swarms on a real node")
+	RunSpecs(t, "Swarms on a real node [R19/suites-pass]")
 }
 
 var _ = BeforeSuite(func(ctx SpecContext) {

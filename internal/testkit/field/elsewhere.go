@@ -1,0 +1,61 @@
+package field
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	gtypes "github.com/onsi/ginkgo/v2/types"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// PassedElsewhere runs those specs of the running suite again that the focus matches, as they would run on a cluster of somebody else: all
+// that they know of it is a kubeconfig, whose context has another name. It returns the names of the specs that passed; none may fail.
+func PassedElsewhere(ctx context.Context, focus string) []string {
+	GinkgoHelper()
+	report := filepath.Join(GinkgoT().TempDir(), "report.json")
+	output, err := elsewhere(ctx, "-ginkgo.focus="+focus, "-ginkgo.json-report="+report).CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	return passed(report)
+}
+
+// elsewhere is a call of the running suite with nothing but a kubeconfig.
+func elsewhere(ctx context.Context, arguments ...string) *exec.Cmd {
+	GinkgoHelper()
+	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	Expect(err).NotTo(HaveOccurred())
+	config.Contexts = map[string]*clientcmdapi.Context{"theirs": config.Contexts[config.CurrentContext]}
+	config.CurrentContext = "theirs"
+	kubeconfig := filepath.Join(GinkgoT().TempDir(), "config")
+	Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
+	command := exec.CommandContext(ctx, os.Args[0], arguments...)
+	command.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "KUBECONFIG=") || strings.HasPrefix(variable, "DEVCLUSTER_")
+	}), "KUBECONFIG="+kubeconfig)
+	return command
+}
+
+// passed returns the names of the specs that a report says have passed.
+func passed(report string) []string {
+	GinkgoHelper()
+	text, err := os.ReadFile(report)
+	Expect(err).NotTo(HaveOccurred())
+	var reports []gtypes.Report
+	Expect(json.Unmarshal(text, &reports)).To(Succeed())
+	var names []string
+	for _, one := range reports {
+		for _, spec := range one.SpecReports.WithLeafNodeType(gtypes.NodeTypeIt) {
+			if spec.State == gtypes.SpecStatePassed {
+				names = append(names, spec.FullText())
+			}
+		}
+	}
+	return names
+}

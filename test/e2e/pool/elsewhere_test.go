@@ -1,0 +1,14 @@
+package pool
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/swarm-io/swarm-operator/internal/testkit/field"
+)
+
+var _ = Describe("The suite", func() {
+	It("takes any cluster that KUBECONFIG names, and knows nothing else of it [R19/any-kubeconfig]", func(ctx SpecContext) {
+		Expect(field.PassedElsewhere(ctx, "becomes a pool by a label")).To(HaveLen(1))
+	})
+})
