@@ -52,22 +52,23 @@ func begin(t *testing.T, change ...func(*link.Config)) *world {
 func (w *world) run(t *testing.T, handler agent.Handler) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- agent.RunWith(ctx, w.config, handler) }()
 	var result error
-	ended := false
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		result = agent.RunWith(ctx, w.config, handler)
+	}()
 	w.stop = func() error {
 		cancel()
-		if !ended {
-			result, ended = <-done, true
-		}
+		<-stopped
 		return result
 	}
 	t.Cleanup(func() {
 		w.network.Thaw()
-		w.acknowledgeAll()
-		if err := w.stop(); err != nil {
-			t.Errorf("agent: %v", err)
+		cancel()
+		w.acknowledgeUntil(stopped)
+		if result != nil {
+			t.Errorf("agent: %v", result)
 		}
 	})
 }
@@ -90,7 +91,20 @@ func (w *world) bash(t *testing.T, text string) agent.Handler {
 	return handler
 }
 
-// acknowledgeAll settles what is not settled, so that the agent does not wait for it at the end.
+// acknowledgeUntil settles what is not settled, so that an agent that stops does not wait for it: also results that it only sends when it
+// has connected again.
+func (w *world) acknowledgeUntil(stopped <-chan struct{}) {
+	for {
+		w.acknowledgeAll()
+		select {
+		case <-stopped:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// acknowledgeAll settles what the operator knows of.
 func (w *world) acknowledgeAll() {
 	for _, event := range w.Events() {
 		if result := event.Message.GetResult(); result != nil {
