@@ -21,6 +21,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
+// makePatience is how long a target of the Makefile may take: it builds all programs before it does anything. A target that fails is
+// noticed at once.
+const makePatience = 10 * time.Minute
+
 // A runner is a `make run` process.
 type runner struct {
 	*gexec.Session
@@ -40,7 +44,7 @@ func startRun(ctx context.Context) *runner {
 		"SWARM_CONTROLLER_LEADER_ELECTION_ENABLED=false", // do not wait for the Lease of a process that was killed
 	)
 	DeferCleanup(r.stop)
-	Eventually(r.Err).WithContext(ctx).Should(gbytes.Say("registered admission"))
+	Eventually(r.Err).WithContext(ctx).WithTimeout(makePatience).Should(gbytes.Say("registered admission"))
 	return r
 }
 

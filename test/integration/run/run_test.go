@@ -97,7 +97,7 @@ var _ = Describe("make run", Ordered, func() {
 	It("[P19/make-run] needs make uninstall to remove that registration when it is not started again", func(ctx SpecContext) {
 		leftBehind.ObjectMeta = metav1.ObjectMeta{Name: leftBehind.Name, Labels: leftBehind.Labels, Annotations: leftBehind.Annotations}
 		Expect(cluster.API.Create(ctx, leftBehind)).To(Succeed())
-		Eventually(start("uninstall")).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(start("uninstall")).WithContext(ctx).WithTimeout(makePatience).Should(gexec.Exit(0))
 		_, err := registration(ctx, cluster)
 		Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
 		Expect(err).To(HaveOccurred(), "the registration is still there")
