@@ -20,54 +20,66 @@ const lastingAgents = 10
 // promisedOutage is how long the API server may be away without stopping any work, with default settings.
 const promisedOutage = 20 * time.Second
 
-var _ = It("restarts none of a hundred attempts with default settings when the leader is killed [X01/leader-killed], nor when another replica takes over, nor when the operator is updated [X01/rolling-update], nor by an outage of the API server", func(ctx SpecContext) {
-	harm.SkipElsewhere()
-	const each = 10
-	swarm := crew("lasting", lastingAgents, each+1) // one slot of each agent stays free
-	swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
-	assembled(ctx, swarm)
-	attempts := submitted(ctx, "lasting", lastingAgents*each, endless())
-	Eventually(runningFirst).WithContext(ctx).WithTimeout(2 * patience).Should(ConsistOf(attempts))
-	Eventually(func() int { // on a busy machine an agent needs seconds to start ten programs
-		started, _ := journal(ctx)
-		return len(started)
-	}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(lastingAgents * each))
+var _ = Describe("A hundred attempts with default settings", Ordered, func() {
+	var attempts []string
 
-	former := cluster.Holder(ctx)
-	cluster.KillLeader(ctx)
-	awaitAllAgents(ctx, "killed")
-	Expect(cluster.Holder(ctx)).NotTo(Equal(former))
-	expectUndisturbed(ctx, "the leader was killed", attempts)
-	cluster.AwaitOperator(ctx)
+	BeforeAll(func(ctx SpecContext) {
+		harm.SkipElsewhere()
+		const each = 10
+		swarm := crew("lasting", lastingAgents, each+1) // one slot of each agent stays free
+		swarm.Spec.Agents[0].Runtime.Exec.GracePeriodSeconds = nil
+		assembled(ctx, swarm)
+		attempts = submitted(ctx, "lasting", lastingAgents*each, endless())
+		Eventually(runningFirst).WithContext(ctx).WithTimeout(2 * patience).Should(ConsistOf(attempts))
+		Eventually(func() int { // on a busy machine an agent needs seconds to start ten programs
+			started, _ := journal(ctx)
+			return len(started)
+		}).WithContext(ctx).WithTimeout(2 * patience).Should(Equal(lastingAgents * each))
+	})
 
-	// A container that is restarted leads again at once. A leader that is frozen, as one on a lost node, is waited for by the other replica.
-	old := cluster.Leader(ctx)
-	frozen := cluster.BodyOf(ctx, field.System, old)
-	frozen.Freeze()
-	DeferCleanup(frozen.Thaw)
-	Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
-	awaitAllAgents(ctx, "frozen")
-	frozen.Thaw()
-	expectUndisturbed(ctx, "another replica has taken over", attempts)
-	cluster.AwaitOperator(ctx)
+	It("are not restarted when the leader is killed [X01/leader-killed], nor when another replica takes over", func(ctx SpecContext) {
+		former := cluster.Holder(ctx)
+		cluster.KillLeader(ctx)
+		awaitAllAgents(ctx, "killed")
+		Expect(cluster.Holder(ctx)).NotTo(Equal(former))
+		expectUndisturbed(ctx, "the leader was killed", attempts)
+		cluster.AwaitOperator(ctx)
 
-	Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
-	Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).To(ContainSubstring("successfully rolled out"))
-	cluster.AwaitOperator(ctx)
-	awaitAllAgents(ctx, "updated")
-	expectUndisturbed(ctx, "the operator was updated", attempts)
+		// A container that is restarted leads again at once. A leader that is frozen, as one on a lost node, is waited for by the other replica.
+		old := cluster.Leader(ctx)
+		frozen := cluster.BodyOf(ctx, field.System, old)
+		frozen.Freeze()
+		DeferCleanup(frozen.Thaw)
+		Eventually(cluster.Leader).WithContext(ctx).ShouldNot(Equal(old))
+		awaitAllAgents(ctx, "frozen")
+		frozen.Thaw()
+		expectUndisturbed(ctx, "another replica has taken over", attempts)
+		cluster.AwaitOperator(ctx)
+	})
 
-	began := time.Now()
-	harm.Devcluster(ctx, "kill", "kube-apiserver")
-	ask := func() error { return api.List(ctx, &v1alpha1.TaskList{}) }
-	Eventually(ask).WithContext(ctx).Should(HaveOccurred())
-	Consistently(ask).WithContext(ctx).WithTimeout(promisedOutage).WithPolling(time.Second).Should(HaveOccurred(), "the API server is away")
-	harm.Devcluster(ctx, "restart", "kube-apiserver")
-	outage := fmt.Sprintf("an outage of the API server of %s", time.Since(began).Round(time.Second))
-	AddReportEntry(outage, ReportEntryVisibilityAlways)
-	awaitAllAgents(ctx, "outage")
-	expectUndisturbed(ctx, outage, attempts)
-	cluster.AwaitOperator(ctx)
+	It("are not restarted when the operator is updated [X01/rolling-update]", func(ctx SpecContext) {
+		Expect(kubectl(ctx, "rollout", "restart", "--namespace", field.System, "deployment/swarm-operator")).To(ContainSubstring("restarted"))
+		Expect(kubectl(ctx, "rollout", "status", "--namespace", field.System, "deployment/swarm-operator", "--timeout=120s")).
+			To(ContainSubstring("successfully rolled out"))
+		cluster.AwaitOperator(ctx)
+		awaitAllAgents(ctx, "updated")
+		expectUndisturbed(ctx, "the operator was updated", attempts)
+	})
+
+	// The outage lasts as long as promised, and as the API server then takes to start.
+	It("are not restarted by an outage of the API server", func(ctx SpecContext) {
+		began := time.Now()
+		harm.Devcluster(ctx, "kill", "kube-apiserver")
+		ask := func() error { return api.List(ctx, &v1alpha1.TaskList{}) }
+		Eventually(ask).WithContext(ctx).Should(HaveOccurred())
+		Consistently(ask).WithContext(ctx).WithTimeout(promisedOutage).WithPolling(time.Second).Should(HaveOccurred(), "the API server is away")
+		harm.Devcluster(ctx, "restart", "kube-apiserver")
+		outage := fmt.Sprintf("an outage of the API server of %s", time.Since(began).Round(time.Second))
+		AddReportEntry(outage, ReportEntryVisibilityAlways)
+		awaitAllAgents(ctx, "outage")
+		expectUndisturbed(ctx, outage, attempts)
+		cluster.AwaitOperator(ctx)
+	})
 })
 
 // awaitAllAgents waits until each agent has finished a short task of its free slot: all of them have found the leader that is there now.

@@ -30,7 +30,7 @@ var (
 	api     client.WithWatch
 )
 
-// namespace is the running spec's own.
+// namespace is the running spec's own, or that of its Ordered container.
 var namespace string
 
 func TestSwarm(t *testing.T) {
@@ -44,7 +44,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	cluster.AwaitOperator(ctx)
 })
 
-var _ = BeforeEach(func(ctx SpecContext) {
+// Specs of an Ordered container share a namespace.
+var _ = BeforeEach(OncePerOrdered, func(ctx SpecContext) {
 	namespace = cluster.Namespace(ctx, "swarm-e2e-")
 	DeferCleanup(func(ctx SpecContext, name string) {
 		Expect(client.IgnoreNotFound(api.DeleteAllOf(ctx, &v1alpha1.Swarm{}, client.InNamespace(name)))).To(Succeed())
