@@ -2,13 +2,14 @@
 // without an answer, and whether pods are given their places while certificates change.
 //
 // It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It looks and asks: no pod is made, and of workloads
-// only one that is paused.
+// only one that is paused. Only ExtendTimeout changes what is installed.
 package gate
 
 import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"maps"
 	"net"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -51,6 +53,32 @@ func (g Gate) Trusted(ctx context.Context) ([]byte, error) {
 		}
 	}
 	return nil, nil
+}
+
+// patientSeconds is how long the API server waits for the webhook after ExtendTimeout.
+const patientSeconds = 10
+
+// ExtendTimeout has the API server wait longer for the webhook of spread, until the spec or its container ends. What is installed
+// allows 2 s, which compilers beside a suite can use up; a certificate that is not trusted is refused at once.
+func (g Gate) ExtendTimeout(ctx context.Context) {
+	GinkgoHelper()
+	found, err := g.Configuration(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	for _, hook := range found.Webhooks {
+		if hook.Name == admission.SpreadWebhook {
+			g.setTimeout(ctx, patientSeconds)
+			DeferCleanup(g.setTimeout, *hook.TimeoutSeconds)
+		}
+	}
+}
+
+// setTimeout changes nothing else of the configuration: the operator and those who install it write the rest.
+func (g Gate) setTimeout(ctx context.Context, seconds int32) {
+	GinkgoHelper()
+	found, err := g.Configuration(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	change := fmt.Appendf(nil, `{"webhooks":[{"name":%q,"timeoutSeconds":%d}]}`, admission.SpreadWebhook, seconds)
+	Expect(g.API.Patch(ctx, found, client.RawPatch(types.StrategicMergePatchType, change))).To(Succeed())
 }
 
 // Doors are where the webhook of each replica listens.

@@ -29,6 +29,7 @@ type Stream struct {
 
 	lock     sync.Mutex
 	asked    int
+	slowest  time.Duration
 	unplaced []string
 	unknown  []string // replicas that showed what the API server could not know
 }
@@ -66,14 +67,16 @@ func repeat(ctx context.Context, pause time.Duration, something func()) {
 func (s *Stream) ask(ctx context.Context, of *appsv1.Deployment) {
 	began := time.Now()
 	placed, err := s.gate.Admits(ctx, of)
+	took := time.Since(began)
 	if ctx.Err() != nil {
 		return
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.asked++
+	s.slowest = max(s.slowest, took)
 	if !placed || err != nil {
-		s.unplaced = append(s.unplaced, fmt.Sprintf("asked at %s for %s: %v", began.Format("05.000"), time.Since(began).Round(time.Millisecond), err))
+		s.unplaced = append(s.unplaced, fmt.Sprintf("asked at %s for %s: %v", began.Format("05.000"), took.Round(time.Millisecond), err))
 	}
 }
 
@@ -114,6 +117,7 @@ func (s *Stream) Prove(least int) {
 	GinkgoHelper()
 	s.stop()
 	AddReportEntry("pods asked for", ReportEntryVisibilityAlways, s.asked)
+	AddReportEntry("the slowest answer took", ReportEntryVisibilityAlways, s.slowest.Round(time.Millisecond).String())
 	Expect(s.asked).To(BeNumerically(">=", least))
 	Expect(s.unplaced).To(BeEmpty())
 	Expect(s.unknown).To(BeEmpty(), "what replicas showed was known to the API server at any time")

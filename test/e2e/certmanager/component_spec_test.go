@@ -25,6 +25,7 @@ func certified(gates ...string) {
 	BeforeAll(func(ctx SpecContext) {
 		start(gates...)
 		install(ctx)
+		entrance.ExtendTimeout(ctx)
 	})
 
 	It("is the one that replicas show, and pods are given their places", func(ctx SpecContext) {

@@ -32,6 +32,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		harm.SkipElsewhere()
 		cluster.AwaitOperator(ctx)
 		awaitCalm(ctx)
+		entrance.ExtendTimeout(ctx)
 		covered(ctx)
 		at = entrance.Doors(ctx)
 		ignores = entrance.Ignored(ctx)
