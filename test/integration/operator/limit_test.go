@@ -19,22 +19,25 @@ type pace struct {
 	elapsed time.Duration
 }
 
-// within reports whether so many writes at once, and slow per second from then on, allow the pace.
-func (p pace) within(burst float64) bool { return p.writes <= burst+slow*p.elapsed.Seconds()+1 }
+// within reports whether so many writes at once, and qps per second from then on, allow the pace.
+func (p pace) within(qps, burst float64) bool { return p.writes <= burst+qps*p.elapsed.Seconds()+1 }
 
-const slow = 4 // writes per second
+// slow is few writes per second. What is to be faster makes many writes, so that it is faster on a slow machine, too.
+const slow = 4
 
-// work is the pace of an operator that was told these limits, over the first writes for new swarms of one namespace. Controllers write by PATCH; the
-// Lease, events and reviews, which are not limited, come by other methods.
-func work(ctx SpecContext, qps, burst int, settings ...string) pace {
+// Swarms to make, and how many writes they cost at least.
+const few, many, writesEach = 4, 12, 15
+
+// work is the pace of an operator that was told these limits, over the first writes for so many new swarms of one namespace. Controllers
+// write by PATCH; the Lease, events and reviews, which are not limited, come by other methods.
+func work(ctx SpecContext, qps, burst, swarms int, settings ...string) pace {
 	GinkgoHelper()
-	const enough = 60
 	in, port := namespace(ctx, nil), ports.Free()
 	session := program(append(settings, only(in), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port,
 		fmt.Sprintf("SWARM_CLIENT_QPS=%d", qps), fmt.Sprintf("SWARM_CLIENT_BURST=%d", burst))...)
 	Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
 	began := time.Now()
-	for n := range 4 {
+	for n := range swarms {
 		named(ctx, in, fmt.Sprintf("research-%d", n))
 	}
 	var made float64
@@ -42,7 +45,7 @@ func work(ctx SpecContext, qps, burst int, settings ...string) pace {
 		var err error
 		made, err = series(ctx, port, "rest_client_requests_total", `method="PATCH"`)
 		return made, err
-	}).Should(BeNumerically(">=", enough))
+	}).WithTimeout(3 * time.Minute).Should(BeNumerically(">=", swarms*writesEach))
 	done := pace{made, time.Since(began)}
 	AddReportEntry(fmt.Sprintf("with client.qps %d and client.burst %d", qps, burst), ReportEntryVisibilityAlways, fmt.Sprintf("%.0f writes took %.1f s", done.writes, done.elapsed.Seconds()))
 	Eventually(session.Terminate()).Should(gexec.Exit(0))
@@ -50,18 +53,18 @@ func work(ctx SpecContext, qps, burst int, settings ...string) pace {
 }
 
 func showQPS(ctx SpecContext) {
-	Expect(work(ctx, slow, 30).within(30)).To(BeTrue())
-	Expect(work(ctx, 30, 30).within(30)).To(BeFalse())
+	Expect(work(ctx, slow, 30, few).within(slow, 30)).To(BeTrue())
+	Expect(work(ctx, 30, 30, many).within(slow, 30)).To(BeFalse())
 }
 
 func showBurst(ctx SpecContext) {
-	Expect(work(ctx, slow, 1000).within(30)).To(BeFalse())
+	Expect(work(ctx, 1, 1000, many).within(1, 30)).To(BeFalse())
 }
 
 // The burst has room for all writes. A namespace that may use little of it goes on at client.qps.
 func showRequestShare(ctx SpecContext) {
-	Expect(work(ctx, slow, 200, "SWARM_LIMITS_REQUEST_SHARE=5").within(10)).To(BeTrue())
-	Expect(work(ctx, slow, 200, "SWARM_LIMITS_REQUEST_SHARE=100").within(10)).To(BeFalse())
+	Expect(work(ctx, slow, 200, few, "SWARM_LIMITS_REQUEST_SHARE=5").within(slow, 10)).To(BeTrue())
+	Expect(work(ctx, 1, 200, few, "SWARM_LIMITS_REQUEST_SHARE=100").within(1, 10)).To(BeFalse())
 }
 
 func showConnectionsPerSource(ctx SpecContext) {
