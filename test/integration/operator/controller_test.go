@@ -28,7 +28,8 @@ func showResync(ctx SpecContext) {
 	swarm := sample(ctx, in)
 	Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
 	// Until its pods have settled, something else may be the reason: then once more.
-	Eventually(func() time.Duration { return waited(often, drift(ctx, swarm, period)) }).Should(BeNumerically(">=", period*9/10))
+	Eventually(func() time.Duration { return waited(often, drift(ctx, swarm, period)) }).WithTimeout(2 * time.Minute).
+		Should(BeNumerically(">=", period*9/10))
 	Expect(resyncs(often)).To(And(Not(BeEmpty()), HaveEach(And(BeNumerically(">=", period*9/10), BeNumerically("<=", period)))))
 	Eventually(often.Terminate()).Should(gexec.Exit(0))
 
@@ -36,16 +37,18 @@ func showResync(ctx SpecContext) {
 	Eventually(resyncs).WithArguments(seldom).Should(And(Not(BeEmpty()), HaveEach(And(BeNumerically(">=", 54*time.Minute), BeNumerically("<=", time.Hour)))))
 }
 
-// drift changes the status of a swarm by hand, sees it changed back in time, and returns when it began.
-func drift(ctx context.Context, swarm *v1alpha1.Swarm, within time.Duration) time.Time {
+// drift changes the status of a swarm by hand, sees it changed back, and returns when it began. The log says that it is looked at after
+// the period.
+func drift(ctx context.Context, swarm *v1alpha1.Swarm, period time.Duration) time.Time {
 	GinkgoHelper()
 	began := time.Now()
 	Expect(api.Status().Patch(ctx, swarm, client.RawPatch(types.MergePatchType, []byte(`{"status":{"selector":"drifted"}}`)))).To(Succeed())
 	Eventually(func(ctx context.Context) (string, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
 		return swarm.Status.Selector, err
-	}).WithContext(ctx).WithTimeout(within + 2*time.Second).ShouldNot(Equal("drifted"))
-	AddReportEntry("drift without an event was repaired after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s of at most %s", time.Since(began).Seconds(), within))
+	}).WithContext(ctx).ShouldNot(Equal("drifted"))
+	took := fmt.Sprintf("%.1f s with a period of %s", time.Since(began).Seconds(), period)
+	AddReportEntry("drift without an event was repaired after", ReportEntryVisibilityAlways, took)
 	return began
 }
 
@@ -187,22 +190,28 @@ func showLeaseNamespace(ctx SpecContext) {
 	Expect(elected(ctx, system)).NotTo(Equal(here))
 }
 
+// By the standard, which is 12 s, it would be followed sooner.
 func showLeaseDuration(ctx SpecContext) {
+	const duration = 15 * time.Second
 	in := namespace(ctx, nil)
-	settings := []string{only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + in, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=6s"}
+	settings := []string{
+		only(in), "SWARM_CONTROLLER_LEADER_ELECTION_NAMESPACE=" + in, "SWARM_CONTROLLER_LEADER_ELECTION_LEASE_DURATION=" + duration.String(),
+	}
 	first := program(settings...)
 	Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
-	lease, err := leaseIn(ctx, in)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(*lease.Spec.LeaseDurationSeconds).To(BeEquivalentTo(6))
 	next := program(append(settings, "SWARM_HEALTH_PORT="+ports.Free(), "SWARM_LINK_PORT="+ports.Free())...)
 	Eventually(next.Err).Should(gbytes.Say("caches synced"))
-	began := time.Now()
 	Eventually(first.Kill()).Should(gexec.Exit())
+	former, err := leaseIn(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(former.Spec.LeaseDurationSeconds).To(HaveValue(BeEquivalentTo(duration.Seconds())))
 	Eventually(next.Err).Should(gbytes.Say("Successfully acquired lease"))
-	took := time.Since(began)
-	AddReportEntry("a killed leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s with a lease of 6 s", took.Seconds()))
-	Expect(took).To(And(BeNumerically(">", 4*time.Second), BeNumerically("<", 12*time.Second)), "sooner than by the standard, which is 12 s")
+	lease, err := leaseIn(ctx, in)
+	Expect(err).NotTo(HaveOccurred())
+	waited := lease.Spec.AcquireTime.Sub(former.Spec.RenewTime.Time)
+	took := fmt.Sprintf("%.1f s with a lease of %s", waited.Seconds(), duration)
+	AddReportEntry("a killed leader is followed after", ReportEntryVisibilityAlways, took)
+	Expect(waited).To(BeNumerically(">=", duration))
 }
 
 var _ = It("takes over the Lease of a killed process of its own pod, and of no other, before it expires", func(ctx SpecContext) {
