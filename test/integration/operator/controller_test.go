@@ -156,10 +156,14 @@ func createSpread(ctx context.Context, in, name string) {
 // elected is the holder of the Lease in a namespace.
 func elected(ctx context.Context, in string) (string, error) {
 	lease, err := leaseIn(ctx, in)
-	if err != nil || lease.Spec.HolderIdentity == nil {
-		return "", err
+	return holderOf(lease), err
+}
+
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
 	}
-	return *lease.Spec.HolderIdentity, nil
+	return *lease.Spec.HolderIdentity
 }
 
 func leaseIn(ctx context.Context, in string) (*coordinationv1.Lease, error) {

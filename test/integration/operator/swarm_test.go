@@ -11,6 +11,7 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -150,15 +151,21 @@ var _ = Describe("The program", Serial, func() {
 		Eventually(agents).WithContext(ctx).WithArguments(out).Should(HaveLen(6))
 	})
 
-	It("stops on a signal, and lets the next one lead at once", func() {
+	It("stops on a signal, and lets the next one lead at once", func(ctx SpecContext) {
 		first := program()
 		Eventually(first.Err).Should(gbytes.Say("Successfully acquired lease"))
+		holders := history.Follow(ctx, api, &coordinationv1.LeaseList{}, at(&coordinationv1.Lease{}, system, "swarm-operator"), holderOf)
+		former, err := elected(ctx, system)
+		Expect(err).NotTo(HaveOccurred())
 		second := program("SWARM_LINK_PORT=" + ports.Free())
 		Eventually(second.Err).Should(gbytes.Say("caches synced"))
 		began := time.Now()
 		Eventually(first.Terminate()).Should(gexec.Exit(0))
-		Eventually(second.Err).WithTimeout(3 * time.Second).Should(gbytes.Say("Successfully acquired lease"))
+		Eventually(second.Err).Should(gbytes.Say("Successfully acquired lease"))
 		AddReportEntry("a stopped leader is followed after", ReportEntryVisibilityAlways, fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
+		next, err := elected(ctx, system)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(holders.List).Should(HaveExactElements(former, "", next), "the Lease was released, and did not have to expire")
 	})
 })
 
