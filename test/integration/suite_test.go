@@ -46,7 +46,7 @@ var (
 func TestIntegration(t *testing.T) {
 	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "The API without an operator")
 }

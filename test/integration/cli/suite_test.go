@@ -29,7 +29,7 @@ var (
 func TestCLI(t *testing.T) {
 	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	RunSpecs(t, "kubectl swarm")
 }

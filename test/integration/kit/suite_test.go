@@ -51,7 +51,7 @@ var (
 func TestKit(t *testing.T) {
 	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	log.SetLogger(logr.Discard()) // the caches' own; operators have theirs
 	RunSpecs(t, "The kit")

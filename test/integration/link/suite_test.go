@@ -28,7 +28,7 @@ var (
 func TestLink(t *testing.T) {
 	field.Require(t, "make integration")
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	RunSpecs(t, "The link and the API server")
 }

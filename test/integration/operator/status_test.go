@@ -84,7 +84,7 @@ func expectRestored(ctx context.Context, object client.Object, kept []string, ig
 	Expect(err).NotTo(HaveOccurred())
 	Expect(before).To(And(HaveKey("conditions"), HaveKey("phase")))
 	Expect(wipe(ctx, object, kept)).To(Succeed())
-	Eventually(read).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(before))
+	Eventually(read).WithContext(ctx).Should(Equal(before))
 }
 
 // expectNoReconcile changes the status of a Swarm, a Task and an Agent, and counts reconciles. A Swarm counts its ready Agents, so the
