@@ -50,3 +50,22 @@ func TestAcknowledgedListIsNotNudgedAgain(t *testing.T) {
 		t.Errorf("nudged again at %v", got)
 	}
 }
+
+// A worker that acknowledges late is not nudged after that.
+func TestNudgesEndWithTheAcknowledgement(t *testing.T) {
+	c, l := newCluster(4, 2), newLeader(1)
+	c.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload
+	c.settle(t, l)
+	late := c.pods["w-0"]
+	late.unheeding = true
+	c.want(8)
+	want := map[int]string{4: "w-0: 2.1", 12: "w-0: 2.2"}
+	if got := nudges(c, l, 20); !maps.Equal(got, want) {
+		t.Fatalf("nudged again at %v, want %v\n%s", got, want, c.story())
+	}
+	late.unheeding = false
+	c.settle(t, l)
+	if got := nudges(c, l, 60); len(got) > 0 {
+		t.Errorf("nudged again at %v after it has acknowledged\n%s", got, c.story())
+	}
+}
