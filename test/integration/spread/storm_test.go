@@ -138,11 +138,13 @@ func exposed(ctx context.Context) (*storm, string) {
 }
 
 var _ = Describe("An API server in trouble", func() {
-	It("is asked until it is well again, no pod is moved by mistake, and the workload says what is wrong", func(ctx SpecContext) {
+	It("[R22/controller] is asked until it is well again, no pod is moved by mistake, and the workload says what is wrong", func(ctx SpecContext) {
 		weather, kubeconfig := exposed(ctx)
 		s, web, _ := adrift(ctx, 8)
-		team.instead(ctx, "KUBECONFIG="+kubeconfig)
-		seen := web.watched(ctx)
+		leader := team.instead(ctx, "KUBECONFIG="+kubeconfig)
+		seen, failures := web.watched(ctx), reconciled("errors_total", "deployment")
+		Eventually(leader.metric).WithContext(ctx).WithArguments(failures).ShouldNot(BeEmpty(), "the controller has begun")
+		before := leader.count(ctx, failures)
 
 		By("it refuses everything")
 		always := slices.Repeat([]mishap{refused(http.StatusInternalServerError)}, 1000)
@@ -154,6 +156,7 @@ var _ = Describe("An API server in trouble", func() {
 		By("it refuses evictions alone")
 		weather.raise("/eviction", always...)
 		Eventually(web.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("trying again: the API server says InternalError"))
+		Eventually(leader.count).WithContext(ctx).WithArguments(failures).Should(BeNumerically(">", before), "a reconcile that fails is counted")
 		Expect(s.moves()).To(BeEmpty())
 
 		By("it answers now and then, in every way")
