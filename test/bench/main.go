@@ -1,6 +1,7 @@
 // Command bench measures the operator as a program on a real API server and prints, for each measure, what it found beside what it should
 // be. Pods are simulated; their agents are real and run in this process, so a task's way is whole: API server, operator, link, agent and
-// back. Counts that miss their target fail it; times never do, because machines differ. Run it by `make bench`.
+// back. Counts that miss their target fail it, and so do the bounds of what one tenant may cost; times never do, because machines differ. Run it
+// by `make bench`.
 package main
 
 import (

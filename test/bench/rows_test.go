@@ -46,6 +46,35 @@ func TestQueueThatIsNotCreatedInTimeEndsItsRows(t *testing.T) {
 	})
 }
 
+// What one tenant may cost is bounded on any machine: a bound that is missed fails the benchmark.
+func TestBoundsOfOneTenantFailTheBenchmark(t *testing.T) {
+	handBacks := int(handingBack.Seconds()) * backWrites
+	for name, row := range map[string]func(b *bench, beyond int){
+		"memory with a mesh":               func(b *bench, beyond int) { b.reportMesh(float64(leaderMemory+beyond), etcdGrowth) },
+		"etcd with a mesh":                 func(b *bench, beyond int) { b.reportMesh(leaderMemory, float64(etcdGrowth+beyond)) },
+		"memory with something":            func(b *bench, beyond int) { b.reportLeader("something", float64(leaderMemory+beyond), true) },
+		"memory with foreign ConfigMaps":   func(b *bench, beyond int) { b.reportForeign(foreign, float64(leaderMemory+beyond)) },
+		"number of the foreign ConfigMaps": func(b *bench, beyond int) { b.reportForeign(foreign-beyond, leaderMemory) },
+		"writes for what is handed back":   func(b *bench, beyond int) { b.reportHandBacks(8, 8, handBacks+beyond) },
+	} {
+		for beyond, misses := range []bool{false, true} {
+			b := &bench{report: &report.Report{}}
+			row(b, beyond)
+			if err := b.report.Missed(); (err != nil) != misses {
+				t.Errorf("%s, %d beyond its bound: got %v, want an error: %t", name, beyond, err, misses)
+			}
+		}
+	}
+}
+
+func TestForeignConfigMapsThatWereNotAllCreatedAreNotReached(t *testing.T) {
+	b := &bench{report: &report.Report{}}
+	b.reportForeign(foreign-1, 1)
+	if missed := b.report.Missed(); missed == nil || !strings.Contains(missed.Error(), "1000 foreign ConfigMaps of 1 MiB") || !strings.Contains(missed.Error(), "NOT REACHED") {
+		t.Errorf("got %v", missed)
+	}
+}
+
 // slowCluster has an API server that needs ten seconds for each task.
 func slowCluster(t *testing.T) *cluster {
 	t.Helper()

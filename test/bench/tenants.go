@@ -58,7 +58,7 @@ func (b *bench) posts(ctx context.Context) error {
 	memory, err := b.mostMemory(ctx, func(ctx context.Context) error {
 		return each(ctx, posted, func(ctx context.Context, n int) error { return post(ctx, poster, n) })
 	})
-	b.report.Time(fmt.Sprintf("RSS of the leader, %d posts of %d MiB to the webhook", posted, postedBytes>>20), memory, leaderMemory, "MB")
+	b.reportLeader(fmt.Sprintf("%d posts of %d MiB to the webhook", posted, postedBytes>>20), memory, err == nil)
 	return err
 }
 
@@ -137,9 +137,15 @@ func (b *bench) handBacks(ctx context.Context) error {
 		if len(about) == 0 {
 			return fmt.Errorf("no attempt of %d tasks was handed back", tasks)
 		}
-		b.report.Time(fmt.Sprintf("writes for an agent that hands back %d tasks at once, %d slots", tasks, slots), float64(len(about))/handingBack.Seconds(), 2, "1/s")
+		b.reportHandBacks(tasks, slots, len(about))
 	}
 	return nil
+}
+
+// reportHandBacks reports the writes of the time that was counted.
+func (b *bench) reportHandBacks(tasks, slots, writes int) {
+	what := fmt.Sprintf("writes for an agent that hands back %d tasks at once, %d slots", tasks, slots)
+	b.report.Count(what, float64(writes)/handingBack.Seconds(), backWrites, "1/s")
 }
 
 // tenants compares the latency of a tenant beside another one that submits many times as much with its latency alone.
