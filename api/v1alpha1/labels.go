@@ -50,6 +50,10 @@ const (
 	AnnotationRegisteredBy = Prefix + "registered-by"
 )
 
+// AnnotationTooLarge marks an object in the operator's own cache of which too little is kept to decide about it. The operator
+// never writes it to the API server, and leaves an object alone that has it there.
+const AnnotationTooLarge = Prefix + "too-large"
+
 // SpreadAnnotation is the part of a spread annotation's key that follows the prefix, which can be configured.
 type SpreadAnnotation string
 

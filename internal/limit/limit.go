@@ -24,12 +24,13 @@ const (
 	BytesPerNamespace    Limit = "bytesPerNamespace"    // what they take there
 	ConnectionsPerSource Limit = "connectionsPerSource" // connections to the link from one address whose agents are not known yet
 	HandshakesPerSource  Limit = "handshakesPerSource"  // connections to the link that come from one address within seconds
+	ObjectBytes          Limit = "objectBytes"          // objects of which only a part is kept in the cache
 	TokenReviews         Limit = "tokenReviews"         // reviews of tokens, and of rights, that would have had to wait for too long
 )
 
 var all = []Limit{
 	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
-	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, TokenReviews,
+	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, ObjectBytes, TokenReviews,
 }
 
 // Refusals counts what was refused.

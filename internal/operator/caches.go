@@ -1,9 +1,7 @@
 package operator
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,14 +19,15 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/admission"
 	"github.com/swarm-io/swarm-operator/internal/authority"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/ondemand"
 	"github.com/swarm-io/swarm-operator/internal/payload"
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
 // caches keep out what nobody looks at.
-func caches(namespace string, spreading survey.Settings) cache.Options {
-	outline := outlines(spreading)
+func caches(namespace string, spreading survey.Settings, refusals *limit.Refusals) cache.Options {
+	outline := outlines(spreading, refusals)
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -50,7 +50,7 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 			&v1alpha1.Task{}:             {Transform: outline},
 			&v1alpha1.WorkerPool{}:       {Transform: outline},
 			&v1alpha1.SwarmSnapshot{}:    {Transform: outline},
-			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool)}, // others hold whole templates
+			&appsv1.ControllerRevision{}: {Label: labelled(v1alpha1.LabelPool), Transform: outline}, // others hold whole templates
 
 			&admissionv1.MutatingWebhookConfiguration{}: admission.Cached(),
 		},
@@ -58,22 +58,46 @@ func caches(namespace string, spreading survey.Settings) cache.Options {
 }
 
 // outlines leave of pods, workloads, nodes and volumes what is needed to tell whose they are and how they are. Workers are found by the workload they
-// belong to, which no label says, so that the cache holds all pods and workloads: they must be small. What belongs to a swarm is compared
+// belong to, which no label says, so that the cache holds all pods and workloads: they must be small. What a Swarm controls is compared
 // with what it should be, and told of in detail.
-func outlines(spreading survey.Settings) toolscache.TransformFunc {
-	kept := []string{v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, spreading.Key(v1alpha1.SpreadNumber), spreading.Key(v1alpha1.SpreadClass)}
+func outlines(spreading survey.Settings, refusals *limit.Refusals) toolscache.TransformFunc {
+	ofPods := []string{
+		v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, spreading.Key(v1alpha1.SpreadNumber),
+		spreading.Key(v1alpha1.SpreadClass), v1alpha1.AnnotationTooLarge,
+	}
+	ofOthers := readAnnotations(spreading)
+	labels := append(slices.Clone(ourLabels), appsv1.DefaultDeploymentUniqueLabelKey, spreading.Key(v1alpha1.SpreadMode))
 	said := &common{}
 	return func(object any) (any, error) {
-		pod, isPod := object.(*corev1.Pod)
-		if !isPod {
-			keepOurs(object, v1alpha1.Prefix, spreading.Prefix)
-			return outline(object), nil
+		of, is := object.(client.Object)
+		if !is {
+			return object, nil
 		}
-		pod.Annotations = only(pod.Annotations, kept...)
-		outline(pod)
-		said.share(pod)
-		return pod, nil
+		pod, isPod := object.(*corev1.Pod)
+		if isPod {
+			keepAnnotations(pod, ofPods)
+		} else {
+			keepAnnotations(of, ofOthers)
+		}
+		outline(object)
+		bound(of, labels, refusals)
+		if isPod {
+			said.share(pod)
+		}
+		return object, nil
 	}
+}
+
+// readAnnotations are the annotations that are read of what is no pod.
+func readAnnotations(spreading survey.Settings) []string {
+	all := []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationReconcileAt, v1alpha1.AnnotationReset, v1alpha1.AnnotationTooLarge}
+	for _, one := range []v1alpha1.SpreadAnnotation{
+		v1alpha1.SpreadMode, v1alpha1.SpreadSpotPercentage, v1alpha1.SpreadMinOnDemand, v1alpha1.SpreadPDBOverride, v1alpha1.SpreadWindows,
+		v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadStatus, v1alpha1.SpreadReason, v1alpha1.SpreadSettings,
+	} {
+		all = append(all, spreading.Key(one))
+	}
+	return all
 }
 
 func outline(object any) any {
@@ -91,7 +115,7 @@ func outline(object any) any {
 		object.Spec.Template, object.ManagedFields = gist(object.Spec.Template), nil
 	case *appsv1.StatefulSet:
 		object.ManagedFields = nil
-		if object.Labels[v1alpha1.LabelSwarm] == "" {
+		if !controlledBy(object, "Swarm") {
 			object.Spec.Template, object.Spec.VolumeClaimTemplates = gist(object.Spec.Template), nil
 		}
 	case *corev1.Node:
@@ -101,53 +125,46 @@ func outline(object any) any {
 	case *metav1.PartialObjectMetadata: // ConfigMaps and Services, of which the contents are read on demand
 		object.ManagedFields, object.Annotations = nil, nil
 		object.OwnerReferences = controllerOf(object.OwnerReferences)
-		maps.DeleteFunc(object.Labels, func(key, _ string) bool { return !strings.HasPrefix(key, v1alpha1.Prefix) })
-	case *v1alpha1.Task:
-		object.ManagedFields, object.Labels = nil, ourLabels(object.Labels)
-		payload.Drop(object)
-		if object.Spec.Items != nil {
-			object.Spec.Items.List = nil // up to 1.4 MB, and not supported yet
-		}
-	case *v1alpha1.Swarm, *v1alpha1.Agent, *v1alpha1.WorkerPool, *v1alpha1.SwarmSnapshot:
-		of := object.(client.Object)
-		of.SetManagedFields(nil)
-		of.SetLabels(ourLabels(of.GetLabels()))
+		object.Labels = only(object.Labels, ourLabels...)
+	case *appsv1.ControllerRevision, *v1alpha1.Swarm, *v1alpha1.Agent, *v1alpha1.Task, *v1alpha1.WorkerPool, *v1alpha1.SwarmSnapshot:
+		outlineOurs(object.(client.Object))
 	case client.Object:
 		object.SetManagedFields(nil)
 	}
 	return object
 }
 
-// ourLabels are the labels that are compared or selected on objects of our kinds. A user may add thousands of others. Patches change only what
-// differs from the object in the cache, so what is left out here stays in the API server.
-func ourLabels(labels map[string]string) map[string]string {
-	var kept map[string]string
-	for key, value := range labels {
-		if !strings.HasPrefix(key, v1alpha1.Prefix) && !strings.HasPrefix(key, "app.kubernetes.io/") {
-			continue
+// outlineOurs keeps spec and status of our kinds, and of the revisions of pools.
+func outlineOurs(object client.Object) {
+	object.SetManagedFields(nil)
+	object.SetLabels(only(object.GetLabels(), ourLabels...))
+	switch object := object.(type) {
+	case *appsv1.ControllerRevision:
+		if !controlledBy(object, "WorkerPool") {
+			object.Data = runtime.RawExtension{} // no pool reads it
 		}
-		if kept == nil {
-			kept = map[string]string{}
+	case *v1alpha1.Task:
+		payload.Drop(object)
+		if object.Spec.Items != nil {
+			object.Spec.Items.List = nil // up to 1.4 MB, and not supported yet
 		}
-		kept[key] = value
 	}
-	return kept
 }
 
-// keepOurs drops annotations that have none of the prefixes: they may take 256 KiB in every object. Those of StatefulSets of a swarm stay.
-func keepOurs(object any, prefixes ...string) {
-	found, is := object.(client.Object)
-	if set, isSet := object.(*appsv1.StatefulSet); !is || isSet && set.Labels[v1alpha1.LabelSwarm] != "" {
+// ourLabels are those that are compared or selected, on objects of any kind. A user may add thousands of others, with our prefix, too. Patches
+// change only what differs from the object in the cache, so what is left out here stays in the API server.
+var ourLabels = []string{
+	v1alpha1.LabelSwarm, v1alpha1.LabelAgentType, v1alpha1.LabelPool, v1alpha1.LabelSlot, v1alpha1.LabelManagedBy, "app.kubernetes.io/part-of",
+}
+
+// keepAnnotations drops all others: annotations may take 256 KiB in every object. Those of StatefulSets of a swarm stay.
+func keepAnnotations(object client.Object, names []string) {
+	if set, isSet := object.(*appsv1.StatefulSet); isSet && controlledBy(set, "Swarm") {
 		return
 	}
-	kept := found.GetAnnotations()
-	maps.DeleteFunc(kept, func(key, _ string) bool {
-		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
-	})
-	if len(kept) == 0 {
-		kept = nil // a map that was large once takes its room for ever
-	}
-	found.SetAnnotations(maps.Clone(kept))
+	kept := only(object.GetAnnotations(), names...)
+	shortenValues(kept)
+	object.SetAnnotations(kept)
 }
 
 // claims are the volumes that may keep a pod where it is.
@@ -201,10 +218,11 @@ func controllerOf(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	return nil
 }
 
-func only(annotations map[string]string, keys ...string) map[string]string {
+// only returns the pairs with these keys, in a map of its own: one that was large once takes its room for ever.
+func only(pairs map[string]string, keys ...string) map[string]string {
 	var left map[string]string
 	for _, key := range keys {
-		if value, found := annotations[key]; found {
+		if value, found := pairs[key]; found {
 			if left == nil {
 				left = map[string]string{}
 			}

@@ -85,10 +85,22 @@ func TestOutlineOfStatefulSet(t *testing.T) {
 	}}
 	expectOutline(t, "of a stranger what chooses nodes, and the ports", set(strangers), want)
 
-	ours := map[string]string{v1alpha1.LabelSwarm: "s"}
-	want = set(ours)
+	ours := func(apiVersion string) *appsv1.StatefulSet {
+		made := set(map[string]string{v1alpha1.LabelSwarm: "s"})
+		made.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Swarm", Name: "s", UID: "1", Controller: new(true)}}
+		return made
+	}
+	want = ours(v1alpha1.GroupVersion.String())
 	want.ManagedFields = nil
-	expectOutline(t, "a swarm's is compared, whole", set(ours), want)
+	expectOutline(t, "a swarm's is compared, whole", ours(v1alpha1.GroupVersion.String()), want)
+	for reason, other := range map[string]*appsv1.StatefulSet{
+		"controlled by a Swarm of another group": ours("example.test/v1"), "not controlled": set(map[string]string{v1alpha1.LabelSwarm: "s"}),
+	} {
+		want = other.DeepCopy()
+		want.ManagedFields, want.Annotations, want.Spec.VolumeClaimTemplates = nil, map[string]string{"swarm.io/paused": "true"}, nil
+		want.Spec.Template = gist(want.Spec.Template)
+		expectOutline(t, "labelled, and "+reason, other, want)
+	}
 }
 
 func TestOutlineOfDeployment(t *testing.T) {
@@ -163,7 +175,7 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := cached.DeepCopy()
-	if _, err := outlines(survey.Standard())(cached); err != nil {
+	if _, err := outlines(survey.Standard(), nil)(cached); err != nil {
 		t.Fatal(err)
 	}
 	before := cached.DeepCopy()
@@ -186,7 +198,7 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 
 // isOutlined reports whether the cache keeps less than the whole of a kind.
 func isOutlined(kind client.Object) bool {
-	for cached, options := range caches("system", survey.Standard()).ByObject {
+	for cached, options := range caches("system", survey.Standard(), nil).ByObject {
 		if reflect.TypeOf(cached) == reflect.TypeOf(kind) {
 			return options.Transform != nil
 		}
@@ -198,7 +210,7 @@ func isOutlined(kind client.Object) bool {
 func expectOutline(t *testing.T, reason string, from, want any) {
 	t.Helper()
 	for range 2 {
-		got, err := outlines(survey.Standard())(from)
+		got, err := outlines(survey.Standard(), nil)(from)
 		if err != nil || !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: outline is\n%+v\nand not\n%+v (%v)", reason, got, want, err)
 		}
@@ -214,7 +226,7 @@ func told(name, number string) *corev1.Pod {
 }
 
 func TestPodsShareWhatTheySayAlike(t *testing.T) {
-	outline := outlines(survey.Standard())
+	outline := outlines(survey.Standard(), nil)
 	first, same, other := told("w-a", "-1"), told("w-b", "-1"), told("w-c", "-2")
 	for _, pod := range []*corev1.Pod{first, same, other} {
 		want := told(pod.Name, pod.Annotations[corev1.PodDeletionCost])
@@ -255,7 +267,7 @@ func TestS16_DefaultPeriodOfCachesIsThatOfControllerRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := Defaults()
 			config.Controller.Namespaces = namespaces
-			options := config.confine(caches("home", config.spreading()))
+			options := config.confine(caches("home", config.spreading(), nil))
 			kinds := []client.Object{&coordinationv1.Lease{}, &corev1.ConfigMap{}}
 			for kind := range options.ByObject {
 				kinds = append(kinds, kind)

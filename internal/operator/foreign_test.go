@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,8 @@ func foreign() []client.Object {
 		ours.Labels[fmt.Sprintf("example.test/label-%d", n)] = strings.Repeat("x", 63)
 	}
 	input := &apiextensionsv1.JSON{Raw: []byte(`{"bulk":"` + bulk[:8000] + `"}`)}
+	revision := meta.DeepCopy()
+	revision.Labels[v1alpha1.LabelPool] = "forged"
 	configMap, service := ondemand.ConfigMaps(), ondemand.Services()
 	configMap.ObjectMeta, service.ObjectMeta = *meta.DeepCopy(), *meta.DeepCopy()
 	return []client.Object{
@@ -54,30 +57,100 @@ func foreign() []client.Object {
 		&corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy()},
 		&corev1.PersistentVolume{ObjectMeta: *meta.DeepCopy()},
 		&policyv1.PodDisruptionBudget{ObjectMeta: *meta.DeepCopy()},
+		&appsv1.ControllerRevision{ObjectMeta: *revision, Data: runtime.RawExtension{Raw: []byte(`"` + bulk + `"`)}},
 		&v1alpha1.Swarm{ObjectMeta: *ours}, &v1alpha1.Agent{ObjectMeta: *ours.DeepCopy()},
 		&v1alpha1.WorkerPool{ObjectMeta: *ours.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *ours.DeepCopy()},
 		&v1alpha1.Task{ObjectMeta: *ours.DeepCopy(), Spec: v1alpha1.TaskSpec{Payload: input, Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + bulk + `"`)}}}}},
 	}
 }
 
-// Whatever others have in a cluster, the operator remembers little of it.
-func TestForeignObjectsCostLittle(t *testing.T) {
-	const most = 1 << 10
-	transforms := transformsByKind(t)
-	for _, object := range foreign() {
-		kind := kindOf(t, object)
-		transform := transforms[kind]
-		if transform == nil {
-			t.Errorf("the cache holds every %s as it is", kind.Kind)
+// hostile returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, of names that we know and others, and more of
+// what outlines keep than anyone needs. Objects of the cluster have annotations alone: users of a namespace do not create them.
+func hostile() []client.Object {
+	const labels, annotations = 1_400_000, 256 << 10
+	all := foreign()
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{ // with the label of a Swarm that is none of ours
+		Namespace: "elsewhere", Name: "labelled",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.test/v1", Kind: "Swarm", Name: "s", UID: "1", Controller: new(true)}},
+	}}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Args: []string{strings.Repeat("x", 1<<20)}}}
+	value := strings.Repeat("x", 63)
+	all = append(all, set)
+	for _, object := range all {
+		object.SetAnnotations(map[string]string{
+			v1alpha1.Prefix + "x": strings.Repeat("x", annotations/4), v1alpha1.AnnotationPaused: strings.Repeat("x", annotations/4),
+			v1alpha1.AnnotationConfigVersion:  strings.Repeat("9", annotations/4),
+			v1alpha1.Prefix + "spread-reason": strings.Repeat("x", annotations/4),
+		})
+		switch object.(type) {
+		case *corev1.Node, *corev1.Namespace, *corev1.PersistentVolume:
 			continue
 		}
-		kept, err := transform(object)
-		if err != nil {
-			t.Fatal(err)
+		pairs := map[string]string{v1alpha1.LabelSwarm: "s", appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
+		for n := range labels / 200 {
+			pairs[fmt.Sprintf("example.test/label-%05d", n)], pairs[fmt.Sprintf("swarm.io/label-%05d", n)] = value, value
 		}
-		text, err := json.Marshal(kept)
-		if err != nil || len(text) > most {
-			t.Errorf("of a foreign %s %d bytes are kept, want at most %d (%v)", kind.Kind, len(text), most, err)
+		object.SetLabels(pairs)
+		enlarge(object)
+	}
+	return all
+}
+
+// enlarge adds as much as the API server takes of what outlines keep.
+func enlarge(object client.Object) {
+	const many = 10_000
+	long := strings.Repeat("x", 100_000)
+	chooses := corev1.PodSpec{NodeSelector: map[string]string{}, Tolerations: make([]corev1.Toleration, many)}
+	values := make([]string, many)
+	for n := range many {
+		chooses.NodeSelector[fmt.Sprint("key-", n)], chooses.Tolerations[n].Key = "x", fmt.Sprint("key-", n)
+		values[n] = fmt.Sprint("value-", n)
+	}
+	other := metav1.LabelSelectorRequirement{Key: "a", Operator: metav1.LabelSelectorOpNotIn, Values: values}
+	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{other}}
+	chooses.Containers = []corev1.Container{{Ports: make([]corev1.ContainerPort, many)}}
+	switch object := object.(type) {
+	case *corev1.Pod:
+		for n := range many {
+			object.Spec.SchedulingGates = append(object.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: fmt.Sprint("gate-", n)})
+			claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprint("claim-", n)}
+			object.Spec.Volumes = append(object.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}})
+		}
+		object.Status.Message = long
+	case *appsv1.Deployment:
+		object.Spec.Selector, object.Spec.Template.Spec = selector, chooses
+	case *appsv1.StatefulSet:
+		object.Spec.Selector, object.Spec.Template.Spec, object.Spec.ServiceName = selector, chooses, long
+	case *policyv1.PodDisruptionBudget:
+		object.Spec.Selector = selector
+	case *corev1.PersistentVolumeClaim:
+		object.Spec.Selector = selector
+	}
+	if _, sized := object.(interface{ Size() int }); sized && len(object.GetOwnerReferences()) == 0 { // none of our kinds
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: long, UID: "1", Controller: new(true)}})
+		object.SetFinalizers(values)
+	}
+}
+
+// Whatever others have in a cluster, the operator remembers little of it.
+func TestForeignObjectsCostLittle(t *testing.T) {
+	for most, objects := range map[int][]client.Object{1 << 10: foreign(), largestOutline: hostile()} {
+		transforms := transformsByKind(t)
+		for _, object := range objects {
+			kind := kindOf(t, object)
+			transform := transforms[kind]
+			if transform == nil {
+				t.Errorf("the cache holds every %s as it is", kind.Kind)
+				continue
+			}
+			kept, err := transform(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(kept)
+			if err != nil || len(text) > most {
+				t.Errorf("of a foreign %s %d bytes are kept, want at most %d (%v)", kind.Kind, len(text), most, err)
+			}
 		}
 	}
 }
@@ -94,7 +167,7 @@ func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 			t.Errorf("a %s may cost anything", kind.Kind)
 		}
 	}
-	for object, options := range caches("home", survey.Standard()).ByObject {
+	for object, options := range caches("home", survey.Standard(), nil).ByObject {
 		chosen := options.Field != nil || options.Label != nil || len(options.Namespaces) > 0
 		if kind := kindOf(t, object); !chosen && !known[kind] {
 			t.Errorf("a foreign %s may cost anything", kind.Kind)
@@ -105,7 +178,7 @@ func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 func transformsByKind(t *testing.T) map[schema.GroupVersionKind]toolscache.TransformFunc {
 	t.Helper()
 	found := map[schema.GroupVersionKind]toolscache.TransformFunc{}
-	for object, options := range caches("home", survey.Standard()).ByObject {
+	for object, options := range caches("home", survey.Standard(), nil).ByObject {
 		found[kindOf(t, object)] = options.Transform
 	}
 	return found

@@ -11,8 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mostShared is how much is remembered of each sort. What is forgotten stays shared among those who have it.
-const mostShared = 4096
+const (
+	// mostShared is how much is remembered of each sort. What is forgotten stays shared among those who have it.
+	mostShared = 4096
+	// longestShared is how long the text is that stands for a value. A longer one is not remembered: it would stay when its pods are gone.
+	longestShared = 2 << 10
+)
 
 // common is what many pods say alike: the labels and the owner of a workload's, the class and number of all that are spread. Nobody may
 // change what is in a cache, so they can have it in one place: a third of what a pod takes there.
@@ -47,6 +51,9 @@ type shared[T any] struct {
 
 // like is the value that was first seen under that text.
 func (s *shared[T]) like(text string, value T) T {
+	if len(text) > longestShared {
+		return value
+	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	known, found := s.all[text]

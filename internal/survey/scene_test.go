@@ -55,6 +55,21 @@ func worldOf(t *testing.T, of Scene) spread.World {
 	return world
 }
 
+// Of a pod that is too large neither budgets nor volumes are known: the workload is left alone.
+func TestPodThatIsTooLargeHoldsItsWorkload(t *testing.T) {
+	small, large := podOn("a", "d", "spread-number", "9"), podOn("b", "d", "spread-number", "8", "too-large", "true")
+	if world := worldOf(t, scene(small)); world.Policy == nil || world.Problem != "" {
+		t.Errorf("a small one: policy %v, problem %q", world.Policy, world.Problem)
+	}
+	world := worldOf(t, scene(small, large))
+	if world.Policy != nil || !strings.HasPrefix(world.Problem, "pod b has more than 16 KiB") || len(world.Pods) != 2 {
+		t.Errorf("policy %v, problem %q, %d pods", world.Policy, world.Problem, len(world.Pods))
+	}
+	if decision := spread.Next(world); len(decision.Moves) > 0 || decision.Word != spread.Invalid {
+		t.Errorf("%s: moves %v", decision.Word, decision.Moves)
+	}
+}
+
 func TestPodsAsTheEngineSeesThem(t *testing.T) {
 	going, failed, starting := podOn("e", "s", "spread-number", "4"), podOn("f", "s", "spread-number", "5"), podOn("g", "s", "spread-number", "6")
 	going.DeletionTimestamp, failed.Status.Phase, starting.Status.Conditions = &metav1.Time{Time: noon}, corev1.PodFailed, nil

@@ -87,6 +87,11 @@ func (s Settings) Enabled(workload metav1.Object) bool {
 	return strings.TrimSpace(mode) == v1alpha1.SpreadEnabled
 }
 
+// TooLarge reports whether so little of an object is in the operator's cache that nothing may be decided about it.
+func TooLarge(object metav1.Object) bool {
+	return object.GetAnnotations()[v1alpha1.AnnotationTooLarge] != ""
+}
+
 // Wish reads what a workload asks for. A setting that is wrong leaves the last good one in force, which the workload carries.
 func (s Settings) Wish(workload Workload) Wish {
 	if workload.Object == nil || !s.Enabled(workload) {
@@ -104,6 +109,9 @@ func (s Settings) Wish(workload Workload) Wish {
 	}
 	if workload.Replicas > spread.MostReplicas {
 		wish.Policy, wish.Problem = nil, fmt.Sprintf("it has %d replicas, and at most %d can be spread", workload.Replicas, spread.MostReplicas)
+	}
+	if TooLarge(workload) {
+		wish.Policy, wish.Problem = nil, "it has more than 16 KiB of selectors, affinity, tolerations and ports: make them fewer, or disable spread"
 	}
 	if key := s.chosen(workload); key != "" {
 		wish.Policy, wish.Problem = nil, "its template chooses nodes by "+key+" itself: take that out of the template, or disable spread"

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/survey"
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
@@ -72,6 +73,11 @@ func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet
 		}
 	}
 	if wanted == "" || exists {
+		return kit.Done(), nil
+	}
+	if survey.TooLarge(workload) { // the port at which workers acknowledge may be missing
+		r.recorder.Eventf(workload, nil, corev1.EventTypeWarning, "PoolRefused", "Reconcile",
+			"it has more than 16 KiB of selectors, affinity, tolerations and ports: make them fewer")
 		return kit.Done(), nil
 	}
 	return kit.Done(), r.make(ctx, workload, wanted)

@@ -138,6 +138,7 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 		"no workload":                      {nil, nil, "False WorkloadNotFound"},
 		"workload that has an older pool":  {append(newWorkers(2), older), nil, "False WorkloadTaken"},
 		"layout that is not supported":     {newWorkers(2), perWorker, "False NotSupported"},
+		"workload that is too large":       {tooLarge(newWorkers(2)), nil, "False NotSupported"},
 		"all is there, and is the pool's":  {newWorkers(2), nil, ""},
 		"source of jobs that is not there": {newWorkers(2), missingJobs, "False JobsNotFound"},
 	} {
@@ -160,6 +161,13 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tooLarge has the cache keep so little of the workload that its selector is missing.
+func tooLarge(workers []client.Object) []client.Object {
+	workers[0].SetAnnotations(map[string]string{v1alpha1.AnnotationTooLarge: "true"})
+	workers[0].(*appsv1.StatefulSet).Spec.Selector = nil
+	return workers
 }
 
 func adopt(pool *v1alpha1.WorkerPool)     { pool.Spec.Config.Adopt = v1alpha1.AdoptAlways }

@@ -1,0 +1,150 @@
+package operator
+
+import (
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
+)
+
+const (
+	largestOutline = 16 << 10 // of an object that users of a namespace may create, encoded
+	longestValue   = 512      // of an annotation, if all of an object take more than half of that
+	longestOwner   = 1 << 10  // of a reference to an owner: no object has longer names
+)
+
+// bound drops what an outline has beyond largestOutline. What proves whose an object is stays: its name, its controller, and the labels that
+// we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
+func bound(object client.Object, labels []string, refusals *limit.Refusals) {
+	sized, is := object.(interface{ Size() int })
+	if !is || sized.Size() <= largestOutline {
+		return
+	}
+	switch object := object.(type) {
+	case *corev1.Pod:
+		boundPod(object, labels)
+	case *appsv1.Deployment:
+		boundDeployment(object, labels)
+	case *appsv1.StatefulSet:
+		if controlledBy(object, "Swarm") {
+			return // it is compared, whole; the operator deletes those that the Swarm does not want
+		}
+		boundStatefulSet(object, labels)
+	case *policyv1.PodDisruptionBudget:
+		boundBudget(object, labels)
+	case *corev1.PersistentVolumeClaim:
+		boundMetadata(&object.ObjectMeta, labels)
+		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: object.Spec.VolumeName}, corev1.PersistentVolumeClaimStatus{}
+	case *metav1.PartialObjectMetadata:
+		boundMetadata(&object.ObjectMeta, labels)
+	case *appsv1.ControllerRevision:
+		if controlledBy(object, "WorkerPool") {
+			return // the lists of the pool
+		}
+		boundMetadata(&object.ObjectMeta, labels)
+	default:
+		return // nodes, volumes, namespaces: users of a namespace do not create them
+	}
+	refusals.Count(limit.ObjectBytes)
+}
+
+// boundMetadata leaves what proves whose an object is.
+func boundMetadata(object *metav1.ObjectMeta, labels []string) {
+	object.Labels = only(object.Labels, labels...)
+	object.Finalizers, object.GenerateName = nil, ""
+	object.OwnerReferences = slices.Clone(controllerOf(object.OwnerReferences))
+	if len(object.OwnerReferences) > 0 && object.OwnerReferences[0].Size() > longestOwner {
+		object.OwnerReferences = nil
+	}
+}
+
+// boundPod leaves of a pod whether it is Ready, and that it has a gate. Budgets select pods by labels, and volumes may keep them where they
+// are: the mark says that both are unknown.
+func boundPod(pod *corev1.Pod, labels []string) {
+	boundMetadata(&pod.ObjectMeta, labels)
+	pod.Spec.SchedulingGates = slices.Clone(pod.Spec.SchedulingGates[:min(1, len(pod.Spec.SchedulingGates))])
+	pod.Spec.Volumes = nil
+	pod.Status = corev1.PodStatus{
+		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: readiness(pod.Status.Conditions),
+		Reason: shortened(pod.Status.Reason), Message: shortened(pod.Status.Message),
+	}
+	mark(pod)
+}
+
+// boundDeployment needs no mark while only labels are dropped: none but ours are read.
+func boundDeployment(object *appsv1.Deployment, labels []string) {
+	boundMetadata(&object.ObjectMeta, labels)
+	if object.Status.Conditions = nil; object.Size() > largestOutline {
+		object.Spec = appsv1.DeploymentSpec{Replicas: object.Spec.Replicas}
+		mark(object)
+	}
+}
+
+// boundStatefulSet is the same for a StatefulSet.
+func boundStatefulSet(object *appsv1.StatefulSet, labels []string) {
+	boundMetadata(&object.ObjectMeta, labels)
+	if object.Status.Conditions = nil; object.Size() > largestOutline {
+		spec := object.Spec
+		object.Spec = appsv1.StatefulSetSpec{Replicas: spec.Replicas, Ordinals: spec.Ordinals, UpdateStrategy: spec.UpdateStrategy}
+		mark(object)
+	}
+}
+
+// boundBudget takes a budget whose selector is too large for one of all pods: rather too many wait for it than too few.
+func boundBudget(object *policyv1.PodDisruptionBudget, labels []string) {
+	boundMetadata(&object.ObjectMeta, labels)
+	object.Status = policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: object.Status.DisruptionsAllowed}
+	if object.Size() > largestOutline {
+		object.Spec.Selector = &metav1.LabelSelector{}
+	}
+}
+
+// mark says, in the cache alone, that too little of an object is known to decide about it.
+func mark(object client.Object) {
+	annotations := map[string]string{v1alpha1.AnnotationTooLarge: "true"}
+	for key, value := range object.GetAnnotations() {
+		annotations[key] = value
+	}
+	object.SetAnnotations(annotations)
+}
+
+// shortenValues bounds annotations that take too much together. A value that is shortened is no number, no time and no setting any more.
+func shortenValues(annotations map[string]string) {
+	total := 0
+	for _, value := range annotations {
+		total += len(value)
+	}
+	if total <= largestOutline/2 {
+		return
+	}
+	for key, value := range annotations {
+		annotations[key] = shortened(value)
+	}
+}
+
+// shortened returns a text in room of its own: a part of a long one would keep all of it.
+func shortened(text string) string {
+	const ellipsis = "..."
+	if len(text) <= longestValue {
+		return text
+	}
+	return strings.ToValidUTF8(strings.Clone(text[:longestValue-len(ellipsis)]), "") + ellipsis
+}
+
+// controlledBy reports whether an object says that one of our kind controls it.
+func controlledBy(object client.Object, kind string) bool {
+	owner := metav1.GetControllerOfNoCopy(object)
+	if owner == nil || owner.Kind != kind {
+		return false
+	}
+	group, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && group.Group == v1alpha1.GroupVersion.Group
+}
