@@ -52,7 +52,7 @@ func (t *transition) dial(p *process, to uint8, partial bool) bool {
 		return false
 	}
 	p.abandon()
-	greeting := message{kind: hello, epoch: p.running, ended: p.ended, outcome: p.outcome}
+	greeting := message{kind: hello, epoch: p.running, ended: p.ended, outcome: p.outcome, lease: p.told}
 	p.current = connection{number: p.current.number + 1, replica: to + 1}
 	if !partial {
 		return push(&p.current.up, greeting)
@@ -110,6 +110,7 @@ func (t *transition) receiveDown(p *process) bool {
 
 // leaseIsExtended counts from when the agent sent what was answered, not from when the answer came.
 func (t *transition) leaseIsExtended(p *process, answer message) {
+	p.told = answer.lease
 	age := answer.age
 	if !t.Rules.Has(LeaseFromSending) {
 		age = 0

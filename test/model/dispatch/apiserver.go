@@ -50,7 +50,7 @@ func (t *transition) storeAssignment(r uint8) bool {
 
 func (t *transition) writeAssignment(r uint8) bool {
 	memory, task := t.replicas[r].memory, t.replicas[r].cache.task
-	task.epoch, task.owner = memory.epoch, memory.owner+1
+	task.epoch, task.owner, task.lease = memory.epoch, memory.owner+1, t.counted(r, memory.owner)
 	return t.request(r, write{task: task})
 }
 
@@ -83,7 +83,7 @@ func (t *transition) storeCancel(r uint8) bool {
 	if task.epoch == 0 && !t.gateIsOpen(r) && t.Rules.Has(FinalAfterGate) {
 		return false
 	}
-	task.phase, task.owner = cancelled, 0
+	task.phase, task.owner, task.lease = cancelled, 0, 0
 	return t.request(r, write{task: task})
 }
 
@@ -99,7 +99,7 @@ func (t *transition) mayStoreEnd(r uint8) bool {
 
 // after is the task after the end of an attempt.
 func (t taskObject) after(attempt taskState) taskObject {
-	t.epoch, t.owner = max(t.epoch, attempt.epoch), 0
+	t.epoch, t.owner, t.lease = max(t.epoch, attempt.epoch), 0, 0
 	switch {
 	case attempt.outcome == succeeded:
 		t.phase = completed

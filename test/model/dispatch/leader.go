@@ -86,11 +86,11 @@ func (t *transition) open(r uint8) bool {
 			l.gates[n] = l.hold + t.gateOf(r, n)
 		}
 		if stored := t.store.leases[nameOf(n)]; stored > t.Scenario.Leases[r] {
-			l.longer = stored + margin
+			l.longer = max(l.longer, stored+margin)
 		}
 	}
 	for n := range uint8(processes) {
-		l.links[n].timer = t.lapse(r, n)
+		l.links[n].timer = max(l.links[n].timer, t.lapse(r, n), t.lapseOfAssignment(r, n))
 	}
 	t.observe(r)
 	return true

@@ -1,5 +1,7 @@
 package dispatch
 
+import "cmp"
+
 // The lease of an agent is configured in the operator, so another leader may have another one. Agent status has the longest that is in force.
 
 // told is the lease that a leader tells an agent: the configured one, but not a longer one than is stored.
@@ -11,10 +13,22 @@ func (t *transition) told(r, n uint8) uint8 {
 	return stored
 }
 
+// toldAgain is the lease that a leader tells an agent before it knows which one is stored: the one that the agent was told last. It is longer
+// than the stored one only if it is over. Agents of earlier versions name it in Hello even then, so those of the model do.
+func (t *transition) toldAgain(r, n uint8, m message) uint8 {
+	switch {
+	case t.replicas[r].opened:
+		return t.told(r, n)
+	case m.lease > 0:
+		return m.lease
+	}
+	return min(t.Scenario.Leases[0], t.Scenario.Leases[1], cmp.Or(t.Scenario.StoredLease, t.Scenario.Leases[0]))
+}
+
 // counted is the lease that a leader counts with.
 func (t *transition) counted(r, n uint8) uint8 {
 	if t.Rules.Has(StoredLeaseCounts) {
-		return t.store.leases[nameOf(n)]
+		return max(t.store.leases[nameOf(n)], t.replicas[r].links[n].told)
 	}
 	return t.Scenario.Leases[r]
 }
@@ -27,6 +41,15 @@ func (t *transition) lapse(r, n uint8) uint8 {
 	return t.counted(r, n)
 }
 
+// lapseOfAssignment is how long a process may run on by the lease that is stored with its assignment. That one is longer than the lease in
+// Agent status if it was told again by a leader that did not know yet which one is stored.
+func (t *transition) lapseOfAssignment(r, n uint8) uint8 {
+	if task := t.replicas[r].cache.task; task.owner == n+1 && t.Rules.Has(LeaseWithAssignment) {
+		return task.lease + margin
+	}
+	return 0
+}
+
 // gateOf is how long a new leader waits for an agent that has not said what it runs.
 func (t *transition) gateOf(r, n uint8) uint8 {
 	if longest := t.Scenario.LongestGate; longest > 0 {
@@ -35,8 +58,12 @@ func (t *transition) gateOf(r, n uint8) uint8 {
 	return t.lapse(r, n)
 }
 
-// storesFirst reports whether even a first assignment to an agent is stored before it is sent, because the gate is shorter than the lease.
+// storesFirst reports whether even a first assignment to an agent is stored before it is sent, because the gate of the next leader
+// is shorter than the lease: it is not longer than the longest gate, nor than the lease that is stored.
 func (t *transition) storesFirst(r, n uint8) bool {
+	if t.replicas[r].links[n].told > t.store.leases[nameOf(n)] && t.Rules.Has(EarlyLeaseStoresFirst) {
+		return true
+	}
 	return t.gateOf(r, n) < t.lapse(r, n) && t.Rules.Has(LongLeaseStoredFirst)
 }
 
@@ -46,7 +73,7 @@ func (t *transition) storeLease(r, n uint8) bool {
 	if !t.mayAct(r) || !l.opened || !l.links[n].open || *stored == configured {
 		return false
 	}
-	if configured < *stored && l.longer > 0 && t.Rules.Has(LeaseLoweredLate) {
+	if configured < *stored && (l.longer > 0 || l.links[n].told > configured) && t.Rules.Has(LeaseLoweredLate) {
 		return false
 	}
 	if configured > *stored && t.holdsUnstored(r, n) && t.Rules.Has(LongLeaseToldLate) {

@@ -63,7 +63,7 @@ const (
 	actionCount
 )
 
-// initial has replica 0 leading in term 1, with both agents linked and a task that waits.
+// initial has replica 0 leading in term 1, mostly with both agents linked, and a task that waits.
 func (m Model) initial() state {
 	s := state{left: m.Scenario.Faults}
 	s.store = store{
@@ -76,25 +76,38 @@ func (m Model) initial() state {
 		s.store.linked = [2]uint8{}
 	}
 	current := cache{task: s.store.task, pods: s.store.pods, linked: s.store.linked}
-	s.replicas[0] = replica{leading: true, opened: true, term: 1, fresh: renewDeadline, memory: taskState{state: waiting}, cache: current}
+	s.replicas[0] = replica{leading: true, term: 1, fresh: renewDeadline, cache: current}
 	s.replicas[1].cache = current
 	if m.Scenario.StandbyBehind {
 		s.replicas[1].cache = cache{pods: bit(0), linked: [2]uint8{1, 0}}
 	}
 	for p := range uint8(2) {
-		s.processes[p] = process{alive: true, pod: p, lease: stored, current: connection{number: 1, replica: 1}}
-		if !m.Rules.Has(LeaseStoredFirst) {
-			s.processes[p].lease = max(stored, m.Scenario.Leases[0])
-		}
-		s.replicas[0].links[p] = link{connection: 1, open: true, timer: stored + margin}
+		s.processes[p] = process{alive: true, pod: p, told: m.Scenario.LeaseOver, current: connection{number: 1}}
 	}
-	if m.Scenario.Leases[0] < stored {
-		s.replicas[0].longer = stored + margin
+	if m.Scenario.LeaseOver == 0 {
+		m.begin(&s, stored)
 	}
 	if m.Scenario.TwoLeaders {
 		m.takeDeletedLease(&s)
 	}
 	return s
+}
+
+// begin has the first replica open its term, and agents linked to it that were told the stored lease.
+func (m Model) begin(s *state, told uint8) {
+	first := &s.replicas[0]
+	first.opened, first.memory = true, taskState{state: waiting}
+	if m.Scenario.Leases[0] < told {
+		first.longer = told + margin
+	}
+	lapse := told + margin
+	if !m.Rules.Has(LeaseStoredFirst) {
+		told = max(told, m.Scenario.Leases[0])
+	}
+	for p := range uint8(2) {
+		s.processes[p].lease, s.processes[p].told, s.processes[p].current.replica = told, told, 1
+		first.links[p] = link{connection: 1, open: true, timer: lapse, told: told}
+	}
 }
 
 // takeDeletedLease makes the second replica a leader while the first one still is.
@@ -153,6 +166,9 @@ func (t *transition) canonicalize() {
 			p.current.up, p.current.down, p.current.broken = [2]message{}, [2]message{}, false
 		}
 		p.former.down = [2]message{}
+		if !t.Scenario.WelcomesEarly {
+			p.told = 0 // nothing is told again
+		}
 		if t.isIgnored(uint8(n), &p.former) {
 			p.former = connection{}
 		}

@@ -71,8 +71,7 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 		return
 	}
 	t.closeOthers(r, n)
-	*known = link{connection: number, open: true, timer: t.lapse(r, n), partial: m.partial}
-	t.send(r, n, message{kind: welcome, age: m.age, lease: t.told(r, n)})
+	t.welcome(r, n, m.age, link{connection: number, open: true, partial: m.partial, told: t.told(r, n)})
 	t.takeNote(r, n, m)
 }
 
@@ -91,9 +90,24 @@ func (t *transition) takeNote(r, n uint8, m message) {
 	}
 }
 
-func (t *transition) echo(r, n uint8, m message) {
-	t.replicas[r].links[n].timer = t.lapse(r, n)
-	t.send(r, n, message{kind: echo, age: m.age, lease: t.told(r, n)})
+// welcome answers a Hello that was sent so many ticks ago, on a new connection.
+func (t *transition) welcome(r, n, age uint8, made link) {
+	made.timer = t.replicas[r].links[n].timer
+	t.replicas[r].links[n] = made
+	t.answer(r, n, message{kind: welcome, age: age})
+}
+
+func (t *transition) echo(r, n uint8, m message) { t.answer(r, n, message{kind: echo, age: m.age}) }
+
+// answer prolongs the lease of a process.
+func (t *transition) answer(r, n uint8, m message) {
+	l := &t.replicas[r]
+	known := &l.links[n]
+	known.timer, m.lease = max(known.timer, t.lapse(r, n)), known.told
+	if known.told > t.Scenario.Leases[r] {
+		l.longer = max(l.longer, known.told+margin)
+	}
+	t.send(r, n, m)
 }
 
 // welcomesEarly reports whether a replica welcomes agents before it takes note of their Hello, which may be before its term is open. It does so
@@ -110,10 +124,9 @@ func (t *transition) welcomeEarly(r, n uint8, from *connection) bool {
 		return true
 	}
 	t.closeOthers(r, n)
-	*known = link{connection: from.number, open: true, timer: t.lapse(r, n), partial: true}
-	age := from.up[0].age
-	from.up[0].kind, from.up[0].age = heldHello, 0
-	t.send(r, n, message{kind: welcome, age: age, lease: t.told(r, n)})
+	age, told := from.up[0].age, t.toldAgain(r, n, from.up[0])
+	from.up[0].kind, from.up[0].age, from.up[0].lease = heldHello, 0, 0
+	t.welcome(r, n, age, link{connection: from.number, open: true, partial: true, told: told})
 	t.gateCountsAgain(r, n)
 	return true
 }

@@ -41,6 +41,8 @@ const (
 	UnstoredResultAfterGate
 	FinalAfterGate
 	DisownedWhenContested
+	EarlyLeaseStoresFirst
+	LeaseWithAssignment
 	ruleCount
 )
 
@@ -68,6 +70,8 @@ type Scenario struct {
 	// The agents' lease as each replica is configured, in ticks, and the one that is stored at first; 0: that of the first replica.
 	Leases      [replicas]uint8
 	StoredLease uint8
+	// The lease that agents were told last, which is over, while the first replica is about to open its term; 0: agents are linked.
+	LeaseOver uint8
 	// Whether a leader welcomes agents, and answers their heartbeats, before it has taken note of what they say.
 	WelcomesEarly bool
 	// The longest lease that a new leader waits for before it gives out work; 0: any.

@@ -82,6 +82,10 @@ var (
 		Name: "welcomed early", Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true,
 		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{2, 2},
 	}
+	ToldAgain = Scenario{
+		Name: "lease told again", LeaseOver: 4, Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true,
+		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
+	}
 	EchoedEarly = Scenario{
 		Name: "heartbeats answered early", Faults: Faults{LeaderReleases: 1}, Endless: true, WelcomesEarly: true, Heartbeats: true,
 		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{2, 2},
@@ -123,7 +127,7 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, TwoProcesses, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, EchoedEarly,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, ToldAgain, EchoedEarly,
 	LeaseRecreated, LeaseRecreatedBefore, LeaderRestarted, StaleCaches, LateWrites, Cancelled, Everything,
 }
 
@@ -157,6 +161,8 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(LeaseLoweredLate, "LeaseLoweredLate", "F11", LeaseLowered, TwoOwners),
 	explore.NewRemoval(LongLeaseStoredFirst, "LongLeaseStoredFirst", "", LongLease, TwoOwners),
 	explore.NewRemoval(LongLeaseToldLate, "LongLeaseToldLate", "", LeaseAboveGate, TwoOwners),
+	explore.NewRemoval(EarlyLeaseStoresFirst, "EarlyLeaseStoresFirst", "", ToldAgain, TwoOwners),
+	explore.NewRemoval(LeaseWithAssignment, "LeaseWithAssignment", "", ToldAgain, TwoOwners),
 	explore.NewRemoval(GateFromLastEcho, "GateFromLastEcho", "", WelcomedEarly, TwoOwners),
 	explore.NewRemoval(RecreateUnchallenged, "RecreateUnchallenged", "F10", LeaseRecreatedBefore, TwoOwners),
 	explore.NewRemoval(ResourceVersion, "ResourceVersion", "", LateWrites, EpochDecreased),

@@ -52,6 +52,7 @@ type taskObject struct {
 	version, phase         uint8
 	epoch                  epoch
 	owner                  uint8 // process that it is assigned to, plus 1
+	lease                  uint8 // the longest lease that the process may go by, when it was assigned
 	retries, reassignments uint8
 	cancel                 bool // the user wants it to end
 }
@@ -86,7 +87,7 @@ type message struct {
 	ended   epoch // Hello: of the result that was not acknowledged
 	outcome uint8
 	age     uint8 // ticks since the agent sent the Hello or the heartbeat that this is, or answers
-	lease   uint8 // Welcome, echo: the lease that the agent is told
+	lease   uint8 // Hello: the lease that the agent was told last. Welcome, echo: the one that it is told
 	partial bool  // Hello: a result was left out. Result: it ends a partial Hello
 }
 
@@ -104,6 +105,7 @@ type process struct {
 	alive, suspended bool
 	pod              uint8
 	lease            uint8 // ticks until the lease ends
+	told             uint8 // how long it was when it was told last; 0: it was never told
 	running          epoch // 0: nothing
 	ended            epoch // of a result that was not acknowledged
 	outcome          uint8
@@ -136,6 +138,7 @@ type link struct {
 	open       bool
 	partial    bool  // its Hello is not complete, or not confirmed, so it is given nothing
 	timer      uint8 // ticks until the process is certain to be past its lease
+	told       uint8 // the lease that it was told on the newest connection
 }
 
 // A cache is what a replica has heard from the API server.

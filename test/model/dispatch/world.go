@@ -91,7 +91,7 @@ func (t *transition) processAges(p *process) {
 }
 
 func (t *transition) messageAges(m *message) {
-	oldest := max(t.Scenario.Leases[0], t.Scenario.Leases[1], t.Scenario.StoredLease)
+	oldest := max(t.Scenario.Leases[0], t.Scenario.Leases[1], t.Scenario.StoredLease, t.Scenario.LeaseOver)
 	switch m.kind {
 	case hello, heldHello, heartbeat, welcome, echo:
 		m.age = min(m.age+1, oldest)
