@@ -53,6 +53,10 @@ func (r *Run) inject(ctx context.Context, f fault) bool {
 		return r.deleteLease(ctx, f)
 	case forceDeletePod, deletePod, relabelPod:
 		return r.harmPod(ctx, f)
+	case deleteAgent:
+		return r.deleteAgent(ctx, f)
+	case changeLease:
+		return r.changeLease(ctx, f)
 	}
 	return r.harmOperator(ctx, f)
 }
@@ -122,12 +126,20 @@ func (r *Run) deleteLease(ctx context.Context, f fault) bool {
 	return r.api.Delete(limited, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaseName}}) == nil
 }
 
-func (r *Run) harmPod(ctx context.Context, f fault) bool {
-	if f.kind == forceDeletePod && kindOf(f.agent).lease > agentLease {
-		return false // every new leader would wait for the pod for a minute, and nearly nothing else would happen
-	}
+// deleteAgent deletes an Agent object, and with it what the operator has stored about the process that is linked. The pod stays.
+func (r *Run) deleteAgent(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
+	r.begins(f)
+	return r.api.Delete(limited, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName(f.agent)}}) == nil
+}
+
+func (r *Run) harmPod(ctx context.Context, f fault) bool {
+	limited, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if f.kind == forceDeletePod && !r.hasShortLease(limited, f.agent) {
+		return false // every new leader would wait for the pod for a minute, and nearly nothing else would happen
+	}
 	pod := &corev1.Pod{}
 	if err := r.api.Get(limited, client.ObjectKey{Namespace: namespace, Name: podName(f.agent)}, pod); err != nil || pod.DeletionTimestamp != nil {
 		return false

@@ -24,6 +24,8 @@ const (
 	forceDeletePod   = "force-delete-pod"   // the process lives on for a while, as on a node that is cut off
 	deletePod        = "delete-pod"         // in order
 	relabelPod       = "relabel-pod"        // so that no controller finds it, and back
+	deleteAgent      = "delete-agent"       // its object; the operator makes it again
+	changeLease      = "change-lease"       // of an agent type, and back
 	restartOperators = "restart-everything" // SIGKILL of all operators
 )
 
@@ -46,7 +48,7 @@ type weight struct {
 var (
 	ofAgents = mix{pause: 900 * time.Millisecond, pauses: 1, weights: []weight{
 		{killAgent, 14}, {suspendAgent, 12}, {cutLink, 14}, {severLink, 6}, {slowLink, 10}, {loseMessages, 10}, {loseAnswers, 8},
-		{forceDeletePod, 6}, {deletePod, 3}, {relabelPod, 6},
+		{forceDeletePod, 6}, {deletePod, 3}, {relabelPod, 6}, {deleteAgent, 3}, {changeLease, 1},
 	}}
 	ofLeaders = mix{pause: 35 * time.Second, calm: longLease + 10*time.Second, pauses: 6, weights: []weight{
 		{killLeader, 3}, {suspendLeader, 3}, {stopLeader, 2}, {killAPIServer, 2}, {suspendAPIServer, 2}, {deleteLease, 3}, {restartOperators, 1},
@@ -57,7 +59,7 @@ var (
 type fault struct {
 	kind   string
 	after  time.Duration // the fault before
-	agent  int           // by its ordinal, if it is about one
+	agent  int           // by its ordinal, if it is about one, or about its type
 	long   time.Duration
 	report bool // the kubelet reports the end of a process before it starts the next; of relabelled pods: the swarm's label goes, not the type's
 }

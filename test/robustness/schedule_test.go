@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +49,26 @@ func TestAllKindsOfFaultsHappen(t *testing.T) {
 		want := faults.pause + faults.calm/time.Duration(faults.pauses)
 		if mean := total / 2000; mean < want*9/10 || mean > want*11/10 {
 			t.Errorf("a fault every %s, want %s", mean, want)
+		}
+	}
+}
+
+func TestDocumentationNamesEveryFault(t *testing.T) {
+	page, err := os.ReadFile("../../docs/explanation/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range slices.Concat(ofAgents.weights, ofLeaders.weights) {
+		if !strings.Contains(string(page), "`"+one.kind+"`") {
+			t.Errorf("docs/explanation/testing.md does not name the fault %s", one.kind)
+		}
+	}
+}
+
+func TestEveryTypeGetsALeaseThatDiffers(t *testing.T) {
+	for _, kind := range kinds {
+		if other := kind.otherLease(); other == kind.lease || other != agentLease && other != longLease {
+			t.Errorf("type %s has a lease of %s, and gets %s", kind.name, kind.lease, other)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
@@ -39,6 +41,42 @@ func podName(agent int) string {
 }
 
 func kindOf(agent int) kind { return kinds[agent%len(kinds)] }
+
+// otherLease is the lease that a type gets for a while.
+func (k kind) otherLease() time.Duration {
+	if k.lease == agentLease {
+		return longLease
+	}
+	return agentLease
+}
+
+// changeLease changes the lease of an agent's type, and changes it back. A longer lease is told at once, and stays stored until those that go by
+// it have been told the shorter one and it has run out.
+func (r *Run) changeLease(ctx context.Context, f fault) bool {
+	limited, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	r.begins(f)
+	if r.setLease(limited, f.agent, kindOf(f.agent).otherLease()) != nil {
+		return false
+	}
+	pause(ctx, f.long)
+	persist(r.background, func(ctx context.Context) error { return r.setLease(ctx, f.agent, kindOf(f.agent).lease) })
+	return true
+}
+
+// setLease changes the lease of an agent's type.
+func (r *Run) setLease(ctx context.Context, agent int, lease time.Duration) error {
+	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/agents/%d/leaseSeconds","value":%d}]`, agent%len(kinds), int(lease.Seconds()))
+	changed := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: swarm}}
+	return r.api.Patch(ctx, changed, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// hasShortLease reports whether a new leader would wait for an agent no longer than for the shortest lease.
+func (r *Run) hasShortLease(ctx context.Context, agent int) bool {
+	found := &v1alpha1.Agent{}
+	err := r.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: podName(agent)}, found)
+	return err == nil && found.Status.LeaseSeconds == int32(agentLease.Seconds())
+}
 
 // assemble creates the swarm and waits until it works.
 func (r *Run) assemble(ctx context.Context) error {
