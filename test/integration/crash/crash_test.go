@@ -14,7 +14,7 @@ import (
 
 var _ = Describe("An operator that is killed right after a write", func() {
 	It("comes to the same end after every single one in the life of a swarm [S15/no-duplicates, S15/same-end-state, K02, O09]", swarms.proof)
-	It("comes to the same end after every single one in the life of a pool [P21]", pools.proof)
+	It("comes to the same end after every single one in the life of a pool, evictions included [P21]", pools.proof)
 	It("comes to the same end after every eviction in the life of a workload that is spread", func(ctx SpecContext) {
 		DeferCleanup(unregister)
 		spreads.proof(ctx)

@@ -25,15 +25,21 @@ var pools = scenario{
 		{"a pool of 2 workers", enlist, converged(2)},
 		{"scaled to 3 workers", change(`{"replicas":3}`), converged(3)},
 		{"other jobs", change(`{"jobs":` + listed("bcdefghij") + `}`), converged(3)},
-		{"scaled to 2 workers", change(`{"replicas":2}`), converged(2)},
+		{restarting, change(`{"jobs":` + listed("bcdefghi") + `,"refresh":{"policy":"Restart"}}`), restarted(3)},
+		{"scaled to 2 workers", change(`{"replicas":2,"refresh":{"policy":"Auto"}}`), converged(2)},
 		{"rolled back", change(`{"rollbackTo":1}`), converged(2)},
 		{"left to itself, with a shorter history", change(`{"rollbackTo":null,"revisionHistoryLimit":1}`), converged(2)},
 		{"deleted", dissolve, dismissed},
 	},
 	atOnce: 6,
+	moves:  map[string]bool{restarting: true},
 	begin:  func(context.Context, *run) error { return nil }, // the gang is there already
 	end:    examine,
 }
+
+// restarting is the stage in which a worker is evicted. One job less changes the list of one worker only, because each eviction takes every run
+// some seconds.
+const restarting = "a job less, loaded by a restart"
 
 // line is what pool and workload are called.
 const line = "line"
@@ -97,6 +103,16 @@ func converged(size int32) func(context.Context, *run) error {
 			return fmt.Errorf("%v runs, and %v is published", running, lists)
 		}
 		return nil
+	}
+}
+
+// restarted is done when the pool has converged and a worker was evicted for that in this stage.
+func restarted(size int32) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if made := r.evictions(); made[r.proxy.stage] == 0 {
+			return fmt.Errorf("evictions so far: %v", made)
+		}
+		return converged(size)(ctx, r)
 	}
 }
 

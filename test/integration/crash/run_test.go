@@ -26,7 +26,7 @@ type scenario struct {
 	repeat map[string]int                                   // how often an operator is killed after each write of a stage; once by default
 	atOnce int                                              // so many runs go on at the same time: they mostly wait
 	every  []string                                         // kinds of writes: an operator is killed after each of these, and after one of any other; none: after each
-	moves  bool                                             // pods are replaced by others of the same name
+	moves  map[string]bool                                  // stages in which pods are replaced by others of the same name
 	begin  func(context.Context, *run) error                // starts what pods should run
 	adjust func(context.Context, *run) error                // changes how the operator is started; nil: nothing is changed
 	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and says what it has seen
@@ -136,7 +136,7 @@ func (r *run) live(ctx context.Context, n int, undisturbed *run) error {
 		now, err = r.settled(ctx, now)
 	}
 	if n > 0 && err == nil {
-		names := slices.DeleteFunc(now.replaced(r.states[n-1]), func(name string) bool { return r.moves && strings.HasPrefix(name, "v1.Pod ") })
+		names := slices.DeleteFunc(now.replaced(r.states[n-1]), func(name string) bool { return r.moves[stage.name] && strings.HasPrefix(name, "v1.Pod ") })
 		if len(names) > 0 {
 			err = fmt.Errorf("replaced by others of the same name: %v", names)
 		}

@@ -26,12 +26,12 @@ import (
 var spreads = scenario{
 	stages: []stage{
 		{"a workload that is not spread", deploy, registered},
-		{"moved to spot nodes", share("100"), balanced("on-demand:0,spot:2", replicas)},
-		{"moved back", share("0"), balanced("on-demand:2,spot:0", replicas)},
+		{moved, share("100"), balanced("on-demand:0,spot:2", replicas)},
+		{movedBack, share("0"), balanced("on-demand:2,spot:0", replicas)},
 		{"deleted", withdraw, withdrawn},
 	},
 	every:  []string{eviction},
-	moves:  true,
+	moves:  map[string]bool{moved: true, movedBack: true},
 	atOnce: 1,
 	begin:  provision,
 	adjust: admit,
@@ -42,6 +42,10 @@ const (
 	web      = "web"
 	replicas = 2
 	eviction = "POST pods/eviction"
+
+	// The stages in which pods are replaced.
+	moved     = "moved to spot nodes"
+	movedBack = "moved back"
 )
 
 // provision makes a spot node for the pods of this run. The other nodes of the cluster are on-demand nodes.
