@@ -61,6 +61,9 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 
 	w.network.Thaw()
 	hello := w.AwaitHello(t, 2)
+	if hello.GetLease() != nil {
+		t.Errorf("Hello names a lease of %v that is over", hello.GetLease())
+	}
 	results := hello.GetUnacknowledged()
 	if len(hello.GetRunning()) != 0 || len(results) != 1 || results[0].GetReason() != "LeaseExpired" || results[0].GetOutcome() != handedBack {
 		t.Errorf("after the thaw: %v", hello)

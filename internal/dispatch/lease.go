@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"time"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
@@ -62,7 +63,8 @@ func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
 	return member.lease.told
 }
 
-// leaseAgain returns the lease that an agent was told last, for as long as this leader does not know which one is stored: it is no longer than that.
+// leaseAgain returns the lease that an agent was told last, for as long as this leader does not know which one is stored. That one may have
+// been lowered since the agent's lease was over: see mayRunUnstored.
 func (b *Board) leaseAgain(hello *linkv1.Hello) time.Duration {
 	if told := hello.GetLease().AsDuration(); told > 0 && told <= longestLease {
 		return told
@@ -106,6 +108,12 @@ func (b *Board) storeLease(member *agent) {
 	}
 }
 
+// mayRunUnstored reports whether an agent may be given what is not stored yet: the next leader waits for it by the stored lease, and for a
+// minute at most.
+func (b *Board) mayRunUnstored(member *agent) bool {
+	return b.told(member) <= min(b.storedLease(member), storeFirst)
+}
+
 func (b *Board) runsUnstored(member *agent, running []*linkv1.Attempt) bool {
 	for _, of := range member.holds {
 		if of.held.sent && of.stored < of.held.epoch {
@@ -137,11 +145,12 @@ func (b *Board) told(member *agent) time.Duration {
 
 // leaseInForce returns the longest lease that any process of an agent may go by, whoever told it.
 func (b *Board) leaseInForce(member *agent) time.Duration {
-	stored := member.lease.stored
-	if stored == 0 {
-		stored = b.config.Lease // agents of earlier versions
-	}
-	return max(stored, member.lease.told)
+	return max(b.storedLease(member), member.lease.told)
+}
+
+// storedLease returns the lease by which the next leader waits for an agent, if it does not hear it.
+func (b *Board) storedLease(member *agent) time.Duration {
+	return cmp.Or(member.lease.stored, b.config.Lease) // agents of earlier versions have none
 }
 
 // leaseToStore returns the lease to be stored for an agent: a longer one before it is told, a shorter one after every longer one is over.

@@ -338,6 +338,30 @@ func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {
 	}
 }
 
+// The stored lease was lowered when the longer one was over, and the agent still names the longer one. The leader after this one would wait
+// by the stored lease.
+func TestAgentWithALongerLeaseThanTheStoredOneGetsWhatIsStored(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(20)
+		agent.Status.LinkedProcess = "p"
+		d.closed()
+		d.rule("s")
+		d.Enrol(agent, 20*time.Second)
+		told := d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(storeFirst)})
+		d.Open(Census{Agents: []v1alpha1.Agent{*agent}})
+		d.says(t, leased, "p", &linkv1.Hello{})
+		task := d.task("t", "s")
+		d.steps()
+		if given := d.assigned(); len(given) > 0 {
+			t.Fatalf("sent before it was stored, to an agent that was told %s", told)
+		}
+		d.writes(task)
+		if given := d.assigned(); len(given) != 1 || task.Status.AssignedAgents[0].LeaseSeconds != int32(told/time.Second) {
+			t.Errorf("sent %v after %+v was stored, want the lease of %s", given, task.Status.AssignedAgents, told)
+		}
+	})
+}
+
 // The agent was welcomed and answered before the census, and has gone before it joined.
 func TestGateCountsFromTheLastAnswer(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {

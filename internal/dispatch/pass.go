@@ -129,10 +129,11 @@ func ToldAfter(reason v1alpha1.Reason) time.Duration {
 	return toldSoon
 }
 
-// assign gives a task to an agent: at once if it is the task's first time, the agent's lease is short and the payload is here; once it is written if not.
+// assign gives a task to an agent: at once if it is the task's first time, the agent may have what is not stored and the payload is here;
+// once it is written if not.
 func (b *Board) assign(task *entry, member *agent, now time.Time) {
 	fresh := task.fresh()
-	first := fresh && b.told(member) <= storeFirst && !task.brief.Referred
+	first := fresh && b.mayRunUnstored(member) && !task.brief.Referred
 	b.take(task, &hold{
 		agent: member, process: member.process, attempt: task.attempt + 1, epoch: b.nextEpoch(), since: now, first: first,
 	})

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/swarm-io/swarm-operator/agent/internal/attempt"
+	"github.com/swarm-io/swarm-operator/agent/internal/lease"
 	"github.com/swarm-io/swarm-operator/agent/internal/uplink"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
@@ -34,12 +35,13 @@ func (d *duty) greet(stream *uplink.Stream) {
 	}}})
 }
 
-// leaseTold is what the last Welcome said; nil before the first.
+// leaseTold is what the last Welcome said; nil before the first, and when that lease is over. A shorter one may be stored since.
 func (d *duty) leaseTold() *durationpb.Duration {
-	if length := d.lease.Length(); length > 0 {
-		return durationpb.New(length)
+	switch d.lease.Phase(d.helloAt) {
+	case lease.None, lease.Over:
+		return nil
 	}
-	return nil
+	return durationpb.New(d.lease.Length())
 }
 
 // fitting are the results, oldest first, that Hello has room for.

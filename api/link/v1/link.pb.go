@@ -577,7 +577,7 @@ type Hello struct {
 	Connection int64 `protobuf:"varint,13,opt,name=connection,proto3" json:"connection,omitempty"`
 	// There was no room for everything: results follow, and then Complete. Until then the operator draws no conclusion from what is missing.
 	Partial bool `protobuf:"varint,14,opt,name=partial,proto3" json:"partial,omitempty"`
-	// The lease that the agent was told last; left out before the first Welcome. A new leader that does not know yet which lease is stored tells it again.
+	// The lease that the agent was told last; left out when there is none, or it is over. A new leader that does not know yet which lease is stored tells it again.
 	Lease *durationpb.Duration `protobuf:"bytes,15,opt,name=lease,proto3" json:"lease,omitempty"`
 	// What came with that term in Welcome.
 	TermProof     []byte `protobuf:"bytes,16,opt,name=term_proof,json=termProof,proto3" json:"term_proof,omitempty"`
