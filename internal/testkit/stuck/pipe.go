@@ -10,14 +10,16 @@ import (
 
 // A Pipe takes everything until it is blocked.
 type Pipe struct {
-	mu    sync.Mutex
-	stuck chan struct{}
+	mu      sync.Mutex
+	stuck   chan struct{}
+	blocked bool // a write was
 }
 
 // Write implements io.Writer. While the pipe is blocked it does not return.
 func (p *Pipe) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	stuck := p.stuck
+	p.blocked = p.blocked || stuck != nil
 	p.mu.Unlock()
 	if stuck != nil {
 		<-stuck
@@ -38,6 +40,13 @@ func (p *Pipe) Block(t testing.TB) {
 		close(stuck)
 		p.stuck = nil
 	})
+}
+
+// Blocked reports whether a write waits, or has waited.
+func (p *Pipe) Blocked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.blocked
 }
 
 // A Handler blocks where no queue helps: when it is asked whether a record is wanted.
