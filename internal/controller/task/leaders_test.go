@@ -158,6 +158,36 @@ func TestNewLeaderAdoptsAnUnwrittenFirstAssignment(t *testing.T) {
 	})
 }
 
+// T5: with the default lease, a leader that is there 20 s after the death of the former one stops nothing. With a short lease it does: the
+// agents have stopped what they ran.
+func TestDeathOfTheLeaderStopsWhatHasAShortLeaseOnly(t *testing.T) {
+	for lease, again := range map[time.Duration]int{45 * time.Second: 0, 10 * time.Second: 3} {
+		t.Run(lease.String(), func(t *testing.T) {
+			inClusterWithLease(t, lease, []string{"a", "b", "c"}, func(t *testing.T, w *cluster) {
+				tasks := []string{"t", "u", "v"}
+				for _, task := range tasks {
+					w.submit(task, work{takes: time.Hour})
+				}
+				w.pass(10*time.Minute + 14*time.Second - 100*time.Millisecond) // just before the next heartbeat
+				w.current().crash()
+				w.pass(20 * time.Second)
+				w.elect().govern(dispatch.Rules{})
+				w.pass(2 * time.Hour)
+				begun := 0
+				for _, task := range tasks {
+					begun += len(w.journal.of(task))
+				}
+				if begun != len(tasks)+again {
+					t.Errorf("%d attempts began anew, want %d:\n%s", begun-len(tasks), again, w.describe())
+				}
+				for _, task := range tasks {
+					w.completes(t, task, len(w.journal.of(task)))
+				}
+			})
+		})
+	}
+}
+
 // A task that a new leader hears of from an agent first, and whose agent then falls silent, is still the agent's.
 func TestAttemptToldBeforeItsTaskIsSeenStaysWithItsAgent(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	lease       = 15 * time.Second
 	resendEvery = 5 * time.Second
 	reconnects  = 500 * time.Millisecond
 	patience    = 10 * time.Second // with an operator that does not answer Hello
@@ -38,7 +37,7 @@ type process struct {
 	helloAt        time.Time
 	sequence       int64
 	pending        map[int64]time.Time
-	leaseFrom      time.Time
+	lease          agentLease
 	taken, granted int64
 	term           int64
 	denied         time.Time // when its token is no longer good; zero while its pod exists
@@ -133,7 +132,7 @@ func (p *process) keepTime(now time.Time) {
 	if p.stream == nil && !now.Before(p.dialAt) {
 		p.greet(now)
 	}
-	if p.welcomed && !now.Before(p.beatAt.Add(lease/3)) {
+	if p.welcomed && !now.Before(p.beatAt.Add(p.lease.beat())) {
 		p.beat(now)
 	}
 	p.report(now)
@@ -148,12 +147,12 @@ func (p *process) resend(now time.Time) {
 	}
 }
 
-// fence stops at two thirds of the lease and kills at its end.
+// fence stops what runs towards the end of the lease, and kills it at the end.
 func (p *process) fence(now time.Time) {
-	if p.leaseFrom.IsZero() {
+	if p.lease.length == 0 {
 		return
 	}
-	over := !now.Before(p.leaseFrom.Add(lease))
+	over := !now.Before(p.lease.end())
 	if over && p.welcomed {
 		p.drop()
 	}
@@ -163,7 +162,7 @@ func (p *process) fence(now time.Time) {
 			running.fenced = true
 			running.stop(linkv1.Outcome_OUTCOME_HANDED_BACK, "LeaseExpired", now)
 			running.endBy(now.Add(running.work.dies))
-		case !now.Before(p.leaseFrom.Add(lease * 2 / 3)):
+		case !now.Before(p.lease.stopAt()):
 			running.stop(linkv1.Outcome_OUTCOME_HANDED_BACK, "LeaseExpired", now)
 		}
 	}
@@ -179,14 +178,14 @@ func (p *process) next(now time.Time) time.Time {
 	}
 	for _, running := range p.running {
 		due(running.ends, true)
-		due(p.leaseFrom.Add(lease*2/3), running.stopped == 0)
-		due(p.leaseFrom.Add(lease), !running.fenced)
+		due(p.lease.stopAt(), running.stopped == 0)
+		due(p.lease.end(), !running.fenced)
 		due(now.Add(time.Second), running.work.reports && p.welcomed)
 	}
-	due(p.leaseFrom.Add(lease), p.welcomed)
+	due(p.lease.end(), p.welcomed)
 	due(p.helloAt.Add(patience), p.stream != nil && !p.welcomed)
 	due(p.dialAt, p.stream == nil)
-	due(p.beatAt.Add(lease/3), p.welcomed)
+	due(p.beatAt.Add(p.lease.beat()), p.welcomed)
 	for _, result := range p.results {
 		due(p.sentAt[result.GetAttempt().Key()].Add(resendEvery), p.welcomed)
 	}
@@ -243,7 +242,7 @@ func (p *process) enter(welcome *linkv1.Welcome) {
 		p.drop()
 		return
 	}
-	p.term, p.welcomed = welcome.GetTerm(), true
+	p.term, p.welcomed, p.lease.length = welcome.GetTerm(), true, welcome.GetLease().AsDuration()
 	p.echoed(0)
 	p.beat(time.Now())
 	p.grant()
@@ -257,8 +256,8 @@ func (p *process) beat(now time.Time) {
 }
 
 func (p *process) echoed(sequence int64) {
-	if at, known := p.pending[sequence]; known && at.After(p.leaseFrom) {
-		p.leaseFrom = at
+	if at, known := p.pending[sequence]; known && at.After(p.lease.from) {
+		p.lease.from = at
 	}
 }
 

@@ -20,6 +20,7 @@ const swarmName = "hive"
 
 // A cluster is a small one in one bubble of time: an API server, leaders, agents, and what the agents wrote down.
 type cluster struct {
+	lease     time.Duration // that agents are told
 	store     *store
 	journal   journal
 	faults    faults
@@ -49,7 +50,7 @@ type cluster struct {
 }
 
 func newCluster() *cluster {
-	w := &cluster{store: newStore(), workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
+	w := &cluster{lease: lease, store: newStore(), workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
 	w.linked, w.unseen = map[string]dispatch.Process{}, map[string]bool{}
 	w.journal.world = w
 	w.faults.each = 2 * time.Millisecond
@@ -60,8 +61,15 @@ func newCluster() *cluster {
 // inCluster runs a test in a cluster with a leader and the named agents, each with one slot, and reports what the journal found wrong.
 func inCluster(t *testing.T, agents []string, test func(t *testing.T, w *cluster)) {
 	t.Helper()
+	inClusterWithLease(t, lease, agents, test)
+}
+
+// inClusterWithLease does the same, with a lease of the agents that is not the default of tests.
+func inClusterWithLease(t *testing.T, lease time.Duration, agents []string, test func(t *testing.T, w *cluster)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newCluster()
+		w.lease = lease
 		for _, name := range agents {
 			w.pod(name, 1)
 		}

@@ -32,7 +32,7 @@ func (p *process) take(attempt *linkv1.Attempt) {
 	case older != nil && older.attempt.Key() == key || p.has(key):
 		p.world.problem("%v was sent epoch %d twice", p, key.Epoch)
 		return
-	case !now.Before(p.leaseFrom.Add(lease * 2 / 3)):
+	case !now.Before(p.lease.silence()):
 		reason = "LeaseEnding"
 	case key.Epoch <= p.newest[key.WorkKey]:
 		reason = "StaleEpoch"

@@ -65,7 +65,7 @@ func (w *cluster) electBehind(behind int) *leader {
 	l.leading.Store(true)
 	l.wire = newWire(l)
 	l.board = dispatch.New(dispatch.Config{
-		Lease: lease, Leadership: l, Tasks: l.queue, Agents: agentSignal{l}, Swarms: silentSignal{}, Metrics: l.registry,
+		Lease: w.lease, Leadership: l, Tasks: l.queue, Agents: agentSignal{l}, Swarms: silentSignal{}, Metrics: l.registry,
 		Budget: w.budget, Refusals: limit.NewRefusals(l.registry),
 	})
 	l.board.Connect(l.wire)

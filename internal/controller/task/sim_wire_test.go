@@ -113,7 +113,7 @@ func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 	}
 	if message.GetHeartbeat() != nil {
 		w.heard[from.agent] = time.Now()
-		linked.silence.Reset(2 * lease)
+		linked.silence.Reset(2 * w.leader.world.lease)
 	}
 	w.mu.Unlock()
 	if beat := message.GetHeartbeat(); beat != nil {
@@ -135,11 +135,11 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 		w.leave(before)
 	}
 	made := &session{agent: from.agent, stream: from, term: w.leader.Term()}
-	made.silence = time.AfterFunc(2*lease, func() { w.end(made) })
+	made.silence = time.AfterFunc(2*w.leader.world.lease, func() { w.end(made) })
 	w.mu.Lock()
 	w.sessions[from.agent], w.heard[from.agent] = made, time.Now()
 	w.mu.Unlock()
-	from.down.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{Term: made.term, Lease: durationpb.New(lease)}}})
+	from.down.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Welcome{Welcome: &linkv1.Welcome{Term: made.term, Lease: durationpb.New(w.leader.world.lease)}}})
 	if w.leader.board.Joined(from.agent, from.podUID, hello) != nil {
 		w.remove(made)
 		from.down.clear()
