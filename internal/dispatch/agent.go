@@ -226,7 +226,7 @@ func (a *agent) leave(leaving bool, now time.Time) {
 type AgentView struct {
 	Linked    bool
 	ToRecord  Process   // to be stored as the process that is linked; the zero value for no change
-	Holders   []Process // that hold attempts, or may, and are not linked
+	Holders   []Process // that hold attempts, or may
 	LastHeard time.Time // zero when never
 	Leaving   bool
 	Lease     time.Duration // to be stored: the longest that the agent may have been told; 0 while unknown

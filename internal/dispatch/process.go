@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,14 +32,17 @@ func (h *hold) mayBeOf(member *agent, by Process) bool {
 	return h.agent == member && (h.process == by || h.process == Process{})
 }
 
-// holders are the processes of an agent that hold attempts, or may because they are awaited, and are not linked. They keep them until their
-// lease is over, or until they are known to have ended.
+// holders are the processes of an agent that hold attempts, or may because they are awaited or linked. They keep them until their lease is
+// over, or until they are known to have ended. That one is linked does not mean that it lives: its stream may be half open.
 func (b *Board) holders(member *agent) []Process {
 	var list []Process
 	add := func(by Process) {
-		if by.ID != "" && (by != member.process || !member.linked) && !slices.Contains(list, by) {
+		if by.ID != "" && !slices.Contains(list, by) {
 			list = append(list, by)
 		}
+	}
+	if member.linked {
+		add(member.process)
 	}
 	for _, of := range member.holds {
 		if of.held.sent {
@@ -58,6 +62,9 @@ func (b *Board) Ended(name types.NamespacedName, process Process) {
 	defer b.mu.Unlock()
 	if member := b.agents[link.Agent{Namespace: name.Namespace, Name: name.Name}]; member != nil && process.ID != "" {
 		b.bury(member, process)
+		if member.linked && member.process == process {
+			b.link.Disconnect(member.name, time.Now())
+		}
 		b.discard(member)
 	}
 }

@@ -103,13 +103,18 @@ func TestWorkOfAProcessThatHasEndedGoesOnAtOnce(t *testing.T) {
 				d.Ended(types.NamespacedName(a), holder)
 			}
 		},
+		"proof, and its stream is half open": func(d *desk, a link.Agent) {
+			for _, holder := range d.Agent(types.NamespacedName(a)).Holders {
+				d.Ended(types.NamespacedName(a), holder)
+			}
+			if !slices.Equal(d.disconnected, []link.Agent{a}) {
+				t.Errorf("disconnected: %v", d.disconnected)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			atDesk(t, nil, func(t *testing.T, d *desk) {
 				a, task, _ := d.given(t)
-				if holders := d.Agent(types.NamespacedName(a)).Holders; len(holders) > 0 {
-					t.Errorf("nobody suspects a process that is linked: %v", holders)
-				}
 				end(d, a)
 				if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {
 					t.Errorf("%+v", view)
@@ -117,6 +122,26 @@ func TestWorkOfAProcessThatHasEndedGoesOnAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// It may run nothing, and would be given work on a stream that nobody reads.
+func TestStreamOfAnIdleProcessThatHasEndedIsEnded(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		a := d.joins(t, "a", "s", 1)
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{})
+		if holders := d.Agent(types.NamespacedName(a)).Holders; !slices.Equal(holders, []Process{{"pod-a", "p"}}) {
+			t.Fatalf("proof is asked for of %v", holders)
+		}
+		d.Ended(types.NamespacedName(a), Process{"pod-a", "q"})
+		if len(d.disconnected) > 0 {
+			t.Fatal("disconnected because another process has ended")
+		}
+		d.Ended(types.NamespacedName(a), Process{"pod-a", "p"})
+		if !slices.Equal(d.disconnected, []link.Agent{a}) {
+			t.Errorf("disconnected: %v", d.disconnected)
+		}
+	})
 }
 
 func TestEndOfAnotherProcessProvesNothing(t *testing.T) {

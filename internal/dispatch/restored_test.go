@@ -137,7 +137,7 @@ func TestGateWaitsForTheProcessThatWasLinked(t *testing.T) {
 			d.says(t, leased, "p", &linkv1.Hello{})
 		},
 		"p has ended": func(t *testing.T, d *desk) {
-			if holders := d.Agent(inNS("a")).Holders; !slices.Equal(holders, []Process{{"pod-a", "p"}}) {
+			if holders := d.Agent(inNS("a")).Holders; !slices.Equal(holders, []Process{{"pod-a", "p"}, {"pod-a", "q"}}) {
 				t.Errorf("proof is asked for of %v", holders)
 			}
 			d.Ended(inNS("a"), Process{"pod-a", "p"})

@@ -42,7 +42,7 @@ func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world,
 	return found, nil
 }
 
-// ended returns the processes that hold work and are known to have ended, so that their work can go on elsewhere. The cache is proof enough:
+// ended returns the processes that may hold work and are known to have ended, so that it can go on elsewhere. The cache is proof enough:
 // a process that has ended stays so.
 func (w world) ended() []dispatch.Process {
 	if w.pod == nil {
