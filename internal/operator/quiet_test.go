@@ -2,7 +2,9 @@ package operator
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"log"
 	"log/slog"
@@ -15,6 +17,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
@@ -105,6 +112,41 @@ func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 	})
+}
+
+// A caller that is not the API server writes megabytes into any field. Neither our lines nor those of controller-runtime repeat them.
+func TestLinesAboutReviewsAreCut(t *testing.T) {
+	out, allowed := &lines{}, ctrladmission.HandlerFunc(func(ctx context.Context, _ ctrladmission.Request) ctrladmission.Response {
+		ctrllog.FromContext(ctx).Info("from the handler")
+		return ctrladmission.Allowed("")
+	})
+	hook := logged(&ctrladmission.Webhook{Handler: allowed})
+	inner := hook.LogConstructor
+	base := logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	hook.LogConstructor = func(_ logr.Logger, request *ctrladmission.Request) logr.Logger { return inner(base, request) }
+	long := strings.Repeat("x", 256<<10)
+	review, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: types.UID(long), Namespace: long, Name: long, Resource: metav1.GroupVersionResource{Group: long, Version: long, Resource: long},
+			UserInfo: authenticationv1.UserInfo{Username: long},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(review))
+	request.Header.Set("Content-Type", "application/json")
+	hook.ServeHTTP(httptest.NewRecorder(), request)
+	got := out.taken()
+	if len(got) < 2 {
+		t.Fatalf("logged %.300q", got)
+	}
+	for _, line := range got {
+		if len(line) > 4<<10 || !strings.Contains(line, `"requestID":"xxx`) {
+			t.Errorf("a line of %d bytes: %.300s", len(line), line)
+		}
+	}
 }
 
 // HTTP/2 lets one connection open and cancel any number of requests. Neither server needs it.
