@@ -68,22 +68,22 @@ func (b *Board) addStray(member *agent, lone *stray) bool {
 		known.process, known.ended, known.until = member.process, lone.ended, time.Time{}
 		return true
 	}
-	if len(member.strays) >= member.slots()+spareStrays {
-		b.config.Refusals.Count(limit.StraysPerAgent)
-		return false
-	}
 	lone.process = member.process
-	b.putStray(member, lone)
-	return true
+	return b.putStray(member, lone)
 }
 
-// putStray remembers a stray, and that its task has one.
-func (b *Board) putStray(member *agent, lone *stray) {
+// putStray remembers a stray, and that its task has one, if there is room for it.
+func (b *Board) putStray(member *agent, lone *stray) bool {
 	key := lone.attempt.Key()
 	if member.strays[key] == nil {
+		if len(member.strays) >= member.slots()+spareStrays {
+			b.config.Refusals.Count(limit.StraysPerAgent)
+			return false
+		}
 		b.strayed[taskOf(lone.attempt)]++
 	}
 	member.strays[key] = lone
+	return true
 }
 
 // removeStray forgets a stray. If it was the last one that contested a task, the task waits no longer for it.

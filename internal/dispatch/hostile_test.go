@@ -94,6 +94,37 @@ func TestStraysOfAnAgentAreBounded(t *testing.T) {
 	})
 }
 
+// An agent claims one epoch of its own task after the other, in Hellos from which nothing is concluded. Each takes the task from the one
+// before.
+func TestStraysOfSupersededAttemptsAreBounded(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.task("t", "s")
+		a := d.joins(t, "a", "s", 2)
+		const hellos, epochs = 100, 100
+		d.sequence = hellos * epochs
+		for hello := range int64(hellos) {
+			var running []*linkv1.Attempt
+			for epoch := range int64(epochs) {
+				claimed := 1<<32 | (hello*epochs + epoch + 1)
+				running = append(running, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: claimed})
+			}
+			d.sent = nil
+			d.says(t, a, "p", &linkv1.Hello{Slots: 2, Partial: true, Running: running})
+			if held := d.tasks[inNS("t")].held; held == nil || held.epoch != running[epochs-1].GetEpoch() {
+				t.Fatalf("held %+v", held)
+			}
+			if cancelled := len(d.sent); cancelled < epochs-1 {
+				t.Fatalf("%d attempts were cancelled", cancelled)
+			}
+			d.Left(a)
+		}
+		if got := len(d.agents[a].strays); got != 2+spareStrays || d.strayed[inNS("t")] != got {
+			t.Errorf("%d strays are remembered, %d of the task", got, d.strayed[inNS("t")])
+		}
+	})
+}
+
 // Whatever an agent says without proof, the term stays, and epochs grow.
 func TestNoHelloChangesTheTerm(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {

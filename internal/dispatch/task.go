@@ -290,11 +290,13 @@ func (b *Board) forget(known *entry) {
 	}
 }
 
-// supersede takes an attempt away from its holder, who keeps the slot until it has stopped.
+// supersede takes an attempt away from its holder, who keeps the slot until it has stopped. An agent that claims one epoch of its task
+// after the other causes any number of these, so only some are remembered. Of those beyond, only the slot is forgotten: the task is gone,
+// or has a later epoch, and an agent that still runs them declines what it has no slot for.
 func (b *Board) supersede(known *entry) {
 	if held := known.held; held != nil && held.sent {
 		attempt := known.attemptOf(held)
-		b.putStray(held.agent, &stray{attempt: attempt, process: held.process, until: held.expires}) // bounded by what was given out
+		b.putStray(held.agent, &stray{attempt: attempt, process: held.process, until: held.expires})
 		b.order(held.agent, attempt, Cancel)
 	}
 	b.release(known)

@@ -15,7 +15,7 @@ type Limit string
 const (
 	AdmissionBytes       Limit = "admissionBytes"       // of admission reviews that are read at the same time
 	TemplatesPerOwner    Limit = "templatesPerOwner"    // pod templates of a Deployment whose numbers are remembered
-	StraysPerAgent       Limit = "straysPerAgent"       // attempts of unknown tasks that an agent reports
+	StraysPerAgent       Limit = "straysPerAgent"       // attempts that an agent reports or has, and that are not those of a task
 	UnauthorizedAgents   Limit = "unauthorizedAgents"   // pods that connect and are not agents of a swarm in scope
 	UnauthorizedAttempts Limit = "unauthorizedAttempts" // attempts that are not of the agent's namespace, or are none
 	RememberedRefusals   Limit = "rememberedRefusals"   // pods of which it is remembered that they were refused
