@@ -25,6 +25,7 @@ type agent struct {
 	kind     string
 	offers   []string
 
+	attached bool // it was told a lease, on a stream that is not gone
 	linked   bool
 	process  Process                    // of the last Hello
 	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
@@ -166,7 +167,7 @@ func (b *Board) Dismiss(name types.NamespacedName) {
 
 // discard lets go of an agent of which nothing is left.
 func (b *Board) discard(member *agent) {
-	if member.enrolled || member.linked || member.busy() > 0 || member.lease.stored > 0 {
+	if member.enrolled || member.attached || member.linked || member.busy() > 0 || member.lease.stored > 0 || b.isLeased(member, time.Now()) {
 		return
 	}
 	delete(b.agents, member.name)

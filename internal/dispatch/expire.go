@@ -11,8 +11,8 @@ func (b *Board) expire(now time.Time) time.Time {
 	for _, member := range b.agents {
 		if len(member.holds)+len(member.strays) > 0 {
 			next = earliest(next, b.expireOf(member, now))
-			b.discard(member)
 		}
+		b.discard(member)
 	}
 	return next
 }

@@ -94,6 +94,28 @@ func TestStraysOfAnAgentAreBounded(t *testing.T) {
 	})
 }
 
+// An agent is told a lease before it is known whether it may join. If it may not, it is forgotten when that lease is over, and no sooner: a
+// former leader may have given it work.
+func TestAgentThatMayNotJoinIsForgotten(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		for n := range 100 {
+			who := link.Agent{Namespace: "ns", Name: fmt.Sprint("a", n)}
+			d.Lease(who, &linkv1.Hello{})
+			d.steps()
+			d.heard[who] = time.Now()
+			d.Left(who)
+		}
+		if len(d.agents) != 100 {
+			t.Errorf("%d agents are remembered while their leases may go on", len(d.agents))
+		}
+		time.Sleep(lapse(ShortestLease))
+		d.steps()
+		if len(d.agents) != 0 {
+			t.Errorf("%d agents are remembered", len(d.agents))
+		}
+	})
+}
+
 // An agent claims one epoch of its own task after the other, in Hellos from which nothing is concluded. Each takes the task from the one
 // before.
 func TestStraysOfSupersededAttemptsAreBounded(t *testing.T) {

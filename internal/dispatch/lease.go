@@ -52,6 +52,7 @@ func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	member := b.agentOf(name)
+	member.attached = true
 	if heard, known := b.link.LastHeard(name); known && member.lease.told > 0 {
 		member.lease.until = later(member.lease.until, heard.Add(lapse(member.lease.told)))
 	}
@@ -173,6 +174,13 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	}
 	member.lease.stored, member.lease.lowered = member.lease.wanted, member.version
 	return member.lease.wanted
+}
+
+// isLeased reports whether an agent may go on by a lease that it was told. Until that is over it is known which one that was, even if the
+// agent was refused: it may have been welcomed before.
+func (b *Board) isLeased(member *agent, now time.Time) bool {
+	heard, known := b.link.LastHeard(member.name)
+	return known && member.lease.told > 0 && now.Before(later(member.lease.until, heard.Add(lapse(member.lease.told))))
 }
 
 // over is when an agent that is heard no more can no longer be working.

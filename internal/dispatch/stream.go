@@ -234,7 +234,7 @@ func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	}
 }
 
-// Left implements link.Events. What the agent holds stays its own until it can no longer be working.
+// Left implements link.Events, also for an agent that has not joined. What the agent holds stays its own until it can no longer be working.
 func (b *Board) Left(name link.Agent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,7 +242,7 @@ func (b *Board) Left(name link.Agent) {
 	if member == nil {
 		return
 	}
-	member.linked = false
+	member.attached, member.linked = false, false
 	over := b.over(member)
 	for _, of := range member.holds {
 		if of.held.expires.IsZero() {

@@ -108,8 +108,16 @@ func bearer(ctx context.Context) string {
 	return token
 }
 
-// check compares who the agent says it is with who its token says it is.
+// The longest names that can be: those of objects, and of processes in Task status.
+const mostNameBytes, mostProcessBytes = 253, 64
+
+// check compares who the agent says it is with who its token says it is. It refuses names that nothing can have, because some are
+// remembered for longer than the stream lasts.
 func check(identity Identity, hello *linkv1.Hello) error {
+	if len(hello.GetSwarm()) > mostNameBytes || len(hello.GetProcess()) > mostProcessBytes {
+		return &ending{refusedNames, status.Errorf(codes.InvalidArgument,
+			"the name of the swarm or of the process is too long: at most %d and %d bytes", mostNameBytes, mostProcessBytes)}
+	}
 	claimed := Agent{Namespace: hello.GetNamespace(), Name: hello.GetAgent()}
 	if claimed == identity.agent() && identity.Pod != "" {
 		return nil

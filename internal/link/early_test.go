@@ -53,7 +53,8 @@ func TestAgentThatWasWelcomedEarlyCanBeRefused(t *testing.T) {
 		t.Errorf("the stream ended with %s", code)
 	}
 	assertRefused(t, operator, "not_wanted", 1)
-	if events := operator.Events(); len(events) != 0 {
+	operator.AwaitLeft(t, 1) // it was asked for a lease
+	if events := operator.Events(); len(events) != 1 {
 		t.Errorf("the consumer was told of an agent that it refused: %v", events)
 	}
 }
@@ -65,7 +66,8 @@ func TestAgentThatLeavesEarlyNeverJoins(t *testing.T) {
 	_ = c.connection.Close()
 	linktest.Eventually(t, "the end of the stream", func() bool { return !operator.Linked(coder) })
 	open()
-	if events := operator.Events(); len(events) != 0 {
+	operator.AwaitLeft(t, 1) // it was asked for a lease
+	if events := operator.Events(); len(events) != 1 {
 		t.Errorf("the consumer was told: %v", events)
 	}
 }

@@ -22,9 +22,11 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 	defer s.registry.remove(hosted)
 
 	hosted.lease = s.config.Leases.Lease(hosted.agent, arrived.hello)
+	defer s.config.Events.Left(hosted.agent)
+	defer hosted.end(nil) // before the lease is counted out: nothing is echoed after that
+
 	s.registry.hear(hosted.agent, time.Now()) // Hello is heartbeat 0, and Welcome its echo
 	hosted.queue.push(s.welcome(hosted, arrived.hello))
-	defer hosted.end(nil)
 	defer s.answer(heard, hosted)()
 	if !s.isReady() {
 		return s.hostEarly(connected, heard, hosted, arrived)
@@ -79,8 +81,6 @@ func (s *Server) answer(heard *hearing, hosted *session) (stop func()) {
 func (s *Server) attend(heard *hearing, hosted *session) error {
 	s.metrics.linked.Inc()
 	defer s.metrics.linked.Dec()
-	defer s.config.Events.Left(hosted.agent)
-	defer hosted.end(nil) // before the lease is counted out: nothing is echoed after that
 	for {
 		message, err := heard.next(hosted.ended)
 		switch {

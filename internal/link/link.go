@@ -3,7 +3,7 @@
 //
 // It promises:
 //   - An agent is only ever spoken to after the API server has vouched for its token, itself or by its keys, and the token's pod is the agent.
-//   - Of one agent there is at most one stream; a newer one replaces it. Joined, Received and Left of an agent are
+//   - Of one agent there is at most one stream; a newer one replaces it. Lease, Joined, Received and Left of an agent are
 //     called one after the other, in that order, never at the same time.
 //   - Nothing is said, not even an echo, while this process does not lead. An agent that hears no echo stops its work,
 //     so a leader that was frozen cannot keep work alive that another has given away.
@@ -71,7 +71,8 @@ type Events interface {
 	// Received gets the first heartbeat as well, and no other. An agent sends it after the Welcome, so it proves that the agent is at the other end
 	// of this stream still: Hello may have been under way for long.
 	Received(agent Agent, message *linkv1.AgentMessage)
-	// Left says that the stream is gone. The agent may still work until its lease is over: see Server.LastHeard.
+	// Left says that the stream is gone for which Lease was asked, also when the agent was refused or has not joined. The agent may still
+	// work until its lease is over: see Server.LastHeard.
 	Left(agent Agent)
 }
 

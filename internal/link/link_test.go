@@ -212,6 +212,7 @@ func TestConsumerMayRefuse(t *testing.T) {
 	c.ending()
 	linktest.Eventually(t, "the place is free again", func() bool { return !operator.Linked(coder) })
 	assertRefused(t, operator, "not_wanted", 1)
+	operator.AwaitLeft(t, 1) // it was asked for a lease, which it remembers until then
 }
 
 func TestSilentAgentIsCutOff(t *testing.T) {

@@ -18,6 +18,7 @@ const (
 	refusedUnproven    refusal = "token_unproven"
 	refusedIdentity    refusal = "other_agent"
 	refusedHello       refusal = "no_hello"
+	refusedNames       refusal = "long_names"
 	refusedProtocol    refusal = "unsupported_protocol"
 	refusedPerAgent    refusal = "too_many_streams"
 	refusedByConsumer  refusal = "not_wanted"
@@ -32,9 +33,9 @@ const (
 )
 
 var refusals = []refusal{
-	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedProtocol,
-	refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced, refusedOutdated,
-	refusedEnded, refusedRedirected,
+	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedNames,
+	refusedProtocol, refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced,
+	refusedOutdated, refusedEnded, refusedRedirected,
 }
 
 // Why a message was dropped.

@@ -18,12 +18,14 @@ type registry struct {
 	streams  map[Agent]int // proven, waiting ones included
 	heard    map[Agent]time.Time
 	latest   map[Agent]connections
+	arrived  map[Agent]time.Time // when the last of latest came
 }
 
 func newRegistry(perAgent int) *registry {
 	return &registry{
 		perAgent: perAgent,
 		sessions: map[Agent]*session{}, streams: map[Agent]int{}, heard: map[Agent]time.Time{}, latest: map[Agent]connections{},
+		arrived: map[Agent]time.Time{},
 	}
 }
 
@@ -79,7 +81,7 @@ func (r *registry) arrive(arrived *session) bool {
 	if arrived.connection.number <= known.latest(arrived.connection.process) {
 		return false
 	}
-	r.latest[arrived.agent] = known.note(arrived.connection)
+	r.latest[arrived.agent], r.arrived[arrived.agent] = known.note(arrived.connection), time.Now()
 	return true
 }
 
@@ -113,7 +115,12 @@ func (r *registry) forgetOld(now time.Time) {
 	for agent, last := range r.heard {
 		if r.sessions[agent] == nil && now.Sub(last) > forgetAfter {
 			delete(r.heard, agent)
+		}
+	}
+	for agent, last := range r.arrived {
+		if _, heard := r.heard[agent]; !heard && r.sessions[agent] == nil && now.Sub(last) > forgetAfter {
 			delete(r.latest, agent)
+			delete(r.arrived, agent)
 		}
 	}
 }

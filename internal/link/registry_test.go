@@ -55,9 +55,27 @@ func TestProcessesOfOneAgentAreBounded(t *testing.T) {
 func TestConnectionsOfAnAgentThatIsGoneAreForgotten(t *testing.T) {
 	r := newRegistry(3)
 	r.arrive(numberedSession("p", 1))
-	r.hear(Agent{"ns", "a"}, time.Now().Add(-forgetAfter-time.Second))
-	r.forgetOld(time.Now())
-	if len(r.latest) != 0 || len(r.heard) != 0 {
-		t.Errorf("left: %v, %v", r.latest, r.heard)
+	r.hear(Agent{"ns", "a"}, time.Now())
+	r.forgetOld(time.Now().Add(forgetAfter - time.Minute))
+	if len(r.latest) != 1 || len(r.heard) != 1 {
+		t.Errorf("too early: %v, %v", r.latest, r.heard)
+	}
+	r.forgetOld(time.Now().Add(forgetAfter + time.Minute))
+	if len(r.latest) != 0 || len(r.heard) != 0 || len(r.arrived) != 0 {
+		t.Errorf("left: %v, %v, %v", r.latest, r.heard, r.arrived)
+	}
+}
+
+// A stream may be over before it is admitted. Its agent is never heard.
+func TestConnectionsOfAnAgentThatWasNeverHeardAreForgotten(t *testing.T) {
+	r := newRegistry(3)
+	r.arrive(numberedSession("p", 1))
+	r.forgetOld(time.Now().Add(forgetAfter - time.Minute))
+	if len(r.latest) != 1 {
+		t.Error("too early")
+	}
+	r.forgetOld(time.Now().Add(forgetAfter + time.Minute))
+	if len(r.latest) != 0 || len(r.arrived) != 0 {
+		t.Errorf("left: %v, %v", r.latest, r.arrived)
 	}
 }
