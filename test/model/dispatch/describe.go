@@ -19,6 +19,7 @@ var ofWorld = map[uint8]string{
 	tick:               "a tick passes",
 	tickWithoutRenewal: "a tick passes without a renewal of the Lease",
 	deleteLease:        "the Lease is deleted",
+	deleteAgent:        "the Agent object of a is deleted, and created again without its status",
 	replacePod:         "the pod of a is deleted by force and replaced by one of the same name, a'; the process of a lives on",
 	startProcess:       "another process of a, a', starts in the same pod; the first one lives on",
 	cancelTask:         "the user cancels the task",

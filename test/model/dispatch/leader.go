@@ -155,6 +155,9 @@ func (t *transition) storeLink(r, n uint8) bool {
 		return false
 	}
 	*stored = n + 1
+	if lease := &t.store.leases[nameOf(n)]; *lease == 0 {
+		*lease = t.Scenario.Leases[r] // it is the same write
+	}
 	t.cachesFollow()
 	return true
 }

@@ -6,7 +6,7 @@ import "cmp"
 
 // told is the lease that a leader tells an agent: the configured one, but not a longer one than is stored.
 func (t *transition) told(r, n uint8) uint8 {
-	configured, stored := t.Scenario.Leases[r], t.store.leases[nameOf(n)]
+	configured, stored := t.Scenario.Leases[r], cmp.Or(t.store.leases[nameOf(n)], t.Scenario.shortestLease())
 	if configured <= stored || !t.Rules.Has(LeaseStoredFirst) {
 		return configured
 	}
@@ -22,13 +22,18 @@ func (t *transition) toldAgain(r, n uint8, m message) uint8 {
 	case m.lease > 0:
 		return m.lease
 	}
-	return min(t.Scenario.Leases[0], t.Scenario.Leases[1], cmp.Or(t.Scenario.StoredLease, t.Scenario.Leases[0]))
+	return t.Scenario.shortestLease()
+}
+
+// shortestLease is the one that an agent may be told of which nothing is known.
+func (s Scenario) shortestLease() uint8 {
+	return min(s.Leases[0], s.Leases[1], cmp.Or(s.StoredLease, s.Leases[0]))
 }
 
 // counted is the lease that a leader counts with.
 func (t *transition) counted(r, n uint8) uint8 {
 	if t.Rules.Has(StoredLeaseCounts) {
-		return max(t.store.leases[nameOf(n)], t.replicas[r].links[n].told)
+		return max(cmp.Or(t.store.leases[nameOf(n)], t.Scenario.Leases[r]), t.replicas[r].links[n].told)
 	}
 	return t.Scenario.Leases[r]
 }
@@ -52,7 +57,11 @@ func (t *transition) lapseOfAssignment(r, n uint8) uint8 {
 
 // gateOf is how long a new leader waits for an agent that has not said what it runs.
 func (t *transition) gateOf(r, n uint8) uint8 {
-	if longest := t.Scenario.LongestGate; longest > 0 {
+	longest := t.Scenario.LongestGate
+	switch {
+	case longest > 0 && t.store.leases[nameOf(n)] == 0 && t.Rules.Has(MinuteForUnknownPods):
+		return longest + margin // by the longest lease with which an assignment may be sent before it is stored
+	case longest > 0:
 		return min(t.lapse(r, n), longest+margin)
 	}
 	return t.lapse(r, n)

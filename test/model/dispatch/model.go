@@ -20,6 +20,7 @@ const (
 	tick uint8 = iota + 1
 	tickWithoutRenewal
 	deleteLease
+	deleteAgent
 	replacePod
 	startProcess
 	cancelTask
@@ -166,8 +167,8 @@ func (t *transition) canonicalize() {
 			p.current.up, p.current.down, p.current.broken = [2]message{}, [2]message{}, false
 		}
 		p.former.down = [2]message{}
-		if !t.Scenario.WelcomesEarly {
-			p.told = 0 // nothing is told again
+		if !t.Scenario.WelcomesEarly && t.Scenario.Faults.AgentDeletions == 0 {
+			p.told = 0 // the stored lease is not shorter
 		}
 		if t.isIgnored(uint8(n), &p.former) {
 			p.former = connection{}

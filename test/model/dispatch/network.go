@@ -71,7 +71,7 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 		return
 	}
 	t.closeOthers(r, n)
-	t.welcome(r, n, m.age, link{connection: number, open: true, partial: m.partial, told: t.told(r, n)})
+	t.welcome(r, n, m, link{connection: number, open: true, partial: m.partial, told: t.told(r, n)})
 	t.takeNote(r, n, m)
 }
 
@@ -90,11 +90,14 @@ func (t *transition) takeNote(r, n uint8, m message) {
 	}
 }
 
-// welcome answers a Hello that was sent so many ticks ago, on a new connection.
-func (t *transition) welcome(r, n, age uint8, made link) {
+// welcome answers a Hello on a new connection. Until the answer arrives, the process goes by the lease that it was told before.
+func (t *transition) welcome(r, n uint8, m message, made link) {
 	made.timer = t.replicas[r].links[n].timer
+	if t.Rules.Has(HelloLeaseCounts) {
+		made.timer = max(made.timer, m.lease+margin)
+	}
 	t.replicas[r].links[n] = made
-	t.answer(r, n, message{kind: welcome, age: age})
+	t.answer(r, n, message{kind: welcome, age: m.age})
 }
 
 func (t *transition) echo(r, n uint8, m message) { t.answer(r, n, message{kind: echo, age: m.age}) }
@@ -124,9 +127,9 @@ func (t *transition) welcomeEarly(r, n uint8, from *connection) bool {
 		return true
 	}
 	t.closeOthers(r, n)
-	age, told := from.up[0].age, t.toldAgain(r, n, from.up[0])
+	m := from.up[0]
 	from.up[0].kind, from.up[0].age, from.up[0].lease = heldHello, 0, 0
-	t.welcome(r, n, age, link{connection: from.number, open: true, partial: true, told: told})
+	t.welcome(r, n, m, link{connection: from.number, open: true, partial: true, told: t.toldAgain(r, n, m)})
 	t.gateCountsAgain(r, n)
 	return true
 }
@@ -150,7 +153,7 @@ func (t *transition) gateCountsAgain(r, n uint8) {
 	l := &t.replicas[r]
 	for _, gate := range []uint8{n, t.processes[n].pod} {
 		if l.gates[gate] > 0 && t.opensGate(r, n, gate) && t.Rules.Has(GateFromLastEcho) {
-			l.gates[gate] = t.gateOf(r, n)
+			l.gates[gate] = max(l.gates[gate], t.gateOf(r, n))
 		}
 	}
 }

@@ -6,6 +6,7 @@ var single = []struct {
 	add  func(*Faults)
 }{
 	{"process ends", func(f *Faults) { f.ProcessEnds++ }},
+	{"Agent deleted", func(f *Faults) { f.AgentDeletions++ }},
 	{"pod replaced", func(f *Faults) { f.PodReplacements++ }},
 	{"second process", func(f *Faults) { f.SecondProcesses++ }},
 	{"leader crashes", func(f *Faults) { f.LeaderCrashes++ }},

@@ -43,6 +43,8 @@ const (
 	DisownedWhenContested
 	EarlyLeaseStoresFirst
 	LeaseWithAssignment
+	MinuteForUnknownPods
+	HelloLeaseCounts
 	ruleCount
 )
 

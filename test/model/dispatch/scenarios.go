@@ -2,7 +2,8 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// Scenarios in which each rule is needed. They are small, so that a search gets deep; Everything has all faults at once.
+// Scenarios in which each rule is needed. They are small, so that a search gets deep; Everything has all faults at once, but for
+// deleted Agent objects: with other faults, what only they have named is lost.
 var (
 	SlowNetwork = Scenario{
 		Name: "slow network", Connections: 1, Assignments: 2, Terms: 1, Leases: [2]uint8{2, 2}, Heartbeats: true,
@@ -98,6 +99,10 @@ var (
 		Name: "Lease created again before", TwoLeaders: true, TwoLeadersSince: 1, DeletedAgain: true, Endless: true, WithinATick: true,
 		Connections: 3, Assignments: 1, Terms: 2, Leases: [2]uint8{1, 1},
 	}
+	AgentDeleted = Scenario{
+		Name: "Agent deleted", Faults: Faults{AgentDeletions: 1, LeaderReleases: 1}, Endless: true,
+		Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{3, 1}, LongestGate: 3,
+	}
 	LongLease = Scenario{
 		Name: "long lease", Faults: Faults{LeaderReleases: 1}, Connections: 2, Assignments: 1, Terms: 2, Leases: [2]uint8{3, 3}, LongestGate: 1,
 	}
@@ -127,7 +132,7 @@ var (
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, TwoProcesses, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
-	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, LongLease, WelcomedEarly, ToldAgain, EchoedEarly,
+	LeaseShorter, LeaseLonger, LeaseLowered, LeaseAboveGate, AgentDeleted, LongLease, WelcomedEarly, ToldAgain, EchoedEarly,
 	LeaseRecreated, LeaseRecreatedBefore, LeaderRestarted, StaleCaches, LateWrites, Cancelled, Everything,
 }
 
@@ -163,6 +168,8 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(LongLeaseToldLate, "LongLeaseToldLate", "", LeaseAboveGate, TwoOwners),
 	explore.NewRemoval(EarlyLeaseStoresFirst, "EarlyLeaseStoresFirst", "", ToldAgain, TwoOwners),
 	explore.NewRemoval(LeaseWithAssignment, "LeaseWithAssignment", "", ToldAgain, TwoOwners),
+	explore.NewRemoval(HelloLeaseCounts, "HelloLeaseCounts", "", AgentDeleted, TwoOwners),
+	explore.NewRemoval(MinuteForUnknownPods, "MinuteForUnknownPods", "", AgentDeleted, TwoOwners),
 	explore.NewRemoval(GateFromLastEcho, "GateFromLastEcho", "", WelcomedEarly, TwoOwners),
 	explore.NewRemoval(RecreateUnchallenged, "RecreateUnchallenged", "F10", LeaseRecreatedBefore, TwoOwners),
 	explore.NewRemoval(ResourceVersion, "ResourceVersion", "", LateWrites, EpochDecreased),

@@ -190,7 +190,7 @@ type store struct {
 	termFloor  uint8    // the highest term of a leader, kept outside of the Lease
 	pods       uint8    // those that exist, as bits
 	linked     [2]uint8 // Agent status: process that is linked, plus 1
-	leases     [2]uint8 // Agent status: no longer lease is in force
+	leases     [2]uint8 // Agent status: no longer lease is in force; 0: it is not known
 	terminated uint8    // processes whose container status proves their end, as bits
 }
 
@@ -207,6 +207,7 @@ type journal struct {
 // Faults says how often each fault may happen, or may still happen.
 type Faults struct {
 	ProcessEnds     uint8 // the process of an agent ends, and its container status says so
+	AgentDeletions  uint8 // agent a's object is deleted, and made again
 	PodReplacements uint8 // agent a's pod is deleted by force and replaced, while its process lives on
 	SecondProcesses uint8 // another process of agent a starts in a's pod, while the first one lives on
 	LeaderCrashes   uint8 // a leader ends, and others wait for its Lease to expire

@@ -14,10 +14,10 @@ func (m Model) acting(s *state) []uint8 {
 	return everyProcess
 }
 
-// isSymmetric reports whether what can happen to a can happen to b: neither can get a second process, and caches know both.
+// isSymmetric reports whether what can happen to a can happen to b: neither can get a second process or lose its object, and caches know both.
 func (m Model) isSymmetric() bool {
 	f := m.Scenario.Faults
-	return f.ProcessEnds+f.PodReplacements+f.SecondProcesses+f.Goodbyes == 0 && !m.Scenario.StandbyBehind
+	return f.ProcessEnds+f.AgentDeletions+f.PodReplacements+f.SecondProcesses+f.Goodbyes == 0 && !m.Scenario.StandbyBehind
 }
 
 // isMirrored reports whether the state stays the same when a and b change places.

@@ -7,6 +7,7 @@ func (t *transition) world() {
 	t.Step(tick, 0, 0, func() bool { return t.timePasses(true) })
 	t.Fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
 	t.Fault(&t.left.LeaseDeletions, explore.Step{Action: deleteLease}, t.leaseIsDeleted)
+	t.Fault(&t.left.AgentDeletions, explore.Step{Action: deleteAgent}, t.agentIsDeleted)
 	t.Fault(&t.left.PodReplacements, explore.Step{Action: replacePod}, t.podIsReplaced)
 	t.Fault(&t.left.SecondProcesses, explore.Step{Action: startProcess}, t.processIsDoubled)
 	t.Fault(&t.left.Cancels, explore.Step{Action: cancelTask}, t.taskIsCancelled)
@@ -122,6 +123,14 @@ func (t *transition) taskIsCancelled() bool {
 	t.store.task.version++
 	t.cachesFollow()
 	return true
+}
+
+// agentIsDeleted loses what a's object says: which process is linked, and how long its lease is. The operator makes the object again.
+func (t *transition) agentIsDeleted() bool {
+	known := t.store.linked[0] != 0 || t.store.leases[0] != 0
+	t.store.linked[0], t.store.leases[0] = 0, 0
+	t.cachesFollow()
+	return known
 }
 
 // podIsReplaced removes a's pod by force. Its node was not asked, so the process lives on; a pod of the same name takes its place.
