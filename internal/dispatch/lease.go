@@ -56,6 +56,9 @@ func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
 	if heard, known := b.link.LastHeard(name); known && member.lease.told > 0 {
 		member.lease.until = later(member.lease.until, heard.Add(lapse(member.lease.told)))
 	}
+	if last := hello.GetLease().AsDuration(); last <= longestLease {
+		member.lease.until = later(member.lease.until, time.Now().Add(lapse(last))) // the Welcome to this Hello may be lost
+	}
 	if b.Opened() {
 		member.lease.told = b.leaseFor(member, hello.GetRunning())
 	} else {
@@ -159,6 +162,8 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	switch {
 	case !b.Opened() || member.lease.wanted == 0:
 		return member.lease.stored
+	case member.lease.stored == 0: // the object may have been made again while the agent goes by a longer lease
+		return max(member.lease.wanted, member.lease.told)
 	case member.lease.wanted >= member.lease.stored:
 		return member.lease.wanted
 	case member.linked && member.lease.told > member.lease.wanted:

@@ -71,6 +71,31 @@ func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
 	})
 }
 
+// The lease was lowered, and the Agent object deleted and made again, while a former leader's longer lease is told again.
+func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.closed()
+		again := &linkv1.Hello{Lease: durationpb.New(time.Minute)}
+		if told := d.opens(t, again); told != time.Minute {
+			t.Fatalf("told %s", told)
+		}
+		d.Open(Census{})
+		agent := agentWith(0)
+		if stored := d.asks(agent, 20*time.Second); stored != time.Minute {
+			t.Fatalf("stored %s while the agent goes by a minute", stored)
+		}
+		d.cutOff(t)
+		if told := d.opens(t, again); told != 20*time.Second {
+			t.Fatalf("told %s", told)
+		}
+		time.Sleep(lapse(time.Minute) + time.Millisecond)
+		d.heard[leased] = time.Now()
+		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+			t.Errorf("stored %s after the longer lease is over", stored)
+		}
+	})
+}
+
 // The lease was lowered, and then raised again: a cache that is behind still shows the long one.
 func TestLeaseOfAnObjectThatIsOldIsNotTold(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {

@@ -1,0 +1,42 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// The Agent object was deleted, so the lease that the former leader told is not stored, and what the agent runs is not either. Its Hello names both. The
+// Welcome to it may be lost: then the agent goes by the former lease.
+func TestWorkThatIsNotStoredExpiresByTheLeaseInHello(t *testing.T) {
+	for name, agents := range map[string][]v1alpha1.Agent{"made again": {*agentWith(0)}, "the object is gone": nil} {
+		t.Run(name, func(t *testing.T) {
+			atDesk(t, nil, func(t *testing.T, d *desk) {
+				d.closed()
+				d.Open(Census{Agents: agents})
+				d.rule("s")
+				task := d.task("t", "s")
+				running := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1}
+				told := d.opens(t, &linkv1.Hello{Running: []*linkv1.Attempt{running}, Lease: durationpb.New(time.Minute)})
+				if told >= time.Minute {
+					t.Fatalf("told %s", told)
+				}
+				d.Left(leased)
+				time.Sleep(lapse(time.Minute) - time.Millisecond)
+				d.steps()
+				if view := d.Observe(task, Brief{}); view.Held == nil {
+					t.Fatal("given up while the agent may work")
+				}
+				time.Sleep(time.Millisecond)
+				d.steps()
+				if view := d.Observe(task, Brief{}); view.Ended == nil {
+					t.Error("not given up after the lease")
+				}
+			})
+		})
+	}
+}
