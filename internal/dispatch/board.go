@@ -28,7 +28,6 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/limit"
 	"github.com/swarm-io/swarm-operator/internal/link"
-	"github.com/swarm-io/swarm-operator/kit"
 )
 
 // A Link carries messages to agents.
@@ -72,8 +71,6 @@ const (
 	finishing = 30 * time.Second
 	// sweepEvery is how late anything is noticed for which no timer was set.
 	sweepEvery = 30 * time.Second
-	// finishedFor is how long finished tasks are remembered at least: longer than any cache is behind.
-	finishedFor = 5 * time.Minute
 )
 
 // A Board knows who works on what. It is safe for concurrent use, and no method waits.
@@ -91,12 +88,14 @@ type Board struct {
 	// contested counts the claims of agents to run a task under an epoch that no leader has given out, by the UID of the task.
 	contested map[types.UID]int
 	// strayed counts what agents report of tasks that the board does not know, by task.
-	strayed  map[types.NamespacedName]int
-	usage    map[string]*usage // by namespace
-	tasks    map[types.NamespacedName]*entry
-	agents   map[link.Agent]*agent
-	swarms   map[types.NamespacedName]*swarm
-	finished kit.Recent[types.UID, struct{}] // whose end is stored, but may be unknown to the cache
+	strayed map[types.NamespacedName]int
+	usage   map[string]*usage // by namespace
+	tasks   map[types.NamespacedName]*entry
+	agents  map[link.Agent]*agent
+	swarms  map[types.NamespacedName]*swarm
+	// finished has the tasks whose end is stored, and may be unknown to the cache. Each is kept until a reconcile finds it finished or gone, at
+	// the latest when it is deleted. So there are no more of them than the cache has tasks.
+	finished map[types.NamespacedName]types.UID
 }
 
 // New makes an empty board. Connect it before it is opened.
@@ -105,7 +104,7 @@ func New(config Config) *Board {
 		config: config, metrics: newMetrics(config.Metrics), wake: make(chan struct{}, 1), ready: make(chan struct{}),
 		tasks: map[types.NamespacedName]*entry{}, agents: map[link.Agent]*agent{}, swarms: map[types.NamespacedName]*swarm{},
 		contested: map[types.UID]int{}, strayed: map[types.NamespacedName]int{}, usage: map[string]*usage{},
-		finished: kit.Recent[types.UID, struct{}]{Keep: finishedFor},
+		finished: map[types.NamespacedName]types.UID{},
 	}
 }
 

@@ -61,10 +61,9 @@ func (b *Board) passedOver(task *v1alpha1.Task) (View, bool) {
 	case !b.Opened():
 		return View{Stale: true}, true
 	case task.Status.Phase.Final():
-		b.finish(name)
-		b.finished.Delete(task.UID) // the cache has heard of it, and will not go back
+		b.finish(name) // the cache has heard of it, and will not go back
 		return View{}, true
-	case b.isFinished(task.UID):
+	case b.isFinished(task):
 		return View{Stale: true}, true
 	case b.isInvalid(epochOf(task)):
 		b.finish(name)
@@ -216,7 +215,7 @@ func (b *Board) Settle(task *v1alpha1.Task, payload []byte) {
 	switch {
 	case task.Status.Phase.Final():
 		b.finish(known.name)
-		b.finished.Put(known.uid, struct{}{})
+		b.finished[known.name] = known.uid
 		return
 	case known.held != nil && !known.held.sent && assigned(task, known.held.epoch):
 		b.deliver(known, payload)
@@ -253,13 +252,15 @@ func assigned(task *v1alpha1.Task, epoch int64) bool {
 // settleUnheld takes note of the end of a task that is not held, because its namespace has reached a limit.
 func (b *Board) settleUnheld(task *v1alpha1.Task) {
 	if task.Status.Phase.Final() {
-		b.leaveLine(client.ObjectKeyFromObject(task))
-		b.finished.Put(task.UID, struct{}{})
+		name := client.ObjectKeyFromObject(task)
+		b.leaveLine(name)
+		b.finished[name] = task.UID
 	}
 }
 
 // finish lets go of a task that has reached a final phase, or is gone.
 func (b *Board) finish(name types.NamespacedName) {
+	delete(b.finished, name)
 	b.leaveLine(name)
 	if known := b.tasks[name]; known != nil {
 		b.forget(known)
@@ -268,9 +269,9 @@ func (b *Board) finish(name types.NamespacedName) {
 }
 
 // isFinished reports whether a final phase of the task was stored. A final phase never changes, so whatever shows another one is old.
-func (b *Board) isFinished(uid types.UID) bool {
-	_, finished := b.finished.Get(uid)
-	return finished
+func (b *Board) isFinished(task *v1alpha1.Task) bool {
+	uid, finished := b.finished[client.ObjectKeyFromObject(task)]
+	return finished && uid == task.UID
 }
 
 // Forget lets go of a task that is gone. Whoever runs it is told to stop, and has its slot taken until it has.
