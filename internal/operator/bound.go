@@ -21,8 +21,8 @@ const (
 	longestOwner   = 1 << 10  // of a reference to an owner: no object has longer names
 )
 
-// bound drops what an outline has beyond largestOutline. What proves whose an object is stays: its name, its controller, and the labels that
-// we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
+// bound drops what an outline has beyond largestOutline. What proves whose an object is stays: its name, its controller, and the labels
+// that we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
 func bound(object client.Object, labels []string, refusals *limit.Refusals) {
 	sized, is := object.(interface{ Size() int })
 	if !is || sized.Size() <= largestOutline {
