@@ -64,8 +64,8 @@ func (w Webhook) options() webhook.Options {
 // http1 keeps a server from speaking HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
 func http1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
-// logged logs every answer of a webhook at level debug. The logger of the context has the ID of the request, cut like everything else that a caller
-// chooses. Without a request, it is about bodies that cannot be read, which anyone can send.
+// logged logs every answer of a webhook at level debug. The logger of the context has the ID of the request, cut like everything else that
+// a caller chooses. Without a request, it is about bodies that cannot be read, which anyone can send.
 func logged(hook *webhook.Admission) *webhook.Admission {
 	unreadable := &quietLog{}
 	hook.LogConstructor = func(base logr.Logger, request *ctrladmission.Request) logr.Logger {
