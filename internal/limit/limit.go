@@ -25,12 +25,16 @@ const (
 	ConnectionsPerSource Limit = "connectionsPerSource" // connections to the link from one address whose agents are not known yet
 	HandshakesPerSource  Limit = "handshakesPerSource"  // connections to the link that come from one address within seconds
 	ObjectBytes          Limit = "objectBytes"          // objects of which only a part is kept in the cache
+	WebhookConnections   Limit = "webhookConnections"   // connections to the webhook, of one address, of all, or within seconds
+	MetricsConnections   Limit = "metricsConnections"   // to the metrics, likewise
+	HealthConnections    Limit = "healthConnections"    // to the probes, likewise
 	TokenReviews         Limit = "tokenReviews"         // reviews of tokens, and of rights, that would have had to wait for too long
 )
 
 var all = []Limit{
 	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
 	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, ObjectBytes, TokenReviews,
+	WebhookConnections, MetricsConnections, HealthConnections,
 }
 
 // Refusals counts what was refused.

@@ -24,7 +24,7 @@ type gate struct {
 	open     int
 	unproven map[string]int // by source
 	strange  int            // sum of unproven
-	recent   *handshakes    // of each source
+	recent   *limit.Handshakes
 }
 
 func newGate(listener net.Listener, config Config, metrics *metrics) *gate {
@@ -32,7 +32,7 @@ func newGate(listener net.Listener, config Config, metrics *metrics) *gate {
 	return &gate{
 		Listener: listener, most: most, mostUnproven: max(1, most/2), mostPerSource: config.Limits.ConnectionsPerSource,
 		metrics: metrics, refusals: config.Refusals, unproven: map[string]int{},
-		recent: newHandshakes(config.Limits.ConnectionsPerSource, most),
+		recent: limit.NewHandshakes(config.Limits.ConnectionsPerSource, most),
 	}
 }
 
@@ -61,7 +61,7 @@ func (g *gate) admit(source string) bool {
 	case g.open >= g.most || g.strange >= g.mostUnproven:
 		g.metrics.refuse(refusedConnections)
 		return false
-	case !g.recent.allow(source, time.Now()):
+	case !g.recent.Allow(source, time.Now()):
 		g.refusals.Count(limit.HandshakesPerSource)
 		return false
 	}

@@ -1,4 +1,4 @@
-package link
+package limit
 
 import (
 	"time"
@@ -17,22 +17,24 @@ const (
 	handshakesRefill = handshakeBurst / handshakesPerPlace * time.Second
 )
 
-// handshakes bounds how many connections of one source are let in, however soon they are closed again: each may cost a TLS handshake. It is
+// Handshakes bounds how many connections of one source are let in, however soon they are closed again: each may cost a TLS handshake. It is
 // not safe for concurrent use.
 //
 // A source that is not seen for as long as its bucket takes to fill is forgotten, and loses nothing by it. If there are too many
 // sources, they are forgotten earlier.
-type handshakes struct {
+type Handshakes struct {
 	places, most   int // connections of one source, and sources in each of the tables
 	recent, former map[string]*rate.Limiter
 	began          time.Time // the table of recent sources
 }
 
-func newHandshakes(perSource, most int) *handshakes {
-	return &handshakes{places: max(perSource, fewestPlaces), most: most}
+// NewHandshakes allows sources what so many places of each allow. It remembers at most twice as many sources as most says.
+func NewHandshakes(perSource, most int) *Handshakes {
+	return &Handshakes{places: max(perSource, fewestPlaces), most: most}
 }
 
-func (h *handshakes) allow(source string, now time.Time) bool {
+// Allow reports whether a connection of a source may be let in, and counts it then.
+func (h *Handshakes) Allow(source string, now time.Time) bool {
 	if h.recent == nil || now.Sub(h.began) > handshakesRefill || len(h.recent) >= h.most {
 		h.recent, h.former, h.began = map[string]*rate.Limiter{}, h.recent, now
 	}
