@@ -56,6 +56,7 @@ type Operator struct {
 	synced      chan struct{}
 	inFlight    inFlight
 	live        client.Reader // nil if it is the manager's
+	probes      probes
 }
 
 // NewOperator makes an Operator. Its client reads from the caches, and writes only while this process leads.

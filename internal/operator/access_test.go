@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
 	"github.com/swarm-io/swarm-operator/internal/httpapi"
@@ -32,21 +31,10 @@ var errNone = errors.New("there is none")
 
 func noCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errNone }
 
-// metricsOf asks for the metrics of an operator with a token.
-func metricsOf(t *testing.T, config Config, api *rest.Config) (code int, protected bool) {
+// metricsOf asks for the metrics of an operator with a token, and returns the code of the answer.
+func metricsOf(t *testing.T, config Config, api *rest.Config) int {
 	t.Helper()
-	options := config.metrics(api, noCertificate, nil)
-	if options.FilterProvider == nil {
-		return 0, false
-	}
-	filter, err := options.FilterProvider(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler, err := filter(logr.Discard(), http.HandlerFunc(func(answer http.ResponseWriter,
-		_ *http.Request) {
-		answer.WriteHeader(http.StatusOK)
-	}))
+	handler, err := config.metrics(api, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,45 +42,30 @@ func metricsOf(t *testing.T, config Config, api *rest.Config) (code int, protect
 	request.Header.Set("Authorization", "Bearer of-the-caller")
 	recorded := httptest.NewRecorder()
 	handler.ServeHTTP(recorded, request)
-	return recorded.Code, true
+	return recorded.Code
 }
 
 func TestMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	cluster := &reviewer{}
 	api := httptest.NewServer(cluster)
 	defer api.Close()
-	for reason, c := range map[string]struct {
-		change    func(*Config)
-		protected bool
-	}{
-		"by default": {func(*Config) {}, true},
-		"insecure":   {func(c *Config) { c.Metrics.Secure = false }, false},
-		"off":        {func(c *Config) { c.Metrics.Enabled = false }, false},
-	} {
+	for secure, allowed := range map[bool]bool{true: false, false: true} {
 		config := Defaults()
-		c.change(&config)
-		code, protected := metricsOf(t, config, &rest.Config{Host: api.URL, BearerToken: "of-the-operator"})
-		if protected != c.protected || protected && code == http.StatusOK {
-			t.Errorf("%s: protected %t, answered %d", reason, protected, code)
+		config.Metrics.Secure = secure
+		code := metricsOf(t, config, &rest.Config{Host: api.URL, BearerToken: "of-the-operator"})
+		if (code == http.StatusOK) != allowed {
+			t.Errorf("secure %t: answered %d", secure, code)
 		}
 	}
-	off := Defaults()
-	off.Metrics.Enabled = false
-	if address := off.metrics(&rest.Config{}, noCertificate, nil).BindAddress; address != "0" {
-		t.Errorf("metrics that are off are served at %q", address)
-	}
-	if !Defaults().metrics(&rest.Config{}, noCertificate, nil).SecureServing {
-		t.Error("tokens of callers would be on the network")
-	}
-	var shown tls.Config
-	for _, change := range Defaults().metrics(&rest.Config{}, noCertificate, nil).TLSOpts {
-		change(&shown)
-	}
-	if shown.GetCertificate == nil {
-		t.Fatal("the metrics have a certificate that controller-runtime makes")
+	shown := Defaults().Metrics.tls(noCertificate)
+	if shown == nil {
+		t.Fatal("tokens of callers would be on the network")
 	}
 	if _, err := shown.GetCertificate(nil); !errors.Is(err, errNone) {
 		t.Errorf("the metrics have another certificate: %v", err)
+	}
+	if (Metrics{}).tls(noCertificate) != nil {
+		t.Error("metrics that are insecure are HTTPS")
 	}
 }
 
@@ -103,8 +76,8 @@ func TestConfinedOperatorAsksWithTheCallersTokenOnly(t *testing.T) {
 	defer api.Close()
 	config := Defaults()
 	config.Controller.Namespaces = "a,b"
-	if _, protected := metricsOf(t, config, &rest.Config{Host: api.URL, BearerToken: "of-the-operator"}); !protected {
-		t.Fatal("not protected")
+	if code := metricsOf(t, config, &rest.Config{Host: api.URL, BearerToken: "of-the-operator"}); code == http.StatusOK {
+		t.Error("answered though the API server refused")
 	}
 	if len(cluster.asked) == 0 {
 		t.Fatal("nobody was asked")
@@ -124,7 +97,7 @@ func TestOperatorWithRightsToTheClusterAsksWithItsOwn(t *testing.T) {
 	cluster := &reviewer{}
 	api := httptest.NewServer(cluster)
 	defer api.Close()
-	if code, _ := metricsOf(t, Defaults(), &rest.Config{Host: api.URL, BearerToken: "of-the-operator"}); code == http.StatusOK {
+	if code := metricsOf(t, Defaults(), &rest.Config{Host: api.URL, BearerToken: "of-the-operator"}); code == http.StatusOK {
 		t.Error("answered though the API server refused")
 	}
 	for _, token := range cluster.asked {

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/swarm-io/swarm-operator/internal/httpapi"
 	"github.com/swarm-io/swarm-operator/internal/limit"
@@ -72,21 +72,28 @@ func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
 // A certificate is chosen when a client connects.
 type certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// metrics are served to callers whom the API server knows and allows to see them, unless told otherwise. controller-runtime has a filter for
-// that, which would bring the API server's library with it.
-func (c Config) metrics(cluster *rest.Config, shown certificate, refusals *limit.Refusals) server.Options {
-	if !c.Metrics.Enabled {
-		return server.Options{BindAddress: "0"}
+// tls is how the metrics are served; nil for plain HTTP.
+func (m Metrics) tls(shown certificate) *tls.Config {
+	if !m.Secure {
+		return nil
 	}
-	options := server.Options{BindAddress: address(c.Metrics.Port), SecureServing: c.Metrics.Secure, TLSOpts: []func(*tls.Config){http1}}
+	config := &tls.Config{GetCertificate: shown}
+	http1(config)
+	return config
+}
+
+// metrics are for callers whom the API server knows and allows to see them, unless told otherwise. controller-runtime has a filter for that, which would
+// bring the API server's library with it.
+func (c Config) metrics(cluster *rest.Config, refusals *limit.Refusals) (http.Handler, error) {
+	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	if c.Metrics.Secure {
-		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = shown })
-		options.FilterProvider = func(*rest.Config, *http.Client) (server.Filter, error) {
-			judge, err := c.judge(cluster)
-			return func(_ logr.Logger, handler http.Handler) (http.Handler, error) {
-				return httpapi.Protect(judge, refusals, handler), nil
-			}, err
+		judge, err := c.judge(cluster)
+		if err != nil {
+			return nil, err
 		}
+		handler = httpapi.Protect(judge, refusals, handler)
 	}
-	return options
+	paths := http.NewServeMux()
+	paths.Handle("/metrics", handler)
+	return paths, nil
 }

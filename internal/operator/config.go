@@ -113,6 +113,8 @@ type Limits struct {
 	BytesPerNamespace    resource.Quantity `json:"bytesPerNamespace"`    // of them
 	ConnectionsPerSource int               `json:"connectionsPerSource"` // to the link, from one address, before it is known whose they are
 	RequestShare         int               `json:"requestShare"`         // of client.qps and client.burst that one namespace can use up, in percent
+
+	WebhookConnectionsPerSource int `json:"webhookConnectionsPerSource"` // to the webhook, from one address
 }
 
 // Defaults is the configuration of an operator that was told nothing.
@@ -135,6 +137,7 @@ func Defaults() Config {
 		Client:     Client{QPS: 500, Burst: 1000},
 		Limits: Limits{
 			TasksPerNamespace: 200_000, BytesPerNamespace: resource.MustParse("256Mi"), ConnectionsPerSource: 64, RequestShare: 50,
+			WebhookConnectionsPerSource: 256,
 		},
 	}
 }

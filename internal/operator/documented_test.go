@@ -48,6 +48,7 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"client.qps":                              {takes: []string{"1", "100000"}, refuses: []string{"0", "100001"}},
 	"limits.connectionsPerSource":             {takes: []string{"1", "10000"}, refuses: []string{"0", "10001", "many"}},
 	"limits.requestShare":                     {takes: []string{"1", "100"}, refuses: []string{"0", "101", "50%"}},
+	"limits.webhookConnectionsPerSource":      {takes: []string{"1", "2048"}, refuses: []string{"0", "2049", "many"}},
 	"client.burst":                            {takes: []string{"200000"}, refuses: []string{"99", "200001"}},
 	"limits.tasksPerNamespace":                {takes: []string{"1", "10000000"}, refuses: []string{"0", "10000001", "many"}},
 	"limits.bytesPerNamespace":                {takes: []string{"16Ki", "64Gi"}, refuses: []string{"16383", "65Gi", "-1", "much"}},

@@ -151,14 +151,11 @@ func TestLinesAboutReviewsAreCut(t *testing.T) {
 
 // HTTP/2 lets one connection open and cancel any number of requests. Neither server needs it.
 func TestWebhookAndMetricsSpeakHTTP1(t *testing.T) {
-	config := Defaults()
-	for name, options := range map[string][]func(*tls.Config){
-		"webhook": config.Webhook.options().TLSOpts, "metrics": config.metrics(nil, nil, nil).TLSOpts,
-	} {
-		shown := &tls.Config{NextProtos: []string{"h2"}}
-		for _, apply := range options {
-			apply(shown)
-		}
+	webhook := &tls.Config{NextProtos: []string{"h2"}}
+	for _, apply := range Defaults().Webhook.options().TLSOpts {
+		apply(webhook)
+	}
+	for name, shown := range map[string]*tls.Config{"webhook": webhook, "metrics": Defaults().Metrics.tls(nil)} {
 		if len(shown.NextProtos) != 1 || shown.NextProtos[0] != "http/1.1" {
 			t.Errorf("%s: %v", name, shown.NextProtos)
 		}

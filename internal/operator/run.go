@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/admission"
@@ -87,12 +87,11 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 		return nil, err
 	}
 	refusals := limit.NewRefusals(ctrlmetrics.Registry)
-	var follower *authority.Follower // is there before the metrics are served
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
 			Scheme:                 scheme(),
-			HealthProbeBindAddress: address(config.Health.Port),
-			Metrics:                config.metrics(cluster, func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return follower.Certificate(hello) }, refusals),
+			HealthProbeBindAddress: "0", // metrics and probes have servers of ours: see endpoint
+			Metrics:                server.Options{BindAddress: "0"},
 			Cache:                  config.confine(caches(around.Namespace, config.spreading(), refusals)),
 		},
 		NewClients:  limited(config.budget()),
@@ -102,7 +101,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
-	follower = authority.Follow(operator.GetClient(), around.Namespace)
+	follower := authority.Follow(operator.GetClient(), around.Namespace)
 	scope, err := config.scope()
 	if err != nil {
 		return nil, err
@@ -120,7 +119,10 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
 	}
-	return parts, errors.Join(parts.addHealth(), parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx))
+	if err := errors.Join(parts.addHealth(), parts.addLink(ctx), parts.addAPI(), parts.addWebhook(ctx), parts.addControllers(ctx), parts.addSpread(ctx)); err != nil {
+		return nil, err
+	}
+	return parts, parts.addEndpoints(ctx)
 }
 
 // parts are what the operator is put together from.

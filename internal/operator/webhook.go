@@ -48,7 +48,7 @@ func (p parts) addWebhook(ctx context.Context) error {
 		}
 	}
 	p.around.Log.Info("the webhook has its certificate", "from", from)
-	server := webhook.NewServer(options)
+	server := newWebhookServer(options, p.config.webhookEndpoint(), p.refusals)
 	p.entrance.answers = server.StartedChecker()
 	pool := p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
 	server.Register(admission.Path, known(clients, limit.Bodies(pool, p.refusals)))

@@ -57,6 +57,7 @@ var proofs = map[string]proof{
 	"client.qps":                              {"[R24]", "all controllers together make so many requests in a second", showQPS},
 	"limits.connectionsPerSource":             {"", "so many connections of one address are let in before their agents are known", showConnectionsPerSource},
 	"limits.requestShare":                     {"", "one namespace uses up so much of the burst", showRequestShare},
+	"limits.webhookConnectionsPerSource":      {"", "so many connections of one address to the webhook are let in", showWebhookConnectionsPerSource},
 	"client.burst":                            {"[R24]", "so many requests may come at once", showBurst},
 	"limits.tasksPerNamespace":                {"", "so many unfinished tasks are taken up, and others when they have finished", showTasksPerNamespace},
 	"limits.bytesPerNamespace":                {"", "so many bytes of unfinished tasks are taken up", showBytesPerNamespace},

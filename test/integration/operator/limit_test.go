@@ -68,16 +68,31 @@ func showRequestShare(ctx SpecContext) {
 }
 
 func showConnectionsPerSource(ctx SpecContext) {
-	for most, settings := range map[int][]string{64: nil, 3: {"SWARM_LIMITS_CONNECTIONS_PER_SOURCE=3"}} {
-		metrics, linked := ports.Free(), ports.Free()
-		session := program(append(settings, "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics, "SWARM_LINK_PORT="+linked)...)
+	linked := ports.Free()
+	showConnections(ctx, linked, "connectionsPerSource", map[int][]string{64: nil, 3: {"SWARM_LIMITS_CONNECTIONS_PER_SOURCE=3"}}, "SWARM_LINK_PORT="+linked)
+}
+
+func showWebhookConnectionsPerSource(ctx SpecContext) {
+	asked := ports.Free()
+	showConnections(ctx, asked, "webhookConnections", map[int][]string{256: nil, 3: {"SWARM_LIMITS_WEBHOOK_CONNECTIONS_PER_SOURCE=3"}},
+		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+asked)
+}
+
+// showConnections opens seven connections more than a port takes from one address. They say nothing and come from an address from which nothing
+// else does.
+func showConnections(ctx SpecContext, to, limit string, settingsOf map[int][]string, always ...string) {
+	GinkgoHelper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3)}}
+	for most, settings := range settingsOf {
+		metrics := ports.Free()
+		session := program(append(append(settings, always...), "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+metrics)...)
 		Eventually(session.Err).Should(gbytes.Say("Successfully acquired lease"))
-		for range most + 7 { // they say nothing
-			connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+linked)
+		for range most + 7 {
+			connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+to)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(connection.Close)
 		}
-		Eventually(series).WithContext(ctx).WithArguments(metrics, "swarm_limit_refused_total", `limit="connectionsPerSource"`).Should(BeEquivalentTo(7))
+		Eventually(series).WithContext(ctx).WithArguments(metrics, "swarm_limit_refused_total", `limit="`+limit+`"`).Should(BeEquivalentTo(7))
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 	}
 }

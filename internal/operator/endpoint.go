@@ -1,0 +1,102 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
+)
+
+// The connections of all callers together. With what a connection takes before its request is read, at most headerBytes and buffers of
+// about 40 KiB, they bound the memory that callers without credentials can use.
+const (
+	webhookConnections = 2048
+	otherConnections   = 256 // each of metrics and probes
+	// otherConnectionsPerSource is for scrapes and probes, of which a caller has one or two at a time.
+	otherConnectionsPerSource = 64
+)
+
+// An endpoint is a port that anyone on the network may reach, and what callers may cost there before it is known who they are. The servers
+// of controller-runtime take any number of connections, and wait 32 s for 1 MiB of headers on each.
+type endpoint struct {
+	name        string // in logs
+	key         string // of the port, in the configuration
+	port        int
+	headerBytes int
+	connections limit.Connections
+}
+
+func (c Config) webhookEndpoint() endpoint {
+	return endpoint{
+		name: "webhook", key: "webhook.port", port: c.Webhook.Port, headerBytes: 16 << 10,
+		connections: limit.Connections{
+			PerSource: c.Limits.WebhookConnectionsPerSource, Total: webhookConnections, Limit: limit.WebhookConnections,
+		},
+	}
+}
+
+// metricsEndpoint has headers with room for a token of the longest kind.
+func (c Config) metricsEndpoint() endpoint {
+	return endpoint{
+		name: "metrics", key: "metrics.port", port: c.Metrics.Port, headerBytes: 32 << 10,
+		connections: limit.Connections{PerSource: otherConnectionsPerSource, Total: otherConnections, Limit: limit.MetricsConnections},
+	}
+}
+
+func (c Config) healthEndpoint() endpoint {
+	return endpoint{
+		name: "health", key: "health.port", port: c.Health.Port, headerBytes: 4 << 10,
+		connections: limit.Connections{PerSource: otherConnectionsPerSource, Total: otherConnections, Limit: limit.HealthConnections},
+	}
+}
+
+// listen opens the port. Without a TLS configuration it is plain HTTP.
+func (e endpoint) listen(ctx context.Context, shown *tls.Config, refusals *limit.Refusals) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(e.port))
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", e.key, err)
+	}
+	bounded := limit.NewListener(listener, e.connections, refusals)
+	if shown == nil {
+		return bounded, nil
+	}
+	return tls.NewListener(bounded, shown), nil
+}
+
+// serve makes a server for what listen returned. ReadHeaderTimeout is also the time for a TLS handshake. The idle timeout is that of API
+// servers: with a shorter one they would send requests on connections that are just being closed.
+func (e endpoint) serve(handler http.Handler, at net.Listener, patience time.Duration) *manager.Server {
+	return &manager.Server{
+		Name: e.name, Listener: at, ShutdownTimeout: &patience,
+		Server: &http.Server{
+			Handler: handler, MaxHeaderBytes: e.headerBytes, ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
+		},
+	}
+}
+
+// addEndpoints serves metrics and probes on every replica. They start before the caches, and stop last.
+func (p parts) addEndpoints(ctx context.Context) error {
+	if err := p.addEndpoint(ctx, p.config.healthEndpoint(), nil, p.Probes()); err != nil || !p.config.Metrics.Enabled {
+		return err
+	}
+	handler, err := p.config.metrics(p.cluster, p.refusals)
+	if err != nil {
+		return err
+	}
+	return p.addEndpoint(ctx, p.config.metricsEndpoint(), p.config.Metrics.tls(p.authority.Certificate), handler)
+}
+
+func (p parts) addEndpoint(ctx context.Context, at endpoint, shown *tls.Config, handler http.Handler) error {
+	listener, err := at.listen(ctx, shown, p.refusals)
+	if err != nil {
+		return err
+	}
+	return p.Add(at.serve(handler, listener, 10*time.Second))
+}
