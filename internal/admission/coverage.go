@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,8 +25,8 @@ const SpreadWebhook = "spread.swarm.io"
 // nowhere is the name of no namespace, since none has a dot in it.
 const nowhere = "none.invalid"
 
-// system are the namespaces that a cluster needs to live. Nothing of ours stands in their way.
-var system = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
+// systemPrefix begins the names of the namespaces that Kubernetes keeps for itself. Nothing of ours stands in the way of what a cluster needs to live.
+const systemPrefix = "kube-"
 
 // Coverage is which namespaces the webhook is asked about for the sake of spread: those in scope that hold a managed workload.
 type Coverage struct {
@@ -59,7 +60,7 @@ func (c Coverage) never(namespace string) string {
 	switch {
 	case c.Off != "":
 		return c.Off
-	case slices.Contains(system, namespace):
+	case strings.HasPrefix(namespace, systemPrefix):
 		return fmt.Sprintf("namespace %s is the cluster's own, whose pods are left alone", namespace)
 	case namespace == c.Own:
 		return fmt.Sprintf("namespace %s is the operator's own, whose pods are left alone", namespace)

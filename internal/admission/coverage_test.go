@@ -113,7 +113,7 @@ func TestNamespacesWithManagedWorkloadsAreCovered(t *testing.T) {
 		{"a number that is none", []client.Object{tenant("a"), deployment("a", wrong)}, []string{"a"}},
 		{"out of scope", []client.Object{foreign("a"), deployment("a", spreading), tenant("b"), deployment("b", spreading)}, []string{"b"}},
 		{"a namespace that is not known yet", []client.Object{deployment("a", spreading)}, []string{nowhere}},
-		{"the cluster's and the operator's own", []client.Object{tenant("kube-system"), tenant("swarm-system"), deployment("kube-system", spreading), statefulSet("swarm-system", spreading)}, []string{nowhere}},
+		{"the cluster's and the operator's own", []client.Object{tenant("kube-system"), tenant("kube-flannel"), tenant("swarm-system"), deployment("kube-system", spreading), deployment("kube-flannel", spreading), statefulSet("swarm-system", spreading)}, []string{nowhere}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			m := newMapmaker(append(c.world, spread())...)
@@ -210,6 +210,7 @@ func TestCoverageIsWhatTheConfigurationSays(t *testing.T) {
 		{"a", true, ""},
 		{"b", false, ""},
 		{"kube-system", false, "the cluster's own"},
+		{"kube-flannel", false, "the cluster's own"},
 		{"swarm-system", false, "the operator's own"},
 	} {
 		if covered, never := m.coverage.Covers(t.Context(), c.namespace); covered != c.covered || !strings.Contains(never, c.never) || (never == "") != (c.never == "") {

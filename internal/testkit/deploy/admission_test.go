@@ -70,3 +70,18 @@ func TestAdmissionLeavesTheOperatorsNamespaceOut(t *testing.T) {
 		}
 	}
 }
+
+// What the operator answers for a namespace of the cluster could change its pods, and what it does not answer could keep them from being created. The
+// policy operator-fence.swarm.io keeps the operator from writing there, and from changing these conditions.
+func TestAdmissionLeavesTheClustersNamespacesOut(t *testing.T) {
+	for home, objects := range installations(t) {
+		for _, hook := range namedOf[admissionv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
+			notSystem := func(c admissionv1.MatchCondition) bool {
+				return c.Expression == "!request.namespace.startsWith('kube-')"
+			}
+			if !slices.ContainsFunc(hook.MatchConditions, notSystem) {
+				t.Errorf("%s: %s asks about %v", home, hook.Name, hook.MatchConditions)
+			}
+		}
+	}
+}
