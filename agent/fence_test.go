@@ -2,8 +2,13 @@ package agent_test
 
 import (
 	"context"
-	"strconv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,49 +17,35 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+	"github.com/swarm-io/swarm-operator/internal/watchdog"
 )
 
-const (
-	lease = 3 * time.Second
-	slack = 500 * time.Millisecond // for a machine that does other things as well
-)
+const lease = 3 * time.Second
 
-// stubborn notes when it is asked to stop, does not, and has a child that does not listen at all.
-const stubborn = `trap 'echo ${EPOCHREALTIME/./} >$SWARM_STATE/term' TERM
+// stubborn notes when it is asked to stop, does not, and has a child that does not listen at all. Its progress has the agent look at the
+// clock.
+const stubborn = `trap 'echo 1 >$SWARM_STATE/term' TERM
 	bash -c "trap '' TERM; while :; do sleep 0.05; done" &
 	echo $$ $! >$SWARM_STATE/pids
-	while :; do sleep 0.02; done`
+	while :; do echo 1 >$SWARM_PROGRESS; sleep 0.02; done`
 
 // The operator stops answering while the connection stays open: the agent must go by its lease alone.
 func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	t.Parallel()
 	w := script(t, stubborn, linktest.Lease(lease))
-	// The longest grace that the lease allows: on a busy machine the program needs it to note the request.
-	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(lease / 4)}))
+	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	pids := w.file(t, "pids")
-	echoes := func() int { return w.Count(t, "swarm_link_messages_total", "echo") }
-	linktest.Eventually(t, "heartbeats are counted on", func() bool { return echoes() >= 2 })
-	known := echoes()
-	linktest.Eventually(t, "a heartbeat is answered", func() bool { return echoes() > known })
-	<-time.After(lease / 6) // half-way to the next heartbeat: an echo that is held back would not count for the agent
+	echoes := w.Count(t, "swarm_link_messages_total", "echo")
+	linktest.Eventually(t, "a heartbeat is answered", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > echoes })
 	w.network.Freeze()
-	frozen := time.Now()
 
-	heard, _ := w.LastHeard(coder)
-
-	// The grace is taken from the end of the lease, which counts from shortly before the receipt of the last heartbeat.
-	micros, err := strconv.ParseInt(w.file(t, "term")[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
 	assertGone(t, pids)
 	finish := w.journal(t, 2)[1]
-	assertBetween(t, "SIGTERM", time.UnixMicro(micros).Sub(heard), lease*3/4-100*time.Millisecond, finish.Time.Sub(heard))
-	assertBetween(t, "SIGKILL", finish.Time.Sub(frozen), lease*2/3-slack, lease+margin)
 	if !finish.Fenced || finish.Outcome != "handed_back" {
 		t.Errorf("journal %v", finish)
 	}
 	// The operator has received no heartbeat since, and counts from the receipt: it may give the work away after this.
+	heard, _ := w.LastHeard(coder)
 	if over := heard.Add(lease + margin); finish.Time.After(over) {
 		t.Errorf("the agent's work ended %v after the operator might have given it away", finish.Time.Sub(over))
 	}
@@ -71,22 +62,97 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	w.Await(t, 2, "new credit", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
 }
 
+// A standingClock moves only when a test says so: what happens by it does not depend on how fast the machine is.
+type standingClock struct{ now, reads atomic.Int64 }
+
+// stopClock gives the agent a clock that stands still. It counts from now, as if the machine had run for an hour.
+func (w *world) stopClock() *standingClock {
+	clock := &standingClock{}
+	clock.advance(time.Hour)
+	w.config.SetClock(clock.read)
+	return clock
+}
+
+func (c *standingClock) read() time.Duration {
+	c.reads.Add(1)
+	return time.Duration(c.now.Load())
+}
+
+func (c *standingClock) advance(by time.Duration) { c.now.Add(int64(by)) }
+
+// awaitReads waits until the agent has looked at the clock several times, its watchdog among them.
+func (c *standingClock) awaitReads(t *testing.T) {
+	t.Helper()
+	before := c.reads.Load()
+	linktest.Eventually(t, "the agent looks at the clock", func() bool { return c.reads.Load() >= before+20 })
+}
+
+// What is asked to stop has its grace, a quarter of the lease at most, and is killed at the end of the lease and no earlier.
+func TestFenceAsksWorkToStopBeforeItKills(t *testing.T) {
+	t.Parallel()
+	w := begin(t, linktest.Lease(time.Minute))
+	clock := w.stopClock()
+	w.run(t, w.bash(t, stubborn))
+	w.AwaitCredit(t, 2)
+	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Hour)}))
+	pids := w.file(t, "pids")
+	w.network.Freeze()
+
+	clock.advance(45*time.Second - 1)
+	clock.awaitReads(t)
+	if _, err := os.Stat(filepath.Join(w.config.StateDir, "term")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the program was asked to stop before three quarters of the lease had passed: %v", err)
+	}
+	clock.advance(1)
+	w.file(t, "term")
+	clock.advance(15*time.Second - 1)
+	clock.awaitReads(t)
+	if finished := len(w.journal(t, 1)) - 1; finished != 0 {
+		t.Error("the program was killed before the lease was over")
+	}
+	clock.advance(1)
+	assertGone(t, pids)
+	if finish := w.journal(t, 2)[1]; !finish.Fenced || finish.Outcome != "handed_back" {
+		t.Errorf("journal %v", finish)
+	}
+}
+
+// busy has the agent look at the clock all the time, and ends when a file of its name is there.
+const busy = `read -r name; echo $$ >$SWARM_STATE/pid-$name
+	until test -e $SWARM_STATE/$name; do echo 1 >$SWARM_PROGRESS; sleep 0.02; done`
+
 // A freeze that is shorter than the lease less the program's grace is not noticed by what runs.
 func TestShortSilenceStopsNothing(t *testing.T) {
 	t.Parallel()
-	w := script(t, waits, linktest.Lease(lease))
+	w := begin(t, linktest.Lease(time.Minute))
+	clock := w.stopClock()
+	w.run(t, w.bash(t, busy))
+	w.AwaitCredit(t, 2)
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "t\n"))
 	w.file(t, "pid-t")
-	for round := 1; round <= 3; round++ {
+	for round := int64(2); round <= 4; round++ {
+		echoes := w.Count(t, "swarm_link_messages_total", "echo")
 		w.network.Freeze()
-		<-time.After(lease / 3) // heartbeats go every third, so the last echo is two thirds old in the end
+		clock.advance(time.Minute - w.config.Grace - 1)
+		clock.awaitReads(t)
 		w.network.Thaw()
-		beats := w.Count(t, "swarm_link_messages_total", "echo")
-		linktest.Eventually(t, "an echo", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > beats })
+		linktest.Eventually(t, "an echo", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > echoes })
+		w.awaitTaken(t, round)
 	}
 	touch(t, w, "t")
 	if got := w.AwaitResult(t, 1, 1); got.GetOutcome() != succeeded {
 		t.Errorf("got %v", got)
+	}
+}
+
+// awaitTaken gives an attempt that ends at once. The agent would decline it if it had not heard the echo, which was sent before.
+func (w *world) awaitTaken(t *testing.T, epoch int64) {
+	t.Helper()
+	name := fmt.Sprint("round-", epoch)
+	touch(t, w, name)
+	w.give(t, linktest.Assign(linktest.Attempt(name, epoch), name+"\n"))
+	if got := w.AwaitResult(t, 1, epoch); got.GetOutcome() != succeeded {
+		t.Errorf("round %d: %v", epoch, got)
 	}
 }
 
@@ -109,8 +175,10 @@ func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 // Code in the agent's own process cannot be killed: if it does not heed its context, the process has to go.
 func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.Lease(time.Second))
+	w := begin(t, linktest.Lease(time.Minute))
+	clock := w.stopClock()
 	release, running := make(chan struct{}), make(chan struct{})
+	defer close(release)
 	w.run(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {
 		close(running)
 		<-release
@@ -120,19 +188,15 @@ func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	<-running
 	w.network.Freeze()
-	frozen := time.Now()
-	reason := <-w.aborted
-	assertBetween(t, "the end of the process", time.Since(frozen), time.Second, 2*time.Second+slack)
-	if !strings.Contains(reason, "could not be killed") {
-		t.Errorf("reason %q", reason)
+	clock.advance(time.Minute)
+	clock.awaitReads(t)
+	select {
+	case reason := <-w.aborted:
+		t.Fatalf("the process had to end at the end of the lease, without time for code to be gone: %s", reason)
+	default:
 	}
-	close(release)
-}
-
-func assertBetween(t *testing.T, what string, got, least, most time.Duration) {
-	t.Helper()
-	t.Logf("%s came after %v (%v to %v)", what, got, least, most)
-	if got < least || got > most {
-		t.Errorf("%s came after %v, want %v to %v", what, got, least, most)
+	clock.advance(watchdog.DeathTimeout)
+	if reason := <-w.aborted; !strings.Contains(reason, "could not be killed") {
+		t.Errorf("reason %q", reason)
 	}
 }
