@@ -69,8 +69,13 @@ func TestReconnectTellsWhatRunsAndWhatHasEnded(t *testing.T) {
 
 func TestResultIsSentAgainOnTheSameStream(t *testing.T) {
 	t.Parallel()
-	w := script(t, `echo 1`)
+	w := begin(t)
+	clock := w.stopClock()
+	w.run(t, w.bash(t, `echo 1`))
+	w.AwaitCredit(t, 2)
 	w.perform(t, "{}")
+	clock.advance(5 * time.Second)
+	w.give(t, linktest.Peers()) // which has the agent look at the clock
 	w.AwaitResult(t, 2, 1)
 	if got := len(w.Events()); w.Events()[0].Hello == nil || got == 0 {
 		t.Error("the stream was not the first")
