@@ -137,7 +137,7 @@ func Defaults() Config {
 		Client:     Client{QPS: 500, Burst: 1000},
 		Limits: Limits{
 			TasksPerNamespace: 200_000, BytesPerNamespace: resource.MustParse("256Mi"), ConnectionsPerSource: 64, RequestShare: 50,
-			WebhookConnectionsPerSource: 256,
+			WebhookConnectionsPerSource: 600, // as many requests as an API server works on at once, by default
 		},
 	}
 }
