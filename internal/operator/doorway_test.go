@@ -18,6 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/authority"
 	"github.com/swarm-io/swarm-operator/internal/link"
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // arrivals is an Events that tells who came.
@@ -54,7 +55,7 @@ func TestAgentsDialEitherFamily(t *testing.T) {
 	}
 }
 
-// freePort is one that nobody uses now.
+// freePort returns a port that is not in use, and that no outgoing connection takes.
 func freePort(t *testing.T, host string) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -62,7 +63,11 @@ func freePort(t *testing.T, host string) int {
 		t.Skip("this machine has no", host)
 	}
 	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	port, err := strconv.Atoi(ports.Free())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func serve(t *testing.T, stored authority.Data, port int, events link.Events) {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 // A replica is one process of the program.
@@ -95,12 +96,7 @@ func answer(address, path string) func() int {
 	}
 }
 
-func freeAddress() string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return listener.Addr().String()
-}
+func freeAddress() string { return net.JoinHostPort("127.0.0.1", ports.Free()) }
 
 // holder is the pod that the Lease names, "" when nobody holds it.
 func holder(ctx context.Context, namespace string) func() string {
