@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"net"
 	"runtime"
@@ -70,8 +71,13 @@ func oversize() *linkv1.AgentMessage {
 // sendGarbage sends a frame that is not even protobuf, by way of a message that carries it as unknown fields.
 func sendGarbage(t *testing.T, to client) {
 	t.Helper()
+	sendRaw(t, to, protowire.AppendTag(nil, 1, protowire.BytesType)) // a length is missing
+}
+
+func sendRaw(t *testing.T, to client, frame []byte) {
+	t.Helper()
 	message := &emptypb.Empty{}
-	message.ProtoReflect().SetUnknown(protowire.AppendTag(nil, 1, protowire.BytesType)) // a length is missing
+	message.ProtoReflect().SetUnknown(frame)
 	if err := to.SendMsg(message); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +93,28 @@ func TestOversizeFrameEndsTheStream(t *testing.T) {
 	}
 	operator.AwaitLeft(t, 1)
 	assertRefused(t, operator, "oversize_frame", 1)
+}
+
+// A frame of half a million empty attempts would take 65 MB in memory.
+func TestHellosOfManyEmptyAttemptsAreRefused(t *testing.T) {
+	const streams = 32
+	operator := linktest.Start(t, linktest.NewCA(t))
+	attempts := bytes.Repeat([]byte{0x3a, 0}, 1<<19-16)
+	huge := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), attempts)
+	before := memory()
+	for n := range streams {
+		c := connect(t, operator, coderNumber(n).String())
+		sendRaw(t, c, huge)
+		if got := c.ending(); got != codes.Internal {
+			t.Errorf("ended with %v", got)
+		}
+		_ = c.connection.Close()
+	}
+	assertRefused(t, operator, "malformed_frame", streams)
+	if events := operator.Events(); len(events) != 0 {
+		t.Errorf("the consumer was told of %d", len(events))
+	}
+	assertFlat(t, before, 12, 8<<20)
 }
 
 func TestGarbageBytesAreRefused(t *testing.T) {

@@ -118,15 +118,15 @@ func TestSecondHelloDoesNotWait(t *testing.T) {
 	defer release()
 	client.say(t, credit(1))
 	large := hello(coder)
-	for range 100_000 {
+	for range 1000 {
 		large.GetHello().Running = append(large.GetHello().Running, &linkv1.Attempt{})
 	}
 	before := memory()
-	for n := range int64(20) {
+	for n := range int64(200) {
 		client.say(t, proto.CloneOf(large))
 		assertEchoed(t, client, n)
 	}
-	assertFlat(t, before, 1, 8<<20) // each is 200 KB on the wire and 16 MB in memory
+	assertFlat(t, before, 1, 8<<20) // each is 2 KB on the wire and more than 100 KB in memory
 }
 
 func atAnyRate(c *link.Config) { c.Limits.MessagesPerSecond = int(time.Second) }

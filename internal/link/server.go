@@ -82,6 +82,7 @@ func (s *Server) options(peers *vestibule) []grpc.ServerOption {
 	limits := s.config.Limits
 	return []grpc.ServerOption{
 		grpc.Creds(newTLS(s.config, s.metrics, peers)),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(limits.FrameBytes),
 		grpc.MaxSendMsgSize(limits.FrameBytes),
 		grpc.MaxConcurrentStreams(1),

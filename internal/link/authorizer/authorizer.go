@@ -4,6 +4,7 @@
 // It promises:
 //   - Only pods of swarms in scope join. The pod is controlled by a StatefulSet of the Swarm, or is the pod that Agent status names as linked; and the
 //     Agent object, if there is one, is controlled by that Swarm and names it.
+//   - An agent names no more running attempts than it has slots for, and no two of the same work.
 //   - An agent speaks only for attempts of tasks in its own namespace. The dispatcher compares their swarm, their UID and their epoch.
 //   - What is passed on can be stored: its size and its shape are within the bounds of the API.
 //
@@ -89,6 +90,10 @@ func (a *Authorizer) Joined(agent link.Agent, podUID string, hello *linkv1.Hello
 	if err == nil {
 		err = a.authorize(ctx, agent, podUID, hello)
 	}
+	if err == nil {
+		a.restrict(agent, hello)
+		err = checkRunning(hello)
+	}
 	if err != nil {
 		a.config.Refusals.Count(limit.UnauthorizedAgents)
 		if errors.As(err, &denial{}) {
@@ -96,7 +101,6 @@ func (a *Authorizer) Joined(agent link.Agent, podUID string, hello *linkv1.Hello
 		}
 		return err
 	}
-	a.restrict(agent, hello)
 	return a.config.Next.Joined(agent, podUID, hello)
 }
 

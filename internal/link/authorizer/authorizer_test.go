@@ -257,6 +257,42 @@ func TestAgentsSpeakForTheirNamespaceOnly(t *testing.T) {
 	}
 }
 
+// manyAttempts are those of as many tasks.
+func manyAttempts(count int) []*linkv1.Attempt {
+	var attempts []*linkv1.Attempt
+	for n := range count {
+		made := attempt("ns")
+		made.TaskUid = fmt.Sprint(n)
+		attempts = append(attempts, made)
+	}
+	return attempts
+}
+
+func TestAgentsRunNoMoreThanTheyCan(t *testing.T) {
+	lowered, item := honest(), attempt("ns")
+	lowered.agent.Spec.Slots = 1
+	item.Item, item.Epoch = proto.Int32(1), 8
+	other := attempt("ns")
+	other.Epoch = 8
+	for name, c := range map[string]struct {
+		slots   int32
+		running []*linkv1.Attempt
+		joins   bool
+	}{
+		"all slots are taken":         {1000, manyAttempts(1000), true},
+		"more than any agent can run": {1 << 20, manyAttempts(1001), false},
+		"more than there are slots":   {2, manyAttempts(2 + spareRunning + 1), false},
+		"items of one task":           {2, []*linkv1.Attempt{attempt("ns"), item}, true},
+		"two attempts of one task":    {2, []*linkv1.Attempt{attempt("ns"), other}, false},
+	} {
+		a, next := newAuthorizer(lowered, lowered)
+		err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s", Slots: c.slots, Running: c.running})
+		if (err == nil) != c.joins || (len(next.joined) == 1) != c.joins || !c.joins && !errors.As(err, &denial{}) {
+			t.Errorf("%s: error %v, %d have joined", name, err, len(next.joined))
+		}
+	}
+}
+
 func TestResultsAreBounded(t *testing.T) {
 	failed, succeeded := linkv1.Outcome_OUTCOME_FAILED, linkv1.Outcome_OUTCOME_SUCCEEDED
 	for name, c := range map[string]struct{ said, want *linkv1.Result }{

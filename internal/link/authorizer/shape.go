@@ -17,6 +17,7 @@ const (
 	messageBytes = 4 << 10
 	reasonBytes  = 128
 	mostSlots    = 1000 // by the API
+	spareRunning = 16   // attempts beyond the slots of an agent
 	nameBytes    = 253  // of objects
 	idBytes      = 64   // of UIDs, and of processes in Task status
 
@@ -50,6 +51,24 @@ func (a *Authorizer) restrict(agent link.Agent, hello *linkv1.Hello) {
 	for _, result := range hello.GetUnacknowledged() {
 		bound(result)
 	}
+}
+
+// checkRunning reports whether an agent runs more than it can. The bound is the slots that Hello itself names: those of the Agent object may
+// have been lowered while attempts run. An agent declines an assignment while an earlier attempt of the same work is being stopped, so it
+// runs no two of them.
+func checkRunning(hello *linkv1.Hello) error {
+	if most := min(int(hello.GetSlots())+spareRunning, mostSlots); len(hello.GetRunning()) > most {
+		return denyf("%d attempts run in %d slots", len(hello.GetRunning()), hello.GetSlots())
+	}
+	seen := make(map[linkv1.WorkKey]struct{}, len(hello.GetRunning()))
+	for _, attempt := range hello.GetRunning() {
+		key := attempt.Key().WorkKey
+		if _, twice := seen[key]; twice {
+			return denyf("two attempts of task %q run", attempt.GetTask())
+		}
+		seen[key] = struct{}{}
+	}
+	return nil
 }
 
 // bound makes a result small enough for Task status. A result that is too large, or whose outcome is unknown, becomes a failure, because an agent sends

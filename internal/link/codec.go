@@ -1,0 +1,96 @@
+package link
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+)
+
+const (
+	// helloField is the number of Hello in AgentMessage.
+	helloField = 1
+	// mostFields is how many fields an AgentMessage may have. It has one, and perhaps some of later versions.
+	mostFields = 16
+	// mostRunning is how many attempts an agent may run, by the API.
+	mostRunning = 1000
+	// mostResults is how many results an agent may have that are not acknowledged: with 128 of them it takes no more work, but what runs then
+	// may add to them. Agents name 128 in Hello. Those of versions without Complete name all of them.
+	mostResults = 128 + mostRunning
+	// mostFeatures leaves room for those of later versions.
+	mostFeatures = 64
+)
+
+// mostEntries are the bounds of the lists in Hello, by the numbers of their fields.
+var mostEntries = map[protowire.Number]int{2: mostFeatures, 7: mostRunning, 8: mostResults}
+
+// A boundedCodec decodes messages of agents only if their lists are not too long. An empty entry has 2 bytes on the wire and more than 100
+// in memory, so a bound on the bytes of a frame is not enough.
+type boundedCodec struct{ encoding.CodecV2 }
+
+func newCodec() encoding.CodecV2 { return boundedCodec{encoding.GetCodecV2(proto.Name)} }
+
+// Unmarshal is called by gRPC for each frame.
+func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
+	if _, ofAgent := into.(*linkv1.AgentMessage); !ofAgent {
+		return c.CodecV2.Unmarshal(data, into)
+	}
+	frame := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer frame.Free()
+	if err := checkLists(frame.ReadOnlyData()); err != nil {
+		return err
+	}
+	return c.CodecV2.Unmarshal(mem.BufferSlice{frame}, into)
+}
+
+// checkLists reports which list of an encoded AgentMessage is too long. Parts of Hello may be in several fields, which are merged.
+func checkLists(message []byte) error {
+	fields, entries := 0, map[protowire.Number]int{}
+	count := func(number protowire.Number, _ []byte) error {
+		most, bounded := mostEntries[number]
+		if !bounded {
+			return nil
+		}
+		if entries[number]++; entries[number] > most {
+			return fmt.Errorf("field %d of Hello has more than %d entries", number, most)
+		}
+		return nil
+	}
+	return eachField(message, func(number protowire.Number, value []byte) error {
+		if fields++; fields > mostFields {
+			return fmt.Errorf("a message has more than %d fields", mostFields)
+		}
+		if number != helloField {
+			return nil
+		}
+		return eachField(value, count)
+	})
+}
+
+// eachField visits the fields of an encoded message. The value is nil for fields that are neither messages nor strings.
+func eachField(message []byte, visit func(number protowire.Number, value []byte) error) error {
+	for len(message) > 0 {
+		number, kind, tag := protowire.ConsumeTag(message)
+		if tag < 0 {
+			return protowire.ParseError(tag)
+		}
+		message = message[tag:]
+		length := protowire.ConsumeFieldValue(number, kind, message)
+		if length < 0 {
+			return protowire.ParseError(length)
+		}
+		var value []byte
+		if kind == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(message)
+		}
+		if err := visit(number, value); err != nil {
+			return err
+		}
+		message = message[length:]
+	}
+	return nil
+}
