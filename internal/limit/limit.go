@@ -13,28 +13,29 @@ type Limit string
 
 // The limits.
 const (
-	AdmissionBytes       Limit = "admissionBytes"       // of admission reviews that are read at the same time
-	TemplatesPerOwner    Limit = "templatesPerOwner"    // pod templates of a Deployment whose numbers are remembered
-	StraysPerAgent       Limit = "straysPerAgent"       // attempts that an agent reports or has, and that are not those of a task
-	UnauthorizedAgents   Limit = "unauthorizedAgents"   // pods that connect and are not agents of a swarm in scope
-	UnauthorizedAttempts Limit = "unauthorizedAttempts" // attempts that are not of the agent's namespace, or are none
-	RememberedRefusals   Limit = "rememberedRefusals"   // pods of which it is remembered that they were refused
-	NumbersPerOwner      Limit = "numbersPerOwner"      // numbers of a ReplicaSet whose pods were not seen
-	TasksPerNamespace    Limit = "tasksPerNamespace"    // unfinished tasks that are held in memory
-	BytesPerNamespace    Limit = "bytesPerNamespace"    // what they take there
-	ConnectionsPerSource Limit = "connectionsPerSource" // connections to the link from one address whose agents are not known yet
-	HandshakesPerSource  Limit = "handshakesPerSource"  // connections to the link that come from one address within seconds
-	ObjectBytes          Limit = "objectBytes"          // objects of which only a part is kept in the cache
-	WebhookConnections   Limit = "webhookConnections"   // connections to the webhook, of one address, of all, or within seconds
-	MetricsConnections   Limit = "metricsConnections"   // to the metrics, likewise
-	HealthConnections    Limit = "healthConnections"    // to the probes, likewise
-	TokenReviews         Limit = "tokenReviews"         // reviews of tokens, and of rights, that would have had to wait for too long
+	AdmissionBytes          Limit = "admissionBytes"          // of admission reviews that are read at the same time
+	TemplatesPerOwner       Limit = "templatesPerOwner"       // pod templates of a Deployment whose numbers are remembered
+	StraysPerAgent          Limit = "straysPerAgent"          // attempts that an agent reports or has, and that are not those of a task
+	UnauthorizedAgents      Limit = "unauthorizedAgents"      // pods that connect and are not agents of a swarm in scope
+	UnauthorizedAttempts    Limit = "unauthorizedAttempts"    // attempts that are not of the agent's namespace, or are none
+	RememberedRefusals      Limit = "rememberedRefusals"      // pods of which it is remembered that they were refused
+	NumbersPerOwner         Limit = "numbersPerOwner"         // numbers of a ReplicaSet whose pods were not seen
+	TasksPerNamespace       Limit = "tasksPerNamespace"       // unfinished tasks that are held in memory
+	BytesPerNamespace       Limit = "bytesPerNamespace"       // what they take there
+	ConnectionsPerSource    Limit = "connectionsPerSource"    // connections to the link from one address whose agents are not known yet
+	QueuedBytesPerNamespace Limit = "queuedBytesPerNamespace" // of assignments that wait for agents
+	HandshakesPerSource     Limit = "handshakesPerSource"     // connections to the link that come from one address within seconds
+	ObjectBytes             Limit = "objectBytes"             // objects of which only a part is kept in the cache
+	WebhookConnections      Limit = "webhookConnections"      // connections to the webhook, of one address, of all, or within seconds
+	MetricsConnections      Limit = "metricsConnections"      // to the metrics, likewise
+	HealthConnections       Limit = "healthConnections"       // to the probes, likewise
+	TokenReviews            Limit = "tokenReviews"            // reviews of tokens, and of rights, that would have had to wait for too long
 )
 
 var all = []Limit{
 	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
 	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, ObjectBytes, TokenReviews,
-	WebhookConnections, MetricsConnections, HealthConnections,
+	WebhookConnections, MetricsConnections, HealthConnections, QueuedBytesPerNamespace,
 }
 
 // Refusals counts what was refused.

@@ -269,6 +269,7 @@ func (s *Server) newSession(identity Identity, term int64, hello *linkv1.Hello) 
 		features:   slices.DeleteFunc(linkv1.Features(), func(f string) bool { return !slices.Contains(hello.GetFeatures(), f) }),
 		frameBytes: s.config.Limits.FrameBytes,
 		leadership: s.config.Leadership, metrics: s.metrics, queue: newQueue[*linkv1.OperatorMessage](s.config.Limits.QueueMessages, s.config.Limits.QueueBytes),
+		waiting: s.waiting, refusals: s.config.Refusals,
 		ended: make(chan struct{}), left: make(chan struct{}),
 	}
 }

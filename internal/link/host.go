@@ -23,6 +23,7 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 
 	hosted.lease = s.config.Leases.Lease(hosted.agent, arrived.hello)
 	defer s.config.Events.Left(hosted.agent)
+	defer hosted.release()
 	defer hosted.end(nil) // before the lease is counted out: nothing is echoed after that
 
 	s.registry.hear(hosted.agent, time.Now()) // Hello is heartbeat 0, and Welcome its echo

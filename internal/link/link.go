@@ -123,17 +123,19 @@ type Limits struct {
 	// ConnectionsPerSource is how many connections of one address may be open whose agents are not known yet, or no more; 64. An IPv6 address counts
 	// by its first 64 bits.
 	ConnectionsPerSource int
-	PerAgent             int           // streams of one agent, while a new one replaces the old; 3
-	MessagesPerSecond    int           // of one agent, on average; 100. Who sends more is read more slowly
-	QueueMessages        int           // waiting for one agent; 2,048. Who reads too slowly is cut off
-	QueueBytes           int           // likewise; 4 MiB
-	HelloTimeout         time.Duration // from connection to Hello; 10 s
+	PerAgent             int // streams of one agent, while a new one replaces the old; 3
+	MessagesPerSecond    int // of one agent, on average; 100. Who sends more is read more slowly
+	QueueMessages        int // waiting for one agent; 2,048. Who reads too slowly is cut off
+	QueueBytes           int // likewise; 4 MiB
+	// QueueBytesPerNamespace is what the assignments may take that wait for all agents of a namespace; 64 MiB.
+	QueueBytesPerNamespace int
+	HelloTimeout           time.Duration // from connection to Hello; 10 s
 }
 
 func (l Limits) withDefaults() Limits {
 	for field, standard := range map[*int]int{
 		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.PerAgent: 3,
-		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20,
+		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20, &l.QueueBytesPerNamespace: 64 << 20,
 	} {
 		if *field == 0 {
 			*field = standard

@@ -13,6 +13,7 @@ type queue[M proto.Message] struct {
 	mu       sync.Mutex
 	messages []M
 	bytes    int
+	closed   bool
 	filled   chan struct{} // holds one token while messages may be waiting
 }
 
@@ -34,7 +35,7 @@ func (q *queue[M]) pushWithin(message M, mostMessages, mostBytes int) bool {
 	size := proto.Size(message)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.messages) >= mostMessages || q.bytes+size > mostBytes {
+	if q.closed || len(q.messages) >= mostMessages || q.bytes+size > mostBytes {
 		return false
 	}
 	q.messages = append(q.messages, message)
@@ -71,6 +72,15 @@ func (q *queue[M]) first() (message M, found bool) {
 		signal(q.filled)
 	}
 	return message, true
+}
+
+// close returns what waits. Nothing is added any more.
+func (q *queue[M]) close() []M {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := q.messages
+	q.closed, q.messages, q.bytes = true, nil, 0
+	return left
 }
 
 func signal(token chan struct{}) {

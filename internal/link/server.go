@@ -39,6 +39,7 @@ type Server struct {
 	config   Config
 	metrics  *metrics
 	registry *registry
+	waiting  *waitingSum
 }
 
 // New makes a server. It accepts nobody before Serve.
@@ -52,6 +53,7 @@ func New(config Config) (*Server, error) {
 		config:   config,
 		metrics:  newMetrics(config.Metrics),
 		registry: newRegistry(config.Limits.PerAgent),
+		waiting:  newWaitingSum(config.Limits.QueueBytesPerNamespace),
 	}, nil
 }
 

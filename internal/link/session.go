@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 // sender is the half of a stream that speaks.
@@ -29,6 +30,8 @@ type session struct {
 	leadership Leadership
 	metrics    *metrics
 	queue      *queue[*linkv1.OperatorMessage]
+	waiting    *waitingSum
+	refusals   *limit.Refusals
 
 	cause error
 	ended chan struct{} // closed by end
@@ -138,11 +141,30 @@ func (s *session) assign(message *linkv1.OperatorMessage) error {
 	if !s.spendCredit() {
 		return s.dropped(droppedNoCredit, ErrNoCredit)
 	}
-	if !s.queue.pushSparing(message) {
-		s.returnCredit()
-		return s.dropped(droppedNoRoom, ErrNoRoom)
+	switch size := proto.Size(message); {
+	case !s.waiting.add(s.agent.Namespace, size):
+		s.refusals.Count(limit.QueuedBytesPerNamespace)
+	case s.queue.pushSparing(message):
+		return nil
+	default:
+		s.waiting.remove(s.agent.Namespace, size)
 	}
-	return nil
+	s.returnCredit()
+	return s.dropped(droppedNoRoom, ErrNoRoom)
+}
+
+// settle notes that a message does not wait any more.
+func (s *session) settle(message *linkv1.OperatorMessage) {
+	if message.GetAssign() != nil {
+		s.waiting.remove(s.agent.Namespace, proto.Size(message))
+	}
+}
+
+// release gives back what the queue takes of the namespace's room.
+func (s *session) release() {
+	for _, message := range s.queue.close() {
+		s.settle(message)
+	}
 }
 
 func (s *session) dropped(why string, err error) error {
@@ -192,11 +214,14 @@ func (s *session) write(to sender) {
 		case !more:
 			return
 		case !s.speaks():
+			s.settle(message)
 			s.metrics.drop(droppedNotLeading)
 			s.end(notLeading())
 			return
 		}
-		if err := to.Send(message); err != nil {
+		err := to.Send(message)
+		s.settle(message)
+		if err != nil {
 			s.end(&ending{status: err})
 			return
 		}
