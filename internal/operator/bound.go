@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ const (
 // that we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
 func bound(object client.Object, labels []string, refusals *limit.Refusals) {
 	sized, is := object.(interface{ Size() int })
-	if !is || sized.Size() <= largestOutline {
+	if !is || sized.Size() <= largestOutline || isComparedWhole(object) {
 		return
 	}
 	switch object := object.(type) {
@@ -34,9 +35,6 @@ func bound(object client.Object, labels []string, refusals *limit.Refusals) {
 	case *appsv1.Deployment:
 		boundDeployment(object, labels)
 	case *appsv1.StatefulSet:
-		if controlledBy(object, "Swarm") {
-			return // it is compared, whole; the operator deletes those that the Swarm does not want
-		}
 		boundStatefulSet(object, labels)
 	case *policyv1.PodDisruptionBudget:
 		boundBudget(object, labels)
@@ -46,14 +44,23 @@ func bound(object client.Object, labels []string, refusals *limit.Refusals) {
 	case *metav1.PartialObjectMetadata:
 		boundMetadata(&object.ObjectMeta, labels)
 	case *appsv1.ControllerRevision:
-		if controlledBy(object, "WorkerPool") {
-			return // the lists of the pool
-		}
 		boundMetadata(&object.ObjectMeta, labels)
 	default:
 		return // nodes, volumes, namespaces: users of a namespace do not create them
 	}
 	refusals.Count(limit.ObjectBytes)
+}
+
+// isComparedWhole reports whether the operator compares all of an object with what it wants: StatefulSets of a Swarm, of which it deletes those
+// that the Swarm does not want, and the lists of a pool.
+func isComparedWhole(object client.Object) bool {
+	switch object.(type) {
+	case *appsv1.StatefulSet:
+		return controlledBy(object, "Swarm")
+	case *appsv1.ControllerRevision:
+		return controlledBy(object, "WorkerPool")
+	}
+	return false
 }
 
 // boundMetadata leaves what proves whose an object is.
@@ -109,10 +116,9 @@ func boundBudget(object *policyv1.PodDisruptionBudget, labels []string) {
 
 // mark says, in the cache alone, that too little of an object is known to decide about it.
 func mark(object client.Object) {
-	annotations := map[string]string{v1alpha1.AnnotationTooLarge: "true"}
-	for key, value := range object.GetAnnotations() {
-		annotations[key] = value
-	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, object.GetAnnotations())
+	annotations[v1alpha1.AnnotationTooLarge] = "true" // also over an empty value that a user has set
 	object.SetAnnotations(annotations)
 }
 

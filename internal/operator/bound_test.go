@@ -62,7 +62,7 @@ func keptOf[T client.Object](t *testing.T, object T) (kept T, counted float64) {
 func TestLargePodStaysWhoseItIs(t *testing.T) {
 	pod := told("w-1-a", "-1")
 	pod.Namespace, pod.Labels = "elsewhere", manyLabels("pod-template-hash", "1", v1alpha1.LabelSlot, "3", v1alpha1.LabelSwarm, "s")
-	pod.Annotations[v1alpha1.AnnotationConfigVersion] = "7"
+	pod.Annotations[v1alpha1.AnnotationConfigVersion], pod.Annotations[v1alpha1.AnnotationTooLarge] = "7", "" // a user hides the mark
 	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: "other"})
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a"}, {Name: "b"}}
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
