@@ -20,17 +20,22 @@ func bulky(bytes int) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: &linkv1.Assign{Payload: make([]byte, bytes)}}}
 }
 
-func TestWhatWaitsForANamespaceIsBounded(t *testing.T) {
-	waiting, sum := newWaitingSum(Limits{}.withDefaults().QueueBytesPerNamespace), 0
-	var mute []*session
-	for n := range 40 {
-		hosted := muteSession(Agent{"hostile", fmt.Sprint(n)}, waiting)
+// fill sends to as many agents of a namespace until there is no room, and returns how many bytes wait for them.
+func fill(namespace string, agents int, waiting *waitingSum) (mute []*session, sum int) {
+	for n := range agents {
+		hosted := muteSession(Agent{namespace, fmt.Sprint(n)}, waiting)
 		for hosted.send(bulky(500<<10)) == nil {
 			continue
 		}
 		sum += hosted.queue.bytes
 		mute = append(mute, hosted)
 	}
+	return mute, sum
+}
+
+func TestWhatWaitsForANamespaceIsBounded(t *testing.T) {
+	waiting := newWaitingSum(Limits{}.withDefaults().QueueBytesPerNamespace)
+	mute, sum := fill("hostile", 40, waiting)
 	if sum > 64<<20 || sum < 60<<20 || waiting.bytes["hostile"] != sum {
 		t.Errorf("%d bytes wait, %d are counted", sum, waiting.bytes["hostile"])
 	}

@@ -77,7 +77,8 @@ func builtFrom(ctx context.Context) (commit, date string) {
 	}
 	started, err := os.ReadFile(field.FromRoot("bin", "results", "commit"))
 	Expect(err).NotTo(HaveOccurred())
-	commit, difference, _ := strings.Cut(strings.TrimSpace(string(started)), " ")
+	source, _, _ := strings.Cut(string(started), "\n") // the planned reports follow
+	commit, difference, _ := strings.Cut(source, " ")
 	committed, err := exec.CommandContext(ctx, "git", "show", "--no-patch", "--format=%cI", commit).Output()
 	Expect(err).NotTo(HaveOccurred())
 	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(committed)))
