@@ -25,7 +25,7 @@ type agent struct {
 	kind     string
 	offers   []string
 
-	attached bool // it was told a lease, on a stream that is not gone
+	attached bool // a stream is open for which Lease was called; cleared by Left
 	linked   bool
 	process  Process                    // of the last Hello
 	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
@@ -76,11 +76,13 @@ func (b *Board) addStray(member *agent, lone *stray) bool {
 // putStray remembers a stray, and that its task has one, if there is room for it.
 func (b *Board) putStray(member *agent, lone *stray) bool {
 	key := lone.attempt.Key()
-	if member.strays[key] == nil {
-		if len(member.strays) >= member.slots()+spareStrays {
-			b.config.Refusals.Count(limit.StraysPerAgent)
-			return false
-		}
+	switch known := member.strays[key]; {
+	case known != nil:
+		lone.contests = known.contests
+	case len(member.strays) >= member.slots()+spareStrays:
+		b.config.Refusals.Count(limit.StraysPerAgent)
+		return false
+	default:
 		b.strayed[taskOf(lone.attempt)]++
 	}
 	member.strays[key] = lone

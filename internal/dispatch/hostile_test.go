@@ -94,6 +94,36 @@ func TestStraysOfAnAgentAreBounded(t *testing.T) {
 	})
 }
 
+// The epoch of an attempt was impossible, until the sequence passed it. The agent then takes its task, and takes it again.
+func TestTaskIsNotContestedForEver(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.task("t", "s")
+		a := d.joins(t, "a", "s", 2)
+		claims := func(epochs ...int64) {
+			var running []*linkv1.Attempt
+			for _, epoch := range epochs {
+				running = append(running, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: epoch})
+			}
+			d.says(t, a, "p", &linkv1.Hello{Slots: 2, Partial: true, Running: running})
+			d.Left(a)
+		}
+		impossible := d.newestEpoch() + passOverAtMost + 1
+		claims(impossible)
+		if d.contested["uid-t"] != 1 {
+			t.Fatalf("contested: %v", d.contested)
+		}
+		d.sequence += passOverAtMost + 2
+		claims(impossible)
+		claims(impossible + 1)
+		time.Sleep(time.Hour)
+		d.steps()
+		if len(d.contested) > 0 || len(d.agents) > 0 && len(d.agents[a].strays) > 0 {
+			t.Errorf("contested: %v, strays: %v", d.contested, d.agents[a].strays)
+		}
+	})
+}
+
 // An agent is told a lease before it is known whether it may join. If it may not, it is forgotten when that lease is over, and no sooner: a
 // former leader may have given it work.
 func TestAgentThatMayNotJoinIsForgotten(t *testing.T) {

@@ -26,6 +26,7 @@ type leases struct {
 	stored time.Duration // in Agent status; 0 when there is none
 	told   time.Duration // on the last stream; 0 before the first
 	until  time.Time     // when all leases of earlier streams are over
+	former time.Duration // the longest of them
 
 	lowered string // the version of the object that was to be written over with a shorter lease
 }
@@ -37,6 +38,22 @@ func (l *leases) learn(object *v1alpha1.Agent, wanted time.Duration) {
 		stored = min(stored, l.stored)
 	}
 	l.wanted, l.stored = wanted, stored
+}
+
+// mayGoBy notes a lease by which the agent may work on until that time, whatever it is told from now on.
+func (l *leases) mayGoBy(lease time.Duration, until, now time.Time) {
+	if !now.Before(l.until) {
+		l.former = 0
+	}
+	l.until, l.former = later(l.until, until), max(l.former, lease)
+}
+
+// inForce returns the longest lease that any process of the agent may go by, as far as this leader has told or heard it.
+func (l *leases) inForce(now time.Time) time.Duration {
+	if now.Before(l.until) {
+		return max(l.told, l.former)
+	}
+	return l.told
 }
 
 // lapse returns how long after its last sign of life an agent with this lease can still be working.
@@ -53,27 +70,38 @@ func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
 	defer b.mu.Unlock()
 	member := b.agentOf(name)
 	member.attached = true
+	now := time.Now()
 	if heard, known := b.link.LastHeard(name); known && member.lease.told > 0 {
-		member.lease.until = later(member.lease.until, heard.Add(lapse(member.lease.told)))
+		member.lease.mayGoBy(member.lease.told, heard.Add(lapse(member.lease.told)), now)
 	}
-	if last := hello.GetLease().AsDuration(); last <= longestLease {
-		member.lease.until = later(member.lease.until, time.Now().Add(lapse(last))) // the Welcome to this Hello may be lost
+	if named := b.namedLease(member, hello); named > 0 {
+		member.lease.mayGoBy(named, now.Add(lapse(named)), now) // the Welcome to this Hello may be lost
 	}
 	if b.Opened() {
 		member.lease.told = b.leaseFor(member, hello.GetRunning())
 	} else {
-		member.lease.told = b.leaseAgain(hello)
+		member.lease.told = b.leaseAgain(member, hello)
 	}
 	return member.lease.told
 }
 
-// leaseAgain returns the lease that an agent was told last, for as long as this leader does not know which one is stored. That one may have
-// been lowered since the agent's lease was over: see mayRunUnstored.
-func (b *Board) leaseAgain(hello *linkv1.Hello) time.Duration {
-	if told := hello.GetLease().AsDuration(); told > 0 && told <= longestLease {
-		return told
+// namedLease returns the lease that Hello says the agent goes by, or zero. While one is stored, none is believed that is longer than those in
+// force: nobody can have told it.
+func (b *Board) namedLease(member *agent, hello *linkv1.Hello) time.Duration {
+	named := hello.GetLease().AsDuration()
+	if named <= 0 || named > longestLease {
+		return 0
 	}
-	return min(b.config.Lease, ShortestLease)
+	if b.Opened() && member.lease.stored > 0 {
+		return min(named, b.leaseInForce(member))
+	}
+	return named
+}
+
+// leaseAgain returns the lease that an agent was told last, for as long as this leader does not know which one is stored. The stored lease may
+// be shorter: it was lowered after this agent's lease had expired. See mayRunUnstored.
+func (b *Board) leaseAgain(member *agent, hello *linkv1.Hello) time.Duration {
+	return cmp.Or(b.namedLease(member, hello), min(b.config.Lease, ShortestLease))
 }
 
 // leaseFor returns the lease that an agent which runs these attempts may be told: the one that its type asks for, unless a longer one than is
@@ -149,7 +177,7 @@ func (b *Board) told(member *agent) time.Duration {
 
 // leaseInForce returns the longest lease that any process of an agent may go by, whoever told it.
 func (b *Board) leaseInForce(member *agent) time.Duration {
-	return max(b.storedLease(member), member.lease.told)
+	return max(b.storedLease(member), member.lease.inForce(time.Now()))
 }
 
 // storedLease returns the lease by which the next leader waits for an agent, if it does not hear it.
@@ -163,7 +191,7 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	case !b.Opened() || member.lease.wanted == 0:
 		return member.lease.stored
 	case member.lease.stored == 0: // the object may have been made again while the agent goes by a longer lease
-		return max(member.lease.wanted, member.lease.told)
+		return max(member.lease.wanted, member.lease.inForce(now))
 	case member.lease.wanted >= member.lease.stored:
 		return member.lease.wanted
 	case member.linked && member.lease.told > member.lease.wanted:
@@ -181,8 +209,8 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	return member.lease.wanted
 }
 
-// isLeased reports whether an agent may go on by a lease that it was told. Until that is over it is known which one that was, even if the
-// agent was refused: it may have been welcomed before.
+// isLeased reports whether an agent may go on by a lease that it was told. The agent is kept in memory until then, even if it was refused: it
+// may have received a Welcome.
 func (b *Board) isLeased(member *agent, now time.Time) bool {
 	heard, known := b.link.LastHeard(member.name)
 	return known && member.lease.told > 0 && now.Before(later(member.lease.until, heard.Add(lapse(member.lease.told))))

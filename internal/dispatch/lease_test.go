@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -94,6 +95,50 @@ func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
 			t.Errorf("stored %s after the longer lease is over", stored)
 		}
 	})
+}
+
+// The Welcome with the shorter lease may be lost: until the longer one is over, it counts for what is stored, also with assignments.
+func TestFormerLeaseCountsUntilItIsOver(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(60)
+		d.asks(agent, time.Minute)
+		d.opens(t, &linkv1.Hello{})
+		d.asks(agent, 20*time.Second)
+		d.cutOff(t)
+		if told := d.opens(t, &linkv1.Hello{Lease: durationpb.New(time.Minute)}); told != 20*time.Second {
+			t.Fatalf("told %s", told)
+		}
+		again := agentWith(0)
+		if stored := d.asks(again, 20*time.Second); stored != time.Minute {
+			t.Fatalf("stored %s with the object that was made again", stored)
+		}
+		if got := d.leaseInForce(d.agents[leased]); got != time.Minute {
+			t.Errorf("%s is stored with assignments", got)
+		}
+		time.Sleep(lapse(time.Minute) + time.Millisecond)
+		d.heard[leased] = time.Now()
+		if stored := d.asks(again, 20*time.Second); stored != 20*time.Second {
+			t.Errorf("stored %s after the longer lease is over", stored)
+		}
+		if got := d.leaseInForce(d.agents[leased]); got != 20*time.Second {
+			t.Errorf("%s is stored with assignments after that", got)
+		}
+	})
+}
+
+// An agent may claim any lease. What no leader can have told does not make its work wait.
+func TestClaimedLeasesAreBounded(t *testing.T) {
+	for name, claimed := range map[string]*durationpb.Duration{
+		"less than nothing": {Seconds: math.MinInt64}, "an hour": durationpb.New(time.Hour), "more than an hour": durationpb.New(2 * time.Hour),
+	} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.asks(agentWith(20), 20*time.Second)
+			d.opens(t, &linkv1.Hello{Lease: claimed})
+			if over, most := d.over(d.agents[leased]), time.Now().Add(lapse(20*time.Second)); over.After(most) {
+				t.Errorf("%s: it may go on until %s after that", name, over.Sub(most))
+			}
+		})
+	}
 }
 
 // The lease was lowered, and then raised again: a cache that is behind still shows the long one.

@@ -92,7 +92,8 @@ func (b *Board) await(census Census) {
 		name := link.Agent{Namespace: agent.Namespace, Name: agent.Name}
 		member := b.agentOf(name)
 		member.version, member.lease.stored = agent.ResourceVersion, leaseOf(agent)
-		member.lease.until = b.opened.Add(lapse(b.leaseInForce(member))) // by what the former leader told it, if our Welcome is lost
+		told := b.leaseInForce(member) // by the former leader: our Welcome may be lost
+		member.lease.mayGoBy(told, b.opened.Add(lapse(told)), b.opened)
 		if last := lastLinked(agent); last != (Process{}) {
 			swarm := b.swarmOf(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name})
 			swarm.awaited[awaitedProcess{name, last}] = b.leaseInForce(member)

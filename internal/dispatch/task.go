@@ -124,8 +124,9 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
 	// Of an agent whose object is gone, only the lease that is stored with the assignment is left.
 	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second)
-	over := time.Now().Add(lapse(lease))
-	holder.lease.until = later(holder.lease.until, over)
+	now := time.Now()
+	over := now.Add(lapse(lease))
+	holder.lease.mayGoBy(lease, over, now)
 	b.take(of, &hold{
 		agent: holder, process: processOf(given), restored: true, attempt: given.Attempt, epoch: given.Epoch,
 		since: since, sent: true, expires: over, progress: task.Status.Progress,
@@ -292,8 +293,8 @@ func (b *Board) forget(known *entry) {
 }
 
 // supersede takes an attempt away from its holder, who keeps the slot until it has stopped. An agent that claims one epoch of its task
-// after the other causes any number of these, so only some are remembered. Of those beyond, only the slot is forgotten: the task is gone,
-// or has a later epoch, and an agent that still runs them declines what it has no slot for.
+// after the other causes any number of these, so only some are remembered. Beyond that bound an attempt is still cancelled,
+// but its slot counts as free: the task is gone, or has a later epoch, and an agent that still runs it declines what it has no slot for.
 func (b *Board) supersede(known *entry) {
 	if held := known.held; held != nil && held.sent {
 		attempt := known.attemptOf(held)
