@@ -77,10 +77,15 @@ func TestResultIsSentAgainOnTheSameStream(t *testing.T) {
 	clock.advance(5 * time.Second)
 	w.give(t, linktest.Peers()) // which has the agent look at the clock
 	w.AwaitResult(t, 2, 1)
-	if got := len(w.Events()); w.Events()[0].Hello == nil || got == 0 {
-		t.Error("the stream was not the first")
+	streams := 0
+	for _, event := range w.Events() {
+		if event.Hello != nil {
+			streams++
+		}
 	}
-	w.AwaitHello(t, 1)
+	if streams != 1 {
+		t.Errorf("%d streams", streams)
+	}
 }
 
 func TestAgentFollowsTheRedirect(t *testing.T) {

@@ -17,8 +17,9 @@ type Connections struct {
 // A Listener lets a limited number of connections in and closes others at once: before TLS, and before anything is read. It bounds how
 // many are open, of each source and of all, and how many of a source are let in over time.
 //
-// When all places are taken, the source that has the most loses its oldest one to a source that has fewer. So a few sources cannot keep out
-// others, such as a kubelet that probes or an API server.
+// A source is a whole address, also of IPv6: a kubelet, an API server and the pods of a node often have the same first 64 bits. When all places
+// are taken, the oldest connection of the source that has most is closed to admit one of a source that has fewer. So a few sources cannot keep
+// out others.
 type Listener struct {
 	net.Listener
 	bounds   Connections
@@ -45,7 +46,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		taken := &place{Conn: connection, listener: l, source: Source(connection.RemoteAddr())}
+		taken := &place{Conn: connection, listener: l, source: addressOf(connection.RemoteAddr())}
 		surplus := l.admit(taken)
 		if surplus != nil {
 			l.refusals.Count(l.bounds.Limit)

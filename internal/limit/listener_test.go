@@ -61,7 +61,8 @@ func TestListenerBoundsEachSourceAndAllOfThem(t *testing.T) {
 		"as many as there is room for": {
 			[]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8"}, 7,
 		},
-		"half of an IPv6 address": {[]string{"fd00::1:0:0:0:1", "fd00::1:0:0:0:2", "fd00::1:0:0:0:3", "fd00::1:0:0:0:4"}, 3},
+		"one IPv6 address":         {times(10, "fd00::1:0:0:0:1"), 3},
+		"IPv6 addresses of a node": {[]string{"fd00::1:0:0:0:1", "fd00::1:0:0:0:2", "fd00::1:0:0:0:3", "fd00::1:0:0:0:4"}, 4},
 	} {
 		refusals, refused := counting(t)
 		bounded := NewListener(nil, Connections{PerSource: 3, Total: 7, Limit: WebhookConnections}, refusals)

@@ -20,6 +20,14 @@ func Source(remote net.Addr) string {
 	return SourceOf(remote.String())
 }
 
+// addressOf returns the whole remote address of a connection.
+func addressOf(remote net.Addr) string {
+	if tcp, isTCP := remote.(*net.TCPAddr); isTCP {
+		return tcp.AddrPort().Addr().Unmap().WithZone("").String()
+	}
+	return Source(remote)
+}
+
 // SourceOf is Source for an address and a port as text.
 func SourceOf(remote string) string {
 	parsed, err := netip.ParseAddrPort(remote)

@@ -71,7 +71,7 @@ type Events interface {
 	// Received gets the first heartbeat as well, and no other. An agent sends it after the Welcome, so it proves that the agent is at the other end
 	// of this stream still: Hello may have been under way for long.
 	Received(agent Agent, message *linkv1.AgentMessage)
-	// Left says that the stream is gone for which Lease was asked, also when the agent was refused or has not joined. The agent may still
+	// Left is called once for every stream for which Lease was called, even if Joined refused it or was never called. The agent may still
 	// work until its lease is over: see Server.LastHeard.
 	Left(agent Agent)
 }

@@ -69,14 +69,14 @@ func (e endpoint) listen(ctx context.Context, shown *tls.Config, refusals *limit
 	return tls.NewListener(bounded, shown), nil
 }
 
-// serve makes a server for what listen returned. ReadHeaderTimeout is also the time for a TLS handshake. The idle timeout is that of API
-// servers: with a shorter one they would send requests on connections that are just being closed.
+// serve makes a server for what listen returned. ReadHeaderTimeout is also the time for a TLS handshake. The idle timeout is longer
+// than the 90 s of API servers: otherwise they might send a review on a connection that is just being closed, and not send it again.
 func (e endpoint) serve(handler http.Handler, at net.Listener, patience time.Duration) *manager.Server {
 	return &manager.Server{
 		Name: e.name, Listener: at, ShutdownTimeout: &patience,
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: e.headerBytes, ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second,
+			ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		},
 	}
 }

@@ -127,6 +127,21 @@ func (s served) halfHeader(t *testing.T, source string) {
 	_, _ = io.WriteString(raw, "POST / HTTP/1.1\r\nHost: a\r\nX-Padding: ")
 }
 
+// occupy takes a place until the test ends, or the server's patience: by half of a header or, before that, of a handshake.
+func (s served) occupy(t *testing.T, source string) {
+	t.Helper()
+	plain := s
+	plain.tls = false
+	raw, err := plain.dial(t.Context(), source)
+	if err != nil {
+		return
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	if !s.tls {
+		_, _ = io.WriteString(raw, "POST / HTTP/1.1\r\nHost: a\r\nX-Padding: ")
+	}
+}
+
 func eachEndpoint(t *testing.T, run func(*testing.T, served)) {
 	t.Helper()
 	config := Defaults()
@@ -142,13 +157,13 @@ func eachEndpoint(t *testing.T, run func(*testing.T, served)) {
 	}
 }
 
-// A pod that sends halves of headers on as many connections as it can takes its own places, and no others.
+// A pod that sends halves of headers, or nothing, on as many connections as it can takes its own places, and no others.
 func TestFloodOfHeadersIsBounded(t *testing.T) {
 	const flood, most = 200, otherConnectionsPerSource
 	eachEndpoint(t, func(t *testing.T, s served) {
-		// On a slow machine places become free meanwhile, because halves of headers have 5 s.
+		// On a slow machine places become free meanwhile, because headers and handshakes have 5 s.
 		linktest.Eventually(t, "connections beyond the limit are closed", func() bool {
-			s.halfHeader(t, "127.0.0.3")
+			s.occupy(t, "127.0.0.3")
 			return s.refused() >= flood-most
 		})
 		if code, err := s.post(t.Context(), "127.0.0.1", 0); code != http.StatusOK {

@@ -68,6 +68,10 @@ func TestPodThatIsTooLargeHoldsItsWorkload(t *testing.T) {
 	if decision := spread.Next(world); len(decision.Moves) > 0 || decision.Word != spread.Invalid {
 		t.Errorf("%s: moves %v", decision.Word, decision.Moves)
 	}
+	large.Status.Phase = corev1.PodFailed
+	if world := worldOf(t, scene(small, large)); world.Policy == nil || world.Problem != "" {
+		t.Errorf("beside one that has failed: policy %v, problem %q", world.Policy, world.Problem)
+	}
 }
 
 func TestPodsAsTheEngineSeesThem(t *testing.T) {

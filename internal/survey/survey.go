@@ -87,6 +87,9 @@ func (s Settings) Enabled(workload metav1.Object) bool {
 	return strings.TrimSpace(mode) == v1alpha1.SpreadEnabled
 }
 
+// WorkloadTooLarge says what is wrong with a workload that is TooLarge.
+const WorkloadTooLarge = "its selector, and the node selector, affinity, tolerations and ports of its template, exceed 16 KiB together: reduce them"
+
 // TooLarge reports whether so little of an object is in the operator's cache that nothing may be decided about it.
 func TooLarge(object metav1.Object) bool {
 	return object.GetAnnotations()[v1alpha1.AnnotationTooLarge] != ""
@@ -111,7 +114,7 @@ func (s Settings) Wish(workload Workload) Wish {
 		wish.Policy, wish.Problem = nil, fmt.Sprintf("it has %d replicas, and at most %d can be spread", workload.Replicas, spread.MostReplicas)
 	}
 	if TooLarge(workload) {
-		wish.Policy, wish.Problem = nil, "it has more than 16 KiB of selectors, affinity, tolerations and ports: make them fewer, or disable spread"
+		wish.Policy, wish.Problem = nil, WorkloadTooLarge+", or disable spread"
 	}
 	if key := s.chosen(workload); key != "" {
 		wish.Policy, wish.Problem = nil, "its template chooses nodes by "+key+" itself: take that out of the template, or disable spread"

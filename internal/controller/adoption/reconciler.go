@@ -75,11 +75,6 @@ func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet
 	if wanted == "" || exists {
 		return kit.Done(), nil
 	}
-	if survey.TooLarge(workload) { // the port at which workers acknowledge may be missing
-		r.recorder.Eventf(workload, nil, corev1.EventTypeWarning, "PoolRefused", "Reconcile",
-			"it has more than 16 KiB of selectors, affinity, tolerations and ports: make them fewer")
-		return kit.Done(), nil
-	}
 	return kit.Done(), r.make(ctx, workload, wanted)
 }
 
@@ -88,6 +83,10 @@ func (r *reconciler) make(ctx context.Context, workload *appsv1.StatefulSet, nam
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: workload.Namespace, Name: name}, &v1alpha1.WorkerPool{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		return client.IgnoreNotFound(err)
+	}
+	if survey.TooLarge(workload) { // the port at which workers acknowledge may be missing
+		r.recorder.Eventf(workload, nil, corev1.EventTypeWarning, "PoolRefused", "Reconcile", "%s", survey.WorkloadTooLarge)
+		return nil
 	}
 	pool := poolFor(workload, name)
 	err = r.client.Create(ctx, pool)

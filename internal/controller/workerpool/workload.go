@@ -68,7 +68,7 @@ func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (w
 	}
 	if survey.TooLarge(found.object) {
 		return found, refuse(v1alpha1.ReasonNotSupported,
-			"%s %q has more than 16 KiB of selectors, affinity, tolerations and ports: make them fewer; its workers keep their jobs", of.Kind, of.Name), nil
+			"%s %q: %s; its workers keep their jobs", of.Kind, of.Name, survey.WorkloadTooLarge), nil
 	}
 	if swarm := scaledBySwarm(found.object); swarm != "" && pool.Spec.Replicas != nil {
 		return found, refuse(v1alpha1.ReasonWorkloadTaken, "%s %q belongs to Swarm %q, which scales it: remove replicas from this pool", of.Kind, of.Name, swarm), nil

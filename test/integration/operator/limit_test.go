@@ -74,7 +74,7 @@ func showConnectionsPerSource(ctx SpecContext) {
 
 func showWebhookConnectionsPerSource(ctx SpecContext) {
 	asked := ports.Free()
-	showConnections(ctx, asked, "webhookConnections", map[int][]string{256: nil, 3: {"SWARM_LIMITS_WEBHOOK_CONNECTIONS_PER_SOURCE=3"}},
+	showConnections(ctx, asked, "webhookConnections", map[int][]string{600: nil, 3: {"SWARM_LIMITS_WEBHOOK_CONNECTIONS_PER_SOURCE=3"}},
 		"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT="+asked)
 }
 
