@@ -63,6 +63,23 @@ func (s *scene) given(ctx context.Context, workers ...string) []string {
 	return jobs
 }
 
+// moved returns what ended a job at a worker, and the start at the next one.
+func (s *scene) moved(job string, from *gang.Worker) (stop, start gang.Entry) {
+	GinkgoHelper()
+	for _, entry := range workers.Journal(s.in) {
+		switch {
+		case entry.Job != job:
+		case entry.UID == from.UID():
+			stop = entry
+		case start.Event == "":
+			start = entry
+		}
+	}
+	Expect(stop.Event).To(Equal("stop"), "of %s at its first worker", job)
+	Expect(start.Event).To(Equal("start"), "of %s at the next", job)
+	return stop, start
+}
+
 // vanish deletes a pod by force, whose process lives on.
 func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
 	GinkgoHelper()
@@ -127,10 +144,16 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		s.scale(ctx, 2)
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
 		lost.Sever(true)
-		Eventually(lost.Runs).WithTimeout(silence).Should(BeEmpty())
-		Expect(s.given(ctx, "w-0", "w-1")).NotTo(ContainElement(BeElementOf(held)))
+		Eventually(lost.Runs).WithContext(ctx).Should(BeEmpty())
 		s.settle(ctx)
 		Expect(s.given(ctx, "w-0", "w-1")).To(ContainElements(held))
+		// By the times of what happened, and not by when this spec looked: how long that takes depends on the machine.
+		renewed := s.lease(ctx, "w-2").Spec.RenewTime.Time
+		for _, job := range held {
+			stop, start := s.moved(job, lost)
+			Expect(stop.Time).To(BeTemporally("<", start.Time), "%s, %s", stop, start)
+			Expect(start.Time).To(BeTemporally(">", renewed.Add(silence)), "the Lease was renewed at %s, and others wait for its time and the margin: %s", renewed, start)
+		}
 		lost.Sever(false)
 		// It tries to renew its Lease three times in that.
 		Consistently(lost.Runs).WithTimeout(leaseTime).Should(BeEmpty(), "its pod is gone: it does not come back")
