@@ -1,8 +1,12 @@
 package devcluster
 
 import (
+	"errors"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -55,6 +59,25 @@ var _ = Describe("run", func() {
 		session.Interrupt()
 		Eventually(session).Should(gexec.Exit(130))
 		Expect(session.Out.Contents()).To(BeEmpty())
+		leavesNothing(caller, before)
+	})
+
+	// This is how tools/suites holds its clusters.
+	It("cleans up when the command ends with the process that held its input, which was killed", func() {
+		input, held, err := os.Pipe()
+		Expect(err).NotTo(HaveOccurred())
+		holder := exec.Command("sleep", "3600")
+		holder.Stdout = held
+		Expect(errors.Join(holder.Start(), held.Close())).To(Succeed())
+		command := caller.command("run", "--simulated-nodes", "1", "--", "sh", "-c", "echo held; exec cat")
+		command.Stdin = input
+		session := start(command)
+		Expect(input.Close()).To(Succeed())
+		Eventually(session).WithTimeout(patience).Should(gbytes.Say("held"))
+		Consistently(session).WithTimeout(300 * time.Millisecond).ShouldNot(gexec.Exit())
+		Expect(holder.Process.Kill()).To(Succeed())
+		Expect(holder.Wait()).To(MatchError("signal: killed"))
+		Eventually(session).WithTimeout(patience).Should(gexec.Exit(0))
 		leavesNothing(caller, before)
 	})
 

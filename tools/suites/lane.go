@@ -40,7 +40,7 @@ func (l *lane) playTo(ctx context.Context, s suite, log *os.File) error {
 	if s.folder == "" {
 		return l.playUnit(ctx, s.modules, log)
 	}
-	if err := l.bring(ctx, s.kind, log); err != nil {
+	if err := l.bringInTime(ctx, s.kind, log); err != nil {
 		return err
 	}
 	command := l.command(ctx, log, s.binary(l.root), l.arguments(s)...)
@@ -67,6 +67,16 @@ func (l *lane) environment() []string {
 		return nil
 	}
 	return l.cluster.environment
+}
+
+// bringInTime is bring, interrupted when it takes longer than a suite may.
+func (l *lane) bringInTime(ctx context.Context, wanted kind, log *os.File) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("the cluster was not ready after %s", l.timeout))
+	defer cancel()
+	if err := l.bring(ctx, wanted, log); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return nil
 }
 
 // bring makes sure that the lane has a cluster of the kind. A cluster on which that failed stays until the next suite, so that what explains

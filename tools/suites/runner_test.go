@@ -171,6 +171,43 @@ func TestSuiteIsInterruptedBeforeTheTestingPackageEndsIt(t *testing.T) {
 	}
 }
 
+// TestHangingSuiteIsEndedAndNamesTheSpec runs a real Ginkgo suite with the arguments of every suite.
+func TestHangingSuiteIsEndedAndNamesTheSpec(t *testing.T) {
+	r := scene(t, map[string]string{"integration/hanging": ""})
+	r.timeout = 2 * time.Second
+	if err := os.Remove(r.waiting[0].binary(r.root)); err != nil {
+		t.Fatal(err)
+	}
+	compile := exec.CommandContext(t.Context(), "go", "test", "-c", withoutDWARF, "-o", r.waiting[0].binary(r.root), "./test/testdata/hanging")
+	compile.Dir = filepath.Join("..", "..")
+	if output, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("compile: %v\n%s", err, output)
+	}
+	if err := r.run(t.Context()); err == nil {
+		t.Fatal("a suite that hangs passes")
+	}
+	var out strings.Builder
+	r.ended[0].explain(&out)
+	if !strings.Contains(out.String(), "waits for an answer that never comes") || !strings.Contains(out.String(), "(timedout)") {
+		t.Errorf("no line that names the spec and says that it timed out:\n%s", out.String())
+	}
+	if log := read(t, filepath.Join(r.results("failures", "integration-hanging"), "integration-hanging.log")); !strings.Contains(log, "hanging.waitForever") {
+		t.Errorf("no goroutine that shows where it waits:\n%s", log)
+	}
+}
+
+func TestClusterThatIsNeverReadyIsGivenUp(t *testing.T) {
+	r := scene(t, map[string]string{"integration/waiting": passing})
+	r.timeout = 100 * time.Millisecond
+	write(t, filepath.Join(r.root, "bin", "devcluster"), "#!/bin/sh\nexec sleep 60\n")
+	if err := r.run(t.Context()); err == nil {
+		t.Fatal("a suite without a cluster passes")
+	}
+	if err := r.ended[0].err; err == nil || !strings.Contains(err.Error(), "the cluster was not ready after 100ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestFailureLeavesWhatExplainsIt(t *testing.T) {
 	r := scene(t, map[string]string{"integration/bad": failing})
 	if err := r.run(t.Context()); err == nil {
