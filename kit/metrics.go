@@ -21,7 +21,7 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(results, panics)
+	metrics.Registry.MustRegister(results, panics, eventsDropped)
 }
 
 const (

@@ -34,6 +34,11 @@ func (l *ledger) Eventf(regarding, related runtime.Object, kind, reason, _, note
 	l.objects, l.related = append(l.objects, regarding.(*corev1.ObjectReference)), append(l.related, related)
 }
 
+//nolint:revive // the recorder's interface has that many arguments
+func (l *ledger) AnnotatedEventf(regarding, related runtime.Object, _ map[string]string, kind, reason, action, note string, arguments ...any) {
+	l.Eventf(regarding, related, kind, reason, action, note, arguments...)
+}
+
 // stage is a Service in a cluster, and what is told of it. Services have conditions, and so does this test.
 type stage struct {
 	*ledger

@@ -1,0 +1,95 @@
+package kit
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+)
+
+// The events of one namespace: as many a second in the long run, and as many at once. Every event is a write to the API server, and stays in the
+// broadcaster's memory for six minutes. A namespace whose objects change all the time has to leave room for the events of others, of which the
+// broadcaster queues 1,000.
+const (
+	eventsPerSecond = 10
+	eventBurst      = 500
+	// eventNamespaces is how many namespaces have their rate remembered. A namespace that is forgotten begins with a full burst.
+	eventNamespaces = 10_000
+)
+
+var eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "swarm_events_dropped_total",
+	Help: "Events that were not recorded because their namespace had too many.",
+})
+
+// GetEventRecorder returns a recorder that drops the events of a namespace that has too many. All recorders of the operator count together.
+func (o *Operator) GetEventRecorder(name string) recorder.EventRecorder {
+	return &limitedRecorder{o.Manager.GetEventRecorder(name), o.events}
+}
+
+type limitedRecorder struct {
+	recorder recorder.EventRecorder
+	limits   *eventLimits
+}
+
+// Eventf implements recorder.EventRecorder.
+//
+//nolint:revive // the recorder's interface has that many arguments
+func (r *limitedRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, arguments ...any) {
+	if r.allows(regarding) {
+		r.recorder.Eventf(regarding, related, kind, reason, action, note, arguments...)
+	}
+}
+
+// AnnotatedEventf implements recorder.EventRecorder.
+//
+//nolint:revive // the recorder's interface has that many arguments
+func (r *limitedRecorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, kind, reason, action, note string, arguments ...any) {
+	if r.allows(regarding) {
+		r.recorder.AnnotatedEventf(regarding, related, annotations, kind, reason, action, note, arguments...)
+	}
+}
+
+func (r *limitedRecorder) allows(regarding runtime.Object) bool {
+	allowed := r.limits.allow(namespaceRegarded(regarding), time.Now())
+	if !allowed {
+		eventsDropped.Inc()
+	}
+	return allowed
+}
+
+func namespaceRegarded(object runtime.Object) string {
+	if reference, is := object.(*corev1.ObjectReference); is {
+		return reference.Namespace
+	}
+	if accessor, err := meta.Accessor(object); err == nil {
+		return accessor.GetNamespace()
+	}
+	return ""
+}
+
+// eventLimits has a token bucket for each namespace.
+type eventLimits struct {
+	mu      sync.Mutex
+	buckets *lru.Cache // of *rate.Limiter, by namespace
+}
+
+func newEventLimits() *eventLimits { return &eventLimits{buckets: lru.New(eventNamespaces)} }
+
+// allow reports whether an event of the namespace may be recorded, and counts it then.
+func (l *eventLimits) allow(namespace string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bucket, known := l.buckets.Get(namespace)
+	if !known {
+		bucket = rate.NewLimiter(eventsPerSecond, eventBurst)
+		l.buckets.Add(namespace, bucket)
+	}
+	return bucket.(*rate.Limiter).AllowN(now, 1)
+}
