@@ -187,7 +187,7 @@ func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	guards := []guard{paused(b.operator.prefix+"paused", b.paused)}
 	if b.scope != nil {
 		guards = append(guards, b.scope.guard(b.operator.GetClient(), b.outside))
-		b.finalizer.terminating = b.scope.terminating(b.operator.GetClient())
+		b.finalizer.terminating, b.finalizer.lookAgain = b.scope.terminating(b.operator.GetClient()), b.scope.lookAgain()
 	}
 	b.finalizer.opened = b.departing
 	return &control[T]{

@@ -59,12 +59,26 @@ type finalizer[T client.Object] struct {
 	opened bool // the reconciler wants to see objects that are being deleted
 
 	terminating func(ctx context.Context, namespace string) (bool, error) // nil: never
+	lookAgain   time.Duration                                             // for what is left alone; 0 if the deletion of a namespace is an event
+}
+
+// holds reports whether the finalizer keeps an object whose deletion has begun.
+func (f *finalizer[T]) holds(object T) bool {
+	return !object.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(object, f.id)
+}
+
+// leave is the result for an object that is left alone for the reason.
+func (f *finalizer[T]) leave(object T, reason string) Result {
+	if f.lookAgain > 0 && reason != "" && f.holds(object) {
+		return RequeueAfter(f.lookAgain, reason)
+	}
+	return skip(reason)
 }
 
 // letGo removes the finalizer of an object whose namespace is being deleted, and reports whether it did. Everything in the namespace goes anyway, so
 // there is nothing to clean up, and neither a pause nor the scope may keep the namespace from going.
 func (f *finalizer[T]) letGo(ctx context.Context, object T) (bool, error) {
-	if f.terminating == nil || object.GetDeletionTimestamp().IsZero() || !controllerutil.ContainsFinalizer(object, f.id) {
+	if f.terminating == nil || !f.holds(object) {
 		return false, nil
 	}
 	if terminating, err := f.terminating(ctx, object.GetNamespace()); err != nil || !terminating {

@@ -7,10 +7,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
@@ -76,11 +80,58 @@ func TestScopeKnowsNamespacesThatAreDeleted(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	if got, err := NewScopeOf("going").terminating(untouchable{})(t.Context(), "going"); err != nil || got {
-		t.Errorf("a scope of names: got %v, %v", got, err)
+	unreadable := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errRefused
+		},
+	}).Build()
+	if _, err := NewScope(labels.Nothing()).terminating(unreadable)(t.Context(), "going"); !errors.Is(err, errRefused) {
+		t.Errorf("what cannot be read: got %v", err)
 	}
-	if _, err := NewScope(labels.Nothing()).terminating(untouchable{})(t.Context(), "going"); err == nil {
-		t.Error("what cannot be read is no error")
+}
+
+// A scope of names has no right to read namespaces.
+func TestScopeOfNamesLearnsByADryRunThatANamespaceIsDeleted(t *testing.T) {
+	group := schema.GroupResource{Group: eventsv1.GroupName, Resource: "events"}
+	terminating := apierrors.NewForbidden(group, "", errors.New("namespace going is being terminated"))
+	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	for name, c := range map[string]struct {
+		answer, failure error
+		want            bool
+	}{
+		"going":         {terminating, nil, true},
+		"staying":       {nil, nil, false},
+		"missing":       {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "missing"), nil, false},
+		"no right":      {apierrors.NewForbidden(group, "", errors.New("no right")), nil, false},
+		"no API server": {errRefused, errRefused, false},
+	} {
+		cluster := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				if given := (&client.CreateOptions{}).ApplyOptions(options); !slices.Equal(given.DryRun, []string{metav1.DryRunAll}) {
+					t.Errorf("%s: an event is created", name)
+				}
+				if object.GetNamespace() != name {
+					t.Errorf("%s: an event in namespace %q", name, object.GetNamespace())
+				}
+				return c.answer
+			},
+		}).Build()
+		if got, err := NewScopeOf(name).terminating(cluster)(t.Context(), name); got != c.want || !errors.Is(err, c.failure) {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
+
+func TestLeftAloneIsLookedAtAgainWhereNamespacesAreNotWatched(t *testing.T) {
+	deleted, staying := configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{held}; deletedNow(object) }), configMap("b", nil)
+	asking, watching := &finalizer[*corev1.ConfigMap]{id: held, lookAgain: NewScopeOf("demo").lookAgain()}, &finalizer[*corev1.ConfigMap]{id: held, lookAgain: NewScope(labels.Nothing()).lookAgain()}
+	if got := asking.leave(deleted, "Paused"); got != RequeueAfter(namespaceLookAgain, "Paused") {
+		t.Errorf("got %+v", got)
+	}
+	for _, got := range []Result{asking.leave(staying, "Paused"), watching.leave(deleted, "Paused")} {
+		if got != skip("Paused") {
+			t.Errorf("got %+v", got)
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func (c *control[T]) reconcile(ctx context.Context, object T) (Result, error) {
 	}
 	for _, leftAlone := range c.guards {
 		if reason, err := leftAlone(ctx, object); err != nil || reason != "" {
-			return skip(reason), err
+			return c.finalizer.leave(object, reason), err
 		}
 	}
 	onward, result, err := c.finalizer.settle(ctx, object)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -93,15 +96,51 @@ func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name st
 	return err == nil && s.Includes(namespace), nil
 }
 
-// terminating reports whether the namespace of a name is being deleted. A scope of names does not know.
-func (s *Scope) terminating(reader client.Reader) func(context.Context, string) (bool, error) {
+// lookAgain is how often objects that are left alone are looked at for the deletion of their namespace: 0 where that is an event.
+func (s *Scope) lookAgain() time.Duration {
+	if len(s.watched) > 0 {
+		return 0
+	}
+	return namespaceLookAgain
+}
+
+// namespaceLookAgain is how late an operator that may not watch namespaces learns that one is being deleted.
+const namespaceLookAgain = 30 * time.Second
+
+// terminating returns a function that reports whether the namespace of a name is being deleted. A scope of names has no right to read it, and tries
+// whether it takes new objects.
+func (s *Scope) terminating(cluster client.Client) func(context.Context, string) (bool, error) {
+	if len(s.watched) == 0 {
+		return func(ctx context.Context, name string) (bool, error) { return refusesObjects(ctx, cluster, name) }
+	}
 	return func(ctx context.Context, name string) (bool, error) {
-		namespace, err := s.look(ctx, reader, name)
+		namespace, err := s.look(ctx, cluster, name)
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("read namespace %q: %w", name, err)
 		}
 		return err == nil && !namespace.DeletionTimestamp.IsZero(), nil
 	}
+}
+
+// refusesObjects reports whether the API server refuses new objects in a namespace because it is being deleted. An event is created in dry-run mode:
+// every operator may create events.
+func refusesObjects(ctx context.Context, cluster client.Writer, namespace string) (bool, error) {
+	probe := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, GenerateName: "terminating-"},
+		EventTime:           metav1.NowMicro(),
+		ReportingController: "kit", ReportingInstance: "kit", Action: "Probe", Reason: "Probe", Type: corev1.EventTypeNormal,
+		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: namespace, Name: namespace},
+	}
+	err := cluster.Create(ctx, probe, client.DryRunAll)
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return true, nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("create an event in namespace %q in dry-run mode: %w", namespace, err)
+	}
+	return false, nil
 }
 
 // changes is told whenever the selector is another one.

@@ -60,3 +60,17 @@ func only(all []string, name string) []string {
 	}
 	return found
 }
+
+var _ = It("an operator that may not read namespaces learns that one is being deleted, and does not keep a paused object there", func(ctx SpecContext) {
+	own, going := inNamespace(ctx), inNamespace(ctx)
+	o := operator([]string{own, going})
+	o.control("scope-of-names", func(context.Context, *v1.WebApp) (kit.Result, error) { return kit.Done(), nil }, func(b *kit.Builder[*v1.WebApp]) {
+		b.Namespaces(kit.NewScopeOf(own, going)).Finalizer(finalizer, func(context.Context, *v1.WebApp) (kit.Cleanup, error) { return kit.Pending("Draining"), nil })
+	})
+	o.begin()
+	app := webApp(ctx, going, "app")
+	Eventually(stored(ctx, app)).Should(HaveField("Finalizers", ConsistOf(finalizer)))
+	change(ctx, app, annotate("swarm.io/paused", "true"))
+	Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: going}})).To(Succeed())
+	Eventually(gone(ctx, app)).Should(BeTrue())
+})
