@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
@@ -55,4 +56,55 @@ func TestProgressOfTheNextAttemptStartsAnew(t *testing.T) {
 			t.Errorf("the second attempt shows %d %%, want 10 %%", got)
 		}
 	})
+}
+
+// A task waits in the line of its namespace when an agent names an attempt of it, which a former leader gave out and never wrote.
+func TestProgressDoesNotCancelAnAttemptWhoseTaskWaitsInLine(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
+		d.Observe(d.aged("first", 0), Brief{})
+		second := d.aged("second", 1)
+		if view := d.Observe(second, Brief{}); view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonNamespaceLimitReached {
+			t.Fatalf("the second task does not wait in line: %+v", view)
+		}
+		d.term = 2
+		attempt := &linkv1.Attempt{Namespace: "ns", Task: "second", TaskUid: "uid-second", Attempt: 1, Epoch: 1<<32 | 1}
+		who := d.joins(t, "a", "s", 1, attempt)
+		d.progresses(who, attempt)
+		if stopped := d.cancelled(); len(stopped) != 0 || d.stales(t, staleProgress) != 0 {
+			t.Fatalf("cancelled %v", stopped)
+		}
+		if view := d.Observe(second, Brief{}); view.Held == nil || view.Held.Epoch != attempt.GetEpoch() {
+			t.Fatalf("the attempt is not resumed with its task: %+v", view)
+		}
+		if got := d.reports(who, attempt, 60, ""); got != 60 {
+			t.Errorf("after it was resumed it shows %d %%, want 60 %%", got)
+		}
+	})
+}
+
+// What the agent has not named as running, or has named as ended, is not resumed.
+func TestProgressOfAnAttemptThatIsNotToBeResumedIsCancelled(t *testing.T) {
+	attempt := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1<<32 | 1}
+	for name, before := range map[string]func(*testing.T, *desk, link.Agent){
+		"never named": func(*testing.T, *desk, link.Agent) {},
+		"ended":       func(_ *testing.T, d *desk, who link.Agent) { d.concludes(who, attempt, linkv1.Outcome_OUTCOME_FAILED) },
+		"of the former process": func(t *testing.T, d *desk, who link.Agent) {
+			d.Left(who)
+			d.says(t, who, "p", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
+			d.Left(who)
+			d.Forget(inNS("t"))
+			d.says(t, who, "q", &linkv1.Hello{})
+		},
+	} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			d.term = 2
+			who := d.joins(t, "a", "s", 1)
+			before(t, d, who)
+			d.sent = nil
+			d.progresses(who, attempt)
+			if stopped := d.cancelled(); len(stopped) != 1 || d.stales(t, staleProgress) != 1 {
+				t.Errorf("%s: cancelled %v", name, stopped)
+			}
+		})
+	}
 }

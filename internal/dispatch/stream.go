@@ -219,6 +219,9 @@ func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
 func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	attempt := progress.GetAttempt()
 	of := b.tasks[taskOf(attempt)]
+	if of == nil && member.isToBeResumed(attempt) {
+		return // its task is being looked for: the attempt is resumed with the task, or refused if there is none
+	}
 	if of == nil || of.held == nil || of.swarm != member.swarm || of.held.agent != member || of.held.epoch != attempt.GetEpoch() || string(of.uid) != attempt.GetTaskUid() {
 		b.metrics.stale(staleProgress)
 		b.order(member, attempt, Cancel)
@@ -232,6 +235,12 @@ func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	if of.stored == of.held.epoch {
 		b.config.Tasks.After(of.name, shownEvery-min(time.Since(of.wrote), shownEvery))
 	}
+}
+
+// isToBeResumed reports whether the process that is linked has named an attempt as running whose task the board does not know yet.
+func (a *agent) isToBeResumed(attempt *linkv1.Attempt) bool {
+	lone := a.strays[attempt.Key()]
+	return lone != nil && !lone.ended && lone.process == a.process
 }
 
 // Left implements link.Events, also for an agent that has not joined. What the agent holds stays its own until it can no longer be working.
