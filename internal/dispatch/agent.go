@@ -55,6 +55,7 @@ type stray struct {
 	process  Process   // that reported it
 	ended    bool      // the agent has a result of it, and sends it again until it is acknowledged
 	contests bool      // its epoch is impossible: its task waits
+	refused  bool      // its task is over or gone, and its agent was told so
 	until    time.Time // it is surely over by then; zero while its agent is linked
 }
 

@@ -49,6 +49,11 @@ func (b *Board) holders(member *agent) []Process {
 			add(of.held.process)
 		}
 	}
+	for _, lone := range member.strays {
+		if !lone.ended {
+			add(lone.process)
+		}
+	}
 	for by := range b.awaitedOf(member) {
 		add(by)
 	}

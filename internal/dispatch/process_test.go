@@ -156,7 +156,7 @@ func TestEndOfAnotherProcessProvesNothing(t *testing.T) {
 	})
 }
 
-// The agent has reported it before the operator knew the task, and its process has been replaced since.
+// The agent has reported it before the operator knew the task. Its process is replaced when that is stored.
 func TestAttemptOfAnEarlierProcessExpires(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -165,8 +165,9 @@ func TestAttemptOfAnEarlierProcessExpires(t *testing.T) {
 		d.Left(a)
 		d.says(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
 		d.Left(a)
-		d.says(t, a, "q", &linkv1.Hello{})
 		task := d.task("t", "s") // seen only now
+		d.settles(task)
+		d.says(t, a, "q", &linkv1.Hello{})
 		if view := d.Observe(task, Brief{}); view.Held == nil {
 			t.Fatalf("want it to be held until the lease of its process is over: %+v", view)
 		}
@@ -303,6 +304,88 @@ func TestSuccessorWaitsUntilTheWorkOfTheFormerPodIsStored(t *testing.T) {
 		d.settles(task)
 		if err := d.Joined(a, "successor", hello); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// strays has process "p" of agent a name an attempt that a former leader gave out and never wrote, and whose task is not known yet. Then p is gone.
+func (d *desk) strays(t *testing.T) (link.Agent, *linkv1.Attempt) {
+	t.Helper()
+	d.term = 2
+	d.rule("s")
+	a := d.joins(t, "a", "s", 1)
+	d.Left(a)
+	attempt := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1<<32 | 1}
+	d.says(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
+	d.Left(a)
+	return a, attempt
+}
+
+// succeeds is the Hello of process "q", the successor of "p".
+func (d *desk) succeeds(a link.Agent) error {
+	return d.Joined(a, "pod-a", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "q"})
+}
+
+func TestSuccessorWaitsUntilStraysOfTheFormerProcessAreStored(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		a, attempt := d.strays(t)
+		d.signals = nil
+		if err := d.succeeds(a); !errors.Is(err, errUnwritten) || !slices.Contains(d.signals, signal{"t", 0}) {
+			t.Fatalf("its task is being looked for: got %v, and asks for the reconcile of %v", err, d.signals)
+		}
+		task := d.task("t", "s")
+		if view := d.Observe(task, Brief{}); view.Held == nil || view.Held.Epoch != attempt.GetEpoch() {
+			t.Fatalf("%+v", view)
+		}
+		if err := d.succeeds(a); !errors.Is(err, errUnwritten) {
+			t.Fatalf("its task is known, and not stored as assigned: got %v", err)
+		}
+		d.settles(task)
+		if err := d.succeeds(a); err != nil {
+			t.Errorf("it is stored: %v", err)
+		}
+	})
+}
+
+func TestSuccessorDoesNotWaitForStraysThatAreOver(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *desk, link.Agent){
+		"its task is gone":         func(_ *testing.T, d *desk, _ link.Agent) { d.Forget(inNS("t")) },
+		"its lease is over":        func(_ *testing.T, d *desk, _ link.Agent) { time.Sleep(d.lapse()); d.steps() },
+		"its process is connected": func(t *testing.T, d *desk, a link.Agent) { d.says(t, a, "p", &linkv1.Hello{}); d.Left(a) },
+		"its process has ended": func(t *testing.T, d *desk, a link.Agent) {
+			former := Process{"pod-a", "p"}
+			if holders := d.Agent(types.NamespacedName(a)).Holders; !slices.Contains(holders, former) {
+				t.Errorf("proof is asked for of %v", holders)
+			}
+			d.Ended(types.NamespacedName(a), former)
+		},
+	} {
+		atDesk(t, nil, func(t *testing.T, d *desk) {
+			a, _ := d.strays(t)
+			end(t, d, a)
+			if err := d.succeeds(a); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// The epoch of an attempt was never given out, as far as this leader knows. It cannot be stored, so only its process has the next leader wait for it.
+func TestSuccessorWaitsForAnAttemptThatIsContested(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		d.task("t", "s")
+		a := d.joins(t, "a", "s", 1)
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 9 << 32}}})
+		d.Left(a)
+		if err := d.succeeds(a); !errors.Is(err, errUnwritten) {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(d.lapse())
+		d.steps()
+		if err := d.succeeds(a); err != nil {
+			t.Errorf("its lease is over: %v", err)
 		}
 	})
 }

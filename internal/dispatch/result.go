@@ -156,6 +156,7 @@ func (b *Board) refuseStrays(name types.NamespacedName) {
 
 // refuse tells an agent that nobody wants an attempt. While it runs it keeps its slot.
 func (b *Board) refuse(member *agent, lone *stray) {
+	lone.refused = true
 	if !lone.ended {
 		b.order(member, lone.attempt, Cancel)
 		return

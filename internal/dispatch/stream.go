@@ -50,7 +50,7 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 // successor, and the next leader would not wait for the former one.
 var errUnwritten = errors.New("an assignment of the process before is being stored: connect again")
 
-// writeHoldsOfOthers has what other processes of an agent hold written, and reports whether there is any.
+// writeHoldsOfOthers has what other processes of an agent hold, or may, written, and reports whether there is any.
 func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
 	unwritten := false
 	for _, of := range member.holds {
@@ -59,7 +59,19 @@ func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
 			b.config.Tasks.After(of.name, 0)
 		}
 	}
+	for _, lone := range member.strays {
+		if lone.process != by && b.mayBeUnwritten(lone) {
+			unwritten = true
+			b.config.Tasks.After(taskOf(lone.attempt), 0)
+		}
+	}
 	return unwritten
+}
+
+// mayBeUnwritten reports whether a stray may run without being stored, so that only the process which Agent status names has the next leader wait for
+// it: its task is still being looked for, or it was never given out as far as this leader can know, and cannot be stored.
+func (b *Board) mayBeUnwritten(lone *stray) bool {
+	return !lone.ended && !lone.refused && (lone.contests || b.tasks[taskOf(lone.attempt)] == nil)
 }
 
 // passOverAtMost bounds how far a Hello moves the sequence: an agent that lies would have to connect 65,536 times to use up a term.
@@ -240,7 +252,7 @@ func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 // isToBeResumed reports whether the process that is linked has named an attempt as running whose task the board does not know yet.
 func (a *agent) isToBeResumed(attempt *linkv1.Attempt) bool {
 	lone := a.strays[attempt.Key()]
-	return lone != nil && !lone.ended && lone.process == a.process
+	return lone != nil && !lone.ended && !lone.refused && lone.process == a.process
 }
 
 // Left implements link.Events, also for an agent that has not joined. What the agent holds stays its own until it can no longer be working.
