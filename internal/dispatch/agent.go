@@ -189,10 +189,13 @@ func (a *agent) busy() int {
 	return running
 }
 
-// room is how many more attempts it would take now. It gets none before its process is recorded: the next leader waits for whom it knows to have been
-// linked, and a first assignment may be sent before it is written.
+// isHeardOut reports whether conclusions were drawn from the last Hello. What is sent before that is missing in it, and would count as not delivered.
+func (a *agent) isHeardOut() bool { return a.named == nil }
+
+// room is how many more attempts it would take now. It gets none before it is heard out, and none before its process is recorded: the next leader waits
+// for whom it knows to have been linked, and a first assignment may be sent before it is written.
 func (a *agent) room(now time.Time) int {
-	if a.recorded != a.process {
+	if a.recorded != a.process || !a.isHeardOut() {
 		return 0
 	}
 	most := a.slots()

@@ -56,6 +56,53 @@ func TestNothingIsConcludedFromAPartialHello(t *testing.T) {
 	})
 }
 
+// An agent that grants credit before Complete does not name in its Hello what it is given then. That would count as not delivered, and be given to
+// another agent as well.
+func TestAgentGetsNothingBeforeItHasNamedEverything(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", 1)
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{Partial: true})
+		task := d.task("t", "s")
+		d.steps()
+		if given := d.assigned(); len(given) > 0 {
+			t.Fatalf("given out before everything was named: %v", given)
+		}
+		d.completes(a)
+		d.steps()
+		if given := d.assigned(); len(given) != 1 {
+			t.Errorf("want one assignment: %v", given)
+		}
+		if view := d.Observe(task, Brief{}); view.Held == nil {
+			t.Errorf("%+v", view)
+		}
+	})
+}
+
+// The assignment was made on the stream before, and is stored while the agent has not yet named everything on this one.
+func TestStoredAssignmentIsNotSentBeforeTheAgentHasNamedEverything(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		a := d.joins(t, "a", "s", 1)
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{})
+		task := d.task("t", "s")
+		d.Observe(task, Brief{Referred: true}) // it is stored before it is sent
+		d.steps()
+		d.Left(a)
+		d.says(t, a, "p", &linkv1.Hello{Partial: true})
+		d.settles(task)
+		if given := d.assigned(); len(given) > 0 {
+			t.Fatalf("sent before everything was named: %v", given)
+		}
+		d.completes(a)
+		if view := d.Observe(task, Brief{}); view.Held != nil || view.Ended != nil {
+			t.Errorf("want it to wait for the next assignment: %+v", view)
+		}
+	})
+}
+
 // Its results are those of attempts that the leader before has never written: without them the tasks look new.
 func TestNewLeaderWaitsForTheRestOfAPartialHello(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "s")}, func(t *testing.T, d *desk) {

@@ -153,7 +153,7 @@ func (b *Board) deliver(task *entry, payload []byte) {
 	held := task.held
 	member := held.agent
 	err := errNotAsAssigned
-	if held.process == member.process && member.linked && task.brief.Blocked == nil {
+	if held.process == member.process && member.linked && member.isHeardOut() && task.brief.Blocked == nil {
 		err = b.link.Send(member.name, &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: task.order(held, payload)}})
 	}
 	if err == nil {
