@@ -170,7 +170,7 @@ func (b *Board) Dismiss(name types.NamespacedName) {
 
 // discard lets go of an agent of which nothing is left.
 func (b *Board) discard(member *agent) {
-	if member.enrolled || member.attached || member.linked || member.busy() > 0 || member.lease.stored > 0 || b.isLeased(member, time.Now()) {
+	if member.enrolled || member.hasStream() || member.busy() > 0 || member.lease.stored > 0 || b.isLeased(member, time.Now()) {
 		return
 	}
 	delete(b.agents, member.name)
@@ -188,6 +188,9 @@ func (a *agent) busy() int {
 	}
 	return running
 }
+
+// hasStream reports whether the agent has a stream, on which it may not have joined yet.
+func (a *agent) hasStream() bool { return a.attached || a.linked }
 
 // isHeardOut reports whether conclusions were drawn from the last Hello. What is sent before that is missing in it, and would count as not delivered.
 func (a *agent) isHeardOut() bool { return a.named == nil }

@@ -194,7 +194,7 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 		return max(member.lease.wanted, member.lease.inForce(now))
 	case member.lease.wanted >= member.lease.stored:
 		return member.lease.wanted
-	case member.linked && member.lease.told > member.lease.wanted:
+	case member.hasStream() && member.lease.told > member.lease.wanted: // also one that was told the lease just now and has not been heard since
 		return member.lease.stored
 	}
 	over := later(b.opened.Add(lapse(member.lease.stored)), member.lease.until)

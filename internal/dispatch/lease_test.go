@@ -189,6 +189,33 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 	})
 }
 
+// The agent comes back after a long time. It is told the stored lease, and the type asks for a shorter one before the link has noted that the agent was
+// heard, and before it joins.
+func TestStoredLeaseIsNotLoweredWhileAnAgentIsBeingTold(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		agent := agentWith(50)
+		d.Enrol(agent, 50*time.Second)
+		d.heard[leased] = time.Now()
+		time.Sleep(time.Hour)
+		if told := d.Lease(leased, &linkv1.Hello{}); told != 50*time.Second {
+			t.Fatalf("told %s", told)
+		}
+		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+			t.Fatalf("stored %s while the agent has just been told a longer one", stored)
+		}
+		d.heard[leased] = time.Now()
+		d.Left(leased)
+		time.Sleep(lapse(50*time.Second) - time.Millisecond)
+		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+			t.Errorf("stored %s while the longer one goes on after the stream", stored)
+		}
+		time.Sleep(time.Millisecond)
+		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+			t.Errorf("stored %s after the longer one is over", stored)
+		}
+	})
+}
+
 // The answer of the write that lowers the lease is lost, and the cache is behind.
 func TestLeaseIsNotToldThatMayHaveBeenLowered(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
