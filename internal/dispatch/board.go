@@ -85,6 +85,7 @@ type Board struct {
 	mu       sync.Mutex
 	opened   time.Time // when this leader began to speak to agents
 	sequence int64
+	skipped  int64 // how far Hellos have moved the sequence
 	// contested counts the claims of agents to run a task under an epoch that no leader has given out, by the UID of the task.
 	contested map[types.UID]int
 	// strayed counts what agents report of tasks that the board does not know, by task.
@@ -161,7 +162,7 @@ func (b *Board) stir(of *swarm) {
 func (b *Board) nextEpoch() int64 {
 	if b.sequence == math.MaxUint32 { // a term ends before its sequence does
 		b.config.Leadership.RaiseTerm(b.config.Leadership.Term())
-		b.sequence = 0
+		b.sequence, b.skipped = 0, 0
 	}
 	b.sequence++
 	return b.newestEpoch()

@@ -196,6 +196,36 @@ func TestNoHelloChangesTheTerm(t *testing.T) {
 	})
 }
 
+// An agent connects again and again, and each time claims the highest epoch that one Hello moves the sequence to.
+func TestHellosMoveTheSequenceOnlySoFarInATerm(t *testing.T) {
+	atDesk(t, nil, func(t *testing.T, d *desk) {
+		d.rule("s")
+		first := d.nextEpoch()
+		claims := func(epoch int64) {
+			d.joins(t, "a", "s", 1, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "u", Attempt: 1, Epoch: epoch})
+			d.Left(leased)
+		}
+		hellos := 0
+		for before := int64(0); before != d.newestEpoch() && hellos < 1000; hellos++ {
+			before = d.newestEpoch()
+			claims(before + passOverAtMost)
+		}
+		if moved := d.newestEpoch() - first; moved != passOverInAll || d.term != 1 {
+			t.Fatalf("%d Hellos have moved the sequence by %d in term %d", hellos, moved, d.term)
+		}
+		claims(d.newestEpoch() + 1)
+		if moved := d.newestEpoch() - first; moved != passOverInAll {
+			t.Errorf("another Hello has moved the sequence, by %d in all", moved)
+		}
+		d.sequence = math.MaxUint32
+		next := d.nextEpoch()
+		claims(next + 5)
+		if d.term != 2 || d.newestEpoch() != next+5 {
+			t.Errorf("in the next term %d the newest epoch is %x after %x", d.term, d.newestEpoch(), next)
+		}
+	})
+}
+
 func TestTermEndsBeforeItsSequence(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.sequence = math.MaxUint32 - 1

@@ -74,18 +74,24 @@ func (b *Board) mayBeUnwritten(lone *stray) bool {
 	return !lone.ended && !lone.refused && (lone.contests || b.tasks[taskOf(lone.attempt)] == nil)
 }
 
-// passOverAtMost bounds how far a Hello moves the sequence: an agent that lies would have to connect 65,536 times to use up a term.
-const passOverAtMost = 1 << 16
+const (
+	// passOverAtMost bounds how far one Hello moves the sequence, and passOverInAll how far all Hellos of a term do together. So agents that lie can use up
+	// one 256th of a term, however often they connect, and no Hello ends a term. Beyond that, epochs that this leader has not given out are impossible.
+	passOverAtMost = 1 << 16
+	passOverInAll  = 1 << 24
+)
 
 // passOver moves the sequence above epochs of this term that this leader has not given out. If the Lease and the Secret were both deleted, terms have
 // begun again, and these are of an earlier leader of the same term.
 func (b *Board) passOver(hello *linkv1.Hello) {
-	highest := b.newestEpoch() + passOverAtMost
+	newest := b.newestEpoch()
+	highest := newest + min(passOverAtMost, passOverInAll-b.skipped)
 	for attempt := range named(hello) {
 		if epoch := attempt.Epoch; epoch > b.newestEpoch() && epoch <= highest && epoch>>32 == b.config.Leadership.Term() {
 			b.sequence = epoch & math.MaxUint32
 		}
 	}
+	b.skipped += b.newestEpoch() - newest
 }
 
 // named are the attempts that an agent has mentioned.
