@@ -119,7 +119,8 @@ func (m *Monitor) report() {
 	m.mu.Unlock()
 	switch {
 	case changed && !reliable:
-		m.log.Error("clock differs from the API server's: time limits and expiry of tasks wait until it is right", "ahead", ahead.String())
+		m.log.Error("clock differs from the API server's: time limits and expiry of tasks, and the deadline of deleted swarms, wait until it is right",
+			"ahead", ahead.String())
 	case changed:
 		m.log.Info("clock agrees with the API server's again", "ahead", ahead.String())
 	}

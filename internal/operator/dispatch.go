@@ -108,6 +108,7 @@ func (p parts) addControllers(ctx context.Context) error {
 	return errors.Join(
 		swarm.Add(ctx, p.Operator, swarm.Options{
 			Settings: p.settings, Board: p.dispatcher.board, Signal: p.dispatcher.swarms, Scope: scope, Resync: resync, Workers: workers,
+			Clock: p.skew,
 		}),
 		agent.Add(p.Operator, agent.Options{
 			Board: p.dispatcher.board, Signal: p.dispatcher.agents, Scope: scope, Resync: resync, Workers: workers,

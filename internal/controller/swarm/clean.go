@@ -18,6 +18,11 @@ import (
 // with the swarm.
 const drainDeadline = 10 * time.Minute
 
+// A Clock knows how far the clock of this process is ahead of the API server's, and whether that is little enough to act by it.
+type Clock interface {
+	Skew() (ahead time.Duration, reliable bool)
+}
+
 // At most cleanBatch tasks are deleted in a reconcile, one request after the other, and the next ones after cleanPause. A reconcile that deleted
 // them all could take longer than the liveness probe lets it, and would keep a worker from other swarms.
 const cleanBatch, cleanPause = 100, time.Second
@@ -49,10 +54,20 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 		return kit.PendingFor(cleanPause, "DeletingTasks"), nil
 	}
 	held := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // another controller has to let it go
-	if !held && (running == 0 || time.Since(swarm.DeletionTimestamp.Time) > drainDeadline) {
+	if !held && (running == 0 || r.isOverdue(swarm, time.Now())) {
 		return kit.Cleaned(), nil
 	}
 	return kit.Pending("Draining"), nil
+}
+
+// isOverdue reports whether a swarm that is deleted has certainly waited long enough for what runs. The time of its deletion is the API server's.
+func (r *reconciler) isOverdue(swarm *v1alpha1.Swarm, now time.Time) bool {
+	if r.clock != nil {
+		if _, reliable := r.clock.Skew(); !reliable {
+			return false
+		}
+	}
+	return now.Sub(swarm.DeletionTimestamp.Time) > drainDeadline
 }
 
 // removeSome deletes a batch of tasks, and reports whether others are left.

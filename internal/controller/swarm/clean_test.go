@@ -121,6 +121,31 @@ func TestDeletedSwarmDoesNotWaitForAnAgentForEver(t *testing.T) {
 	})
 }
 
+// fixedSkew is a clock that is ahead by so much.
+type fixedSkew time.Duration
+
+func (s fixedSkew) Skew() (ahead time.Duration, reliable bool) {
+	return time.Duration(s), time.Duration(s).Abs() <= 5*time.Second
+}
+
+// The time of the deletion is the API server's. An operator whose clock is ahead must not give up what runs.
+func TestDeletedSwarmWaitsForAClockThatIsRight(t *testing.T) {
+	for ahead, want := range map[time.Duration]kit.Cleanup{
+		0: kit.Cleaned(), 5 * time.Second: kit.Cleaned(), time.Hour: kit.Pending("Draining"), -time.Hour: kit.Pending("Draining"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			task := taskOf("research", "a")
+			r, e, swarm := deleting(t, interceptor.Funcs{}, task)
+			e.run(t, task)
+			time.Sleep(drainDeadline + time.Second)
+			r.clock = fixedSkew(ahead)
+			if got, err := r.clean(t.Context(), swarm); err != nil || got != want {
+				t.Errorf("%s ahead: got %+v, %v, want %+v", ahead, got, err, want)
+			}
+		})
+	}
+}
+
 func TestDeletedSwarmStaysWhileATaskIsHeld(t *testing.T) {
 	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("research", "a"), taskOf("research", "b", "example.com/archive"),
 		taskOf("research", "c"))

@@ -35,6 +35,7 @@ type Options struct {
 	Scope    *kit.Scope
 	Resync   time.Duration
 	Workers  int
+	Clock    Clock // nil: the clock of this process is right
 }
 
 // untrusted is how long a swarm waits for the CA at most. The watch on its Secret is faster; this is for when that was missed.
@@ -50,6 +51,7 @@ type reconciler struct {
 	status   *kit.Status[*v1alpha1.Swarm]
 	settings func(context.Context) manifest.Settings
 	board    *dispatch.Board
+	clock    Clock
 }
 
 // Add gives the operator the controller of Swarms. Of Secrets its cache must hold no more than the one with the link's CA: every
@@ -65,7 +67,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	}
 	r := &reconciler{
 		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Patient(shownEvery, numbers),
-		settings: options.Settings, board: options.Board,
+		settings: options.Settings, board: options.Board, clock: options.Clock,
 	}
 	if err := addRetention(operator, options); err != nil {
 		return err
