@@ -15,6 +15,7 @@ func (d *draft) holdings() []assign.Record {
 	var records []assign.Record
 	for _, record := range d.world.published.records(d.world.workload) {
 		pod := d.holders[record.Worker]
+		d.noteRevoked(record)
 		switch {
 		case d.shadowed(record.Worker):
 			if pod != nil {
@@ -26,7 +27,7 @@ func (d *draft) holdings() []assign.Record {
 			record = d.heard(record.Seen(string(pod.UID)), pod)
 		case d.world.gone[record.Worker] && d.world.workload.slotted():
 			continue // no other pod will ever have its name
-		case d.world.gone[record.Worker]:
+		case d.world.gone[record.Worker] && !d.arriving(record):
 			record = record.Vacant()
 		}
 		records = append(records, d.overdue(record))

@@ -24,6 +24,7 @@ type memory struct {
 	missing notes[time.Time] // workers without a pod, since when
 	witness notes[witness]
 	told    notes[told]
+	revoked notes[revocation]
 	slots   notes[slot]     // that were written, or are about to be
 	leases  notes[sighting] // of workers whose pod is gone
 	begun   time.Time       // when the pool last stopped being converged

@@ -100,7 +100,7 @@ func (d *draft) step() {
 		return
 	}
 	step := assign.Handover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff))
-	d.Waiting = d.explainReleased(d.shade(step.Waiting))
+	d.Waiting = d.explainReleased(d.shade(d.explainArriving(step.Waiting)))
 	d.Converged = step.Phase == assign.Done
 	if len(step.Publish) == 0 {
 		return

@@ -1,6 +1,7 @@
 package workerpool
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -17,7 +18,7 @@ type step func(t *rapid.T, s *story)
 
 // A story is a pool through faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
 // Creates are carried out long after their leader died. Caches of pods, ConfigMaps and revisions are behind, and so are kubelets where
-// admission tells new pods their version. ConfigMaps are deleted, that of all workers or of one. Pods are replaced, leave their workload or
+// admission tells new pods their version. Such a pod may be stored long after its admission. ConfigMaps are deleted, that of all workers or of one. Pods are replaced, leave their workload or
 // are orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
 type story struct {
 	*cluster
@@ -33,6 +34,15 @@ func (s *story) somebody(t *rapid.T) *process {
 		return nil
 	}
 	return s.pods[rapid.SampledFrom(names).Draw(t, "pod")]
+}
+
+// admitMissing has the first pod admitted that the StatefulSet lacks. Its controller waits for the answer before it creates another.
+func (s *story) admitMissing() {
+	for n := range s.replicas {
+		if name := fmt.Sprintf("w-%d", n); !s.slotted() && len(s.creates) == 0 && s.pods[name] == nil {
+			s.begin(name)
+		}
+	}
 }
 
 func (s *story) succeed() {
@@ -98,8 +108,14 @@ var steps = map[string]step{
 	},
 	"leaveScaling": func(_ *rapid.T, s *story) { s.pool.Spec.Replicas = nil },
 	"raise":        func(_ *rapid.T, s *story) { s.raise() },
-	"prune":        func(_ *rapid.T, s *story) { s.prune() },
-	"jobs":         func(t *rapid.T, s *story) { s.want(rapid.IntRange(0, 9).Draw(t, "jobs")) },
+	"admit":        func(_ *rapid.T, s *story) { s.admitMissing() },
+	"storeAdmitted": func(_ *rapid.T, s *story) {
+		for _, name := range slices.Sorted(maps.Keys(s.creates)) {
+			s.store(name)
+		}
+	},
+	"prune": func(_ *rapid.T, s *story) { s.prune() },
+	"jobs":  func(t *rapid.T, s *story) { s.want(rapid.IntRange(0, 9).Draw(t, "jobs")) },
 	"loseConfig": func(t *rapid.T, s *story) {
 		if rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
 			if names := slices.Sorted(maps.Keys(s.server.configs)); len(names) > 0 {

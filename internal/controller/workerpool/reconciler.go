@@ -4,7 +4,8 @@
 //   - Nobody is granted a job while somebody else may hold it, under handoff Exclusive: what workers may hold is stored in the same write
 //     as the list that says so, and every such write is refused when anybody else has written since.
 //   - What is published is made of stored revisions alone: killed at any moment, the next one goes on from there to the same end.
-//   - A pod is gone only if the API server, read past the cache, has no pod of its name, whatever its labels, owner or phase.
+//   - A pod is gone only if the API server, read past the cache, has no pod of its name, whatever its labels, owner or phase,
+//     and none that was admitted before its jobs were revoked can still be stored.
 //   - Somebody who is gone still holds what it had while its process has a Lease (worker/lease) that may not have run out.
 //   - Workers whose list does not change see no write, no nudge and no restart.
 //   - Jobs that cannot be read, a workload that is not there, a ConfigMap that is somebody else's: the running assignment stays as it is.

@@ -31,11 +31,18 @@ type cluster struct {
 	leases   map[string]*testimony // of workers, by name; nil when workers have none
 	set      int                   // how often the StatefulSet was created
 	admits   bool                  // admission names the version of its list on every new pod
+	creates  map[string]*create    // pods that were admitted and are not stored yet, by name
 	kubelet  map[string]string     // the files that new pods begin with, by ConfigMap; nil for the present ones
 	replicas int
 	born     int
 	now      time.Time
 	trace    []string
+}
+
+// A create is a pod on its way from admission to the store.
+type create struct {
+	pod      *corev1.Pod
+	admitted time.Time
 }
 
 // A process is a pod with the worker in it, and the file as its kubelet has brought it.
@@ -56,11 +63,14 @@ type testimony struct {
 	renewed time.Time
 }
 
+// longestCreate is what the API server and etcd grant a create.
+const longestCreate = 41 * time.Second
+
 // leaseTime is the duration of Leases.
 const leaseTime = 6 * time.Second
 
 func newCluster(jobs, replicas int) *cluster {
-	c := &cluster{server: newAPIServer(), pods: map[string]*process{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
+	c := &cluster{server: newAPIServer(), pods: map[string]*process{}, creates: map[string]*create{}, replicas: replicas, now: time.Unix(1_000_000, 0)}
 	c.pool = &v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Name: "pool", Namespace: "sim", UID: "pool", Generation: 1}}
 	c.pool.Spec = v1alpha1.WorkerPoolSpec{
 		Workers: v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: "w"}, Handoff: v1alpha1.HandoffExclusive,
@@ -101,10 +111,21 @@ func (c *cluster) raise() {
 			c.create(name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.creates)) {
+		c.store(name)
+	}
 }
 
-// create makes a pod. It begins with the file as it is now, or as its kubelet still has it.
+// create makes a pod, unless that has begun already.
 func (c *cluster) create(name string) {
+	if c.creates[name] == nil {
+		c.begin(name)
+	}
+	c.store(name)
+}
+
+// begin has a pod admitted that is stored later, or never.
+func (c *cluster) begin(name string) {
 	c.born++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: "sim", UID: types.UID(fmt.Sprintf("u%d", c.born)), CreationTimestamp: metav1.NewTime(c.now),
@@ -114,9 +135,17 @@ func (c *cluster) create(name string) {
 		pod.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
 	}
 	pod.Status.PodIP = "127.0.0.1"
+	c.admit(pod)
+	c.creates[name] = &create{pod, c.now}
+	c.note("admit %s as %s", name, pod.UID)
+}
+
+// store ends a create. The pod begins with the file as it is now, or as its kubelet still has it.
+func (c *cluster) store(name string) {
+	pod := c.creates[name].pod
+	delete(c.creates, name)
 	made := &process{pod: pod, running: map[string]bool{}}
 	c.pods[name] = made
-	c.admit(pod)
 	made.ready(false, c.now)
 	c.mount(made)
 	if c.kubelet != nil {
@@ -226,6 +255,7 @@ func (c *cluster) vanish(name string) {
 // pass lets time pass. Who can renew its Lease does, and who cannot has stopped everything when it is over.
 func (c *cluster) pass(time time.Duration) {
 	c.now = c.now.Add(time)
+	maps.DeleteFunc(c.creates, func(_ string, under *create) bool { return c.now.Sub(under.admitted) > longestCreate })
 	for _, p := range slices.Concat(slices.Collect(maps.Values(c.pods)), c.ghosts) {
 		if held := c.leases[p.pod.Name]; held != nil && held.holder == p.pod.UID && !p.cut {
 			held.writes, held.renewed = held.writes+1, c.now
@@ -348,7 +378,7 @@ func (c *cluster) deployed() *cluster {
 
 // workload is the StatefulSet or Deployment as it is now.
 func (c *cluster) workload() workload {
-	of := workload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}}
+	of := workload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}, observed: len(c.creates) == 0}
 	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.set))}
 	of.object = &appsv1.StatefulSet{ObjectMeta: meta}
 	if c.slotted() {

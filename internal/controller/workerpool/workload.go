@@ -27,6 +27,7 @@ type workload struct {
 	replicas int // as somebody wants them
 	start    int // the first ordinal
 	selector *metav1.LabelSelector
+	observed bool // the controller of the StatefulSet acts on its present spec, and its creates for an earlier one were answered
 }
 
 // slotted tells whether pods have slots of ours, because they have no ordinals.
@@ -103,7 +104,10 @@ func (r *reconciler) find(ctx context.Context, key client.ObjectKey, kind v1alph
 	}
 	object := &appsv1.StatefulSet{}
 	err := r.client.Get(ctx, key, object)
-	found := workload{object: object, kind: v1alpha1.WorkloadStatefulSet, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector}
+	found := workload{
+		object: object, kind: v1alpha1.WorkloadStatefulSet, replicas: int(ptr.Deref(object.Spec.Replicas, 1)), selector: object.Spec.Selector,
+		observed: object.Status.ObservedGeneration >= object.Generation,
+	}
 	if object.Spec.Ordinals != nil {
 		found.start = int(object.Spec.Ordinals.Start)
 	}

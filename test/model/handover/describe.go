@@ -14,6 +14,8 @@ var sentences = map[uint8]string{
 	adoptPod:         "the workload adopts %s",
 	loseNode:         "the node of %s is taken for lost, and its phase becomes Failed; its process lives on",
 	restartContainer: "the container of %s restarts",
+	admitPod:         "the next pod, %s, is admitted, and not stored yet",
+	failCreate:       "the create of %s fails, or never arrives",
 	stopJob:          "%s stops the job",
 	syncCache:        "the caches of %s hear of the newest objects",
 	beginTerm:        "%s begins its term",
@@ -31,7 +33,7 @@ func (m Model) Describe(s state, step explore.Step) string {
 	case orphanPods:
 		return "the workload is deleted, and its pods become orphans"
 	case createPod:
-		return fmt.Sprintf("the next pod, %s, is created on a node whose kubelet has %s", m.podName(2), m.firstFile(s, step.Detail))
+		return fmt.Sprintf("%s is stored, and runs on a node whose kubelet has %s", m.podName(2), m.firstFile(s, step.Detail))
 	case syncFile:
 		return fmt.Sprintf("the kubelet brings %s to %s", s.config.records[m.Scenario.workerOf(step.Subject)].list, m.podName(step.Subject))
 	case loadFile:

@@ -108,7 +108,7 @@ func freed(r record) record {
 }
 
 // isFree reports whether a worker can no longer hold the job: it never could, has acknowledged a list without it, or has no pod.
-// Absence counts only after the list without the job was published: a pod that comes later begins with that list.
+// Absence counts only after the list without the job was published: a pod that is admitted later begins with that list.
 func (t *transition) isFree(worker uint8, r record) bool {
 	mayHold := r.mayHold
 	if !t.Rules.Has(LedgerStoredWithLists) {
@@ -118,9 +118,9 @@ func (t *transition) isFree(worker uint8, r record) bool {
 	case !t.Rules.Has(RevokeBeforeGrant):
 		return true
 	case r.list.has:
-		return !t.Rules.Has(AbsenceReadAfterRevoke) && t.isGone(worker)
+		return !t.Rules.Has(AbsenceReadAfterRevoke) && t.isGone(worker, r.list.version)
 	}
-	return !mayHold || t.hasAcknowledged(worker, r.list.version) || t.isGone(worker)
+	return !mayHold || t.hasAcknowledged(worker, r.list.version) || t.isGone(worker, r.list.version)
 }
 
 // hasAcknowledged asks the pod of a worker which list it has loaded.
@@ -138,7 +138,11 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 }
 
 // isGone reports whether no pod of the worker's name exists, whatever its labels, owner and phase. The API server is asked, not a cache.
-func (t *transition) isGone(worker uint8) bool {
+// It counts when no create that was admitted before the worker's list was published may still store one.
+func (t *transition) isGone(worker, version uint8) bool {
+	if t.Rules.Has(CreatesAwaited) && t.create.active && t.Scenario.workerOf(2) == worker && t.create.after < version {
+		return false
+	}
 	existing := t.existing()
 	if !t.Rules.Has(GonePastCache) {
 		existing = t.cached().pods

@@ -16,7 +16,9 @@ const (
 	changeLeader
 	deletePod
 	endPod
+	admitPod
 	createPod
+	failCreate
 	releasePod
 	orphanPods
 	adoptPod

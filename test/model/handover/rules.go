@@ -15,6 +15,7 @@ const (
 	PhaseProvesNothing
 	NewPodFloor
 	FloorPastCache
+	CreatesAwaited
 	UpdateNamesVersion
 	TermStamped
 	CreatedEmpty

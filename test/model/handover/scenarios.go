@@ -46,6 +46,7 @@ var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(PhaseProvesNothing, "PhaseProvesNothing", "F7", LostNode, TwoOwners),
 	explore.NewRemoval(NewPodFloor, "NewPodFloor", "F23", Replaced, TwoOwners),
 	explore.NewRemoval(FloorPastCache, "FloorPastCache", "F23", Replaced, TwoOwners),
+	explore.NewRemoval(CreatesAwaited, "CreatesAwaited", "", Replaced, TwoOwners),
 	explore.NewRemoval(UpdateNamesVersion, "UpdateNamesVersion", "", Shared, VersionDecreases),
 	explore.NewRemoval(TermStamped, "TermStamped", "", PerWorker, TwoOwners),
 	explore.NewRemoval(CreatedEmpty, "CreatedEmpty", "F23", PerWorker, TwoOwners),

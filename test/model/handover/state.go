@@ -45,6 +45,13 @@ type pod struct {
 	over             bool // it existed and is gone
 }
 
+// A create is what was admitted as pod 2 and is not stored yet.
+type create struct {
+	active bool
+	floor  uint8
+	after  uint8 // version of the worker's list that was published when it was admitted
+}
+
 // A write is a request on its way to the API server: an update, or a create.
 type write struct {
 	active, create bool
@@ -60,6 +67,7 @@ type cache struct {
 
 type state struct {
 	pods      [pods]pod
+	create    create
 	config    config
 	previous  [workers]list // lists before the newest ones: a kubelet may still have them
 	caches    [replicas]cache

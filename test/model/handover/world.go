@@ -9,6 +9,8 @@ func (t *transition) world() {
 	}
 	t.Fault(&t.left.LeaderChanges, explore.Step{Action: changeLeader}, t.leaderChanges)
 	t.Fault(&t.left.Orphanings, explore.Step{Action: orphanPods}, t.podsAreOrphaned)
+	t.Step(admitPod, 2, 0, t.podIsAdmitted)
+	t.Step(failCreate, 2, 0, func() bool { return change(&t.create, create{}) })
 	t.Step(createPod, 2, 0, func() bool { return t.podIsCreated(t.config.records[t.Scenario.workerOf(2)].list) })
 	t.Step(createPod, 2, 1, func() bool { return t.podIsCreated(t.previous[t.Scenario.workerOf(2)]) })
 }
@@ -38,20 +40,31 @@ func (t *transition) podsAreOrphaned() bool {
 	return true
 }
 
-// podIsCreated makes pod 2, with a file that the kubelet of its node may have had for a while. Admission writes the version below
-// which it starts nothing.
-func (t *transition) podIsCreated(file list) bool {
+// podIsAdmitted is the first half of a create: admission writes the version below which pod 2 starts nothing. The object is stored later,
+// or never.
+func (t *transition) podIsAdmitted() bool {
 	missing := !t.pods[0].exists || t.Scenario.Deployment && !t.pods[0].selected
 	if t.pods[2].exists || t.pods[2].over || !missing {
 		return false
 	}
-	t.pods[2] = pod{exists: true, selected: true, alive: true, file: file}
-	switch worker := t.Scenario.workerOf(2); {
+	worker := t.Scenario.workerOf(2)
+	admitted := create{active: true, after: t.config.records[worker].list.version}
+	switch {
 	case t.Rules.Has(NewPodFloor) && t.Rules.Has(FloorPastCache):
-		t.pods[2].floor = t.config.records[worker].list.version
+		admitted.floor = admitted.after
 	case t.Rules.Has(NewPodFloor): // any replica may serve admission
-		t.pods[2].floor = t.caches[1-t.leader].config.records[worker].list.version
+		admitted.floor = t.caches[1-t.leader].config.records[worker].list.version
 	}
+	return change(&t.create, admitted)
+}
+
+// podIsCreated stores pod 2 as it was admitted, with a file that the kubelet of its node may have had for a while.
+func (t *transition) podIsCreated(file list) bool {
+	if !t.create.active {
+		return false
+	}
+	t.pods[2] = pod{exists: true, selected: true, alive: true, file: file, floor: t.create.floor}
+	t.create = create{}
 	t.cachesFollow()
 	return true
 }

@@ -1,0 +1,75 @@
+package workerpool
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/swarm-io/swarm-operator/internal/assign"
+)
+
+// createTime is how long it takes at most from the admission of a pod, where it gets its floor, until it is stored. The API server ends a
+// create after 34 s (requestTimeoutUpperBound), and etcd a write that it could not carry out 7 s later. The rest is margin.
+const createTime = 45 * time.Second
+
+// revocation is since when a worker is known to have a list that replaces earlier ones.
+type revocation struct {
+	version int64
+	since   time.Time
+}
+
+// revokedSince is when this leader first saw the newest list of a worker that may still hold what earlier ones had.
+func (m *memory) revokedSince(record assign.Record, now time.Time) time.Time {
+	version := record.Lists[len(record.Lists)-1].Version
+	known := m.revoked[record.Worker]
+	if known.version != version {
+		known = revocation{version, now}
+		m.revoked.take(record.Worker, known)
+	}
+	return known.since
+}
+
+// noteRevoked remembers since when earlier lists of a worker are replaced, and forgets those that do not matter any more.
+func (d *draft) noteRevoked(record assign.Record) {
+	if len(record.Lists) > 1 {
+		d.memory.revokedSince(record, d.now)
+		return
+	}
+	d.memory.revoked.drop(record.Worker)
+}
+
+// stored is when every pod of a worker's name that was admitted before its newest list was published is stored, or never will be. Until
+// then a missing pod proves nothing: such a pod may yet come, and its floor lets it start what an earlier list has.
+func (d *draft) stored(record assign.Record) (at time.Time, matters bool) {
+	of := d.world.workload
+	if len(record.Lists) < 2 || of.slotted() || of.observed && !of.expects(record.Ordinal) {
+		return time.Time{}, false
+	}
+	at = d.memory.revokedSince(record, d.now).Add(createTime)
+	return at, d.now.Before(at)
+}
+
+// arriving reports whether such a pod may yet come to a worker that has none, and sees to it that we look again.
+func (d *draft) arriving(record assign.Record) bool {
+	at, matters := d.stored(record)
+	if !matters || !d.world.gone[record.Worker] {
+		return false
+	}
+	d.crew.await(at.Sub(d.now))
+	return true
+}
+
+// explainArriving says until when the pool waits for workers whose next pod may have been admitted before their list was published.
+func (d *draft) explainArriving(waiting []assign.Waiting) []assign.Waiting {
+	records := make(map[string]assign.Record, len(d.records))
+	for _, record := range d.records {
+		records[record.Worker] = record
+	}
+	for n, one := range waiting {
+		record := records[one.Worker]
+		if at, matters := d.stored(record); matters && d.world.gone[one.Worker] {
+			waiting[n].Reason = fmt.Sprintf("it has no pod, but one that was admitted before version %d was published may still be created until %s",
+				record.Lists[len(record.Lists)-1].Version, at.UTC().Format("15:04:05 UTC"))
+		}
+	}
+	return waiting
+}
