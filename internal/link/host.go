@@ -33,8 +33,11 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 		return s.hostEarly(connected, heard, hosted, arrived)
 	}
 	if err := s.config.Events.Joined(hosted.agent, arrived.podUID, arrived.hello); err != nil {
+		hosted.end(nil) // from here on no heartbeat is noted
+		s.registry.refused(hosted.agent)
 		return turnAway(connected, refusedByConsumer, "NotWanted", err.Error())
 	}
+	s.registry.welcomed(hosted.agent, forgetAfter)
 	// The writer gets a goroutine of its own: it may hang in Send, and only the return of the handler frees it.
 	go hosted.write(connected)
 	return s.attend(heard, hosted)
@@ -49,8 +52,9 @@ func (s *Server) isReady() bool {
 	}
 }
 
-// hostEarly keeps the agent working until the consumer is ready for it.
+// hostEarly keeps the agent working until the consumer is ready for it. The agent may be refused then, and may go on until its lease is over.
 func (s *Server) hostEarly(connected stream, heard *hearing, hosted *session, arrived arrival) error {
+	s.registry.welcomed(hosted.agent, 2*hosted.lease)
 	go hosted.write(connected)
 	select {
 	case <-s.config.Ready:
@@ -62,6 +66,7 @@ func (s *Server) hostEarly(connected stream, heard *hearing, hosted *session, ar
 	if err := s.config.Events.Joined(hosted.agent, arrived.podUID, arrived.hello); err != nil {
 		return &ending{refusedByConsumer, status.Error(codes.Unavailable, err.Error())}
 	}
+	s.registry.welcomed(hosted.agent, forgetAfter)
 	return s.attend(heard, hosted)
 }
 

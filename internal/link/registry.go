@@ -6,10 +6,15 @@ import (
 	"time"
 )
 
-// forgetAfter is how long the last heartbeat of a lost agent is remembered: longer than any lease.
-const forgetAfter = 2 * time.Hour
+const (
+	// forgetAfter is how long the last heartbeat of an agent that has joined is remembered: longer than any lease.
+	forgetAfter = 2 * time.Hour
+	// sweepEvery is how often what is old is looked for.
+	sweepEvery = time.Minute
+)
 
-// A registry knows the one session of each agent and when each agent was heard last.
+// A registry knows the one session of each agent and when each agent was heard last. Of an agent that was never welcomed it remembers
+// nothing once its streams have ended: any pod with a token can say Hello, whether it is authorized to join or not.
 type registry struct {
 	perAgent int
 
@@ -18,14 +23,16 @@ type registry struct {
 	streams  map[Agent]int // proven, waiting ones included
 	heard    map[Agent]time.Time
 	latest   map[Agent]connections
-	arrived  map[Agent]time.Time // when the last of latest came
+	arrived  map[Agent]time.Time     // when the last of latest came
+	keep     map[Agent]time.Duration // how long agents that were welcomed are remembered after that
+	swept    time.Time
 }
 
 func newRegistry(perAgent int) *registry {
 	return &registry{
 		perAgent: perAgent,
 		sessions: map[Agent]*session{}, streams: map[Agent]int{}, heard: map[Agent]time.Time{}, latest: map[Agent]connections{},
-		arrived: map[Agent]time.Time{},
+		arrived: map[Agent]time.Time{}, keep: map[Agent]time.Duration{},
 	}
 }
 
@@ -43,9 +50,36 @@ func (r *registry) enter(agent Agent) bool {
 func (r *registry) exit(agent Agent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.streams[agent]--; r.streams[agent] == 0 {
-		delete(r.streams, agent)
+	if r.streams[agent]--; r.streams[agent] > 0 {
+		return
 	}
+	delete(r.streams, agent)
+	if r.keep[agent] == 0 {
+		r.forget(agent)
+	}
+}
+
+// welcomed has an agent remembered for at least this long after it was last heard.
+func (r *registry) welcomed(agent Agent, atLeast time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keep[agent] = max(r.keep[agent], atLeast)
+}
+
+// refused forgets when an agent was heard, unless it was welcomed on any stream: no lease of it counts from that time.
+func (r *registry) refused(agent Agent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keep[agent] == 0 {
+		delete(r.heard, agent)
+	}
+}
+
+func (r *registry) forget(agent Agent) {
+	delete(r.heard, agent)
+	delete(r.latest, agent)
+	delete(r.arrived, agent)
+	delete(r.keep, agent)
 }
 
 // admit makes the session its agent's only one. It ends the one before and waits until that has left, so that the
@@ -99,7 +133,7 @@ func (r *registry) replace(ctx context.Context, admitted *session) (*session, er
 	case before != nil:
 		return before, nil
 	}
-	r.forgetOld(time.Now())
+	r.sweep(time.Now())
 	r.sessions[admitted.agent] = admitted
 	return nil, nil
 }
@@ -111,16 +145,22 @@ func (r *registry) remove(s *session) {
 	close(s.left)
 }
 
-func (r *registry) forgetOld(now time.Time) {
-	for agent, last := range r.heard {
-		if r.sessions[agent] == nil && now.Sub(last) > forgetAfter {
-			delete(r.heard, agent)
-		}
+// sweep is called often, and looks at all agents once a minute.
+func (r *registry) sweep(now time.Time) {
+	if now.Sub(r.swept) >= sweepEvery {
+		r.swept = now
+		r.forgetOld(now)
 	}
-	for agent, last := range r.arrived {
-		if _, heard := r.heard[agent]; !heard && r.sessions[agent] == nil && now.Sub(last) > forgetAfter {
-			delete(r.latest, agent)
-			delete(r.arrived, agent)
+}
+
+func (r *registry) forgetOld(now time.Time) {
+	for agent, keep := range r.keep {
+		last := r.heard[agent]
+		if arrived := r.arrived[agent]; arrived.After(last) {
+			last = arrived
+		}
+		if r.streams[agent] == 0 && r.sessions[agent] == nil && now.Sub(last) > keep {
+			r.forget(agent)
 		}
 	}
 }

@@ -53,29 +53,53 @@ func TestProcessesOfOneAgentAreBounded(t *testing.T) {
 }
 
 func TestConnectionsOfAnAgentThatIsGoneAreForgotten(t *testing.T) {
-	r := newRegistry(3)
+	r, agent := newRegistry(3), Agent{"ns", "a"}
 	r.arrive(numberedSession("p", 1))
-	r.hear(Agent{"ns", "a"}, time.Now())
+	r.hear(agent, time.Now())
+	r.welcomed(agent, forgetAfter)
 	r.forgetOld(time.Now().Add(forgetAfter - time.Minute))
 	if len(r.latest) != 1 || len(r.heard) != 1 {
 		t.Errorf("too early: %v, %v", r.latest, r.heard)
 	}
 	r.forgetOld(time.Now().Add(forgetAfter + time.Minute))
-	if len(r.latest) != 0 || len(r.heard) != 0 || len(r.arrived) != 0 {
-		t.Errorf("left: %v, %v, %v", r.latest, r.heard, r.arrived)
+	if r.remembers() {
+		t.Errorf("left: %v, %v, %v, %v", r.latest, r.heard, r.arrived, r.keep)
 	}
+}
+
+func (r *registry) remembers() bool {
+	return len(r.latest)+len(r.heard)+len(r.arrived)+len(r.keep)+len(r.streams)+len(r.sessions) > 0
 }
 
 // A stream may be over before it is admitted. Its agent is never heard.
 func TestConnectionsOfAnAgentThatWasNeverHeardAreForgotten(t *testing.T) {
-	r := newRegistry(3)
+	r, agent := newRegistry(3), Agent{"ns", "a"}
+	r.enter(agent)
+	r.enter(agent)
 	r.arrive(numberedSession("p", 1))
-	r.forgetOld(time.Now().Add(forgetAfter - time.Minute))
+	r.exit(agent)
 	if len(r.latest) != 1 {
-		t.Error("too early")
+		t.Error("forgotten while another stream of the agent is open")
 	}
-	r.forgetOld(time.Now().Add(forgetAfter + time.Minute))
-	if len(r.latest) != 0 || len(r.arrived) != 0 {
+	r.exit(agent)
+	if r.remembers() {
 		t.Errorf("left: %v, %v", r.latest, r.arrived)
+	}
+}
+
+// Looking at all agents takes long when there are many, and agents come in crowds.
+func TestOldAgentsAreLookedForOnceAMinute(t *testing.T) {
+	r, now, agent := newRegistry(3), time.Now(), Agent{"ns", "a"}
+	r.sweep(now)
+	r.hear(agent, now.Add(-time.Hour))
+	r.welcomed(agent, time.Minute)
+	for _, c := range []struct {
+		after time.Duration
+		want  bool
+	}{{sweepEvery - 1, true}, {sweepEvery, false}} {
+		r.sweep(now.Add(c.after))
+		if got := r.remembers(); got != c.want {
+			t.Errorf("after %s: remembered %t", c.after, got)
+		}
 	}
 }

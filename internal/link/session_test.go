@@ -148,6 +148,7 @@ func TestLastHeartbeatIsForgottenLate(t *testing.T) {
 	r.sessions[linked] = &session{}
 	for agent, age := range map[Agent]time.Duration{linked: 2 * forgetAfter, recent: forgetAfter, old: forgetAfter + time.Second} {
 		r.hear(agent, now.Add(-age))
+		r.welcomed(agent, forgetAfter)
 	}
 	r.forgetOld(now)
 	for agent, want := range map[Agent]bool{linked: true, recent: true, old: false} {
