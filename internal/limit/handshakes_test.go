@@ -19,12 +19,12 @@ func TestSourceIsForgottenWhenItsBucketIsFull(t *testing.T) {
 		if got := use(); got != handshakeBurst*fewestPlaces {
 			t.Errorf("%d at once, want %d", got, handshakeBurst*fewestPlaces)
 		}
-		time.Sleep(handshakesRefill / 2)
+		time.Sleep(h.refill / 2)
 		if got := use(); got != handshakeBurst*fewestPlaces/2 {
 			t.Errorf("%d after half of the time, want half", got)
 		}
 		for range 2 { // another source makes room in the tables
-			time.Sleep(handshakesRefill + 1)
+			time.Sleep(h.refill + 1)
 			h.Allow("10.0.0.2", time.Now())
 		}
 		if len(h.recent)+len(h.former) != 2 {

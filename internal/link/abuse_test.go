@@ -264,7 +264,7 @@ func TestFloodOfMessagesIsReadSlowly(t *testing.T) {
 
 // Agents that come and go leave nothing behind.
 func TestMemoryStaysFlat(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t))
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.HelloBurst = 1000 })
 	round := func(n int) {
 		// A test of its own, because the clients would otherwise be kept until the end of this one.
 		t.Run("round", func(t *testing.T) {

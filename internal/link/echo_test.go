@@ -48,7 +48,7 @@ func TestSessionEndsUnlessItIsAlive(t *testing.T) {
 
 func TestDisconnectSparesAnAgentThatWasHeardSince(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 10, QueueBytes: 1 << 20})
-	server, now := &Server{registry: newRegistry(1)}, time.Now()
+	server, now := &Server{registry: newRegistry(Limits{PerAgent: 1}.withDefaults())}, time.Now()
 	server.registry.sessions[s.agent] = s
 	server.registry.hear(s.agent, now)
 	if server.Disconnect(s.agent, now.Add(-time.Second)) || s.isOver() {

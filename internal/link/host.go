@@ -11,8 +11,8 @@ import (
 
 // host gives a proven agent its place and keeps it until one of the two has had enough.
 func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived arrival) error {
-	if !s.registry.enter(hosted.agent) {
-		return &ending{refusedPerAgent, status.Error(codes.ResourceExhausted, "this agent has too many streams")}
+	if err := s.registry.enter(hosted.agent, time.Now()); err != nil {
+		return err
 	}
 	defer s.registry.exit(hosted.agent)
 	defer markProven(connected.Context())()

@@ -16,6 +16,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -124,9 +125,13 @@ type Limits struct {
 	// by its first 64 bits.
 	ConnectionsPerSource int
 	PerAgent             int // streams of one agent, while a new one replaces the old; 3
-	MessagesPerSecond    int // of one agent, on average; 100. Who sends more is read more slowly
-	QueueMessages        int // waiting for one agent; 2,048. Who reads too slowly is cut off
-	QueueBytes           int // likewise; 4 MiB
+	// HelloEvery is how often one agent may connect on average, HelloBurst how often at once; 2 s and 10. Each Hello costs the consumer a check of
+	// the agent, and a look at everything that it runs. An agent that loses its link again and again comes back after 0.2 to 3 s.
+	HelloEvery        time.Duration
+	HelloBurst        int
+	MessagesPerSecond int // of one agent, on average; 100. Who sends more is read more slowly
+	QueueMessages     int // waiting for one agent; 2,048. Who reads too slowly is cut off
+	QueueBytes        int // likewise; 4 MiB
 	// QueueBytesPerNamespace is what the assignments may take that wait for all agents of a namespace; 64 MiB.
 	QueueBytesPerNamespace int
 	HelloTimeout           time.Duration // from connection to Hello; 10 s
@@ -134,16 +139,15 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	for field, standard := range map[*int]int{
-		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.PerAgent: 3,
+		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.PerAgent: 3, &l.HelloBurst: 10,
 		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20, &l.QueueBytesPerNamespace: 64 << 20,
 	} {
 		if *field == 0 {
 			*field = standard
 		}
 	}
-	if l.HelloTimeout == 0 {
-		l.HelloTimeout = 10 * time.Second
-	}
+	l.HelloTimeout = cmp.Or(l.HelloTimeout, 10*time.Second)
+	l.HelloEvery = cmp.Or(l.HelloEvery, 2*time.Second)
 	return l
 }
 

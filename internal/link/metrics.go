@@ -21,6 +21,7 @@ const (
 	refusedNames       refusal = "long_names"
 	refusedProtocol    refusal = "unsupported_protocol"
 	refusedPerAgent    refusal = "too_many_streams"
+	refusedHellos      refusal = "too_many_hellos"
 	refusedByConsumer  refusal = "not_wanted"
 	refusedOversize    refusal = "oversize_frame"
 	refusedMalformed   refusal = "malformed_frame"
@@ -34,7 +35,7 @@ const (
 
 var refusals = []refusal{
 	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedNames,
-	refusedProtocol, refusedPerAgent, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced,
+	refusedProtocol, refusedPerAgent, refusedHellos, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced,
 	refusedOutdated, refusedEnded, refusedRedirected,
 }
 

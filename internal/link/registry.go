@@ -4,6 +4,11 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
 const (
@@ -26,25 +31,30 @@ type registry struct {
 	arrived  map[Agent]time.Time     // when the last of latest came
 	keep     map[Agent]time.Duration // how long agents that were welcomed are remembered after that
 	swept    time.Time
+	hellos   *limit.Buckets // by agent
 }
 
-func newRegistry(perAgent int) *registry {
+func newRegistry(limits Limits) *registry {
 	return &registry{
-		perAgent: perAgent,
+		perAgent: limits.PerAgent,
+		hellos:   limit.NewBuckets(1/limits.HelloEvery.Seconds(), limits.HelloBurst, limits.Connections),
 		sessions: map[Agent]*session{}, streams: map[Agent]int{}, heard: map[Agent]time.Time{}, latest: map[Agent]connections{},
 		arrived: map[Agent]time.Time{}, keep: map[Agent]time.Duration{},
 	}
 }
 
-// enter counts a proven stream; false when its agent has too many.
-func (r *registry) enter(agent Agent) bool {
+// enter counts a proven stream, unless its agent has too many of them, or has opened too many one after the other.
+func (r *registry) enter(agent Agent, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.streams[agent] >= r.perAgent {
-		return false
+	switch {
+	case r.streams[agent] >= r.perAgent:
+		return &ending{refusedPerAgent, status.Error(codes.ResourceExhausted, "this agent has too many streams")}
+	case !r.hellos.Allow(agent.String(), now):
+		return &ending{refusedHellos, status.Error(codes.ResourceExhausted, "this agent connects too often: wait before the next attempt")}
 	}
 	r.streams[agent]++
-	return true
+	return nil
 }
 
 func (r *registry) exit(agent Agent) {

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 func numberedSession(process string, number int64) *session {
@@ -16,7 +19,7 @@ func numberedSession(process string, number int64) *session {
 
 // Two streams wait until the one before them has left. Whichever wakes first, the older one must not get the place.
 func TestConnectionThatWasOvertakenWhileItWaitedIsRefused(t *testing.T) {
-	r := newRegistry(3)
+	r := newRegistry(Limits{PerAgent: 3}.withDefaults())
 	first, second, third := numberedSession("p", 1), numberedSession("p", 2), numberedSession("p", 3)
 	if err := r.admit(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -34,7 +37,7 @@ func TestConnectionThatWasOvertakenWhileItWaitedIsRefused(t *testing.T) {
 }
 
 func TestStreamThatIsOverGetsNoPlace(t *testing.T) {
-	r := newRegistry(3)
+	r := newRegistry(Limits{PerAgent: 3}.withDefaults())
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.admit(over, numberedSession("p", 1)); !errors.Is(err, context.Canceled) || r.session(Agent{"ns", "a"}) != nil {
@@ -43,7 +46,7 @@ func TestStreamThatIsOverGetsNoPlace(t *testing.T) {
 }
 
 func TestProcessesOfOneAgentAreBounded(t *testing.T) {
-	r := newRegistry(3)
+	r := newRegistry(Limits{PerAgent: 3}.withDefaults())
 	for n := range 100 {
 		r.arrive(numberedSession(strconv.Itoa(n), 1))
 	}
@@ -53,7 +56,7 @@ func TestProcessesOfOneAgentAreBounded(t *testing.T) {
 }
 
 func TestConnectionsOfAnAgentThatIsGoneAreForgotten(t *testing.T) {
-	r, agent := newRegistry(3), Agent{"ns", "a"}
+	r, agent := newRegistry(Limits{PerAgent: 3}.withDefaults()), Agent{"ns", "a"}
 	r.arrive(numberedSession("p", 1))
 	r.hear(agent, time.Now())
 	r.welcomed(agent, forgetAfter)
@@ -73,9 +76,9 @@ func (r *registry) remembers() bool {
 
 // A stream may be over before it is admitted. Its agent is never heard.
 func TestConnectionsOfAnAgentThatWasNeverHeardAreForgotten(t *testing.T) {
-	r, agent := newRegistry(3), Agent{"ns", "a"}
-	r.enter(agent)
-	r.enter(agent)
+	r, agent := newRegistry(Limits{PerAgent: 3}.withDefaults()), Agent{"ns", "a"}
+	_ = r.enter(agent, time.Now())
+	_ = r.enter(agent, time.Now())
 	r.arrive(numberedSession("p", 1))
 	r.exit(agent)
 	if len(r.latest) != 1 {
@@ -89,7 +92,7 @@ func TestConnectionsOfAnAgentThatWasNeverHeardAreForgotten(t *testing.T) {
 
 // Looking at all agents takes long when there are many, and agents come in crowds.
 func TestOldAgentsAreLookedForOnceAMinute(t *testing.T) {
-	r, now, agent := newRegistry(3), time.Now(), Agent{"ns", "a"}
+	r, now, agent := newRegistry(Limits{PerAgent: 3}.withDefaults()), time.Now(), Agent{"ns", "a"}
 	r.sweep(now)
 	r.hear(agent, now.Add(-time.Hour))
 	r.welcomed(agent, time.Minute)
@@ -101,5 +104,51 @@ func TestOldAgentsAreLookedForOnceAMinute(t *testing.T) {
 		if got := r.remembers(); got != c.want {
 			t.Errorf("after %s: remembered %t", c.after, got)
 		}
+	}
+}
+
+// The consumer checks each Hello, so an agent that connects again and again is refused before that.
+func TestHellosOfOneAgentAreBounded(t *testing.T) {
+	r, now, agent := newRegistry(Limits{}.withDefaults()), time.Now(), Agent{"ns", "a"}
+	connect := func(agent Agent) error {
+		err := r.enter(agent, now)
+		if err == nil {
+			r.exit(agent)
+		}
+		return err
+	}
+	for n := range 10 {
+		if err := connect(agent); err != nil {
+			t.Fatalf("connection %d: %v", n, err)
+		}
+	}
+	end, refused := errors.AsType[*ending](connect(agent))
+	if !refused || end.refusal != refusedHellos || status.Code(end.status) != codes.ResourceExhausted {
+		t.Errorf("connection 11 at once: %v", end)
+	}
+	if err := connect(Agent{"ns", "b"}); err != nil {
+		t.Errorf("another agent pays for it: %v", err)
+	}
+	now = now.Add(2 * time.Second)
+	if err := connect(agent); err != nil {
+		t.Errorf("after 2 s: %v", err)
+	}
+	if err := connect(agent); err == nil {
+		t.Error("one in 2 s, but another was let in")
+	}
+}
+
+// Pods come and go, and each has a name of its own.
+func TestAgentsWhoseHellosAreCountedAreBounded(t *testing.T) {
+	limits := Limits{}.withDefaults()
+	r, now := newRegistry(limits), time.Now()
+	for n := range 5 * limits.Connections {
+		agent := Agent{"ns", strconv.Itoa(n)}
+		if r.enter(agent, now) == nil {
+			r.exit(agent)
+		}
+	}
+	if got := r.hellos.Len(); got > 2*limits.Connections {
+		t.Errorf("%d agents are remembered", got)
 	}
 }

@@ -52,7 +52,7 @@ func New(config Config) (*Server, error) {
 	return &Server{
 		config:   config,
 		metrics:  newMetrics(config.Metrics),
-		registry: newRegistry(config.Limits.PerAgent),
+		registry: newRegistry(config.Limits),
 		waiting:  newWaitingSum(config.Limits.QueueBytesPerNamespace),
 	}, nil
 }

@@ -143,7 +143,7 @@ func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
 
 // The last heartbeat of an agent says until when nobody else may have its work. It may be forgotten only long after that.
 func TestLastHeartbeatIsForgottenLate(t *testing.T) {
-	r, now := newRegistry(2), time.Now()
+	r, now := newRegistry(Limits{PerAgent: 2}.withDefaults()), time.Now()
 	linked, recent, old := Agent{Name: "linked"}, Agent{Name: "recent"}, Agent{Name: "old"}
 	r.sessions[linked] = &session{}
 	for agent, age := range map[Agent]time.Duration{linked: 2 * forgetAfter, recent: forgetAfter, old: forgetAfter + time.Second} {
