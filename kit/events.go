@@ -30,7 +30,7 @@ var eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
 
 // GetEventRecorder returns a recorder that drops the events of a namespace that has too many. All recorders of the operator count together.
 func (o *Operator) GetEventRecorder(name string) recorder.EventRecorder {
-	return &limitedRecorder{o.Manager.GetEventRecorder(name), o.events}
+	return &limitedRecorder{o.Manager.GetEventRecorder(name), &o.events}
 }
 
 type limitedRecorder struct {
@@ -74,18 +74,19 @@ func namespaceRegarded(object runtime.Object) string {
 	return ""
 }
 
-// eventLimits has a token bucket for each namespace.
+// eventLimits has a token bucket for each namespace. The zero value is ready for use.
 type eventLimits struct {
 	mu      sync.Mutex
 	buckets *lru.Cache // of *rate.Limiter, by namespace
 }
 
-func newEventLimits() *eventLimits { return &eventLimits{buckets: lru.New(eventNamespaces)} }
-
 // allow reports whether an event of the namespace may be recorded, and counts it then.
 func (l *eventLimits) allow(namespace string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.buckets == nil {
+		l.buckets = lru.New(eventNamespaces)
+	}
 	bucket, known := l.buckets.Get(namespace)
 	if !known {
 		bucket = rate.NewLimiter(eventsPerSecond, eventBurst)

@@ -13,7 +13,7 @@ import (
 // A namespace whose objects change all the time gets its share of events, whichever controllers tell of them, and others get theirs.
 func TestEventsOfANamespaceAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recorded, limits := &ledger{}, newEventLimits()
+		recorded, limits := &ledger{}, &eventLimits{}
 		tasks, pools := &limitedRecorder{recorded, limits}, &limitedRecorder{recorded, limits}
 		tell := func(by *limitedRecorder, namespace string, n int) (told int) {
 			before := len(recorded.events)
@@ -40,7 +40,7 @@ func TestEventsOfANamespaceAreLimited(t *testing.T) {
 
 // Many namespaces cost no more memory than those that are remembered.
 func TestEventNamespacesAreForgotten(t *testing.T) {
-	limits := newEventLimits()
+	limits := &eventLimits{}
 	for i := range eventNamespaces + 100 {
 		limits.allow(fmt.Sprint(i), time.Now())
 	}
@@ -64,7 +64,7 @@ func TestNamespaceOfAnEvent(t *testing.T) {
 func TestAllRecordersOfAnOperatorShareTheLimits(t *testing.T) {
 	operator := newWorld(t, Options{}).Operator
 	for _, name := range []string{"task", "pool"} {
-		if limited, is := operator.GetEventRecorder(name).(*limitedRecorder); !is || limited.limits != operator.events {
+		if limited, is := operator.GetEventRecorder(name).(*limitedRecorder); !is || limited.limits != &operator.events {
 			t.Errorf("the recorder of %q does not have the operator's limits", name)
 		}
 	}

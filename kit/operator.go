@@ -56,7 +56,7 @@ type Operator struct {
 	synced      chan struct{}
 	inFlight    inFlight
 	live        client.Reader // nil if it is the manager's
-	events      *eventLimits
+	events      eventLimits
 	probes      probes
 }
 
@@ -67,7 +67,6 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 		syncTimeout: orDefault(options.SyncTimeout, defaultSyncTimeout),
 		controllers: map[schema.GroupVersionKind]string{},
 		synced:      make(chan struct{}),
-		events:      newEventLimits(),
 	}
 	o.Leadership = newLeadership(options.Election)
 	chosen := options.Manager
