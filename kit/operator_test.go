@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -361,6 +362,21 @@ func TestOperatorNamesTheCachesThatAreMissing(t *testing.T) {
 	if w.ready(nil) == nil || w.leases.holder() != "" {
 		t.Errorf("ready without its caches: held by %q", w.leases.holder())
 	}
+}
+
+func TestOperatorGivesUpAtItsSyncTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		o := &Operator{Manager: cached{}, syncTimeout: 3 * time.Second, synced: make(chan struct{})}
+		began := time.Now()
+		if err := o.Start(ctx); err == nil || !strings.Contains(err.Error(), "caches not synced within 3s") {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("gave up after %s", took)
+		}
+	})
 }
 
 // cached is a manager that only waits, with another cache.
