@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
@@ -38,10 +39,11 @@ func (d *draft) noteRevoked(record assign.Record) {
 }
 
 // stored is when every pod of a worker's name that was admitted before its newest list was published is stored, or never will be. Until
-// then a missing pod proves nothing: such a pod may yet come, and its floor lets it start what an earlier list has.
+// then a missing pod proves nothing: such a pod may yet come, and its floor lets it start what an earlier list has. Only Exclusive promises
+// that no other worker has that then.
 func (d *draft) stored(record assign.Record) (at time.Time, matters bool) {
-	of := d.world.workload
-	if len(record.Lists) < 2 || of.slotted() || of.observed && !of.expects(record.Ordinal) {
+	of, promised := d.world.workload, d.pool.Spec.Handoff == v1alpha1.HandoffExclusive
+	if !promised || len(record.Lists) < 2 || of.slotted() || of.observed && !of.expects(record.Ordinal) {
 		return time.Time{}, false
 	}
 	at = d.memory.revokedSince(record, d.now).Add(createTime)

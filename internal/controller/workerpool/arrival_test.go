@@ -139,3 +139,26 @@ func TestStatefulSetIsObservedWhenItsControllerSaysSo(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyExclusiveWaitsForCreates(t *testing.T) {
+	for _, handoff := range []v1alpha1.PoolHandoff{v1alpha1.HandoffExclusive, v1alpha1.HandoffOverlap, v1alpha1.HandoffBestEffort} {
+		c, l := newCluster(6, 3), newLeader(1)
+		c.pool.Spec.Handoff = handoff
+		c.settle(t, l)
+		c.terminate("w-2")
+		c.bury("w-2")
+		c.reconcile(l, lives)
+		c.pass(time.Minute)
+		var made Plan
+		for range 5 {
+			made, _ = c.reconcile(l, lives)
+			for _, name := range []string{"w-0", "w-1"} {
+				c.mount(c.pods[name])
+				c.load(c.pods[name])
+			}
+		}
+		if waits := len(made.Waiting) > 0; waits != (handoff == v1alpha1.HandoffExclusive) {
+			t.Errorf("%s: waits for %+v", handoff, made.Waiting)
+		}
+	}
+}

@@ -46,7 +46,7 @@ var _ = It("[K14] a missing permission ends the program within the sync timeout,
 	allow(ctx, user, all("example.swarm.io", "*"), all("", "services", "events"), all("coordination.k8s.io", "leases"), all("events.k8s.io", "events"))
 	began := time.Now()
 	r := run(namespace, "webapp-k14", "--sync-timeout=3s", "KUBECONFIG="+kubeconfigAs(user))
-	// How long the program takes to start depends on the machine. That it waits for just the configured time is shown in kit, with a fake clock.
+	// How long the program takes to start depends on the machine. A unit test of kit with a fake clock shows that the time is kept.
 	Eventually(r.log.String).Should(ContainSubstring("starting server"))
 	var failure error
 	Eventually(r.ended).WithTimeout(10*time.Second).Should(Receive(&failure), "3 s are configured, and the default would be 30 s")
