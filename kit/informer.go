@@ -9,14 +9,36 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // reachAgain is the shortest pause before an API server that could not be reached is tried again; the longest is twice that.
 const reachAgain = time.Second
+
+// informers returns what makes informers that report the objects they no longer hold.
+func informers(uncached func(client.Object)) func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer {
+	if uncached == nil {
+		return newInformer
+	}
+	return func(source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+		made := newInformer(source, object, resync, indexers)
+		_, err := made.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(deleted any) {
+			if missed, is := deleted.(cache.DeletedFinalStateUnknown); is {
+				deleted = missed.Obj
+			}
+			if known, is := deleted.(client.Object); is {
+				uncached(known)
+			}
+		}})
+		utilruntime.Must(err) // fails only for an informer that was stopped
+		return made
+	}
+}
 
 // newInformer makes an informer that finds an API server soon after it has come back. A reflector waits for up to a minute by then, and a new
 // leader does nothing before its caches are current.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // An outage is an API server that cannot be reached until it is back.
@@ -148,4 +150,65 @@ func TestUnreachableAPIServerIsTriedUntilTheProgramEnds(t *testing.T) {
 			t.Errorf("%d requests in an hour, then %v", requests, err)
 		}
 	})
+}
+
+// An informer that has missed a deletion hears of it when it lists again.
+func TestInformerReportsWhatItNoLongerHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		watched, lists := make(chan *apiwatch.FakeWatcher, 2), [][]string{{"missed", "deleted", "stays"}, {"stays"}}
+		var uncached []string
+		var lock sync.Mutex
+		names := func() string {
+			lock.Lock()
+			defer lock.Unlock()
+			return fmt.Sprint(uncached)
+		}
+		informer := informers(func(object client.Object) {
+			lock.Lock()
+			defer lock.Unlock()
+			uncached = append(uncached, object.GetName())
+		})(listsInTurn(lists, watched), &corev1.Pod{}, 0, cache.Indexers{})
+		go informer.RunWithContext(ctx)
+		synctest.Wait()
+		watch := <-watched
+		watch.Delete(podNamed("deleted"))
+		synctest.Wait()
+		if got := names(); got != "[deleted]" {
+			t.Errorf("after a deletion: %s", got)
+		}
+		watch.Error(&metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := names(); got != "[deleted missed]" {
+			t.Errorf("after a list: %s", got)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func podNamed(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// listsInTurn lists these pods, the last ones for ever, and hands out its watches.
+func listsInTurn(lists [][]string, watched chan<- *apiwatch.FakeWatcher) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+			for _, name := range lists[0] {
+				list.Items = append(list.Items, *podNamed(name))
+			}
+			lists = lists[min(1, len(lists)-1):]
+			return list, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+			if options.SendInitialEvents != nil {
+				return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "", nil)
+			}
+			made := apiwatch.NewFake()
+			context.AfterFunc(ctx, made.Stop)
+			watched <- made
+			return made, nil
+		},
+	}
 }

@@ -35,6 +35,8 @@ type Options struct {
 	Election Election
 	// Prefix of the annotations <prefix>paused and <prefix>reconcile-at; swarm.io/ unless told.
 	Prefix string
+	// Uncached is called for each object that a cache no longer holds, as the cache last held it. Any goroutine may call it.
+	Uncached func(client.Object)
 	// SyncTimeout is how long the caches may take; 30 s unless told. A missing permission shows here.
 	SyncTimeout time.Duration
 }
@@ -71,7 +73,7 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 	o.Leadership = newLeadership(options.Election)
 	chosen := options.Manager
 	chosen.Controller.CacheSyncTimeout = o.syncTimeout
-	chosen.Cache.NewInformer = newInformer
+	chosen.Cache.NewInformer = informers(options.Uncached)
 	if options.NewClients != nil {
 		chosen.NewClient = o.keepLive(options.NewClients)
 	}

@@ -26,6 +26,7 @@ const (
 	QueuedBytesPerNamespace Limit = "queuedBytesPerNamespace" // of assignments that wait for agents
 	HandshakesPerSource     Limit = "handshakesPerSource"     // connections to the link that come from one address within seconds
 	ObjectBytes             Limit = "objectBytes"             // objects of which only a part is kept in the cache
+	CacheBytesPerNamespace  Limit = "cacheBytesPerNamespace"  // objects of which less is kept in the cache, because it holds so much of their namespace
 	WebhookConnections      Limit = "webhookConnections"      // connections to the webhook, of one address, of all, or within seconds
 	MetricsConnections      Limit = "metricsConnections"      // to the metrics, likewise
 	HealthConnections       Limit = "healthConnections"       // to the probes, likewise
@@ -35,7 +36,7 @@ const (
 var all = []Limit{
 	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
 	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, ObjectBytes, TokenReviews,
-	WebhookConnections, MetricsConnections, HealthConnections, QueuedBytesPerNamespace,
+	WebhookConnections, MetricsConnections, HealthConnections, QueuedBytesPerNamespace, CacheBytesPerNamespace,
 }
 
 // Refusals counts what was refused.

@@ -1,5 +1,6 @@
 // Package ondemand is a client for kinds of which most objects are not ours: its cache holds the metadata of all of them, and the contents are
 // read from the API server for those that are asked for. ConfigMaps and Services of the whole cluster, whatever is in them, cost their names.
+// The same holds for objects of our kinds, and those that they control, of which the cache keeps a part only.
 //
 // It promises:
 //   - What Get and List return is at least as new as the cache.
@@ -52,7 +53,10 @@ func (r *reader) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 	case *corev1.Service:
 		known = Services()
 	default:
-		return r.Client.Get(ctx, key, into, options...)
+		if err := r.Client.Get(ctx, key, into, options...); err != nil || !isPartial(into) {
+			return err
+		}
+		return r.readWhole(ctx, key, into)
 	}
 	if err := r.Client.Get(ctx, key, known, options...); err != nil {
 		return err
@@ -75,7 +79,10 @@ func (r *reader) List(ctx context.Context, into client.ObjectList, options ...cl
 	case *corev1.ServiceList:
 		return errors.New("services are read one by one")
 	}
-	return r.Client.List(ctx, into, options...)
+	if err := r.Client.List(ctx, into, options...); err != nil {
+		return err
+	}
+	return r.complete(ctx, into, options)
 }
 
 func (r *reader) listConfigMaps(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {

@@ -19,36 +19,41 @@ import (
 const (
 	largestOutline = 16 << 10 // of an object that users of a namespace may create, encoded
 	longestValue   = 512      // of an annotation, if all of an object take more than half of that
+	shortValue     = 128      // likewise of an object of which no more than smallOutline is kept
 	longestOwner   = 1 << 10  // of a reference to an owner: no object has longer names
 )
 
-// bound drops what an outline has beyond largestOutline. What proves whose an object is stays: its name, its controller, and the labels
-// that we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
-func bound(object client.Object, labels []string, refusals *limit.Refusals) {
+// boundOutline drops what an outline has beyond largestOutline.
+func boundOutline(object client.Object, labels []string, refusals *limit.Refusals) {
 	sized, is := object.(interface{ Size() int })
-	if !is || sized.Size() <= largestOutline || isComparedWhole(object) {
-		return
+	if is && sized.Size() > largestOutline && !isComparedWhole(object) && bound(object, labels, largestOutline) {
+		refusals.Count(limit.ObjectBytes)
 	}
+}
+
+// bound drops what an object has beyond a size, and reports whether it knows the kind. What proves whose an object is stays: its name, its
+// controller, and the labels that we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
+func bound(object client.Object, labels []string, largest int) bool {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		boundPod(object, labels)
 	case *appsv1.Deployment:
-		boundDeployment(object, labels)
+		boundDeployment(object, labels, largest)
 	case *appsv1.StatefulSet:
-		boundStatefulSet(object, labels)
+		boundStatefulSet(object, labels, largest)
 	case *policyv1.PodDisruptionBudget:
-		boundBudget(object, labels)
+		boundBudget(object, labels, largest)
 	case *corev1.PersistentVolumeClaim:
 		boundMetadata(&object.ObjectMeta, labels)
-		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: object.Spec.VolumeName}, corev1.PersistentVolumeClaimStatus{}
+		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: shortened(object.Spec.VolumeName)}, corev1.PersistentVolumeClaimStatus{}
 	case *metav1.PartialObjectMetadata:
 		boundMetadata(&object.ObjectMeta, labels)
 	case *appsv1.ControllerRevision:
 		boundMetadata(&object.ObjectMeta, labels)
 	default:
-		return // nodes, volumes, namespaces: users of a namespace do not create them
+		return false // nodes, volumes, namespaces: users of a namespace do not create them
 	}
-	refusals.Count(limit.ObjectBytes)
+	return true
 }
 
 // isComparedWhole reports whether the operator compares all of an object with what it wants: StatefulSets of a Swarm, of which it deletes those
@@ -80,25 +85,27 @@ func boundPod(pod *corev1.Pod, labels []string) {
 	pod.Spec.SchedulingGates = slices.Clone(pod.Spec.SchedulingGates[:min(1, len(pod.Spec.SchedulingGates))])
 	pod.Spec.Volumes = nil
 	pod.Status = corev1.PodStatus{
-		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: readiness(pod.Status.Conditions),
+		Phase: corev1.PodPhase(shortened(string(pod.Status.Phase))), PodIP: pod.Status.PodIP, Conditions: readiness(pod.Status.Conditions),
 		Reason: shortened(pod.Status.Reason), Message: shortened(pod.Status.Message),
 	}
 	mark(pod)
 }
 
 // boundDeployment needs no mark while only labels are dropped: none but ours are read.
-func boundDeployment(object *appsv1.Deployment, labels []string) {
+func boundDeployment(object *appsv1.Deployment, labels []string, largest int) {
 	boundMetadata(&object.ObjectMeta, labels)
-	if object.Status.Conditions = nil; object.Size() > largestOutline {
+	if object.Status.Conditions = nil; object.Size() > largest {
 		object.Spec = appsv1.DeploymentSpec{Replicas: object.Spec.Replicas}
 		mark(object)
 	}
 }
 
 // boundStatefulSet is the same for a StatefulSet.
-func boundStatefulSet(object *appsv1.StatefulSet, labels []string) {
+func boundStatefulSet(object *appsv1.StatefulSet, labels []string, largest int) {
 	boundMetadata(&object.ObjectMeta, labels)
-	if object.Status.Conditions = nil; object.Size() > largestOutline {
+	status := &object.Status
+	status.CurrentRevision, status.UpdateRevision = shortened(status.CurrentRevision), shortened(status.UpdateRevision)
+	if status.Conditions = nil; object.Size() > largest {
 		spec := object.Spec
 		object.Spec = appsv1.StatefulSetSpec{Replicas: spec.Replicas, Ordinals: spec.Ordinals, UpdateStrategy: spec.UpdateStrategy}
 		mark(object)
@@ -106,10 +113,10 @@ func boundStatefulSet(object *appsv1.StatefulSet, labels []string) {
 }
 
 // boundBudget takes a budget whose selector is too large for one of all pods: rather too many wait for it than too few.
-func boundBudget(object *policyv1.PodDisruptionBudget, labels []string) {
+func boundBudget(object *policyv1.PodDisruptionBudget, labels []string, largest int) {
 	boundMetadata(&object.ObjectMeta, labels)
 	object.Status = policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: object.Status.DisruptionsAllowed}
-	if object.Size() > largestOutline {
+	if object.Size() > largest {
 		object.Spec.Selector = &metav1.LabelSelector{}
 	}
 }
@@ -123,26 +130,28 @@ func mark(object client.Object) {
 }
 
 // shortenValues bounds annotations that take too much together. A value that is shortened is no number, no time and no setting any more.
-func shortenValues(annotations map[string]string) {
+func shortenValues(annotations map[string]string, most, longest int) {
 	total := 0
 	for _, value := range annotations {
 		total += len(value)
 	}
-	if total <= largestOutline/2 {
+	if total <= most {
 		return
 	}
 	for key, value := range annotations {
-		annotations[key] = shortened(value)
+		annotations[key] = shortenedTo(value, longest)
 	}
 }
 
-// shortened returns a text in room of its own: a part of a long one would keep all of it.
-func shortened(text string) string {
+func shortened(text string) string { return shortenedTo(text, longestValue) }
+
+// shortenedTo returns a text in room of its own: a part of a long one would keep all of it.
+func shortenedTo(text string, longest int) string {
 	const ellipsis = "..."
-	if len(text) <= longestValue {
+	if len(text) <= longest {
 		return text
 	}
-	return strings.ToValidUTF8(strings.Clone(text[:longestValue-len(ellipsis)]), "") + ellipsis
+	return strings.ToValidUTF8(strings.Clone(text[:longest-len(ellipsis)]), "") + ellipsis
 }
 
 // controlledBy reports whether an object says that one of our kind controls it.

@@ -26,8 +26,8 @@ import (
 )
 
 // caches keep out what nobody looks at.
-func caches(namespace string, spreading survey.Settings, refusals *limit.Refusals) cache.Options {
-	outline := outlines(spreading, refusals)
+func caches(namespace string, spreading survey.Settings, refusals *limit.Refusals, shares *cacheShares) cache.Options {
+	outline := outlines(spreading, refusals, shares)
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -60,7 +60,7 @@ func caches(namespace string, spreading survey.Settings, refusals *limit.Refusal
 // outlines leave of pods, workloads, nodes and volumes what is needed to tell whose they are and how they are. Workers are found by the workload they
 // belong to, which no label says, so that the cache holds all pods and workloads: they must be small. What a Swarm controls is compared
 // with what it should be, and told of in detail.
-func outlines(spreading survey.Settings, refusals *limit.Refusals) toolscache.TransformFunc {
+func outlines(spreading survey.Settings, refusals *limit.Refusals, shares *cacheShares) toolscache.TransformFunc {
 	ofPods := []string{
 		v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, spreading.Key(v1alpha1.SpreadNumber),
 		spreading.Key(v1alpha1.SpreadClass), v1alpha1.AnnotationTooLarge,
@@ -73,14 +73,22 @@ func outlines(spreading survey.Settings, refusals *limit.Refusals) toolscache.Tr
 		if !is {
 			return object, nil
 		}
+		annotations := ofOthers
 		pod, isPod := object.(*corev1.Pod)
 		if isPod {
-			keepAnnotations(pod, ofPods)
-		} else {
-			keepAnnotations(of, ofOthers)
+			annotations = ofPods
 		}
+		keepAnnotations(of, annotations)
 		outline(object)
-		bound(of, labels, refusals)
+		boundOutline(of, labels, refusals)
+		if size := sizeOf(of); size <= smallOutline {
+			shares.force(of, size)
+		} else if !shares.take(of, size) {
+			trim(of, labels, annotations)
+			shares.force(of, sizeOf(of))
+			shares.warn(of.GetNamespace())
+			refusals.Count(limit.CacheBytesPerNamespace)
+		}
 		if isPod {
 			said.share(pod)
 		}
@@ -163,7 +171,7 @@ func keepAnnotations(object client.Object, names []string) {
 		return
 	}
 	kept := only(object.GetAnnotations(), names...)
-	shortenValues(kept)
+	shortenValues(kept, largestOutline/2, longestValue)
 	object.SetAnnotations(kept)
 }
 

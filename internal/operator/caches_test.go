@@ -175,7 +175,7 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := cached.DeepCopy()
-	if _, err := outlines(survey.Standard(), nil)(cached); err != nil {
+	if _, err := outlines(survey.Standard(), nil, nil)(cached); err != nil {
 		t.Fatal(err)
 	}
 	before := cached.DeepCopy()
@@ -198,7 +198,7 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 
 // isOutlined reports whether the cache keeps less than the whole of a kind.
 func isOutlined(kind client.Object) bool {
-	for cached, options := range caches("system", survey.Standard(), nil).ByObject {
+	for cached, options := range caches("system", survey.Standard(), nil, nil).ByObject {
 		if reflect.TypeOf(cached) == reflect.TypeOf(kind) {
 			return options.Transform != nil
 		}
@@ -210,7 +210,7 @@ func isOutlined(kind client.Object) bool {
 func expectOutline(t *testing.T, reason string, from, want any) {
 	t.Helper()
 	for range 2 {
-		got, err := outlines(survey.Standard(), nil)(from)
+		got, err := outlines(survey.Standard(), nil, nil)(from)
 		if err != nil || !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: outline is\n%+v\nand not\n%+v (%v)", reason, got, want, err)
 		}
@@ -226,7 +226,7 @@ func told(name, number string) *corev1.Pod {
 }
 
 func TestPodsShareWhatTheySayAlike(t *testing.T) {
-	outline := outlines(survey.Standard(), nil)
+	outline := outlines(survey.Standard(), nil, nil)
 	first, same, other := told("w-a", "-1"), told("w-b", "-1"), told("w-c", "-2")
 	for _, pod := range []*corev1.Pod{first, same, other} {
 		want := told(pod.Name, pod.Annotations[corev1.PodDeletionCost])
@@ -267,7 +267,7 @@ func TestS16_DefaultPeriodOfCachesIsThatOfControllerRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := Defaults()
 			config.Controller.Namespaces = namespaces
-			options := config.confine(caches("home", config.spreading(), nil))
+			options := config.confine(caches("home", config.spreading(), nil, nil))
 			kinds := []client.Object{&coordinationv1.Lease{}, &corev1.ConfigMap{}}
 			for kind := range options.ByObject {
 				kinds = append(kinds, kind)

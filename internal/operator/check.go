@@ -52,6 +52,7 @@ func (l Limits) check() error {
 		bytesWithin("limits.bytesPerNamespace", l.BytesPerNamespace, resource.MustParse("16Ki"), resource.MustParse("64Gi")),
 		within("limits.connectionsPerSource", l.ConnectionsPerSource, 1, 10_000),
 		within("limits.requestShare", l.RequestShare, 1, 100),
+		bytesWithin("limits.cacheBytesPerNamespace", l.CacheBytesPerNamespace, resource.MustParse("1Mi"), resource.MustParse("64Gi")),
 		within("limits.webhookConnectionsPerSource", l.WebhookConnectionsPerSource, 1, webhookConnections),
 	)
 }

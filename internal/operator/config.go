@@ -115,6 +115,8 @@ type Limits struct {
 	RequestShare         int               `json:"requestShare"`         // of client.qps and client.burst that one namespace can use up, in percent
 
 	WebhookConnectionsPerSource int `json:"webhookConnectionsPerSource"` // to the webhook, from one address
+
+	CacheBytesPerNamespace resource.Quantity `json:"cacheBytesPerNamespace"` // of objects of one namespace, before less is kept of each
 }
 
 // Defaults is the configuration of an operator that was told nothing.
@@ -138,6 +140,7 @@ func Defaults() Config {
 		Limits: Limits{
 			TasksPerNamespace: 200_000, BytesPerNamespace: resource.MustParse("256Mi"), ConnectionsPerSource: 64, RequestShare: 50,
 			WebhookConnectionsPerSource: 600, // as many requests as an API server works on at once, by default
+			CacheBytesPerNamespace:      resource.MustParse("64Mi"),
 		},
 	}
 }

@@ -55,7 +55,7 @@ func TestCachesAreConfined(t *testing.T) {
 		t.Errorf("got %v", open.DefaultNamespaces)
 	}
 	config.Controller.Namespaces = "team-a,team-b"
-	options := config.confine(caches("home", config.spreading(), nil))
+	options := config.confine(caches("home", config.spreading(), nil, nil))
 	if names := slices.Sorted(maps.Keys(options.DefaultNamespaces)); !slices.Equal(names, []string{"team-a", "team-b"}) {
 		t.Errorf("got %v", names)
 	}

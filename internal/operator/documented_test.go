@@ -51,6 +51,7 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"limits.webhookConnectionsPerSource":      {takes: []string{"1", "2048"}, refuses: []string{"0", "2049", "many"}},
 	"client.burst":                            {takes: []string{"200000"}, refuses: []string{"99", "200001"}},
 	"limits.tasksPerNamespace":                {takes: []string{"1", "10000000"}, refuses: []string{"0", "10000001", "many"}},
+	"limits.cacheBytesPerNamespace":           {takes: []string{"1Mi", "64Gi"}, refuses: []string{"1048575", "65Gi", "-1", "much"}},
 	"limits.bytesPerNamespace":                {takes: []string{"16Ki", "64Gi"}, refuses: []string{"16383", "65Gi", "-1", "much"}},
 }
 

@@ -88,13 +88,15 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 		return nil, err
 	}
 	refusals := limit.NewRefusals(ctrlmetrics.Registry)
+	shares := newCacheShares(config.Limits.CacheBytesPerNamespace.Value(), around.Log)
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
 			Scheme:                 scheme(),
 			HealthProbeBindAddress: "0", // metrics and probes have servers of ours: see endpoint
 			Metrics:                server.Options{BindAddress: "0"},
-			Cache:                  config.confine(caches(around.Namespace, config.spreading(), refusals)),
+			Cache:                  config.confine(caches(around.Namespace, config.spreading(), refusals, shares)),
 		},
+		Uncached:    shares.release,
 		NewClients:  limited(config.budget()),
 		Election:    election(config.Controller.LeaderElection, around, at, terms),
 		SyncTimeout: config.Controller.CacheSyncTimeout.Duration,

@@ -88,7 +88,8 @@ func (s Settings) Enabled(workload metav1.Object) bool {
 }
 
 // WorkloadTooLarge says what is wrong with a workload that is TooLarge.
-const WorkloadTooLarge = "its selector, and the node selector, affinity, tolerations and ports of its template, exceed 16 KiB together: reduce them"
+const WorkloadTooLarge = "its selector, and the node selector, affinity, tolerations and ports of its template, exceed 16 KiB together, " +
+	"or 4 KiB in a namespace beyond limits.cacheBytesPerNamespace: reduce them"
 
 // TooLarge reports whether so little of an object is in the operator's cache that nothing may be decided about it.
 func TooLarge(object metav1.Object) bool {

@@ -1,0 +1,251 @@
+package operator
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/limit"
+	"github.com/swarm-io/swarm-operator/internal/survey"
+)
+
+func taskOf(namespace, uid string) client.Object {
+	return &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "any", UID: types.UID(uid)}}
+}
+
+func newShares(most int64) *cacheShares { return newCacheShares(most, slog.New(slog.DiscardHandler)) }
+
+func (s *cacheShares) bytesOf(namespace string) int64 {
+	if share := s.namespaces[namespace]; share != nil {
+		return share.bytes
+	}
+	return 0
+}
+
+func TestSharesFollowWhatTheCacheHolds(t *testing.T) {
+	type step struct {
+		what           string
+		act            func(*cacheShares) bool
+		taken          bool
+		inTeam, inElse int64
+	}
+	take := func(namespace, uid string, bytes int64) func(*cacheShares) bool {
+		return func(s *cacheShares) bool { return s.take(taskOf(namespace, uid), bytes) }
+	}
+	release := func(uid string) func(*cacheShares) bool {
+		return func(s *cacheShares) bool { s.release(taskOf("team", uid)); return true }
+	}
+	force := func(uid string, bytes int64) func(*cacheShares) bool {
+		return func(s *cacheShares) bool { s.force(taskOf("team", uid), bytes); return true }
+	}
+	shares := newShares(100)
+	for _, step := range []step{
+		{"added", take("team", "a", 60), true, 60, 0},
+		{"transformed again", take("team", "a", 60), true, 60, 0},
+		{"another namespace has its own share", take("else", "x", 100), true, 60, 100},
+		{"no room for another", take("team", "b", 50), false, 60, 100},
+		{"some of it is kept", force("b", 5), true, 65, 100},
+		{"grown within the limit", take("team", "a", 95), true, 100, 100},
+		{"grown beyond it", take("team", "a", 96), false, 100, 100},
+		{"shrunk", take("team", "a", 10), true, 15, 100},
+		{"now there is room", take("team", "b", 50), true, 60, 100},
+		{"small ones are always kept", force("c", 70), true, 130, 100},
+		{"deleted", release("c"), true, 60, 100},
+		{"deleted twice", release("c"), true, 60, 100},
+		{"created again before the deletion is heard", take("team", "a2", 10), true, 70, 100},
+		{"the deletion is heard", release("a"), true, 60, 100},
+		{"all are deleted", func(s *cacheShares) bool { return release("a2")(s) && release("b")(s) }, true, 0, 100},
+		{"larger than the limit", take("team", "d", 101), false, 0, 100},
+	} {
+		taken := step.act(shares)
+		if inTeam, inElse := shares.bytesOf("team"), shares.bytesOf("else"); taken != step.taken || inTeam != step.inTeam || inElse != step.inElse {
+			t.Fatalf("%s: taken %t, %d and %d bytes; want %t, %d and %d", step.what, taken, inTeam, inElse, step.taken, step.inTeam, step.inElse)
+		}
+	}
+	if len(shares.namespaces) != 1 || len(shares.objects) != 1 {
+		t.Errorf("%d namespaces and %d objects are remembered, want one of each", len(shares.namespaces), len(shares.objects))
+	}
+}
+
+// A namespace that goes back and forth over its limit does not flood the log.
+func TestExceededShareIsLoggedOnce(t *testing.T) {
+	var lines bytes.Buffer
+	shares := newCacheShares(100, slog.New(slog.NewTextHandler(&lines, nil)))
+	exceed := func() {
+		shares.force(taskOf("team", "a"), 101)
+		shares.warn("team")
+		shares.force(taskOf("team", "a"), 90)
+		shares.warn("team")
+	}
+	exceed()
+	exceed()
+	if got := strings.Count(lines.String(), "namespace=team"); got != 1 {
+		t.Errorf("logged %d times:\n%s", got, lines.String())
+	}
+	shares.force(taskOf("team", "a"), 10)
+	exceed()
+	if got := strings.Count(lines.String(), "namespace=team"); got != 2 {
+		t.Errorf("logged %d times:\n%s", got, lines.String())
+	}
+}
+
+// largeTask has a list of owners that no schema bounds.
+func largeTask(namespace string, n int) *v1alpha1.Task {
+	task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: fmt.Sprint("task-", n), UID: types.UID(fmt.Sprint(namespace, n)), ResourceVersion: "7",
+		Finalizers: []string{"example.test/keep", "example.test/" + strings.Repeat("x", 50)}, Labels: map[string]string{v1alpha1.LabelSwarm: "s"},
+	}}
+	for range 1000 {
+		task.Finalizers = append(task.Finalizers, strings.Repeat("f", 1000))
+	}
+	task.Spec.SwarmRef.Name, task.Spec.Desired = "s", v1alpha1.TaskRun
+	task.Spec.Payload = &apiextensionsv1.JSON{Raw: []byte(`{"a":1}`)}
+	task.Status.Phase, task.Status.Epoch = v1alpha1.TaskRunning, 1<<32
+	task.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: "s-coder-0", Epoch: 1 << 32, PodUID: "p", LeaseSeconds: 60}, {Name: "other"}}
+	return task
+}
+
+// limitedOutlines are the transforms of an operator with this limit, and the number of objects that it has reduced.
+func limitedOutlines(shares *cacheShares) (outline func(any) (any, error), refused func() float64) {
+	registry := prometheus.NewRegistry()
+	refusals := limit.NewRefusals(registry)
+	refused = func() float64 {
+		families, _ := registry.Gather()
+		for _, series := range families[0].GetMetric() {
+			if series.GetLabel()[0].GetValue() == string(limit.CacheBytesPerNamespace) {
+				return series.GetCounter().GetValue()
+			}
+		}
+		return -1
+	}
+	return outlines(survey.Standard(), refusals, shares), refused
+}
+
+func TestCacheKeepsOfANamespaceWhatItsShareAllows(t *testing.T) {
+	const most = 8 << 20
+	shares := newShares(most)
+	outline, refused := limitedOutlines(shares)
+	held := int64(0)
+	for n := range 20 {
+		task := largeTask("hostile", n)
+		if _, err := outline(task); err != nil {
+			t.Fatal(err)
+		}
+		held += sizeOf(task)
+	}
+	if held > most+20*smallOutline || shares.bytesOf("hostile") != held || refused() < 12 {
+		t.Errorf("the cache holds %d bytes and counts %d, %g objects are reduced", held, shares.bytesOf("hostile"), refused())
+	}
+	for name, task := range map[string]*v1alpha1.Task{"of another namespace": largeTask("honest", 0), "small": smallTask("hostile")} {
+		before := sizeOf(task.DeepCopy())
+		if _, err := outline(task); err != nil || survey.TooLarge(task) || sizeOf(task) < before-100 {
+			t.Errorf("a Task %s is reduced from %d to %d bytes, %v", name, before, sizeOf(task), err)
+		}
+	}
+	for n := range 19 { // and the last one changes
+		shares.release(largeTask("hostile", n))
+	}
+	if last := largeTask("hostile", 19); !keptWhole(t, outline, last) {
+		t.Errorf("there is room again, and %d bytes are kept", sizeOf(last))
+	}
+}
+
+func smallTask(namespace string) *v1alpha1.Task {
+	task := largeTask(namespace, 1000)
+	task.Finalizers = nil
+	return task
+}
+
+func keptWhole(t *testing.T, outline func(any) (any, error), object client.Object) bool {
+	t.Helper()
+	if _, err := outline(object); err != nil {
+		t.Fatal(err)
+	}
+	return !survey.TooLarge(object)
+}
+
+func TestReducedTaskKeepsWhatListsAreReadFor(t *testing.T) {
+	outline, _ := limitedOutlines(newShares(1))
+	task := largeTask("hostile", 1)
+	want := task.DeepCopy()
+	for range 2 { // an informer may transform an object again
+		if keptWhole(t, outline, task) {
+			t.Fatal("it is not marked")
+		}
+	}
+	if task.UID != want.UID || task.ResourceVersion != "7" || len(task.Finalizers) != 1 || task.Labels[v1alpha1.LabelSwarm] != "s" {
+		t.Errorf("metadata %+v", task.ObjectMeta)
+	}
+	if task.Spec.SwarmRef.Name != "s" || string(task.Spec.Payload.Raw) != `{"a":1}` || task.Status.Phase != v1alpha1.TaskRunning || task.Status.Epoch != 1<<32 {
+		t.Errorf("spec %+v, status %+v", task.Spec, task.Status)
+	}
+	if given := task.Status.AssignedAgents; len(given) != 1 || given[0] != want.Status.AssignedAgents[0] {
+		t.Errorf("given to %+v", given)
+	}
+}
+
+// Whatever users write into an object, little of it is kept, and of what is compared whole it is known that it is not whole.
+func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
+	outline, _ := limitedOutlines(newShares(1))
+	for _, object := range []client.Object{
+		&v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.Task{}, &v1alpha1.WorkerPool{}, &v1alpha1.SwarmSnapshot{},
+		&corev1.Pod{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ControllerRevision{}, &corev1.PersistentVolumeClaim{},
+	} {
+		for _, owner := range []string{"Swarm", "WorkerPool", "Other"} {
+			filled := object.DeepCopyObject().(client.Object)
+			bloat(reflect.ValueOf(filled).Elem(), 0)
+			filled.SetNamespace("hostile")
+			filled.SetName("n")
+			filled.SetUID("u")
+			filled.SetResourceVersion("1")
+			filled.SetOwnerReferences([]metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: owner, Name: "o", UID: "o", Controller: new(true),
+			}})
+			before := sizeOf(filled)
+			if _, err := outline(filled); err != nil {
+				t.Fatal(err)
+			}
+			if kept := sizeOf(filled); kept > 4*smallOutline || before < 6*smallOutline { // the schema admits fewer long texts
+				t.Errorf("of %d bytes of a %T of a %s, %d are kept", before, filled, owner, kept)
+			}
+			if _, isClaim := filled.(*corev1.PersistentVolumeClaim); !isClaim && !survey.TooLarge(filled) {
+				t.Errorf("a %T of a %s has no mark", filled, owner)
+			}
+		}
+	}
+}
+
+// bloat puts long texts into all of a value, and lists of two.
+func bloat(value reflect.Value, depth int) {
+	if !value.CanSet() || depth > 8 {
+		return
+	}
+	switch value.Kind() {
+	case reflect.String:
+		value.SetString(strings.Repeat("x", 2000))
+	case reflect.Pointer:
+		value.Set(reflect.New(value.Type().Elem()))
+		bloat(value.Elem(), depth+1)
+	case reflect.Slice:
+		value.Set(reflect.MakeSlice(value.Type(), 20, 20))
+		for n := range min(2, value.Len()) {
+			bloat(value.Index(n), depth+1)
+		}
+	case reflect.Struct:
+		for n := range value.NumField() {
+			bloat(value.Field(n), depth+1)
+		}
+	}
+}

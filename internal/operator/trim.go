@@ -1,0 +1,146 @@
+package operator
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// smallOutline is what is kept of each object of a namespace that has used up limits.cacheBytesPerNamespace, about. Smaller objects are kept
+// as they are.
+const smallOutline = 4 << 10
+
+// longestName is what is kept of each text: all of a name.
+const longestName = 256
+
+// trim reduces an object to about smallOutline. It keeps what proves whose the object is, by which indexes find it, and what is read of it in
+// lists. The mark has clients read objects of our kinds, and what they control, from the API server: see package ondemand.
+func trim(object client.Object, labels, annotations []string) {
+	kept := only(object.GetAnnotations(), annotations...)
+	shortenValues(kept, smallOutline/2, shortValue)
+	object.SetAnnotations(kept)
+	switch object := object.(type) {
+	case *appsv1.StatefulSet:
+		boundStatefulSet(object, labels, smallOutline)
+		if controlledBy(object, "Swarm") {
+			object.Spec = appsv1.StatefulSetSpec{Replicas: object.Spec.Replicas, Ordinals: object.Spec.Ordinals}
+			mark(object)
+		}
+	case *appsv1.ControllerRevision:
+		boundMetadata(&object.ObjectMeta, labels)
+		object.Data = runtime.RawExtension{}
+		mark(object)
+	case *v1alpha1.Swarm, *v1alpha1.Agent, *v1alpha1.Task, *v1alpha1.WorkerPool, *v1alpha1.SwarmSnapshot:
+		trimOurs(object, labels)
+	default:
+		bound(object, labels, smallOutline)
+	}
+}
+
+// trimOurs keeps the numbers and short texts of spec and status, and drops lists and maps.
+func trimOurs(object client.Object, labels []string) {
+	finalizers := object.GetFinalizers()
+	switch object := object.(type) {
+	case *v1alpha1.Swarm:
+		boundMetadata(&object.ObjectMeta, labels)
+		reduce(&object.Spec, &object.Status)
+	case *v1alpha1.Agent:
+		boundMetadata(&object.ObjectMeta, labels)
+		reduce(&object.Spec, &object.Status)
+	case *v1alpha1.Task:
+		boundMetadata(&object.ObjectMeta, labels)
+		payload, given := object.Spec.Payload, object.Status.AssignedAgents
+		object.Spec.Payload = nil
+		reduce(&object.Spec, &object.Status)
+		object.Spec.Payload = payload // at most payload.MostKept bytes
+		if len(given) > 0 {           // a new leader must not give the task to another agent
+			reduce(&given[0])
+			object.Status.AssignedAgents = slices.Clone(given[:1])
+		}
+	case *v1alpha1.WorkerPool:
+		boundMetadata(&object.ObjectMeta, labels)
+		reduce(&object.Spec, &object.Status)
+	case *v1alpha1.SwarmSnapshot:
+		boundMetadata(&object.ObjectMeta, labels)
+		reduce(&object.Spec, &object.Status)
+	}
+	if len(finalizers) > 0 { // that there is one keeps a finished Task
+		object.SetFinalizers(slices.Clone(finalizers[:1]))
+	}
+	mark(object)
+}
+
+// reduce drops lists and maps from structs, and shortens their texts.
+func reduce(structs ...any) {
+	for _, each := range structs {
+		reduceValue(reflect.ValueOf(each).Elem())
+	}
+}
+
+func reduceValue(value reflect.Value) {
+	switch value.Kind() {
+	case reflect.String:
+		value.SetString(shortenedTo(value.String(), longestName))
+	case reflect.Slice, reflect.Map, reflect.Interface:
+		value.SetZero()
+	case reflect.Pointer:
+		if !value.IsNil() {
+			reduceValue(value.Elem())
+		}
+	case reflect.Struct:
+		for n := range value.NumField() {
+			if field := value.Field(n); field.CanSet() {
+				reduceValue(field)
+			}
+		}
+	}
+}
+
+// sizeOf is how many bytes an object takes: encoded if it can tell, and in memory for our own kinds.
+func sizeOf(object client.Object) int64 {
+	if sized, is := object.(interface{ Size() int }); is {
+		return int64(sized.Size())
+	}
+	return int64(footprint(reflect.ValueOf(object)))
+}
+
+var timeType = reflect.TypeFor[time.Time]()
+
+// footprint is what a value refers to, without the value itself.
+func footprint(value reflect.Value) (bytes int) {
+	switch value.Kind() {
+	case reflect.String:
+		return value.Len()
+	case reflect.Pointer, reflect.Interface:
+		if value.IsNil() {
+			return 0
+		}
+		return int(value.Elem().Type().Size()) + footprint(value.Elem())
+	case reflect.Slice:
+		bytes = value.Cap() * int(value.Type().Elem().Size())
+		if value.Type().Elem().Kind() == reflect.Uint8 {
+			return bytes
+		}
+		for n := range value.Len() {
+			bytes += footprint(value.Index(n))
+		}
+	case reflect.Map:
+		for entry := value.MapRange(); entry.Next(); {
+			bytes += int(value.Type().Key().Size()+value.Type().Elem().Size()) + footprint(entry.Key()) + footprint(entry.Value())
+		}
+	case reflect.Struct:
+		if value.Type() == timeType { // its zone is shared
+			return 0
+		}
+		for n := range value.NumField() {
+			bytes += footprint(value.Field(n))
+		}
+	}
+	return bytes
+}
