@@ -7,9 +7,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
 func showTasksPerNamespace(ctx SpecContext) {
@@ -41,4 +45,33 @@ func waitOf(in, task string) func(context.Context) (string, error) {
 		err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: task}, found)
 		return found.Status.Reason + ": " + found.Status.Message, err
 	}
+}
+
+// bulkyTeam is a team whose template, and so each StatefulSet of it, has more than half of a megabyte.
+func bulkyTeam(in, name string) *v1alpha1.Swarm {
+	made := team(in, name, 2)
+	container := &made.Spec.Agents[0].Template.Spec.Containers[0]
+	container.Env = []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", 600<<10)}}
+	return made
+}
+
+// showCacheBytesPerNamespace has a limit that leaves room for one of two large Swarms. The first one is paused, so that it only takes room.
+func showCacheBytesPerNamespace(ctx SpecContext) {
+	in, port := namespace(ctx, nil), ports.Free()
+	session := program(only(in), "SWARM_LIMITS_CACHE_BYTES_PER_NAMESPACE=1Mi",
+		"SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port)
+	reduced := func(ctx context.Context) (float64, error) {
+		return series(ctx, port, "swarm_limit_refused_total", `limit="cacheBytesPerNamespace"`)
+	}
+	first, second := bulkyTeam(in, "first"), bulkyTeam(in, "second")
+	first.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
+	Expect(api.Create(ctx, first)).To(Succeed())
+	Eventually(reduced).WithContext(ctx).Should(BeZero()) // it is served
+	Consistently(reduced).WithContext(ctx).WithTimeout(5 * time.Second).Should(BeZero())
+	Expect(api.Create(ctx, second)).To(Succeed())
+	Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(2))
+	Expect(reduced(ctx)).To(BeNumerically(">", 0))
+	Eventually(session.Err).Should(gbytes.Say("exceeds limits.cacheBytesPerNamespace"))
+	Expect(api.Patch(ctx, second, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"replicas": 3}}`)))).To(Succeed())
+	Eventually(agents).WithContext(ctx).WithArguments(in).Should(HaveLen(3))
 }

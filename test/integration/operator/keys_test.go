@@ -60,6 +60,7 @@ var proofs = map[string]proof{
 	"limits.webhookConnectionsPerSource":      {"", "so many connections of one address to the webhook are let in", showWebhookConnectionsPerSource},
 	"client.burst":                            {"[R24]", "so many requests may come at once", showBurst},
 	"limits.tasksPerNamespace":                {"", "so many unfinished tasks are taken up, and others when they have finished", showTasksPerNamespace},
+	"limits.cacheBytesPerNamespace":           {"", "beyond so many bytes larger objects are read from the API server, and work as before", showCacheBytesPerNamespace},
 	"limits.bytesPerNamespace":                {"", "so many bytes of unfinished tasks are taken up", showBytesPerNamespace},
 }
 
