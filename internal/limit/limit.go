@@ -26,7 +26,7 @@ const (
 	QueuedBytesPerNamespace Limit = "queuedBytesPerNamespace" // of assignments that wait for agents
 	HandshakesPerSource     Limit = "handshakesPerSource"     // connections to the link that come from one address within seconds
 	ObjectBytes             Limit = "objectBytes"             // objects of which only a part is kept in the cache
-	CacheBytesPerNamespace  Limit = "cacheBytesPerNamespace"  // objects of which less is kept in the cache, because it holds so much of their namespace
+	CacheBytesPerNamespace  Limit = "cacheBytesPerNamespace"  // objects of which less is cached, because so much is of their namespace
 	WebhookConnections      Limit = "webhookConnections"      // connections to the webhook, of one address, of all, or within seconds
 	MetricsConnections      Limit = "metricsConnections"      // to the metrics, likewise
 	HealthConnections       Limit = "healthConnections"       // to the probes, likewise

@@ -17,8 +17,8 @@ import (
 // mostPartial is how many objects of one list are read from the API server, each of up to 1.5 MiB. No Swarm has more agent types.
 const mostPartial = 32
 
-// isPartial reports whether the cache keeps only a part of an object that controllers compare whole. Other objects with the mark are left alone
-// by those who read them.
+// isPartial reports whether the cache keeps only a part of an object that controllers compare whole. Other objects with the mark are left
+// alone by their readers.
 func isPartial(object client.Object) bool {
 	if object.GetAnnotations()[v1alpha1.AnnotationTooLarge] == "" {
 		return false
@@ -39,8 +39,8 @@ func (r *reader) readWhole(ctx context.Context, key client.ObjectKey, into clien
 	return r.live.Get(ctx, key, into)
 }
 
-// complete reads the objects of a list that are partial. It is for lists of what an object controls, which are found by an index. Other lists are
-// read for names, indexed fields, and what is kept of all objects.
+// complete reads the objects of a list that are partial. It is for lists of what an object controls, which are found by an index. Other
+// lists are read for names, indexed fields, and what is kept of all objects.
 func (r *reader) complete(ctx context.Context, list client.ObjectList, options []client.ListOption) error {
 	switch list.(type) {
 	case *appsv1.StatefulSetList, *appsv1.ControllerRevisionList, *v1alpha1.AgentList:

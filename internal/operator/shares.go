@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheShares counts how many bytes the cache keeps of each namespace. A transform counts an object before it is stored, an event handler of
-// each informer releases it when it is deleted. A relist reports objects that are missing from it as deleted.
+// cacheShares counts how many bytes the cache keeps of each namespace. A transform counts an object before it is stored, an event
+// handler of each informer releases it when it is deleted. A relist reports objects that are missing from it as deleted.
 //
 // Objects are counted by UID, so that an object which is created again is not released by the deletion of the former one. Counting an
 // object again replaces what was counted before: informers may transform an object twice.

@@ -12,15 +12,15 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// smallOutline is what is kept of each object of a namespace that has used up limits.cacheBytesPerNamespace, about. Smaller objects are kept
-// as they are.
+// smallOutline is what is kept of each object of a namespace that has used up limits.cacheBytesPerNamespace, about. Smaller objects are
+// kept as they are.
 const smallOutline = 4 << 10
 
 // longestName is what is kept of each text: all of a name.
 const longestName = 256
 
-// trim reduces an object to about smallOutline. It keeps what proves whose the object is, by which indexes find it, and what is read of it in
-// lists. The mark has clients read objects of our kinds, and what they control, from the API server: see package ondemand.
+// trim reduces an object to about smallOutline. It keeps what proves whose the object is, by which indexes find it, and what is read of
+// it in lists. The mark has clients read objects of our kinds, and what they control, from the API server: see package ondemand.
 func trim(object client.Object, labels, annotations []string) {
 	kept := only(object.GetAnnotations(), annotations...)
 	shortenValues(kept, smallOutline/2, shortValue)
