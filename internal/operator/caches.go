@@ -81,12 +81,8 @@ func outlines(spreading survey.Settings, refusals *limit.Refusals, shares *cache
 		keepAnnotations(of, annotations)
 		outline(object)
 		boundOutline(of, labels, refusals)
-		if size := sizeOf(of); size <= smallOutline {
-			shares.force(of, size)
-		} else if !shares.take(of, size) {
+		if !shares.keep(of) {
 			trim(of, labels, annotations)
-			shares.force(of, sizeOf(of))
-			shares.warn(of.GetNamespace())
 			refusals.Count(limit.CacheBytesPerNamespace)
 		}
 		if isPod {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheShares counts how many bytes the cache keeps of each namespace. A transform counts an object before it is stored, an event
-// handler of each informer releases it when it is deleted. A relist reports objects that are missing from it as deleted.
+// cacheShares counts how many bytes the cache keeps of the large objects of each namespace. A transform counts an object before it is stored,
+// an event handler of each informer releases it when it is deleted. A relist reports objects that are missing from it as deleted.
 //
 // Objects are counted by UID, so that an object which is created again is not released by the deletion of the former one. Counting an
 // object again replaces what was counted before: informers may transform an object twice.
@@ -40,42 +40,38 @@ func newCacheShares(limit int64, log *slog.Logger) *cacheShares {
 	return &cacheShares{limit: limit, log: log, objects: map[types.UID]cachedObject{}, namespaces: map[string]*namespaceShare{}}
 }
 
-// take counts an object, unless its namespace would exceed the limit by it. It then leaves the count as it was, and returns false.
-func (s *cacheShares) take(object client.Object, bytes int64) bool {
+// keep reports whether all of an object may be kept, and counts it then. Small objects are always kept and never counted: many small Tasks do
+// not cost a Swarm its place in the cache.
+func (s *cacheShares) keep(object client.Object) bool {
 	if s.exempts(object) {
 		return true
 	}
+	bytes := sizeOf(object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share := s.namespaces[object.GetNamespace()]
-	if share != nil && share.bytes-s.objects[object.GetUID()].bytes+bytes > s.limit || share == nil && bytes > s.limit {
-		return false
+	if bytes <= smallOutline {
+		s.remove(object.GetUID())
+		return true
 	}
-	s.put(object, bytes)
-	return true
+	return s.take(object, bytes)
 }
 
-// force counts an object of which no less can be kept, whether or not there is room for it.
-func (s *cacheShares) force(object client.Object, bytes int64) {
-	if s.exempts(object) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(object, bytes)
-}
-
-func (s *cacheShares) put(object client.Object, bytes int64) {
+// take counts a large object, unless its namespace would exceed the limit by it.
+func (s *cacheShares) take(object client.Object, bytes int64) bool {
 	s.remove(object.GetUID())
-	share := s.namespaces[object.GetNamespace()]
+	namespace := object.GetNamespace()
+	share := s.namespaces[namespace]
 	if share == nil {
 		share = &namespaceShare{}
-		s.namespaces[object.GetNamespace()] = share
+	}
+	if share.bytes+bytes > s.limit {
+		s.warn(namespace, share)
+		return false
 	}
 	share.bytes += bytes
 	share.objects++
-	share.exceeded = share.exceeded && share.bytes > s.limit/2
-	s.objects[object.GetUID()] = cachedObject{object.GetNamespace(), bytes}
+	s.namespaces[namespace], s.objects[object.GetUID()] = share, cachedObject{namespace, bytes}
+	return true
 }
 
 // release forgets an object that was deleted.
@@ -86,14 +82,6 @@ func (s *cacheShares) release(object client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remove(object.GetUID())
-	share := s.namespaces[object.GetNamespace()]
-	switch {
-	case share == nil:
-	case share.objects == 0:
-		delete(s.namespaces, object.GetNamespace())
-	default:
-		share.exceeded = share.exceeded && share.bytes > s.limit/2
-	}
 }
 
 func (s *cacheShares) remove(uid types.UID) {
@@ -105,18 +93,18 @@ func (s *cacheShares) remove(uid types.UID) {
 	share := s.namespaces[known.namespace]
 	share.bytes -= known.bytes
 	share.objects--
+	share.exceeded = share.exceeded && share.bytes > s.limit/2
+	if share.objects == 0 {
+		delete(s.namespaces, known.namespace)
+	}
 }
 
 // warn logs that a namespace has no room, once until half of the limit is free.
-func (s *cacheShares) warn(namespace string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	share := s.namespaces[namespace]
-	if share == nil || share.exceeded {
-		return
+func (s *cacheShares) warn(namespace string, share *namespaceShare) {
+	if !share.exceeded {
+		share.exceeded = true
+		s.log.Warn("namespace exceeds limits.cacheBytesPerNamespace: larger objects of it are read from the API server", "namespace", namespace)
 	}
-	share.exceeded = true
-	s.log.Warn("namespace exceeds limits.cacheBytesPerNamespace: larger objects of it are read from the API server", "namespace", namespace)
 }
 
 // exempts reports whether an object does not count: those of the cluster are not created by users of a namespace.

@@ -47,26 +47,21 @@ func TestSharesFollowWhatTheCacheHolds(t *testing.T) {
 	release := func(uid string) func(*cacheShares) bool {
 		return func(s *cacheShares) bool { s.release(taskOf("team", uid)); return true }
 	}
-	force := func(uid string, bytes int64) func(*cacheShares) bool {
-		return func(s *cacheShares) bool { s.force(taskOf("team", uid), bytes); return true }
-	}
 	shares := newShares(100)
 	for _, step := range []step{
 		{"added", take("team", "a", 60), true, 60, 0},
 		{"transformed again", take("team", "a", 60), true, 60, 0},
 		{"another namespace has its own share", take("else", "x", 100), true, 60, 100},
 		{"no room for another", take("team", "b", 50), false, 60, 100},
-		{"some of it is kept", force("b", 5), true, 65, 100},
-		{"grown within the limit", take("team", "a", 95), true, 100, 100},
-		{"grown beyond it", take("team", "a", 96), false, 100, 100},
-		{"shrunk", take("team", "a", 10), true, 15, 100},
+		{"grown within the limit", take("team", "a", 95), true, 95, 100},
+		{"grown beyond it", take("team", "a", 101), false, 0, 100},
+		{"shrunk", take("team", "a", 10), true, 10, 100},
 		{"now there is room", take("team", "b", 50), true, 60, 100},
-		{"small ones are always kept", force("c", 70), true, 130, 100},
-		{"deleted", release("c"), true, 60, 100},
-		{"deleted twice", release("c"), true, 60, 100},
-		{"created again before the deletion is heard", take("team", "a2", 10), true, 70, 100},
-		{"the deletion is heard", release("a"), true, 60, 100},
-		{"all are deleted", func(s *cacheShares) bool { return release("a2")(s) && release("b")(s) }, true, 0, 100},
+		{"deleted", release("b"), true, 10, 100},
+		{"deleted twice", release("b"), true, 10, 100},
+		{"created again before the deletion is heard", take("team", "a2", 10), true, 20, 100},
+		{"the deletion is heard", release("a"), true, 10, 100},
+		{"all are deleted", release("a2"), true, 0, 100},
 		{"larger than the limit", take("team", "d", 101), false, 0, 100},
 	} {
 		taken := step.act(shares)
@@ -83,18 +78,15 @@ func TestSharesFollowWhatTheCacheHolds(t *testing.T) {
 func TestExceededShareIsLoggedOnce(t *testing.T) {
 	var lines bytes.Buffer
 	shares := newCacheShares(100, slog.New(slog.NewTextHandler(&lines, nil)))
-	exceed := func() {
-		shares.force(taskOf("team", "a"), 101)
-		shares.warn("team")
-		shares.force(taskOf("team", "a"), 90)
-		shares.warn("team")
-	}
+	shares.take(taskOf("team", "a"), 90)
+	exceed := func() { shares.take(taskOf("team", "b"), 50) }
 	exceed()
 	exceed()
 	if got := strings.Count(lines.String(), "namespace=team"); got != 1 {
 		t.Errorf("logged %d times:\n%s", got, lines.String())
 	}
-	shares.force(taskOf("team", "a"), 10)
+	shares.take(taskOf("team", "a"), 10)
+	shares.take(taskOf("team", "a"), 90)
 	exceed()
 	if got := strings.Count(lines.String(), "namespace=team"); got != 2 {
 		t.Errorf("logged %d times:\n%s", got, lines.String())
@@ -137,16 +129,19 @@ func TestCacheKeepsOfANamespaceWhatItsShareAllows(t *testing.T) {
 	const most = 8 << 20
 	shares := newShares(most)
 	outline, refused := limitedOutlines(shares)
-	held := int64(0)
+	held, counted := int64(0), int64(0)
 	for n := range 20 {
 		task := largeTask("hostile", n)
 		if _, err := outline(task); err != nil {
 			t.Fatal(err)
 		}
 		held += sizeOf(task)
+		if !survey.TooLarge(task) {
+			counted += sizeOf(task)
+		}
 	}
-	if held > most+20*smallOutline || shares.bytesOf("hostile") != held || refused() < 12 {
-		t.Errorf("the cache holds %d bytes and counts %d, %g objects are reduced", held, shares.bytesOf("hostile"), refused())
+	if held > most+20*smallOutline || shares.bytesOf("hostile") != counted || refused() < 12 {
+		t.Errorf("the cache holds %d bytes and counts %d of %d, %g objects are reduced", held, shares.bytesOf("hostile"), counted, refused())
 	}
 	for name, task := range map[string]*v1alpha1.Task{"of another namespace": largeTask("honest", 0), "small": smallTask("hostile")} {
 		before := sizeOf(task.DeepCopy())
@@ -159,6 +154,27 @@ func TestCacheKeepsOfANamespaceWhatItsShareAllows(t *testing.T) {
 	}
 	if last := largeTask("hostile", 19); !keptWhole(t, outline, last) {
 		t.Errorf("there is room again, and %d bytes are kept", sizeOf(last))
+	}
+}
+
+func TestManySmallTasksLeaveTheirSwarmItsPlace(t *testing.T) {
+	shares := newShares(1 << 20)
+	outline, _ := limitedOutlines(shares)
+	for n := range 2000 {
+		task := smallTask("busy")
+		task.UID = types.UID(fmt.Sprint(n))
+		if _, err := outline(task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: "busy", Name: "s", UID: "s"}}
+	swarm.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: strings.Repeat("m", 2*smallOutline)}}
+	if !keptWhole(t, outline, swarm) || shares.bytesOf("busy") != sizeOf(swarm) {
+		t.Errorf("%d bytes are counted", shares.bytesOf("busy"))
+	}
+	swarm.Status.Conditions = nil
+	if !keptWhole(t, outline, swarm) || shares.bytesOf("busy") != 0 {
+		t.Errorf("%d bytes are counted of a Swarm that is small now", shares.bytesOf("busy"))
 	}
 }
 
