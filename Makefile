@@ -218,9 +218,9 @@ bench-parts:
 	@$(if $(filter-out $(BENCH_PARTS),$(PART)),echo "no part $(filter-out $(BENCH_PARTS),$(PART)): name some of $(BENCH_PARTS)"; exit 1)
 
 .PHONY: mutate
-mutate: ## Measure the unit tests of packages by mutants: make mutate PKG=./kit/... [N=100] [SEED=1] (docs/mutation.md)
-	@test -n "$(PKG)" || { echo "name the packages: make mutate PKG=./kit/... [N=100] [SEED=1]"; exit 1; }
-	@nice -n 10 go -C tools run ./mutate --root $(CURDIR) -n $(or $(N),100) -seed $(or $(SEED),1) $(PKG)
+mutate: ## Measure the unit tests of packages by mutants: make mutate PKG=./kit/... [N=100] [SEED=1] [TESTS=./agent] (docs/mutation.md)
+	@test -n "$(PKG)" || { echo "name the packages: make mutate PKG=./kit/... [N=100] [SEED=1] [TESTS=./agent]"; exit 1; }
+	@nice -n 10 go -C tools run ./mutate --root $(CURDIR) -n $(or $(N),100) -seed $(or $(SEED),1) $(if $(TESTS),-tests $(TESTS)) $(PKG)
 
 .PHONY: acceptance
 acceptance: ## Say clause by clause what the last test runs have proven (docs/acceptance.md)

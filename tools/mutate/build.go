@@ -15,10 +15,11 @@ import (
 // mutantInError is the file name that `weave` gives the lines of a mutant, as the compiler prints it.
 var mutantInError = regexp.MustCompile(`mutant_(\d+)\.go:`)
 
-// builder compiles test programs of one package from an overlay, so that the source tree is never written to.
+// builder compiles test programs with mutants of one package from an overlay, so that the source tree is never written to.
 type builder struct {
-	pkg    goPackage
-	folder string // for overlays and programs
+	pkg    goPackage // that is mutated
+	tests  goPackage // whose tests are run: mostly the same
+	folder string    // for overlays and programs
 }
 
 // sampled are the mutants that compile, and the program that holds those inside of functions.
@@ -91,7 +92,7 @@ func (b builder) compile(ctx context.Context, files map[string][]byte, program s
 		return nil, err
 	}
 	command := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags=-e", "-overlay", overlay, "-o", program, ".")
-	command.Dir = b.pkg.Dir
+	command.Dir = b.tests.Dir
 	return command.CombinedOutput()
 }
 

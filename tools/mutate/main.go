@@ -19,6 +19,7 @@ import (
 // options are what the command line says.
 type options struct {
 	root   string
+	tests  string // the package whose tests are run; empty for those of each package
 	number int
 	seed   uint64
 	limit  time.Duration
@@ -41,6 +42,7 @@ func run(ctx context.Context, out io.Writer, arguments []string) error {
 	var o options
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	flags.StringVar(&o.root, "root", ".", "folder that packages are named from")
+	flags.StringVar(&o.tests, "tests", "", "the package whose tests are run, if not those of each package itself")
 	flags.IntVar(&o.number, "n", 100, "how many mutants of each package")
 	flags.Uint64Var(&o.seed, "seed", 1, "which mutants: the same seed picks the same ones")
 	flags.DurationVar(&o.limit, "limit", 15*time.Minute, "the longest time for one package")
@@ -61,7 +63,11 @@ func run(ctx context.Context, out io.Writer, arguments []string) error {
 			return err
 		}
 		for _, p := range packages {
-			if err := o.measure(ctx, out, p); err != nil {
+			tests, err := o.testsOf(ctx, p)
+			if err != nil {
+				return err
+			}
+			if err := o.measure(ctx, out, p, tests); err != nil {
 				return err
 			}
 		}
@@ -69,10 +75,28 @@ func run(ctx context.Context, out io.Writer, arguments []string) error {
 	return nil
 }
 
+// testsOf finds the package whose tests are run for the mutants of a package.
+func (o options) testsOf(ctx context.Context, p goPackage) (goPackage, error) {
+	if o.tests == "" {
+		return p, nil
+	}
+	found, err := listPackages(ctx, o.root, o.tests)
+	if err != nil {
+		return goPackage{}, err
+	}
+	if len(found) != 1 || found[0].Module.Dir != p.Module.Dir {
+		return goPackage{}, fmt.Errorf("-tests %s: name one package of the module that %s is in", o.tests, p.ImportPath)
+	}
+	return found[0], nil
+}
+
 // measure prints the score of one package.
-func (o options) measure(ctx context.Context, out io.Writer, p goPackage) error {
+func (o options) measure(ctx context.Context, out io.Writer, p, tests goPackage) error {
 	name := relative(o.root, p.Dir)
-	if !p.hasTests() {
+	if o.tests != "" {
+		name += " by the tests of " + relative(o.root, tests.Dir)
+	}
+	if !tests.hasTests() {
 		fmt.Fprintf(out, "%s: no unit tests\n\n", name)
 		return nil
 	}
@@ -89,7 +113,7 @@ func (o options) measure(ctx context.Context, out io.Writer, p goPackage) error 
 	limited, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
 	r := &report{out: out, root: o.root, name: name}
-	err = o.try(limited, builder{pkg: p, folder: folder}, mutants, r)
+	err = o.try(limited, builder{pkg: p, tests: tests, folder: folder}, mutants, r)
 	if errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		fmt.Fprintf(out, "%s: stopped after %s\n", name, o.limit)
 		err = nil
@@ -102,7 +126,7 @@ func (o options) measure(ctx context.Context, out io.Writer, p goPackage) error 
 
 // try runs the tests once for each mutant of the sample.
 func (o options) try(ctx context.Context, b builder, mutants []mutant, r *report) error {
-	covered, err := measureCoverage(ctx, b.pkg, b.folder)
+	covered, err := measureCoverage(ctx, b.pkg, b.tests, b.folder)
 	if err != nil {
 		return err
 	}
@@ -110,7 +134,7 @@ func (o options) try(ctx context.Context, b builder, mutants []mutant, r *report
 	if err != nil {
 		return err
 	}
-	t := &trial{pkg: b.pkg, seed: o.seed, grace: o.grace}
+	t := &trial{tests: b.tests, seed: o.seed, grace: o.grace}
 	took, err := t.baseline(ctx, chosen.program)
 	if err != nil {
 		return err

@@ -107,6 +107,26 @@ func TestScoreOfAPackage(t *testing.T) {
 	}
 }
 
+func TestScoreByTheTestsOfAnotherPackage(t *testing.T) {
+	root := module(t, map[string]string{
+		"ages/internal/age/age.go": "package age\n\nfunc Adult(age int) bool { return age >= 18 }\n\nfunc Unused() int { return 7 }\n",
+		"ages/ages.go":             "package ages\n\nimport \"example.com/m/ages/internal/age\"\n\nfunc Adult(n int) bool { return age.Adult(n) }\n",
+		"ages/ages_test.go":        "package ages\n\nimport \"testing\"\n\nfunc TestAdult(t *testing.T) {\n\tif !Adult(18) || Adult(17) {\n\t\tt.Fail()\n\t}\n}\n",
+	})
+	t.Setenv("GOFLAGS", "")
+	var out strings.Builder
+	if err := run(t.Context(), &out, []string{"-root", root, "-tests", "./ages", "./ages/internal/age"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"ages/internal/age by the tests of ages: ", "killed       ages/internal/age/age.go:3  `>=` to `>`", "age.go:5  `return 7` to `return 0` (not covered)",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+}
+
 func TestTimeThatIsOverIsNoScore(t *testing.T) {
 	root := module(t, map[string]string{"ages/ages.go": ages, "ages/ages_test.go": agesTest})
 	var out strings.Builder
@@ -128,6 +148,7 @@ func TestFailingTestsAreNoMeasure(t *testing.T) {
 }
 
 func TestBadArgumentsAreNamed(t *testing.T) {
+	several := module(t, map[string]string{"a/a.go": "package a\n", "b/b.go": "package b\n"})
 	for _, c := range []struct {
 		arguments []string
 		want      string
@@ -135,6 +156,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		{nil, "name packages"},
 		{[]string{"-n", "0", "./a"}, "at least one mutant"},
 		{[]string{"-root", t.TempDir(), "./missing/..."}, "missing"},
+		{[]string{"-root", several, "-tests", "./...", "./a"}, "-tests ./...: name one package of the module that example.com/m/a is in"},
 	} {
 		err := run(t.Context(), &strings.Builder{}, c.arguments)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -38,7 +38,7 @@ const rapidPath = "pgregory.net/rapid"
 
 // trial runs the tests of one package.
 type trial struct {
-	pkg     goPackage
+	tests   goPackage
 	seed    uint64
 	grace   time.Duration
 	timeout time.Duration
@@ -53,7 +53,7 @@ func (t *trial) baseline(ctx context.Context, program string) (time.Duration, er
 		return 0, err
 	}
 	if found != survived {
-		return 0, fmt.Errorf("tests of %s fail without a mutant:\n%s", t.pkg.ImportPath, out)
+		return 0, fmt.Errorf("tests of %s fail without a mutant:\n%s", t.tests.ImportPath, out)
 	}
 	took := time.Since(began)
 	t.timeout = patience*took + t.grace
@@ -66,7 +66,7 @@ func (t *trial) run(ctx context.Context, program string, id int) (verdict, []byt
 	defer cancel()
 	command := exec.CommandContext(limited, "sh", slices.Concat([]string{"-c", `ulimit -v "$1"; shift; exec "$@"`, "sh",
 		strconv.Itoa(memoryLimit), program}, t.flags())...)
-	command.Dir = t.pkg.Dir
+	command.Dir = t.tests.Dir
 	command.Env = append(os.Environ(), environment+"="+strconv.Itoa(id))
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
@@ -83,12 +83,12 @@ func (t *trial) run(ctx context.Context, program string, id int) (verdict, []byt
 	case exited:
 		return killed, out, nil
 	}
-	return "", nil, fmt.Errorf("run tests of %s: %w", t.pkg.ImportPath, err)
+	return "", nil, fmt.Errorf("run tests of %s: %w", t.tests.ImportPath, err)
 }
 
 func (t *trial) flags() []string {
 	flags := []string{"-test.failfast", "-test.count=1", "-test.timeout=0"}
-	if slices.Contains(slices.Concat(t.pkg.TestImports, t.pkg.XTestImports), rapidPath) {
+	if slices.Contains(slices.Concat(t.tests.TestImports, t.tests.XTestImports), rapidPath) {
 		flags = append(flags, "-rapid.nofailfile", "-rapid.shrinktime=1ms", "-rapid.seed="+strconv.FormatUint(t.seed, 10))
 	}
 	return flags
