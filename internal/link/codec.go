@@ -34,8 +34,17 @@ type boundedCodec struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 { return boundedCodec{encoding.GetCodecV2(proto.Name)} }
 
-// Unmarshal is called by gRPC for each frame.
+// A received message has its size on the wire, with what gRPC puts before it.
+type received struct {
+	*linkv1.AgentMessage
+	wire int
+}
+
+// Unmarshal is called by gRPC for each message.
 func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
+	if from, ofAgent := into.(*received); ofAgent {
+		from.wire, into = data.Len()+prefixBytes, from.AgentMessage
+	}
 	if _, ofAgent := into.(*linkv1.AgentMessage); !ofAgent {
 		return c.CodecV2.Unmarshal(data, into)
 	}

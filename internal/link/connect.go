@@ -3,13 +3,10 @@ package link
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -36,12 +33,20 @@ func (s *Server) Connect(connected stream) error {
 
 // converse is a stream from its first byte to its last.
 func (s *Server) converse(connected stream) error {
-	markUsed(connected.Context())
+	if !markUsed(connected.Context()) {
+		defer closeConnection(connected.Context())
+		return &ending{refusedSecond, status.Error(codes.Unavailable, "a connection has one stream: open another connection")}
+	}
 	identity, err := s.prove(connected.Context())
 	if err != nil {
 		return err
 	}
-	heard := s.listen(connected)
+	heard := newHearing(connected.Context(), s.config.Limits, s.receiving.forNamespace(identity.Namespace))
+	defer heard.end()
+	if !heard.begin() {
+		return errTooMuch
+	}
+	s.listen(connected, heard)
 	hello, err := s.awaitHello(heard)
 	if err != nil {
 		return err
@@ -125,75 +130,6 @@ func check(identity Identity, hello *linkv1.Hello) error {
 	return &ending{refusedIdentity, status.Errorf(codes.PermissionDenied, "the token is pod %s's, not agent %s's", identity.agent(), claimed)}
 }
 
-// hearing is what an agent says.
-type hearing struct {
-	inbox *inbox
-	beat  atomic.Pointer[func(*linkv1.Heartbeat)] // answers heartbeats, once there is a session
-	hello bool                                    // one has come
-	first *linkv1.AgentMessage                    // heartbeat that was answered at once; it is passed on as well
-	over  chan struct{}                           // closed when the stream is over; then err says why
-	err   error
-}
-
-// listen reads the stream, no faster than its rate allows, until it fails or its handler returns. Heartbeats are answered at once: however long
-// the consumer takes, an agent that is heard must not stop its work.
-func (s *Server) listen(connected stream) *hearing {
-	ctx, heard := connected.Context(), &hearing{inbox: newInbox(2 * s.config.Limits.FrameBytes), over: make(chan struct{})}
-	perSecond := s.config.Limits.MessagesPerSecond
-	bucket := rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
-	go func() {
-		defer close(heard.over)
-		for {
-			message, err := connected.Recv()
-			if err != nil {
-				heard.err = err
-				return
-			}
-			if !bucket.Allow() {
-				s.metrics.throttled.Inc()
-				_ = bucket.Wait(ctx) // fails only when the stream is over, which Recv says next
-			}
-			s.hear(ctx, heard, message)
-		}
-	}()
-	return heard
-}
-
-// hear answers a heartbeat, and leaves everything else to the consumer. Of heartbeats it gets the first one as well.
-func (s *Server) hear(ctx context.Context, heard *hearing, message *linkv1.AgentMessage) {
-	switch beat := heard.beat.Load(); {
-	case beat != nil && message.GetHeartbeat() != nil:
-		(*beat)(message.GetHeartbeat())
-		if heard.first != nil {
-			return
-		}
-		heard.first = message
-	case heard.hello && message.GetHello() != nil: // of no use, and it may be a hundred times larger in memory than on the wire
-		s.metrics.received(kindOf(message))
-		s.metrics.drop(droppedUnknown)
-		return
-	}
-	heard.hello = heard.hello || message.GetHello() != nil
-	s.leave(ctx, heard.inbox, message)
-}
-
-// leave puts a message into the inbox. While that is full the stream is not read, heartbeats included. The agent then stops its work when
-// its lease is over, and the operator counts from the last heartbeat that it did read.
-func (s *Server) leave(ctx context.Context, inbox *inbox, message *linkv1.AgentMessage) {
-	superseded, added := inbox.push(message)
-	if !added {
-		s.metrics.stalled.Inc()
-	}
-	for !added && ctx.Err() == nil {
-		inbox.wait(ctx)
-		superseded, added = inbox.push(message)
-	}
-	if superseded != nil {
-		s.metrics.received(kindOf(superseded))
-		s.metrics.drop(droppedSuperseded)
-	}
-}
-
 func (s *Server) awaitHello(heard *hearing) (*linkv1.Hello, error) {
 	late := make(chan struct{})
 	timer := time.AfterFunc(s.config.Limits.HelloTimeout, func() { close(late) })
@@ -210,38 +146,6 @@ func (s *Server) awaitHello(heard *hearing) (*linkv1.Hello, error) {
 		return nil, &ending{refusedHello, status.Error(codes.InvalidArgument, "the first message must be Hello")}
 	}
 	return first.GetHello(), nil
-}
-
-// next waits for a message; nil when enough is done. What was said before the stream was over still counts.
-func (h *hearing) next(enough <-chan struct{}) (*linkv1.AgentMessage, error) {
-	for {
-		select {
-		case <-enough:
-			return nil, nil
-		case <-h.inbox.filled:
-			if message, found := h.inbox.first(); found {
-				return message, nil
-			}
-		case <-h.over:
-			if message, found := h.inbox.first(); found {
-				return message, nil
-			}
-			return nil, broken(h.err)
-		}
-	}
-}
-
-// broken tells a stream that simply ended from one that broke the rules.
-func broken(err error) error {
-	switch {
-	case errors.Is(err, io.EOF):
-		return &ending{}
-	case status.Code(err) == codes.ResourceExhausted:
-		return &ending{refusedOversize, err}
-	case status.Code(err) == codes.Internal:
-		return &ending{refusedMalformed, err}
-	}
-	return &ending{status: err}
 }
 
 func (s *Server) redirect(connected stream) error {

@@ -113,10 +113,12 @@ func (c *gated) markSecure() {
 	c.secure = true
 }
 
-func (c *gated) markUsed() {
+// markUsed reports whether the connection had opened no stream before.
+func (c *gated) markUsed() (first bool) {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
-	c.used = true
+	first, c.used = !c.used, true
+	return first
 }
 
 // Close also counts who passed the handshake and never opened a stream: what sends garbage inside TLS reaches no other

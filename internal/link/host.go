@@ -60,6 +60,8 @@ func (s *Server) hostEarly(connected stream, heard *hearing, hosted *session, ar
 	case <-s.config.Ready:
 	case <-hosted.ended:
 		return hosted.cause
+	case <-heard.meter.overflows():
+		return errTooMuch
 	case <-heard.over:
 		return broken(heard.err)
 	}

@@ -13,6 +13,16 @@ import (
 // Without it an agent could fill many times the limit with messages of a few bytes.
 const messageOverhead = 640
 
+// entryOverhead is what an entry of the lists in Hello costs, likewise.
+const entryOverhead = 320
+
+// costOf is what a message takes in memory until it is handled.
+func costOf(message *linkv1.AgentMessage) int {
+	hello := message.GetHello()
+	entries := len(hello.GetRunning()) + len(hello.GetUnacknowledged()) + len(hello.GetFeatures())
+	return proto.Size(message) + messageOverhead + entries*entryOverhead
+}
+
 // An inbox holds what an agent has said while the consumer is busy. It is bounded by bytes alone. Of an attempt only the last Progress and
 // the last Result wait, because an agent reports the one and repeats the other for as long as the consumer takes.
 type inbox struct {
@@ -65,7 +75,7 @@ func (i *inbox) wait(ctx context.Context) {
 
 // push adds a message if there is room, and returns the message that it supersedes, if any. An empty inbox has room for any message.
 func (i *inbox) push(message *linkv1.AgentMessage) (superseded *linkv1.AgentMessage, added bool) {
-	key, size := keyOf(message), proto.Size(message)+messageOverhead
+	key, size := keyOf(message), costOf(message)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	earlier := i.latest[key]

@@ -80,3 +80,39 @@ func TestInboxCountsWhatItHolds(t *testing.T) {
 	}
 	push(progressOf(1, string(make([]byte, 20*messageOverhead))), true, false) // else it would never get in
 }
+
+// A Hello is the message that grows most when it is decoded.
+func TestHelloCostsNoMoreMemoryThanIsCounted(t *testing.T) {
+	for reason, attempt := range map[string]*linkv1.Attempt{
+		"empty attempts": {},
+		"short names":    {Namespace: "n", Task: "t", TaskUid: "u", Attempt: 1, Epoch: 1},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			full := &linkv1.Hello{}
+			for range mostRunning {
+				full.Running = append(full.Running, attempt)
+			}
+			for range mostResults {
+				full.Unacknowledged = append(full.Unacknowledged, &linkv1.Result{Attempt: attempt, Value: []byte("7"), Reason: "r"})
+			}
+			text, err := proto.Marshal(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: full}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			const many = 20
+			before, decoded, counted := heap(), make([]linkv1.AgentMessage, many), 0
+			for n := range many {
+				if err := proto.Unmarshal(text, &decoded[n]); err != nil {
+					t.Fatal(err)
+				}
+				counted += costOf(&decoded[n])
+			}
+			if taken := int(heap()) - int(before); taken > counted {
+				t.Errorf("%d Hellos take %d KiB, and %d KiB are counted", many, taken>>10, counted>>10)
+			} else {
+				t.Logf("%d of %d KiB", taken>>10, counted>>10)
+			}
+			runtime.KeepAlive(decoded)
+		})
+	}
+}

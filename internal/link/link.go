@@ -8,7 +8,7 @@
 //   - Nothing is said, not even an echo, while this process does not lead. An agent that hears no echo stops its work,
 //     so a leader that was frozen cannot keep work alive that another has given away.
 //   - Whatever an agent or a stranger does costs a bounded amount of memory: frames, streams, connections, queues and
-//     rates have limits, and each refusal is counted.
+//     rates have limits, and each refusal is counted. What is received and not handled yet is bounded in sum, and for each namespace.
 //   - Other replicas come to the same port and show a certificate, which agents have none of. They meet a server of their own, so that
 //     what they may cost and what agents may cost are two things.
 //
@@ -134,13 +134,17 @@ type Limits struct {
 	QueueBytes        int // likewise; 4 MiB
 	// QueueBytesPerNamespace is what the assignments may take that wait for all agents of a namespace; 64 MiB.
 	QueueBytesPerNamespace int
-	HelloTimeout           time.Duration // from connection to Hello; 10 s
+	// ReceivedBytes is what may be received and not handled yet, of all agents; 128 MiB, an eighth of what the operator may take. The agents
+	// of one namespace get half of it at most: with that, 5,000 agents can say Hello to a leader that is not ready yet, 13 KiB each.
+	ReceivedBytes int
+	HelloTimeout  time.Duration // from connection to Hello; 10 s
 }
 
 func (l Limits) withDefaults() Limits {
 	for field, standard := range map[*int]int{
 		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.PerAgent: 3, &l.HelloBurst: 10,
 		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20, &l.QueueBytesPerNamespace: 64 << 20,
+		&l.ReceivedBytes: 128 << 20,
 	} {
 		if *field == 0 {
 			*field = standard

@@ -22,6 +22,8 @@ const (
 	refusedProtocol    refusal = "unsupported_protocol"
 	refusedPerAgent    refusal = "too_many_streams"
 	refusedHellos      refusal = "too_many_hellos"
+	refusedReceived    refusal = "too_much_received"
+	refusedSecond      refusal = "second_stream"
 	refusedByConsumer  refusal = "not_wanted"
 	refusedOversize    refusal = "oversize_frame"
 	refusedMalformed   refusal = "malformed_frame"
@@ -35,8 +37,8 @@ const (
 
 var refusals = []refusal{
 	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedNames,
-	refusedProtocol, refusedPerAgent, refusedHellos, refusedByConsumer, refusedOversize, refusedMalformed, refusedSlow, refusedSilent, refusedReplaced,
-	refusedOutdated, refusedEnded, refusedRedirected,
+	refusedProtocol, refusedPerAgent, refusedHellos, refusedReceived, refusedSecond, refusedByConsumer, refusedOversize, refusedMalformed,
+	refusedSlow, refusedSilent, refusedReplaced, refusedOutdated, refusedEnded, refusedRedirected,
 }
 
 // Why a message was dropped.

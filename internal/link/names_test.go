@@ -27,13 +27,16 @@ func (g *greeting) Context() context.Context {
 
 func (g *greeting) Send(*linkv1.OperatorMessage) error { return nil }
 
-func (g *greeting) Recv() (*linkv1.AgentMessage, error) {
+func (g *greeting) RecvMsg(into any) error {
 	if g.said {
-		return nil, io.EOF
+		return io.EOF
 	}
 	g.said = true
-	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: g.hello}}, nil
+	into.(*received).Kind = &linkv1.AgentMessage_Hello{Hello: g.hello}
+	return nil
 }
+
+func (g *greeting) Recv() (*linkv1.AgentMessage, error) { return nil, io.EOF }
 
 // onePod is whose every token is.
 type onePod struct{}

@@ -26,7 +26,8 @@ const (
 	farewell = 2 * time.Second
 	// Streams are many and quiet: what each keeps for reading and writing counts more than a few calls saved.
 	bufferBytes = 4 << 10
-	// What a stream may send before it is read. Left to itself, gRPC lets it grow to 16 MiB for an agent that sends fast.
+	// What a stream may send before it is read, beside the message that is being read. Left to itself, gRPC lets it grow to 16 MiB for an
+	// agent that sends fast. It takes no smaller one.
 	windowBytes = 64 << 10
 	// A projected token has about 1 KiB.
 	headerBytes = 16 << 10
@@ -36,10 +37,11 @@ const (
 type Server struct {
 	linkv1.UnimplementedLinkServer
 
-	config   Config
-	metrics  *metrics
-	registry *registry
-	waiting  *waitingSum
+	config    Config
+	metrics   *metrics
+	registry  *registry
+	waiting   *waitingSum
+	receiving *budget
 }
 
 // New makes a server. It accepts nobody before Serve.
@@ -50,10 +52,11 @@ func New(config Config) (*Server, error) {
 	}
 	config.Limits = config.Limits.withDefaults()
 	return &Server{
-		config:   config,
-		metrics:  newMetrics(config.Metrics),
-		registry: newRegistry(config.Limits),
-		waiting:  newWaitingSum(config.Limits.QueueBytesPerNamespace),
+		config:    config,
+		metrics:   newMetrics(config.Metrics),
+		registry:  newRegistry(config.Limits),
+		waiting:   newWaitingSum(config.Limits.QueueBytesPerNamespace),
+		receiving: newBudget(config.Limits.ReceivedBytes),
 	}, nil
 }
 
@@ -83,7 +86,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 func (s *Server) options(peers *vestibule) []grpc.ServerOption {
 	limits := s.config.Limits
 	return []grpc.ServerOption{
-		grpc.Creds(newTLS(s.config, s.metrics, peers)),
+		grpc.Creds(newTLS(s.config, s.metrics, s.receiving, peers)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(limits.FrameBytes),
 		grpc.MaxSendMsgSize(limits.FrameBytes),

@@ -15,6 +15,7 @@ import (
 type origin struct {
 	credentials.TLSInfo
 	connection *gated
+	meter      *meter
 }
 
 // connectionOfStream returns nil if the stream came on no connection of ours.
@@ -27,10 +28,26 @@ func connectionOfStream(stream context.Context) *gated {
 	return nil
 }
 
-// markUsed notes that a connection has opened a stream.
-func markUsed(stream context.Context) {
-	if came := connectionOfStream(stream); came != nil {
-		came.markUsed()
+// meterOfStream returns nil if the stream came on no connection of ours.
+func meterOfStream(stream context.Context) *meter {
+	if from, known := peer.FromContext(stream); known {
+		if came, ours := from.AuthInfo.(origin); ours {
+			return came.meter
+		}
+	}
+	return nil
+}
+
+// markUsed notes that a connection has opened a stream. It reports whether that is its first one.
+func markUsed(stream context.Context) (first bool) {
+	came := connectionOfStream(stream)
+	return came == nil || came.markUsed()
+}
+
+// closeConnection also closes it for what may come on it later.
+func closeConnection(stream context.Context) {
+	if meter := meterOfStream(stream); meter != nil {
+		_ = meter.Close()
 	}
 }
 
@@ -55,16 +72,17 @@ func sourceOfStream(stream context.Context) string {
 // countedTLS counts handshakes that fail, and sends peers on to where they are expected.
 type countedTLS struct {
 	credentials.TransportCredentials
-	metrics *metrics
-	peers   *vestibule // nil: nobody is expected
+	metrics   *metrics
+	receiving *budget
+	peers     *vestibule // nil: nobody is expected
 }
 
-func newTLS(config Config, metrics *metrics, peers *vestibule) credentials.TransportCredentials {
+func newTLS(config Config, metrics *metrics, receiving *budget, peers *vestibule) credentials.TransportCredentials {
 	shown := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: config.Certificates.Certificate}
 	if peers != nil {
 		shown = knowing(shown, config.Peers)
 	}
-	return &countedTLS{TransportCredentials: credentials.NewTLS(shown), metrics: metrics, peers: peers}
+	return &countedTLS{TransportCredentials: credentials.NewTLS(shown), metrics: metrics, receiving: receiving, peers: peers}
 }
 
 // ServerHandshake is asked by gRPC for every connection.
@@ -85,10 +103,11 @@ func (t *countedTLS) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthIn
 		from.prove(true)
 		return nil, nil, t.peers.receive(proven{connection, secured})
 	}
-	return connection, origin{secured, from}, nil
+	metered := newMeter(connection, t.receiving, from.source, func() { t.metrics.refuse(refusedReceived) })
+	return metered, origin{secured, from, metered}, nil
 }
 
 // Clone keeps the count in copies.
 func (t *countedTLS) Clone() credentials.TransportCredentials {
-	return &countedTLS{TransportCredentials: t.TransportCredentials.Clone(), metrics: t.metrics, peers: t.peers}
+	return &countedTLS{TransportCredentials: t.TransportCredentials.Clone(), metrics: t.metrics, receiving: t.receiving, peers: t.peers}
 }

@@ -1,0 +1,239 @@
+package link_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+
+	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
+	"github.com/swarm-io/swarm-operator/internal/link"
+	"github.com/swarm-io/swarm-operator/internal/link/linktest"
+)
+
+func hostile(n int) link.Agent {
+	return link.Agent{Namespace: "hostile", Name: fmt.Sprintf("intruder-%d", n)}
+}
+
+// receiving gives agents so much together. One namespace gets half of it.
+func receiving(bytes int) func(*link.Config) {
+	return func(c *link.Config) { c.Limits.ReceivedBytes = bytes; c.Limits.MessagesPerSecond = 1 << 30 }
+}
+
+func tooMuch(t *testing.T, by *linktest.Operator) int {
+	t.Helper()
+	return by.Count(t, "swarm_link_refused_total", "too_much_received")
+}
+
+// assertServed has an agent of another namespace say much and be heard.
+func assertServed(t *testing.T, by *linktest.Operator, open func()) {
+	t.Helper()
+	c, _ := join(t, by, coder)
+	for n := range 100 {
+		c.say(t, result(n, 4096))
+	}
+	assertEchoed(t, c, 1)
+	open()
+	by.AwaitResult(t, 1, 99)
+}
+
+// A new leader that still reads what is stored handles nothing yet.
+func TestWhatWaitsOfOneNamespaceIsBounded(t *testing.T) {
+	const agents, results = 8, 400
+	opened := make(chan struct{})
+	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20), func(c *link.Config) { c.Ready = opened })
+	before, ended := memory(), make(chan codes.Code, agents)
+	var streams []client
+	for n := range agents {
+		c, _ := join(t, operator, hostile(n))
+		streams = append(streams, c)
+	}
+	for _, c := range streams {
+		go func() {
+			for n := range results { // 1.6 MiB
+				_ = c.Send(result(n, 4096))
+			}
+			ended <- c.ending()
+		}()
+	}
+	linktest.Eventually(t, "streams are ended", func() bool { return tooMuch(t, operator) >= agents-3 })
+	for range agents - 3 {
+		if code := <-ended; code != codes.ResourceExhausted {
+			t.Errorf("ended with %s", code)
+		}
+	}
+	assertFlat(t, before, 20*agents, 10<<20)
+	assertServed(t, operator, func() { close(opened) })
+}
+
+// A Hello is kept until the agent has joined.
+func TestHellosOfOneNamespaceThatWaitAreBounded(t *testing.T) {
+	const agents = 20
+	opened := make(chan struct{})
+	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20), func(c *link.Config) { c.Ready = opened })
+	for n := range agents {
+		first := hello(hostile(n))
+		for epoch := range 120 {
+			first.GetHello().Unacknowledged = append(first.GetHello().Unacknowledged, result(epoch, 4096).GetResult())
+		}
+		connect(t, operator, hostile(n).String()).say(t, first) // 500 KiB
+	}
+	linktest.Eventually(t, "Hellos are refused", func() bool { return tooMuch(t, operator) >= agents-8 })
+	assertServed(t, operator, func() { close(opened) })
+	if got := tooMuch(t, operator); got > agents-4 {
+		t.Errorf("%d of %d Hellos were refused", got, agents)
+	}
+}
+
+// A stalling connection passes on only so much of what is sent.
+type stalling struct {
+	net.Conn
+	left atomic.Int64
+}
+
+func (s *stalling) Write(data []byte) (int, error) {
+	if s.left.Add(-int64(len(data))) < 0 {
+		return len(data), nil
+	}
+	return s.Conn.Write(data)
+}
+
+// joinStalling joins, and sends all but the end of a message that is as long as it may be.
+func joinStalling(t *testing.T, to *linktest.Operator, as link.Agent, bytes int64) {
+	t.Helper()
+	dial := func(ctx context.Context, address string) (net.Conn, error) {
+		raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		slow := &stalling{Conn: raw}
+		slow.left.Store(bytes)
+		return slow, nil
+	}
+	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithContextDialer(dial),
+		grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+as.String())
+	stream, err := linkv1.NewLinkClient(connection).Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client{stream, connection}
+	c.say(t, hello(as))
+	_, _ = c.Recv() // those before may have left no room for a Hello
+	_ = c.Send(progress(1, 1, strings.Repeat("x", 1000<<10)))
+}
+
+// gRPC holds what has come of a message until the rest has come.
+func TestMessagesOfOneNamespaceThatNeverEndAreBounded(t *testing.T) {
+	const agents = 20
+	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20))
+	before := memory()
+	for n := range agents {
+		joinStalling(t, operator, hostile(n), 900<<10)
+	}
+	linktest.Eventually(t, "streams are ended", func() bool { return tooMuch(t, operator) >= agents-5 })
+	assertServed(t, operator, func() {})
+	t.Logf("%d of %d were ended, heap %d -> %d KiB", tooMuch(t, operator), agents, before.heap>>10, memory().heap>>10)
+}
+
+// A frame of one byte takes many times as much in memory.
+func TestFramesOfOneByteAreBounded(t *testing.T) {
+	const agents, frames = 4, 60_000
+	operator := linktest.Start(t, linktest.NewCA(t), receiving(2<<20))
+	before := memory()
+	for n := range agents {
+		sendTinyFrames(t, operator, hostile(n), frames)
+	}
+	linktest.Eventually(t, "streams are ended", func() bool { return tooMuch(t, operator) >= agents })
+	assertFlat(t, before, 20*agents, 8<<20)
+	assertServed(t, operator, func() {})
+}
+
+// sendTinyFrames opens a stream by hand, and sends a message that never ends in frames of one byte.
+func sendTinyFrames(t *testing.T, to *linktest.Operator, as link.Agent, frames int) {
+	t.Helper()
+	shown := to.ClientTLS()
+	shown.NextProtos = []string{"h2"}
+	raw, err := tls.Dial("tcp", to.Address, shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	var headers []byte
+	for _, header := range [][2]string{
+		{":method", "POST"}, {":scheme", "https"}, {":path", linkv1.Link_Connect_FullMethodName}, {":authority", linktest.ServerName},
+		{"content-type", "application/grpc"}, {"te", "trailers"}, {"authorization", "Bearer " + as.String()},
+	} {
+		headers = append(headers, 0, byte(len(header[0])))
+		headers = append(headers, header[0]...)
+		headers = append(headers, byte(len(header[1])))
+		headers = append(headers, header[1]...)
+	}
+	sent := []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	sent = append(sent, rawFrame(4, 0, 0, nil)...)
+	sent = append(sent, rawFrame(1, 4, 1, headers)...)
+	sent = append(sent, rawFrame(0, 0, 1, []byte{0, 0, 0xf, 0xff, 0xff})...)
+	for range frames {
+		sent = append(sent, rawFrame(0, 0, 1, []byte{0})...)
+	}
+	go func() { _, _ = raw.Write(sent) }()
+}
+
+func rawFrame(kind, flags, stream byte, payload []byte) []byte {
+	return append([]byte{0, byte(len(payload) >> 8), byte(len(payload)), kind, flags, 0, 0, 0, stream}, payload...)
+}
+
+// An agent that is heard may say any amount, one message after the other.
+func TestWhatIsHandledCountsNoMore(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), receiving(12<<20))
+	c, _ := join(t, operator, coder)
+	const messages = 60
+	for n := range messages {
+		c.say(t, progress(n, 1, strings.Repeat("x", 500<<10))) // 30 MiB in all
+		assertEchoed(t, c, int64(n))
+	}
+	for n := range 20_000 { // 1 MiB in small messages
+		c.say(t, progress(n, 1, "half way"))
+		if n%1000 == 999 {
+			assertEchoed(t, c, int64(n))
+		}
+	}
+	if got := tooMuch(t, operator); got != 0 {
+		t.Errorf("%d streams were ended", got)
+	}
+}
+
+// What is received is counted for each connection and its one stream.
+func TestConnectionHasOneStream(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t))
+	c, _ := join(t, operator, coder)
+	_ = c.CloseSend()
+	c.ending()
+	for _, want := range []codes.Code{codes.Unavailable, codes.OK} { // gRPC connects again by itself
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+coder.String())
+		stream, err := linkv1.NewLinkClient(c.connection).Connect(ctx, grpc.WaitForReady(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := client{stream, c.connection}
+		_ = again.Send(hello(coder))
+		if want == codes.OK {
+			again.hear(t)
+		} else if got := again.ending(); got != want {
+			t.Errorf("a second stream ended with %s", got)
+		}
+	}
+	assertRefused(t, operator, "second_stream", 1)
+}
