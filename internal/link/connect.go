@@ -33,10 +33,7 @@ func (s *Server) Connect(connected stream) error {
 
 // converse is a stream from its first byte to its last.
 func (s *Server) converse(connected stream) error {
-	if !markUsed(connected.Context()) {
-		defer closeConnection(connected.Context())
-		return &ending{refusedSecond, status.Error(codes.Unavailable, "a connection has one stream: open another connection")}
-	}
+	markUsed(connected.Context())
 	identity, err := s.prove(connected.Context())
 	if err != nil {
 		return err

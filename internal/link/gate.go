@@ -113,12 +113,11 @@ func (c *gated) markSecure() {
 	c.secure = true
 }
 
-// markUsed reports whether the connection had opened no stream before.
-func (c *gated) markUsed() (first bool) {
+// markUsed notes that the connection has opened a stream.
+func (c *gated) markUsed() {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
-	first, c.used = !c.used, true
-	return first
+	c.used = true
 }
 
 // Close also counts who passed the handshake and never opened a stream: what sends garbage inside TLS reaches no other

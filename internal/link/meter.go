@@ -38,8 +38,8 @@ type meter struct {
 	open      block // not counted yet
 	full      bool
 
-	overflowed chan struct{} // closed when the stream has no room
-	over       chan struct{} // closed when the stream has ended
+	overflowed chan struct{} // closed when the present stream has no room
+	over       chan struct{} // closed when the present stream has ended
 }
 
 // A block is a part of what was received: where it ends, and what it costs.
@@ -51,7 +51,6 @@ type block struct {
 func newMeter(connection net.Conn, budget *budget, source string, refuse func()) *meter {
 	return &meter{
 		Conn: connection, budget: budget, source: source, refuse: refuse, frames: newFrameScanner(), share: budget.forSource(source),
-		overflowed: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
@@ -68,7 +67,7 @@ func (m *meter) Read(into []byte) (int, error) {
 // mayRead leaves a stream that has no room some time to say so.
 func (m *meter) mayRead() bool {
 	m.mu.Lock()
-	full, streaming := m.full, m.streaming
+	full, streaming, over := m.full, m.streaming, m.over
 	m.mu.Unlock()
 	switch {
 	case !full:
@@ -80,7 +79,7 @@ func (m *meter) mayRead() bool {
 	timer := time.NewTimer(farewell)
 	defer timer.Stop()
 	select {
-	case <-m.over:
+	case <-over:
 		return true
 	case <-timer.C:
 		return false
@@ -130,7 +129,7 @@ func (m *meter) took(bytes int) {
 	}
 }
 
-// begin counts for a stream from now on, and reports whether there is room. A connection has one stream in its life.
+// begin counts for a stream from now on, and reports whether there is room. A connection has one stream at a time.
 func (m *meter) begin(share *allowance) bool {
 	if m == nil {
 		return true
@@ -146,6 +145,7 @@ func (m *meter) begin(share *allowance) bool {
 	}
 	m.share.release()
 	m.share, m.streaming = share, true
+	m.overflowed, m.over = make(chan struct{}), make(chan struct{})
 	if m.full {
 		close(m.overflowed)
 	}
@@ -159,6 +159,9 @@ func (m *meter) end() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !m.streaming {
+		return // it found no room to begin
+	}
 	m.share.release()
 	m.share, m.streaming = m.budget.forSource(m.source), false
 	m.blocks, m.open, m.full, m.taken = nil, block{}, false, m.received
@@ -170,6 +173,8 @@ func (m *meter) overflows() <-chan struct{} {
 	if m == nil {
 		return nil
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.overflowed
 }
 

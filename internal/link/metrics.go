@@ -23,7 +23,6 @@ const (
 	refusedPerAgent    refusal = "too_many_streams"
 	refusedHellos      refusal = "too_many_hellos"
 	refusedReceived    refusal = "too_much_received"
-	refusedSecond      refusal = "second_stream"
 	refusedByConsumer  refusal = "not_wanted"
 	refusedOversize    refusal = "oversize_frame"
 	refusedMalformed   refusal = "malformed_frame"
@@ -37,7 +36,7 @@ const (
 
 var refusals = []refusal{
 	refusedConnections, refusedHandshake, refusedNoStream, refusedNoToken, refusedToken, refusedUnproven, refusedIdentity, refusedHello, refusedNames,
-	refusedProtocol, refusedPerAgent, refusedHellos, refusedReceived, refusedSecond, refusedByConsumer, refusedOversize, refusedMalformed,
+	refusedProtocol, refusedPerAgent, refusedHellos, refusedReceived, refusedByConsumer, refusedOversize, refusedMalformed,
 	refusedSlow, refusedSilent, refusedReplaced, refusedOutdated, refusedEnded, refusedRedirected,
 }
 

@@ -38,16 +38,10 @@ func meterOfStream(stream context.Context) *meter {
 	return nil
 }
 
-// markUsed notes that a connection has opened a stream. It reports whether that is its first one.
-func markUsed(stream context.Context) (first bool) {
-	came := connectionOfStream(stream)
-	return came == nil || came.markUsed()
-}
-
-// closeConnection also closes it for what may come on it later.
-func closeConnection(stream context.Context) {
-	if meter := meterOfStream(stream); meter != nil {
-		_ = meter.Close()
+// markUsed notes that a connection has opened a stream.
+func markUsed(stream context.Context) {
+	if came := connectionOfStream(stream); came != nil {
+		came.markUsed()
 	}
 }
 
