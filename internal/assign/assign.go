@@ -1,74 +1,75 @@
-// Package assign shares the standing jobs of a pool out among its workers, and hands them over so that no job ever has two owners.
+// Package assign distributes the standing jobs of a pool among its workers, and hands them over so that no job ever has two owners.
 //
 // It promises:
-//   - The same input gives the same answer. Workers count by ordinal, in whatever order they come; jobs count by their place in the
-//     list, and under Hashed by their names alone. The previous revision is part of the input: for Sticky, and for which workers have joined.
-//   - Every job is on exactly one worker or is unassigned with a reason, in words that are worth showing to a person.
+//   - The same input gives the same answer. Workers are identified by ordinal, regardless of input order. Jobs are ordered by their
+//     position in the list; Hashed uses only their names. The previous revision is part of the input: Sticky depends on it, and so does
+//     which workers have joined.
+//   - Every job is on exactly one worker, or is unassigned with a reason that can be shown to users.
 //   - No worker gets more than its capacity. A dedicated job is alone on its worker.
 //   - Equal weights: loads differ by at most one job (Sticky, Contiguous), or stay within imbalancePercent (Hashed).
 //     Other weights: no worker is above the least loaded one by more than its own largest job (Sticky), above the mean by more than
 //     the largest job (Contiguous), above its limit or the mean plus the largest job (Hashed). Capacities come first.
 //   - Sticky moves the fewest jobs that balance allows, and none when the assignment still fits. Assigning again moves nothing.
-//   - A step of a hand-over grants a job only when nobody else may hold it.
+//   - A step of a handover grants a job only when no other worker may hold it.
 //
-// It never looks at the cluster or the clock, never remembers and never changes what it is given: lists and revisions are values
-// with their indexes, which the caller keeps, so that the next small change costs little.
+// It does not read the cluster or the clock, keeps no state and never modifies its input. Lists and revisions are values with indexes;
+// the caller keeps them so that the next small change is cheap.
 //
-// Invariants: a Jobs list has every name once; the jobs of a share are ascending positions in its revision's list; shares are in
-// order of ordinals; slices of a revision are shared with its successors and never written.
+// Invariants: names in a Jobs list are unique; the jobs of a share are ascending positions in its revision's list; shares are ordered by
+// ordinal; slices of a revision are shared with its successors and never written.
 package assign
 
 import "fmt"
 
-// State is how far a worker takes part.
+// State says to what extent a worker participates.
 type State int
 
 // The states of a worker.
 const (
 	// Ready keeps and takes jobs.
 	Ready State = iota
-	// Away keeps the jobs that it has, and takes no others. Contiguous and Hashed, which know no history, treat it as if it were ready.
-	// A worker that was not in the previous revision has no part before it is ready.
+	// Away keeps its jobs and takes no others. Contiguous and Hashed, which ignore history, treat it as Ready. A worker that was not in
+	// the previous revision does not participate until it is ready.
 	Away
 	// Leaving loses its jobs.
 	Leaving
 )
 
-// Worker is a pod of the pool, or the place of one.
+// Worker is a pod of the pool, or the slot for one.
 type Worker struct {
 	Name     string
-	Ordinal  int // of a StatefulSet's pod, or the slot of a Deployment's; it is what jobs are bound to
+	Ordinal  int // ordinal of a StatefulSet pod, or slot of a Deployment pod; jobs are bound to it
 	Capacity int // the most weight it may hold, 0 for no limit
 	State    State
 }
 
-// Strategy is how jobs are shared out, in the words of WorkerPool.spec.strategy.
+// Strategy is how jobs are distributed. The values are those of WorkerPool.spec.strategy.
 type Strategy string
 
 // The strategies.
 const (
 	// Sticky balances exactly and moves the fewest jobs.
 	Sticky Strategy = "Sticky"
-	// Contiguous gives each worker a piece of the list, as a person would.
+	// Contiguous gives each worker a contiguous piece of the list.
 	Contiguous Strategy = "Contiguous"
-	// Hashed knows neither history nor order.
+	// Hashed ignores history and order.
 	Hashed Strategy = "Hashed"
 )
 
-// Algorithm is the version of what Hashed computes. It changes whenever a job could be given to another worker.
+// Algorithm is the version of the algorithm of Hashed. It changes whenever a job could be assigned to a different worker.
 const Algorithm = 1
 
 // DefaultImbalance is how many percent above the mean a worker may be under Hashed.
 const DefaultImbalance = 5
 
-// Input is all that an assignment depends on.
+// Input is everything that an assignment depends on.
 type Input struct {
 	Jobs             *Jobs
 	Workers          []Worker
 	Previous         *Revision // nil for none
 	Strategy         Strategy  // "" is Sticky
 	ImbalancePercent int       // for Hashed; 0 is DefaultImbalance
-	Rehash           bool      // allows Hashed to give up an assignment of another Algorithm
+	Rehash           bool      // allows Hashed to discard an assignment of another Algorithm
 }
 
 // Unassigned is a job that no worker can take.
@@ -77,17 +78,17 @@ type Unassigned struct {
 	Reason string
 }
 
-// Decision is the next revision and what is to be said about it.
+// Decision is the next revision and its explanation.
 type Decision struct {
 	Next       *Revision
 	Unassigned []Unassigned // in list order
-	Refused    string       // why nothing was decided: Next is then the previous revision
+	Refused    string       // why nothing was decided; Next is then the previous revision
 	contiguous bool
 	pass       *pass
 	before     *Revision
 }
 
-// Plan assigns every job, or says why it cannot.
+// Plan assigns every job, or explains why it cannot.
 func Plan(in Input) Decision {
 	if in.Jobs == nil {
 		in.Jobs = &Jobs{}

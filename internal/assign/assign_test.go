@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The listing that people know: 14 and 13, in the order of the list.
+// The documented listing: 14 and 13, in list order.
 func TestP03_Golden27OverTwoWorkers(t *testing.T) {
 	content, err := os.ReadFile("testdata/pool-27-expected.yml")
 	if err != nil {
@@ -54,7 +54,7 @@ func sameShare(a, b Share) bool {
 	return a.Worker == b.Worker && a.Ordinal == b.Ordinal && slices.Equal(a.Jobs, b.Jobs)
 }
 
-// What Hashed computes is a promise across versions: a failure here asks for another Algorithm, and that for another listing.
+// What Hashed computes is a promise across versions: if this test fails, increment Algorithm and update the listing.
 func TestHashedIsWhatItWas(t *testing.T) {
 	in := Input{Jobs: listOf(t, golden27(t)...), Workers: crew(3), Strategy: Hashed}
 	compare(t, "testdata/hashed-27-over-3.txt", listing(Plan(in)))

@@ -12,7 +12,7 @@ var scales = []struct {
 	jobs, workers int
 }{{"10k-100", 10_000, 100}, {"100k-1k", 100_000, 1_000}, {"1M-10k", 1_000_000, 10_000}}
 
-// report gives a benchmark what else is worth knowing: balance, idle workers, and moves in multiples of the minimum.
+// report adds metrics to a benchmark: balance, idle workers, and moves in multiples of the minimum.
 func report(b *testing.B, decision Decision, minimum int) {
 	b.StopTimer()
 	highest, total, idle := 0, 0, 0
@@ -30,7 +30,7 @@ func report(b *testing.B, decision Decision, minimum int) {
 	}
 }
 
-// From nothing: the first deal.
+// The first plan, without a previous revision.
 func BenchmarkFirst(b *testing.B) {
 	for _, scale := range scales {
 		list := listOf(b, equal(scale.jobs)...)
@@ -80,7 +80,7 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// One job more or less, from a list in memory to the plan. A list is edited, or made of names that were read anew.
+// One job more or less, from a list in memory to the plan. The list is edited, or its names are read again.
 func BenchmarkJob(b *testing.B) {
 	for _, scale := range scales {
 		jobs, workers := equal(scale.jobs), crew(scale.workers)
@@ -112,7 +112,7 @@ func BenchmarkJob(b *testing.B) {
 	}
 }
 
-// The steps of a hand-over to one worker more, each with the records as they are then.
+// The steps of a handover to one additional worker, each with its current records.
 func BenchmarkHandover(b *testing.B) {
 	for _, scale := range scales {
 		in := Input{Jobs: listOf(b, equal(scale.jobs)...), Workers: crew(scale.workers)}
@@ -145,7 +145,7 @@ func BenchmarkHandover(b *testing.B) {
 	}
 }
 
-// What a restart of the operator costs: the list is read and the stored revision restored.
+// The cost of a restart of the operator: it reads the list and restores the stored revision.
 func BenchmarkRestore(b *testing.B) {
 	for _, scale := range scales {
 		jobs := equal(scale.jobs)

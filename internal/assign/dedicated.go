@@ -2,8 +2,8 @@ package assign
 
 import "slices"
 
-// dedicate gives every dedicated job a worker of its own, as far as there are enough, and leaves one for the shared jobs.
-// In the first round a job keeps the worker that it has; in the second it chooses among those that are left.
+// dedicate gives each dedicated job a worker of its own while there are enough, and leaves one worker for the shared jobs. In the first
+// round a job keeps its worker; in the second it chooses among the remaining ones.
 func (p *pass) dedicate(jobs []int32, choose func(job int32) *seat) {
 	if len(p.list.dedicated) == 0 {
 		return
@@ -33,7 +33,7 @@ func (p *pass) dedicate(jobs []int32, choose func(job int32) *seat) {
 	p.evict()
 }
 
-// owners says which seat has which job.
+// owners returns the seat of each job.
 func (p *pass) owners() []*seat {
 	owner := make([]*seat, p.list.Len())
 	for n := range p.seats {
@@ -50,7 +50,7 @@ func (s *seat) hostable(weight int) bool {
 
 func (s *seat) host(job int32) { s.hosts = job }
 
-// last is the free worker with the highest ordinal that could host a job.
+// last returns the free worker with the highest ordinal that could host a job.
 func (p *pass) last(job int32) *seat {
 	for n := range slices.Backward(p.seats) {
 		if at := &p.seats[n]; at.hostable(p.list.weightOf(job)) && !at.still {
@@ -60,7 +60,7 @@ func (p *pass) last(job int32) *seat {
 	return nil
 }
 
-// evict leaves hosts their one job, and takes dedicated jobs off workers that share.
+// evict leaves hosts only their dedicated job, and removes dedicated jobs from workers that share.
 func (p *pass) evict() {
 	for n := range p.seats {
 		at := &p.seats[n]

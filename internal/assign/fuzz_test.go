@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzPlan makes a history of bytes: each byte changes something, and every plan on the way must be sound and final.
+// FuzzPlan makes a history from bytes: each byte is one change, and every intermediate plan must be sound and final.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{0, 27, 64, 3, 128, 5}, uint8(0))
 	f.Add([]byte{0, 27, 64, 1, 64, 0, 64, 12, 192, 7}, uint8(2))
@@ -43,7 +43,7 @@ func changed(in *Input, jobs []Job, what byte, value int) []Job {
 	return jobs
 }
 
-// FuzzJump holds the integer form of jump hash to its promise: a bucket more takes some keys and moves no other.
+// FuzzJump checks the integer form of jump hash: adding a bucket moves keys only to that bucket.
 func FuzzJump(f *testing.F) {
 	f.Add(uint64(1), 1)
 	f.Add(uint64(1<<63), 10_000)
@@ -56,7 +56,7 @@ func FuzzJump(f *testing.F) {
 	})
 }
 
-// FuzzList checks any names: a list has every name once, however it was made.
+// FuzzList checks arbitrary names: names in a list are unique, however it was made.
 func FuzzList(f *testing.F) {
 	f.Add("a b c", "a b b")
 	f.Add("", "x y\x00 z")

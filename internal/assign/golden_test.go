@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// compare holds text against a golden file.
+// compare compares text with a golden file.
 func compare(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -28,7 +28,7 @@ func compare(t *testing.T, file, got string) {
 	}
 }
 
-// listing is a decision as a person reads it.
+// listing is a readable form of a decision.
 func listing(decision Decision) string {
 	var text strings.Builder
 	for _, share := range decision.Next.Shares() {
@@ -53,7 +53,7 @@ func orNone(worker string) string {
 	return worker
 }
 
-// A story is what happens to a pool, one thing after the other.
+// A story is a sequence of changes to a pool.
 type story struct {
 	jobs    []Job
 	workers []Worker

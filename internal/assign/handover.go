@@ -6,46 +6,46 @@ import (
 	"slices"
 )
 
-// Handoff is how jobs change hands, in the words of WorkerPool.spec.handoff.
+// Handoff is how jobs change owners. The values are those of WorkerPool.spec.handoff.
 type Handoff string
 
-// The ways to hand over.
+// The handoff modes.
 const (
-	// Exclusive grants a job when nobody else may hold it.
+	// Exclusive grants a job when no other worker may hold it.
 	Exclusive Handoff = "Exclusive"
-	// Overlap grants first, and revokes when that is confirmed.
+	// Overlap grants first, and revokes when the grant is confirmed.
 	Overlap Handoff = "Overlap"
 	// BestEffort does both at once.
 	BestEffort Handoff = "BestEffort"
 )
 
-// Phase is what a step does.
+// Phase is the kind of a step.
 type Phase string
 
 // The phases.
 const (
 	Revoke Phase = "Revoke" // lists become shorter
-	Grant  Phase = "Grant"  // lists become longer, or come into another order
+	Grant  Phase = "Grant"  // lists become longer or are reordered
 	Switch Phase = "Switch" // both at once
-	Wait   Phase = "Wait"   // nothing is to be published until somebody confirms
-	Done   Phase = "Done"   // everybody has confirmed the target
+	Wait   Phase = "Wait"   // publish nothing until a worker confirms
+	Done   Phase = "Done"   // all workers have confirmed the target
 )
 
-// Waiting is a worker that has to confirm something, and why that matters.
+// Waiting is a worker that has to confirm something, and the reason.
 type Waiting struct {
 	Worker string
 	Reason string
 }
 
-// Step is what is to be done now.
+// Step is what to do now.
 type Step struct {
 	Phase   Phase
-	Publish []Share // the workers whose lists change, with their new lists, by ordinal; nobody else is touched
+	Publish []Share // the workers whose lists change, with their new lists, by ordinal; other workers are not touched
 	Waiting []Waiting
 }
 
-// Handover is the step from what workers may hold towards a target. Exclusive publishes twice: what leaves a worker is revoked, and
-// when all of that is confirmed, the rest is granted. A worker that is overdue holds back only its own jobs.
+// Handover returns the next step from the jobs that workers may hold towards a target. Exclusive publishes twice: it revokes the jobs
+// that leave a worker, and grants the rest when all revocations are confirmed. An overdue worker holds back only its own jobs.
 func Handover(target []Share, records []Record, handoff Handoff) Step {
 	parties := meet(target, records)
 	switch handoff {
@@ -57,14 +57,14 @@ func Handover(target []Share, records []Record, handoff Handoff) Step {
 	return exclusive(parties)
 }
 
-// party is a worker with what it was told and what it shall have.
+// party is a worker with its published and its wanted jobs.
 type party struct {
 	Record
 	wanted []string
-	told   bool // what is published is what is wanted: nothing is to be published to it
+	told   bool // the published list is the wanted one: there is nothing to publish
 }
 
-// meet joins targets and records, by ordinal.
+// meet joins targets and records by ordinal.
 func meet(target []Share, records []Record) []party {
 	index := make(map[string]int, len(records))
 	parties := make([]party, 0, max(len(records), len(target)))
@@ -110,7 +110,7 @@ func overlap(parties []party) Step {
 	}).or(func() Step { return confirm(parties) })
 }
 
-// published is a step that publishes lists which differ from the published ones, or no step.
+// published returns a step that publishes the lists that differ from the published ones, or an empty step.
 func published(phase Phase, parties []party, list func(party) []string) Step {
 	var step Step
 	for _, p := range parties {
@@ -125,7 +125,7 @@ func published(phase Phase, parties []party, list func(party) []string) Step {
 	return step
 }
 
-// or is the step, or another where there is none.
+// or returns s, or the result of other if s is empty.
 func (s Step) or(other func() Step) Step {
 	if s.Phase != "" {
 		return s
@@ -133,20 +133,20 @@ func (s Step) or(other func() Step) Step {
 	return other()
 }
 
-// remains is what is published without what is not wanted.
+// remains returns the published jobs that are still wanted.
 func (p party) remains() []string {
 	wanted := setOf(p.wanted)
 	return slices.DeleteFunc(slices.Clone(p.Current()), func(job string) bool { return !wanted[job] })
 }
 
-// everything is what is wanted, and then what is published besides.
+// everything returns the wanted jobs, followed by the other published ones.
 func (p party) everything() []string {
 	wanted := setOf(p.wanted)
 	rest := slices.DeleteFunc(slices.Clone(p.Current()), func(job string) bool { return wanted[job] })
 	return slices.Concat(p.wanted, rest)
 }
 
-// free is what is published already, and what is wanted and nobody else may hold.
+// free returns the wanted jobs that are published already or that no other worker may hold.
 func (p party) free(holders map[string]string) []string {
 	published := setOf(p.Current())
 	return slices.DeleteFunc(slices.Clone(p.wanted), func(job string) bool {
@@ -155,10 +155,10 @@ func (p party) free(holders map[string]string) []string {
 	})
 }
 
-// several stands for more than one holder, which only Overlap and BestEffort can leave behind.
+// several marks more than one holder, which only Overlap and BestEffort can leave behind.
 const several = ""
 
-// holding says who may hold the jobs that somebody is still to be granted.
+// holding returns the possible holder of each job that has yet to be granted.
 func holding(parties []party) map[string]string {
 	wanted := asked(parties)
 	holders := make(map[string]string, len(wanted))
@@ -179,7 +179,7 @@ func holding(parties []party) map[string]string {
 	return holders
 }
 
-// asked are the jobs that are wanted and not published yet.
+// asked returns the jobs that are wanted and not published yet.
 func asked(parties []party) map[string]bool {
 	jobs := map[string]bool{}
 	for _, p := range parties {
@@ -196,7 +196,7 @@ func asked(parties []party) map[string]bool {
 	return jobs
 }
 
-// releases waits for those who may hold what was revoked, unless they are overdue.
+// releases waits for the workers that may still hold revoked jobs, unless they are overdue.
 func releases(parties []party) (step Step) {
 	for _, p := range parties {
 		if jobs := p.clings(); len(jobs) > 0 && !p.Overdue {
@@ -207,7 +207,7 @@ func releases(parties []party) (step Step) {
 	return step
 }
 
-// confirm waits for everybody who has not confirmed.
+// confirm waits for all workers that have not confirmed.
 func confirm(parties []party) Step {
 	step := Step{Phase: Done}
 	for _, p := range parties {
@@ -226,7 +226,7 @@ func confirm(parties []party) Step {
 
 func (r Record) newest() int64 { return r.Lists[len(r.Lists)-1].Version }
 
-// some names a job, and says how many there are.
+// some names one job and counts the others.
 func some(jobs []string) string {
 	if len(jobs) == 1 {
 		return jobs[0]

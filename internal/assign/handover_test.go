@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// told is a record of a worker that has confirmed its list at version 1.
+// told returns the record of a worker that has confirmed its list at version 1.
 func told(worker string, ordinal int, jobs ...string) Record {
 	return Record{Worker: worker, Ordinal: ordinal}.Published(1, jobs).Seen("uid-"+worker).Confirmed("uid-"+worker, 1)
 }
@@ -15,7 +15,7 @@ func share2(worker string, ordinal int, jobs ...string) Share {
 	return Share{Worker: worker, Ordinal: ordinal, Jobs: jobs}
 }
 
-// text is a step in a line.
+// text formats a step on one line.
 func text(step Step) string {
 	words := []string{string(step.Phase)}
 	for _, share := range step.Publish {
@@ -84,7 +84,7 @@ func TestBestEffortWritesOnce(t *testing.T) {
 	expect(t, Handover(toW2, shared3, BestEffort), "Switch w-0=a w-2=b+e")
 }
 
-// Each of these lets a worker go on with a job; none of them may let another begin with it.
+// With each of these a worker may still run a job; none may grant it to another worker.
 func TestWhatProvesNothing(t *testing.T) {
 	waits := "Wait (w-0: it may still hold b until it confirms version 2)"
 	for _, c := range []struct {
@@ -125,7 +125,7 @@ func TestOverdueHoldsBackOnlyItsOwnJobs(t *testing.T) {
 	expect(t, Handover(target, records, Exclusive), "Wait (w-0: it has not confirmed version 2, and may still hold b)")
 }
 
-// A plan is changed while a grant is published and not confirmed: the gainer may hold the job already.
+// The plan changes while a grant is published and not confirmed: the new owner may hold the job already.
 func TestReplanWhileAGrantIsInFlight(t *testing.T) {
 	records := apply(shared3, Handover(toW2, shared3, Exclusive), 2)
 	records[0] = records[0].Confirmed("uid-w-0", 2)
@@ -140,7 +140,7 @@ func TestReplanWhileAGrantIsInFlight(t *testing.T) {
 	expect(t, Handover(back, records, Exclusive), "Wait (w-2: it may still hold b until it confirms version 4)")
 }
 
-// What was only planned is not held: the loser that has not confirmed counts.
+// A planned job is not held: the old owner counts while it has not confirmed.
 func TestBasisIsWhoMayHold(t *testing.T) {
 	records := apply(shared3, Handover(toW2, shared3, Exclusive), 2)
 	basis := Basis(Restore(toW2, 0), records)

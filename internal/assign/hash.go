@@ -1,9 +1,9 @@
 package assign
 
-// seed is part of Algorithm: another seed is another algorithm.
+// seed is part of Algorithm: a different seed is a different algorithm.
 const seed = 0x5357_4152_4d00_0001
 
-// hashName is FNV-1a with a finish that spreads short names over all bits.
+// hashName is FNV-1a with a finalizer that spreads short names over all bits.
 func hashName(name string) uint64 {
 	hash := uint64(14695981039346656037)
 	for n := range len(name) {
@@ -12,7 +12,7 @@ func hashName(name string) uint64 {
 	return mix(hash ^ seed)
 }
 
-// mix is the finish of splitmix64.
+// mix is the finalizer of splitmix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -20,10 +20,10 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// pair is a hash of a job and the number of a worker or a round.
+// pair hashes a job with the number of a worker or a round.
 func pair(job uint64, number int) uint64 { return mix(job ^ mix(uint64(number)^seed)) }
 
-// jump is the consistent hash of Lamping and Veach in integers: one bucket more moves one job in as many as there are buckets.
+// jump is the consistent hash of Lamping and Veach in integers: adding a bucket moves one job in as many as there are buckets.
 func jump(key uint64, buckets int) int {
 	at, next := int64(-1), int64(0)
 	for next < int64(buckets) {
@@ -34,7 +34,7 @@ func jump(key uint64, buckets int) int {
 	return int(at)
 }
 
-// hash of the job's name, computed once for a list.
+// hash returns the hashes of the job names, computed once per list.
 func (l *Jobs) hash() []uint64 {
 	l.hashed.Do(func() {
 		l.hashes = make([]uint64, len(l.jobs))

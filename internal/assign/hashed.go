@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// hashed knows neither history nor the order of the list: homes by jump hash, limits, and fresh hashing of what is over them.
+// hashed ignores history and the order of the list: it finds homes by jump hash, applies limits, and rehashes the jobs above them.
 func (p *pass) hashed(imbalance int) {
 	p.forget()
 	hashes := p.list.hash()
@@ -34,7 +34,7 @@ func (p *pass) hashed(imbalance int) {
 	}
 }
 
-// preferred is the free worker that a dedicated job has the smallest hash with.
+// preferred returns the free worker that has the smallest hash with a dedicated job.
 func (p *pass) preferred(job int32) (best *seat) {
 	hash := p.list.hash()[job]
 	for n := range p.seats {
@@ -46,8 +46,9 @@ func (p *pass) preferred(job int32) (best *seat) {
 	return best
 }
 
-// limits are how much weight each worker may have. Equal jobs: the whole, with its slack, as floor and ceiling by ordinal.
-// Others: one limit on a grid of 5 %, because a limit that follows every change of the total moves jobs everywhere.
+// limits returns how much weight each worker may have. For equal jobs, the total including slack is split by ordinal into floor and
+// ceiling. Otherwise there is one limit on a grid of 5 %, because a limit that followed every change of the total would move jobs
+// everywhere.
 func (p *pass) limits(open []*seat, imbalance int) []int {
 	limits := make([]int, len(open))
 	for n, at := range open {
@@ -69,7 +70,7 @@ func (p *pass) limits(open []*seat, imbalance int) []int {
 
 func ceiling(a, b int) int { return (a + b - 1) / b }
 
-// onGrid is the first of 1, 2, 3 ... in steps of 5 % that is not below a number.
+// onGrid returns the first of 1, 2, 3 ... in steps of 5 % that is not below a number.
 func onGrid(number int) int {
 	grid := 1
 	for grid < number {
@@ -78,7 +79,7 @@ func onGrid(number int) int {
 	return grid
 }
 
-// ranked is a job with its hash at a worker.
+// ranked is a job with its hash for a worker.
 type ranked struct {
 	job  int32
 	hash uint64
@@ -111,8 +112,7 @@ func (p *pass) trim(open []*seat, homes [][]int32, limits []int) (rest []int32) 
 	return rest
 }
 
-// scatter matches jobs to free room by rounds of fresh hashing, into half as many bins each time. A bin is a neighbourhood: what
-// changes in one is not seen in the others.
+// scatter matches jobs to free room in rounds, each with new hashes and half as many bins. Changes in one bin do not affect the others.
 func (p *pass) scatter(open []*seat, jobs []int32, limits []int) []int32 {
 	bins := 1
 	for bins < len(open) {
@@ -135,7 +135,7 @@ func (p *pass) scatter(open []*seat, jobs []int32, limits []int) []int32 {
 	return jobs
 }
 
-// rooms are the workers with room in each bin.
+// rooms returns the workers with room in each bin.
 func (p *pass) rooms(open []*seat, limits []int, bins, round int) [][]int32 {
 	rooms := make([][]int32, bins)
 	for n, at := range open {

@@ -6,7 +6,7 @@ const (
 	highest
 )
 
-// heap keeps workers so that the first by some order is at hand while their loads change. Every worker knows its place.
+// heap keeps workers ordered while their loads change, with the first one available at once. Every worker knows its position.
 type heap struct {
 	items []*seat
 	side  int
@@ -38,7 +38,7 @@ func (h *heap) put(at int, item *seat) {
 	item.rank[h.side] = at
 }
 
-// fix restores the order after the load of a worker has changed, if it is there.
+// fix restores the order after the load of a worker has changed, if the worker is in the heap.
 func (h *heap) fix(item *seat) {
 	at := item.rank[h.side]
 	if at < len(h.items) && h.items[at] == item {
@@ -57,7 +57,7 @@ func (h *heap) remove(item *seat) {
 	}
 }
 
-// first is the first worker that fits, or nil.
+// first returns the first worker that fits, or nil.
 func (h *heap) first(fits func(*seat) bool) (found *seat) {
 	var skipped []*seat
 	for len(h.items) > 0 && found == nil {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// tries is how often a job whose home is dead looks for another by rehashing, before all workers are compared.
+// tries limits how often a job whose home is dead is rehashed before all workers are compared.
 const tries = 64
 
-// homes are the jobs of each open worker before limits.
+// homes returns the jobs of each open worker before limits apply.
 func (p *pass) homes(open []*seat) [][]int32 {
 	alive := crowd(open)
 	homes := make([][]int32, len(open))
@@ -26,11 +26,11 @@ func (p *pass) homes(open []*seat) [][]int32 {
 	return homes
 }
 
-// ordinals finds the live worker with an ordinal.
+// ordinals finds the live worker with a given ordinal.
 type ordinals struct {
 	open   []*seat
 	end    int     // one above the highest
-	direct []int32 // by ordinal, unless ordinals are spread too thin for that
+	direct []int32 // by ordinal, unless ordinals are too sparse
 }
 
 func crowd(open []*seat) ordinals {
@@ -56,7 +56,7 @@ func (o ordinals) alive(ordinal int) int32 {
 	return int32(n)
 }
 
-// home is a worker for a hash. Dead ordinals are skipped by rehashing: by position, all jobs behind one would shift.
+// home returns the worker for a hash. Dead ordinals are skipped by rehashing; by position, all jobs after one would shift.
 func (o ordinals) home(hash uint64) int32 {
 	for range tries {
 		if home := o.alive(jump(hash, o.end)); home != nobody {

@@ -10,34 +10,34 @@ import (
 type Job struct {
 	Name      string
 	Weight    int32 // above zero
-	Dedicated bool  // it needs a worker of its own
+	Dedicated bool  // needs a worker of its own
 }
 
-// Problem is a job that cannot be taken into a list.
+// Problem is a job that cannot be included in a list.
 type Problem struct {
-	Index  int // its place in the list
+	Index  int // its position in the list
 	Job    string
 	Reason string
 }
 
-// Jobs is a checked list: every name once, every weight above zero.
+// Jobs is a validated list: unique names, and weights above zero.
 type Jobs struct {
 	jobs      []Job
 	dedicated []int32 // positions, ascending
-	weight    int     // what every shared job weighs, 0 when they differ
+	weight    int     // weight of every shared job, 0 if they differ
 	lightest  int     // of the shared jobs
 	heaviest  int
 	total     int // weight of all shared jobs
 	hashed    sync.Once
 	hashes    []uint64
 	lent      sync.Mutex
-	names     map[string]struct{} // given on to the next list, so that a small change need not hash every name again
-	prior     *Jobs               // the list before, with which this one has head and tail in common
+	names     map[string]struct{} // passed on to the next list, so that a small change need not hash every name again
+	prior     *Jobs               // the previous list, which shares head and tail with this one
 	head      int
 	tail      int
 }
 
-// List checks jobs and keeps the slice, which belongs to it from then on. Jobs with a problem are left out.
+// List validates jobs and takes ownership of the slice. It skips jobs with a problem.
 func List(jobs []Job) (*Jobs, []Problem) {
 	names := make(map[string]struct{}, len(jobs))
 	var problems []Problem
@@ -91,7 +91,7 @@ func checked(jobs []Job, names map[string]struct{}) *Jobs {
 	return list
 }
 
-// Next is List for jobs that differ little from these: names that are in both lists at the same end are not hashed again.
+// Next is List for jobs that differ little from these: names at the same end of both lists are not hashed again.
 func (l *Jobs) Next(jobs []Job) (*Jobs, []Problem) {
 	l.lent.Lock()
 	defer l.lent.Unlock()
@@ -115,7 +115,7 @@ func (l *Jobs) Next(jobs []Job) (*Jobs, []Problem) {
 	return next, nil
 }
 
-// like is checked for a list of which only some jobs are not in this one. Where all jobs are alike the others need not be read.
+// like validates a list that has only the given others in addition to jobs of l. If all jobs are alike, the rest need not be read.
 func (l *Jobs) like(jobs []Job, names map[string]struct{}, others []Job) *Jobs {
 	unlike := func(job Job) bool { return job.Dedicated || int(job.Weight) != l.weight }
 	if l.weight == 0 || len(l.dedicated) > 0 || len(jobs) == 0 || slices.ContainsFunc(others, unlike) {
@@ -131,7 +131,7 @@ func (l *Jobs) shared() int { return len(l.jobs) - len(l.dedicated) }
 
 func (l *Jobs) weightOf(at int32) int { return int(l.jobs[at].Weight) }
 
-// load is the weight of some jobs. Where all weigh the same nothing is read.
+// load returns the weight of some jobs. If all weights are equal it reads none.
 func (l *Jobs) load(positions []int32) int {
 	if l.weight > 0 && len(l.dedicated) == 0 {
 		return l.weight * len(positions)

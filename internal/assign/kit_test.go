@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// failing is what tests, properties and fuzzing have in common.
+// failing is the common interface of tests, properties and fuzzing.
 type failing interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -23,7 +23,7 @@ func listOf(t failing, jobs ...Job) *Jobs {
 	return list
 }
 
-// equal are n jobs of weight 1.
+// equal returns n jobs of weight 1.
 func equal(n int) []Job {
 	jobs := make([]Job, n)
 	for at := range jobs {
@@ -32,7 +32,7 @@ func equal(n int) []Job {
 	return jobs
 }
 
-// crew are n ready workers.
+// crew returns n ready workers.
 func crew(n int) []Worker {
 	workers := make([]Worker, n)
 	for at := range workers {
@@ -54,7 +54,7 @@ func golden27(t testing.TB) []Job {
 	return jobs
 }
 
-// sizes are the numbers of jobs per worker.
+// sizes returns the number of jobs per worker.
 func sizes(revision *Revision) []int {
 	counts := []int{}
 	for _, share := range revision.Shares() {
@@ -74,7 +74,7 @@ func relocated(decision Decision) int {
 	return count
 }
 
-// sound fails unless every job is on exactly one worker that can carry it, or unassigned with a reason.
+// sound fails unless every job is unassigned with a reason, or on exactly one worker with enough capacity.
 func sound(t failing, in Input, decision Decision) {
 	t.Helper()
 	seen, known := map[string]int{}, map[string]Job{}
@@ -106,7 +106,7 @@ func sound(t failing, in Input, decision Decision) {
 	}
 }
 
-// soundShare fails unless a worker may have its jobs.
+// soundShare fails unless the worker may have its jobs.
 func soundShare(t failing, in Input, share Share, known map[string]Job) {
 	t.Helper()
 	worker := in.Workers[slices.IndexFunc(in.Workers, func(w Worker) bool { return w.Ordinal == share.Ordinal })]

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Move is a job that changes hands.
+// Move is a job that changes owner.
 type Move struct {
 	Job      string
 	From, To string // workers; "" for none
 	Reason   string
 }
 
-// held is a job in somebody's hands: n is the share.
+// held is a job and the share that has it, by its index n.
 type held struct {
 	job int32
 	n   int
 }
 
-// Moves are the jobs that change hands, in list order, then those that are no longer in the list. A job stays where it is when the
-// worker has another name and the same ordinal: then a pod was replaced.
+// Moves returns the jobs that change owner, in list order, followed by those removed from the list. A job does not move if its worker has
+// another name but the same ordinal: the pod was replaced.
 func (d Decision) Moves() []Move {
 	if d.pass == nil {
 		return nil
@@ -45,7 +45,7 @@ func (d Decision) Moves() []Move {
 	return append(moves, d.removed()...)
 }
 
-// touched are the jobs of workers whose shares differ, by position.
+// touched returns the jobs of workers whose shares differ, by position.
 func (d Decision) touched() (from, to []held) {
 	before, after := d.pass.before, d.Next.shares
 	for n := range before {
@@ -99,7 +99,7 @@ func (d Decision) move(from, to *held) Move {
 	return Move{d.pass.list.jobs[from.job].Name, source.worker, target.worker, d.whyLeft(from.job, source)}
 }
 
-// whyHere is why a job that had no worker gets this one.
+// whyHere explains why a job without a worker gets this one.
 func (d Decision) whyHere(job int32, target share) string {
 	if d.pass.list.jobs[job].Dedicated {
 		return fmt.Sprintf("it had no worker, and is dedicated: %s is its own", target.worker)
@@ -107,7 +107,7 @@ func (d Decision) whyHere(job int32, target share) string {
 	return "it had no worker"
 }
 
-// whyLeft is why a job cannot stay where it is.
+// whyLeft explains why a job cannot stay where it is.
 func (d Decision) whyLeft(job int32, source share) string {
 	n, found := slices.BinarySearchFunc(d.pass.seats, source.ordinal, func(s seat, ordinal int) int { return cmp.Compare(s.Ordinal, ordinal) })
 	if !found {

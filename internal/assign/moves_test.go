@@ -10,7 +10,7 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-// Sticky against the optimum that trying everything finds: nothing balanced and complete moves fewer jobs.
+// Compares Sticky with an exhaustive search: no complete and balanced assignment moves fewer jobs.
 func TestStickyMovesTheMinimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.SampledFrom([]int{0, 0, 2, 3}).Draw(t, "capacity")
@@ -18,7 +18,7 @@ func TestStickyMovesTheMinimum(t *testing.T) {
 		for n := range in.Workers {
 			in.Workers[n].Capacity = capacity
 		}
-		// Any history, balanced or not, of which the worker with ordinal 4 is gone.
+		// Any history, balanced or not. The worker with ordinal 4 is gone.
 		stored := make([]Share, 5)
 		for n := range stored {
 			stored[n].Ordinal = n
@@ -38,7 +38,7 @@ func TestStickyMovesTheMinimum(t *testing.T) {
 	})
 }
 
-// kept is how many jobs are where they were.
+// kept counts the jobs that did not move.
 func kept(in Input, after map[string]int) (same int) {
 	for job, owner := range ownersOf(in.Previous) {
 		if after[job] == owner {
@@ -82,7 +82,7 @@ func optimum(in Input, capacity int) (best int) {
 	return best
 }
 
-// The bounds on moves of each strategy when a pool is scaled.
+// Checks the bound on moves of each strategy when a pool is scaled.
 func TestScalingMovesFewJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, from, to := rapid.IntRange(1, 300).Draw(t, "n"), rapid.IntRange(1, 40).Draw(t, "from"), rapid.IntRange(1, 40).Draw(t, "to")
@@ -90,7 +90,7 @@ func TestScalingMovesFewJobs(t *testing.T) {
 		first := Plan(in)
 		in.Previous, in.Workers = first.Next, crew(to)
 		decision := Plan(in)
-		// Growing: exactly what the new workers get. Shrinking: exactly what the old ones had.
+		// Growing: exactly the jobs of the new workers. Shrinking: exactly the jobs of the removed ones.
 		needed := 0
 		larger := decision.Next
 		if to < from {
@@ -102,7 +102,7 @@ func TestScalingMovesFewJobs(t *testing.T) {
 		if got := relocated(decision); got != needed {
 			t.Fatalf("Sticky moved %d, %d were needed", got, needed)
 		}
-		// Contiguous: all but the jobs of the first worker's smaller piece, at most.
+		// Contiguous: at most all jobs except those of the first worker's smaller piece.
 		in.Strategy = Contiguous
 		in.Previous = Plan(Input{Jobs: in.Jobs, Workers: crew(from), Strategy: Contiguous}).Next
 		if got := relocated(Plan(in)); got > n-n/max(from, to) {
@@ -111,7 +111,7 @@ func TestScalingMovesFewJobs(t *testing.T) {
 	})
 }
 
-// Hashed has no bound that always holds; at the sizes it is made for it moves a small multiple of the minimum.
+// Hashed has no fixed bound; at the sizes that it is made for, it moves a small multiple of the minimum.
 func TestHashedMovesFewJobs(t *testing.T) {
 	const jobs, workers = 20_000, 200
 	list := listOf(t, equal(jobs)...)

@@ -6,30 +6,30 @@ import (
 	"slices"
 )
 
-// pass is one assignment in the making.
+// pass is one assignment in progress.
 type pass struct {
 	list    *Jobs
-	workers []Worker  // all that were given, by ordinal
-	seats   []seat    // those that take part, by ordinal
-	before  []share   // the previous revision in positions of the list
-	added   []int32   // jobs that the previous revision did not know
-	orphans [][]int32 // jobs of workers that no longer take part
-	even    bool      // all that take part have the same capacity
-	left    []int32   // shared jobs that nobody can take
+	workers []Worker  // all workers given, by ordinal
+	seats   []seat    // participating workers, by ordinal
+	before  []share   // the previous revision, as positions in the list
+	added   []int32   // jobs that the previous revision did not have
+	orphans [][]int32 // jobs of workers that no longer participate
+	even    bool      // all participating workers have the same capacity
+	left    []int32   // shared jobs that no worker can take
 	crowded []int32   // dedicated jobs for which there is no worker
 }
 
-// seat is a worker that takes part.
+// seat is a worker that participates.
 type seat struct {
 	*Worker
 	jobs    []int32 // ascending once settled; belongs to the previous revision until own is set
 	load    int
-	sorted  int    // how many of the jobs are known to be ascending
-	expects int    // how many jobs it will have, if that is known
-	rank    [2]int // where it is in each of the heaps
-	hosts   int32  // the dedicated job that has this worker for itself, or nobody
+	sorted  int    // length of the prefix of jobs known to be ascending
+	expects int    // the expected number of jobs, if known
+	rank    [2]int // its position in each of the heaps
+	hosts   int32  // the dedicated job that has this worker to itself, or nobody
 	own     bool   // jobs may be written
-	still   bool   // neither takes nor gives: it is away
+	still   bool   // neither takes nor gives jobs: the worker is away
 }
 
 const nobody = -1
@@ -57,7 +57,7 @@ func begin(in Input) *pass {
 	return p
 }
 
-// orphan passes the shares below an ordinal, which nobody has taken, and returns the others.
+// orphan records the jobs of shares below an ordinal, which have no worker, and returns the other shares.
 func (p *pass) orphan(shares []share, ordinal int) []share {
 	for len(shares) > 0 && shares[0].ordinal < ordinal {
 		p.orphans = append(p.orphans, shares[0].jobs)
@@ -66,7 +66,7 @@ func (p *pass) orphan(shares []share, ordinal int) []share {
 	return shares
 }
 
-// ordered are the workers by ordinal, one for each. Without a number that Kubernetes could have given, there is no part in the pool.
+// ordered returns the workers by ordinal, one for each. Workers with an ordinal that Kubernetes could not have assigned are dropped.
 func ordered(workers []Worker) []Worker {
 	sorted := slices.DeleteFunc(slices.Clone(workers), func(w Worker) bool { return w.Ordinal < 0 || w.Ordinal > math.MaxInt32 })
 	slices.SortFunc(sorted, func(a, b Worker) int {
@@ -75,14 +75,14 @@ func ordered(workers []Worker) []Worker {
 	return slices.CompactFunc(sorted, func(a, b Worker) bool { return a.Ordinal == b.Ordinal })
 }
 
-// forget begins without history.
+// forget discards the history.
 func (p *pass) forget() {
 	for n := range p.seats {
 		p.seats[n].jobs, p.seats[n].load = nil, 0
 	}
 }
 
-// open are the seats that share jobs.
+// open returns the seats that share jobs.
 func (p *pass) open() []*seat {
 	open := make([]*seat, 0, len(p.seats))
 	for n := range p.seats {
@@ -106,7 +106,7 @@ func (s *seat) give(list *Jobs, job int32) {
 	s.load += list.weightOf(job)
 }
 
-// keep leaves the seat the first jobs and returns the others.
+// keep retains the first count jobs of the seat and returns the others.
 func (s *seat) keep(list *Jobs, count int) (shed []int32) {
 	shed = s.jobs[count:]
 	s.jobs = s.jobs[:count:count]
@@ -115,7 +115,7 @@ func (s *seat) keep(list *Jobs, count int) (shed []int32) {
 	return shed
 }
 
-// settle puts the jobs that were given in their places among those that were kept.
+// settle sorts the added jobs into those that were kept.
 func (s *seat) settle() {
 	if !s.own || slices.IsSorted(s.jobs[max(0, s.sorted-1):]) {
 		return
@@ -135,7 +135,7 @@ func (s *seat) settle() {
 	s.sorted = len(s.jobs)
 }
 
-// inListOrder sorts positions. Where they are a good part of the list, marking them in it is faster than comparing.
+// inListOrder sorts positions. For a large part of the list, marking them is faster than comparing.
 func (p *pass) inListOrder(jobs []int32) []int32 {
 	if len(jobs) < p.list.Len()/16 || slices.IsSorted(jobs) {
 		slices.Sort(jobs)
@@ -154,7 +154,7 @@ func (p *pass) inListOrder(jobs []int32) []int32 {
 	return jobs
 }
 
-// loose are shared jobs that no seat has, because they are new or their worker has none. There can be others, that nobody had before.
+// loose returns shared jobs without a seat that are new or whose worker is gone. Jobs that were unassigned before may be missing.
 func (p *pass) loose() []int32 {
 	jobs := slices.Concat(append(p.orphans, p.added)...)
 	jobs = slices.DeleteFunc(jobs, func(job int32) bool { return p.list.jobs[job].Dedicated })
@@ -162,7 +162,7 @@ func (p *pass) loose() []int32 {
 	return jobs
 }
 
-// homeless are the shared jobs that no seat has, in list order.
+// homeless returns the shared jobs without a seat, in list order.
 func (p *pass) homeless() []int32 {
 	placed := len(p.list.dedicated)
 	for n := range p.seats {
@@ -175,7 +175,7 @@ func (p *pass) homeless() []int32 {
 		return nil
 	}
 	if missing < p.list.Len()/16 {
-		// When these are as many as are missing, nobody need look for others.
+		// If these are as many as are missing, there are no others to find.
 		if known := p.loose(); len(known) == missing {
 			return known
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The families of algorithms that people know, in the standard library only, beside BenchmarkFirst. Peers as they are published are in
-// test/bench/peers, a module of its own.
+// peers are well-known families of algorithms, with the standard library only, for comparison with BenchmarkFirst. Published
+// implementations are in test/bench/peers, a separate module.
 var peers = []struct {
 	name string
 	most int // jobs times workers above which it takes minutes
@@ -33,7 +33,7 @@ var peers = []struct {
 	{"maglev", 1 << 62, maglev},
 }
 
-// maglev fills a table of a prime number of places in turns, each worker along its own permutation.
+// maglev fills a table of prime size in turns, each worker following its own permutation.
 func maglev(hashes []uint64, workers int) []int32 {
 	const places = 1_000_003
 	table := make([]int32, places)

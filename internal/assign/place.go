@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fill places equal jobs, each on the least loaded worker with room, lowest ordinal first: level after level.
+// fill places equal jobs, each on the least loaded worker with room, lowest ordinal first, level by level.
 func (p *pass) fill(open []*seat, jobs []int32) (left []int32) {
 	if len(jobs) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func (p *pass) fill(open []*seat, jobs []int32) (left []int32) {
 	return nil
 }
 
-// admit lets those in that have as few jobs as the ones being filled, which all have the same number.
+// admit adds waiting seats that have as few jobs as those being filled, which all have the same number.
 func admit(filling, waiting []*seat) (next, rest []*seat) {
 	level := -1
 	if len(filling) > 0 {
@@ -49,10 +49,10 @@ func admit(filling, waiting []*seat) (next, rest []*seat) {
 	return filling, waiting[count:]
 }
 
-// pour places jobs of different weights in their order, each on the least loaded worker with room, lowest ordinal first.
+// pour places jobs of different weights in order, each on the least loaded worker with room, lowest ordinal first.
 func (p *pass) pour(open []*seat, jobs []int32) (left []int32) {
 	low := heapOf(open, lowest, leastLoaded)
-	tooMuch := 0 // a weight that nobody has room for: room only shrinks here
+	tooMuch := 0 // a weight for which no worker has room: room only shrinks here
 	for _, job := range jobs {
 		weight := p.list.weightOf(job)
 		at := (*seat)(nil)
@@ -72,7 +72,7 @@ func (p *pass) pour(open []*seat, jobs []int32) (left []int32) {
 	return left
 }
 
-// roomiest is the least loaded worker that has room for a weight, or nil.
+// roomiest returns the least loaded worker that has room for a weight, or nil.
 func (p *pass) roomiest(low *heap, weight int) *seat {
 	if len(low.items) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (p *pass) roomiest(low *heap, weight int) *seat {
 	return low.first(func(s *seat) bool { return s.fits(weight) })
 }
 
-// deal gives each worker a piece of the list.
+// deal gives each worker a contiguous piece of the list.
 func (p *pass) deal(open []*seat, jobs []int32) {
 	if len(open) == 0 {
 		p.left = jobs
@@ -101,7 +101,7 @@ func (p *pass) deal(open []*seat, jobs []int32) {
 	passed := 0
 	for _, job := range jobs {
 		weight := p.list.weightOf(job)
-		// The middle of a job decides in whose part of the whole weight it lies.
+		// The middle of a job decides which worker's part of the total weight it is in.
 		open[(2*passed+weight)*len(open)/(2*total)].give(p.list, job)
 		passed += weight
 	}
@@ -113,7 +113,7 @@ func (p *pass) deal(open []*seat, jobs []int32) {
 	p.left = p.pour(open, floating)
 }
 
-// cut deals equal jobs: pieces differ by at most one, the first are longer.
+// cut deals equal jobs: pieces differ by at most one, and the first ones are longer.
 func (p *pass) cut(open []*seat, jobs []int32) (left []int32) {
 	floor, extra := p.waterline(open, len(jobs))
 	for _, at := range open {
@@ -129,7 +129,7 @@ func (p *pass) cut(open []*seat, jobs []int32) (left []int32) {
 	return jobs
 }
 
-// contiguous knows no history: a person could find every job with a finger on the list.
+// contiguous ignores history, so that the worker of a job follows from the list alone.
 func (p *pass) contiguous() {
 	p.forget()
 	p.dedicate(p.list.dedicated, p.last)

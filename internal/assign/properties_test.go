@@ -42,7 +42,7 @@ func someWorkers(t *rapid.T) []Worker {
 	return workers
 }
 
-// Whatever happens to a pool: nothing is lost or doubled, the order of inputs means nothing, and assigning again moves nothing.
+// For any history of a pool: no job is lost or duplicated, the input order does not matter, and assigning again moves nothing.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var previous *Revision
@@ -100,7 +100,7 @@ func orderIsNothing(t *rapid.T, in Input, want Decision) {
 	shuffle := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	in.Workers = slices.Clone(in.Workers)
 	shuffle.Shuffle(len(in.Workers), func(i, j int) { in.Workers[i], in.Workers[j] = in.Workers[j], in.Workers[i] })
-	in.Previous = Restore(in.Previous.Shares(), 0) // a stored revision is as good as a kept one
+	in.Previous = Restore(in.Previous.Shares(), 0) // a stored revision is equivalent to a kept one
 	if got := Plan(in); !slices.EqualFunc(got.Next.Shares(), want.Next.Shares(), sameShare) || !slices.Equal(got.Unassigned, want.Unassigned) {
 		t.Fatalf("shuffled: %v, before: %v", got.Next.Shares(), want.Next.Shares())
 	}
@@ -126,7 +126,7 @@ func againIsNothing(t *rapid.T, in Input, decision Decision) {
 	}
 }
 
-// Equal jobs: every job once, sizes differ by at most one, whatever the pool was before.
+// Equal jobs: every job once, and sizes differ by at most one, for any history.
 func TestP03_PropertiesOfEqualJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var previous *Revision

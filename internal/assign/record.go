@@ -5,33 +5,33 @@ import (
 	"slices"
 )
 
-// Edition is a worker's list at some version.
+// Edition is a version of a worker's list.
 type Edition struct {
 	Version int64
 	Jobs    []string
 }
 
-// Record is what one worker was told and what it has confirmed. It may hold any job of any of its lists: from the moment a list
-// is published until it confirms a later one, or nobody runs under its name.
+// Record is what was published to a worker and what it has confirmed. A worker may hold any job of a list from the time the list is
+// published until the worker confirms a later one, or no pod runs under its name.
 //
-// A record is a value, and is to be stored before what it says is published.
+// A record is a value, and must be stored before the lists in it are published.
 type Record struct {
 	Worker       string
 	Ordinal      int
-	UID          string    // of its pod, "" for none
+	UID          string    // of its pod, "" if there is none
 	Acknowledged int64     // the version that this pod has confirmed
-	Lists        []Edition // oldest first; the last one is published now
-	Overdue      bool      // it has had its time to confirm: nobody but the jobs that it may hold waits for it any longer
+	Lists        []Edition // oldest first; the last one is currently published
+	Overdue      bool      // its time to confirm has expired: it only holds back the jobs that it may hold
 }
 
-// Published is the record after a list was published.
+// Published returns the record after a list was published.
 func (r Record) Published(version int64, jobs []string) Record {
 	r.Lists = append(slices.Clip(r.Lists), Edition{Version: version, Jobs: slices.Clone(jobs)})
 	return r
 }
 
-// Confirmed is the record after a pod said that it has loaded a version. What another pod says, at a reused address or before it was
-// replaced, counts for nothing; nor does a version that was never published to this worker.
+// Confirmed returns the record after a pod confirmed a version. It ignores confirmations by other pods, such as one at a reused address
+// or the predecessor, and versions that were never published to this worker.
 func (r Record) Confirmed(uid string, version int64) Record {
 	at := slices.IndexFunc(r.Lists, func(e Edition) bool { return e.Version == version })
 	if uid == "" || uid != r.UID || at < 0 {
@@ -41,7 +41,7 @@ func (r Record) Confirmed(uid string, version int64) Record {
 	return r
 }
 
-// Seen is the record when a pod runs under the worker's name. A pod that was not there before may have begun with any of the lists.
+// Seen returns the record when a pod runs under the worker's name. A new pod may have started with any of the lists.
 func (r Record) Seen(uid string) Record {
 	if uid != r.UID {
 		r.UID, r.Acknowledged = uid, 0
@@ -49,15 +49,15 @@ func (r Record) Seen(uid string) Record {
 	return r
 }
 
-// Vacant is the record when nobody runs under the worker's name, as was seen after the last list was published: whoever comes
-// begins with that. A container that restarts is no vacancy.
+// Vacant returns the record when no pod was running under the worker's name after the last list was published: the next pod starts with
+// that list. A container restart is not a vacancy.
 func (r Record) Vacant() Record {
 	r.UID, r.Acknowledged = "", 0
 	r.Lists = slices.Clone(r.Lists[max(0, len(r.Lists)-1):])
 	return r
 }
 
-// Current is the list that is published now.
+// Current returns the list that is published now.
 func (r Record) Current() []string {
 	if len(r.Lists) == 0 {
 		return nil
@@ -65,10 +65,10 @@ func (r Record) Current() []string {
 	return r.Lists[len(r.Lists)-1].Jobs
 }
 
-// MayHold are all jobs that the worker may hold: the published ones, then those of earlier lists.
+// MayHold returns all jobs that the worker may hold: the published ones, then those of earlier lists.
 func (r Record) MayHold() []string { return append(slices.Clone(r.Current()), r.clings()...) }
 
-// clings are the jobs of earlier lists that the published one has no more.
+// clings returns the jobs of earlier lists that are not in the published one.
 func (r Record) clings() []string {
 	if len(r.Lists) < 2 {
 		return nil
@@ -86,7 +86,7 @@ func (r Record) clings() []string {
 	return jobs
 }
 
-// Settled tells whether the worker has confirmed what is published, or has nothing to confirm.
+// Settled reports whether the worker has confirmed what is published, or has nothing to confirm.
 func (r Record) Settled() bool {
 	switch {
 	case len(r.Lists) == 0:
@@ -99,8 +99,8 @@ func (r Record) Settled() bool {
 	return r.Acknowledged == r.Lists[0].Version
 }
 
-// Basis is what a new plan begins with while another may be in flight: a job that somebody may hold is theirs, and only the others
-// are where the previous plan wanted them.
+// Basis returns the starting point for a new plan while another may be in progress: a job stays with the worker that may hold it, and all
+// other jobs are where the previous plan wanted them.
 func Basis(previous *Revision, records []Record) *Revision {
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b Record) int {

@@ -6,12 +6,12 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// told is a worker whose pod has confirmed its first list, version 1.
+// told returns a worker whose pod has confirmed its first list, version 1.
 func told() assign.Record {
 	return assign.Record{Worker: "w-0"}.Seen("first").Published(1, []string{"a"}).Confirmed("first", 1)
 }
 
-// A new pod may have begun with any list: what its predecessor confirmed says nothing about it.
+// A new pod may have started with any list, regardless of what its predecessor confirmed.
 func TestConfirmationIsOfOnePodAndOneVersion(t *testing.T) {
 	for reason, c := range map[string]struct {
 		record  assign.Record
@@ -42,7 +42,7 @@ func TestNoJobsAreAPlanOfNothing(t *testing.T) {
 	}
 }
 
-// revisionOf is a plan for two workers over a list of jobs of its own.
+// revisionOf plans a list of jobs for two workers.
 func revisionOf(t *testing.T, names ...string) *assign.Revision {
 	t.Helper()
 	var jobs []assign.Job
@@ -56,7 +56,7 @@ func revisionOf(t *testing.T, names ...string) *assign.Revision {
 	return assign.Plan(assign.Input{Jobs: list, Workers: []assign.Worker{{Name: "w-0"}, {Name: "w-1", Ordinal: 1}}, Strategy: assign.Contiguous}).Next
 }
 
-// A revision that is the same as the last is not stored again, also when the list of jobs was read anew.
+// A revision equal to the last one is not stored again, even if the list of jobs was read again.
 func TestRevisionsAreTheSameByTheirJobs(t *testing.T) {
 	first := revisionOf(t, "a", "b", "c", "d")
 	if !first.Same(revisionOf(t, "a", "b", "c", "d")) {

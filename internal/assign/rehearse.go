@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// mostLooks is how often a rehearsal looks at the records: twice to publish, after each once more to see it confirmed, and records that
-// contradict themselves never are.
+// mostLooks limits how often a rehearsal checks the records: it publishes twice, and checks after each that the step is confirmed.
+// Records that contradict themselves never are.
 const mostLooks = 5
 
-// Rehearse is the whole hand-over as it goes when everybody confirms at once: the steps that publish.
+// Rehearse returns the publishing steps of a handover in which every worker confirms at once.
 func Rehearse(target []Share, records []Record, handoff Handoff) (steps []Step) {
 	records = slices.Clone(records)
 	for range mostLooks {
@@ -25,7 +25,7 @@ func Rehearse(target []Share, records []Record, handoff Handoff) (steps []Step) 
 	return steps
 }
 
-// obeyed are the records after everybody has confirmed a step.
+// obeyed returns the records after every worker has confirmed a step.
 func obeyed(records []Record, step Step) []Record {
 	index := make(map[string]int, len(records))
 	for n := range records {

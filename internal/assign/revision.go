@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Share is what one worker has, in the form in which revisions are stored and shown.
+// Share is the jobs of one worker, in the form in which revisions are stored and displayed.
 type Share struct {
 	Worker  string
 	Ordinal int
 	Jobs    []string // in list order
 }
 
-// Revision is who has which job: the answer, and the index with which the next one is found.
+// Revision is the owner of each job, with the index used to compute the next revision.
 type Revision struct {
 	list      *Jobs
 	shares    []share // by ordinal
@@ -26,8 +26,8 @@ type share struct {
 	load    int
 }
 
-// Restore makes a revision of what was stored, or of what workers hold. A job that is there twice stays with the lowest ordinal.
-// The algorithm is that of Hashed, and 0 for other strategies.
+// Restore makes a revision from stored shares, or from the jobs that workers hold. A duplicate job stays with the lowest ordinal. The
+// algorithm is the version of Hashed, and 0 for other strategies.
 func Restore(stored []Share, algorithm int) *Revision {
 	sorted := slices.Clone(stored)
 	slices.SortStableFunc(sorted, func(a, b Share) int {
@@ -55,7 +55,7 @@ func Restore(stored []Share, algorithm int) *Revision {
 	return revision
 }
 
-// shareOf is the last share if it has the ordinal already, else a new one.
+// shareOf returns the last share if it has the ordinal already, and a new one otherwise.
 func (r *Revision) shareOf(from Share) *share {
 	if n := len(r.shares); n == 0 || r.shares[n-1].ordinal != from.Ordinal {
 		r.shares = append(r.shares, share{worker: from.Worker, ordinal: from.Ordinal})
@@ -63,10 +63,10 @@ func (r *Revision) shareOf(from Share) *share {
 	return &r.shares[len(r.shares)-1]
 }
 
-// Algorithm is the version of Hashed that made the revision, 0 for other strategies.
+// Algorithm returns the version of Hashed that made the revision, 0 for other strategies.
 func (r *Revision) Algorithm() int { return r.algorithm }
 
-// Shares are all workers and their jobs, by ordinal.
+// Shares returns all workers and their jobs, by ordinal.
 func (r *Revision) Shares() []Share {
 	if r == nil {
 		return nil
@@ -78,7 +78,7 @@ func (r *Revision) Shares() []Share {
 	return shares
 }
 
-// Of is the share of the worker with an ordinal.
+// Of returns the share of the worker with an ordinal.
 func (r *Revision) Of(ordinal int) (Share, bool) {
 	if r == nil {
 		return Share{}, false
@@ -103,7 +103,7 @@ func seek(shares []share, ordinal int) (int, bool) {
 	return slices.BinarySearchFunc(shares, ordinal, func(s share, ordinal int) int { return cmp.Compare(s.ordinal, ordinal) })
 }
 
-// on is the revision in positions of another list, without the jobs that are not in it, and the jobs that only that list has.
+// on translates the revision to positions of another list, without jobs missing there, and returns the jobs that only that list has.
 func (r *Revision) on(list *Jobs) (shares []share, added []int32) {
 	if r == nil {
 		return nil, nil

@@ -2,7 +2,7 @@ package assign
 
 import "slices"
 
-// Same tells whether two revisions give the same jobs to the same ordinals, whatever the workers there are called.
+// Same reports whether two revisions give the same jobs to the same ordinals, regardless of worker names.
 func (r *Revision) Same(other *Revision) bool {
 	if r == nil || other == nil {
 		return r == other

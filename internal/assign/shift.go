@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// shift says where the jobs of one list are in another: at their place up to head, moved as a whole from tail on.
+// shift maps positions of one list to another: unchanged before head, moved by a fixed offset from tail on.
 type shift struct {
-	head, tail int32   // positions in the one list
-	by         int32   // how far the tail has moved
-	middle     []int32 // where those between are, or gone
+	head, tail int32   // positions in the first list
+	by         int32   // offset of the tail
+	middle     []int32 // positions of the jobs between, or gone
 	added      []int32 // the jobs that only the other list has, ascending
 }
 
@@ -36,7 +36,7 @@ func (l *Jobs) shiftTo(other *Jobs) shift {
 	return s
 }
 
-// of is where a job is in the other list, or gone.
+// of returns the position of a job in the other list, or gone.
 func (s *shift) of(at int32) int32 {
 	switch {
 	case at < s.head:
@@ -47,10 +47,10 @@ func (s *shift) of(at int32) int32 {
 	return s.middle[at-s.head]
 }
 
-// touches tells whether some of a share's jobs may be elsewhere.
+// touches reports whether positions of a share may have changed.
 func (s *shift) touches(jobs []int32) bool { return len(jobs) > 0 && jobs[len(jobs)-1] >= s.head }
 
-// count is how many jobs the touched shares have.
+// count returns the number of jobs in the touched shares.
 func (s *shift) count(shares []share) (sum int) {
 	for n := range shares {
 		if s.touches(shares[n].jobs) {
@@ -60,7 +60,7 @@ func (s *shift) count(shares []share) (sum int) {
 	return sum
 }
 
-// append adds the jobs of a share as they are in the other list, ascending, without those that are gone.
+// append adds the jobs of a share by their positions in the other list, ascending, without those that are gone.
 func (s *shift) append(space, jobs []int32) []int32 {
 	begin := len(space)
 	if jobs[0] >= s.tail {
@@ -81,7 +81,7 @@ func (s *shift) append(space, jobs []int32) []int32 {
 	return space
 }
 
-// common is ends, from memory if the other list was made from this one.
+// common is ends, from the stored result if the other list was made from this one.
 func (l *Jobs) common(other *Jobs) (head, tail int) {
 	if other.prior == l {
 		return other.head, other.tail
@@ -89,10 +89,10 @@ func (l *Jobs) common(other *Jobs) (head, tail int) {
 	return ends(l.jobs, other.jobs)
 }
 
-// stride is how many jobs are looked at together.
+// stride is the number of jobs compared at a time.
 const stride = 64
 
-// ends is how many jobs two lists have in common at the beginning and, of the rest, at the end.
+// ends returns how many jobs two lists have in common at the beginning and, of the rest, at the end.
 func ends(old, jobs []Job) (head, tail int) {
 	shorter := min(len(old), len(jobs))
 	for same := true; same && head < shorter; {
@@ -109,7 +109,7 @@ func ends(old, jobs []Job) (head, tail int) {
 	return head, tail
 }
 
-// front is how many jobs two pieces of the same length have in common at the beginning.
+// front returns how many jobs two pieces of the same length have in common at the beginning.
 func front(a, b []Job) (same int) {
 	if identical(a, b) {
 		return len(a)
@@ -131,8 +131,8 @@ func back(a, b []Job) (same int) {
 	return same
 }
 
-// identical tells whether two pieces are the same bits, names at the same addresses included, which makes them equal at the speed of
-// memory. Jobs that are not identical can be equal still, where their names were read anew.
+// identical reports whether two pieces are the same bits, including the addresses of names. It compares at memory speed. Jobs that are
+// not identical can still be equal, if their names were read again.
 func identical(a, b []Job) bool { return bytes.Equal(bits(a), bits(b)) }
 
 func bits(jobs []Job) []byte {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// edited is a list after a few changes, with the same names in memory or with copies of them.
+// edited returns a list after a few changes, with the same names in memory or with copies of them.
 func edited(t *rapid.T, jobs []Job) []Job {
 	jobs = slices.Clone(jobs)
 	for n := range rapid.IntRange(0, 3).Draw(t, "changes") {
@@ -35,7 +35,7 @@ func edited(t *rapid.T, jobs []Job) []Job {
 	return jobs
 }
 
-// Looking at many jobs together finds what looking at each would.
+// Comparing many jobs at a time gives the same result as comparing each.
 func TestEndsInStrides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		old := equal(rapid.IntRange(0, 4*stride).Draw(t, "n"))
@@ -54,7 +54,7 @@ func TestEndsInStrides(t *testing.T) {
 	})
 }
 
-// A plan with kept indexes is the plan that is made without any.
+// A plan with kept indexes equals the plan without any.
 func TestKeptIndexesChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := listOf(t, equal(rapid.IntRange(0, 4*stride).Draw(t, "n"))...)
@@ -72,7 +72,7 @@ func TestKeptIndexesChangeNothing(t *testing.T) {
 			jobs := edited(t, list.jobs)
 			next, problems := list.Next(jobs)
 			if len(problems) > 0 {
-				continue // a new job was in the list already
+				continue // the new job was in the list already
 			}
 			in := Input{Jobs: next, Workers: workers(), Previous: previous}
 			kept := Plan(in)
@@ -87,7 +87,7 @@ func TestKeptIndexesChangeNothing(t *testing.T) {
 	})
 }
 
-// A job that nobody could take before is not forgotten over one that is new.
+// A job that was unassigned before is still considered when a new job is added.
 func TestTheUnassignedAreNotForgotten(t *testing.T) {
 	workers := func(capacity int) []Worker {
 		workers := crew(4)

@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// most workers there can be: few, so that much happens to each.
+// most is the maximum number of workers: few, so that each is affected often.
 const most = 3
 
-// world is a pool with workers that really run what they read, beside what the operator knows of them.
+// world is a pool with workers that run what they read, and with the operator's view of them.
 type world struct {
 	version int64
 	files   map[string]Edition // as published
@@ -23,7 +23,7 @@ type world struct {
 	uids    int
 }
 
-// running is a pod: what it runs, and the version of that.
+// running is a pod with the jobs that it runs, and their version.
 type running struct {
 	uid     string
 	version int64
@@ -39,7 +39,7 @@ func (w *world) sorted() (records []Record) {
 	return records
 }
 
-// replan begins with who may hold what, and is for the pool and the jobs as they are now.
+// replan starts from the current possible holders, with the current pool and jobs.
 func (w *world) replan(t failing) {
 	in := Input{Jobs: listOf(t, w.jobs...), Workers: crew(w.pool), Previous: Basis(w.plan, w.sorted())}
 	w.plan = Plan(in).Next
@@ -62,14 +62,14 @@ func (w *world) step() Step {
 	return step
 }
 
-// read lets a worker load its file.
+// read makes a worker load its file.
 func (w *world) read(worker string) {
 	if pod, file := w.pods[worker], w.files[worker]; pod != nil && file.Version > 0 {
 		pod.version, pod.jobs = file.Version, file.Jobs
 	}
 }
 
-// look tells the operator what is there now.
+// look updates the operator's view of a worker.
 func (w *world) look(worker string) {
 	record, known := w.records[worker]
 	if !known {
@@ -83,7 +83,7 @@ func (w *world) look(worker string) {
 	w.records[worker] = record
 }
 
-// toggle starts a pod, which begins with the file as it is, or ends one.
+// toggle starts a pod with the current file, or stops it.
 func (w *world) toggle(worker string) {
 	if w.pods[worker] != nil {
 		delete(w.pods, worker)
@@ -110,7 +110,7 @@ func (w *world) oneOwner(t *rapid.T) {
 	}
 }
 
-// Whatever happens in whatever order, no job ever runs twice; and once nothing happens any more, all jobs run where they should.
+// For any order of events, no job runs twice; and when the events end, all jobs run on their assigned worker.
 func TestNeverTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{files: map[string]Edition{}, pods: map[string]*running{}, records: map[string]Record{}, pool: 2, jobs: equal(4)}

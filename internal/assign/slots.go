@@ -8,19 +8,19 @@ import (
 // NoSlot is the slot of a pod that has none yet.
 const NoSlot = -1
 
-// Pod is a pod of a Deployment. It holds its slot until it is gone, also while it is terminating.
+// Pod is a pod of a Deployment. It holds its slot until it is deleted, even while it is terminating.
 type Pod struct {
 	Name    string
 	Slot    int   // as recorded on the pod, or NoSlot
-	Created int64 // in any unit that grows
+	Created int64 // in any unit that increases
 }
 
-// Slots gives pods their numbers, in the order in which the pods come. Who has one keeps it; who has none gets the lowest free one,
-// the oldest pod first, while fewer pods than size have one. So a pod that a rolling update makes in advance waits for the one that it replaces,
-// takes its slot when that is gone, and with it the jobs.
+// Slots returns the pods with their slots, in input order. A pod with a slot keeps it. While fewer pods than size have one, the oldest pod
+// without one gets the lowest free slot. A surge pod of a rolling update thus waits for the pod that it replaces, and takes over its slot
+// and jobs when that pod is gone.
 //
-// A Deployment that shrinks may keep any of its pods. A pod whose slot is not below size gets one that is, as soon as it is free: nobody
-// else would ever take it, and the workload does not want a worker with the slot that the pod has.
+// A Deployment that scales down may keep any of its pods. A pod whose slot is not below size gets a lower one as soon as it is free: no
+// other pod would take that slot, and the workload does not want a worker with the slot that the pod has.
 func Slots(pods []Pod, size int) []Pod {
 	given := slices.Clone(pods)
 	byAge := make([]*Pod, len(given))

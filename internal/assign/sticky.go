@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sticky keeps what fits, takes the surplus of over-full workers from their tails, and places what is left in list order.
+// sticky keeps what fits, takes the surplus of overloaded workers from their tails, and places the rest in list order.
 func (p *pass) sticky() {
 	for n := range p.seats {
 		p.seats[n].still = p.seats[n].State == Away
@@ -26,13 +26,13 @@ func (p *pass) sticky() {
 		return
 	}
 	p.left = p.pour(open, p.inListOrder(floating))
-	// Where capacities differ, what one worker gave away can be room for what another could not.
+	// If capacities differ, jobs that one worker gave away can make room for those of another.
 	for p.level(open) && !p.even {
 		p.left = p.pour(open, p.left)
 	}
 }
 
-// balance shares equal jobs out, those that float and those that are on over-full workers.
+// balance distributes equal jobs: the floating ones and those on overloaded workers.
 func (p *pass) balance(open []*seat, floating []int32) {
 	count := len(floating)
 	for _, at := range open {
@@ -47,7 +47,7 @@ func (p *pass) balance(open []*seat, floating []int32) {
 	p.left = p.fill(low, floating)
 }
 
-// overload takes from the tail what a worker cannot carry.
+// overload removes the jobs that exceed a worker's capacity, from the tail.
 func (p *pass) overload(at *seat) []int32 {
 	if at.Capacity == 0 || at.load <= at.Capacity {
 		return nil
@@ -60,8 +60,8 @@ func (p *pass) overload(at *seat) []int32 {
 	return at.keep(p.list, count)
 }
 
-// surplus takes from the tails what is above the balance of equal jobs. Where some workers have one job more than others, those
-// that have it already keep it.
+// surplus removes the jobs above the balance of equal jobs, from the tails. If some workers have one job more than others, those that
+// already have it keep it.
 func (p *pass) surplus(open []*seat, floor, extra int) (shed []int32) {
 	for _, at := range open {
 		quota := floor
@@ -76,7 +76,7 @@ func (p *pass) surplus(open []*seat, floor, extra int) (shed []int32) {
 	return shed
 }
 
-// waterline is how many equal jobs every worker gets that has the capacity, and how many of them get one more.
+// waterline returns how many equal jobs every worker with enough capacity gets, and how many workers get one more.
 func (p *pass) waterline(open []*seat, jobs int) (floor, extra int) {
 	if len(open) == 0 {
 		return 0, 0
@@ -91,7 +91,7 @@ func (p *pass) waterline(open []*seat, jobs int) (floor, extra int) {
 		}
 		return sum
 	}
-	// The level is the highest that the jobs suffice for.
+	// The level is the highest for which there are enough jobs.
 	low, high := 0, jobs
 	for low < high {
 		middle := low + (high-low+1)/2
@@ -104,7 +104,7 @@ func (p *pass) waterline(open []*seat, jobs int) (floor, extra int) {
 	return low, jobs - poured(low)
 }
 
-// most is how many equal jobs a worker could hold.
+// most returns how many equal jobs a worker could hold.
 func (p *pass) most(at *seat) int {
 	if at.Capacity == 0 || p.list.weight == 0 {
 		return p.list.Len()
@@ -112,14 +112,14 @@ func (p *pass) most(at *seat) int {
 	return at.Capacity / p.list.weight
 }
 
-// level moves jobs from the tail of the most loaded worker to the least loaded one, until nobody is above that by more than the
-// largest of its own jobs. The lowest load never sinks, so that who was level once stays so, and no job moves twice.
+// level moves jobs from the tail of the most loaded worker to the least loaded one, until no worker is above the latter by more than the
+// largest of its own jobs. The lowest load never decreases, so a worker that was level stays level, and no job moves twice.
 func (p *pass) level(open []*seat) (moved bool) {
 	low, high := heapOf(open, lowest, leastLoaded), heapOf(open, highest, mostLoaded)
 	for len(high.items) > 0 {
 		giver := high.items[0]
 		if giver.load-low.items[0].load <= p.list.lightest {
-			break // and so is everybody else
+			break // and so are all others
 		}
 		last := giver.last()
 		taker := p.roomiest(low, p.list.weightOf(last))
@@ -138,7 +138,7 @@ func (p *pass) level(open []*seat) (moved bool) {
 	return moved
 }
 
-// last is the worker's job that comes last in the list.
+// last returns the worker's last job in list order.
 func (s *seat) last() int32 {
 	s.settle()
 	s.sorted = len(s.jobs)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// unassigned are the jobs without a worker, each with the reason.
+// unassigned returns the jobs without a worker, each with the reason.
 func (p *pass) unassigned() []Unassigned {
 	jobs := slices.Concat(p.left, p.crowded)
 	if len(jobs) == 0 {
@@ -31,7 +31,7 @@ func (p *pass) unassigned() []Unassigned {
 	return unassigned
 }
 
-// nowhere is why nobody at all can take a job, or nothing.
+// nowhere explains why no worker can take a job, or returns "".
 func (p *pass) nowhere() string {
 	if len(p.workers) == 0 {
 		return "the pool has no workers"
@@ -48,7 +48,7 @@ func (p *pass) nowhere() string {
 	return fmt.Sprintf("none of the %s can take a job: %d leaving, %d not ready", count(len(p.workers), "worker"), leaving, len(p.workers)-leaving)
 }
 
-// noHost is why a dedicated job has no worker.
+// noHost explains why a dedicated job has no worker.
 func (p *pass) noHost(job Job) string {
 	fits := slices.ContainsFunc(p.seats, func(s seat) bool { return s.Capacity == 0 || int(job.Weight) <= s.Capacity })
 	if !fits {
@@ -65,7 +65,7 @@ func (p *pass) noHost(job Job) string {
 	return reason
 }
 
-// room is the load and the capacity of the workers that share jobs.
+// room returns the load and the capacity of the workers that share jobs.
 func (p *pass) room() (taken, capacity int) {
 	for n := range p.seats {
 		if at := &p.seats[n]; at.hosts == nobody {
