@@ -32,7 +32,8 @@ func fromDocument(text string) ([]assign.Job, error) {
 	return jobs, nil
 }
 
-// onlyDocument is what the text holds, nil for nothing. Keys that are there twice, and a second document, would be jobs that nobody runs.
+// onlyDocument returns the content of the text, nil for none. It refuses duplicate keys and a second document: their jobs would never
+// run.
 func onlyDocument(text string) (*yaml.Node, error) {
 	var first, second yaml.Node
 	var values any
@@ -52,7 +53,7 @@ func onlyDocument(text string) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// inWords is an error of the parser, the first if there are several, nil for the end of the text.
+// inWords returns the first error of the parser, or nil at the end of the text.
 func inWords(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -63,7 +64,7 @@ func inWords(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
-// listIn finds the list of a document, nil for an empty one.
+// listIn returns the list of a document, nil for an empty one.
 func listIn(node *yaml.Node) (*yaml.Node, error) {
 	if node.Kind == yaml.MappingNode {
 		at := -1
@@ -106,7 +107,7 @@ func fromNode(node *yaml.Node) (assign.Job, error) {
 	return job, nil
 }
 
-// textOf is a name as it is written, so that 007 stays 007; nothing, and the words for it, are no name.
+// textOf returns a name as written, so that 007 stays 007. Null values are no names.
 func textOf(node *yaml.Node) string {
 	if node.ShortTag() == "!!null" {
 		return ""
@@ -114,7 +115,7 @@ func textOf(node *yaml.Node) string {
 	return node.Value
 }
 
-// set is one field of a job in a document.
+// set sets one field of a job in a document.
 func set(job *assign.Job, field string, value *yaml.Node) error {
 	switch field {
 	case "name":

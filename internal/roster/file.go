@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// File is what workers mount.
+// File is the file that workers mount.
 type File struct {
 	Version int64 // of the file
 	Workers []Entry
@@ -20,17 +20,17 @@ type File struct {
 // Entry is one worker's part of the file, in the file's order.
 type Entry struct {
 	Worker  string
-	Version int64 // at which its list last changed
+	Version int64 // file version in which its list last changed
 	Jobs    []string
 }
 
-// plain are names that YAML takes for texts without quotes.
+// plain matches names that YAML reads as strings without quotes.
 var plain = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_./@+:-]*[A-Za-z0-9_./@+-])?$`)
 
-// words that YAML takes for something else.
+// words matches plain names that YAML reads as other types.
 var words = regexp.MustCompile(`(?i)^(y|n|yes|no|true|false|on|off|null)$`)
 
-// String is the file. Nobody but the workers of the pool is in it, in the order given.
+// String returns the file. It contains only workers of the pool, in the given order.
 func (f File) String() string {
 	var to bytes.Buffer
 	fmt.Fprintf(&to, "version: %d\nworkloads:", f.Version)
@@ -58,13 +58,13 @@ func quoted(text string) string {
 		return text
 	}
 	var to strings.Builder
-	encoder := json.NewEncoder(&to) // every JSON string is a YAML one
+	encoder := json.NewEncoder(&to) // every JSON string is a YAML string
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a text can always be encoded
+	_ = encoder.Encode(text) // never fails
 	return escaped(strings.TrimSuffix(to.String(), "\n"))
 }
 
-// escaped writes out what JSON lets pass and YAML does not.
+// escaped escapes characters that JSON permits and YAML does not.
 func escaped(text string) string {
 	if !strings.ContainsFunc(text, foreign) {
 		return text
@@ -80,8 +80,8 @@ func escaped(text string) string {
 	return to.String()
 }
 
-// Floor is the version that a new pod of a worker must see before it starts anything: that of its list, or of the file if the worker has
-// no list there, since an earlier file may have one.
+// Floor returns the version that a new pod of a worker must see before it starts any job: that of its list, or of the file if the worker
+// has no list there, since an earlier file may have one.
 func (f File) Floor(worker string) int64 {
 	for _, entry := range f.Workers {
 		if entry.Worker == worker {
@@ -91,7 +91,7 @@ func (f File) Floor(worker string) int64 {
 	return f.Version
 }
 
-// ReadFile reads what String has written. An empty text is an empty file.
+// ReadFile reads the output of String. An empty text is an empty file.
 func ReadFile(text string) (File, error) {
 	file, err := read(text)
 	if err != nil {

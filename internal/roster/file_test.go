@@ -23,7 +23,7 @@ func golden(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The first answer is the one that a person expects, to the byte.
+// The basic example gives exactly the expected file.
 func TestGolden27(t *testing.T) {
 	jobs, err := Jobs(golden(t, "pool-27-jobs.txt"))
 	if err != nil {
@@ -72,7 +72,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// reread is a file after it was read, as text, since that has only one word for no jobs.
+// reread returns the text of a file after reading it, because the text has only one form for no jobs.
 func reread(t interface {
 	Fatalf(format string, arguments ...any)
 }, text string,
@@ -123,7 +123,7 @@ func TestFilesOfOthers(t *testing.T) {
 	}
 }
 
-// someFile has any names, also such as the schema refuses.
+// someFile draws any names, including names that the schema refuses.
 func someFile() *rapid.Generator[File] {
 	name := rapid.StringN(1, 60, 253)
 	return rapid.Custom(func(t *rapid.T) File {
@@ -147,14 +147,14 @@ func TestAnyFile(t *testing.T) {
 	})
 }
 
-// FuzzFile writes any two names and reads them again.
+// FuzzFile writes any two names and reads them back.
 func FuzzFile(f *testing.F) {
 	f.Add("w-0", "stream:a", int64(1))
 	f.Add("0", "no", int64(-1))
 	f.Add("a:", "\u0085\x7f\ufeff\uffff", int64(0))
 	f.Fuzz(func(t *testing.T, worker, job string, version int64) {
 		if !utf8.ValidString(worker) || !utf8.ValidString(job) || len(worker) > 253 {
-			return // neither the API server nor Jobs lets them in
+			return // refused by both the API server and Jobs
 		}
 		file := File{Version: version, Workers: []Entry{{worker, version, []string{job}}}}
 		if read, err := ReadFile(file.String()); err != nil || !same(read, file) {
@@ -163,7 +163,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzReadFile reads anything, and what it can read it reads again as it has written it.
+// FuzzReadFile reads arbitrary text. Accepted text is read the same after it is written again.
 func FuzzReadFile(f *testing.F) {
 	f.Add("version: 1\nworkloads:\n  w-0:\n    jobs:\n      - a\n    version: 1\n")
 	f.Add("workloads: {a: &x {jobs: [no]}, b: *x}")

@@ -1,8 +1,7 @@
-// Package roster reads and writes what goes into a pool and what comes out of it: lists of jobs, the file that workers mount, and the
-// revisions that are kept.
+// Package roster reads and writes the input and output of a pool: lists of jobs, the file that workers mount, and the stored revisions.
 //
-// It promises that the same roster is always the same bytes, that what it writes it can read, and that whatever it refuses is refused
-// whole, with the line to look at. It never reaches the cluster.
+// It promises that the same roster always gives the same bytes, that it can read what it writes, and that input is accepted or refused as
+// a whole, with the line of the problem. It never accesses the cluster.
 package roster
 
 import (
@@ -16,19 +15,19 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// The bounds of a job, as the schema of WorkerPool has them.
+// The limits of a job, as in the schema of WorkerPool.
 const (
 	mostName   = 253
 	mostWeight = 1_000_000
 )
 
-// document is how a YAML document begins, other than a job on a line of its own, in which a colon is followed by more.
+// document matches the beginning of a YAML document, as opposed to a line with a job, in which text follows a colon directly.
 var document = regexp.MustCompile(`^(---|%|\{|\[|- |-$|["']?\w+["']?:(\s|$))`)
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark is written by some editors at the beginning of a file.
 const byteOrderMark = "\ufeff"
 
-// Inline are the jobs of a WorkerPool's own spec, which the API server has checked.
+// Inline returns the jobs in a WorkerPool's spec, which the API server has validated.
 func Inline(jobs []v1alpha1.Job) []assign.Job {
 	list := make([]assign.Job, len(jobs))
 	for n, job := range jobs {
@@ -37,8 +36,8 @@ func Inline(jobs []v1alpha1.Job) []assign.Job {
 	return list
 }
 
-// Jobs reads a list: a YAML document with the list under jobs, each a name or {name, weight, qos}, or one job per line, where empty
-// lines and those that begin with # count for nothing. With an error, which names the line, there are no jobs.
+// Jobs reads a list: a YAML document with the list under jobs, each entry a name or {name, weight, qos}, or one job per line, where empty
+// lines and lines that begin with # are ignored. It returns no jobs with an error. The error names the line.
 func Jobs(text string) ([]assign.Job, error) {
 	text = strings.TrimPrefix(text, byteOrderMark)
 	if err := illegible(text); err != nil {
@@ -55,7 +54,7 @@ func Jobs(text string) ([]assign.Job, error) {
 	return fromLines(text)
 }
 
-// illegible says where a list is no text: parsers say only that it is none.
+// illegible reports where a list is not valid text. Parsers report only that it is not.
 func illegible(text string) error {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -71,7 +70,7 @@ func illegible(text string) error {
 	return nil
 }
 
-// foreign are the characters that a YAML text cannot hold as they are, and those that it takes for a line break.
+// foreign reports characters that YAML text cannot contain unescaped, or reads as line breaks.
 func foreign(r rune) bool {
 	if r == '\t' || r == '\n' || r == '\r' {
 		return false
@@ -95,7 +94,7 @@ func fromLines(text string) (jobs []assign.Job, err error) {
 	return jobs, nil
 }
 
-// misnamed is what is wrong with a name, "" for nothing.
+// misnamed returns what is wrong with a name, or "".
 func misnamed(name string) string {
 	switch {
 	case name == "":

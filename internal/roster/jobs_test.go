@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// plainly are jobs of weight 1.
+// plainly returns jobs of weight 1.
 func plainly(names ...string) []assign.Job {
 	var jobs []assign.Job
 	for _, name := range names {
@@ -118,14 +118,14 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// names are such as a list on lines can hold.
+// names draws names that a list of lines can contain.
 func names() *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("aZ09:/#-_.é世👍 {}[]'\"*&!%@")), 1, 40, -1).Filter(func(name string) bool {
 		return misnamed(name) == "" && !strings.HasPrefix(name, "#")
 	})
 }
 
-// What is on lines is read as it stands, whatever YAML would make of it.
+// Lines are read literally, however YAML would read them.
 func TestAnyLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := append([]string{"first"}, rapid.SliceOf(names()).Draw(t, "names")...)
@@ -136,7 +136,7 @@ func TestAnyLines(t *testing.T) {
 	})
 }
 
-// A name in quotes is the same name, so that every list can also be a document.
+// A quoted name is the same name, so that every list can also be a document.
 func TestAnyDocument(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOf(names()).Draw(t, "names")
@@ -152,7 +152,7 @@ func TestAnyDocument(t *testing.T) {
 	})
 }
 
-// FuzzJobs reads anything: what is accepted is within the bounds, and what is refused is refused whole.
+// FuzzJobs reads arbitrary text: accepted jobs are within the limits, and refused text gives none.
 func FuzzJobs(f *testing.F) {
 	for _, seed := range []string{"a\nb:c\n", "jobs: [a, {name: b, weight: 2, qos: Dedicated}]", "- a\n- &x b\n- *x\n", "---\njobs:\n...\n", "{\"jobs\": [1.5]}", "\ufeff# a\n%YAML 1.2\n"} {
 		f.Add(seed)

@@ -9,18 +9,19 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// Ledger is what a file does not say about its workers, and what has to be known of them before anything is given to somebody else. It
-// is stored in the same write as the file.
+// Ledger is what the file does not record about its workers, and what must be known before a job can be given to another worker. It is
+// stored in the same write as the file.
 type Ledger map[string]Account
 
-// Account is what a worker was told before.
+// Account is the ledger entry of a worker.
 type Account struct {
 	Ordinal int              `json:"ordinal"`
-	UID     string           `json:"uid,omitempty"`     // of the pod that was there when its list was published
-	Earlier []assign.Edition `json:"earlier,omitempty"` // lists that it has not been heard to give up, without what is published now
+	UID     string           `json:"uid,omitempty"`     // of the pod that existed when the list was published
+	Earlier []assign.Edition `json:"earlier,omitempty"` // lists that it is not known to have given up, without the jobs published now
 }
 
-// Keep is the ledger of records: what they hold beside their published list. Births are the pods for which a list was published.
+// Keep returns the ledger of records: what they hold in addition to their published list. Births are the pods for which a list was
+// published.
 func Keep(records []assign.Record, births map[string]string) Ledger {
 	ledger := make(Ledger, len(records))
 	for _, record := range records {
@@ -40,7 +41,7 @@ func Keep(records []assign.Record, births map[string]string) Ledger {
 	return ledger
 }
 
-// Records are what workers may hold, by the file and its ledger. Nobody has confirmed anything yet: they are to be asked.
+// Records returns what workers may hold according to the file and its ledger. No worker has confirmed anything yet: they must be asked.
 func (l Ledger) Records(file File) []assign.Record {
 	records := make([]assign.Record, 0, len(file.Workers))
 	listed := make(map[string]bool, len(file.Workers))
@@ -59,8 +60,8 @@ func (l Ledger) Records(file File) []assign.Record {
 	return records
 }
 
-// before are the earlier lists, with versions below the one that is published. Others cannot be, unless somebody has written to the file, and
-// a worker that confirms the published list must not be taken to confirm an earlier one.
+// before returns the earlier lists, with versions below the published one. Other versions exist only if the file was modified by another
+// writer, and a worker that confirms the published list must not be taken to confirm an earlier one.
 func (a Account) before(version int64) []assign.Edition {
 	lists := slices.Clone(a.Earlier)
 	for n := range lists {
@@ -69,7 +70,7 @@ func (a Account) before(version int64) []assign.Edition {
 	return lists
 }
 
-// Encode is the ledger as text, packed when it is long.
+// Encode returns the ledger as text, compressed if it is long.
 func (l Ledger) Encode() (string, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -81,7 +82,7 @@ func (l Ledger) Encode() (string, error) {
 	return pack(string(text)), nil
 }
 
-// ReadLedger reads what Encode has made; there is none in an empty text.
+// ReadLedger reads the output of Encode. An empty text is an empty ledger.
 func ReadLedger(text string) (Ledger, error) {
 	ledger := Ledger{}
 	if text == "" {

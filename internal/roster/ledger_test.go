@@ -64,7 +64,7 @@ func TestLedgersThatAreRead(t *testing.T) {
 	}
 }
 
-// someRecords are workers in the middle of something.
+// someRecords draws workers in intermediate states.
 func someRecords(t *rapid.T) (records []assign.Record) {
 	job := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "é: \x7f"})
 	for n := range rapid.IntRange(0, 5).Draw(t, "workers") {
@@ -77,7 +77,7 @@ func someRecords(t *rapid.T) (records []assign.Record) {
 	return records
 }
 
-// A leader that knows only the file and the ledger knows who may hold which job, also of workers that are no longer in the file.
+// From the file and the ledger alone, a leader knows which worker may hold which job, including workers that are no longer in the file.
 func TestAnyLedger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := someRecords(t)
@@ -103,7 +103,7 @@ func TestAnyLedger(t *testing.T) {
 	})
 }
 
-// A file that somebody has set back is no reason to wait for ever: who confirms what is published has given up the rest.
+// If the file was set back, the pool does not wait forever: a worker that confirms the published list has given up the rest.
 func TestVersionsThatWereSetBack(t *testing.T) {
 	ledger := Ledger{"w": {Earlier: []assign.Edition{{Version: 7, Jobs: []string{"b"}}, {Version: 9, Jobs: []string{"c"}}}}}
 	record := ledger.Records(File{Version: 7, Workers: []Entry{{"w", 7, []string{"a"}}}})[0].Seen("uid")
@@ -115,7 +115,7 @@ func TestVersionsThatWereSetBack(t *testing.T) {
 	}
 }
 
-// holdings are who may hold what.
+// holdings maps workers to the jobs that they may hold.
 func holdings(records []assign.Record) map[string][]string {
 	held := map[string][]string{}
 	for _, record := range records {

@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// long is from where on a text is packed: below it people can read it.
+	// long is the length above which a text is compressed. Shorter texts stay readable.
 	long = 64 << 10
-	// mostLedger and mostRevision bound what a few bytes can become. Whoever may edit the ConfigMap of a pool can pack any text into its ledger, which
-	// takes several times as much memory once it is read. Revisions have every job of a pool: those of 16 ConfigMaps of 1 MiB, which do not get shorter in a
-	// revision. That is more than fits into a ControllerRevision, unless the names are much alike.
+	// mostLedger and mostRevision limit the size of unpacked text. Any user who may edit the ConfigMap of a pool can store a compressed
+	// text in its ledger, which takes several times as much memory once it is read. A revision has all jobs of a pool, and those of 16
+	// ConfigMaps of 1 MiB are not shorter in a revision. That is more than fits into a ControllerRevision, unless the names are very
+	// similar.
 	mostLedger, mostRevision = 4 << 20, 16 << 20
 )
 
-// pack makes a text shorter. The same text is always the same bytes.
+// pack compresses a text. The same text always gives the same bytes.
 func pack(text string) string {
 	var to bytes.Buffer
 	writer := gzip.NewWriter(&to)
-	_, _ = io.WriteString(writer, text) // a buffer takes everything
+	_, _ = io.WriteString(writer, text) // a buffer accepts all writes
 	_ = writer.Close()
 	return base64.StdEncoding.EncodeToString(to.Bytes())
 }

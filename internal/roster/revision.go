@@ -7,31 +7,31 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// Revision is a plan as it is kept: who shall have which job, and what is needed to make it again.
+// Revision is a stored plan: the workers of all jobs, and what is needed to compute it again.
 type Revision struct {
 	Strategy   string           `json:"strategy,omitempty"`
 	Algorithm  int              `json:"algorithm,omitempty"` // of strategy Hashed
-	Version    int64            `json:"version"`             // of the file, when nothing comes between
+	Version    int64            `json:"version"`             // of the file, if nothing else is published first
 	Workers    []Share          `json:"workers"`
 	Unassigned []string         `json:"unassigned,omitempty"`
-	Weights    map[string]int32 `json:"weights,omitempty"` // of jobs that weigh more than 1
+	Weights    map[string]int32 `json:"weights,omitempty"` // of jobs with a weight above 1
 	Dedicated  []string         `json:"dedicated,omitempty"`
 }
 
-// Share is what one worker shall have.
+// Share is the planned list of one worker.
 type Share struct {
 	Worker  string   `json:"name"`
 	Ordinal int      `json:"ordinal"`
-	Version int64    `json:"version"` // of its list, when nothing comes between
+	Version int64    `json:"version"` // of its list, if nothing else is published first
 	Jobs    []string `json:"jobs"`
 }
 
-// packed is a text that is too long to be stored as it is.
+// packed holds a text that is too long to be stored directly.
 type packed struct {
 	Packed string `json:"packed"`
 }
 
-// Encode is the revision as JSON, packed when it is long. It refuses what could not be read again.
+// Encode returns the revision as JSON, compressed if it is long. It refuses text that could not be read again.
 func (r Revision) Encode() ([]byte, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r Revision) Encode() ([]byte, error) {
 	return json.Marshal(packed{pack(string(text))})
 }
 
-// ReadRevision reads what Encode has made.
+// ReadRevision reads the output of Encode.
 func ReadRevision(text []byte) (Revision, error) {
 	unpacked, err := UnpackRevision(text)
 	if err != nil {
@@ -55,7 +55,7 @@ func ReadRevision(text []byte) (Revision, error) {
 	return ParseRevision(unpacked)
 }
 
-// UnpackRevision is the first half of ReadRevision, after which it is known how long the revision is: in memory it takes several times as much.
+// UnpackRevision is the first half of ReadRevision. It gives the length of the revision, which takes several times as much in memory.
 func UnpackRevision(text []byte) ([]byte, error) {
 	var from packed
 	if err := json.Unmarshal(text, &from); err != nil {
@@ -71,7 +71,7 @@ func UnpackRevision(text []byte) ([]byte, error) {
 	return []byte(unpacked), nil
 }
 
-// ParseRevision is the second half.
+// ParseRevision is the second half of ReadRevision.
 func ParseRevision(unpacked []byte) (Revision, error) {
 	var read Revision
 	if err := json.Unmarshal(unpacked, &read); err != nil {
@@ -80,7 +80,7 @@ func ParseRevision(unpacked []byte) (Revision, error) {
 	return read, nil
 }
 
-// Shares are those of the engine.
+// Shares returns the shares for the engine.
 func (r Revision) Shares() []assign.Share {
 	shares := make([]assign.Share, len(r.Workers))
 	for n, from := range r.Workers {
@@ -89,7 +89,7 @@ func (r Revision) Shares() []assign.Share {
 	return shares
 }
 
-// Jobs are those of the revision, worker by worker, and then those that nobody had.
+// Jobs returns the jobs of the revision by worker, followed by unassigned ones.
 func (r Revision) Jobs() []assign.Job {
 	dedicated := make(map[string]bool, len(r.Dedicated))
 	for _, name := range r.Dedicated {
@@ -108,7 +108,7 @@ func (r Revision) Jobs() []assign.Job {
 	return jobs
 }
 
-// Describe notes what is special about jobs.
+// Describe records which jobs are weighted or dedicated.
 func (r *Revision) Describe(jobs []assign.Job) {
 	for _, job := range jobs {
 		if job.Weight > 1 {

@@ -36,7 +36,7 @@ func TestRevisionIsReadableJSON(t *testing.T) {
 	}
 }
 
-// Describe notes all that Jobs needs to give the jobs back.
+// Describe records everything that Jobs needs to return the same jobs.
 func TestDescribe(t *testing.T) {
 	jobs := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 5}, {Name: "c", Weight: 2, Dedicated: true}}
 	revision := Revision{Workers: []Share{{Worker: "w", Jobs: []string{"a", "b"}}}, Unassigned: []string{"c"}}
@@ -67,7 +67,7 @@ func TestRevisionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What could not be read again is not stored.
+// A revision that could not be read again is not stored.
 func TestRevisionThatIsTooLongIsNotEncoded(t *testing.T) {
 	revision := Revision{Unassigned: []string{strings.Repeat("x", mostRevision-100)}}
 	text, err := revision.Encode()
@@ -83,7 +83,7 @@ func TestRevisionThatIsTooLongIsNotEncoded(t *testing.T) {
 	}
 }
 
-// Short or long, a revision is read as it was kept, and always the same bytes.
+// A revision of any length is read as it was stored, and always encoded to the same bytes.
 func TestAnyRevision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringN(1, 20, -1)
@@ -107,7 +107,7 @@ func TestAnyRevision(t *testing.T) {
 	})
 }
 
-// FuzzReadRevision reads anything, and what it can read it can write and read again.
+// FuzzReadRevision reads arbitrary text. A revision that it can read can be written and read again.
 func FuzzReadRevision(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "workers": [{"name": "w", "jobs": ["a"]}]}`))
 	f.Add([]byte(`{"packed": "` + pack(`{"version": 2}`) + `"}`))
