@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// The reasons for which a task waits, as Task.status.reason has them.
+// The reasons for which a task waits, as shown in Task.status.reason.
 const (
 	NoAgentOffers = "NoAgentOffers"
 	NoAgentReady  = "NoAgentReady"
 	NoFreeSlot    = "NoFreeSlot"
 )
 
-// pass is the state of one pass: the room that is left, and what is known about kinds of demand.
+// pass is the state of one pass: the remaining room, and a cache by kind of demand.
 type pass struct {
 	agents   []Agent // by name
 	strategy Strategy
 	demands  map[string]*demand
 }
 
-// demand is what all tasks with the same type and needs have in common, so that it is found out once: who fits, and, from the
-// first of them that found no room, why the others wait as well. Room only shrinks during a pass.
+// demand is what all tasks with the same type and needs have in common, computed once: the agents that fit and, after the first of these
+// tasks found no room, why the others wait as well. Room only shrinks during a pass.
 type demand struct {
 	task Task
 	fits []int // positions in pass.agents
@@ -38,7 +38,7 @@ func begin(agents []Agent, strategy Strategy) *pass {
 	return &pass{agents: sorted, strategy: strategy, demands: map[string]*demand{}}
 }
 
-// place takes a slot for the task, or says why there is none.
+// place takes a slot for the task, or returns why there is none.
 func (p *pass) place(task Task) (agent string, wait *refusal) {
 	demand := p.demandOf(task)
 	if demand.full != nil {
@@ -74,7 +74,7 @@ func (p *pass) demandOf(task Task) *demand {
 	return known
 }
 
-// Fits tells whether the agent could take the task if it had room.
+// Fits reports whether the agent could take the task if it had room.
 func (a Agent) Fits(task Task) bool {
 	if task.Type != "" && task.Type != a.Type {
 		return false
@@ -89,8 +89,8 @@ func (a Agent) free() int {
 	return a.Slots - a.Running
 }
 
-// before tells whether the strategy takes a rather than b. Where it sees no difference, a hash of task and agent decides, so that
-// equal tasks spread without anybody keeping count.
+// before reports whether the strategy prefers a to b. Ties are resolved by a hash of task and agent, so that equal tasks spread without a
+// counter.
 func (p *pass) before(task Task, a, b Agent) bool {
 	load := cmp.Or(cmp.Compare(a.Running, b.Running), cmp.Compare(a.Given, b.Given))
 	if p.strategy == Specialized {
@@ -127,7 +127,7 @@ func (p *pass) refuse(demand *demand) *refusal {
 	return &refusal{NoFreeSlot, message}
 }
 
-// count tells how many of some agents take nothing, and why.
+// count counts the agents that take nothing, by reason.
 func (p *pass) count(agents []int) (draining, away int) {
 	for _, at := range agents {
 		switch {
@@ -140,7 +140,7 @@ func (p *pass) count(agents []int) (draining, away int) {
 	return draining, away
 }
 
-// describe says what a task asks of an agent, to follow "is".
+// describe returns what a task requires of an agent, to follow "is".
 func describe(task Task) string {
 	kind := "of any type"
 	if task.Type != "" {

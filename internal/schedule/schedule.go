@@ -1,8 +1,8 @@
 // Package schedule decides which agent takes which task.
 //
-// It promises that the same tasks and agents give the same decision, in whatever order they come; that a task goes only to an
-// agent of its type that offers all it needs and has a free slot; that no slot is given twice; and that every task which
-// waits is told why, in words that are worth showing to a person. It never remembers: what counts is in its arguments.
+// It promises that the same tasks and agents give the same decision, regardless of their order; that a task goes only to an agent of its
+// type that offers all capabilities it needs and has a free slot; that no slot is given twice; and that every task that waits has a
+// reason that can be shown to users. It keeps no state and depends only on its arguments.
 package schedule
 
 import (
@@ -13,7 +13,7 @@ import (
 // Class is a task's priority; a higher one goes first.
 type Class int
 
-// The classes, in the words of Task.spec.priority.
+// The classes, as in Task.spec.priority.
 const (
 	Low Class = iota
 	Medium
@@ -21,28 +21,28 @@ const (
 	Critical
 )
 
-// Task is a task that wants an agent.
+// Task is a task that needs an agent.
 type Task struct {
-	ID      string // its UID: the last word in every tie
+	ID      string // its UID, the final tie-breaker
 	Class   Class
-	Created int64    // when it was made, in any unit that grows
-	Type    string   // the agent type it asks for, or nothing
+	Created int64    // creation time, in any unit that increases
+	Type    string   // the requested agent type, or ""
 	Needs   []string // capabilities, all of which the agent must offer
 }
 
-// Agent is an agent of the swarm, with its room.
+// Agent is an agent of the swarm with its room.
 type Agent struct {
 	Name     string
 	Type     string
 	Offers   []string
 	Slots    int
-	Running  int // attempts that it holds now
-	Given    int // attempts that it has ever been given
+	Running  int // attempts that it currently holds
+	Given    int // attempts that it was ever given
 	Draining bool
-	Away     bool // it belongs to the swarm and cannot be reached now
+	Away     bool // it belongs to the swarm but is currently unreachable
 }
 
-// Strategy is how one of several agents that fit is chosen, in the words of Swarm.spec.strategy.
+// Strategy is how one of several fitting agents is chosen, as in Swarm.spec.strategy.
 type Strategy string
 
 // The strategies.
@@ -53,18 +53,18 @@ const (
 	Specialized Strategy = "specialized"
 )
 
-// Binding gives a task to an agent.
+// Binding assigns a task to an agent.
 type Binding struct {
 	Task, Agent string
 }
 
 // Decision is one pass over the queue: every task is either bound or waits.
 type Decision struct {
-	Bound   []Binding // in the order in which they were decided
+	Bound   []Binding // in the order of decisions
 	Waiting []Wait    // in the order of the queue
 }
 
-// Wait is why a task is not bound.
+// Wait is the reason why a task is not bound.
 type Wait struct {
 	Task    string
 	Reason  string
@@ -86,7 +86,7 @@ func Plan(tasks []Task, agents []Agent, strategy Strategy) Decision {
 	return decision
 }
 
-// ordered is the queue: by class, then by age, then by id.
+// ordered returns the queue: by class, then by age, then by id.
 func ordered(tasks []Task) []Task {
 	queue := slices.Clone(tasks)
 	slices.SortFunc(queue, func(a, b Task) int {

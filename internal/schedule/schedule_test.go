@@ -153,7 +153,7 @@ func everyTaskOnce(t *rapid.T, tasks []Task, decision Decision) {
 	}
 }
 
-// remaining is the room after a decision; it fails when an agent got what it cannot take.
+// remaining returns the room after a decision. It fails if an agent got a task that it cannot take.
 func remaining(t *rapid.T, tasks []Task, agents []Agent, decision Decision) []Agent {
 	left := slices.Clone(agents)
 	for _, binding := range decision.Bound {
