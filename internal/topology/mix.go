@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Even shares agents out over types one by one, in declared order: counts differ by at most one, the first types have one more.
+// Even distributes agents over types one by one, in declared order: counts differ by at most one, and the first types have one more.
 func Even(agents, types int) []int {
 	counts := make([]int, types)
 	for n := range counts {
@@ -17,8 +17,8 @@ func Even(agents, types int) []int {
 	return counts
 }
 
-// Weighted shares agents out by weight: every type gets one while agents suffice, in declared order, and the rest goes by largest
-// remainder, ties to the type declared first. Weights are above zero.
+// Weighted distributes agents by weight: every type gets one while agents suffice, in declared order, and the rest is distributed by
+// largest remainder, ties going to the type declared first. Weights are above zero.
 func Weighted(agents int, weights []int) []int {
 	counts := make([]int, len(weights))
 	total := 0
@@ -34,8 +34,8 @@ func Weighted(agents int, weights []int) []int {
 	return counts
 }
 
-// mostDue is the type whose count is furthest below its exact share of the agents. Adding one at a time there is the method of
-// largest remainders, and stays right when a type has more than its share because everybody gets one.
+// mostDue returns the type whose count is furthest below its exact share of the agents. Adding agents one by one to this type is the
+// method of largest remainders, and remains correct if a type exceeds its share because every type gets one.
 func mostDue(agents, total int, weights, counts []int) int {
 	types := make([]int, len(weights))
 	for n := range types {

@@ -21,7 +21,7 @@ func TestS04_MixDiffersByStrategy(t *testing.T) {
 func TestS04_Deterministic(t *testing.T) {
 	weights := []int{3, 1, 7, 7, 2}
 	declared := slices.Clone(weights)
-	want := map[int][2][]int{ // by the number of agents: balanced, and specialized
+	want := map[int][2][]int{ // by number of agents: balanced, and specialized
 		4:  {{1, 1, 1, 1, 0}, {1, 1, 1, 1, 0}},
 		13: {{3, 3, 3, 2, 2}, {2, 1, 5, 4, 1}},
 		20: {{4, 4, 4, 4, 4}, {3, 1, 7, 7, 2}},
@@ -73,7 +73,7 @@ func TestMixProperties(t *testing.T) {
 		if agents >= len(weights) && slices.Contains(counts, 0) {
 			t.Fatalf("a type is left out: %v", counts)
 		}
-		// A heavier type never has fewer than a lighter one declared after it.
+		// A heavier type never has fewer agents than a lighter one declared after it.
 		for n := range weights {
 			for m := n + 1; m < len(weights); m++ {
 				if weights[n] >= weights[m] && counts[n] < counts[m] {

@@ -1,35 +1,35 @@
-// Package topology says which agents of a swarm are peers.
+// Package topology decides which agents of a swarm are peers.
 //
-// It promises an undirected, connected graph without loops or duplicates that follows from the order of the agents alone, and
-// it computes one agent's peers without the rest of the graph: a mesh of a thousand agents has half a million edges, and nobody
-// needs them all. It never looks at the cluster; who is an agent, and in which order, is the caller's to say.
+// It promises an undirected, connected graph without loops or duplicates that depends only on the order of the agents. It computes one
+// agent's peers without the rest of the graph: a mesh of a thousand agents has half a million edges, and no caller needs all of them. It
+// never reads the cluster; the caller provides the agents and their order.
 package topology
 
 import "slices"
 
-// Shape is the kind of graph. The words are those of Swarm.spec.topology.
+// Shape is the kind of graph. The values are those of Swarm.spec.topology.
 type Shape string
 
 // The shapes.
 const (
-	// Mesh joins everybody with everybody.
+	// Mesh links every agent with every other.
 	Mesh Shape = "mesh"
-	// Ring joins each with the next and the last with the first; while there are fewer than three it is a line.
+	// Ring links each agent with the next, and the last with the first; with fewer than three it is a line.
 	Ring Shape = "ring"
-	// Star joins one hub with every other.
+	// Star links one hub with every other agent.
 	Star Shape = "star"
 	// Hierarchical is a binary tree: the parent of agent i is agent (i-1)/2.
 	Hierarchical Shape = "hierarchical"
 )
 
-// Graph is a swarm's agents as positions 0 to Size-1: coordinators first, then by declared type, then by ordinal.
+// Graph is the agents of a swarm as positions 0 to Size-1: coordinators first, then by declared type, then by ordinal.
 type Graph struct {
 	Shape Shape
 	Size  int
 	Hub   int // the hub of a star: the current coordinator, else 0
 }
 
-// Linked tells whether two agents are peers. It answers the same for (a, b) and (b, a).
+// Linked reports whether two agents are peers. It is symmetric.
 func (g Graph) Linked(a, b int) bool {
 	if a == b || !g.has(a) || !g.has(b) {
 		return false
@@ -47,7 +47,7 @@ func (g Graph) Linked(a, b int) bool {
 	}
 }
 
-// Peers are the agents that one agent is linked with, in order.
+// Peers returns the agents linked with one agent, in order.
 func (g Graph) Peers(agent int) []int {
 	if !g.has(agent) {
 		return nil
@@ -64,7 +64,7 @@ func (g Graph) Peers(agent int) []int {
 	}
 }
 
-// linkedTo keeps, of some candidates, those that an agent is linked with.
+// linkedTo returns the candidates that are linked with an agent.
 func (g Graph) linkedTo(agent int, candidates ...int) []int {
 	slices.Sort(candidates)
 	return slices.DeleteFunc(slices.Compact(candidates), func(other int) bool { return !g.Linked(agent, other) })
