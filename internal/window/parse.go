@@ -11,20 +11,20 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// What one text may hold: anybody may write an annotation.
+// Limits of one text: any user may write an annotation.
 const (
 	mostBytes   = 1000
 	mostWindows = 16
 	longest     = 7 * 24 * time.Hour
 )
 
-// form is how a window is written.
+// form describes how to write a window.
 const form = `write "<minute> <hour> <day> <month> <weekday> for <duration>", such as "0 2 * * 6 for 4h"`
 
-// zoned begins the time zone of a window, which is UTC otherwise.
+// zoned is the prefix of the time zone of a window. The default is UTC.
 const zoned = "CRON_TZ="
 
-// Parse reads windows, which semicolons part. Nothing but blanks means always open.
+// Parse reads windows separated by semicolons. An empty or blank text means always open.
 func Parse(text string) (Windows, error) {
 	if strings.TrimSpace(text) == "" {
 		return Windows{}, nil
@@ -64,14 +64,14 @@ func parseOne(words []string) (one, error) {
 	return window, err
 }
 
-// parseZone takes the time zone from the front. The cron package would, too, but it panics when nothing follows.
+// parseZone takes the time zone from the front. The cron package would too, but it panics if nothing follows.
 func parseZone(words []string) (*time.Location, []string, error) {
 	if len(words) == 0 || !strings.HasPrefix(words[0], zoned) {
 		return time.UTC, words, nil
 	}
 	name := strings.TrimPrefix(words[0], zoned)
 	zone, err := time.LoadLocation(name)
-	if err != nil || name == "" || name == "Local" { // which would be a matter of where the operator runs
+	if err != nil || name == "" || name == "Local" { // Local would depend on where the operator runs
 		return nil, nil, fmt.Errorf("%s is no time zone: write one such as %sEurope/Zurich", quoted(name), zoned)
 	}
 	return zone, words[1:], nil
@@ -95,19 +95,19 @@ func parseCron(text string, zone *time.Location) (*cron.SpecSchedule, error) {
 		return nil, errors.New("a field has no value: " + form)
 	}
 	schedule.Location = zone
-	// Any year that has a 29 February will do: a date that it does not have never comes.
+	// Any leap year will do: a date that it does not have never occurs.
 	if schedule.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return nil, errors.New("that day never comes: write one that does, such as 0 2 1 * *")
 	}
 	return schedule, nil
 }
 
-// whole tells whether every field has a value: a comma alone reads as none, and would be searched for through five years of minutes.
+// whole reports whether every field has a value. A comma alone reads as none, and the search for it would cover five years of minutes.
 func whole(schedule *cron.SpecSchedule) bool {
 	return !slices.Contains([]uint64{schedule.Minute, schedule.Hour, schedule.Dom, schedule.Month, schedule.Dow}, 0)
 }
 
-// quoted is a text that anybody may have written, fit for a line of status.
+// quoted makes text from any user safe for a status message.
 func quoted(text string) string {
 	const enough = 60
 	if len(text) > enough {
@@ -116,5 +116,5 @@ func quoted(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// printable is a message with such a text in it.
+// printable does the same for a message that contains such text.
 func printable(message string) string { return strings.Trim(quoted(message), `"`) }

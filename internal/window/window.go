@@ -1,8 +1,8 @@
-// Package window tells when people allow their pods to be disturbed: windows of time that a cron expression opens and a duration
+// Package window computes when users allow their pods to be disturbed: windows of time that a cron expression opens and a duration
 // closes, such as "0 2 * * 6 for 4h; CRON_TZ=Europe/Zurich 0 3 * * * for 1h".
 //
-// It promises that Open stays as it is until Next, that what String gives is read back as the same windows, and that neither takes
-// long, whatever somebody has written. It never looks at the clock.
+// It promises that Open does not change before Next, that the output of String is read back as the same windows, and that both are fast
+// for any input. It never reads the clock.
 package window
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Windows are those in one text. Without any it is always open, which is the zero value.
+// Windows are the windows of one text. The zero value has none and is always open.
 type Windows struct{ all []one }
 
-// one is a window that comes again and again.
+// one is a recurring window.
 type one struct {
 	text   string
 	begins *cron.SpecSchedule
 	lasts  time.Duration
 }
 
-// String is the text that the windows were read from, with single blanks; "" when it is always open.
+// String returns the text of the windows with single blanks, "" if always open.
 func (w Windows) String() string {
 	texts := make([]string, len(w.all))
 	for n, window := range w.all {
@@ -31,14 +31,14 @@ func (w Windows) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// Open tells whether a moment is within any of the windows. A window's first moment is, its last is not.
+// Open reports whether a moment is within any of the windows. The start of a window is included, its end is not.
 func (w Windows) Open(at time.Time) bool {
 	_, covered := w.end(at, make([]time.Time, len(w.all)))
 	return covered || len(w.all) == 0
 }
 
-// Next is the next moment at which Open changes, zero for never. Windows that follow each other without a gap for very long are looked
-// at only so far: then it is a moment up to which they surely do.
+// Next returns the next moment at which Open changes, zero for never. For windows that follow each other without a gap for very long, the
+// search is limited: it then returns a moment up to which they certainly last.
 func (w Windows) Next(at time.Time) time.Time {
 	begun := make([]time.Time, len(w.all))
 	end, covered := w.end(at, begun)
@@ -56,7 +56,7 @@ func (w Windows) Next(at time.Time) time.Time {
 	return end
 }
 
-// beginning is when the next window opens, zero for never.
+// beginning returns when the next window opens, zero for never.
 func (w Windows) beginning(at time.Time) time.Time {
 	var first time.Time
 	for _, window := range w.all {
@@ -68,8 +68,8 @@ func (w Windows) beginning(at time.Time) time.Time {
 	return first
 }
 
-// end is a moment later than the one given up to which windows that cover that one last, and whether there is any. When each of them
-// begins is kept from one call to the next, for moments that only grow: a day that comes seldom is long to find.
+// end returns until when the windows that include the given moment last, and whether there are any. Callers keep begun between calls,
+// which must be in order of time, because rare dates take long to find.
 func (w Windows) end(at time.Time, begun []time.Time) (time.Time, bool) {
 	var last time.Time
 	for n, window := range w.all {
@@ -83,7 +83,7 @@ func (w Windows) end(at time.Time, begun []time.Time) (time.Time, bool) {
 	return last, !last.IsZero()
 }
 
-// after is when the window first begins after a moment, or a time so far away that it does not matter.
+// after returns when the window first begins after a moment, or a time far enough in the future not to matter.
 func (o one) after(moment time.Time) time.Time {
 	if next := o.begins.Next(moment); !next.IsZero() {
 		return next

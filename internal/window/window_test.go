@@ -61,7 +61,7 @@ func TestOpenAndNext(t *testing.T) {
 			switch {
 			case c.next != "" && !next.Equal(moment(t, c.next)):
 				t.Errorf("next is %s", next)
-			case c.next == "" && !next.IsZero() && !windows.Open(next): // or so far away that nobody looks
+			case c.next == "" && !next.IsZero() && !windows.Open(next): // or too far in the future to matter
 				t.Errorf("closes at %s", next)
 			}
 		})
@@ -118,7 +118,7 @@ func TestStringIsReadBack(t *testing.T) {
 	}
 }
 
-// window draws one that can be read.
+// window draws a valid window.
 func window(t *rapid.T) string {
 	field := func(name string, texts ...string) string { return rapid.SampledFrom(texts).Draw(t, name) }
 	return strings.Join([]string{
@@ -174,7 +174,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The worst that a text can ask for.
+// The most expensive valid text.
 func BenchmarkNext(b *testing.B) {
 	for name, text := range map[string]string{
 		"minutes":     "* * * * * for 1m",
