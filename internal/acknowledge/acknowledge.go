@@ -1,8 +1,8 @@
-// Package acknowledge asks workers which list they have loaded, again and again until the answer is the one that is waited for.
+// Package acknowledge asks workers which list they have loaded, and repeats the question until it gets the expected answer.
 //
-// It promises that every question is asked at once and then at growing intervals, that no more than a bounded number are under way at
-// the same time, of one namespace and in all, however many workers there are, and that whoever waits is told of every answer that is news. An answer is what the
-// worker said, no more: whether it comes from the right pod and means the right list is for others to judge. It never changes anything.
+// It promises that every question is asked at once and then at growing intervals, that the number of requests in progress is bounded per
+// namespace and in total, regardless of the number of workers, and that every new answer is signaled. An answer is only what the worker
+// said: whether it comes from the right pod and means the right list is for the caller to judge. The package never changes anything.
 package acknowledge
 
 import (
@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	most        = 256 // questions under way
-	mostOfOne   = 32  // of one namespace: its workers may be slow, and others must not wait for them
+	most        = 256 // requests in progress
+	mostOfOne   = 32  // in one namespace: its workers may be slow, and others must not wait for them
 	firstPause  = 50 * time.Millisecond
 	longestWait = 2 * time.Second
 	mostAnswer  = 4 << 10
-	gathering   = 10 * time.Millisecond // answers that come together are told together
+	gathering   = 10 * time.Millisecond // answers that arrive together are signaled together
 )
 
-// Question is put to a worker.
+// Question is addressed to one worker.
 type Question struct {
 	Worker  string
 	URL     string
 	UID     string // of its pod
-	Version int64  // the answer that is waited for
+	Version int64  // the expected version
 }
 
-// Answer is what a worker said.
+// Answer is a worker's response.
 type Answer struct {
 	Worker  string `json:"worker"`
 	UID     string `json:"podUID"`
@@ -42,12 +42,12 @@ type Answer struct {
 	Config  int64  `json:"config"`  // of the file
 }
 
-// satisfies tells whether nothing more has to be asked. A worker whose list is newer than its file cannot be right.
+// satisfies reports whether nothing more has to be asked. An answer with a list newer than its file is invalid.
 func (a Answer) satisfies(q Question) bool {
 	return a.Worker == q.Worker && a.UID == q.UID && a.Version == q.Version && a.Config >= a.Version
 }
 
-// A Signal wakes whoever waits for answers.
+// A Signal triggers a reconcile of a pool.
 type Signal interface {
 	After(name types.NamespacedName, delay time.Duration)
 }
@@ -62,7 +62,7 @@ type Asker struct {
 	pools map[types.NamespacedName]map[string]*inquiry
 }
 
-// inquiry is a question with what has become of it.
+// inquiry is a question and its progress.
 type inquiry struct {
 	Question
 	answer Answer
@@ -70,13 +70,13 @@ type inquiry struct {
 	stop   context.CancelFunc
 }
 
-// New makes an Asker that tells of news by the signal.
+// New returns an Asker that signals new answers.
 func New(signal Signal) *Asker {
 	return &Asker{
 		signal: signal,
 		client: &http.Client{
 			Timeout:       longestWait,
-			Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer}, // and no proxy: pods are near
+			Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer}, // no proxy: pods are in the cluster
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		slots: newSlots(most),
@@ -84,8 +84,8 @@ func New(signal Signal) *Asker {
 	}
 }
 
-// Ask puts the questions of a pool, in place of its former ones, and returns the answers so far, by worker. It never waits. All were
-// tried when each question was put at least once.
+// Ask replaces the questions of a pool, and returns the answers so far, by worker. It never blocks. tried is true when each question was
+// asked at least once.
 func (a *Asker) Ask(pool types.NamespacedName, questions []Question) (answers map[string]Answer, tried bool) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -93,7 +93,7 @@ func (a *Asker) Ask(pool types.NamespacedName, questions []Question) (answers ma
 	answers, tried = map[string]Answer{}, true
 	for _, question := range questions {
 		known, asked := before[question.Worker]
-		if asked && (known.Question == question || known.answer.satisfies(question)) { // who has said it need not say it elsewhere
+		if asked && (known.Question == question || known.answer.satisfies(question)) { // a satisfying answer is also valid for another URL
 			delete(before, question.Worker)
 		} else {
 			known = a.begin(pool, question)
@@ -122,7 +122,7 @@ func (a *Asker) begin(pool types.NamespacedName, question Question) *inquiry {
 	return begun
 }
 
-// pursue asks until the answer is there or nobody waits for it any more.
+// pursue asks until it gets the expected answer or is canceled.
 func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inquiry) {
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestWait) {
 		answer, err := a.turn(ctx, pool.Namespace, of)
@@ -142,7 +142,7 @@ func (a *Asker) pursue(ctx context.Context, pool types.NamespacedName, of *inqui
 	}
 }
 
-// turn waits for a slot of its namespace, and asks.
+// turn waits for a slot of the namespace, and asks.
 func (a *Asker) turn(ctx context.Context, namespace string, of *inquiry) (Answer, error) {
 	if err := a.slots.take(ctx, namespace); err != nil {
 		return Answer{}, err
@@ -151,7 +151,7 @@ func (a *Asker) turn(ctx context.Context, namespace string, of *inquiry) (Answer
 	return a.ask(ctx, of.URL)
 }
 
-// note tells whether there is news.
+// note records the outcome and reports whether it is new.
 func (a *Asker) note(of *inquiry, answer Answer, err error) bool {
 	a.lock.Lock()
 	defer a.lock.Unlock()

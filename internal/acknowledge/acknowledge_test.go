@@ -14,7 +14,7 @@ import (
 
 var pool = types.NamespacedName{Namespace: "n", Name: "p"}
 
-// bell rings whenever there is news.
+// bell rings when there is a new answer.
 type bell chan types.NamespacedName
 
 func (b bell) After(name types.NamespacedName, _ time.Duration) {
@@ -26,7 +26,7 @@ func (b bell) After(name types.NamespacedName, _ time.Duration) {
 
 func newBell() bell { return make(bell, 1024) }
 
-// until asks whenever the bell rings, until the answers are as wanted.
+// until repeats the questions whenever the bell rings, until the answers are as wanted.
 func until(t *testing.T, asker *Asker, rings bell, questions []Question, wanted func(map[string]Answer) bool) {
 	t.Helper()
 	patience := time.After(20 * time.Second)
@@ -43,7 +43,7 @@ func until(t *testing.T, asker *Asker, rings bell, questions []Question, wanted 
 	}
 }
 
-// worker answers with a version that can change.
+// worker answers with a variable version.
 func worker(t *testing.T, name, uid string, version *atomic.Int64) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
@@ -122,11 +122,11 @@ func TestWhatIsNoAnswerIsTriedAndNothingMore(t *testing.T) {
 	}
 }
 
-// A crowd are workers that do not answer before they are released, and how many are asked at the same time.
+// A crowd is a set of workers that do not answer until released. It counts simultaneous requests.
 type crowd struct {
 	now, highest atomic.Int64
 	release      chan struct{}
-	arrived      chan string // paths of questions
+	arrived      chan string // paths of the requests
 }
 
 func (c *crowd) ServeHTTP(answer http.ResponseWriter, question *http.Request) {
@@ -180,7 +180,7 @@ func TestNoMoreThanSoManyAtOnce(t *testing.T) {
 	}
 }
 
-// Workers of one namespace that do not answer hold up no other namespace.
+// Unresponsive workers of one namespace do not delay other namespaces.
 func TestNamespacesDoNotWaitForEachOther(t *testing.T) {
 	asked, url := newCrowd(t)
 	asker := New(newBell())

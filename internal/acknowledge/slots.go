@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// slots are what questions need while they are under way: a bounded number in all and of one namespace. A slot that gets free goes to the
-// namespace that has the fewest, and among those to the one that has waited for the longest time. So a namespace with one worker waits for
-// one answer at most, however many others have workers that do not answer.
+// slots limits the requests in progress, in total and per namespace. A free slot goes to the namespace with the fewest slots, and among
+// equals to the one that has waited longest. A namespace with one worker therefore waits for at most one request, however many
+// unresponsive workers other namespaces have.
 type slots struct {
 	mu         sync.Mutex
 	free       int
-	number     int                 // of the last one that began to wait
-	namespaces map[string]*tenancy // those that have slots, or wait for some
+	number     int                 // of the last waiter
+	namespaces map[string]*tenancy // those that have slots or wait for some
 }
 
 type tenancy struct {
@@ -23,7 +23,7 @@ type tenancy struct {
 
 type waiter struct {
 	number int
-	ready  chan struct{} // closed when it has a slot
+	ready  chan struct{} // closed when a slot is granted
 }
 
 func newSlots(most int) *slots { return &slots{free: most, namespaces: map[string]*tenancy{}} }
@@ -43,7 +43,7 @@ func (s *slots) take(ctx context.Context, namespace string) error {
 		of.waiting = slices.Delete(of.waiting, at, at+1)
 		s.tidy(namespace)
 	} else {
-		s.release(namespace) // it got one at the same moment
+		s.release(namespace) // a slot was granted at the same moment
 	}
 	return ctx.Err()
 }
@@ -62,14 +62,14 @@ func (s *slots) wait(namespace string) *waiter {
 	return own
 }
 
-// giveBack frees a slot of a namespace.
+// giveBack releases a slot of a namespace.
 func (s *slots) giveBack(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(namespace)
 }
 
-// release is called with the lock held, as all that follows.
+// release must be called with the lock held, as must all functions below.
 func (s *slots) release(namespace string) {
 	s.namespaces[namespace].held--
 	s.free++
@@ -77,7 +77,7 @@ func (s *slots) release(namespace string) {
 	s.tidy(namespace)
 }
 
-// grant gives the free slots to those that wait.
+// grant gives free slots to waiters.
 func (s *slots) grant() {
 	for s.free > 0 {
 		next := s.next()
@@ -91,7 +91,7 @@ func (s *slots) grant() {
 	}
 }
 
-// next is the namespace that gets the next slot, nil for none.
+// next returns the namespace that gets the next slot, or nil.
 func (s *slots) next() (next *tenancy) {
 	for _, of := range s.namespaces {
 		if len(of.waiting) == 0 || of.held >= mostOfOne {
@@ -104,7 +104,7 @@ func (s *slots) next() (next *tenancy) {
 	return next
 }
 
-// tidy forgets a namespace that has nothing and waits for nothing.
+// tidy removes a namespace without slots and waiters.
 func (s *slots) tidy(namespace string) {
 	if of := s.namespaces[namespace]; of.held == 0 && len(of.waiting) == 0 {
 		delete(s.namespaces, namespace)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Namespaces whose workers do not answer keep another one waiting for a single answer, however many they are.
+// Namespaces with unresponsive workers delay another one by a single request at most, however many they are.
 func TestSilentNamespacesDoNotKeepOthersWaiting(t *testing.T) {
 	for _, silent := range []int{1, 8, 100} {
 		t.Run(fmt.Sprint(silent), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSilentNamespacesDoNotKeepOthersWaiting(t *testing.T) {
 	}
 }
 
-// One that gives up while it waits takes no slot with it.
+// A canceled waiter leaks no slot.
 func TestWhatGivesUpTakesNoSlot(t *testing.T) {
 	s := newSlots(1)
 	if err := s.take(t.Context(), "a"); err != nil {
@@ -60,7 +60,7 @@ func TestWhatGivesUpTakesNoSlot(t *testing.T) {
 		}
 	}
 	s.giveBack("a")
-	for range 100 { // a slot that comes at the same moment is given back
+	for range 100 { // a slot granted at the same moment is given back
 		if s.take(over, "b") == nil {
 			s.giveBack("b")
 		}
