@@ -1,9 +1,8 @@
 // Package manifest turns a Swarm into the objects that run it: a StatefulSet for each agent type, a headless Service, a ConfigMap
 // and the Agents.
 //
-// It promises the same bytes for the same input, names that would be the same tomorrow, and pods that meet the restricted
-// standard unless the user's template says otherwise itself. It adds no token but the one for the link; what the template
-// mounts stays. It never talks to a cluster.
+// It promises the same bytes for the same input, stable names, and pods that meet the restricted standard unless the user's template
+// itself deviates from it. It adds no token except the one for the link; what the template mounts stays. It never accesses a cluster.
 package manifest
 
 import (
@@ -17,29 +16,29 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Settings are what the operator knows and a Swarm does not.
+// Settings are the parts of the configuration that are not in a Swarm.
 type Settings struct {
-	Image     string // holds /swarm-agent
+	Image     string // contains /swarm-agent
 	Link      string // host:port at which agents reach the operator
 	Authority string // PEM of the CA that signs the operator's certificate
 
 	ShortestLease time.Duration // with which an agent's work survives a change of the operator's leader
 
 	SpreadPrefix string // of the annotations that split replicas between spot and on-demand nodes
-	SpreadOff    string // why nobody follows those annotations; "" when somebody does
+	SpreadOff    string // why those annotations have no effect; "" if they have one
 }
 
-// Workload is the name of a type's StatefulSet. Like every name here it follows from the swarm alone.
+// Workload returns the name of a type's StatefulSet. Like all names here it depends only on the swarm.
 func (m Swarm) Workload(kind string) string { return m.Name + "-" + kind }
 func (m Swarm) service() string             { return m.Name }
 func (m Swarm) config() string              { return m.Name + "-config" }
 
-// AgentName is the name of an agent, which is also its pod's.
+// AgentName returns the name of an agent and its pod.
 func (m Swarm) AgentName(kind string, ordinal int) string {
 	return fmt.Sprintf("%s-%d", m.Workload(kind), ordinal)
 }
 
-// Ordinal is the number of an agent among those of its type, if it is of that type.
+// Ordinal returns the number of an agent within its type, if it is of that type.
 func (m Swarm) Ordinal(kind, agent string) (ordinal int, ours bool) {
 	number, ours := strings.CutPrefix(agent, m.Workload(kind)+"-")
 	ordinal, err := strconv.Atoi(number)
@@ -53,7 +52,7 @@ type Swarm struct {
 	Settings Settings
 }
 
-// labels are on everything that belongs to a swarm; kind is an agent type, or nothing.
+// labels are on all objects of a swarm; kind is an agent type, or "".
 func (m Swarm) labels(kind string) map[string]string {
 	all := map[string]string{
 		v1alpha1.LabelManagedBy:     v1alpha1.ManagedByOperator,
@@ -66,12 +65,12 @@ func (m Swarm) labels(kind string) map[string]string {
 	return all
 }
 
-// selector is the part of the labels by which objects are found. It can never change.
+// selector returns the labels by which objects are found. It can never change.
 func (m Swarm) selector(kind string) map[string]string {
 	return map[string]string{v1alpha1.LabelSwarm: m.Name, v1alpha1.LabelAgentType: kind}
 }
 
-// meta is the metadata of an owned object.
+// meta returns the metadata of an owned object.
 func (m Swarm) meta(name, kind string) metav1.ObjectMeta {
 	owner := metav1.NewControllerRef(m.Swarm, v1alpha1.GroupVersion.WithKind("Swarm"))
 	return metav1.ObjectMeta{Name: name, Namespace: m.Namespace, Labels: m.labels(kind), OwnerReferences: []metav1.OwnerReference{*owner}}

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is the Swarm of deploy/samples as the API server would give it to us.
+// sample returns the Swarm of deploy/samples as the API server would return it.
 func sample(t *testing.T) Swarm {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/samples/swarm.yaml")
@@ -120,7 +120,7 @@ func TestSpreadIsSaidOnEveryWorkload(t *testing.T) {
 	}
 }
 
-// The kubelet must not kill an agent before its programs have had their grace and their results are delivered.
+// The kubelet must not kill an agent before the grace period of its programs is over and their results are delivered.
 func TestPodHasMoreTimeToStopThanItsPrograms(t *testing.T) {
 	for reason, c := range map[string]struct {
 		change func(*v1alpha1.AgentType)
@@ -138,7 +138,7 @@ func TestPodHasMoreTimeToStopThanItsPrograms(t *testing.T) {
 	}
 }
 
-// A Swarm that was stored before the API server knew the rule must not end the operator.
+// A Swarm stored before the API server had the validation rule must not crash the operator.
 func TestTemplateWithoutContainersMakesAWorkload(t *testing.T) {
 	swarm := sample(t)
 	swarm.Spec.Agents[0].Template = corev1.PodTemplateSpec{}
@@ -147,7 +147,7 @@ func TestTemplateWithoutContainersMakesAWorkload(t *testing.T) {
 	}
 }
 
-// A namespace with a ResourceQuota refuses pods whose containers do not say what they need.
+// A namespace with a ResourceQuota refuses pods whose containers have no resource requests and limits.
 func TestOwnContainersSayWhatTheyNeed(t *testing.T) {
 	for _, set := range sample(t).StatefulSets() {
 		own := set.Spec.Template.Spec.InitContainers[0].Resources
@@ -159,7 +159,7 @@ func TestOwnContainersSayWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// The agent leaves its process id where the kubelet reads the termination message, by which the operator knows that it has ended.
+// The agent writes its process id to the termination message path, from which the operator knows that it has ended.
 func TestAgentKnowsItsTerminationMessagePath(t *testing.T) {
 	swarm := sample(t)
 	first := &swarm.Spec.Agents[0].Template.Spec.Containers[0]
@@ -173,7 +173,7 @@ func TestAgentKnowsItsTerminationMessagePath(t *testing.T) {
 	}
 }
 
-// valueOf is the value that a container sees: of two variables of one name the later one counts.
+// valueOf returns the value that a container sees: of two variables with the same name, the later one wins.
 func valueOf(variables []corev1.EnvVar, name string) (value string) {
 	for _, variable := range variables {
 		if variable.Name == name {

@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Service gives every agent a name in DNS, before it is ready as well: agents look for each other while they start.
+// Service gives every agent a DNS name, even before it is ready: agents look for each other while they start.
 func (m Swarm) Service() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -24,16 +24,16 @@ func (m Swarm) Service() *corev1.Service {
 	}
 }
 
-// described is what agents and people find in the ConfigMap.
+// described is the content of the ConfigMap, for agents and users.
 type described struct {
 	Swarm    string            `json:"swarm"`
 	Topology v1alpha1.Topology `json:"topology"`
 	Agents   []string          `json:"agents"` // in the order of the topology
 }
 
-// Config tells the agents who they are many of, and whom to trust.
+// Config lists the agents of the swarm and contains the CA that they trust.
 func (m Swarm) Config() *corev1.ConfigMap {
-	text, _ := json.MarshalIndent(described{Swarm: m.Name, Topology: m.Spec.Topology, Agents: m.AgentNames()}, "", "  ") // strings always encode
+	text, _ := json.MarshalIndent(described{Swarm: m.Name, Topology: m.Spec.Topology, Agents: m.AgentNames()}, "", "  ") // never fails
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: m.meta(m.config(), ""),
@@ -41,7 +41,7 @@ func (m Swarm) Config() *corev1.ConfigMap {
 	}
 }
 
-// AgentNames are all agents in the order of the topology: coordinators first, then by declared type, then by ordinal.
+// AgentNames returns all agents in the order of the topology: coordinators first, then by declared type, then by ordinal.
 func (m Swarm) AgentNames() []string {
 	var first, rest []string
 	for n, kind := range m.Spec.Agents {
@@ -57,7 +57,7 @@ func (m Swarm) AgentNames() []string {
 	return append(first, rest...)
 }
 
-// Agents are the Agent objects of all types.
+// Agents returns the Agent objects of all types.
 func (m Swarm) Agents() []*v1alpha1.Agent {
 	var agents []*v1alpha1.Agent
 	for n, kind := range m.Spec.Agents {
@@ -78,7 +78,7 @@ func (m Swarm) agent(kind v1alpha1.AgentType, ordinal int) *v1alpha1.Agent {
 	}
 }
 
-// StatefulSets are the workloads, one for each type.
+// StatefulSets returns the workloads, one for each type.
 func (m Swarm) StatefulSets() []*appsv1.StatefulSet {
 	sets := make([]*appsv1.StatefulSet, 0, len(m.Spec.Agents))
 	for n, kind := range m.Spec.Agents {
@@ -87,8 +87,8 @@ func (m Swarm) StatefulSets() []*appsv1.StatefulSet {
 	return sets
 }
 
-// statefulSet starts its pods in parallel, since one broken agent must not hold back the next, and replaces them only when they are
-// deleted, which the operator does once an agent is drained.
+// statefulSet starts pods in parallel, because one broken agent must not hold back the next. It replaces pods only when they are deleted,
+// which the operator does once an agent is drained.
 func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
@@ -108,8 +108,8 @@ func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.Stat
 	return set
 }
 
-// spread is what a workload says about the nodes it wants. Every word is always there: one that was left out would stay behind when
-// somebody takes it out of the Swarm.
+// spread returns the annotations that configure spreading over nodes. All keys are always present: an omitted one would remain on the
+// workload after the user removes it from the Swarm.
 func (m Swarm) spread() map[string]string {
 	says := func(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(m.Settings.SpreadPrefix) }
 	if m.Spec.Spread == nil {
@@ -129,7 +129,7 @@ func number(stated *int32) string {
 	return strconv.Itoa(int(*stated))
 }
 
-// stateVolume is the name of an agent's own volume; with the pod's name it makes that of the claim.
+// stateVolume is the name of an agent's own volume; with the pod's name it forms the name of the claim.
 const stateVolume = "state"
 
 func claims(kind v1alpha1.AgentType) []corev1.PersistentVolumeClaim {
@@ -147,7 +147,7 @@ func claims(kind v1alpha1.AgentType) []corev1.PersistentVolumeClaim {
 	}}
 }
 
-// retention keeps volumes through scaling always, and beyond the swarm when the user wants it.
+// retention keeps volumes when the swarm is scaled, and after its deletion if the user requests it.
 func retention(kind v1alpha1.AgentType) *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy {
 	if kind.Storage == nil {
 		return nil

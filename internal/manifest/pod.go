@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Where things lie in an agent's pod.
+// Paths in an agent's pod.
 const (
 	programFolder = "/swarm/bin"
 	linkFolder    = "/var/run/secrets/swarm.io"
@@ -23,20 +23,20 @@ const (
 	runtimeVolume = "swarm-run"
 )
 
-// Audience is whom an agent's token is for: the link, and nobody else.
+// Audience is the audience of an agent's token: only the link.
 const Audience = "swarm.io"
 
 const (
-	// defaultGraceSeconds is the grace of programs, unless their type says another one.
+	// defaultGraceSeconds is the grace period of programs, unless their type sets one.
 	defaultGraceSeconds = 30
-	// farewellSeconds is how much longer than its programs an agent may take to stop: it delivers their results.
+	// farewellSeconds is the additional time that an agent has to stop after its programs, to deliver their results.
 	farewellSeconds = 10
 )
 
-// tokenSeconds is how long a token is good for; the kubelet renews it well before.
+// tokenSeconds is the lifetime of a token; the kubelet renews it well before it expires.
 const tokenSeconds = 3600
 
-// template is the user's pod template with the agent in it.
+// template returns the user's pod template with the agent added.
 func (m Swarm) template(kind v1alpha1.AgentType) corev1.PodTemplateSpec {
 	template := *kind.Template.DeepCopy()
 	template.Labels = merged(template.Labels, m.labels(kind.Type))
@@ -54,13 +54,13 @@ func (m Swarm) template(kind v1alpha1.AgentType) corev1.PodTemplateSpec {
 	for n := range pod.Containers {
 		pod.Containers[n].SecurityContext = secure(pod.Containers[n].SecurityContext)
 	}
-	if len(pod.Containers) > 0 { // the API server refuses others, but may have stored some before it knew the rule
+	if len(pod.Containers) > 0 { // the API server refuses templates without containers, but may have stored some before it had the rule
 		m.enlist(&pod.Containers[0], kind)
 	}
 	return template
 }
 
-// copier brings the agent's program into the pod: the user's image need not have it.
+// copier copies the agent's program into the pod: the user's image need not contain it.
 func (m Swarm) copier() corev1.Container {
 	return corev1.Container{
 		Name:         programVolume,
@@ -71,7 +71,7 @@ func (m Swarm) copier() corev1.Container {
 	}
 }
 
-// copierResources are what copying the program takes. A namespace with a ResourceQuota refuses pods whose containers do not say what they need.
+// copierResources are the resources for copying the program. A namespace with a ResourceQuota refuses pods whose containers declare none.
 func copierResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
@@ -89,8 +89,8 @@ func (m Swarm) enlist(container *corev1.Container, kind v1alpha1.AgentType) {
 	)
 	container.Env = append(container.Env, m.environment(kind)...)
 	if path := container.TerminationMessagePath; path != "" {
-		// The agent writes its process id there, by which its end is proven. Where the template names no path, both know the default.
-		// A terminationMessagePolicy changes nothing: logs are read only if this file is empty.
+		// The agent writes its process id there, which proves its end. If the template sets no path, both use the default. The
+		// terminationMessagePolicy does not matter: logs are read only if this file is empty.
 		container.Env = append(container.Env, corev1.EnvVar{Name: "SWARM_TERMINATION_LOG", Value: path})
 	}
 	if kind.Runtime != nil && kind.Runtime.Exec != nil {
@@ -118,7 +118,7 @@ func (m Swarm) environment(kind v1alpha1.AgentType) []corev1.EnvVar {
 	return variables
 }
 
-// graceOf is how many seconds a program of an agent has between SIGTERM and SIGKILL.
+// graceOf returns the seconds that a program of an agent has between SIGTERM and SIGKILL.
 func graceOf(kind v1alpha1.AgentType) int64 {
 	if kind.Runtime != nil && kind.Runtime.Exec != nil && kind.Runtime.Exec.GracePeriodSeconds != nil {
 		return int64(*kind.Runtime.Exec.GracePeriodSeconds)
@@ -126,7 +126,7 @@ func graceOf(kind v1alpha1.AgentType) int64 {
 	return defaultGraceSeconds
 }
 
-// volumes are the agent's program, its identity on the link and, unless it has a claim for it, a place for its state.
+// volumes are the agent's program, its identity on the link and, unless it has a claim, a volume for its state.
 func (m Swarm) volumes(kind v1alpha1.AgentType) []corev1.Volume {
 	token := corev1.ServiceAccountTokenProjection{Audience: Audience, ExpirationSeconds: new(int64(tokenSeconds)), Path: "token"}
 	authority := corev1.ConfigMapProjection{
@@ -146,7 +146,7 @@ func (m Swarm) volumes(kind v1alpha1.AgentType) []corev1.Volume {
 	return all
 }
 
-// securePod fills in what the restricted standard wants of a pod, where the user has said nothing.
+// securePod adds what the restricted standard requires of a pod, where the user has set nothing.
 func securePod(user *corev1.PodSecurityContext) *corev1.PodSecurityContext {
 	context := ptr.Deref(user, corev1.PodSecurityContext{})
 	if context.RunAsNonRoot == nil {
@@ -170,7 +170,7 @@ func secure(user *corev1.SecurityContext) *corev1.SecurityContext {
 	return &context
 }
 
-// merged has our labels over the user's.
+// merged returns the user's labels overridden by ours.
 func merged(user, ours map[string]string) map[string]string {
 	all := maps.Clone(user)
 	if all == nil {
