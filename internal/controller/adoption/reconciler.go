@@ -1,8 +1,8 @@
-// Package adoption makes a WorkerPool for every StatefulSet that is labelled with a pool's name and has none, with the jobs of the
+// Package adoption creates a WorkerPool for every StatefulSet that is labeled with a pool's name and has none, with the jobs of the
 // ConfigMap swarm-controller-config.
 //
-// It promises that a pool somebody else has made is never changed or deleted, and that the pool which was made goes with the label: the
-// ConfigMap stays as it is, and workers go on with what they have. It never touches the StatefulSet.
+// It promises that a pool created by a user is never changed or deleted, and that a pool it created is deleted with the label: the
+// ConfigMap stays, and workers keep their jobs. It never touches the StatefulSet.
 package adoption
 
 import (
@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// name is what logs, metrics and events call the controller.
+	// name is the controller's name in logs, metrics and events.
 	name = "adoption"
-	// jobsFrom and jobsKey are where the jobs of a pool that was made come from.
+	// jobsFrom and jobsKey locate the jobs of a created pool.
 	jobsFrom = "swarm-controller-config"
 	jobsKey  = "config.yml"
-	// portName is that of the container port at which a worker acknowledges.
+	// portName is the name of the container port at which a worker acknowledges.
 	portName = "internal"
 )
 
-// Options are what the operator's configuration says about this controller.
+// Options are the configuration of this controller.
 type Options struct {
 	Scope   *kit.Scope
 	Workers int
@@ -42,7 +42,7 @@ type reconciler struct {
 	recorder events.EventRecorder
 }
 
-// Add gives the operator the controller of labelled StatefulSets.
+// Add adds the controller of labeled StatefulSets to the operator.
 func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	if err := kit.IndexOwner(ctx, operator, &v1alpha1.WorkerPool{}); err != nil {
 		return err
@@ -55,10 +55,10 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// Reconcile makes the pool that a label asks for, and removes the one that no label asks for any more.
+// Reconcile creates the pool that a label requests, and deletes the one that no label requests any more.
 func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet) (kit.Result, error) {
 	if !workload.DeletionTimestamp.IsZero() {
-		return kit.Done(), nil // what was made for it goes with it
+		return kit.Done(), nil // the created pool is deleted with it
 	}
 	made := &v1alpha1.WorkerPoolList{}
 	if err := kit.OwnedBy(ctx, r.client, workload, made); err != nil {
@@ -78,7 +78,7 @@ func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet
 	return kit.Done(), r.make(ctx, workload, wanted)
 }
 
-// make creates the pool, unless somebody has made one of that name.
+// make creates the pool, unless a user has created one of that name.
 func (r *reconciler) make(ctx context.Context, workload *appsv1.StatefulSet, name string) error {
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: workload.Namespace, Name: name}, &v1alpha1.WorkerPool{})
 	if err == nil || !apierrors.IsNotFound(err) {
@@ -104,7 +104,7 @@ func (r *reconciler) make(ctx context.Context, workload *appsv1.StatefulSet, nam
 	return nil
 }
 
-// remove deletes a pool that was made for a label which is gone.
+// remove deletes a pool that was created for a label that has been removed.
 func (r *reconciler) remove(ctx context.Context, workload *appsv1.StatefulSet, pool *v1alpha1.WorkerPool) error {
 	if !pool.DeletionTimestamp.IsZero() {
 		return nil
@@ -121,7 +121,7 @@ func (r *reconciler) remove(ctx context.Context, workload *appsv1.StatefulSet, p
 	return nil
 }
 
-// poolFor is the pool of a labelled StatefulSet. It goes when the StatefulSet goes.
+// poolFor returns the pool of a labeled StatefulSet. It is deleted with the StatefulSet.
 func poolFor(workload *appsv1.StatefulSet, name string) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{
@@ -141,7 +141,7 @@ func poolFor(workload *appsv1.StatefulSet, name string) *v1alpha1.WorkerPool {
 	return pool
 }
 
-// acknowledges is the port at which workers acknowledge, 0 for none.
+// acknowledges returns the port at which workers acknowledge, 0 for none.
 func acknowledges(containers []corev1.Container) int32 {
 	for _, container := range containers {
 		for _, port := range container.Ports {

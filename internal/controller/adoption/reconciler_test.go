@@ -17,12 +17,12 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// noPools answers the list of the pools that were made for a workload, for which the fake has no index.
+// noPools answers the list of the pools created for a workload, for which the fake has no index.
 func noPools(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 	return nil
 }
 
-// The port at which workers acknowledge may be missing from what the cache has of a large StatefulSet, and a pool would never get it.
+// The port at which workers acknowledge may be missing from what the cache keeps of a large StatefulSet, and a pool would never get it.
 func TestNoPoolIsMadeOfAWorkloadThatIsTooLarge(t *testing.T) {
 	for event, annotations := range map[string]map[string]string{
 		"PoolMade": nil, "PoolRefused": {v1alpha1.AnnotationTooLarge: "true"},
