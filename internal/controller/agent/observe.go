@@ -14,14 +14,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// world is what an Agent shows.
+// world is the observed state of an Agent.
 type world struct {
-	swarm *v1alpha1.Swarm // nil when there is none
-	pod   *corev1.Pod     // nil when there is none
+	swarm *v1alpha1.Swarm // nil if it does not exist
+	pod   *corev1.Pod     // nil if it does not exist
 	view  dispatch.AgentView
 }
 
-// observe reads everything once, from the cache and from dispatch, which learns of the agent before.
+// observe reads everything once, from the cache and from dispatch, to which the agent is added first.
 func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world, error) {
 	found := world{}
 	swarm, pod := &v1alpha1.Swarm{}, &corev1.Pod{}
@@ -42,8 +42,8 @@ func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world,
 	return found, nil
 }
 
-// ended returns the processes that may hold work and are known to have ended, so that it can go on elsewhere. The cache is proof enough:
-// a process that has ended stays so.
+// ended returns the processes that may hold work and are known to have ended, so that their work can continue elsewhere. The cache is
+// sufficient proof: a process that has ended does not return.
 func (w world) ended() []dispatch.Process {
 	if w.pod == nil {
 		return nil
@@ -51,7 +51,7 @@ func (w world) ended() []dispatch.Process {
 	return slices.DeleteFunc(slices.Clone(w.view.Holders), func(holder dispatch.Process) bool { return !dispatch.HasEnded(w.pod, holder) })
 }
 
-// leaseOf returns the lease that the type of an agent asks for, 0 when it does not say.
+// leaseOf returns the lease that the type of an agent requests, 0 if it sets none.
 func leaseOf(agent *v1alpha1.Agent, swarm *v1alpha1.Swarm) time.Duration {
 	if swarm == nil {
 		return 0

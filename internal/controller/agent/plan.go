@@ -14,14 +14,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/topology"
 )
 
-// A Plan is what to write about an agent.
+// A Plan is the status to write.
 type Plan struct {
 	Status v1alpha1.AgentStatus // without conditions
 	Ready  metav1.Condition
 	Linked metav1.Condition
 }
 
-// plan sums up.
+// plan computes the status.
 func plan(agent *v1alpha1.Agent, world world) Plan {
 	p := Plan{Status: *agent.Status.DeepCopy(), Linked: linked(agent, world)}
 	p.Status.ObservedGeneration = agent.Generation
@@ -45,7 +45,7 @@ func plan(agent *v1alpha1.Agent, world world) Plan {
 	return p
 }
 
-// stateOf is whether the agent is shown as linked so far.
+// stateOf returns whether the agent is currently shown as linked.
 func stateOf(agent *v1alpha1.Agent) metav1.ConditionStatus {
 	for _, condition := range agent.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionLinked {
@@ -65,7 +65,7 @@ func linked(agent *v1alpha1.Agent, world world) metav1.Condition {
 	return v1alpha1.Unlinked(agent.Generation, v1alpha1.ReasonLinkPending, "the agent has not yet connected to the operator")
 }
 
-// ready says whether the agent takes work and, if not, what has to happen first.
+// ready decides whether the agent takes work and, if not, what has to happen first.
 func ready(agent *v1alpha1.Agent, world world) (v1alpha1.AgentPhase, metav1.Condition) {
 	not := func(phase v1alpha1.AgentPhase, reason v1alpha1.Reason, format string, arguments ...any) (v1alpha1.AgentPhase, metav1.Condition) {
 		return phase, v1alpha1.NotReady(agent.Generation, reason, fmt.Sprintf(format, arguments...))
@@ -94,7 +94,7 @@ func ready(agent *v1alpha1.Agent, world world) (v1alpha1.AgentPhase, metav1.Cond
 	return not(v1alpha1.AgentPending, v1alpha1.ReasonLinkPending, "the pod runs, but the agent has not connected to the operator: see kubectl logs %s", agent.Name)
 }
 
-// stillFailed keeps the verdict on a pod that crashes while it is up in between: it has yet to link.
+// stillFailed keeps the failed phase of a pod that is running between crashes: it has yet to link.
 func stillFailed(agent *v1alpha1.Agent, pod *corev1.Pod) bool {
 	return agent.Status.Phase == v1alpha1.AgentFailed && agent.Status.PodUID == string(pod.UID) &&
 		slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
@@ -104,7 +104,7 @@ func declares(swarm *v1alpha1.Swarm, kind string) bool {
 	return slices.ContainsFunc(swarm.Spec.Agents, func(declared v1alpha1.AgentType) bool { return declared.Type == kind })
 }
 
-// pendingOf is why a pod does not run yet, or "".
+// pendingOf returns why a pod does not run yet, or "".
 func pendingOf(pod *corev1.Pod) string {
 	if pod.Status.Phase != corev1.PodPending && pod.Status.Phase != "" {
 		return ""
@@ -117,10 +117,10 @@ func pendingOf(pod *corev1.Pod) string {
 	return "the pod is starting"
 }
 
-// shownPeers is how many peers an Agent names. With all of them, a mesh of 1,000 would store 60 MB, and again for each change of its size.
+// shownPeers limits the peers in the status. With all of them, a mesh of 1,000 would store 60 MB, and again for each change of its size.
 const shownPeers = 64
 
-// peers are the first agents at the other ends of this one's edges, in the order of the topology.
+// peers returns the first peers of this agent, in the order of the topology.
 func peers(agent *v1alpha1.Agent, swarm *v1alpha1.Swarm) []string {
 	if swarm == nil {
 		return nil
@@ -139,7 +139,7 @@ func peers(agent *v1alpha1.Agent, swarm *v1alpha1.Swarm) []string {
 	return list
 }
 
-// counts are the numbers of agents that the swarm's own controller has settled on.
+// counts returns the numbers of agents that the swarm controller has decided on.
 func counts(swarm *v1alpha1.Swarm) []int {
 	all := make([]int, len(swarm.Spec.Agents))
 	for n, kind := range swarm.Spec.Agents {

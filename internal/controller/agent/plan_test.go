@@ -46,7 +46,7 @@ func waitingFor(reason string) func(*corev1.Pod) {
 	}
 }
 
-// ended is a pod whose init container has ended, after some restarts.
+// ended returns a pod whose init container has ended, after some restarts.
 func ended(code, restarts int32) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodPending
@@ -121,7 +121,7 @@ func TestHeartbeatIsShownOnlyWhenTheLinkComesOrGoes(t *testing.T) {
 func TestPeersFollowTheTopology(t *testing.T) {
 	for topology, want := range map[v1alpha1.Topology]string{
 		v1alpha1.TopologyMesh: "research-coordinator-0 research-coder-1",
-		v1alpha1.TopologyStar: "research-coordinator-0", // the coordinator is the first, and so the hub
+		v1alpha1.TopologyStar: "research-coordinator-0", // the coordinator is the first agent, and thus the hub
 	} {
 		got := plan(coder(), world{swarm: research(topology)}).Status.Peers
 		if strings.Join(got, " ") != want {
@@ -143,8 +143,8 @@ func TestNumberOfPeersIsBounded(t *testing.T) {
 	}
 }
 
-// The next leader waits for the process that is stored as linked, and counts with the lease that is stored: neither may come from the cache of pods
-// or from the configuration.
+// The next leader waits for the process that is stored as linked, and uses the stored lease: neither may come from the cache of pods or
+// from the configuration.
 func TestStatusNamesTheLinkedPodAndItsLease(t *testing.T) {
 	agent := coder()
 	agent.Status.LinkedPodUID, agent.Status.LinkedProcess, agent.Status.LeaseSeconds = "p0", "q0", 60

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hopeless are the states in which a container does not get up by itself, with what to do about them.
+// hopeless are the states that a container does not leave by itself, with what to do about them.
 var hopeless = map[string]string{
 	"ErrImagePull":               "check the name of the image, and that the node can reach its registry",
 	"ImagePullBackOff":           "check the name of the image, and that the node can reach its registry",
@@ -18,7 +18,7 @@ var hopeless = map[string]string{
 	"RunContainerError":          "see the pod's events",
 }
 
-// troubleOf says why a pod does not get up, or "".
+// troubleOf returns why a pod does not start, or "".
 func troubleOf(pod *corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodFailed {
 		return fmt.Sprintf("the pod has failed: %s %s", pod.Status.Reason, pod.Status.Message)
@@ -34,7 +34,7 @@ func troubleOf(pod *corev1.Pod) string {
 }
 
 func troubleIn(container *corev1.ContainerStatus) string {
-	// Between two crashes the kubelet may show how the last one ended for as long as it backs off.
+	// Between two crashes the kubelet may show how the last one ended during the back-off.
 	if ended := container.State.Terminated; ended != nil && ended.ExitCode != 0 && container.RestartCount > 0 {
 		return fmt.Sprintf("container %q (image %s) crashes: see its logs; it last ended with code %d", container.Name, container.Image, ended.ExitCode)
 	}

@@ -1,7 +1,7 @@
-// Package agent shows what has become of each agent of a swarm: its pod, its link to the operator, its peers and its load.
+// Package agent reports the state of each agent of a swarm: its pod, its link to the operator, its peers and its load.
 //
-// It promises that an Agent says why it cannot work, in words that name what to do; that load and heartbeats never cause more than a
-// write in ten seconds; and that an agent whose object is gone gets nothing more to do. It never starts or stops anything.
+// It promises that an Agent shows why it cannot work and what to do about it; that load and heartbeats never cause more than one write in
+// ten seconds; and that an agent whose object is deleted gets no more work. It never starts or stops anything.
 package agent
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is what logs, metrics and events call the controller.
+// name is the controller's name in logs, metrics and events.
 const name = "agent"
 
-// Options are what the operator's configuration says about this controller.
+// Options are the configuration of this controller.
 type Options struct {
 	Board   *dispatch.Board
-	Signal  *kit.Signal // by which the board asks for a reconcile
+	Signal  *kit.Signal // with which the board requests a reconcile
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
@@ -38,7 +38,7 @@ type reconciler struct {
 	board  *dispatch.Board
 }
 
-// Add gives the operator the controller of Agents.
+// Add adds the Agent controller to the operator.
 func Add(operator *kit.Operator, options Options) error {
 	status := kit.NewStatus[*v1alpha1.Agent](operator, name).Patient(shownEvery, load)
 	r := &reconciler{client: operator.GetClient(), status: status, board: options.Board}
@@ -53,7 +53,7 @@ func Add(operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// Reconcile shows an Agent as it is.
+// Reconcile updates the status of an Agent.
 func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.Result, error) {
 	world, err := r.observe(ctx, agent)
 	if err != nil {
@@ -77,8 +77,8 @@ func sameName(_ context.Context, pod client.Object) []types.NamespacedName {
 	return []types.NamespacedName{client.ObjectKeyFromObject(pod)}
 }
 
-// membership passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes reconciles all
-// of its agents.
+// membership passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes reconciles
+// all of its agents.
 func membership() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld.(*v1alpha1.Swarm), update.ObjectNew.(*v1alpha1.Swarm)
@@ -90,7 +90,7 @@ func membership() predicate.Predicate {
 func (r *reconciler) membersOf(ctx context.Context, swarm client.Object) []types.NamespacedName {
 	agents := &v1alpha1.AgentList{}
 	if err := kit.OwnedBy(ctx, r.client, swarm, agents); err != nil {
-		return nil // the cache is not there yet: then every agent is still to come
+		return nil // the cache is not ready: every agent is still to be reconciled
 	}
 	names := make([]types.NamespacedName, 0, len(agents.Items))
 	for n := range agents.Items {

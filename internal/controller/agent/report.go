@@ -9,10 +9,10 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// shownEvery is how often the load of an agent is written at most.
+// shownEvery is the minimum interval between writes of an agent's load.
 const shownEvery = 10 * time.Second
 
-// load is the news that can wait.
+// load clears the part of the status that can be delayed.
 func load(agent *v1alpha1.Agent) { agent.Status.Workload = nil }
 
 // report is the only status write.
