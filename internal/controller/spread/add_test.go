@@ -42,7 +42,7 @@ func TestSpreadStandsBesideOtherControllers(t *testing.T) {
 	}
 }
 
-// mounted gives every pod a number, and a volume that only nodes of a zone can reach.
+// mounted gives every pod a number, and a volume that only nodes of one zone can access.
 func (s *stage) mounted(zone string) {
 	s.t.Helper()
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}}

@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// budgetAgain is how soon a budget that did not allow an eviction is asked again, if it does not change before.
+	// budgetAgain is the delay before an eviction refused by a budget is requested again, unless the budget changes before.
 	budgetAgain = 10 * time.Second
-	// crowdedAgain is the same for a pod with several budgets, which only people can put right.
+	// crowdedAgain is the same for a pod with several budgets, which only users can resolve.
 	crowdedAgain = time.Minute
-	// changedAgain is how soon a workload is looked at again that has a pod of which the cache has yet to hear something.
+	// changedAgain is the delay before a workload is reconciled again if the cache is behind for one of its pods.
 	changedAgain = time.Second
-	// answerWithin is how long the API server may take to take a pod away. Without a limit, one that asks to be asked later is, for as long
-	// as that may be.
+	// answerWithin limits the time that the API server may take to remove a pod. Without a limit, the client repeats a request for as
+	// long as the server asks it to retry later.
 	answerWithin = 5 * time.Second
 )
 
 // refusal is what budgets have refused.
 type refusal struct {
 	reason  string
-	budgets string // as they were
+	budgets string // at that time
 	until   time.Time
 	crowded bool // several budgets cover one pod
 }
 
-// stands tells whether there is no sense in asking again yet. Budgets change whenever a pod does, and that makes several of them no fewer.
+// stands reports whether it is still too early to ask again. Budgets change with every pod, but several budgets stay several.
 func (r refusal) stands(seen sight, now time.Time) bool {
 	return now.Before(r.until) && (r.budgets == seen.budgets || r.crowded && seen.crowded)
 }
 
-// apply takes the pods away that the plan names, one after the other, until one is refused or is not what was seen: in vain is not for
-// free, since an eviction that names a former pod of a StatefulSet is charged to the budget for two minutes.
+// apply removes the planned pods one after the other, until one is refused or has changed since it was observed. Failed attempts have a
+// cost: an eviction of a replaced StatefulSet pod is charged to the budget for two minutes.
 func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) error {
 	for _, move := range made.Moves {
 		pod := seen.pods[move.Pod]
@@ -58,7 +58,7 @@ func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) 
 			of.memory.refused = refused
 			made.block(refused)
 			return nil
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or no longer what was seen, as others may be
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone or has changed, and so may others
 			made.look(of.now.Add(changedAgain))
 			return nil
 		default:
@@ -68,7 +68,7 @@ func (k *keeper) apply(ctx context.Context, of subject, seen sight, made *Plan) 
 	return nil
 }
 
-// take asks for this very pod to go. One that is deleted because it has no node must still have none: budgets protect it from then on.
+// take removes this very pod. A pod deleted because it has no node must still have none: once it has one, budgets protect it.
 func (k *keeper) take(ctx context.Context, pod *corev1.Pod, verb engine.Verb) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -84,7 +84,7 @@ func (k *keeper) take(ctx context.Context, pod *corev1.Pod, verb engine.Verb) er
 	return k.client.SubResource("eviction").Create(ctx, named, body)
 }
 
-// refusedBy tells whether an eviction was refused for the sake of a budget, and by what.
+// refusedBy reports whether an eviction was refused because of a budget, and which one.
 func refusedBy(err error) (refusal, bool) {
 	switch {
 	case err == nil:
@@ -92,7 +92,7 @@ func refusedBy(err error) (refusal, bool) {
 	case strings.Contains(err.Error(), "more than one PodDisruptionBudget"): // has no code or reason of its own
 		return refusal{reason: "several PodDisruptionBudgets cover one pod, and evictions are refused then: leave one", crowded: true}, true
 	}
-	// An API server that has too much to do refuses with the same code, and names no budget.
+	// An overloaded API server refuses with the same code, but names no budget.
 	cause, is := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
 	return refusal{reason: strings.TrimSuffix(cmp.Or(cause.Message, err.Error()), ".")}, is
 }
@@ -104,7 +104,7 @@ func (r refusal) pause() time.Duration {
 	return budgetAgain
 }
 
-// moved notes that a pod goes, for the next decision and for people.
+// moved records that a pod is moved, for the next decision and as an event.
 func (k *keeper) moved(ctx context.Context, of subject, pod *corev1.Pod, move engine.Move) {
 	of.memory.lastMove = of.now
 	of.memory.gone[pod.UID] = of.now

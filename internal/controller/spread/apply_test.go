@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// misplaced is a stage on which all ten pods are on on-demand nodes, and six belong elsewhere.
+// misplaced returns a stage with all ten pods on on-demand nodes, six of which belong on spot nodes.
 func misplaced(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, 10)
@@ -43,7 +43,7 @@ func (s *stage) namespace(windows string) {
 	s.update(namespace)
 }
 
-// answer is the API server's to every request to take a pod away.
+// answer is the API server's response to every request to remove a pod.
 func (s *stage) answer(err error) {
 	for _, pod := range s.pods() {
 		s.answers[pod.Name] = err
@@ -58,7 +58,7 @@ func TestABudgetThatRefusesIsAskedAgainLater(t *testing.T) {
 	}
 	s.expect("BlockedByPDB", "on-demand:10,spot:0")
 	s.answer(nil)
-	s.must() // something else has happened
+	s.must() // another event has occurred
 	if s.moves() > 0 {
 		t.Errorf("asked again at once: %v", s.writes)
 	}
@@ -145,7 +145,7 @@ func TestNobodyElseIsTakenWhenAPodIsNoLongerWhatWasSeen(t *testing.T) {
 			s.run(3)
 			s.writes = nil
 			s.leave("spot-0")
-			s.answers["web-03"] = answer // the first of six that were there
+			s.answers["web-03"] = answer // the first of six existing ones
 			if got := s.must(); s.moves() > 0 || got != kit.RequeueAfter(changedAgain, "Rebalancing") {
 				t.Errorf("written %v, and then %+v", s.writes, got)
 			}

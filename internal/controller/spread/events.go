@@ -22,11 +22,11 @@ const (
 // happening becomes an event once the annotations are written.
 type happening struct {
 	kind, reason, note string
-	about              *corev1.ObjectReference // nil for nothing but the workload
+	about              *corev1.ObjectReference // nil for the workload alone
 }
 
-// tell sends what has happened, and what a workload has become since it was last told about: by us or, before we began, by whoever wrote
-// its status.
+// tell emits pending events, and one for a status that differs from the last one reported: by this process or, before it started, in the
+// annotations.
 func (k *keeper) tell(of subject, annotated string, made Plan) {
 	memory := of.memory
 	before, status := memory.status, made.status()
@@ -45,7 +45,7 @@ func (k *keeper) tell(of subject, annotated string, made Plan) {
 	memory.news, memory.status, memory.bound = nil, status, made.Decision.Bound
 }
 
-// became is what there is to say of a status that is new.
+// became returns the events for a new status.
 func became(made Plan) []happening {
 	decision := made.Decision
 	switch {
@@ -61,7 +61,7 @@ func became(made Plan) []happening {
 	return nil
 }
 
-// record refers to the workload without its resource version, which would make every event one of its own.
+// record refers to the workload without its resource version, with which no two events would be aggregated.
 func (k *keeper) record(workload survey.Workload, news happening) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: string(workload.Key.Kind),

@@ -13,25 +13,25 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// memory is what is kept of a workload between reconciles, of which there is never more than one at a time. All of it can be lost.
+// memory is the state of a workload between reconciles, of which only one runs at a time. All of it can be lost.
 type memory struct {
 	of             types.UID
-	spot, onDemand time.Time // when it was last known that there is no room
+	spot, onDemand time.Time // when a lack of room was last observed
 	lastMove       time.Time
-	gone           map[types.UID]time.Time // pods that were taken away, of which the cache may have yet to hear
-	gated          map[types.UID]time.Time // pods that were seen behind a gate and have no node yet, with when it was gone, zero while it is not
+	gone           map[types.UID]time.Time // removed pods that the cache may still have
+	gated          map[types.UID]time.Time // pods without a node that had a scheduling gate, and when the last gate was removed, zero before
 	refused        refusal
-	news           []happening       // that is yet to be told
-	status         string            // that was last told
-	bound          string            // which pods cannot be moved, as last told
-	wrote          map[string]string // the annotations, as of version
+	news           []happening       // yet to be reported
+	status         string            // last reported
+	bound          string            // the pods that cannot be moved, as last reported
+	wrote          map[string]string // the annotations at version
 	version        string
 }
 
-// caughtUp is when the cache has surely heard of a pod that was taken away.
+// caughtUp is the time after which the cache must have the removal of a pod.
 const caughtUp = time.Minute
 
-// parted are the pods with those on their way out that were taken away, also if the cache has yet to hear of it.
+// parted returns the pods, with removed ones marked as terminating even if the cache does not have that yet.
 func (m *memory) parted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	left := make(map[types.UID]time.Time, len(m.gone))
 	for n, pod := range pods {
@@ -47,7 +47,7 @@ func (m *memory) parted(pods []*corev1.Pod, now time.Time) []*corev1.Pod {
 	return pods
 }
 
-// ungated is when the last gate of each pod was gone that has waited behind one: only then does anybody look for a node.
+// ungated returns when the last gate of each gated pod was removed: only then does the scheduler look for a node.
 func (m *memory) ungated(pods []*corev1.Pod, now time.Time) map[types.UID]time.Time {
 	left := map[types.UID]time.Time{}
 	for _, pod := range pods {
@@ -66,7 +66,7 @@ func (m *memory) ungated(pods []*corev1.Pod, now time.Time) map[types.UID]time.T
 	return left
 }
 
-// annotations are those of a workload, also if the cache has yet to hear of the last write.
+// annotations returns those of a workload, even if the cache does not have the last write yet.
 func (m *memory) annotations(workload survey.Workload) map[string]string {
 	order, err := resourceversion.CompareResourceVersion(workload.GetResourceVersion(), m.version)
 	if m.version != "" && err == nil && order < 0 {
@@ -75,21 +75,21 @@ func (m *memory) annotations(workload survey.Workload) map[string]string {
 	return workload.GetAnnotations()
 }
 
-// memories are those of all managed workloads.
+// memories are the memories of all managed workloads.
 type memories struct {
 	lock  sync.Mutex
 	all   map[survey.Key]*memory
 	shown map[survey.Key]engine.Decision
-	// When it was last known that a class without any open node has no room. Whoever comes new need not find out again.
+	// When a class without any open node was last known to have no room, so that new workloads need not find out again.
 	spot, onDemand time.Time
-	lasting        time.Duration // after which nobody knows
+	lasting        time.Duration // how long that is considered valid
 }
 
 func newMemories(settings survey.Settings) *memories {
 	return &memories{all: map[survey.Key]*memory{}, shown: map[survey.Key]engine.Decision{}, lasting: 10 * settings.PendingDeadline}
 }
 
-// remember is what is known of a workload; the workload counts as managed from now on.
+// remember returns the memory of a workload, and marks the workload as managed.
 func (m *memories) remember(workload survey.Workload) *memory {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -114,7 +114,7 @@ func (m *memories) knows(workload survey.Key) bool {
 	return m.all[workload] != nil
 }
 
-// managed are the workloads of a namespace, "" for all.
+// managed returns the managed workloads of a namespace, "" for all.
 func (m *memories) managed(namespace string) []survey.Key {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -127,7 +127,7 @@ func (m *memories) managed(namespace string) []survey.Key {
 	return keys
 }
 
-// past is what a decision must know of those before.
+// past returns what a decision needs to know of earlier ones.
 func (m *memories) past(of *memory, land landscape, now time.Time) survey.Memory {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -144,7 +144,7 @@ func (m *memories) past(of *memory, land landscape, now time.Time) survey.Memory
 	return past
 }
 
-// learn keeps what a decision found out. What a pod has waited for in vain concerns all workloads, while there is no node of that class.
+// learn stores what a decision found out. If a class has no nodes, a pod that waited in vain concerns all workloads.
 func (m *memories) learn(of *memory, shortage engine.Shortage, land landscape) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -157,7 +157,7 @@ func (m *memories) learn(of *memory, shortage engine.Shortage, land landscape) {
 	}
 }
 
-// show keeps what was last said of a workload, as long as that is managed.
+// show stores the last decision about a workload while it is managed.
 func (m *memories) show(workload survey.Key, decision engine.Decision) {
 	m.lock.Lock()
 	defer m.lock.Unlock()

@@ -7,8 +7,8 @@ import (
 	engine "github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// metrics are counted when somebody asks, from what is remembered, and by the leader alone: over all replicas they add up. They are never
-// labelled by the name of an object.
+// metrics are computed at each scrape, from memory, and by the leader only: the sum over all replicas is correct. Object names are never
+// labels.
 type metrics struct {
 	moves    *prometheus.CounterVec
 	memories *memories
@@ -57,7 +57,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// totals adds up all managed workloads.
+// totals sums all managed workloads.
 func (m *memories) totals() (statuses map[engine.Word]int, desired, current engine.Distribution) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -70,7 +70,7 @@ func (m *memories) totals() (statuses map[engine.Word]int, desired, current engi
 	return statuses, desired, current
 }
 
-// labelled is a node's class, and how its labels say so.
+// labelled is a node's class and the label that determines it.
 type labelled struct {
 	class  engine.Class
 	labels string
@@ -89,7 +89,7 @@ func (l landscape) kinds() map[labelled]int {
 	return counts
 }
 
-// known is the landscape, nil before anybody has asked for it.
+// known returns the landscape, nil before its first use.
 func (n *nodes) known() *landscape {
 	n.lock.Lock()
 	defer n.lock.Unlock()

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// gathering is how long changes of nodes are collected before every workload is looked at: many come and go together.
+	// gathering is how long changes of nodes are collected before all workloads are reconciled: many come and go together.
 	gathering = 50 * time.Millisecond
-	// mostLost is how many nodes that are no more are remembered by name.
+	// mostLost limits the deleted nodes that are remembered by name.
 	mostLost = 1024
 )
 
-// nodes judges every node once, when it changes, and not with every workload.
+// nodes evaluates every node when it changes, and not for every workload.
 type nodes struct {
 	settings survey.Settings
 	cached   client.Reader
@@ -36,18 +36,18 @@ type nodes struct {
 	now      func() time.Time
 
 	lock    sync.Mutex
-	view    *landscape // nil until somebody asks
+	view    *landscape // nil until first used
 	lost    map[string]bool
 	pending bool // changed is about to be called
 }
 
-// landscape is all nodes in one moment. It is replaced and never changed, so that everybody may read on.
+// landscape is an immutable snapshot of all nodes, so that readers need no lock.
 type landscape struct {
 	nodes          map[string]survey.Node
-	spot, onDemand time.Time // when a node of that class last began to take pods
+	spot, onDemand time.Time // when a node of that class last began to accept pods
 }
 
-// offers tells whether any node of a class takes pods.
+// offers reports whether any node of a class accepts pods.
 func (l landscape) offers(class engine.Class) bool {
 	for _, node := range l.nodes {
 		if node.Class == class && welcomes(node) {
@@ -66,7 +66,7 @@ func (l *landscape) returned(class engine.Class) *time.Time {
 
 func welcomes(node survey.Node) bool { return node.Open && node.Going == "" }
 
-// Reconcile judges a node.
+// Reconcile evaluates a node.
 func (n *nodes) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, error) {
 	if _, err := n.landscape(ctx); err != nil {
 		return kit.Done(), err
@@ -75,7 +75,7 @@ func (n *nodes) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, e
 	return kit.Done(), nil
 }
 
-// landscape is the nodes as they are known, all of them from the first time on: a pod whose node is not among them would be moved.
+// landscape returns the known nodes, complete from the first call on: a pod on a missing node would be moved.
 func (n *nodes) landscape(ctx context.Context) (landscape, error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -106,7 +106,7 @@ func readySince(node *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// note takes in a node as it is now.
+// note updates the state of a node.
 func (n *nodes) note(judged survey.Node) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -128,7 +128,7 @@ func (n *nodes) note(judged survey.Node) {
 	}
 }
 
-// noticed gives a node that is interrupted the time since when it is known to be.
+// noticed sets the time at which the interruption of a node was first seen.
 func (n *nodes) noticed(before, after survey.Node) survey.Node {
 	switch {
 	case !after.Interrupted():
@@ -140,20 +140,21 @@ func (n *nodes) noticed(before, after survey.Node) survey.Node {
 	return after
 }
 
-// begins tells whether a node that takes pods took fewer before: none, those of the other class, or only such as tolerate a taint.
+// begins reports whether a node that accepts pods accepted fewer before: none, those of the other class, or only pods with more
+// tolerations.
 func begins(before, after survey.Node) bool {
 	return !welcomes(before) || before.Class != after.Class || slices.ContainsFunc(before.Taints, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(after.Taints, func(left corev1.Taint) bool { return left.MatchTaint(&taint) && left.Value == taint.Value })
 	})
 }
 
-// alike tells whether it makes no difference to any workload.
+// alike reports whether a change makes no difference to any workload.
 func alike(before, after survey.Node) bool {
 	before.Labels, after.Labels = nil, nil
 	return equality.Semantic.DeepEqual(before, after)
 }
 
-// lose takes out a node that is no more.
+// lose removes a deleted node.
 func (n *nodes) lose(name types.NamespacedName) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -171,15 +172,15 @@ func (n *nodes) lose(name types.NamespacedName) {
 	n.tell()
 }
 
-// miss remembers that a node is no more.
+// miss remembers that a node was deleted.
 func (n *nodes) miss(name string) {
 	if len(n.lost) >= mostLost {
-		clear(n.lost) // who is asked for again is looked up again
+		clear(n.lost) // unknown nodes are looked up again
 	}
 	n.lost[name] = true
 }
 
-// tell lets everybody know, soon.
+// tell notifies all workloads, after a short delay.
 func (n *nodes) tell() {
 	if n.pending {
 		return
@@ -193,8 +194,8 @@ func (n *nodes) tell() {
 	})
 }
 
-// around is the landscape for some pods. The cache may hear of a pod before it hears of its node, and a pod without a node would be moved:
-// so a node that was never heard of is looked up past the cache.
+// around returns the landscape for some pods. The cache may have a pod before its node, and a pod without a node would be moved, so that
+// an unknown node is looked up past the cache.
 func (n *nodes) around(ctx context.Context, pods []*corev1.Pod) (landscape, error) {
 	view, err := n.landscape(ctx)
 	if err != nil {
@@ -226,7 +227,7 @@ func (n *nodes) isLost(name string) bool {
 	return n.lost[name]
 }
 
-// lookUp asks the API server for a node, nil if there is none.
+// lookUp reads a node from the API server, nil if it does not exist.
 func (n *nodes) lookUp(ctx context.Context, name string) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	err := n.live.Get(ctx, client.ObjectKey{Name: name}, node)

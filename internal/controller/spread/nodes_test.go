@@ -39,7 +39,7 @@ func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
 	spot := func(edits ...func(*corev1.Node)) *corev1.Node { return readyNode("n", engine.Spot, edits...) }
 	for name, test := range map[string]struct {
 		before, after *corev1.Node
-		heard         bool // gets into the queue
+		heard         bool // is queued
 		woken         bool // matters to workloads
 		returned      bool
 	}{
@@ -76,7 +76,7 @@ func TestNodesReturnWhenTheyBeginToTakePods(t *testing.T) {
 	}
 }
 
-// The deadline of a node counts from when its interruption notice was first seen, not from a cordon before.
+// The deadline of a node counts from when its interruption notice was first seen, not from an earlier cordon.
 func TestNoticeIsDatedOnce(t *testing.T) {
 	now := noon
 	n := &nodes{settings: settings, changed: func() {}, now: func() time.Time { return now }}
@@ -131,7 +131,7 @@ func TestAPodThatIsHeardOfBeforeItsNodeStays(t *testing.T) {
 	s.run(5)
 	s.writes = nil
 	node := readyNode("spot-9", engine.Spot)
-	s.create(node) // and nobody has heard of it
+	s.create(node) // not in the cache
 	for _, pod := range s.pods() {
 		if pod.Spec.NodeName == "spot-0" {
 			pod.Spec.NodeName = "spot-9"

@@ -17,14 +17,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// sight is what there is of a workload.
+// sight is the observed state of a workload.
 type sight struct {
 	rules
 	world     engine.World
-	pods      map[string]*corev1.Pod // straight from the cache: they must not be changed
+	pods      map[string]*corev1.Pod // from the cache: they must not be modified
 	landscape landscape
 	crowded   bool   // several budgets cover one pod
-	budgets   string // is another text whenever a budget is another
+	budgets   string // changes whenever a budget changes
 }
 
 // observe reads everything once, from caches and memory.
@@ -56,12 +56,12 @@ func (k *keeper) observe(ctx context.Context, of subject) (sight, error) {
 	scene.Memory.Ungated = of.memory.ungated(pods, of.now)
 	scene.Wish.Problem = cmp.Or(seen.never, of.wish.Problem, seen.wrong)
 	seen.world, err = k.settings.World(scene)
-	// What holds it, and is neither ours nor the workload's own, are budgets.
+	// A hold that is neither ours nor the workload's own comes from budgets.
 	seen.crowded = seen.world.Hold != "" && seen.world.Hold != seen.hold && seen.world.Hold != of.Rollout
 	return seen, err
 }
 
-// budgets are those of a namespace, straight from the cache.
+// budgets returns those of a namespace from the cache.
 func (k *keeper) budgets(ctx context.Context, namespace string) ([]*policyv1.PodDisruptionBudget, error) {
 	list := &policyv1.PodDisruptionBudgetList{}
 	if err := k.client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -83,11 +83,11 @@ func versions(budgets []*policyv1.PodDisruptionBudget) string {
 	return strings.Join(all, ",")
 }
 
-// volumesWithin is how long the caches of claims and volumes may take to be there when they are first needed.
+// volumesWithin limits the time that the caches of claims and volumes may take to sync when they are first needed.
 const volumesWithin = 10 * time.Second
 
-// volumes finds the volumes that a pod has. Their caches start when the first pod that has any is to be moved: most clusters never need
-// them.
+// volumes returns a function that finds the volumes of a pod. Their caches start when the first pod with volumes is to be moved: most
+// clusters never need them.
 func (k *keeper) volumes(ctx context.Context) func(*corev1.Pod) ([]*corev1.PersistentVolume, error) {
 	return func(pod *corev1.Pod) ([]*corev1.PersistentVolume, error) {
 		ctx, cancel := context.WithTimeout(ctx, volumesWithin)
@@ -109,7 +109,7 @@ func (k *keeper) volumes(ctx context.Context) func(*corev1.Pod) ([]*corev1.Persi
 	}
 }
 
-// volume is the volume of a claim, nil while it has none.
+// volume returns the volume of a claim, nil if it has none.
 func (k *keeper) volume(ctx context.Context, of client.ObjectKey) (*corev1.PersistentVolume, error) {
 	claim, volume := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}
 	err := k.client.Get(ctx, of, claim, client.UnsafeDisableDeepCopy)

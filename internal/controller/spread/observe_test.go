@@ -16,7 +16,7 @@ import (
 
 var errUnread = errors.New("cannot be read")
 
-// unreadable is the cluster of a stage that fails to read objects or lists of this type.
+// unreadable returns the cluster of a stage that fails to read objects or lists of this type.
 func (s *stage) unreadable(of any) client.WithWatch {
 	fails := fmt.Sprintf("%T", of)
 	return interceptor.NewClient(s.cluster, interceptor.Funcs{
@@ -35,7 +35,7 @@ func (s *stage) unreadable(of any) client.WithWatch {
 	})
 }
 
-// A pod whose node is unknown looks like one whose node is gone, and one without budgets like one that may be evicted.
+// A pod on an unknown node looks like one on a deleted node, and a pod without budgets like one that may be evicted.
 func TestNothingIsMovedOnWhatCannotBeRead(t *testing.T) {
 	for reason, spoil := range map[string]func(*stage){
 		"pods": func(s *stage) {

@@ -11,16 +11,16 @@ import (
 	engine "github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// Plan is what is to be done about a workload, and what is to be said of it.
+// Plan is what to do about a workload, and what to report.
 type Plan struct {
-	Moves    []engine.Move // to be made now
+	Moves    []engine.Move // to make now
 	Decision engine.Decision
 	Policy   *engine.Policy // in force, nil for none
-	Fault    string         // what people have to put right, "" for nothing
-	Again    time.Time      // when to look again though nothing happens, zero for never
+	Fault    string         // what users have to correct, "" for nothing
+	Again    time.Time      // when to reconcile again without an event, zero for never
 }
 
-// plan decides. It reaches nothing but its arguments.
+// plan decides. It depends only on its arguments.
 func plan(seen sight, of subject) Plan {
 	made := Plan{Decision: engine.Next(seen.world), Policy: seen.world.Policy}
 	made.Moves = made.Decision.Moves
@@ -38,7 +38,7 @@ func plan(seen sight, of subject) Plan {
 	return made
 }
 
-// blame says what is wrong, if anything is, and what that means. The engine knows only of policies.
+// blame reports what is wrong, if anything, and its effect. The engine only knows policies.
 func (p *Plan) blame(seen sight, of subject) {
 	p.Fault = seen.world.Problem
 	switch {
@@ -49,7 +49,7 @@ func (p *Plan) blame(seen sight, of subject) {
 	}
 }
 
-// status is the text of the status annotation.
+// status returns the text of the status annotation.
 func (p Plan) status() string {
 	if p.Decision.Word == engine.Invalid {
 		return string(engine.Invalid) + ": " + p.Fault
@@ -57,14 +57,14 @@ func (p Plan) status() string {
 	return string(p.Decision.Word)
 }
 
-// keepStill takes nothing away, whatever was decided.
+// keepStill cancels all moves.
 func (p *Plan) keepStill(reason string) {
 	if len(p.Moves) > 0 {
 		p.Moves, p.Decision.Reason = nil, "waiting: "+reason
 	}
 }
 
-// spare leaves alone what budgets refused a moment ago.
+// spare cancels evictions that budgets have just refused.
 func (p *Plan) spare(refused refusal) {
 	asked := len(p.Moves)
 	p.Moves = slices.DeleteFunc(slices.Clone(p.Moves), func(move engine.Move) bool { return move.Verb == engine.Evict })
@@ -73,7 +73,7 @@ func (p *Plan) spare(refused refusal) {
 	}
 }
 
-// block says that budgets stand in the way.
+// block reports that budgets prevent a move.
 func (p *Plan) block(by refusal) {
 	p.look(by.until)
 	if p.Decision.Word == engine.Invalid {
@@ -85,14 +85,14 @@ func (p *Plan) block(by refusal) {
 	}
 }
 
-// fail says what could not be done, and will be tried again.
+// fail reports what failed and will be retried.
 func (p *Plan) fail(failed error) {
 	if p.Decision.Word != engine.Invalid {
 		p.Decision.Reason = "trying again: " + brief(failed)
 	}
 }
 
-// brief is an error in words that are the same the next time: another reason is another write, and that wakes whoever waits to try again.
+// brief returns a stable text for an error: a different reason would cause another write, which would trigger the waiting retry.
 func brief(failed error) string {
 	var said apierrors.APIStatus
 	switch {
@@ -104,7 +104,7 @@ func brief(failed error) string {
 	return failed.Error()
 }
 
-// look asks for another look at a time, the earliest of those asked for.
+// look requests another reconcile at a time; the earliest request wins.
 func (p *Plan) look(at time.Time) {
 	if !at.IsZero() && (p.Again.IsZero() || at.Before(p.Again)) {
 		p.Again = at

@@ -17,7 +17,7 @@ func keyOf(name string) survey.Key {
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// strayed is a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
+// strayed returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
 func strayed(pending bool) engine.World {
 	pods := []engine.Pod{
 		{Name: "a", Number: 0, Made: engine.OnDemand, Node: engine.OnDemand, Phase: engine.Ready},
@@ -41,7 +41,7 @@ func TestPlan(t *testing.T) {
 		seen    sight
 		hold    string
 		problem string
-		wish    string // the problem of the workload's own
+		wish    string // the problem of the workload's own annotations
 		refused refusal
 
 		moves  int

@@ -1,6 +1,6 @@
 package spread
 
-// What the controllers of spread may do. docs/rbac.md says why, line by line; make manifests turns it into a role.
+// Permissions of the spread controllers. docs/rbac.md explains each line; make manifests generates the role.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete

@@ -1,15 +1,16 @@
-// Package spread keeps the replicas of Deployments and StatefulSets split between spot and on-demand nodes, as their annotations say.
-// What is to be done is decided by the engine of the same name; here is what it needs to see, and the hands.
+// Package spread keeps the replicas of Deployments and StatefulSets split between spot and on-demand nodes, as their annotations specify.
+// The engine of the same name decides; this package observes the cluster and acts on it.
 //
 // It promises:
-//   - Nothing is read for the sake of a workload that is not managed. What was written to one that no longer is goes again.
-//   - Pods are only ever taken away, by eviction or, where they never ran or the workload asks for it, by deletion; always that very pod,
-//     and only where admission puts its replacement into its place.
-//   - What a disruption budget refuses is not asked for again before the budget changes or some time has passed.
-//   - A workload is told about in one patch of its own annotations, when they change. A stable one causes no request at all.
-//   - All that is remembered can be lost at any time: the end is the same.
+//   - Unmanaged workloads cost no reads. Our annotations are removed when a workload stops being managed.
+//   - Pods are only ever removed, by eviction or, if they never ran or the workload requests it, by deletion; always by UID, and only
+//     where admission places their replacement.
+//   - An eviction that a disruption budget refuses is not requested again before the budget changes or some time has passed.
+//   - The state of a workload is written in one patch of its own annotations, when they change. A stable workload causes no request at
+//     all.
+//   - All memory can be lost at any time without changing the result.
 //
-// It never touches a pod template, a number of replicas or a node.
+// It never modifies a pod template, a number of replicas or a node.
 package spread
 
 import (
@@ -32,21 +33,21 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is what events say they come from, and how the names of the controllers begin.
+// name is the reporting controller of events, and the prefix of the controller names.
 const name = "spread"
 
-// A Board lets admission know which classes take pods.
+// A Board informs admission which classes accept pods.
 type Board interface {
 	Judged(workload survey.Key, shortage engine.Shortage)
 	Forget(workload survey.Key)
 }
 
-// Coverage tells whether admission sees the pods of a namespace and, if it never will, why.
+// Coverage reports whether admission sees the pods of a namespace and, if it never will, why.
 type Coverage interface {
 	Covers(ctx context.Context, namespace string) (covered bool, never string)
 }
 
-// Options are what the operator's configuration says about this controller, and what it talks to.
+// Options are the configuration and the dependencies of this controller.
 type Options struct {
 	Settings survey.Settings
 	Pods     survey.Pods
@@ -58,7 +59,7 @@ type Options struct {
 	Metrics  prometheus.Registerer
 }
 
-// A keeper keeps workloads spread, of whatever kind they are.
+// A keeper keeps workloads of any kind spread.
 type keeper struct {
 	client   client.Client
 	replicas survey.Pods
@@ -74,7 +75,7 @@ type keeper struct {
 	now      func() time.Time
 }
 
-// Add gives the operator the controllers of spread: one for each kind of workload, and one that judges nodes.
+// Add adds the spread controllers to the operator: one for each kind of workload, and one for nodes.
 func Add(operator *kit.Operator, options Options) error {
 	k := &keeper{
 		client: operator.GetClient(), replicas: options.Pods, recorder: operator.GetEventRecorder(name), settings: options.Settings,
@@ -112,7 +113,7 @@ type reconciler[T client.Object] struct {
 	of   func(T) survey.Workload
 }
 
-// Reconcile brings a workload one step nearer to its split.
+// Reconcile advances a workload by one step.
 func (r *reconciler[T]) Reconcile(ctx context.Context, object T) (kit.Result, error) {
 	workload := r.of(object)
 	wish := r.settings.Wish(workload)
@@ -126,7 +127,7 @@ func (r *reconciler[T]) forget(workload types.NamespacedName) {
 	r.keeper.forget(survey.Key{Kind: r.kind, NamespacedName: workload})
 }
 
-// subject is a managed workload in the moment it is looked at.
+// subject is a managed workload during one reconcile.
 type subject struct {
 	survey.Workload
 
@@ -142,7 +143,7 @@ func (k *keeper) keep(ctx context.Context, of subject) (kit.Result, error) {
 	}
 	made := plan(seen, of)
 	k.memories.learn(of.memory, made.Decision.Shortage, seen.landscape)
-	// Before any pod goes: its replacement is admitted at once.
+	// Before any pod is removed: its replacement is admitted at once.
 	k.board.Judged(of.Key, made.Decision.Shortage)
 	err = k.apply(ctx, of, seen, &made)
 	return k.report(ctx, of, made, err)
@@ -153,7 +154,7 @@ func (k *keeper) forget(workload survey.Key) {
 	k.board.Forget(workload)
 }
 
-// wake looks at every managed workload again.
+// wake triggers a reconcile of every managed workload.
 func (k *keeper) wake() {
 	for _, workload := range k.memories.managed("") {
 		k.signals[workload.Kind].Now(workload.NamespacedName)

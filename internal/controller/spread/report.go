@@ -21,10 +21,10 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// written are the annotations of a workload that are ours alone.
+// written are the annotations that only this controller writes.
 var written = []v1alpha1.SpreadAnnotation{v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadStatus, v1alpha1.SpreadReason, v1alpha1.SpreadSettings}
 
-// report writes what has changed, if anything has, and then tells of it.
+// report writes the changes, if any, and then emits events.
 func (k *keeper) report(ctx context.Context, of subject, made Plan, failed error) (kit.Result, error) {
 	if errors.Is(failed, kit.ErrNotLeading) {
 		return kit.Done(), failed
@@ -44,13 +44,13 @@ func (k *keeper) report(ctx context.Context, of subject, made Plan, failed error
 	return k.next(made, of.now), nil
 }
 
-// annotations are ours, as they should be. Without a policy in force nobody knows what is wanted, and the last good one stays as it is.
+// annotations returns our annotations as they should be. Without a policy in force the wanted split is unknown, and the last one is kept.
 func (k *keeper) annotations(before map[string]string, made Plan) map[string]string {
 	wanted := map[string]string{
 		k.settings.Key(v1alpha1.SpreadCurrent): made.Decision.Current.String(),
 		k.settings.Key(v1alpha1.SpreadStatus):  made.status(),
 	}
-	if word := made.Decision.Word; word != engine.Balanced && word != engine.Invalid { // which say it all
+	if word := made.Decision.Word; word != engine.Balanced && word != engine.Invalid { // these need no reason
 		wanted[k.settings.Key(v1alpha1.SpreadReason)] = made.Decision.Reason
 	}
 	settings := k.settings.Key(v1alpha1.SpreadSettings)
@@ -64,7 +64,7 @@ func (k *keeper) annotations(before map[string]string, made Plan) map[string]str
 	return wanted
 }
 
-// difference is what a merge patch must say to make ours as wanted: a value, or nil for what is to go.
+// difference returns the merge patch from before to wanted: a value, or nil to remove a key.
 func (k *keeper) difference(before, wanted map[string]string) map[string]any {
 	patch := map[string]any{}
 	for _, annotation := range written {
@@ -80,7 +80,7 @@ func (k *keeper) difference(before, wanted map[string]string) map[string]any {
 	return patch
 }
 
-// write makes the annotations as wanted, and remembers it: the cache hears of it later.
+// write stores the annotations and remembers them until the cache has them.
 func (k *keeper) write(ctx context.Context, of subject, before, wanted map[string]string) error {
 	patch := k.difference(before, wanted)
 	if len(patch) == 0 {
@@ -103,7 +103,7 @@ func (k *keeper) write(ctx context.Context, of subject, before, wanted map[strin
 	return nil
 }
 
-// patch changes annotations of this very workload, and nothing else of it. It gives the new version, "" when the workload is gone.
+// patch changes annotations of this very workload, and nothing else. It returns the new version, "" if the workload is gone.
 func (k *keeper) patch(ctx context.Context, workload survey.Workload, annotations map[string]any) (string, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": workload.GetUID(), "annotations": annotations}})
 	if err != nil {
@@ -121,7 +121,7 @@ func (k *keeper) patch(ctx context.Context, workload survey.Workload, annotation
 	return object.ResourceVersion, nil
 }
 
-// release forgets a workload that is not managed, or no longer, and takes away what was written to it.
+// release forgets a workload that is not managed, and removes our annotations.
 func (k *keeper) release(ctx context.Context, workload survey.Workload) error {
 	k.forget(workload.Key)
 	patch := k.difference(workload.GetAnnotations(), nil)
@@ -132,8 +132,8 @@ func (k *keeper) release(ctx context.Context, workload survey.Workload) error {
 	return err
 }
 
-// next is when to look again: at what the plan waits for, and now and then in any case, a little earlier at random. What is not managed is
-// not looked at again at all, and so this is not left to kit.
+// next returns when to reconcile again: for what the plan waits for and, in any case, periodically with jitter. Workloads that are not
+// managed are not reconciled periodically, so this is not left to kit.
 func (k *keeper) next(made Plan, now time.Time) kit.Result {
 	if k.resync > 0 {
 		made.look(now.Add(k.resync - rand.N(k.resync/10+1)))

@@ -80,7 +80,7 @@ func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
 			s.reconciler = &reconciler[*appsv1.Deployment]{keeper: &keeper{recorder: s}}
 			about := subject{Workload: survey.Deployment(deployment(1)), memory: &memory{}}
 			for _, made := range test.plans {
-				s.tell(about, test.annotated, made) // the cache is slow to hear
+				s.tell(about, test.annotated, made) // the cache is behind
 			}
 			var got []string
 			for _, event := range s.told {
@@ -117,7 +117,7 @@ func TestAnUnmanagedWorkloadCostsNothing(t *testing.T) {
 		"not enabled": {"swarm.io/spot-percentage": "60"}, "no numbers": {"swarm.io/spread": "enabled"}, "nothing": nil,
 	} {
 		s.change(func(d *appsv1.Deployment) { d.Annotations = annotations })
-		s.client, s.coverage = nil, nil // whoever reads or writes fails
+		s.client, s.coverage = nil, nil // any read or write fails
 		if got := s.must(); got != kit.Done() {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -167,7 +167,7 @@ func TestMetricsAddUp(t *testing.T) {
 	}
 }
 
-// shown is what a scrape gives.
+// shown returns the result of a scrape.
 func (s *stage) shown() []string {
 	s.t.Helper()
 	families, err := s.registry.Gather()

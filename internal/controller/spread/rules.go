@@ -13,19 +13,19 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/window"
 )
 
-// coverageAgain is how soon a workload is looked at again that admission does not see yet.
+// coverageAgain is the delay before a workload that admission does not see yet is reconciled again.
 const coverageAgain = time.Second
 
-// rules are what others have to say about a workload's pods.
+// rules are the external constraints on a workload's pods.
 type rules struct {
-	never string    // why its pods can never be put where they belong, "" for nothing
-	wrong string    // what else people have to put right
-	still string    // why no pod is taken away at all
+	never string    // why its pods can never be placed correctly, "" for nothing
+	wrong string    // what else users have to correct
+	still string    // why no pod is removed at all
 	hold  string    // why Ready pods stay where they are
-	turn  time.Time // when that may be otherwise, zero for never
+	turn  time.Time // when that may change, zero for never
 }
 
-// rules asks admission, the windows and the configuration.
+// rules evaluates admission, the windows and the configuration.
 func (k *keeper) rules(ctx context.Context, of subject) (rules, error) {
 	text, err := k.windows(ctx, of)
 	if err != nil {
@@ -47,7 +47,8 @@ func (k *keeper) rules(ctx context.Context, of subject) (rules, error) {
 	return found, nil
 }
 
-// windows is the text that says when Ready pods may be moved: the workload's, else its namespace's, else the configuration's.
+// windows returns the text that defines when Ready pods may be moved: that of the workload, its namespace, or the configuration, in this
+// order.
 func (k *keeper) windows(ctx context.Context, of subject) (string, error) {
 	if of.wish.Windows != "" {
 		return of.wish.Windows, nil
@@ -62,7 +63,7 @@ func (k *keeper) windows(ctx context.Context, of subject) (string, error) {
 	return k.settings.Windows, nil
 }
 
-// windowed is what windows have to say now. Those that nobody can read are closed.
+// windowed evaluates windows at a time. Invalid windows are closed.
 func windowed(text string, now time.Time) rules {
 	windows, err := window.Parse(text)
 	if err != nil {

@@ -26,7 +26,7 @@ func TestAWorkloadIsBalancedAndQuiet(t *testing.T) {
 	}
 	s.writes, s.told = nil, nil
 	s.run(20)
-	s.start() // somebody else leads now
+	s.start() // a new leader
 	s.run(4)
 	if len(s.writes)+len(s.told) > 0 {
 		t.Errorf("a stable workload has %v written, and %v told", s.writes, s.told)
@@ -63,7 +63,7 @@ func (s *stage) moves() int {
 	return len(slices.DeleteFunc(slices.Clone(s.writes), func(write string) bool { return strings.HasPrefix(write, "annotate") }))
 }
 
-// A webhook that the API server cannot reach, though all looks well, must not cost one Ready pod after the other.
+// A webhook that the API server cannot reach, although all looks well, must not cost one Ready pod after the other.
 func TestReplacementsWithoutAPlaceStopMoves(t *testing.T) {
 	s := newStage(t, 10)
 	s.deaf = true
@@ -84,7 +84,7 @@ func TestReplacementsWithoutAPlaceStopMoves(t *testing.T) {
 	s.expect("Balanced", "on-demand:4,spot:6")
 }
 
-// Kueue holds pods back for as long as it likes.
+// Kueue gates pods for any length of time.
 func TestPodsBehindAGateAreLeftAlone(t *testing.T) {
 	s := newStage(t, 3)
 	s.raise()
@@ -107,7 +107,7 @@ func TestPodsBehindAGateAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Whoever is moved behind a gate is away for as long as that stays.
+// A moved pod that is gated is unavailable until the gate is removed.
 func TestGatesDoNotDrainAWorkload(t *testing.T) {
 	s := newStage(t, 10)
 	s.covered = false
@@ -214,7 +214,7 @@ func TestOtherNodesAreTheSameForAllWorkloadsOfAClassThatHasNone(t *testing.T) {
 	s.leave("spot-1")
 	s.run(16)
 	s.expect("SpotUnavailable", "on-demand:10,spot:0")
-	// One that comes new does not wait for its own deadline.
+	// A new workload does not wait for its own deadline.
 	fresh := s.memories.past(&memory{}, *s.nodes.known(), s.clock)
 	if since := s.clock.Sub(fresh.Spot.Failed); since > time.Minute {
 		t.Errorf("a new workload knows of a failure %s ago", since)

@@ -37,23 +37,23 @@ var settings = survey.Settings{
 	Notices: []string{"going"}, Provisioner: survey.ProvisionerNone, PendingDeadline: time.Minute, Cooldown: 10 * time.Second, Step: intstr.FromInt32(2),
 }
 
-// A stage is a cluster with one Deployment, in memory, and the keeper that looks after it. Time is as it is told to be.
+// A stage is an in-memory cluster with one Deployment and its keeper. Tests control the time.
 type stage struct {
 	*reconciler[*appsv1.Deployment]
 
 	t        *testing.T
 	cluster  client.WithWatch
 	registry *prometheus.Registry
-	shortage engine.Shortage // as admission was told
+	shortage engine.Shortage // as reported to admission
 	told     []told
 	writes   []string
-	answers  map[string]error  // to evictions and deletions, by pod
-	refuse   error             // the answer to patches
-	evicted  map[string]string // pods that go, of which nobody has heard yet
+	answers  map[string]error  // responses to evictions and deletions, by pod
+	refuse   error             // the response to patches
+	evicted  map[string]string // evicted pods that the cache still has
 	room     map[engine.Class]int
 	covered  bool
-	deaf     bool                       // nobody reaches admission, whatever is said of it
-	gates    []corev1.PodSchedulingGate // of pods that are made
+	deaf     bool                       // admission is unreachable, whatever coverage reports
+	gates    []corev1.PodSchedulingGate // of created pods
 	never    string
 	clock    time.Time
 	born     int
@@ -83,7 +83,7 @@ func newStage(t *testing.T, replicas int32) *stage {
 	return s
 }
 
-// replicas finds pods as a cache would that files them under their workload.
+// replicas finds pods like a cache indexed by workload.
 func (s *stage) replicas(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
 	list, found := &corev1.PodList{}, []*corev1.Pod{}
 	err := s.cluster.List(ctx, list, client.InNamespace(of.Namespace))
@@ -103,7 +103,7 @@ func deployment(replicas int32) *appsv1.Deployment {
 	return made
 }
 
-// start is a new leader, who knows nothing.
+// start simulates a new leader without memory.
 func (s *stage) start() {
 	watched := interceptor.NewClient(s.cluster, interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, object client.Object, options ...client.DeleteOption) error {
@@ -137,7 +137,7 @@ func (s *stage) start() {
 	s.reconciler = &reconciler[*appsv1.Deployment]{k, v1alpha1.WorkloadDeployment, survey.Deployment}
 }
 
-// take is the API server's side of an eviction. The cache does not hear of it before the next step.
+// take is the API server's side of an eviction. The cache has it only from the next step on.
 func (s *stage) take(verb, pod string, uid types.UID) error {
 	if err := s.answers[pod]; err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *stage) Eventf(_, related runtime.Object, kind, reason, _, note string, 
 	s.told = append(s.told, told{about, kind, reason, fmt.Sprintf(note, arguments...)})
 }
 
-// reasons are those of all events but the pods'.
+// reasons returns the reasons of all events except those of pods.
 func (s *stage) reasons() []string {
 	var all []string
 	for _, event := range s.told {
@@ -180,7 +180,7 @@ func (s *stage) deployment() *appsv1.Deployment {
 	return found
 }
 
-// change lets somebody edit the Deployment.
+// change edits the Deployment.
 func (s *stage) change(edit func(*appsv1.Deployment)) {
 	s.t.Helper()
 	found := s.deployment()
@@ -225,7 +225,7 @@ func (s *stage) pod(name string) *corev1.Pod {
 	return found
 }
 
-// join adds a node, and leave takes one out; the keeper of nodes hears of both.
+// join adds a node, and leave removes one; both are reported to the keeper of nodes.
 func (s *stage) join(name string, class engine.Class) {
 	s.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"class": string(class)}}}
@@ -246,7 +246,7 @@ func (s *stage) leave(name string) {
 	s.nodes.lose(types.NamespacedName{Name: name})
 }
 
-// raise makes the pods that the Deployment lacks, through admission if that sees them.
+// raise creates the missing pods of the Deployment, through admission if it covers them.
 func (s *stage) raise() {
 	s.t.Helper()
 	of := survey.Deployment(s.deployment())
@@ -262,7 +262,7 @@ func (s *stage) raise() {
 	}
 }
 
-// number is the one that the next pod gets.
+// number returns the number of the next pod.
 func (s *stage) number(of survey.Workload, policy engine.Policy) int {
 	s.t.Helper()
 	scene := survey.Scene{Workload: of, Now: s.clock}
@@ -288,7 +288,7 @@ func podOf(name string, at time.Time) *corev1.Pod {
 	}}
 }
 
-// bind gives pods a node, as long as there is room, and has them Ready.
+// bind assigns nodes to pods while there is room, and makes them Ready.
 func (s *stage) bind() {
 	s.t.Helper()
 	used := map[engine.Class]int{}
@@ -312,7 +312,7 @@ func (s *stage) bind() {
 	}
 }
 
-// open is a node of a class that takes pods, "" for none.
+// open returns a node of a class that accepts pods, "" for none.
 func (s *stage) open(class engine.Class) string {
 	view := s.nodes.known()
 	if view == nil {
@@ -326,7 +326,7 @@ func (s *stage) open(class engine.Class) string {
 	return ""
 }
 
-// bury removes the pods that were taken away.
+// bury deletes the pods that were removed.
 func (s *stage) bury() {
 	s.t.Helper()
 	for name := range s.evicted {
@@ -342,7 +342,7 @@ func (s *stage) reconcile() (kit.Result, error) {
 	return s.Reconcile(log.IntoContext(s.t.Context(), logr.Discard()), s.deployment())
 }
 
-// must reconciles, and nothing may go wrong.
+// must reconciles and fails the test on an error.
 func (s *stage) must() kit.Result {
 	s.t.Helper()
 	result, err := s.reconcile()
@@ -352,10 +352,10 @@ func (s *stage) must() kit.Result {
 	return result
 }
 
-// pass is how much time goes by in a step.
+// pass is the duration of a step.
 const pass = 5 * time.Second
 
-// run lets so many steps pass, with everybody at work.
+// run simulates a number of steps.
 func (s *stage) run(steps int) {
 	s.t.Helper()
 	for range steps {
@@ -363,12 +363,12 @@ func (s *stage) run(steps int) {
 		s.raise()
 		s.bind()
 		s.must()
-		s.must() // the cache has yet to hear of what was just done
+		s.must() // the cache does not have the last writes yet
 		s.clock = s.clock.Add(pass)
 	}
 }
 
-// annotated is one of ours on the Deployment.
+// annotated returns one of our annotations on the Deployment.
 func (s *stage) annotated(annotation v1alpha1.SpreadAnnotation) string {
 	s.t.Helper()
 	return s.deployment().Annotations["swarm.io/"+string(annotation)]
@@ -384,7 +384,7 @@ func (s *stage) expect(status, current string) {
 	}
 }
 
-// The API server's answers.
+// Responses of the API server.
 var (
 	tooMany = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 429, Reason: metav1.StatusReasonTooManyRequests,
 		Message: "Cannot evict pod as it would violate the pod's disruption budget.",

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// news passes the changes of workloads that opt in, or did, or carry what was written to them: others never get into the queue.
+// news passes changes of workloads that are or were enabled, or that carry our annotations. Others are never queued.
 func (r *reconciler[T]) news() predicate.Predicate {
 	changes := kit.Changes()
 	return predicate.And(
@@ -37,14 +37,14 @@ func (k *keeper) concerns(workload client.Object) bool {
 	})
 }
 
-// turned tells whether a rollout has begun or ended.
+// turned reports whether a rollout has begun or ended.
 func (r *reconciler[T]) turned(update event.UpdateEvent) bool {
 	before, is := update.ObjectOld.(T)
 	after, too := update.ObjectNew.(T)
 	return is && too && r.of(before).Rollout != r.of(after).Rollout
 }
 
-// podNews passes what changes how a pod counts.
+// podNews passes changes that affect how a pod is counted.
 func podNews() predicate.Predicate {
 	return updates(func(before, after *corev1.Pod) bool {
 		return before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase || isReady(before) != isReady(after) ||
@@ -58,14 +58,14 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// budgetNews passes what changes which pods may go.
+// budgetNews passes changes that affect which pods may be removed.
 func budgetNews() predicate.Predicate {
 	return updates(func(before, after *policyv1.PodDisruptionBudget) bool {
 		return before.Status.DisruptionsAllowed != after.Status.DisruptionsAllowed || before.Generation != after.Generation
 	})
 }
 
-// windowNews passes other windows of a namespace.
+// windowNews passes changes of the windows of a namespace.
 func windowNews(settings survey.Settings) predicate.Predicate {
 	key := settings.Key(v1alpha1.SpreadWindows)
 	return predicate.And(
@@ -74,14 +74,14 @@ func windowNews(settings survey.Settings) predicate.Predicate {
 	)
 }
 
-// news passes what changes how a node is judged. Heartbeats do not.
+// news passes changes that affect the evaluation of a node. Heartbeats do not.
 func (n *nodes) news() predicate.Predicate {
 	return updates(func(before, after *corev1.Node) bool {
 		return !equality.Semantic.DeepEqual(n.settings.Node(before), n.settings.Node(after))
 	})
 }
 
-// updates passes those updates that matter, and all else.
+// updates passes updates for which matters is true, and all other events.
 func updates[T client.Object](matters func(before, after T) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, is := update.ObjectOld.(T)
@@ -90,7 +90,7 @@ func updates[T client.Object](matters func(before, after T) bool) predicate.Pred
 	}}
 }
 
-// workload names the managed workload of a pod.
+// workload returns the managed workload of a pod.
 func (r *reconciler[T]) workload(_ context.Context, pod client.Object) []types.NamespacedName {
 	key, found := survey.OwnerOf(pod)
 	if !found || key.Kind != r.kind || !r.memories.knows(key) {
@@ -99,12 +99,12 @@ func (r *reconciler[T]) workload(_ context.Context, pod client.Object) []types.N
 	return []types.NamespacedName{key.NamespacedName}
 }
 
-// neighbours names the managed workloads of an object's namespace.
+// neighbours returns the managed workloads in an object's namespace.
 func (r *reconciler[T]) neighbours(_ context.Context, object client.Object) []types.NamespacedName {
 	return r.within(object.GetNamespace())
 }
 
-// inhabitants names the managed workloads of a namespace.
+// inhabitants returns the managed workloads of a namespace.
 func (r *reconciler[T]) inhabitants(_ context.Context, namespace client.Object) []types.NamespacedName {
 	return r.within(namespace.GetName())
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// edited is a copy with a change.
+// edited returns a copy with a change.
 func edited[T client.Object](of T, edit func(T)) T {
 	copied := of.DeepCopyObject().(T)
 	edit(copied)
