@@ -16,8 +16,9 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// apply writes the difference by server-side apply, and deletes only what is still the object that was looked at. A StatefulSet whose content the API
-// server refuses does not keep the other agent types from what they need, nor an Agent whose name is taken the other agents; any other failure ends it.
+// apply writes the difference by server-side apply, and deletes only objects that are unchanged since they were read. A StatefulSet that
+// the API server refuses does not block the other agent types, and an Agent whose name is taken does not block the other agents. Any
+// other failure ends it.
 func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan) error {
 	var refused []error
 	for _, object := range plan.Apply {
@@ -27,7 +28,7 @@ func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan
 			continue
 		}
 		if err != nil {
-			return err // which may pass, while what was refused will be again
+			return err // this may pass, while a refusal is permanent
 		}
 	}
 	if err := errors.Join(refused...); err != nil {
@@ -43,7 +44,7 @@ func (r *reconciler) apply(ctx context.Context, swarm *v1alpha1.Swarm, plan Plan
 	return nil
 }
 
-// mayFail reports whether an object concerns a part of the swarm alone, which waits for a user.
+// mayFail reports whether an object concerns only a part of the swarm, which waits for a user.
 func mayFail(object client.Object, err error) bool {
 	switch object.(type) {
 	case *appsv1.StatefulSet:
@@ -59,14 +60,14 @@ func isInvalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || isUntyped(err)
 }
 
-// isUntyped reports whether the API server could not read an object that was applied, such as one with two volumes of the same name. It calls that an
-// internal error, and gives no reason.
+// isUntyped reports whether the API server could not parse an applied object, such as one with two volumes of the same name. It returns
+// an internal error without a reason.
 func isUntyped(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && strings.Contains(status.Status().Message, "failed to create typed patch object")
 }
 
-// needsUser reports whether only a change by a user helps: of the Swarm, or of the object that has a name of the Swarm's.
+// needsUser reports whether only a user can resolve the error: by a change of the Swarm, or of the object whose name the Swarm needs.
 func needsUser(err error) bool { return isTaken(err) || isInvalid(err) }
 
 func isTaken(err error) bool {
@@ -91,9 +92,9 @@ func (r *reconciler) applyObject(ctx context.Context, swarm *v1alpha1.Swarm, obj
 	return nil
 }
 
-// checkOwner returns the UID of the object that is about to be written, if it exists, and an error if it is not the swarm's to write. Server-side
-// apply would take over an object of the user, and it would be deleted with the swarm. It reads past the cache, which may be behind. There may be
-// a thousand Agents, so those are read from the cache: what is written names the UID that was found there.
+// checkOwner returns the UID of the object to be written, if it exists, and an error if the swarm does not own it. Server-side apply
+// would take over an object of the user, which would be deleted with the swarm. It reads past the cache, which may be stale. There may be
+// a thousand Agents, so those are read from the cache, and written with the UID found there.
 func (r *reconciler) checkOwner(ctx context.Context, swarm *v1alpha1.Swarm, object client.Object) (types.UID, error) {
 	kind, from := object.GetObjectKind().GroupVersionKind(), r.live
 	var found client.Object = &metav1.PartialObjectMetadata{}
@@ -111,13 +112,13 @@ func (r *reconciler) checkOwner(ctx context.Context, swarm *v1alpha1.Swarm, obje
 	return found.GetUID(), refuseForeign(swarm, kind.Kind, found)
 }
 
-// nameTaken says which object, not the swarm's, has the name of one that the swarm needs.
+// nameTaken is the error for an object that is not the swarm's but has the name of one that the swarm needs.
 type nameTaken string
 
 func (n nameTaken) Error() string { return string(n) }
 
-// refuseForeign allows objects that the swarm controls, and those that nobody controls and that carry its label: they are of an earlier Swarm that
-// was deleted with --cascade=orphan, or were labelled by a user who hands them over.
+// refuseForeign accepts objects that the swarm controls, and those that have no controller and carry its label: they belonged to an
+// earlier Swarm that was deleted with --cascade=orphan, or were labeled by a user to hand them over.
 func refuseForeign(swarm *v1alpha1.Swarm, kind string, found client.Object) error {
 	owner := metav1.GetControllerOf(found)
 	switch {

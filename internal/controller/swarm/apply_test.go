@@ -35,7 +35,7 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-web", Controller: new(true)}
 	for reason, c := range map[string]struct {
 		change func(*corev1.ConfigMap)
-		says   string // empty: it is taken
+		says   string // empty: it is taken over
 	}{
 		"no controller":      {nil, `ConfigMap "research-config" exists and does not belong to this Swarm: rename or delete it`},
 		"another controller": {func(m *corev1.ConfigMap) { m.OwnerReferences = []metav1.OwnerReference{other} }, `belongs to Deployment "web": delete it`},
@@ -61,11 +61,11 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An Agent of the user is not taken over either. The other agents go on.
+// An Agent of the user is not taken over either. The other agents are not affected.
 func TestAgentThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 	for reason, c := range map[string]struct {
 		labels map[string]string
-		says   string // empty: it is taken
+		says   string // empty: it is taken over
 	}{
 		"of a user":              {nil, `Agent "research-coder-0" exists and does not belong to this Swarm`},
 		"of another swarm":       {map[string]string{v1alpha1.LabelSwarm: "other"}, "swarm.io/swarm=research"},
@@ -103,7 +103,7 @@ func TestAgentThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// refusing has the API server refuse the StatefulSet of that name.
+// refusing makes the API server refuse the StatefulSet of that name.
 func refusing(name string, refusal error) interceptor.Funcs {
 	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 		if named, ok := object.(interface{ GetName() string }); ok && named.GetName() == name {

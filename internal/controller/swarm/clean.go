@@ -14,21 +14,21 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// drainDeadline is how long a swarm that is deleted waits for what runs. An agent that does as it is told needs its grace period; its pod is deleted
-// with the swarm.
+// drainDeadline limits how long a deleted swarm waits for running attempts. An agent that stops as requested needs its grace period; its
+// pod is deleted with the swarm.
 const drainDeadline = 10 * time.Minute
 
-// A Clock knows how far the clock of this process is ahead of the API server's, and whether that is little enough to act by it.
+// A Clock knows how far the clock of this process is ahead of the API server's, and whether the difference is small enough to rely on it.
 type Clock interface {
 	Skew() (ahead time.Duration, reliable bool)
 }
 
-// At most cleanBatch tasks are deleted in a reconcile, one request after the other, and the next ones after cleanPause. A reconcile that deleted
-// them all could take longer than the liveness probe lets it, and would keep a worker from other swarms.
+// A reconcile deletes at most cleanBatch tasks, one request after the other, and continues after cleanPause. Deleting all of them at once
+// could exceed the limit of the liveness probe, and would block a worker that other swarms need.
 const cleanBatch, cleanPause = 100, time.Second
 
-// clean ends a swarm that is deleted: nothing new is given out, its tasks go, what runs of them is stopped, and when no agent holds
-// anything any more the swarm may go, and with it everything that it owns.
+// clean ends a deleted swarm: no new work is assigned, its tasks are deleted, and their running attempts are stopped. When no agent holds
+// anything any more, the swarm is deleted with everything that it owns.
 func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Cleanup, error) {
 	key := client.ObjectKeyFromObject(swarm)
 	r.board.Govern(key, dispatch.Rules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
@@ -53,14 +53,14 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 	case left:
 		return kit.PendingFor(cleanPause, "DeletingTasks"), nil
 	}
-	held := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // another controller has to let it go
+	held := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // held by another controller
 	if !held && (running == 0 || r.isOverdue(swarm, time.Now())) {
 		return kit.Cleaned(), nil
 	}
 	return kit.Pending("Draining"), nil
 }
 
-// isOverdue reports whether a swarm that is deleted has certainly waited long enough for what runs. The time of its deletion is the API server's.
+// isOverdue reports whether a deleted swarm has certainly waited long enough for running attempts. The deletion time is the API server's.
 func (r *reconciler) isOverdue(swarm *v1alpha1.Swarm, now time.Time) bool {
 	if r.clock != nil {
 		if _, reliable := r.clock.Skew(); !reliable {
@@ -70,7 +70,7 @@ func (r *reconciler) isOverdue(swarm *v1alpha1.Swarm, now time.Time) bool {
 	return now.Sub(swarm.DeletionTimestamp.Time) > drainDeadline
 }
 
-// removeSome deletes a batch of tasks, and reports whether others are left.
+// removeSome deletes a batch of tasks, and reports whether any are left.
 func (r *reconciler) removeSome(ctx context.Context, tasks []v1alpha1.Task) (left bool, err error) {
 	removed := 0
 	for n := range tasks {
@@ -88,7 +88,7 @@ func (r *reconciler) removeSome(ctx context.Context, tasks []v1alpha1.Task) (lef
 	return false, nil
 }
 
-// terminate shows what the deletion waits for. The numbers are those of its beginning: counting down would only cost writes.
+// terminate reports what the deletion waits for. The numbers are those at its beginning: counting down would only cost writes.
 func (r *reconciler) terminate(ctx context.Context, swarm *v1alpha1.Swarm, tasks, running int) error {
 	if swarm.Status.Phase == v1alpha1.SwarmPhaseTerminating {
 		return nil
@@ -101,7 +101,7 @@ func (r *reconciler) terminate(ctx context.Context, swarm *v1alpha1.Swarm, tasks
 	return report.Write(ctx)
 }
 
-// remove deletes a task, if it is still the one that was looked at. The task is of the cache and must not be changed.
+// remove deletes a task unless it was replaced since it was read. The task is from the cache and must not be modified.
 func (r *reconciler) remove(ctx context.Context, task *v1alpha1.Task) error {
 	doomed := &v1alpha1.Task{}
 	doomed.Namespace, doomed.Name = task.Namespace, task.Name

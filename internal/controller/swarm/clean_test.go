@@ -43,7 +43,7 @@ func TestDeletedSwarmDeletesItsTasksAndNoOthers(t *testing.T) {
 	}
 }
 
-// A swarm may have hundreds of thousands of tasks. A reconcile that lasts for minutes counts as one that hangs.
+// A swarm may have hundreds of thousands of tasks. A reconcile that takes minutes counts as hanging.
 func TestDeletedSwarmDeletesItsTasksInBatches(t *testing.T) {
 	var objects []client.Object
 	for n := range 2*cleanBatch + 1 {
@@ -65,7 +65,7 @@ func TestDeletedSwarmDeletesItsTasksInBatches(t *testing.T) {
 	}
 }
 
-// Tasks that another controller holds are no part of the batch: the others are deleted all the same.
+// Tasks held by another controller are not part of the batch: the others are still deleted.
 func TestHeldTasksDoNotFillTheBatch(t *testing.T) {
 	objects := []client.Object{taskOf("research", "z")}
 	for n := range cleanBatch {
@@ -103,7 +103,7 @@ func TestDeletedSwarmStaysWhileAnAgentHoldsAnAttempt(t *testing.T) {
 	})
 }
 
-// A program inside an agent can claim for ever that an attempt runs.
+// A program inside an agent can claim forever that an attempt is running.
 func TestDeletedSwarmDoesNotWaitForAnAgentForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		task := taskOf("research", "a")
@@ -121,14 +121,14 @@ func TestDeletedSwarmDoesNotWaitForAnAgentForEver(t *testing.T) {
 	})
 }
 
-// fixedSkew is a clock that is ahead by so much.
+// fixedSkew is a clock that is ahead by a fixed duration.
 type fixedSkew time.Duration
 
 func (s fixedSkew) Skew() (ahead time.Duration, reliable bool) {
 	return time.Duration(s), time.Duration(s).Abs() <= 5*time.Second
 }
 
-// The time of the deletion is the API server's. An operator whose clock is ahead must not give up what runs.
+// The deletion time is the API server's. An operator whose clock is ahead must not give up running attempts.
 func TestDeletedSwarmWaitsForAClockThatIsRight(t *testing.T) {
 	for ahead, want := range map[time.Duration]kit.Cleanup{
 		0: kit.Cleaned(), 5 * time.Second: kit.Cleaned(), time.Hour: kit.Pending("Draining"), -time.Hour: kit.Pending("Draining"),
@@ -149,7 +149,7 @@ func TestDeletedSwarmWaitsForAClockThatIsRight(t *testing.T) {
 func TestDeletedSwarmStaysWhileATaskIsHeld(t *testing.T) {
 	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("research", "a"), taskOf("research", "b", "example.com/archive"),
 		taskOf("research", "c"))
-	for range 2 { // the second time the task is already being deleted
+	for range 2 { // the second time, the task is already being deleted
 		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
 			t.Errorf("got %+v, %v: another controller has not let go of a task", got, err)
 		}
@@ -227,7 +227,7 @@ func TestDeletionThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A task that was deleted and created anew under its name since the cache was read is not the one that was looked at.
+// A task that was deleted and recreated under its name since the cache was read must not be deleted.
 func TestTasksAreDeletedByTheirUID(t *testing.T) {
 	named := types.UID("")
 	hooks := interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// shown are the conditions of a swarm in a world, as type, status and reason.
+// shown returns the conditions of a swarm in a world, as type, status and reason.
 func shown(swarm *v1alpha1.Swarm, found world, failed error) []string {
 	wanted := want(swarm, manifest.Settings{})
 	report := (&kit.Status[*v1alpha1.Swarm]{}).Report(swarm, &swarm.Status.Conditions)
@@ -27,7 +27,7 @@ func shown(swarm *v1alpha1.Swarm, found world, failed error) []string {
 	return all
 }
 
-// allReady is the world of a swarm of two coders and an analyst whose agents are all ready.
+// allReady returns the world of a swarm of two coders and an analyst, with all agents ready.
 func allReady() world {
 	found := made(plan(want(research(nil), manifest.Settings{}), world{}))
 	for n := range found.agents {
@@ -96,7 +96,7 @@ func TestSwarmThatSaysNothingHasOneAgent(t *testing.T) {
 	}
 }
 
-// What is wanted must not become what is possible for now: the status would call a swarm settled that still shrinks.
+// The wanted state must not become what is currently possible: the status would report a shrinking swarm as settled.
 func TestDrainingDoesNotChangeWhatIsWanted(t *testing.T) {
 	found := allReady()
 	found.busy = map[string]int{"research-coder-1": 1}

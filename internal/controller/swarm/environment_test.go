@@ -36,7 +36,7 @@ type environment struct {
 	cluster client.Client
 	board   *dispatch.Board
 	sent    []*linkv1.OperatorMessage
-	events  []string // their reasons
+	events  []string // the reasons
 }
 
 func (e *environment) GetClient() client.Client                       { return e.cluster }
@@ -74,7 +74,7 @@ func (e *environment) assignments() (assigned []*linkv1.Attempt) {
 	return assigned
 }
 
-// newEnvironment is a cluster with these objects and a reconciler for it.
+// newEnvironment returns a cluster with these objects and a reconciler for it.
 func newEnvironment(t *testing.T, hooks interceptor.Funcs, objects ...client.Object) (*reconciler, *environment) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -98,7 +98,7 @@ func newEnvironment(t *testing.T, hooks interceptor.Funcs, objects ...client.Obj
 	}, e
 }
 
-// read is a swarm as it is stored.
+// read returns the stored swarm.
 func (e *environment) read(t *testing.T) *v1alpha1.Swarm {
 	t.Helper()
 	swarm := &v1alpha1.Swarm{}
@@ -108,7 +108,7 @@ func (e *environment) read(t *testing.T) *v1alpha1.Swarm {
 	return swarm
 }
 
-// deleting is a swarm that is being deleted, with the objects around it.
+// deleting returns a swarm that is being deleted, with the objects around it.
 func deleting(t *testing.T, hooks interceptor.Funcs, objects ...client.Object) (*reconciler, *environment, *v1alpha1.Swarm) {
 	t.Helper()
 	swarm := research(nil)
@@ -123,7 +123,7 @@ func taskOf(swarm, name string, finalizers ...string) *v1alpha1.Task {
 	return task
 }
 
-// run has an agent of the swarm take a task.
+// run makes an agent of the swarm take a task.
 func (e *environment) run(t *testing.T, task *v1alpha1.Task) *linkv1.Attempt {
 	t.Helper()
 	who := link.Agent{Namespace: "demo", Name: "research-coder-0"}

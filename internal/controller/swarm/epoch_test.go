@@ -10,7 +10,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A user who may write a status can store any epoch. One that was never given out is replaced, and an event says so, once.
+// A user who may write a status can store any epoch. One that was never issued is replaced, and reported by one event.
 func TestForgedEpochIsReplaced(t *testing.T) {
 	for stored, want := range map[int64]int64{0: 0, 1<<32 | 7: 1<<32 | 7, 1 << 62: 1 << 62, (1<<30 + 1) << 32: 1 << 32, math.MaxInt64: 1 << 32} {
 		swarm := research(nil)

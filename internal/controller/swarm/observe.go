@@ -15,17 +15,17 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// world is what there is of a swarm. The Service and the ConfigMap are there whoever controls them: apply writes to none that
-// the swarm does not control, and the condition Degraded names it.
+// world is the observed state of a swarm. It includes the Service and the ConfigMap regardless of their controller: apply does not write
+// to objects that the swarm does not control, and the condition Degraded names them.
 type world struct {
 	workloads []appsv1.StatefulSet
 	agents    []v1alpha1.Agent
-	others    []client.Object // the Service and the ConfigMap, as far as they exist
-	busy      map[string]int  // attempts that agents hold, by agent
-	unheard   bool            // agents have not yet said what they hold
+	others    []client.Object // the Service and the ConfigMap, if they exist
+	busy      map[string]int  // attempts held by each agent
+	unheard   bool            // agents have not reported yet what they hold
 	tasks     v1alpha1.TaskCounts
-	epoch     int64 // the highest that was given out
-	forged    bool  // the stored one was not
+	epoch     int64 // the highest one issued
+	forged    bool  // the stored one was not issued
 }
 
 // observe reads everything once, from the cache.
@@ -41,7 +41,7 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	found.workloads, found.agents = workloads.Items, agents.Items
 	slices.SortFunc(found.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	key := client.ObjectKeyFromObject(swarm.Swarm)
-	_, heard := r.board.Busy(key, "") // asked first: once it is known, it stays so
+	_, heard := r.board.Busy(key, "") // asked first: once known, it remains so
 	found.unheard, found.busy = !heard, map[string]int{}
 	found.epoch, found.forged = r.board.EpochToStore(key, swarm.Status.Epoch)
 	for n := range found.agents {
@@ -65,7 +65,7 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	return found, nil
 }
 
-// tasksOf are the Tasks that name the swarm, straight from the cache: they must not be changed.
+// tasksOf returns the Tasks of the swarm from the cache: they must not be modified.
 func tasksOf(ctx context.Context, cache client.Reader, swarm *v1alpha1.Swarm) ([]v1alpha1.Task, error) {
 	list := &v1alpha1.TaskList{}
 	err := cache.List(ctx, list, client.InNamespace(swarm.Namespace), client.MatchingFields{taskIndex: swarm.Name}, client.UnsafeDisableDeepCopy)
@@ -95,7 +95,7 @@ func countTasks(tasks []v1alpha1.Task) v1alpha1.TaskCounts {
 // mayHold reports whether an agent may hold attempts.
 func (w world) mayHold(agent string) bool { return w.unheard || w.busy[agent] > 0 }
 
-// occupied reports whether an object carries agents that may still hold attempts.
+// occupied reports whether an object belongs to agents that may still hold attempts.
 func (w world) occupied(object client.Object) bool {
 	switch object := object.(type) {
 	case *v1alpha1.Agent:
@@ -113,7 +113,7 @@ func (w world) occupied(object client.Object) bool {
 	return false
 }
 
-// objects is the whole world, to compare with.
+// objects returns all objects, for comparison.
 func (w world) objects() []client.Object {
 	all := append([]client.Object{}, w.others...)
 	for n := range w.workloads {

@@ -13,18 +13,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/topology"
 )
 
-// Plan is the difference between what is wanted and what there is. An empty one makes no call.
+// Plan is the difference between the wanted and the actual state. An empty plan makes no request.
 type Plan struct {
 	Apply  []client.Object
 	Delete []client.Object
 }
 
-// want says how many agents of each type the swarm should have.
+// want returns the swarm with the number of agents of each type.
 func want(swarm *v1alpha1.Swarm, settings manifest.Settings) manifest.Swarm {
 	return manifest.Swarm{Swarm: swarm, Counts: counts(swarm), Settings: settings}
 }
 
-// leaving are the agents that there are and should not be: the last ones of each type, and all of a type that is gone.
+// leaving returns the existing agents that should not exist: the last ones of each type, and all of a removed type.
 func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
 	stay := wanted.AgentNames()
 	var names []string
@@ -37,8 +37,8 @@ func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
 	return names
 }
 
-// drained is the swarm as it can be by now: a StatefulSet shrinks from its end, and only as far as its last agents are known to hold
-// nothing.
+// drained limits scale-in to what is possible now: a StatefulSet shrinks from its end, and only as far as its last agents are known to
+// hold nothing.
 func drained(wanted manifest.Swarm, world world) manifest.Swarm {
 	reached := wanted
 	reached.Counts = slices.Clone(wanted.Counts)
@@ -65,7 +65,7 @@ func counts(swarm *v1alpha1.Swarm) []int {
 	return topology.Weighted(agents, weights)
 }
 
-// wantedAgents keeps replicas between the bounds. A suspended swarm has none.
+// wantedAgents limits replicas to their bounds. A suspended swarm has none.
 func wantedAgents(swarm *v1alpha1.Swarm) int {
 	if swarm.Spec.Mode == v1alpha1.SwarmSuspended {
 		return 0
@@ -80,7 +80,7 @@ func wantedAgents(swarm *v1alpha1.Swarm) int {
 	return min(max(replicas, least), int(swarm.Spec.MaxAgents))
 }
 
-// plan compares. Whatever is ours and not wanted goes.
+// plan compares. Objects of ours that are not wanted are deleted.
 func plan(wanted manifest.Swarm, world world) Plan {
 	var plan Plan
 	existing := world.objects()
@@ -112,14 +112,14 @@ func objects(wanted manifest.Swarm) []client.Object {
 	return all
 }
 
-// identity tells objects of one swarm apart. Objects from the cache do not carry their kind, so the Go type stands for it.
+// identity identifies an object within a swarm. Objects from the cache do not carry their kind, so that the Go type stands for it.
 func identity(object client.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
 
-// content is an object without what only the API server writes.
+// content returns an object without the fields that only the API server writes.
 func content(object client.Object) map[string]any {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return nil // every object here is a struct of ours or of Kubernetes; then it is applied, and the API server says what is wrong
+		return nil // never for API types; the object is then applied, and the API server reports what is wrong
 	}
 	delete(fields, "status")
 	delete(fields, "apiVersion")
@@ -127,8 +127,8 @@ func content(object client.Object) map[string]any {
 	return fields
 }
 
-// compared is the content of an object that is wanted, without what no object from the cache has: the cache reads protobuf, in which volume claims do
-// not carry their kind.
+// compared returns the content of a wanted object without what objects from the cache lack: the cache reads protobuf, in which volume
+// claims do not carry their kind.
 func compared(object client.Object) map[string]any {
 	fields := content(object)
 	spec, _ := fields["spec"].(map[string]any)
@@ -142,7 +142,7 @@ func compared(object client.Object) map[string]any {
 	return fields
 }
 
-// contains tells whether everything that is wanted is there. What the API server or somebody else has added does no harm.
+// contains reports whether found has everything that is wanted. Additions by the API server or other writers do not matter.
 func contains(found, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case nil:

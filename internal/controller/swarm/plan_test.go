@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 )
 
-// research is a swarm of two types as the API server would give it to us.
+// research returns a swarm of two types as the API server would return it.
 func research(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
 	kind := func(name string) v1alpha1.AgentType {
 		return v1alpha1.AgentType{
@@ -36,7 +36,7 @@ func research(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
 	return swarm
 }
 
-// made is the world after a plan was carried out, by an API server that fills in defaults.
+// made returns the world after a plan was carried out by an API server that sets defaults.
 func made(plan Plan) world {
 	var result world
 	for _, object := range plan.Apply {

@@ -1,6 +1,6 @@
 package swarm
 
-// What the controller of Swarms may do. docs/rbac.md says why, line by line; make manifests turns it into a role.
+// Permissions of the Swarm controller. docs/rbac.md explains each line; make manifests generates the role.
 //
 // +kubebuilder:rbac:groups=swarm.io,resources=swarms,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=swarm.io,resources=swarms/status,verbs=patch

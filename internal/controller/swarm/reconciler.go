@@ -1,8 +1,7 @@
-// Package swarm keeps what a Swarm is made of: a StatefulSet for each agent type, a Service, a ConfigMap and the Agents.
+// Package swarm manages the objects of a Swarm: a StatefulSet for each agent type, a Service, a ConfigMap and the Agents.
 //
-// It promises that all of it follows from the Swarm alone, under names that would be the same tomorrow; that it is written only
-// where it differs; and that what is no longer wanted is deleted only if it is still the object that was looked at. It never
-// decides anything in Reconcile: plan does, as a value.
+// It promises that all objects depend only on the Swarm and have stable names; that they are written only where they differ; and that
+// unwanted objects are deleted only if they are unchanged since they were read. Reconcile makes no decisions: plan does, as a value.
 package swarm
 
 import (
@@ -23,26 +22,26 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is what logs, metrics, events and field managers call the controller.
+// name is the controller's name in logs, metrics, events and field managers.
 const name = "swarm"
 
-// Options are what the operator's configuration says about this controller.
+// Options are the configuration of this controller.
 type Options struct {
-	// Settings is asked at each reconcile, because the CA changes while the operator runs.
+	// Settings is called at each reconcile, because the CA changes while the operator runs.
 	Settings func(context.Context) manifest.Settings
 	Board    *dispatch.Board
-	Signal   *kit.Signal // by which the board asks for a reconcile
+	Signal   *kit.Signal // with which the board requests a reconcile
 	Scope    *kit.Scope
 	Resync   time.Duration
 	Workers  int
-	Clock    Clock // nil: the clock of this process is right
+	Clock    Clock // nil if the clock of this process is always right
 }
 
-// untrusted is how long a swarm waits for the CA at most. The watch on its Secret is faster; this is for when that was missed.
+// untrusted is the maximum time until a swarm without a CA is reconciled again, in case the watch on its Secret was missed.
 const untrusted = 5 * time.Second
 
-// refusedAgain is how soon a swarm whose objects were refused is tried again. A change of the Swarm comes sooner; this is for the object in its way, and
-// for an API server that has learned a new field.
+// refusedAgain is the delay before refused objects are tried again. A change of the Swarm triggers it sooner; the delay is for a change
+// of the conflicting object, and for an API server that has learned a new field.
 const refusedAgain = time.Minute
 
 type reconciler struct {
@@ -54,8 +53,8 @@ type reconciler struct {
 	clock    Clock
 }
 
-// Add gives the operator the controller of Swarms. Of Secrets its cache must hold no more than the one with the link's CA: every
-// swarm is told when that changes.
+// Add adds the Swarm controller to the operator. Its cache must contain no Secret except the one with the link's CA: a change of it
+// reconciles all swarms.
 func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	for _, kind := range []client.Object{&appsv1.StatefulSet{}, &v1alpha1.Agent{}} {
 		if err := kit.IndexOwner(ctx, operator, kind); err != nil {
@@ -86,11 +85,11 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// Reconcile makes the world as the Swarm wants it.
+// Reconcile creates and updates the objects of the Swarm.
 func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
 	settings := r.settings(ctx)
 	if settings.Authority == "" {
-		return kit.RequeueAfter(untrusted, "NoAuthority"), nil // a pod without a CA could trust nobody
+		return kit.RequeueAfter(untrusted, "NoAuthority"), nil // an agent without a CA can trust no server
 	}
 	wanted := want(swarm, settings)
 	world, err := r.observe(ctx, wanted)
@@ -101,13 +100,13 @@ func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.
 	failed := r.apply(ctx, swarm, plan(drained(wanted, world), world))
 	result, err := r.report(ctx, wanted, world, failed)
 	if needsUser(failed) {
-		return refusedResult(result, failed), err // which is what keeps the user from being told
+		return refusedResult(result, failed), err // without this status the user would not know
 	}
 	return result, errors.Join(failed, err)
 }
 
-// refusedResult asks for another look at a swarm that has told its user what is refused, sooner if part of its status is still to be written. It is
-// not an error: the back-off of errors would begin with many attempts at what is bound to fail.
+// refusedResult requests another reconcile of a swarm whose status reports the refusal, sooner if part of the status is yet to be
+// written. It is not an error: the error back-off would begin with many attempts that are bound to fail.
 func refusedResult(reported kit.Result, failed error) kit.Result {
 	if reported != kit.Done() {
 		return reported
@@ -118,16 +117,16 @@ func refusedResult(reported kit.Result, failed error) kit.Result {
 	return kit.RequeueAfter(refusedAgain, string(v1alpha1.ReasonNameTaken))
 }
 
-// taskIndex finds the Tasks of a swarm.
+// taskIndex indexes Tasks by swarm.
 const taskIndex = "spec.swarmRef.name"
 
 func swarmOf(task client.Object) []string { return []string{task.(*v1alpha1.Task).Spec.SwarmRef.Name} }
 
-// all names every swarm.
+// all returns every swarm.
 func (r *reconciler) all(ctx context.Context, _ client.Object) []types.NamespacedName {
 	swarms := &v1alpha1.SwarmList{}
 	if err := r.client.List(ctx, swarms); err != nil {
-		return nil // the cache is not there yet: then every swarm is still to come
+		return nil // the cache is not ready: every swarm is still to be reconciled
 	}
 	names := make([]types.NamespacedName, 0, len(swarms.Items))
 	for n := range swarms.Items {

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// state is everything that exists of a swarm, by name, and the replicas of its StatefulSets.
+// state returns all existing objects of a swarm, by name, and the replicas of its StatefulSets.
 func (e *environment) state(t *testing.T) (all []string, replicas map[string]int32) {
 	t.Helper()
 	sets, agents, services, configs := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}
@@ -43,7 +43,7 @@ func (e *environment) state(t *testing.T) (all []string, replicas map[string]int
 	return all, replicas
 }
 
-// becomesReady has every pod and every agent of the swarm ready.
+// becomesReady makes every pod and every agent of the swarm ready.
 func (e *environment) becomesReady(t *testing.T) {
 	t.Helper()
 	sets, agents := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}
@@ -112,7 +112,7 @@ func TestSwarmIsMadeAndShown(t *testing.T) {
 	}
 }
 
-// A pod without the CA could trust nobody.
+// An agent without the CA could trust no server.
 func TestNothingIsMadeBeforeThereIsACA(t *testing.T) {
 	r, e := newEnvironment(t, interceptor.Funcs{}, research(nil))
 	r.settings = func(context.Context) manifest.Settings { return manifest.Settings{} }
@@ -179,7 +179,7 @@ func TestStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Status quotes the first agent that fails. A cache lists agents in any order, and the message must not change with it.
+// The status quotes the first failing agent. A cache lists agents in any order, and the message must not depend on it.
 func TestAgentsAreReadInTheSameOrder(t *testing.T) {
 	hooks := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		err := c.List(ctx, list, options...)

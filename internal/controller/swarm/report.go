@@ -14,13 +14,13 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// shownEvery is how often the numbers of tasks are written at most.
+// shownEvery is the minimum interval between writes of the numbers of tasks.
 const shownEvery = 10 * time.Second
 
-// numbers are the news that can wait.
+// numbers clears the part of the status that can be delayed.
 func numbers(swarm *v1alpha1.Swarm) { swarm.Status.Tasks, swarm.Status.Epoch = nil, 0 }
 
-// report is the only status write of the controller, but for the last one.
+// report is the only status write of the controller, except for the last one.
 func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world world, failed error) (kit.Result, error) {
 	swarm := wanted.Swarm
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
@@ -40,7 +40,7 @@ func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world wo
 	return kit.Done(), nil
 }
 
-// describe says how far the swarm is.
+// describe sets the conditions for the progress of the swarm.
 func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world world) {
 	swarm, desired := wanted.Swarm, total(wanted.Counts)
 	active := int(swarm.Status.ActiveAgents)
@@ -61,8 +61,7 @@ func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world 
 	}
 }
 
-// degrade names what does not work while the rest goes on: a write that was refused, what this operator does not do, or agents that do
-// not get up.
+// degrade reports what does not work while the rest continues: a refused write, an unsupported feature, or agents that do not start.
 func degrade(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, world world, failed error) {
 	unsupported, broken := unsupported(swarm), broken(world.agents)
 	var taken nameTaken
@@ -80,7 +79,7 @@ func degrade(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, world wo
 	}
 }
 
-// unsupported is what the API allows and this version does not do yet, or this operator not where it is.
+// unsupported returns what the API allows but this version, or this installation, does not support.
 func unsupported(swarm manifest.Swarm) string {
 	for _, kind := range swarm.Spec.Agents {
 		if kind.Runtime != nil && kind.Runtime.HTTP != nil {
@@ -93,7 +92,7 @@ func unsupported(swarm manifest.Swarm) string {
 	return ""
 }
 
-// broken counts the agents that do not get up, and quotes the first.
+// broken counts the agents that do not start, and quotes the first.
 func broken(agents []v1alpha1.Agent) string {
 	count, first := 0, ""
 	for n := range agents {
@@ -111,7 +110,7 @@ func broken(agents []v1alpha1.Agent) string {
 	return fmt.Sprintf("%d of %d agents do not get up; %s", count, len(agents), first)
 }
 
-// count fills in the numbers.
+// count sets the numbers.
 func count(wanted manifest.Swarm, world world) {
 	status := &wanted.Status
 	status.ObservedGeneration = wanted.Generation
@@ -137,7 +136,7 @@ func count(wanted manifest.Swarm, world world) {
 	status.Epoch = world.epoch
 }
 
-// shortLease says what the lease of a type means for its work, if it is too short to survive a change of the operator's leader.
+// shortLease returns the consequence of a type's lease, if it is too short to survive a change of the operator's leader.
 func shortLease(kind v1alpha1.AgentType, shortest time.Duration) string {
 	lease := time.Duration(kind.LeaseSeconds) * time.Second
 	if lease == 0 || lease >= shortest {
@@ -147,7 +146,7 @@ func shortLease(kind v1alpha1.AgentType, shortest time.Duration) string {
 		kind.LeaseSeconds, int(shortest.Seconds()))
 }
 
-// phase sums up the conditions: a swarm that was once ready keeps running, however degraded.
+// phase summarizes the conditions: a swarm that was once ready stays running, however degraded.
 func phase(swarm *v1alpha1.Swarm) v1alpha1.SwarmPhase {
 	switch {
 	case !swarm.DeletionTimestamp.IsZero():

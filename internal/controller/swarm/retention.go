@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// defaultFinishedLimit is that of the API, for a Swarm from before it had one.
+	// defaultFinishedLimit is the default of the API, for a Swarm stored before the field existed.
 	defaultFinishedLimit = 1000
-	// At most so many finished tasks of a swarm are deleted at a time, one request after the other, and no sooner than after this pause: deleting is never
-	// so urgent that a result should wait for it.
+	// The maximum number of finished tasks of a swarm deleted at a time, one request after the other, and the pause before: deleting is
+	// never so urgent that a result should wait for it.
 	retentionBatch, retentionPause = 100, time.Second
 )
 
-// retention keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a controller of its own with one worker, so that it
-// takes no turn from those that store results.
+// retention keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a separate controller with one
+// worker, so that it does not compete with those that store results.
 type retention struct {
 	client client.Client
 	signal *kit.Signal
@@ -43,7 +43,7 @@ func addRetention(operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// finishes passes the one change by which a task becomes final.
+// finishes passes only the change by which a task becomes final.
 var finishes = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(change event.UpdateEvent) bool {
@@ -55,13 +55,13 @@ var finishes = predicate.Funcs{
 
 func isFinal(object client.Object) bool { return object.(*v1alpha1.Task).Status.Phase.Final() }
 
-// taskFinished has the swarm of a task looked at a little later: many tasks may finish meanwhile.
+// taskFinished schedules the swarm of a task after a delay, in which other tasks may finish.
 func (r *retention) taskFinished(_ context.Context, task client.Object) []types.NamespacedName {
 	r.signal.After(types.NamespacedName{Namespace: task.GetNamespace(), Name: task.(*v1alpha1.Task).Spec.SwarmRef.Name}, retentionPause)
 	return nil
 }
 
-// Reconcile deletes some of the finished tasks that are too many.
+// Reconcile deletes some of the finished tasks above the limit.
 func (r *retention) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
 	tasks, err := tasksOf(ctx, r.client, swarm)
 	if err != nil {
@@ -86,7 +86,7 @@ func finishedLimit(swarm *v1alpha1.Swarm) int {
 	return defaultFinishedLimit
 }
 
-// surplusOf are the finished tasks that are too many, the oldest first. Those that must not be deleted do not count.
+// surplusOf returns the finished tasks above the limit, oldest first. Those that must not be deleted do not count.
 func surplusOf(tasks []v1alpha1.Task, limit int) []*v1alpha1.Task {
 	var finished []*v1alpha1.Task
 	for n := range tasks {
@@ -103,7 +103,7 @@ func surplusOf(tasks []v1alpha1.Task, limit int) []*v1alpha1.Task {
 	return finished[:len(finished)-limit]
 }
 
-// isDisposable reports whether a task is stored as finished, and nothing asks for it to be kept.
+// isDisposable reports whether a task is stored as finished, and nothing requires it to be kept.
 func isDisposable(task *v1alpha1.Task) bool {
 	return task.Status.Phase.Final() && len(task.Finalizers) == 0 && task.DeletionTimestamp.IsZero() &&
 		task.Annotations[v1alpha1.AnnotationPaused] != "true"
@@ -116,7 +116,7 @@ func finishedAt(task *v1alpha1.Task) time.Time {
 	return task.Status.CompletionTime.Time
 }
 
-// discard deletes a task if it is still as it was looked at. The task is of the cache and must not be changed.
+// discard deletes a task unless it has changed since it was read. The task is from the cache and must not be modified.
 func (r *retention) discard(ctx context.Context, task *v1alpha1.Task) error {
 	doomed := &v1alpha1.Task{}
 	doomed.Namespace, doomed.Name = task.Namespace, task.Name

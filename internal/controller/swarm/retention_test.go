@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// finishedTask is one of swarm research that was completed so many minutes after the first.
+// finishedTask returns a task of the swarm research that was completed so many minutes after the first one.
 func finishedTask(name string, minutes int, changes ...func(*v1alpha1.Task)) *v1alpha1.Task {
 	task := taskOf("research", name)
 	task.Status.Phase = v1alpha1.TaskCompleted
@@ -67,7 +67,7 @@ func TestOldestFinishedTasksAreTooMany(t *testing.T) {
 	}
 }
 
-// retaining is a swarm with a limit, and as many finished tasks, oldest first.
+// retaining returns a swarm with a limit, and with finished tasks, oldest first.
 func retaining(t *testing.T, limit *int32, finished int, hooks interceptor.Funcs) (*retention, *environment, *v1alpha1.Swarm) {
 	t.Helper()
 	swarm := research(func(spec *v1alpha1.SwarmSpec) { spec.Tasks.FinishedLimit = limit })
@@ -114,7 +114,7 @@ func TestFinishedTasksAreDeletedInBatches(t *testing.T) {
 	}
 }
 
-// Since the cache was read a task may have got a finalizer, or be another one of that name.
+// Since the cache was read, a task may have got a finalizer, or may be another one of the same name.
 func TestFinishedTasksAreDeletedAsTheyWereLookedAt(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct{ answer, fails error }{

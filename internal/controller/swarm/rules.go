@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/schedule"
 )
 
-// rules are what the swarm says about giving out work.
+// rules returns how the swarm's work is assigned.
 func rules(wanted manifest.Swarm, world world) dispatch.Rules {
 	strategy := schedule.Balanced
 	if wanted.Spec.Strategy == v1alpha1.SwarmSpecialized {
@@ -18,15 +18,15 @@ func rules(wanted manifest.Swarm, world world) dispatch.Rules {
 	return dispatch.Rules{Strategy: strategy, Halt: halt(wanted.Swarm), Leaving: leaving(wanted, world.agents)}
 }
 
-// hold gives nothing new out in a swarm that its annotation pauses. Its other rules are unknown as long as it is not reconciled: every leader
-// must come to the same, also one that has never seen the swarm without the annotation.
+// hold stops the assignment of work in a swarm that is paused by annotation. Its other rules are unknown while it is not reconciled:
+// every leader must behave the same, including one that has never seen the swarm without the annotation.
 func (r *reconciler) hold(swarm types.NamespacedName) {
 	r.board.Govern(swarm, dispatch.Rules{Halt: &dispatch.Wait{
 		Reason: v1alpha1.ReasonPaused, Message: "the swarm is paused by the annotation " + v1alpha1.AnnotationPaused + ": remove it to go on",
 	}})
 }
 
-// halt is why nothing new is given out, or nil.
+// halt returns why no work is assigned, or nil.
 func halt(swarm *v1alpha1.Swarm) *dispatch.Wait {
 	switch swarm.Spec.Mode {
 	case v1alpha1.SwarmPaused:

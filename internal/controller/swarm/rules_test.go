@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// A leader that has never seen the swarm without the annotation does the same as the one that has.
+// A leader that has never seen the swarm without the annotation behaves like one that has.
 func TestPausedSwarmGivesNothingOutWhoeverLeads(t *testing.T) {
 	for _, governed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

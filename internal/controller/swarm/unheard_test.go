@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// changeLeader gives the reconciler the empty memory of a new leader, whose term is not open yet.
+// changeLeader gives the reconciler the empty memory of a new leader, whose term has not begun.
 func (e *environment) changeLeader(r *reconciler) {
 	e.board = dispatch.New(dispatch.Config{
 		Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e, Metrics: prometheus.NewRegistry(),
@@ -26,12 +26,12 @@ func (e *environment) changeLeader(r *reconciler) {
 	r.board = e.board
 }
 
-// silent is a link on which no agent was heard.
+// silent is a link on which no agent has been heard.
 type silent struct{ *environment }
 
 func (silent) LastHeard(link.Agent) (time.Time, bool) { return time.Time{}, false }
 
-// open begins the term with one pod, which has not said what it runs.
+// open begins the term with one pod, which has not reported what it runs.
 func (e *environment) open(pod string) {
 	agent := v1alpha1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: pod},
@@ -43,7 +43,7 @@ func (e *environment) open(pod string) {
 	}}}})
 }
 
-// A new leader does not know what agents hold: scaling in waits until it does.
+// A new leader does not know what agents hold: scale-in waits until it does.
 func TestScalingInWaitsUntilTheAgentsAreHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		swarm := research(nil)
