@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// What is stored of an attempt lets the next leader prove its end, or wait long enough.
+// The stored state of an attempt lets the next leader prove its end, or wait long enough.
 func TestAssignmentIsStoredWithItsProcess(t *testing.T) {
 	longest := strings.Repeat("x", mostID)
 	for id, want := range map[string]string{"p": "p", "": "", longest: longest, longest + "x": "", "\xff": ""} {
@@ -22,7 +22,7 @@ func TestAssignmentIsStoredWithItsProcess(t *testing.T) {
 	}
 }
 
-// A lease that was raised since is stored at once: an agent that is lost would be waited for too short otherwise. Everything else waits.
+// A lease that was extended since is stored at once: otherwise the wait for a lost agent would be too short. Everything else waits.
 func TestLongerLeaseIsStoredWithTheAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored int32
@@ -46,7 +46,7 @@ func TestLongerLeaseIsStoredWithTheAttempt(t *testing.T) {
 	}
 }
 
-// An agent dies with the leader. The next leader sees the container status and moves the task, long before the lease ends.
+// An agent dies with the leader. The next leader sees the container status and moves the task long before the lease ends.
 func TestNextLeaderMovesTheTaskOfAnAgentThatIsProvenDead(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 10 * time.Second})

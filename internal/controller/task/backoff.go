@@ -13,7 +13,7 @@ import (
 // handBackRules are the pauses between attempts that are handed back, from the second one on.
 var handBackRules = v1alpha1.TaskRetry{InitialSeconds: 1, Factor: 2, MaxSeconds: 60}
 
-// jitterPercent is how much longer than its rules say a pause may be.
+// jitterPercent is the maximum jitter added to a pause.
 const jitterPercent = 10
 
 // backoff grows by the factor with every retry.
@@ -25,15 +25,15 @@ func backoff(rules v1alpha1.TaskRetry, retries int32) time.Duration {
 	return time.Duration(min(seconds, most)) * time.Second
 }
 
-// jittered makes a pause a little longer, so that tasks that failed together are not all tried again at the same moment. How much
-// depends on the task and the attempt alone: the same input gives the same plan.
+// jittered lengthens a pause slightly, so that tasks that failed together are not all retried at the same time. The jitter depends only
+// on the task and the attempt: the same input gives the same plan.
 func (p *planner) jittered(pause time.Duration, attempt int32) time.Duration {
 	digest := fnv.New32a()
 	_, _ = digest.Write([]byte(string(p.task.UID) + "/" + strconv.Itoa(int(attempt))))
 	return pause + pause*jitterPercent/100*time.Duration(digest.Sum32()%1000)/1000
 }
 
-// pause keeps the task from being given out. The status holds whole seconds, and a pause is never shorter than it should be.
+// pause delays the assignment of the task. The status holds whole seconds, and a pause is never shortened.
 func (p *planner) pause(pause time.Duration) {
 	p.Status.NextRetryTime = new(metav1.NewTime(p.now.Add(pause).Truncate(time.Second).Add(time.Second)))
 }

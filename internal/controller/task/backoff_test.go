@@ -48,7 +48,7 @@ func TestPauseIsNeverShorterThanItsRules(t *testing.T) {
 	}
 }
 
-// handsBack plans hand-backs in a row, each of which ran for so long.
+// handsBack plans consecutive hand-backs, each after the same run time.
 func handsBack(task *v1alpha1.Task, times int, ran time.Duration, outcome linkv1.Outcome) Plan {
 	var made Plan
 	for range times {
@@ -90,7 +90,7 @@ func TestHandBacksWaitLongerEachTime(t *testing.T) {
 	}
 }
 
-// assertPause wants a pause with jitter, in whole seconds.
+// assertPause expects a pause with jitter, in whole seconds.
 func assertPause(t *testing.T, until *metav1.Time, want time.Duration) {
 	t.Helper()
 	if (until != nil) != (want > 0) {

@@ -37,7 +37,7 @@ func TestTasksBeyondTheLimitAreDoneInTheirOrder(t *testing.T) {
 		for n := range tasks {
 			name := fmt.Sprintf("t%02d", n)
 			w.completes(t, name, 1)
-			if writes := w.store.written(name); writes > 3 { // that it waits, runs, is done
+			if writes := w.store.written(name); writes > 3 { // waiting, running, done
 				t.Errorf("%s: %d writes", name, writes)
 			}
 		}
@@ -47,7 +47,7 @@ func TestTasksBeyondTheLimitAreDoneInTheirOrder(t *testing.T) {
 	})
 }
 
-// order are the names of the tasks, by the start of their attempts.
+// order returns the names of the tasks, by the start of their attempts.
 func (j *journal) order() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -85,7 +85,7 @@ func TestTaskBeyondTheLimitSaysSoOnce(t *testing.T) {
 	})
 }
 
-// What ends a task holds for those that wait for room as well.
+// Whatever ends a task also ends one that waits for room.
 func TestTaskBeyondTheLimitEndsWithoutRoom(t *testing.T) {
 	cancel := func(w *cluster) { w.desire(v1alpha1.TaskCancel) }
 	for reason, c := range map[v1alpha1.Reason]struct {
@@ -112,7 +112,7 @@ func TestTaskBeyondTheLimitEndsWithoutRoom(t *testing.T) {
 	}
 }
 
-// A new leader takes up what runs, and gives nothing out twice, whatever there is room for.
+// A new leader continues running attempts, and assigns nothing twice, whatever its limits are.
 func TestNewLeaderWithinItsBudgetFinishesEverything(t *testing.T) {
 	withRoomFor(t, 2, func(t *testing.T, w *cluster) {
 		for n := range 10 {
@@ -132,7 +132,7 @@ func TestNewLeaderWithinItsBudgetFinishesEverything(t *testing.T) {
 	})
 }
 
-// All that is promised of tasks holds with room for few of them.
+// All promises about tasks hold with room for only a few.
 func TestLimitsChangeNoPromise(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		script, tasks := scripts().Draw(rt, "script"), rapid.IntRange(1, 3).Draw(rt, "tasks")

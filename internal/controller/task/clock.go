@@ -3,19 +3,19 @@ package task
 import "time"
 
 const (
-	// clockLookAgain is how often a task is looked at whose time limit waits for a clock that is right.
+	// clockLookAgain is the delay before a task is reconciled again if its time limit waits for a correct clock.
 	clockLookAgain = 30 * time.Second
 	clockSkewed    = "ClockSkewed"
 )
 
-// A Clock knows how far the clock of this process is ahead of the API server's, and whether that is little enough to act by it. Time
-// limits and expiry count from times that the API server, or another leader, has written. What they do is final, so they wait while the
+// A Clock knows how far the clock of this process is ahead of the API server's, and whether the difference is small enough to rely on it.
+// Time limits and expiry count from times written by the API server or by another leader. Their effects are final, so they wait while the
 // clock is wrong.
 type Clock interface {
 	Skew() (ahead time.Duration, reliable bool)
 }
 
-// A clock is what was known about the clock when a task was looked at. The zero value is a clock that is right.
+// A clock is the state of the clock when a task was observed. The zero value is a correct clock.
 type clock struct {
 	skewed bool
 	ahead  time.Duration // zero unless skewed
@@ -37,7 +37,7 @@ func (c clock) passed(limit, now time.Time) bool {
 	return !c.skewed && !limit.IsZero() && !now.Before(limit)
 }
 
-// stamp returns the time to store for a moment of this process's clock: the API server's, so that a leader whose clock is right counts
+// stamp returns the time to store for a moment of this process's clock: the API server's, so that a leader with a correct clock counts
 // from the right moment.
 func (c clock) stamp(moment time.Time) time.Time {
 	return moment.Add(-c.ahead).Truncate(time.Second)

@@ -11,14 +11,14 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// fixedSkew is a clock that is ahead by so much.
+// fixedSkew is a clock that is ahead by a fixed duration.
 type fixedSkew time.Duration
 
 func (s fixedSkew) Skew() (ahead time.Duration, reliable bool) {
 	return time.Duration(s), time.Duration(s).Abs() <= 5*time.Second
 }
 
-// limited is a task that was created an hour ago and has limits of a minute.
+// limited returns a task that was created an hour ago and has limits of a minute.
 func limited(limits v1alpha1.TaskTimeouts) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
@@ -63,7 +63,7 @@ func TestFinishedTaskIsKeptWhileTheClockIsWrong(t *testing.T) {
 	}
 }
 
-// A leader whose clock is right counts from what one with a wrong clock has written.
+// A leader with a correct clock counts from the times written by one with a wrong clock.
 func TestCompletionTimeIsTheServersTime(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 24 * time.Hour, -24 * time.Hour} {
 		done := ended(linkv1.Outcome_OUTCOME_SUCCEEDED)
@@ -74,7 +74,7 @@ func TestCompletionTimeIsTheServersTime(t *testing.T) {
 	}
 }
 
-// A whole operator whose clock is an hour ahead of the API server's fails nothing, and times out what is due when its clock is right again.
+// An operator whose clock is an hour ahead of the API server's fails no task, and enforces due timeouts when its clock is correct again.
 func TestLeaderWithAWrongClockFailsNothing(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.store.behind = time.Hour

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// conclude notes that an attempt has ended, and decides what comes next.
+// conclude records the end of an attempt, and decides what comes next.
 func (p *planner) conclude(ended dispatch.End) {
 	recorded := isRecorded(&p.Status, ended.Epoch)
 	if !recorded {
@@ -27,7 +27,7 @@ func (p *planner) conclude(ended dispatch.End) {
 		p.fail(v1alpha1.ReasonBadInput, ended.Message)
 	case p.world.stop != nil:
 		p.stop(*p.world.stop)
-	case recorded: // the answer of the write was lost: nothing is counted twice
+	case recorded: // the response to the write was lost: nothing is counted twice
 	case ended.Lost:
 		p.reassign(ended)
 	case ended.Outcome == linkv1.Outcome_OUTCOME_FAILED || ended.Outcome == linkv1.Outcome_OUTCOME_RETRY:
@@ -64,7 +64,7 @@ func (p *planner) succeed(ended dispatch.End) {
 	p.Status.Progress, p.Event = 100, ""
 }
 
-// reassign counts a lost agent. It is no fault of the task, until it happens too often.
+// reassign counts a lost agent. This is not a failure of the task, unless it happens too often.
 func (p *planner) reassign(ended dispatch.End) {
 	p.Status.Reassignments++
 	if p.Status.Reassignments > mostReassignments {
@@ -75,7 +75,7 @@ func (p *planner) reassign(ended dispatch.End) {
 	p.pend(v1alpha1.ReasonLinkLost, ended.Message)
 }
 
-// retry tries again, later each time, unless that would be of no use or was done often enough.
+// retry tries again after an increasing delay, unless a retry is useless or the limit is reached.
 func (p *planner) retry(ended dispatch.End) {
 	ended = withStorableReason(ended)
 	rules, reason := p.task.Spec.Retry, v1alpha1.Reason(ended.Reason)
@@ -99,9 +99,9 @@ func (p *planner) retry(ended dispatch.End) {
 	}
 }
 
-// handBack puts a task back that its agent gave up or declined. That is no failure of the task and costs no retry. The first time it may
-// go to another agent at once; when it happens again and again each pause is longer, and in the end the task fails. An attempt that its agent
-// never had costs nothing, however often: the board waits for a second before it tries again.
+// handBack returns a task that its agent gave up or declined to the queue. This is not a failure of the task and costs no retry. The
+// first time it may go to another agent at once; repeated hand-backs have increasing pauses, and in the end the task fails. An attempt
+// that its agent never had costs nothing, however often: the board waits for a second before it tries again.
 func (p *planner) handBack(ended dispatch.End) {
 	if ended.Undelivered {
 		p.pend(v1alpha1.ReasonNotDelivered, ended.Message)
@@ -122,7 +122,7 @@ func (p *planner) handBack(ended dispatch.End) {
 	}
 }
 
-// sentence is what an agent says about an end, which may be nothing.
+// sentence returns what an agent reports about an end, which may be empty.
 func sentence(ended dispatch.End) string {
 	if ended.Message != "" {
 		return ended.Message

@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// The API server stores a write and its answer is lost: the next reconcile finds the end of the attempt already counted.
+// The API server stores a write and its response is lost: the next reconcile finds the end of the attempt already counted.
 func TestRetryIsCountedOnceWhenTheAnswerOfItsWriteIsLost(t *testing.T) {
 	for _, lost := range []int{0, 1, 3} {
 		inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
@@ -45,7 +45,7 @@ func TestReassignmentIsCountedOnceWhenTheAnswerOfItsWriteIsLost(t *testing.T) {
 	})
 }
 
-// What is stored about an attempt that has ended is not written again, whatever the end was.
+// The stored end of an attempt is not written again, whatever it was.
 func TestEndThatIsStoredChangesNothing(t *testing.T) {
 	for name, world := range map[string]world{
 		"failed":      ended(linkv1.Outcome_OUTCOME_FAILED, because("Broken")),
@@ -65,7 +65,7 @@ func TestEndThatIsStoredChangesNothing(t *testing.T) {
 	}
 }
 
-// A loss that is stored is no reason to refuse the success of the same attempt, or the wish of the user.
+// A stored loss does not prevent the success of the same attempt, or the user's request, from being stored.
 func TestEndThatIsStoredGivesWayToAFinalOne(t *testing.T) {
 	task := &v1alpha1.Task{}
 	running(task)
@@ -81,7 +81,7 @@ func TestEndThatIsStoredGivesWayToAFinalOne(t *testing.T) {
 	}
 }
 
-// A newer attempt than the one that is stored is counted.
+// An attempt newer than the stored one is counted.
 func TestEndOfALaterAttemptIsCounted(t *testing.T) {
 	task := &v1alpha1.Task{}
 	running(task)

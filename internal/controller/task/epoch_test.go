@@ -7,7 +7,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A user who may write the status of Tasks can store any epoch. That costs the Task, and nothing else.
+// A user who may write the status of Tasks can store any epoch. Only that Task is affected.
 func TestTaskWithAnEpochThatWasNeverGivenOutFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		epoch int64

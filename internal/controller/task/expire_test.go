@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// deleter notes what is deleted.
+// deleter records deletions.
 type deleter struct {
 	client.Client
 	err     error
@@ -31,7 +31,7 @@ func (d *deleter) Delete(_ context.Context, _ client.Object, options ...client.D
 	return d.err
 }
 
-// finished is a task that was completed at noon.
+// finished returns a task that was completed at noon.
 func finished(ttl *int32) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.UID, task.Spec.TTLSecondsAfterFinished = "uid-t", ttl
@@ -45,7 +45,7 @@ func swarmKeeping(ttl *int32) *v1alpha1.Swarm {
 	return swarm
 }
 
-// lookAt is a look at a task when its time is over, when no other task waits for its turn.
+// lookAt is the result that schedules the expiry of a task with low priority.
 func lookAt(left time.Duration) kit.Result { return kit.RequeueAfter(left, "Expires").LowPriority() }
 
 func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
@@ -82,7 +82,7 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 	}
 }
 
-// A reconcile that has stored a result does not delete anything: others may wait for their turn to store theirs.
+// A reconcile that has stored a result deletes nothing: others may be waiting to store theirs.
 func TestTaskThatHasJustFinishedIsDeletedLater(t *testing.T) {
 	for ttl, want := range map[int32]kit.Result{0: lookAt(0), 60: lookAt(time.Minute)} {
 		if got := expiry(finished(&ttl), world{}, noon); got != want {

@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// answers is an API server that says the same of every task.
+// answers is an API server with the same response for every task.
 type answers struct {
 	client.Reader
 	err   error
@@ -28,7 +28,7 @@ func (a *answers) Get(context.Context, client.ObjectKey, client.Object, ...clien
 	return a.err
 }
 
-// surroundings are everything around a board, and count what is acknowledged.
+// surroundings is the environment of a board, and counts acknowledgements.
 type surroundings struct{ acknowledged int }
 
 func (d *surroundings) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
@@ -43,7 +43,7 @@ func (d *surroundings) Term() int64                               { return 2 }
 func (d *surroundings) RaiseTerm(int64) int64                     { return 2 }
 func (d *surroundings) After(types.NamespacedName, time.Duration) {}
 
-// The cache of a new leader may lack a task whose result an agent brings. A result that is acknowledged and not stored is lost.
+// The cache of a new leader may lack a task whose result an agent reports. A result acknowledged before it is stored is lost.
 func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
 	errAway := errors.New("the API server is away")
 	for name, c := range map[string]struct {

@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// mostPayload may stand in the Task itself, mostReferred in a ConfigMap: a frame of the link has 1 MiB.
+	// mostPayload limits a payload in the Task itself, mostReferred one in a ConfigMap: a frame of the link has 1 MiB.
 	mostPayload, mostReferred = 8 << 10, 512 << 10
-	// mostVerdicts is how many keys of ConfigMaps are remembered as read.
+	// mostVerdicts limits the keys of ConfigMaps whose check is remembered.
 	mostVerdicts = 4096
 )
 
-// errPayloadGone says that a task is not there any more, of which the cache has yet to hear.
+// errPayloadGone is the error for a task that was deleted, but is still in the cache.
 var errPayloadGone = errors.New("the task is gone, and its payload with it")
 
-// An input is what the code of a task gets to read.
+// An input is what the code of a task reads.
 type input struct {
 	inline   []byte
 	referred bool           // it is read, or copied, when it is sent
-	text     string         // in a ConfigMap
-	missing  *dispatch.Wait // it may still come
+	text     string         // from a ConfigMap
+	missing  *dispatch.Wait // it may still be created
 	fault    *fault
 }
 
-// readInput reads what the code gets to read. A task without a payload gets an empty object, so that the input is always JSON.
+// readInput returns what the code reads. A task without a payload gets an empty object, so that the input is always JSON.
 func (r *reconciler) readInput(ctx context.Context, task *v1alpha1.Task) (input, error) {
 	if source := task.Spec.PayloadFrom; source != nil {
 		return r.referred(ctx, task, source.ConfigMapKeyRef)
@@ -55,7 +55,7 @@ func (r *reconciler) readInput(ctx context.Context, task *v1alpha1.Task) (input,
 	return input{inline: task.Spec.Payload.Raw}, nil
 }
 
-// referred is the payload from a ConfigMap. One that is not there may still come.
+// referred returns the payload from a ConfigMap. A missing one may still be created.
 func (r *reconciler) referred(ctx context.Context, task *v1alpha1.Task, from v1alpha1.ConfigMapKey) (input, error) {
 	config := &corev1.ConfigMap{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: from.Name}, config)
@@ -78,8 +78,8 @@ func (r *reconciler) referred(ctx context.Context, task *v1alpha1.Task, from v1a
 	return found, nil
 }
 
-// payloadToSend returns the payload for an assignment that Settle is about to send, nil if there is none. Payloads that the cache does not keep are
-// in the answer to the write of the assignment. If another write stored it, they are read past the cache.
+// payloadToSend returns the payload for an assignment that Settle is about to send, nil if there is none. Payloads that the cache does
+// not keep are in the response to the write of the assignment. If another write stored it, they are read past the cache.
 func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, found world) ([]byte, error) {
 	switch held := found.view.Held; {
 	case held == nil || !held.Unsent || !isAssigned(&task.Status, held.Epoch):
@@ -103,13 +103,13 @@ func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, fou
 	return stored.Spec.Payload.Raw, nil
 }
 
-// A text is a key of a version of a ConfigMap.
+// A text is a key of a ConfigMap in a given version.
 type text struct {
 	uid          types.UID
 	version, key string
 }
 
-// verdicts remember which keys of ConfigMaps hold a JSON object. Many tasks may name the same half of a megabyte, and each is looked at often.
+// verdicts caches which keys of ConfigMaps hold a JSON object. Many tasks may use the same half megabyte, and each is reconciled often.
 type verdicts struct {
 	parsed func() // is called before a text is parsed; may be nil
 
@@ -141,7 +141,7 @@ func (v *verdicts) get(of text) (verdict, known bool) {
 
 func (v *verdicts) put(of text, verdict bool) {
 	if of.uid == "" || of.version == "" {
-		return // it is of no API server
+		return // not from an API server
 	}
 	v.lock.Lock()
 	defer v.lock.Unlock()

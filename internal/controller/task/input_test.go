@@ -19,13 +19,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
-// carrying gives a task a payload of so many bytes, which it returns as well.
+// carrying returns a payload of so many bytes, and a change that adds it to a task.
 func carrying(size int) (text string, change func(*v1alpha1.TaskSpec)) {
 	text = `{"a":"` + strings.Repeat("x", size-8) + `"}`
 	return text, func(spec *v1alpha1.TaskSpec) { spec.Payload = &apiextensionsv1.JSON{Raw: []byte(text)} }
 }
 
-// A short task costs one write. The cache keeps its payload if it is small; the answer to the write of the assignment brings a larger one.
+// A short task costs one write. The cache keeps its payload if it is small; the response to the write of the assignment contains a larger
+// one.
 func TestPayloadArrivesWholeAndCostsNoRead(t *testing.T) {
 	for size, writes := range map[int]int{8: 1, payload.MostKept: 1, payload.MostKept + 1: 2, mostPayload: 2} {
 		inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
@@ -43,7 +44,8 @@ func TestPayloadArrivesWholeAndCostsNoRead(t *testing.T) {
 	}
 }
 
-// Each attempt is an assignment of its own, which is stored before it is sent. When the answer to that write is lost, the payload is read once.
+// Each attempt is a separate assignment, which is stored before it is sent. When the response to that write is lost, the payload is read
+// once.
 func TestLargePayloadIsReadOncePerAssignment(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		text, carried := carrying(mostPayload)
@@ -72,7 +74,7 @@ func TestLargePayloadIsReadOncePerAssignment(t *testing.T) {
 	})
 }
 
-// A task that waits, runs or is suspended is looked at many times. Its payload is needed for none of them.
+// A task that waits, runs or is suspended is reconciled many times. None of that needs its payload.
 func TestLargePayloadOfATaskThatWaitsIsNotRead(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, w *cluster) {
 		_, carried := carrying(mostPayload)
@@ -87,7 +89,7 @@ func TestLargePayloadOfATaskThatWaitsIsNotRead(t *testing.T) {
 	})
 }
 
-// A task that was deleted, and perhaps created again, is not sent with the payload of another.
+// A task that was deleted, and perhaps recreated, is not sent with the payload of another.
 func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
 	w := newCluster()
 	_, carried := carrying(mostPayload)
@@ -110,7 +112,7 @@ func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
 	}
 }
 
-// versioned is a cluster with one ConfigMap, as the API server knows it.
+// versioned is a cluster with one ConfigMap, as in the API server.
 type versioned struct {
 	client.Client
 	stored *corev1.ConfigMap
@@ -121,7 +123,7 @@ func (v versioned) Get(_ context.Context, _ client.ObjectKey, object client.Obje
 	return nil
 }
 
-// A payload in a ConfigMap may have 512 KiB, and thousands of tasks may name it. It is parsed once for each version and key.
+// A payload in a ConfigMap may have 512 KiB, and thousands of tasks may refer to it. It is parsed once for each version and key.
 func TestPayloadInAConfigMapIsParsedOnce(t *testing.T) {
 	parses := 0
 	stored := &corev1.ConfigMap{Data: map[string]string{"good": `{"a": 1}`, "bad": "[1]"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// A success whose value the API server cannot store fails the task with a reason that says so.
+// A success whose value the API server cannot store fails the task with a reason that explains it.
 func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 	const done, invalid = v1alpha1.TaskCompleted, v1alpha1.TaskFailed
 	expected := map[v1alpha1.TaskPhase]v1alpha1.Reason{done: v1alpha1.ReasonCompleted, invalid: v1alpha1.ReasonResultInvalid}
@@ -43,7 +43,7 @@ func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// A reason that the API server would refuse is replaced, and stays readable in the message.
+// A reason that the API server would refuse is replaced, and remains readable in the message.
 func TestPlanOfReasonsThatCannotBeStored(t *testing.T) {
 	for reason, want := range map[string]v1alpha1.Reason{
 		"HandlerFailed":          "HandlerFailed",
@@ -72,7 +72,7 @@ func TestPlanOfMessagesThatCannotBeStored(t *testing.T) {
 		check: func(t *testing.T, p Plan) { holds(t, p, p.Status.Message == "bad \uFFFD bytes") }}.run(t)
 }
 
-// The same with a whole operator: the task ends, and the agent may forget the result.
+// The same with a complete operator: the task ends, and the agent may forget the result.
 func TestResultThatCannotBeStoredEndsItsTask(t *testing.T) {
 	for value, work := range map[string]work{
 		"1e400":    {takes: time.Second, value: "1e400"},
@@ -103,7 +103,7 @@ func TestReasonThatCannotBeStoredDoesNotHoldUpItsTask(t *testing.T) {
 	})
 }
 
-// refuse makes the API server refuse statuses that the function picks.
+// refuse makes the API server refuse the statuses for which a function returns true.
 func (f *faults) refuse(which func(*v1alpha1.TaskStatus) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +119,7 @@ func (f *faults) refused(task *v1alpha1.Task) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: "swarm.io", Kind: "Task"}, task.Name, nil)
 }
 
-// Whatever it is about an end that the API server refuses, the task ends, with a status made of constants.
+// If the API server refuses an end for any reason, the task ends with a status made of constants.
 func TestEndThatIsRefusedAgainAndAgainEndsItsTask(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.faults.refuse(func(status *v1alpha1.TaskStatus) bool { return status.Result != nil })
@@ -150,7 +150,7 @@ func TestRefusalThatPassesCostsNothing(t *testing.T) {
 	})
 }
 
-// An attempt that runs is not given up because its status cannot be written.
+// A running attempt is not given up because its status cannot be written.
 func TestRunningAttemptSurvivesRefusals(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.faults.refuse(func(status *v1alpha1.TaskStatus) bool { return status.Phase == v1alpha1.TaskRunning })
@@ -160,7 +160,7 @@ func TestRunningAttemptSurvivesRefusals(t *testing.T) {
 	})
 }
 
-// A failing API server is no refusal: the result waits.
+// A failing API server is not a refusal: the result waits.
 func TestServerErrorsAreNoRefusals(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 3 * time.Second})

@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// next ends the leader and makes another.
+// next ends the leader and elects another.
 func (w *cluster) next() {
 	w.current().crash()
 	w.elect().govern(dispatch.Rules{})
@@ -38,7 +38,7 @@ func TestResultIsAcknowledgedOnlyAfterItIsStored(t *testing.T) {
 	}
 }
 
-// The success of an attempt that was just given up comes while the loss is being written: it is not what was written.
+// The success of an attempt that was just given up arrives while the loss is being written: it is not what is stored.
 func TestLateSuccessIsNotAcknowledgedForTheLossThatWasStored(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 5 * time.Second})
@@ -48,7 +48,7 @@ func TestLateSuccessIsNotAcknowledgedForTheLossThatWasStored(t *testing.T) {
 		w.faults.onStoring(func(task *v1alpha1.Task) {
 			if task.Status.Phase == v1alpha1.TaskPending {
 				w.agent("a").cable.mend()
-				time.Sleep(5 * time.Second) // until it has connected again
+				time.Sleep(5 * time.Second) // until it has reconnected
 			}
 		})
 		w.pass(time.Minute)
@@ -81,7 +81,7 @@ func TestDeposedLeaderNeitherSendsNorWrites(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 500 * time.Millisecond})
 		w.slowWrites(2 * time.Second)
-		w.pass(time.Second) // the result is known, its write under way
+		w.pass(time.Second) // the result is known, and its write in progress
 		old := w.current()
 		old.depose()
 		w.elect().govern(dispatch.Rules{})
@@ -96,7 +96,7 @@ func TestDeposedLeaderNeitherSendsNorWrites(t *testing.T) {
 func TestNewLeaderGivesOutNothingUntilEveryPodHasSpoken(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 14 * time.Second, stubborn: true, dies: time.Second})
-		w.pass(500 * time.Millisecond) // it runs, and that is not written
+		w.pass(500 * time.Millisecond) // it runs, which is not stored
 		runs := w.agent(w.journal.of("t")[0].agent)
 		runs.cable.cut()
 		w.submit("u", work{takes: time.Second})
@@ -130,7 +130,7 @@ func TestNewLeaderGivesOutWorkOnceEveryPodHasSpoken(t *testing.T) {
 	})
 }
 
-// Another pod of the name of one that the new leader waits for cannot say what that one runs.
+// The new leader waits for a pod. Another pod of the same name cannot report what that one runs.
 func TestNewLeaderWaitsForThePodThatItFoundNotForItsName(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 14 * time.Second, stubborn: true, dies: time.Second})
@@ -158,8 +158,8 @@ func TestNewLeaderAdoptsAnUnwrittenFirstAssignment(t *testing.T) {
 	})
 }
 
-// T5: with the default lease, a leader that is there 20 s after the death of the former one stops nothing. With a short lease it does: the
-// agents have stopped what they ran.
+// T5: with the default lease, a new leader that takes over 20 s after the death of the former one stops nothing. With a short lease it
+// does: the agents have stopped their attempts.
 func TestDeathOfTheLeaderStopsWhatHasAShortLeaseOnly(t *testing.T) {
 	for lease, again := range map[time.Duration]int{45 * time.Second: 0, 10 * time.Second: 3} {
 		t.Run(lease.String(), func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestDeathOfTheLeaderStopsWhatHasAShortLeaseOnly(t *testing.T) {
 	}
 }
 
-// A task that a new leader hears of from an agent first, and whose agent then falls silent, is still the agent's.
+// An attempt that a new leader first hears of from an agent stays with it, even if the agent then falls silent.
 func TestAttemptToldBeforeItsTaskIsSeenStaysWithItsAgent(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 14 * time.Second, stubborn: true})
@@ -212,7 +212,7 @@ func TestTermIsRaisedAboveStoredEpochs(t *testing.T) {
 		w.pass(2 * time.Second)
 		w.restart("a")
 		w.current().crash()
-		w.term.Store(0) // somebody deleted the Lease
+		w.term.Store(0) // the Lease was deleted
 		w.elect().govern(dispatch.Rules{})
 		w.pass(time.Minute)
 		w.completes(t, "t", 2)
@@ -229,7 +229,7 @@ func TestTermIsRaisedAboveWhatAgentsReport(t *testing.T) {
 					w.submit(task, work{takes: 10 * time.Second})
 					w.pass(10 * time.Millisecond)
 				}
-				w.pass(200 * time.Millisecond) // they run, and nothing is written
+				w.pass(200 * time.Millisecond) // they run, which is not stored
 				w.current().crash()
 				w.term.Store(lost - 1)
 				w.elect().govern(dispatch.Rules{})
@@ -244,8 +244,8 @@ func TestTermIsRaisedAboveWhatAgentsReport(t *testing.T) {
 	}
 }
 
-// The first attempt is not stored, and its task is to end before its agent has told the new leader that it runs. A final phase would
-// throw the success away.
+// The first attempt is not stored, and its task is to end before the agent has reported the attempt to the new leader. A final phase
+// would discard the success.
 func TestFinalPhaseWaitsForAnUnwrittenFirstAssignment(t *testing.T) {
 	queueLimit := func(spec *v1alpha1.TaskSpec) { spec.Timeouts = &v1alpha1.TaskTimeouts{QueueSeconds: 1} }
 	totalLimit := func(spec *v1alpha1.TaskSpec) { spec.Timeouts = &v1alpha1.TaskTimeouts{TotalSeconds: 2} }
@@ -284,7 +284,7 @@ func TestFinalPhaseWaitsForAnUnwrittenFirstAssignment(t *testing.T) {
 	}
 }
 
-// The assignment of the former leader is on its way when the task is cancelled: it must not start after the final phase.
+// The former leader's assignment is in transit when the task is cancelled: it must not start after the final phase.
 func TestCancelWaitsForAnAssignmentThatIsOnItsWay(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.agent("a").cable.slow(3 * time.Second)
@@ -301,7 +301,7 @@ func TestCancelWaitsForAnAssignmentThatIsOnItsWay(t *testing.T) {
 	})
 }
 
-// A task that no agent can have ends when its time is over, although a pod is never heard.
+// A task that no agent can have ends when its time is over, even if a pod never reports.
 func TestFinalPhaseWaitsNoLongerThanForTheLease(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.agent("a").cable.cut()

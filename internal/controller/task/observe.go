@@ -13,17 +13,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// world is what a Task depends on.
+// world is the observed state that a Task depends on.
 type world struct {
-	swarm *v1alpha1.Swarm // nil when there is none
+	swarm *v1alpha1.Swarm // nil if it does not exist
 	view  dispatch.View
-	stop  *stop  // it is to end, or to wait
+	stop  *stop  // it must end, or wait
 	fault *fault // it can never run
 	clock clock
 	input input
 }
 
-// A stop is what a task comes to when it no longer runs.
+// A stop is the state of a task that must no longer run.
 type stop struct {
 	phase   v1alpha1.TaskPhase
 	reason  v1alpha1.Reason
@@ -36,7 +36,7 @@ type fault struct {
 	message string
 }
 
-// observe reads what the task depends on, and asks dispatch about it.
+// observe reads what the task depends on, and its state in dispatch.
 func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.Time) (world, error) {
 	found := world{clock: r.readClock()}
 	found.stop = stopping(task, now, found.clock)
@@ -72,7 +72,7 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 	return found, nil
 }
 
-// blocked is why a task cannot be given out, whoever is free.
+// blocked returns why a task cannot be assigned, even to a free agent.
 func blocked(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
 	switch {
 	case swarm == nil:
@@ -86,7 +86,7 @@ func blocked(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
 	return nil
 }
 
-// stopping is what the user, or a time limit, makes of a task.
+// stopping returns the effect of the user's request, or of a time limit, on a task.
 func stopping(task *v1alpha1.Task, now time.Time, clock clock) *stop {
 	switch {
 	case task.Spec.Desired == v1alpha1.TaskCancel:
@@ -99,7 +99,7 @@ func stopping(task *v1alpha1.Task, now time.Time, clock clock) *stop {
 	return nil
 }
 
-// deadline is when the task as a whole has to be done; zero when it may take any time.
+// deadline returns the time limit of the task as a whole, zero for none.
 func deadline(task *v1alpha1.Task) time.Time {
 	if task.Spec.Timeouts == nil || task.Spec.Timeouts.TotalSeconds == 0 {
 		return time.Time{}
@@ -107,7 +107,7 @@ func deadline(task *v1alpha1.Task) time.Time {
 	return task.CreationTimestamp.Add(time.Duration(task.Spec.Timeouts.TotalSeconds) * time.Second)
 }
 
-// queueDeadline is when the first attempt has to have begun; zero when it has, or may take any time.
+// queueDeadline returns when the first attempt must have started, zero if it has, or for no limit.
 func queueDeadline(task *v1alpha1.Task) time.Time {
 	limits := task.Spec.Timeouts
 	if limits == nil || limits.QueueSeconds == 0 || task.Status.StartTime != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // These tests are about orders of events that a single connection, cache and leader cannot produce. Each runs with all rules of the
-// protocol, where nothing may go wrong, and without the one that it is about, where the simulation has to find two owners.
+// protocol, where nothing may go wrong, and without the rule under test, where the simulation must find two owners.
 
-// judged runs a test in a cluster with a leader and the named agents, and returns what the journal found wrong.
+// judged runs a test in a cluster with a leader and the named agents, and returns the problems in the journal.
 func judged(t *testing.T, agents []string, without rules, test func(w *cluster)) []string {
 	t.Helper()
 	var problems []string
@@ -33,7 +33,7 @@ func judged(t *testing.T, agents []string, without rules, test func(w *cluster))
 	return problems
 }
 
-// needs checks that a scenario goes well with all rules, and that without one of them two agents run the same task.
+// needs checks that a scenario succeeds with all rules, and that without one of them two agents run the same task.
 func needs(t *testing.T, agents []string, rule rules, scenario func(w *cluster)) {
 	t.Helper()
 	if problems := judged(t, agents, rules{}, scenario); len(problems) > 0 {
@@ -44,7 +44,7 @@ func needs(t *testing.T, agents []string, rule rules, scenario func(w *cluster))
 	}
 }
 
-// holder is the agent that runs a task, "" when none does.
+// holder returns the agent that runs a task, "" if none does.
 func (w *cluster) holder(task string) string {
 	for _, run := range w.journal.of(task) {
 		if run.outcome == "" {
@@ -58,7 +58,7 @@ func (w *cluster) holder(task string) string {
 func TestHelloOfAnEarlierConnectionChangesNothing(t *testing.T) {
 	needs(t, []string{"a"}, rules{connectionNumbers: true}, func(w *cluster) {
 		w.strand("a")
-		w.pass(patience + 2*time.Second) // it has given that one up and is linked again
+		w.pass(patience + 2*time.Second) // it has given up that connection and is linked again
 		w.submit("t", work{takes: time.Minute, stops: 5 * time.Second})
 		w.pass(2 * time.Second)
 		w.pod("b", 1)
@@ -71,7 +71,7 @@ func TestHelloOfAnEarlierConnectionChangesNothing(t *testing.T) {
 	})
 }
 
-// A standby whose watches are broken wins the Lease: it knows neither that a task is assigned nor the pod that has it.
+// A standby whose watches are broken acquires the Lease: it knows neither that a task is assigned nor the pod that has it.
 func TestLeaderElectedOnCachesThatAreBehindGivesNothingAway(t *testing.T) {
 	needs(t, []string{"a"}, rules{currentCaches: true}, func(w *cluster) {
 		w.submit("blocker", work{takes: 6 * time.Second})
@@ -79,7 +79,7 @@ func TestLeaderElectedOnCachesThatAreBehindGivesNothingAway(t *testing.T) {
 		w.pod("b", 1)
 		w.pass(time.Second)
 		w.submit("t", work{takes: time.Minute})
-		w.pass(2 * time.Second) // b has it, and that is stored
+		w.pass(2 * time.Second) // b has it, which is stored
 		w.hide("b", true)
 		w.agent("b").cable.cut() // it finds the new leader later than a does
 		w.current().crash()
@@ -97,8 +97,8 @@ func TestLeaderElectedOnCachesThatAreBehindGivesNothingAway(t *testing.T) {
 	})
 }
 
-// Somebody deletes the Lease: the next leader begins at once, while the former one is sure of itself, and gives out a task just before
-// it learns of it.
+// The Lease is deleted: the next leader begins at once, while the former one still believes to lead, and assigns a task just before it
+// finds out.
 func TestTwoLeadersDoNotMakeTwoOwners(t *testing.T) {
 	needs(t, []string{"x", "y"}, rules{waitingAlone: true}, func(w *cluster) {
 		w.submit("earlier", work{takes: 2 * time.Second})
@@ -121,7 +121,7 @@ func TestTwoLeadersDoNotMakeTwoOwners(t *testing.T) {
 	})
 }
 
-// The namespace of a short task gets another label while its end is being written: the cache still shows it unfinished.
+// The namespace of a short task is relabeled while the end of the task is being written: the cache still shows it unfinished.
 func TestFinishedTaskIsNotRunAgainWhenItsCacheIsBehind(t *testing.T) {
 	for _, lag := range []time.Duration{20 * time.Millisecond, time.Second, time.Minute, 20 * time.Minute} {
 		inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
@@ -140,13 +140,13 @@ func TestFinishedTaskIsNotRunAgainWhenItsCacheIsBehind(t *testing.T) {
 	}
 }
 
-// A process that is restarted has another identity: what its predecessor had moves on proof of its end, not on the word of the new one.
+// A restarted process has another identity: its predecessor's attempts move on proof of its end, not on a report of the new one.
 func TestNewProcessInAPodDoesNotSpeakForTheOneBefore(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 40 * time.Second, stubborn: true})
 		w.pass(5 * time.Second)
 		first := w.agent("a")
-		first.cable.cut()                                                       // the first process lives
+		first.cable.cut()                                                       // the first process keeps running
 		w.host(w.boot("a", first.podUID, 1, &cable{latency: time.Millisecond})) // and a second one appears in its pod
 		w.pass(lease / 2)
 		if runs := w.journal.of("t"); len(runs) != 1 {
@@ -157,12 +157,12 @@ func TestNewProcessInAPodDoesNotSpeakForTheOneBefore(t *testing.T) {
 	})
 }
 
-// A leader dies before it has stored an assignment, its agent's pod is deleted by force, and the successor of the pod links to a second leader,
-// which dies as well. The third one knows of the first pod only if the second has kept its name.
+// A leader dies before it has stored an assignment, its agent's pod is force-deleted, and the pod's successor links to a second leader,
+// which dies as well. The third one knows of the first pod only if the second has stored its name.
 func TestPodThatIsAwaitedIsKnownToTheLeaderAfterNext(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: time.Minute, stubborn: true})
-		w.pass(200 * time.Millisecond) // it runs, and nothing is written
+		w.pass(200 * time.Millisecond) // it runs, which is not stored
 		w.current().crash()
 		w.elect().govern(dispatch.Rules{})
 		w.replace("a")

@@ -10,22 +10,22 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// lapse is how long after its last heartbeat an agent can still be working, as the board sees it.
+// lapse is how long an agent can still be working after its last heartbeat, from the board's point of view.
 const lapse = lease + 1500*time.Millisecond
 
-// promised is how long after its last heartbeat the work of an agent that is cut off or frozen has begun on another one.
+// promised is how long after the last heartbeat of a disconnected or frozen agent its work has started on another one.
 const promised = lease + 2*time.Second
 
-// soon is what a reassignment may take once it is allowed, unless more is promised.
+// soon is the maximum duration of a reassignment once it is allowed, unless more is promised.
 const soon = time.Second
 
-// lastHeard is when the leader had the last heartbeat of an agent.
+// lastHeard returns when the leader had the last heartbeat of an agent.
 func (w *cluster) lastHeard(name string) time.Time {
 	heard, _ := w.current().wire.LastHeard(link.Agent{Namespace: "default", Name: name})
 	return heard
 }
 
-// completes checks that a task is completed by the last of so many attempts.
+// completes checks that the last of so many attempts completes a task.
 func (w *cluster) completes(t *testing.T, task string, attempts int) {
 	t.Helper()
 	runs, status := w.journal.of(task), w.status(task)
@@ -38,7 +38,7 @@ func TestStaleResultIsRefusedAcknowledgedAndCounted(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: 8 * time.Second})
 		w.pass(2 * time.Second)
-		w.agent("a").cable.cut() // it finishes, and nobody hears of it
+		w.agent("a").cable.cut() // it finishes, which is not received
 		w.pod("b", 1)
 		w.pass(lapse + soon)
 		w.agent("a").cable.mend()
@@ -205,7 +205,7 @@ func TestCreditIsNeverExceeded(t *testing.T) {
 			}
 		}
 		w.pass(5 * time.Minute)
-		w.audit() // agents complain about what exceeds their credit or their slots
+		w.audit() // agents report what exceeds their credit or their slots
 	})
 }
 

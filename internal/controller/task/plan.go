@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// mostReassignments of one task; then something about the task itself must be killing agents.
+	// mostReassignments limits lost agents per task; beyond that the task itself is probably killing its agents.
 	mostReassignments = 5
-	// mostHandBacks of one task in a row; then no agent is able or willing to run it.
+	// mostHandBacks limits consecutive hand-backs; beyond that no agent is able or willing to run the task.
 	mostHandBacks = 20
-	// steadyRun is how long an attempt has to run for its hand-back to be no sign of trouble.
+	// steadyRun is the run time after which a hand-back does not indicate a problem.
 	steadyRun = 10 * time.Minute
-	// writtenAfter is how long the first assignment may stay unwritten, shownEvery how often progress is written.
+	// writtenAfter is the maximum delay of writing the first assignment, shownEvery the interval between writes of progress.
 	writtenAfter, shownEvery = time.Second, 10 * time.Second
-	// lookAgain is how soon a ConfigMap that is missing is looked for again.
+	// lookAgain is the delay before a missing ConfigMap is read again.
 	lookAgain = 5 * time.Second
 )
 
-// A Plan is what to write about a task and when to look again.
+// A Plan is the status to write, and when to reconcile again.
 type Plan struct {
 	Status v1alpha1.TaskStatus
-	Event  string    // the kind of event that the change is worth, empty when it is worth none
-	Again  time.Time // zero: only when something happens
+	Event  string    // type of the event for the change, empty for none
+	Again  time.Time // zero: only on an event
 	Why    string
 }
 
-// plan decides what has become of a task.
+// plan decides the next status of a task.
 func plan(task *v1alpha1.Task, world world, now time.Time) Plan {
 	p := &planner{task: task, world: world, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
 	p.watch(deadline(task))
@@ -66,7 +66,7 @@ func (p *planner) again(at time.Time, why string) {
 	}
 }
 
-// watch has the task looked at when a time limit passes, or, as long as the clock cannot tell when that is, now and then.
+// watch schedules a reconcile for a time limit or, while the clock is wrong, periodically.
 func (p *planner) watch(limit time.Time) {
 	switch {
 	case limit.IsZero():
@@ -84,7 +84,7 @@ func (p Plan) result(now time.Time) kit.Result {
 	return kit.RequeueAfter(p.Again.Sub(now), p.Why)
 }
 
-// run shows an attempt in the hands of an agent, the first time a little late, its progress now and then.
+// run shows a running attempt: the first time after a short delay, its progress periodically.
 func (p *planner) run(held dispatch.Held) {
 	stored := p.Status.Epoch == held.Epoch && len(p.Status.AssignedAgents) > 0 && !outgrown(p.Status.AssignedAgents[0], held.Lease)
 	if due := held.Since.Add(writtenAfter); held.First && !stored && p.now.Before(due) {
@@ -103,8 +103,8 @@ func (p *planner) run(held dispatch.Held) {
 	p.Status.AssignedAgents = []v1alpha1.AssignedAgent{assignment(held)}
 }
 
-// assignment is what the next leader has to know of an attempt: who has it, by which process it can be proven to have ended, and how long
-// to wait without a proof.
+// assignment returns what the next leader must know of an attempt: its agent, the process whose end proves that it has ended, and how
+// long to wait without such a proof.
 func assignment(held dispatch.Held) v1alpha1.AssignedAgent {
 	given := v1alpha1.AssignedAgent{
 		Name: held.Agent, Attempt: held.Attempt, Epoch: held.Epoch, Since: new(metav1.NewTime(held.Since.Truncate(time.Second))),
@@ -116,7 +116,7 @@ func assignment(held dispatch.Held) v1alpha1.AssignedAgent {
 	return given
 }
 
-// outgrown reports whether the agent may have been told a longer lease than is stored with its attempt.
+// outgrown reports whether the agent may have received a longer lease than is stored with its attempt.
 func outgrown(given v1alpha1.AssignedAgent, lease time.Duration) bool {
 	return given.LeaseSeconds > 0 && wholeSeconds(lease) > given.LeaseSeconds
 }
@@ -124,7 +124,7 @@ func outgrown(given v1alpha1.AssignedAgent, lease time.Duration) bool {
 // wholeSeconds rounds up.
 func wholeSeconds(lease time.Duration) int32 { return int32((lease + time.Second - 1) / time.Second) }
 
-// begin notes that an attempt was made.
+// begin records that an attempt was made.
 func (p *planner) begin(attempt int32, epoch int64, since time.Time) {
 	p.Status.Attempt, p.Status.Epoch = max(p.Status.Attempt, attempt), max(p.Status.Epoch, epoch)
 	p.Status.NextRetryTime = nil
@@ -133,14 +133,14 @@ func (p *planner) begin(attempt int32, epoch int64, since time.Time) {
 	}
 }
 
-// pend puts the task back among those that wait.
+// pend returns the task to the queue.
 func (p *planner) pend(reason v1alpha1.Reason, message string) {
 	p.Status.Phase, p.Status.Reason, p.Status.Message = v1alpha1.TaskPending, string(reason), short(message)
 	p.Status.Progress, p.Status.AssignedAgents, p.Status.ActiveAttempts = 0, nil, 0
 	p.Event = corev1.EventTypeWarning
 }
 
-// wait says why nobody has the task, once that has lasted, and once for each reason.
+// wait reports why no agent has the task, after a delay, and once for each reason.
 func (p *planner) wait(why dispatch.Wait) {
 	limit := queueDeadline(p.task)
 	if p.world.clock.passed(limit, p.now) {
@@ -165,10 +165,10 @@ func (p *planner) wait(why dispatch.Wait) {
 	}
 }
 
-// ordinary are waits that nobody need be told of by an event.
+// ordinary are the reasons for waiting that need no event.
 var ordinary = []v1alpha1.Reason{v1alpha1.ReasonNoFreeSlot, v1alpha1.ReasonNoAgentReady, v1alpha1.ReasonPaused, v1alpha1.ReasonNamespaceLimitReached}
 
-// news tells whether a reason to wait is another one than is shown. Backing off is a reason of its own.
+// news reports whether a reason to wait differs from the one shown. Backing off is a reason of its own.
 func (p *planner) news(reason v1alpha1.Reason) bool {
 	backingOff := p.Status.NextRetryTime != nil && p.now.Before(p.Status.NextRetryTime.Time)
 	shown := p.Status.Reason == string(reason) && p.Status.Phase == v1alpha1.TaskPending

@@ -14,17 +14,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// noon is when all plans are made.
+// noon is the time of all plans.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 300_000_000, time.UTC)
 
-// A planCase says what plan makes of a task, and why that is right.
+// A planCase is a test case of plan, with the reason for its result.
 type planCase struct {
 	reason string
 	task   func(*v1alpha1.Task)
 	world  world
 	phase  v1alpha1.TaskPhase
 	why    v1alpha1.Reason
-	again  time.Duration // from noon; 0 is never
+	again  time.Duration // from noon; 0 for never
 	check  func(*testing.T, Plan)
 }
 
@@ -46,7 +46,7 @@ func (c planCase) run(t *testing.T) {
 	}
 }
 
-// compare holds a plan against what the case wants.
+// compare compares a plan with the expected one.
 func (c planCase) compare(t *testing.T, got Plan) {
 	t.Helper()
 	if got.Status.Phase != c.phase || got.Status.Reason != string(c.why) {
@@ -57,7 +57,7 @@ func (c planCase) compare(t *testing.T, got Plan) {
 	}
 }
 
-// judge holds a status against what is true of every one.
+// judge checks a status for properties that every status has.
 func (c planCase) judge(t *testing.T, before, after *v1alpha1.TaskStatus) {
 	t.Helper()
 	if broken := brokenRule(before, after); broken != "" {
@@ -75,7 +75,7 @@ func holds(t *testing.T, got Plan, right bool) {
 	}
 }
 
-// within allows for the second to which times are rounded up.
+// within allows for times being rounded up to seconds.
 func within(got, want time.Duration) bool { return got >= want && got <= want+time.Second }
 
 func ended(outcome linkv1.Outcome, changes ...func(*dispatch.End)) world {

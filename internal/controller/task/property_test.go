@@ -16,7 +16,7 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-// A step is something that happens to a cluster. What it means is in steps.
+// A step is an event in a cluster, defined in steps.
 type step struct {
 	what string
 	whom int
@@ -25,7 +25,7 @@ type step struct {
 
 func (s step) String() string { return fmt.Sprintf("%s(%d,%d)", s.what, s.whom, s.size) }
 
-// steps are all that can go wrong, and some that should go well.
+// steps are all possible faults, and some regular events.
 var steps = map[string]func(w *cluster, s step){
 	"submit":    func(w *cluster, s step) { w.submitOne(s) },
 	"wait":      func(w *cluster, s step) { w.pass(time.Duration(s.size*s.size) * 10 * time.Millisecond) },
@@ -58,7 +58,7 @@ var steps = map[string]func(w *cluster, s step){
 	"recreate": func(w *cluster, s step) { w.recreate(s) },
 }
 
-// likely are the steps by how often they happen.
+// likely lists the steps, repeated by frequency.
 var likely = strings.Fields(`submit submit submit submit submit wait wait wait wait waitLong waitLong waitLong waitLong
 	cut cutSeen mend mend relink restart replace slow fail loseWrite slowWrite deaf hear hear crash depose usurp lag catchUp strand arrive
 	cancel suspend resume delete recreate`)
@@ -81,7 +81,7 @@ func TestNeverTwoOwnersWhateverHappens(t *testing.T) {
 	})
 }
 
-// play runs a script in a new cluster, heals everything, and tells what was wrong.
+// play runs a script in a new cluster, heals everything, and returns the problems.
 func play(script []step) []string { return playWith(script, dispatch.Budget{}) }
 
 // playWith plays with a budget for the tasks of the namespace.
@@ -110,7 +110,7 @@ func playWith(script []step, budget dispatch.Budget) []string {
 	return nil
 }
 
-// heal ends everything that goes wrong.
+// heal ends all faults.
 func (w *cluster) heal() {
 	w.faults.set(0, 0)
 	w.arriveLate()
@@ -125,7 +125,7 @@ func (w *cluster) heal() {
 	}
 }
 
-// audit compares what is stored with what the agents know.
+// audit compares the stored state with that of the agents.
 func (w *cluster) audit() {
 	for _, task := range w.store.all() {
 		status := task.Status
@@ -160,7 +160,7 @@ func (w *cluster) audit() {
 	synctest.Wait()
 }
 
-// busy is how many attempts the board thinks that agents hold; -1 if it does not know.
+// busy returns how many attempts agents hold according to the board, -1 if it does not know.
 func (l *leader) busy() int {
 	attempts, known := l.board.Busy(named(swarmName), "")
 	if !known {

@@ -7,7 +7,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// An agent becomes free while the end of a task that has waited for too long is being stored.
+// An agent becomes free while the end of a task that has waited too long is being stored.
 func TestTaskThatTimesOutInTheQueueIsNotGivenOut(t *testing.T) {
 	inCluster(t, nil, func(t *testing.T, w *cluster) {
 		w.faults.onStoring(func(task *v1alpha1.Task) {

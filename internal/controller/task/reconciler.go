@@ -1,8 +1,8 @@
-// Package task brings Tasks to their end: it tells dispatch what users want, writes what dispatch knows, and lets dispatch go on
-// once that is stored.
+// Package task runs Tasks to completion: it passes the wishes of users to dispatch, writes the state known to dispatch, and lets dispatch
+// continue once that is stored.
 //
 // It promises that a final phase is written once and never changes, that a result is stored before the agent may forget it, and that
-// waiting costs no writes: why a task waits is written when it becomes known, not again. It never talks to agents.
+// waiting costs no writes: the reason for waiting is written once. It never communicates with agents.
 package task
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is what logs, metrics and events call the controller.
+// name is the controller's name in logs, metrics and events.
 const name = "task"
 
-// Options are what the operator's configuration says about this controller.
+// Options are the configuration of this controller.
 type Options struct {
 	Board   *dispatch.Board
-	Signal  *kit.Signal // by which the board asks for a reconcile
+	Signal  *kit.Signal // with which the board requests a reconcile
 	Scope   *kit.Scope
 	Workers int
-	Clock   Clock // nil: the clock of this process is right
+	Clock   Clock // nil if the clock of this process is always right
 }
 
 type reconciler struct {
@@ -42,7 +42,7 @@ type reconciler struct {
 	verdicts verdicts
 }
 
-// Add gives the operator the controller of Tasks.
+// Add adds the Task controller to the operator.
 func Add(operator *kit.Operator, options Options) error {
 	r := &reconciler{
 		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Task](operator, name),
@@ -56,13 +56,13 @@ func Add(operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// forget lets go of a task that is gone. Of one that agents report about, the cache is no proof: it may not have heard of the task yet, and a
-// result that is acknowledged now would be lost.
+// forget drops a deleted task. If agents report about it, its absence from the cache is no proof: the cache may not have the task yet,
+// and a result that is acknowledged now would be lost.
 func (r *reconciler) forget(ctx context.Context, name types.NamespacedName) error {
 	if r.board.Reported(name) {
 		switch err := r.live.Get(ctx, name, &v1alpha1.Task{}); {
 		case err == nil:
-			return nil // it comes with the watch
+			return nil // the watch will deliver it
 		case !apierrors.IsNotFound(err):
 			return fmt.Errorf("look for task %q past the cache: %w", name.Name, err)
 		}
@@ -72,14 +72,14 @@ func (r *reconciler) forget(ctx context.Context, name types.NamespacedName) erro
 	return nil
 }
 
-// Reconcile brings a Task one step further.
+// Reconcile advances a Task by one step.
 func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Result, error) {
 	now := time.Now()
 	world, err := r.observe(ctx, task, now)
 	switch {
 	case err != nil:
 		return kit.Done(), err
-	case world.view.Stale: // the change that the cache has yet to hear of is our own, and wakes nobody
+	case world.view.Stale: // the missing change is our own, and does not trigger a reconcile
 		return kit.Requeue("CacheBehind"), nil
 	case !world.view.HeldBack.IsZero():
 		return kit.RequeueAfter(world.view.HeldBack.Sub(now), "AgentsUnheard"), nil
@@ -102,12 +102,12 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 		r.board.Settle(task, payload)
 	}
 	if task.Status.Phase.Final() {
-		return expiry(task, world, now), nil // our own write of the status does not bring the task back here
+		return expiry(task, world, now), nil // our own status write does not trigger a reconcile
 	}
 	return plan.result(now), nil
 }
 
-// plan decides what has become of a task. It gives up the details of an end that the API server keeps refusing.
+// plan decides the next status of a task. It drops the details of an end that the API server keeps refusing.
 func (r *reconciler) plan(task *v1alpha1.Task, world world, now time.Time) Plan {
 	if r.refusals.final(task, world.view.Ended) {
 		return planRefused(task, *world.view.Ended, world.clock, now)

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// A status that was refused this often, over this long, is not going to be accepted. The time covers a CRD that is being replaced.
+	// A status refused this often, over this period, will not be accepted. The period covers the replacement of a CRD.
 	mostRefusals, refusedFor = 3, 10 * time.Second
 
 	refusedMessage = "the API server refused to store how the last attempt ended, so its result is lost: see the log of the operator"
 )
 
-// refusals counts how often the API server refused, because of its content, a status that says how an attempt ended. Trying again does
-// not help then: without a way out the task would never finish, and its agent would offer the result for ever.
+// refusals counts how often the API server refused the content of a status with the end of an attempt. Retrying does not help then:
+// without a limit the task would never finish, and its agent would offer the result forever.
 type refusals struct {
 	lock  sync.Mutex
 	tasks map[types.NamespacedName]refusal
@@ -34,7 +34,7 @@ type refusal struct {
 	since time.Time
 }
 
-// note takes in what came of writing how an attempt ended.
+// note records the outcome of writing the end of an attempt.
 func (r *refusals) note(task *v1alpha1.Task, ended *dispatch.End, err error) {
 	if ended == nil {
 		return
@@ -76,8 +76,7 @@ func (r *refusals) forget(name types.NamespacedName) {
 	delete(r.tasks, name)
 }
 
-// planRefused ends a task whose last attempt has ended in a way that the API server does not store. Nothing in this plan comes from the
-// agent.
+// planRefused ends a task whose last attempt has an end that the API server does not store. Nothing in this plan comes from the agent.
 func planRefused(task *v1alpha1.Task, ended dispatch.End, clock clock, now time.Time) Plan {
 	p := &planner{task: task, world: world{clock: clock}, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
 	p.begin(ended.Attempt, ended.Epoch, ended.Since)

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// report is the only status write. A task that goes well makes no events: they would cost more than the task.
+// report is the only status write. A successful task emits no events: they would cost more than the task.
 func (r *reconciler) report(ctx context.Context, task *v1alpha1.Task, plan Plan) error {
 	report := r.status.Report(task, &task.Status.Conditions)
 	conditions := task.Status.Conditions
@@ -35,7 +35,7 @@ func (r *reconciler) report(ctx context.Context, task *v1alpha1.Task, plan Plan)
 	return nil
 }
 
-// conditionsOf says the same as the phase, in the words of kubectl wait.
+// conditionsOf returns the phase as conditions, for kubectl wait.
 func conditionsOf(task *v1alpha1.Task) []metav1.Condition {
 	generation, reason, message := task.Generation, v1alpha1.Reason(task.Status.Reason), task.Status.Message
 	switch task.Status.Phase {
@@ -49,7 +49,7 @@ func conditionsOf(task *v1alpha1.Task) []metav1.Condition {
 	return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.Progressing(generation, reason, message)}
 }
 
-// expiry has a finished task looked at when its time is over, after all tasks that have something to store.
+// expiry schedules the reconcile that deletes a finished task, with a lower priority than tasks that have something to store.
 func expiry(task *v1alpha1.Task, world world, now time.Time) kit.Result {
 	left, expires := timeLeft(task, world.swarm, now)
 	switch {
@@ -61,7 +61,7 @@ func expiry(task *v1alpha1.Task, world world, now time.Time) kit.Result {
 	return kit.RequeueAfter(max(left, 0), "Expires").LowPriority()
 }
 
-// expire removes a finished task when its time is over.
+// expire deletes a finished task when its time is over.
 func (r *reconciler) expire(ctx context.Context, task *v1alpha1.Task, world world, now time.Time) (kit.Result, error) {
 	if left, expires := timeLeft(task, world.swarm, now); !expires || world.clock.skewed || left > 0 {
 		return expiry(task, world, now), nil
@@ -74,7 +74,7 @@ func (r *reconciler) expire(ctx context.Context, task *v1alpha1.Task, world worl
 	return kit.Done(), nil
 }
 
-// timeLeft is how long a finished task is kept: as long as it says, else as its swarm says.
+// timeLeft returns how long a finished task is kept: as set in the task, otherwise in its swarm.
 func timeLeft(task *v1alpha1.Task, swarm *v1alpha1.Swarm, now time.Time) (left time.Duration, expires bool) {
 	ttl := task.Spec.TTLSecondsAfterFinished
 	if ttl == nil && swarm != nil {

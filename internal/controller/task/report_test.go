@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
-// kubectl wait goes by the conditions: they must say what the phase says.
+// kubectl wait uses conditions: they must match the phase.
 func TestConditionsFollowThePhase(t *testing.T) {
 	for phase, want := range map[v1alpha1.TaskPhase][2]bool{ // Ready, Progressing
 		v1alpha1.TaskPending:   {false, true},
@@ -56,7 +56,7 @@ func TestLimitsOfWhatAStatusHolds(t *testing.T) {
 	}
 }
 
-// The limit of the queue is for the first attempt. A task that has begun once may wait for the next as long as it takes.
+// The limit of the queue is for the first attempt. A task that has started once may wait for the next attempt without limit.
 func TestTaskThatHasBegunDoesNotTimeOutInTheQueue(t *testing.T) {
 	task := &v1alpha1.Task{}
 	task.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
@@ -112,7 +112,7 @@ func TestTaskThatNobodyCanRunIsBlocked(t *testing.T) {
 	}
 }
 
-// unreadable is a cluster that answers no question.
+// unreadable is a cluster that fails all reads.
 type unreadable struct{ client.Client }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

@@ -12,12 +12,12 @@ import (
 const (
 	resendEvery = 5 * time.Second
 	reconnects  = 500 * time.Millisecond
-	patience    = 10 * time.Second // with an operator that does not answer Hello
+	patience    = 10 * time.Second // for an operator that does not answer Hello
 	remembered  = 10 * time.Second // how long the token of a deleted pod may still open a link
 )
 
-// A process is one run of swarm-agent in a pod, by the rules of packages duty, ledger and lease: what it runs it tells in every Hello,
-// a result is repeated until it is acknowledged, epochs only grow, and it stops by its own clock. One goroutine owns all of it.
+// A process is one run of swarm-agent in a pod, by the rules of packages duty, ledger and lease: every Hello lists what it runs, a result
+// is repeated until it is acknowledged, epochs only grow, and it stops by its own clock. A single goroutine owns all of it.
 type process struct {
 	world  *cluster
 	name   string
@@ -31,7 +31,7 @@ type process struct {
 
 	stream         *stream
 	connections    int64
-	stranded       chan struct{} // not nil: the bytes of the next connection arrive when it is closed
+	stranded       chan struct{} // if not nil, the bytes of the next connection arrive when it is closed
 	welcomed       bool
 	dialAt, beatAt time.Time
 	helloAt        time.Time
@@ -40,7 +40,7 @@ type process struct {
 	lease          agentLease
 	taken, granted int64
 	term           int64
-	denied         time.Time // when its token is no longer good; zero while its pod exists
+	denied         time.Time // when its token expires; zero while its pod exists
 
 	running map[linkv1.WorkKey]*job
 	results []*linkv1.Result
@@ -56,11 +56,11 @@ type job struct {
 	ends     time.Time
 	stopped  linkv1.Outcome
 	reason   string
-	fenced   bool // the lease is over and it is being killed
+	fenced   bool // the lease has expired and it is being killed
 	progress int32
 }
 
-// boot starts an agent process. Its inbox has no room: whoever speaks to it waits until it listens.
+// boot starts an agent process. Its inbox is unbuffered: senders wait until it receives.
 func (w *cluster) boot(name, podUID string, slots int, through *cable) *process {
 	p := &process{
 		world: w, name: name, podUID: podUID, id: w.newProcess(), slots: slots, cable: through,
@@ -71,7 +71,7 @@ func (w *cluster) boot(name, podUID string, slots int, through *cable) *process 
 	return p
 }
 
-// tell has the process do something, unless it is dead.
+// tell runs a function in the process, unless it is dead.
 func (p *process) tell(do func()) {
 	select {
 	case p.inbox <- do:
@@ -96,7 +96,7 @@ func (p *process) run() {
 	}
 }
 
-// die takes everything along, as Pdeathsig does.
+// die ends all jobs as well, like Pdeathsig.
 func (p *process) die() {
 	for _, running := range p.running {
 		p.world.journal.finish(running.attempt, "died")
@@ -147,7 +147,7 @@ func (p *process) resend(now time.Time) {
 	}
 }
 
-// fence stops what runs towards the end of the lease, and kills it at the end.
+// fence stops jobs towards the end of the lease, and kills them at the end.
 func (p *process) fence(now time.Time) {
 	if p.lease.length == 0 {
 		return
@@ -168,7 +168,7 @@ func (p *process) fence(now time.Time) {
 	}
 }
 
-// next is when something is due.
+// next returns when something is due.
 func (p *process) next(now time.Time) time.Time {
 	next := now.Add(time.Hour)
 	due := func(at time.Time, when bool) {
@@ -192,7 +192,7 @@ func (p *process) next(now time.Time) time.Time {
 	return next
 }
 
-// greet opens a stream, if there is anybody to speak to.
+// greet opens a stream if there is a leader to connect to.
 func (p *process) greet(now time.Time) {
 	p.dialAt = now.Add(reconnects)
 	to := p.world.answering()
@@ -218,7 +218,7 @@ func (p *process) greet(now time.Time) {
 	p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: hello}})
 }
 
-// hear takes what the operator says.
+// hear handles a message of the operator.
 func (p *process) hear(on *stream, message *linkv1.OperatorMessage) {
 	if p.stream != on {
 		return

@@ -11,8 +11,8 @@ import (
 // auditCounters compares the counters of every task with the journal. It is part of every simulation.
 //
 // Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, it decides the task, or it was not
-// delivered, which is not counted. One that was stored may have been sent, as far as the next leader knows. Nothing is counted that did
-// not happen, whatever goes wrong. Nothing is left out either while one leader sees everything and the user stops nothing.
+// delivered, which is not counted. A stored one may have been sent, as far as the next leader knows. Nothing is counted that did not
+// happen, whatever goes wrong. While a single leader sees everything and the user stops nothing, everything that happens is counted.
 func (w *cluster) auditCounters() {
 	for _, task := range w.store.all() {
 		status, history := task.Status, w.store.history(&task)
@@ -45,7 +45,7 @@ func counted(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32)
 	return retried, ends
 }
 
-// uncounted are the reasons for which a task fails without a failed run that is not counted.
+// uncounted are the reasons with which a task fails without an uncounted failed run.
 var uncounted = []v1alpha1.Reason{
 	v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks, v1alpha1.ReasonTimedOut,
 	v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid, v1alpha1.ReasonEpochInvalid,
@@ -83,7 +83,7 @@ func (w *cluster) auditUndelivered(task *v1alpha1.Task, history []v1alpha1.Task)
 	}
 }
 
-// undelivered are the epochs of assignments that are stored as not delivered.
+// undelivered returns the epochs of assignments that are stored as not delivered.
 func undelivered(history []v1alpha1.Task) map[int64]bool {
 	epochs := map[int64]bool{}
 	for n := range history {
@@ -112,7 +112,7 @@ func stoppedByUser(history []v1alpha1.Task) bool {
 	return false
 }
 
-// history lists every version of a task that was stored.
+// history lists every stored version of a task.
 func (s *store) history(task *v1alpha1.Task) []v1alpha1.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *store) history(task *v1alpha1.Task) []v1alpha1.Task {
 	return versions
 }
 
-// assign notes that an assignment was sent, whether or not it arrives.
+// assign records that an assignment was sent, whether or not it arrives.
 func (j *journal) assign(order *linkv1.Assign) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -133,7 +133,7 @@ func (j *journal) assign(order *linkv1.Assign) {
 	j.payloads = append(j.payloads, string(order.GetPayload()))
 }
 
-// sentTo are the epochs of a task's assignments that were sent.
+// sentTo returns the epochs of a task's assignments that were sent.
 func (j *journal) sentTo(uid string) map[int64]bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -170,7 +170,7 @@ func (j *journal) failures(uid string) int32 {
 	return count
 }
 
-// longRun reports whether an attempt ran so long that the count of hand-backs began anew.
+// longRun reports whether an attempt ran long enough to reset the count of hand-backs.
 func (j *journal) longRun(uid string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -25,13 +25,13 @@ var (
 	errAnswer = errors.New("the answer of the API server was lost")
 )
 
-// Faults are what goes wrong with the writes of all leaders. Each counts down with every write.
+// Faults are the faults in the writes of all leaders. Each counts down with every write.
 type faults struct {
 	mu            sync.Mutex
-	before, after int                       // so many of the next writes fail before, or after, they are stored
+	before, after int                       // how many of the next writes fail before, or after, they are stored
 	storing       func(task *v1alpha1.Task) // called before a write is stored
 	refuses       func(*v1alpha1.TaskStatus) bool
-	each          time.Duration // how long a write is under way, there and back
+	each          time.Duration // duration of a write, both ways
 }
 
 func (f *faults) spend(count *int) bool {
@@ -44,7 +44,7 @@ func (f *faults) spend(count *int) bool {
 	return true
 }
 
-// onStoring has something happen while a write is under way.
+// onStoring sets a function that runs while a write is in progress.
 func (f *faults) onStoring(what func(task *v1alpha1.Task)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,11 +63,11 @@ func (f *faults) underWay() time.Duration {
 	return f.each
 }
 
-// A cache is what a leader sees of the store, a little later.
+// A cache is a leader's view of the store, with a delay.
 type cache struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*v1alpha1.Task
-	held    chan struct{} // not nil while the cache hears nothing
+	held    chan struct{} // not nil while the cache receives nothing
 }
 
 func (c *cache) get(name types.NamespacedName) *v1alpha1.Task {
@@ -79,7 +79,7 @@ func (c *cache) get(name types.NamespacedName) *v1alpha1.Task {
 	return nil
 }
 
-// all lists what the cache holds.
+// all lists the objects in the cache.
 func (c *cache) all() []v1alpha1.Task {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *cache) apply(news change) {
 	}
 }
 
-// hold makes the cache deaf until release.
+// hold stops updates of the cache until release.
 func (c *cache) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +149,7 @@ func (r storeReader) Get(_ context.Context, key client.ObjectKey, object client.
 	return nil
 }
 
-// A stubClient is a leader's client: it reads the cache and writes to the store, while it leads.
+// A stubClient is a leader's client: it reads the cache and writes to the store while it leads.
 type stubClient struct {
 	client.Client
 	leader *leader
@@ -172,7 +172,7 @@ type stubStatus struct {
 	leader *leader
 }
 
-// Patch stores the status if the leader leads, in the beginning and in the end.
+// Patch stores the status if the leader leads, both before and after the write.
 func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
 	task, faults := object.(*v1alpha1.Task), &s.leader.world.faults
 	data, err := patch.Data(task)
@@ -213,7 +213,7 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 	return nil
 }
 
-// A stubManager is all of a manager that the status writer needs.
+// A stubManager is the part of a manager that the status writer needs.
 type stubManager struct {
 	manager.Manager
 	client client.Client

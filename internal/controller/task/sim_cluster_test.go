@@ -18,9 +18,9 @@ import (
 
 const swarmName = "hive"
 
-// A cluster is a small one in one bubble of time: an API server, leaders, agents, and what the agents wrote down.
+// A cluster simulates a small cluster in one time bubble: an API server, leaders, agents, and the agents' journal.
 type cluster struct {
-	lease     time.Duration // that agents are told
+	lease     time.Duration // as given to agents
 	store     *store
 	journal   journal
 	faults    faults
@@ -28,22 +28,22 @@ type cluster struct {
 	lag       atomic.Int64 // of the caches, a time.Duration
 	reads     atomic.Int32 // of Tasks past the caches
 	workers   int
-	clock     Clock // of the leaders to come
-	without   rules // that are switched off
+	clock     Clock // of future leaders
+	without   rules // that are disabled
 	budget    dispatch.Budget
-	contested time.Time // until then a leader may speak that does not know that it lost its Lease
+	contested time.Time // until then a leader may act that does not know that it has lost its Lease
 	runs      sync.WaitGroup
 
 	mu        sync.Mutex
-	leaders   []*leader // all that still run
+	leaders   []*leader // all that are still running
 	leads     *leader   // elected last
 	agents    map[string]*process
 	processes []*process
 	made      int                         // pods
 	started   int                         // processes
-	linked    map[string]dispatch.Process // that was linked last, by agent: what Agent status says
-	unseen    map[string]bool             // pods that the caches of the next leader lack
-	late      []chan struct{}             // connections whose bytes are under way
+	linked    map[string]dispatch.Process // the last linked process by agent, as in Agent status
+	unseen    map[string]bool             // pods missing from the caches of the next leader
+	late      []chan struct{}             // connections whose bytes are in transit
 	tasks     int                         // submitted by a script
 	works     map[string]func(attempt int32) work
 	problems  []string
@@ -58,13 +58,13 @@ func newCluster() *cluster {
 	return w
 }
 
-// inCluster runs a test in a cluster with a leader and the named agents, each with one slot, and reports what the journal found wrong.
+// inCluster runs a test in a cluster with a leader and the named agents, each with one slot, and reports the problems in the journal.
 func inCluster(t *testing.T, agents []string, test func(t *testing.T, w *cluster)) {
 	t.Helper()
 	inClusterWithLease(t, lease, agents, test)
 }
 
-// inClusterWithLease does the same, with a lease of the agents that is not the default of tests.
+// inClusterWithLease does the same with another lease than the default of tests.
 func inClusterWithLease(t *testing.T, lease time.Duration, agents []string, test func(t *testing.T, w *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func (w *cluster) problem(format string, arguments ...any) {
 	w.problems = append(w.problems, fmt.Sprintf("%s: ", time.Since(epochOfTime).Round(time.Millisecond))+fmt.Sprintf(format, arguments...))
 }
 
-// found are the problems so far.
+// found returns the problems so far.
 func (w *cluster) found() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *cluster) found() []string {
 // epochOfTime is when every bubble begins.
 var epochOfTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pass lets time pass, and everything happen that happens in it.
+// pass advances time, with everything that happens meanwhile.
 func (w *cluster) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -153,7 +153,7 @@ func (w *cluster) current() *leader {
 	return w.leads
 }
 
-// pod makes the pod of an agent with a process in it, and tells the leader that there is such an Agent.
+// pod creates the pod of an agent with a process in it, and its Agent.
 func (w *cluster) pod(name string, slots int) *process {
 	w.mu.Lock()
 	w.made++
@@ -162,7 +162,7 @@ func (w *cluster) pod(name string, slots int) *process {
 	return w.host(w.boot(name, uid, slots, &cable{latency: time.Millisecond}))
 }
 
-// restart is a crash of the process; the next one runs in the same pod. A moment later the kubelet's status proves that the first has ended.
+// restart crashes the process; the next one runs in the same pod. Shortly after, the pod status proves that the first has ended.
 func (w *cluster) restart(name string) {
 	before := w.agent(name)
 	before.kill()
@@ -176,7 +176,7 @@ func (w *cluster) restart(name string) {
 	})
 }
 
-// replace makes another pod of the same name while the process of the one before goes on, on a node that nobody can reach.
+// replace creates another pod of the same name while the former process keeps running on an unreachable node.
 func (w *cluster) replace(name string) {
 	before := w.agent(name)
 	before.cable.cut()
@@ -184,7 +184,7 @@ func (w *cluster) replace(name string) {
 	w.pod(name, before.slots)
 }
 
-// relink breaks an agent's stream, and it opens another.
+// relink breaks an agent's stream, so that it opens another.
 func (w *cluster) relink(name string) {
 	p := w.agent(name)
 	p.tell(p.drop)
@@ -214,7 +214,7 @@ func (w *cluster) pods() []string {
 	return slices.Sorted(maps.Keys(w.agents))
 }
 
-// does says what the code of a task does, whatever the attempt.
+// does defines the work of a task for all attempts.
 func (w *cluster) does(task string, what work) { w.doesEach(task, func(int32) work { return what }) }
 
 func (w *cluster) doesEach(task string, what func(attempt int32) work) {
@@ -244,7 +244,7 @@ func (w *cluster) submit(name string, what work, changes ...func(*v1alpha1.TaskS
 	return w.store.create(made)
 }
 
-// status is what is stored about a task.
+// status returns the stored status of a task.
 func (w *cluster) status(name string) v1alpha1.TaskStatus {
 	if stored := w.store.get(named(name)); stored != nil {
 		return stored.Status
@@ -252,7 +252,7 @@ func (w *cluster) status(name string) v1alpha1.TaskStatus {
 	return v1alpha1.TaskStatus{}
 }
 
-// until waits for something to become true, which has to be within a minute.
+// until waits for a condition, for at most a minute.
 func (w *cluster) until(what func() bool) {
 	for range 60_000 / 5 {
 		if what() {

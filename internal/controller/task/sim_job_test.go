@@ -8,19 +8,19 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// Work is what the code of a task does. The zero work succeeds at once.
+// Work is the behavior of a task's code. The zero value succeeds at once.
 type work struct {
 	takes    time.Duration
-	outcome  linkv1.Outcome // SUCCEEDED when not set
+	outcome  linkv1.Outcome // SUCCEEDED if not set
 	reason   string
-	value    string        // of the result; its epoch when not set
-	stops    time.Duration // how long it takes to obey a stop
-	stubborn bool          // it does not obey at all
-	dies     time.Duration // how long it survives its killing
+	value    string        // of the result; its epoch if not set
+	stops    time.Duration // how long it takes to stop
+	stubborn bool          // it never stops by itself
+	dies     time.Duration // how long it runs after being killed
 	reports  bool          // progress, every second
 }
 
-// take judges an assignment as the ledger does.
+// take accepts or declines an assignment like the ledger.
 func (p *process) take(attempt *linkv1.Attempt) {
 	p.taken++
 	if p.taken > p.granted {
@@ -79,7 +79,7 @@ func (p *process) cancel(order *linkv1.Cancel) {
 	running.stop(outcome, order.GetReason(), time.Now())
 }
 
-// stop asks the code to end. The first stop is the reason that counts.
+// stop asks the code to end. The first stop determines the reason.
 func (j *job) stop(outcome linkv1.Outcome, reason string, now time.Time) {
 	if j.stopped != 0 {
 		return
@@ -96,7 +96,7 @@ func (j *job) endBy(at time.Time) {
 	}
 }
 
-// finish makes the result of an attempt.
+// finish creates the result of an attempt.
 func (p *process) finish(ended *job) {
 	delete(p.running, ended.attempt.Key().WorkKey)
 	result := &linkv1.Result{Attempt: ended.attempt, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Reason: ended.work.reason}
@@ -132,7 +132,7 @@ func (p *process) send(result *linkv1.Result) {
 	p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
 }
 
-// forget is the acknowledgement of a result.
+// forget handles the acknowledgement of a result.
 func (p *process) forget(key linkv1.AttemptKey) {
 	p.results = slices.DeleteFunc(p.results, func(r *linkv1.Result) bool {
 		if r.GetAttempt().Key() != key {
@@ -143,7 +143,7 @@ func (p *process) forget(key linkv1.AttemptKey) {
 	})
 }
 
-// report tells how far the code is, in percent of its time.
+// report sends the progress of the code, in percent of its time.
 func (p *process) report(now time.Time) {
 	for _, running := range p.running {
 		percent := int32(now.Sub(running.began) * 100 / max(running.work.takes, 1))

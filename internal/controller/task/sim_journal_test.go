@@ -10,7 +10,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A journal is what the agents know: who ran what, from when to when. It complains as soon as two run the same.
+// A journal records which agents ran what, from when to when. It reports a problem as soon as two run the same task.
 type journal struct {
 	world *cluster
 
@@ -20,7 +20,7 @@ type journal struct {
 	payloads []string          // of those
 	acks     []ack
 	cancels  []*linkv1.Cancel
-	refused  []string // reasons for which agents declined
+	refused  []string // reasons with which agents declined
 }
 
 // A stint is one attempt on one agent.
@@ -32,7 +32,7 @@ type stint struct {
 	outcome               string // "" while it runs
 }
 
-// An ack is an acknowledgement, with what was stored when it came.
+// An ack is an acknowledgement, with what was stored when it arrived.
 type ack struct {
 	task    string
 	epoch   int64
@@ -99,7 +99,7 @@ func (j *journal) acknowledged(result *linkv1.Result) {
 	})
 }
 
-// of lists the attempts at a task, as they began.
+// of lists the attempts at a task by start time.
 func (j *journal) of(task string) []stint {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -112,7 +112,7 @@ func (j *journal) of(task string) []stint {
 	return list
 }
 
-// acknowledgements are those of task t, which is what most tests are about.
+// acknowledgements returns those of task t, the subject of most tests.
 func (j *journal) acknowledgements() []ack {
 	j.mu.Lock()
 	defer j.mu.Unlock()

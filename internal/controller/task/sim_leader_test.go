@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A leader is one process of the operator: the real board and the real reconciler on a cache, a queue and a link of its own.
+// A leader is one process of the operator: the real board and the real reconciler with their own cache, queue and link.
 type leader struct {
 	world    *cluster
 	board    *dispatch.Board
@@ -55,10 +55,10 @@ func (l *leader) RaiseTerm(above int64) int64 {
 
 func (l *leader) leads() bool { return l.leading.Load() }
 
-// elect makes a new leader on what is stored, as of now. It gives out nothing before govern.
+// elect starts a new leader from the current stored state. It assigns nothing before govern.
 func (w *cluster) elect() *leader { return w.electBehind(0) }
 
-// electBehind makes a leader whose cache misses the last changes until it is released.
+// electBehind starts a leader whose cache lacks the last changes until it is released.
 func (w *cluster) electBehind(behind int) *leader {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &leader{world: w, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: w.term.Add(1), alone: w.contested}
@@ -82,7 +82,7 @@ func (w *cluster) electBehind(behind int) *leader {
 	return l
 }
 
-// fill makes the cache of what is stored, or was some changes ago.
+// fill fills the cache with the stored state, or that of some changes ago.
 func (l *leader) fill(behind int) {
 	l.cache = &cache{objects: map[types.NamespacedName]*v1alpha1.Task{}}
 	l.world.store.mu.Lock()
@@ -111,7 +111,7 @@ func (l *leader) census() dispatch.Census {
 	return census
 }
 
-// govern is what the controllers of Swarms and Agents do.
+// govern plays the part of the controllers of Swarms and Agents.
 func (l *leader) govern(rules dispatch.Rules) {
 	for _, pod := range l.world.seen() {
 		l.enrol(pod)
@@ -124,7 +124,7 @@ func (l *leader) enrol(agent string) {
 	l.board.Enrol(&object, 0)
 }
 
-// follow is the watch: it passes on what the real predicate lets through.
+// follow is the watch: it passes on what the real predicate accepts.
 func (l *leader) follow(ctx context.Context) {
 	for ; ; l.position.Add(1) {
 		news, more := l.world.store.next(ctx, int(l.position.Load()))
@@ -170,13 +170,13 @@ func (l *leader) work(ctx context.Context, reconciles *reconciler) {
 	}
 }
 
-// verdict reads what only kit can read otherwise.
+// verdict returns fields that only kit can read otherwise.
 func verdict(result kit.Result) (outcome string, delay time.Duration) {
 	fields := reflect.ValueOf(result)
 	return fields.FieldByName("outcome").String(), time.Duration(fields.FieldByName("delay").Int())
 }
 
-// crash ends the process: its streams break at once, and what it had in memory is gone.
+// crash ends the process: its streams break at once, and its memory is lost.
 func (l *leader) crash() {
 	l.leading.Store(false)
 	l.stop()
@@ -184,13 +184,13 @@ func (l *leader) crash() {
 	l.wire.close()
 }
 
-// depose takes the Lease away from a process that does not know it and goes on.
+// depose takes the Lease from a process that does not notice and continues.
 func (l *leader) depose() {
 	l.leading.Store(false)
 	l.world.unlead(l)
 }
 
-// count is the sum of a metric over the labels that match.
+// count sums a metric over the labels that match.
 func (l *leader) count(metric, label string) float64 {
 	families, err := l.registry.Gather()
 	if err != nil {
@@ -210,7 +210,7 @@ func (l *leader) count(metric, label string) float64 {
 	return sum
 }
 
-// An agentSignal asks the controller of Agents to look at one.
+// An agentSignal triggers a reconcile by the controller of Agents.
 type agentSignal struct{ leader *leader }
 
 // After implements dispatch.Signal.
@@ -218,7 +218,7 @@ func (s agentSignal) After(name types.NamespacedName, delay time.Duration) {
 	time.AfterFunc(delay, func() { s.leader.wire.record(name.Name) })
 }
 
-// A silentSignal is a controller that is not there.
+// A silentSignal replaces a controller that does not exist.
 type silentSignal struct{}
 
 // After implements dispatch.Signal.

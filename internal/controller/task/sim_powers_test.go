@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// kubelet is how long it takes until the status of a pod shows that a process of it has ended.
+	// kubelet is the delay until the status of a pod shows that one of its processes has ended.
 	kubelet = 100 * time.Millisecond
-	// renewDeadline is how long a leader goes on that does not know that its Lease is gone.
+	// renewDeadline is how long a leader continues that does not know that its Lease is lost.
 	renewDeadline = 8 * time.Second
 )
 
-// rules are what keeps the protocol safe outside of the dispatcher. A test switches one off to show that the simulation finds what it
-// prevents.
+// rules are the safety rules of the protocol outside of the dispatcher. A test disables one to show that the simulation finds the problem
+// that it prevents.
 type rules struct {
 	connectionNumbers bool // the link refuses a connection that its process has given up
 	waitingAlone      bool // a leader that took the Lease early waits until its predecessor has stopped
 	currentCaches     bool // a leader waits until its caches hold what the API server holds
 }
 
-// newProcess names a run of the agent's program.
+// newProcess returns the name of a run of the agent's program.
 func (w *cluster) newProcess() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -35,14 +35,14 @@ func (w *cluster) newProcess() string {
 	return fmt.Sprintf("process-%d", w.started)
 }
 
-// link notes which process of an agent is linked.
+// link records which process of an agent is linked.
 func (w *cluster) link(agent string, process dispatch.Process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.linked[agent] = process
 }
 
-// agentObject is the Agent object of a pod.
+// agentObject returns the Agent of a pod.
 func (w *cluster) agentObject(name string) v1alpha1.Agent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *cluster) agentObject(name string) v1alpha1.Agent {
 	}
 }
 
-// seen lists the pods that the caches of a leader hold.
+// seen lists the pods in the caches of a leader.
 func (w *cluster) seen() []string {
 	all := w.pods()
 	w.mu.Lock()
@@ -61,15 +61,14 @@ func (w *cluster) seen() []string {
 	return slices.DeleteFunc(all, func(name string) bool { return w.unseen[name] })
 }
 
-// hide keeps a pod, which is new, from the caches of the leaders to come.
+// hide hides a new pod from the caches of future leaders.
 func (w *cluster) hide(name string, hidden bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unseen[name] = hidden
 }
 
-// strand breaks an agent's stream. The bytes of the next one are held up on their way: the agent gives it up after a while and opens
-// another.
+// strand breaks an agent's stream. The bytes of the next one are delayed: the agent gives it up after a while and opens another.
 func (w *cluster) strand(name string) {
 	late := make(chan struct{})
 	w.mu.Lock()
@@ -82,7 +81,7 @@ func (w *cluster) strand(name string) {
 	})
 }
 
-// arriveLate delivers the bytes of all connections that were held up.
+// arriveLate delivers the bytes of all delayed connections.
 func (w *cluster) arriveLate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +91,7 @@ func (w *cluster) arriveLate() {
 	w.late = nil
 }
 
-// rule opens the board, if that had to wait, and runs it. What is stored is read again by then.
+// rule opens the board, if that had to wait, and runs it. The stored state is read again by then.
 func (l *leader) rule(ctx context.Context) {
 	for !l.board.Opened() && ctx.Err() == nil {
 		sleep(ctx, 5*time.Millisecond)
@@ -101,7 +100,7 @@ func (l *leader) rule(ctx context.Context) {
 	l.board.Run(ctx)
 }
 
-// open begins the term, if the caches hold what is stored and no former leader can act any more.
+// open begins the term, if the caches are current and no former leader can act any more.
 func (l *leader) open() {
 	if !l.isCurrent() {
 		return
@@ -111,7 +110,7 @@ func (l *leader) open() {
 	}
 }
 
-// isCurrent reports whether the caches hold what is stored.
+// isCurrent reports whether the caches hold the stored state.
 func (l *leader) isCurrent() bool {
 	if l.world.without.currentCaches {
 		return true
@@ -119,7 +118,7 @@ func (l *leader) isCurrent() bool {
 	return l.position.Load() == l.world.store.changes() && len(l.world.seen()) == len(l.world.pods())
 }
 
-// answering is whom agents find: of two leaders the later one, if its term has begun.
+// answering returns the leader that agents connect to: of two leaders the later one, if its term has begun.
 func (w *cluster) answering() *leader {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +130,8 @@ func (w *cluster) answering() *leader {
 	return w.leads
 }
 
-// usurp elects a leader while the one before is sure of its Lease, which somebody has deleted. That one ends when it next looks at it,
-// after its renew deadline at the latest.
+// usurp elects a leader after its predecessor's Lease was deleted unnoticed. The predecessor ends when it next reads the Lease, after its
+// renew deadline at the latest.
 func (w *cluster) usurp(looks time.Duration) {
 	former, company := w.current(), renewDeadline
 	if w.without.waitingAlone {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A queue behaves like controller-runtime's: of an object there is at most one entry, the earliest that was asked for, and an object
-// that is being worked on comes back only when that is done.
+// A queue behaves like controller-runtime's: it has at most one entry per object, the earliest requested, and an object in progress is
+// returned again only when that is done.
 type queue struct {
 	mu     sync.Mutex
 	due    map[types.NamespacedName]time.Time
@@ -40,7 +40,7 @@ func (q *queue) stir() {
 	}
 }
 
-// retry comes back later each time.
+// retry adds an object with an increasing delay.
 func (q *queue) retry(name types.NamespacedName) {
 	q.mu.Lock()
 	q.failed[name]++
@@ -59,7 +59,7 @@ func (q *queue) done(name types.NamespacedName, forget bool) {
 	q.stir()
 }
 
-// take waits for the next object; false when the context ends.
+// take waits for the next object; false if the context ends.
 func (q *queue) take(ctx context.Context) (types.NamespacedName, bool) {
 	for {
 		name, wait := q.ripe()

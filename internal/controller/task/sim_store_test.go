@@ -19,20 +19,20 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A store is the API server as far as Tasks go: versions that grow, an optimistic lock, the rules that are CEL in the real one, and
-// a log of changes for whoever watches.
+// A store simulates the API server for Tasks: growing versions, optimistic locking, the rules that are CEL in the real one, and a log of
+// changes for watches.
 type store struct {
 	mu      sync.Mutex
 	version int64
 	uids    int
 	tasks   map[types.NamespacedName]*v1alpha1.Task
 	log     []change
-	news    chan struct{} // closed with every change
+	news    chan struct{} // closed at every change
 	writes  map[string]int
 	behind  time.Duration // the clock of the API server
 }
 
-// A change is what a watch tells: a creation has no before, a deletion no after.
+// A change is a watch event: a creation has no before, a deletion no after.
 type change struct {
 	before, after *v1alpha1.Task
 	at            time.Time
@@ -46,7 +46,7 @@ func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "default", Name: name}
 }
 
-// note appends to the log. The caller holds the lock.
+// note appends to the log. The caller must hold the lock.
 func (s *store) note(before, after *v1alpha1.Task) {
 	s.version++
 	if after != nil {
@@ -60,7 +60,7 @@ func (s *store) note(before, after *v1alpha1.Task) {
 	s.news = make(chan struct{})
 }
 
-// next is the change at a position of the log, which may have to happen first; false when the context ends before.
+// next returns the change at a position of the log, and waits for it; false if the context ends before.
 func (s *store) next(ctx context.Context, at int) (change, bool) {
 	for {
 		s.mu.Lock()
@@ -78,7 +78,7 @@ func (s *store) next(ctx context.Context, at int) (change, bool) {
 	}
 }
 
-// changes counts what was written.
+// changes counts the writes.
 func (s *store) changes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *store) desire(name types.NamespacedName, change func(*v1alpha1.TaskSpec
 	}
 }
 
-// get is the task as it is stored, nil when it is not.
+// get returns the stored task, or nil.
 func (s *store) get(name types.NamespacedName) *v1alpha1.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *store) written(name string) int {
 
 var tasksResource = schema.GroupResource{Group: "swarm.io", Resource: "tasks"}
 
-// put stores a status that was made of the given version of the object.
+// put stores a status based on the given version of the object.
 func (s *store) put(task *v1alpha1.Task, madeOf string) (*v1alpha1.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *store) put(task *v1alpha1.Task, madeOf string) (*v1alpha1.Task, error) 
 	return changed.DeepCopy(), nil
 }
 
-// reasonPattern is the one of status.reason in the schema.
+// reasonPattern is the pattern of status.reason in the schema.
 var reasonPattern = regexp.MustCompile(`^([A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?)?$`)
 
 // decodes reports whether the API server can read a value, with the decoder that it uses.
@@ -181,7 +181,7 @@ func decodes(raw []byte) bool {
 	return utf8.Valid(raw) && kjson.UnmarshalCaseSensitivePreserveInts(raw, &value) == nil
 }
 
-// brokenRule says which of the rules of the kind a write would break.
+// brokenRule returns which validation rule a write would violate.
 func brokenRule(before, after *v1alpha1.TaskStatus) string {
 	switch {
 	case after.Epoch < before.Epoch:
@@ -199,7 +199,7 @@ func brokenRule(before, after *v1alpha1.TaskStatus) string {
 	return malformed(after)
 }
 
-// malformed says what the schema would refuse.
+// malformed returns what the schema would refuse.
 func malformed(status *v1alpha1.TaskStatus) string {
 	switch {
 	case len(status.Message) > 4096 || len(status.Reason) > 128:

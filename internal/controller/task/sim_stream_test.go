@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A cable is the network of a pod: how long messages take, and whether they wait for it to be mended.
+// A cable is the network of a pod: the latency of messages, and whether they wait for it to be mended.
 type cable struct {
 	mu      sync.Mutex
 	mended  chan struct{} // not nil while it is cut
@@ -47,14 +47,14 @@ func (c *cable) delay() time.Duration {
 // A pipe carries messages one way, in order. The nil message is the end of the stream.
 type pipe[M any] struct {
 	cable   *cable
-	held    <-chan struct{} // not nil: nothing arrives before it is closed
+	held    <-chan struct{} // if not nil, nothing arrives before it is closed
 	deliver func(M)
 	ended   func() // the end has arrived
 
 	mu     sync.Mutex
 	queue  []parcel[M]
 	news   chan struct{}
-	closed chan struct{} // nobody listens any more
+	closed chan struct{} // the receiver is gone
 	once   sync.Once
 }
 
@@ -81,7 +81,7 @@ func (p *pipe[M]) add(one parcel[M]) {
 	}
 }
 
-// clear loses what is under way.
+// clear drops messages in transit.
 func (p *pipe[M]) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *pipe[M]) run() {
 	}
 }
 
-// carry takes one message to the other end; false when the stream ends with it.
+// carry delivers one message; false if the stream ends with it.
 func (p *pipe[M]) carry(one parcel[M]) bool {
 	if wait := time.Until(one.due); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -156,7 +156,7 @@ func (p *pipe[M]) carry(one parcel[M]) bool {
 	return true
 }
 
-// A stream is one conversation of one process with one leader.
+// A stream connects one process with one leader.
 type stream struct {
 	agent  link.Agent
 	podUID string
@@ -164,7 +164,7 @@ type stream struct {
 	down   *pipe[*linkv1.OperatorMessage]
 }
 
-// dial opens a stream. Nothing is said on it yet. What the agent says arrives when held is closed, if it is not nil.
+// dial opens a stream without messages. The agent's messages arrive when held is closed, if it is not nil.
 func (w *cluster) dial(from *process, to *leader, held <-chan struct{}) *stream {
 	s := &stream{
 		agent: link.Agent{Namespace: "default", Name: from.name}, podUID: from.podUID,
@@ -180,13 +180,13 @@ func (w *cluster) dial(from *process, to *leader, held <-chan struct{}) *stream 
 	return s
 }
 
-// hangUp is the operator's end of the stream closing: it hears nothing more, and the agent is told.
+// hangUp closes the operator's end of the stream: it receives nothing more, and the agent is notified.
 func (s *stream) hangUp() {
 	s.up.close()
 	s.down.add(parcel[*linkv1.OperatorMessage]{end: true})
 }
 
-// discard is the agent's end closing.
+// discard closes the agent's end.
 func (s *stream) discard() {
 	s.down.close()
 	s.up.add(parcel[*linkv1.AgentMessage]{end: true})

@@ -11,16 +11,16 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A wire is the operator's end of the link, by the rules of package link: one session of each agent, credit, echoes only while
-// leading, silence of two leases ends a session.
+// A wire is the operator's end of the link, by the rules of package link: one session per agent, credit, echoes only while leading, and
+// the end of a session after two leases of silence.
 type wire struct {
 	leader *leader
 
 	mu       sync.Mutex
 	sessions map[link.Agent]*session
 	heard    map[link.Agent]time.Time
-	turns    map[link.Agent]*sync.Mutex // the events of one agent come one after the other
-	latest   map[string]int64           // connection of each process
+	turns    map[link.Agent]*sync.Mutex // serializes the events of one agent
+	latest   map[string]int64           // last connection of each process
 }
 
 type session struct {
@@ -39,7 +39,7 @@ func newWire(l *leader) *wire {
 	}
 }
 
-// turn lets nobody else speak of the agent until the function that it returns is called.
+// turn locks the events of an agent until the returned function is called.
 func (w *wire) turn(agent link.Agent) (end func()) {
 	w.mu.Lock()
 	mine := w.turns[agent]
@@ -81,7 +81,7 @@ func (w *wire) LastHeard(agent link.Agent) (time.Time, bool) {
 	return heard, known
 }
 
-// Disconnect implements dispatch.Link. A stream that is ended in another goroutine hears nothing from now on.
+// Disconnect implements dispatch.Link. A stream that is ended in another goroutine receives nothing from now on.
 func (w *wire) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *wire) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 	return true
 }
 
-// receive takes a message of an agent, the first of which is Hello.
+// receive handles a message of an agent, the first of which is Hello.
 func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 	defer w.turn(from.agent)()
 	if hello := message.GetHello(); hello != nil {
@@ -122,7 +122,7 @@ func (w *wire) receive(from *stream, message *linkv1.AgentMessage) {
 	w.leader.board.Received(from.agent, message)
 }
 
-// welcome replaces the session of an agent. The caller has the agent's turn.
+// welcome replaces the session of an agent. The caller must hold the agent's turn.
 func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 	if !w.leader.leads() || !w.leader.board.Opened() || !w.arrive(hello) {
 		from.hangUp()
@@ -146,12 +146,13 @@ func (w *wire) welcome(from *stream, hello *linkv1.Hello) {
 		from.hangUp()
 		return
 	}
-	if w.leader.world.without.connectionNumbers { // whoever believes any Hello does not wait until the agent has answered the Welcome either
+	if w.leader.world.without.connectionNumbers { // a link that accepts any Hello does not wait for the answer to Welcome either
 		w.leader.board.Received(from.agent, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{}}})
 	}
 }
 
-// record is the controller of Agents: it stores which process is linked, as the board says, once its cache has the Agent, and tells the board.
+// record plays the part of the controller of Agents: it stores which process is linked, once its cache has the Agent, and reports it to
+// the board.
 func (w *wire) record(name string) {
 	view := w.leader.board.Agent(named(name))
 	if !w.leader.leads() || !slices.Contains(w.leader.world.seen(), name) {
@@ -163,7 +164,7 @@ func (w *wire) record(name string) {
 	w.leader.enrol(name)
 }
 
-// arrive notes a connection; false when a later one of the same process has arrived before.
+// arrive records a connection; false if a later one of the same process has arrived before.
 func (w *wire) arrive(hello *linkv1.Hello) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +175,7 @@ func (w *wire) arrive(hello *linkv1.Hello) bool {
 	return true
 }
 
-// end is what happens when a stream is gone.
+// end handles the end of a stream.
 func (w *wire) end(gone *session) {
 	defer w.turn(gone.agent)()
 	w.mu.Lock()
@@ -216,7 +217,7 @@ func (w *wire) remove(gone *session) {
 	delete(w.sessions, gone.agent)
 }
 
-// close is the death of the process: nobody hears of it but the agents.
+// close is the death of the process: only agents notice it.
 func (w *wire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

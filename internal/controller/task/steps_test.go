@@ -21,7 +21,7 @@ func (w *cluster) submitOne(s step) {
 	w.submit(name, workOf(s))
 }
 
-// workOf makes something of a number.
+// workOf derives work from a number.
 func workOf(s step) work {
 	does := work{
 		takes: time.Duration(s.size*s.size) * 12 * time.Millisecond, // up to 30 s
@@ -43,7 +43,7 @@ func (w *cluster) someAgent(s step) *process {
 
 func (w *cluster) someTask(s step) types.NamespacedName { return named(fmt.Sprintf("t%d", s.whom%6)) }
 
-// cutSeen is a broken network that the operator notices.
+// cutSeen breaks the network, and the operator notices.
 func (w *cluster) cutSeen(p *process) {
 	p.cable.cut()
 	if leads := w.current(); leads != nil {
@@ -67,7 +67,7 @@ func (w *cluster) electLagging(s step) {
 	w.electBehind(s.size % 4).govern(dispatch.Rules{})
 }
 
-// catchUp lets the caches hear of everything again.
+// catchUp makes the caches current again.
 func (w *cluster) catchUp() {
 	for _, name := range w.pods() {
 		w.hide(name, false)

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// mostResult is what a status may hold inline.
+	// mostResult limits an inline result in the status.
 	mostResult = 4 << 10
-	// mostMessage and mostReason are what the API server accepts.
+	// mostMessage and mostReason are the limits of the API server.
 	mostMessage, mostReason = 4096, 128
-	// mostID is how long the names of pods and processes may be. Agents choose the latter.
+	// mostID limits the names of pods and processes. Agents choose the latter.
 	mostID = 64
 )
 
-// reasons is the pattern of status.reason in the schema, without the empty reason, which no condition may have.
+// reasons is the pattern of status.reason in the schema, without the empty reason, which conditions do not allow.
 var reasons = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?$`)
 
-// checkResult reports why the API server could not store a result. It reads the value with the decoder that the API server uses, which
-// has no numbers beyond those of an int64 or a float64.
+// checkResult reports why the API server could not store a result. It uses the same decoder as the API server, which supports only
+// numbers of an int64 or a float64.
 func checkResult(value []byte) error {
 	var decoded any
 	switch {
@@ -38,7 +38,7 @@ func checkResult(value []byte) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(value, &decoded)
 }
 
-// storableID reports whether a name of a process can be stored. One that cannot is left out: its end is not proven to the next leader then.
+// storableID reports whether the name of a process can be stored. Otherwise it is omitted, and the next leader has no proof of its end.
 func storableID(id string) bool { return id != "" && len(id) <= mostID && utf8.ValidString(id) }
 
 // withStorableReason replaces a reason that the API server would refuse, and keeps it in the message.
@@ -53,7 +53,7 @@ func withStorableReason(ended dispatch.End) dispatch.End {
 	return ended
 }
 
-// short makes a message storable. It keeps the end, where programs say what went wrong.
+// short makes a message storable. It keeps the end, where programs report what went wrong.
 func short(message string) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if len(message) <= mostMessage {

@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// The agent never had the attempt, so the task is no nearer to its limit of hand-backs.
+// The agent never had the attempt, so it does not count towards the limit of hand-backs.
 func TestAssignmentThatWasNotDeliveredCostsNothing(t *testing.T) {
 	task := &v1alpha1.Task{}
 	running(task)
@@ -21,7 +21,7 @@ func TestAssignmentThatWasNotDeliveredCostsNothing(t *testing.T) {
 	}
 }
 
-// Assignments get lost one after the other, on streams that break. The task runs in the end, and was not tried more than once in a second.
+// Assignments get lost one after the other, on streams that break. The task runs in the end, with at most one attempt per second.
 func TestTaskOutlivesAnyNumberOfLostAssignments(t *testing.T) {
 	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 		w.agent("a").cable.slow(500 * time.Millisecond)

@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// desire is what a user does to task t.
+// desire sets a user's wish for task t.
 func (w *cluster) desire(what v1alpha1.TaskDesire) {
 	w.store.desire(named("t"), func(spec *v1alpha1.TaskSpec) { spec.Desired = what })
 }
@@ -107,7 +107,7 @@ func TestTaskMadeAnewUnderItsNameIsAnotherTask(t *testing.T) {
 	})
 }
 
-// The old attempt is told only by its agent, to a leader that knows the new task alone.
+// Only its agent reports the old attempt, to a leader that knows only the new task.
 func TestNewLeaderStopsTheAttemptOfATaskThatWasMadeAnew(t *testing.T) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.submit("t", work{takes: time.Minute})
@@ -120,7 +120,7 @@ func TestNewLeaderStopsTheAttemptOfATaskThatWasMadeAnew(t *testing.T) {
 		if runs := w.journal.of("t"); len(runs) != 2 || runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(w.journal.acknowledgements()) != 2 {
 			t.Errorf("%+v\n%s", w.journal.acknowledgements(), w.describe())
 		}
-		w.pass(time.Minute) // the board counts now and then
+		w.pass(time.Minute) // the board counts periodically
 		w.audit()
 	})
 }

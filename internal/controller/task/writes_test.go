@@ -10,8 +10,8 @@ import (
 
 func TestWritesOfATask(t *testing.T) {
 	for takes, most := range map[time.Duration]int{
-		500 * time.Millisecond: 1, // only that it finished
-		3 * time.Second:        2, // that it runs, that it finished
+		500 * time.Millisecond: 1, // finished
+		3 * time.Second:        2, // running, finished
 	} {
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {
 			inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
@@ -51,7 +51,7 @@ func TestWaitIsWrittenOncePerReason(t *testing.T) {
 			t.Errorf("a wait of 9 s for a slot is worth %d writes", got)
 		}
 		for range 10 {
-			w.submit("other"+since(time.Now()), work{takes: time.Second}) // each makes the board look again
+			w.submit("other"+since(time.Now()), work{takes: time.Second}) // each triggers a pass of the board
 			w.pass(5 * time.Second)
 		}
 		if got, status := w.store.written("t"), w.status("t"); got != 1 || status.Reason != string(v1alpha1.ReasonNoFreeSlot) {
@@ -62,7 +62,7 @@ func TestWaitIsWrittenOncePerReason(t *testing.T) {
 	})
 }
 
-// What the cache has yet to hear is our own write, which wakes nobody.
+// The change missing from the cache is our own write, which does not trigger a reconcile.
 func TestStaleReadNeitherLosesNorRepeatsAnything(t *testing.T) {
 	for _, lag := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second} {
 		t.Run(lag.String(), func(t *testing.T) {
