@@ -15,9 +15,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// verify reads the pods from the API server before anything is concluded from the absence of one. A pod can leave its workload and keep
-// running: its labels no longer match the selector, or its StatefulSet was deleted with --cascade=orphan. So a worker's pod is gone only
-// if the API server has no pod of that name, whatever its labels, owner or phase.
+// verify reads the pods from the API server before the absence of a pod has any effect. A pod can leave its workload and keep running:
+// its labels no longer match the selector, or its StatefulSet was deleted with --cascade=orphan. A worker's pod is therefore gone only if
+// the API server has no pod of that name, whatever its labels, owner or phase.
 func (r *reconciler) verify(ctx context.Context, w *world, memory *memory) error {
 	pods, err := r.livePods(ctx, w.workload)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *draft) explainReleased(waiting []assign.Waiting) []assign.Waiting {
 	return waiting
 }
 
-// watchReleased remembers the pods that left the workload of a pool: nothing but their name leads from them to the pool.
+// watchReleased remembers the pods that left the workload of a pool: only their name leads back to the pool.
 func (r *reconciler) watchReleased(pool types.NamespacedName, released map[string]*corev1.Pod) {
 	r.lock.Lock()
 	defer r.lock.Unlock()

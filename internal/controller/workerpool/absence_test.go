@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// counting is an API server that counts what it is asked for.
+// counting is an API server that counts requests.
 type counting struct {
 	client.Reader
 	lock  sync.Mutex
@@ -38,7 +38,7 @@ func (c *counting) List(ctx context.Context, list client.ObjectList, options ...
 	return c.Reader.List(ctx, list, options...)
 }
 
-// podServer is an API server with the pods of a simulated cluster.
+// podServer returns an API server with the pods of a simulated cluster.
 func (c *cluster) podServer() *counting {
 	var objects []client.Object
 	for _, p := range c.pods {
@@ -47,7 +47,7 @@ func (c *cluster) podServer() *counting {
 	return &counting{Reader: fake.NewClientBuilder().WithObjects(objects...).Build()}
 }
 
-// verified is what the reconciler's own reads make of the cluster.
+// verified returns the world after the reconciler's own reads of the cluster.
 func (c *cluster) verified(t *testing.T, l *leader, server *counting) world {
 	t.Helper()
 	w, err := c.observe(l)
@@ -62,7 +62,7 @@ func (c *cluster) verified(t *testing.T, l *leader, server *counting) world {
 	return w
 }
 
-// label gives all pods the label by which their workload selects them.
+// label gives all pods the labels that their workload selects.
 func (c *cluster) label() {
 	for _, p := range c.pods {
 		p.pod = p.pod.DeepCopy()
@@ -122,14 +122,14 @@ func TestFailedLookupFreesNothing(t *testing.T) {
 	}
 }
 
-// refusing is an API server that lists, but answers no Get.
+// refusing is an API server that answers List, but not Get.
 type refusing struct{ *counting }
 
 func (refusing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errRefused
 }
 
-// A person takes a pod out of its Deployment to look at it: kubectl label pod w-abc-1 app-. Its process goes on.
+// A user removes a pod from its Deployment for debugging: kubectl label pod w-abc-1 app-. Its process keeps running.
 func TestJobsOfAReleasedPodStayUntilItGivesThemUp(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		c, l := newCluster(6, 2).deployed(), newLeader(1)
@@ -175,7 +175,7 @@ func TestOrphansOfAStatefulSetKeepTheirJobs(t *testing.T) {
 	held := c.lists(t)["w-2"]
 	c.orphan()
 	c.replicas = 2
-	c.adopt("w-0") // one after another, and w-2 is yet to come
+	c.adopt("w-0") // one after another; w-2 is still to come
 	c.adopt("w-1")
 	for range 3 {
 		c.reconcile(l, lives)
@@ -187,7 +187,7 @@ func TestOrphansOfAStatefulSetKeepTheirJobs(t *testing.T) {
 	c.settle(t, l)
 }
 
-// A worker comes back under its name, on a node whose kubelet still has the file from before its jobs were given to others.
+// A worker returns under its name, on a node whose kubelet still has the file from before its jobs were given to others.
 func TestNewPodStartsNothingFromAnOlderFile(t *testing.T) {
 	for _, admits := range []bool{true, false} {
 		c, l := newCluster(6, 3), newLeader(1)
@@ -220,7 +220,7 @@ func TestStablePoolReadsNothingPastTheCache(t *testing.T) {
 	}
 }
 
-// Nothing but its name leads from a released pod to the pool that waits for it.
+// Only its name leads from a released pod to the pool that waits for it.
 func TestPoolIsWokenByAPodThatLeftItsWorkload(t *testing.T) {
 	pool, pod := types.NamespacedName{Namespace: "sim", Name: "pool"}, podNamed("w-0")
 	r := &reconciler{client: fake.NewClientBuilder().Build(), released: map[types.NamespacedName]types.NamespacedName{}}

@@ -15,7 +15,7 @@ func byOrdinal(a, b assign.Record) int {
 	return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
 }
 
-// aim decides who shall have which job: the newest revision, as long as it is still the answer, else a new one.
+// aim decides which worker gets which job: as in the newest revision if that is still correct, and as in a new one otherwise.
 func (d *draft) aim() {
 	input, all := d.input()
 	if input.Jobs == nil || d.idle(input) {
@@ -44,12 +44,13 @@ func (d *draft) aim() {
 	}
 }
 
-// idle tells whether there is nothing to plan yet: nobody has ever taken part, and nobody does.
+// idle reports whether there is nothing to plan yet: no worker has participated so far, and none is ready.
 func (d *draft) idle(input assign.Input) bool {
 	return d.world.newest() == nil && len(d.records) == 0 && !slices.ContainsFunc(input.Workers, func(w assign.Worker) bool { return w.State == assign.Ready })
 }
 
-// input is what the assignment depends on. Jobs that cannot be read are those of the newest revision; a pinned revision brings its own.
+// input returns the input of the assignment. If the jobs cannot be read it uses those of the newest revision; a pinned revision has its
+// own.
 func (d *draft) input() (assign.Input, []assign.Job) {
 	read := d.memory.jobs
 	input := assign.Input{
@@ -80,7 +81,7 @@ func (d *draft) input() (assign.Input, []assign.Job) {
 	return input, all
 }
 
-// kept says which revisions there are.
+// kept lists the stored revisions.
 func (w world) kept() string {
 	var numbers []string
 	for _, revision := range w.history {
@@ -89,7 +90,7 @@ func (w world) kept() string {
 	return "choose one of " + strings.Join(numbers, ", ") + ", or remove rollbackTo"
 }
 
-// follow makes a decision the target. A slot whose pod is gone keeps its jobs, but there is nobody to be told.
+// follow makes a decision the target. A slot without a pod keeps its jobs, but has no worker to publish them to.
 func (d *draft) follow(decision assign.Decision) {
 	d.Unassigned = decision.Unassigned
 	d.target = decision.Next.Shares()
@@ -97,12 +98,12 @@ func (d *draft) follow(decision assign.Decision) {
 		d.target = slices.DeleteFunc(d.target, func(share assign.Share) bool { return d.present[share.Worker] == nil })
 	}
 	if d.memory.kept != nil && decision.Next.Same(d.memory.kept.index) {
-		d.memory.kept.index = decision.Next // with the indexes of the present list
+		d.memory.kept.index = decision.Next // with the indexes of the current list
 		d.memory.follows = true
 	}
 }
 
-// keep makes a new revision of a decision, with the versions that its hand-over will have when nothing comes between.
+// keep makes a new revision of a decision, with the versions that its handover will have if no other change comes first.
 func (d *draft) keep(decision assign.Decision, all []assign.Job) {
 	versions := map[string]int64{}
 	for _, record := range d.records {
@@ -142,7 +143,7 @@ func (d *draft) keep(decision assign.Decision, all []assign.Job) {
 	d.News = d.tell(decision)
 }
 
-// tell sums up what a new revision moves.
+// tell summarizes what a new revision moves.
 func (d *draft) tell(decision assign.Decision) string {
 	before := map[string]int{}
 	for _, share := range d.world.newest().Shares() {

@@ -20,11 +20,11 @@ import (
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
 
-// abreast is how many pods are nudged at once.
+// abreast limits how many pods are nudged in parallel.
 const abreast = 8
 
-// apply does what the plan says, in the order in which it is safe to be killed in between: a revision is kept before it is published,
-// and only what is published is delivered.
+// apply carries out the plan, in an order that is safe if the operator is killed: a revision is stored before it is published, and only
+// published lists are delivered.
 func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan *Plan, memory *memory) (err error) {
 	memory.reserve(plan.Nudge)
 	if plan.Revision != nil {
@@ -58,7 +58,7 @@ func (r *reconciler) apply(ctx context.Context, pool *v1alpha1.WorkerPool, plan 
 	return err
 }
 
-// nudge tells pods, several at a time. One that is gone, or is another by now, needs nothing.
+// nudge patches pods, several in parallel. Pods that are gone or were replaced need nothing.
 func (r *reconciler) nudge(ctx context.Context, nudges []nudge) error {
 	failed, slots := make(chan error, len(nudges)), make(chan struct{}, abreast)
 	for n := range nudges {
@@ -99,7 +99,7 @@ func (r *reconciler) tell(ctx context.Context, one *nudge) error {
 	return nil
 }
 
-// scale changes the number of pods of the workload, and nothing else of it.
+// scale sets the number of pods of the workload, and nothing else.
 func (r *reconciler) scale(ctx context.Context, pool *v1alpha1.WorkerPool, replicas int32) error {
 	of := pool.Spec.Workers
 	found, err := r.find(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: of.Name}, of.Kind)
@@ -114,7 +114,7 @@ func (r *reconciler) scale(ctx context.Context, pool *v1alpha1.WorkerPool, repli
 	return nil
 }
 
-// evict asks for pods to go, by their UID, and tells which of them do. A budget that does not allow it now will be asked again.
+// evict requests the eviction of pods by UID, and returns the evicted ones. A request that a budget refuses is repeated later.
 func (r *reconciler) evict(ctx context.Context, evictions []eviction) (gone []eviction, err error) {
 	for _, one := range evictions {
 		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &one.pod.UID}}}
@@ -129,7 +129,7 @@ func (r *reconciler) evict(ctx context.Context, evictions []eviction) (gone []ev
 	return gone, nil
 }
 
-// ignorable tells whether a write has succeeded, or its object is gone or another one: the next reconcile looks again.
+// ignorable reports whether a write succeeded, or its object is gone or was replaced: the next reconcile reads it again.
 func ignorable(err error) bool {
 	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// createTime is how long it takes at most from the admission of a pod, where it gets its floor, until it is stored. The API server ends a
-// create after 34 s (requestTimeoutUpperBound), and etcd a write that it could not carry out 7 s later. The rest is margin.
+// createTime is the maximum time from the admission of a pod, when it gets its floor, until it is stored. The API server cancels a create
+// after 34 s (requestTimeoutUpperBound), and etcd cancels a pending write 7 s later. The rest is margin.
 const createTime = 45 * time.Second
 
-// revocation is since when a worker is known to have a list that replaces earlier ones.
+// revocation is the time since when a worker is known to have a list that replaces earlier ones.
 type revocation struct {
 	version int64
 	since   time.Time
 }
 
-// revokedSince is when this leader first saw the newest list of a worker that may still hold what earlier ones had.
+// revokedSince returns when this leader first saw the newest list of a worker that may still hold jobs of earlier ones.
 func (m *memory) revokedSince(record assign.Record, now time.Time) time.Time {
 	version := record.Lists[len(record.Lists)-1].Version
 	known := m.revoked[record.Worker]
@@ -29,7 +29,7 @@ func (m *memory) revokedSince(record assign.Record, now time.Time) time.Time {
 	return known.since
 }
 
-// noteRevoked remembers since when earlier lists of a worker are replaced, and forgets those that do not matter any more.
+// noteRevoked records since when earlier lists of a worker are replaced, and drops records that no longer matter.
 func (d *draft) noteRevoked(record assign.Record) {
 	if len(record.Lists) > 1 {
 		d.memory.revokedSince(record, d.now)
@@ -38,9 +38,9 @@ func (d *draft) noteRevoked(record assign.Record) {
 	d.memory.revoked.drop(record.Worker)
 }
 
-// stored is when every pod of a worker's name that was admitted before its newest list was published is stored, or never will be. Until
-// then a missing pod proves nothing: such a pod may yet come, and its floor lets it start what an earlier list has. Only Exclusive promises
-// that no other worker has that then.
+// stored returns when every pod of a worker that was admitted before its newest list was published is stored, or never will be. Until
+// then a missing pod proves nothing: such a pod may still be stored, and its floor lets it start the jobs of an earlier list. Only
+// Exclusive promises that no other worker has those jobs.
 func (d *draft) stored(record assign.Record) (at time.Time, matters bool) {
 	of, promised := d.world.workload, d.pool.Spec.Handoff == v1alpha1.HandoffExclusive
 	if !promised || len(record.Lists) < 2 || of.slotted() || of.observed && !of.expects(record.Ordinal) {
@@ -50,7 +50,7 @@ func (d *draft) stored(record assign.Record) (at time.Time, matters bool) {
 	return at, d.now.Before(at)
 }
 
-// arriving reports whether such a pod may yet come to a worker that has none, and sees to it that we look again.
+// arriving reports whether such a pod may still be stored for a worker without a pod, and schedules another check.
 func (d *draft) arriving(record assign.Record) bool {
 	at, matters := d.stored(record)
 	if !matters || !d.world.gone[record.Worker] {
@@ -60,7 +60,7 @@ func (d *draft) arriving(record assign.Record) bool {
 	return true
 }
 
-// explainArriving says until when the pool waits for workers whose next pod may have been admitted before their list was published.
+// explainArriving adds until when the pool waits for workers whose next pod may have been admitted before their list was published.
 func (d *draft) explainArriving(waiting []assign.Waiting) []assign.Waiting {
 	records := make(map[string]assign.Record, len(d.records))
 	for _, record := range d.records {

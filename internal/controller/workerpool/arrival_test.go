@@ -14,8 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// bereaved is a pool whose w-2 was missed for so long that it loses its jobs. Its next pod was admitted before that, on a node whose
-// kubelet has the present file and hears of no later one.
+// bereaved returns a pool whose w-2 was missing for so long that it loses its jobs. Its next pod was admitted before that, on a node
+// whose kubelet has the current file and receives no later one.
 func bereaved(t *testing.T) (c *cluster, l *leader, held []string) {
 	t.Helper()
 	c, l = newCluster(6, 3), newLeader(1)
@@ -35,7 +35,7 @@ func bereaved(t *testing.T) (c *cluster, l *leader, held []string) {
 	return c, l, held
 }
 
-// work has the leader look, and those who are there load what they are told.
+// work reconciles once, and existing workers load their lists.
 func (c *cluster) work(t *testing.T, l *leader) Plan {
 	t.Helper()
 	made, _ := c.reconcile(l, lives)
@@ -47,7 +47,7 @@ func (c *cluster) work(t *testing.T, l *leader) Plan {
 	return made
 }
 
-// A pod may be stored long after its admission: its floor is from before its jobs were revoked, and so may be the file that it gets.
+// A pod may be stored long after its admission: its floor dates from before its jobs were revoked, and possibly its file too.
 func TestPodThatIsStoredLateFindsItsJobsUngranted(t *testing.T) {
 	c, l, held := bereaved(t)
 	for c.creates["w-2"] != nil {
@@ -86,7 +86,7 @@ func TestJobsOfAnAbsentWorkerWaitForCreatesThatAreUnderWay(t *testing.T) {
 	}
 }
 
-// A new leader does not know since when the list is published: it waits anew.
+// A new leader does not know since when the list is published: it waits for the full time.
 func TestNewLeaderWaitsAnewForCreates(t *testing.T) {
 	c, l, held := bereaved(t)
 	c.pass(createTime - time.Second)
@@ -100,7 +100,7 @@ func TestNewLeaderWaitsAnewForCreates(t *testing.T) {
 	c.work(t, l)
 }
 
-// No pod comes any more for an ordinal that the StatefulSet does not want, once its controller knows that.
+// An ordinal that the StatefulSet does not want gets no more pods, once its controller knows that.
 func TestJobsOfAScaledDownWorkerDoNotWaitForCreates(t *testing.T) {
 	for _, observed := range []bool{true, false} {
 		c, l := newCluster(6, 3), newLeader(1)
@@ -110,7 +110,7 @@ func TestJobsOfAScaledDownWorkerDoNotWaitForCreates(t *testing.T) {
 		c.terminate("w-2")
 		c.bury("w-2")
 		if !observed {
-			c.begin("w-2") // its controller waits for the answer, and has not looked at its spec since
+			c.begin("w-2") // its controller waits for the response, and has not read its spec since
 		}
 		var made Plan
 		for range 5 {

@@ -16,12 +16,12 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// workloadOf is a StatefulSet "w" with so many replicas, or a Deployment.
+// workloadOf returns a StatefulSet "w" or a Deployment with so many replicas.
 func workloadOf(kind v1alpha1.WorkloadKind, replicas int) workload {
 	return workload{object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w"}}, kind: kind, replicas: replicas}
 }
 
-// publishedOf is a config that lists job a for w-0, whose former list had the earlier jobs.
+// publishedOf returns a config that lists job a for w-0, whose former list had the earlier jobs.
 func publishedOf(earlier ...string) published {
 	account := roster.Account{}
 	if len(earlier) > 0 {
@@ -32,7 +32,7 @@ func publishedOf(earlier ...string) published {
 	}
 }
 
-// Others get the jobs of a worker that is gone. A process may have outlived its pod then, so its Lease has to be read first.
+// Jobs of a missing worker are given to others. A process may have outlived its pod, so its Lease has to be read first.
 func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 	set := workloadOf(v1alpha1.WorkloadStatefulSet, 1)
 	successor := witness{version: 2, uid: "uid-before"}
@@ -64,7 +64,7 @@ func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 	}
 }
 
-// The cache may be behind. A pod is taken for gone, or for new, only after the API server was asked.
+// The cache may be stale. A pod counts as gone, or as new, only after a read from the API server.
 func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 	replaced := publishedOf()
 	replaced.ledger["w-0"] = roster.Account{UID: "uid-before"}
@@ -103,7 +103,7 @@ func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 	}
 }
 
-// A pod seen after its list was published is remembered until the next list: only its successor is known to have begun with that list.
+// A pod seen after its list was published is remembered until the next list: only its successor is known to have started with that list.
 func TestPodIsRememberedOncePerVersion(t *testing.T) {
 	memory := newMemory("pool")
 	w := world{published: publishedOf(), pods: []*corev1.Pod{podNamed("w-0")}}
@@ -178,7 +178,7 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 		w                  world
 		converged, version int64
 		lists              string // of w-0 and w-1
-		held               string // what they may hold besides
+		held               string // what else they may hold
 		fileVersion        int64
 	}{
 		"a worker had yet to get its": {world{history: grown}, 1, 1, "a | ", "b | b", 4},
@@ -253,7 +253,7 @@ func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
 	}
 }
 
-// Pods of a Deployment get the slot of their worker; the ones that have to go are the cheapest to delete.
+// Pods of a Deployment get the slot of their worker; those that have to go get the lowest deletion cost.
 func TestPodsOfADeploymentGetSlotAndDeletionCost(t *testing.T) {
 	for reason, c := range map[string]struct {
 		kind   v1alpha1.WorkloadKind

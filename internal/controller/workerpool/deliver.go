@@ -14,18 +14,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// cheap is how little it costs to delete a pod of a Deployment whose jobs have been taken away: it is the first to go.
+// cheap is the deletion cost of a pod of a Deployment whose jobs were revoked: it is deleted first.
 const cheap = "-1000000"
 
-// nudge is what a pod is told: a new version, so that the kubelet brings the file at once; its slot; that it is the first to go.
+// nudge is a patch of a pod: a new version, which makes the kubelet update the file at once; the slot; the deletion cost.
 type nudge struct {
 	pod         *corev1.Pod
 	labels      map[string]string
 	annotations map[string]string
-	version     string // of the pod that was told; "" for none
+	version     string // of the patched pod; "" for none
 }
 
-// slot is the slot that the pod is told.
+// slot returns the slot in the patch.
 func (n nudge) slot() (number int, given bool) {
 	number, err := strconv.Atoi(n.labels[v1alpha1.LabelSlot])
 	return number, err == nil
@@ -33,10 +33,10 @@ func (n nudge) slot() (number int, given bool) {
 
 func (n nudge) String() string { return fmt.Sprint(n.pod.UID, n.labels, n.annotations) }
 
-// again is when a worker that has not acknowledged is nudged once more: the kubelet may have looked before it heard of the new file.
+// again is when a worker that has not acknowledged is nudged once more: the kubelet may have looked before it received the new file.
 var again = []time.Duration{4 * time.Second, 12 * time.Second, 28 * time.Second}
 
-// deliver nudges exactly the pods that do not know the version of their list.
+// deliver nudges only the pods that do not have the version of their list.
 func (d *draft) deliver() {
 	if d.Paused {
 		return
@@ -55,7 +55,7 @@ func (d *draft) deliver() {
 	}
 }
 
-// nudge tells a pod what it does not know, unless it was told just now.
+// nudge adds a patch that changes the pod, unless the same one was just sent.
 func (d *draft) nudge(tell nudge) {
 	switch {
 	case len(tell.labels)+len(tell.annotations) > 0:
@@ -63,11 +63,11 @@ func (d *draft) nudge(tell nudge) {
 			d.Nudge = append(d.Nudge, tell)
 		}
 	case !d.world.verified:
-		d.memory.told.drop(tell.pod.Name) // the cache has heard of it
+		d.memory.told.drop(tell.pod.Name) // the cache has it
 	}
 }
 
-// tidings are what a member's pod does not know yet.
+// tidings returns the patch for a member's pod.
 func (d *draft) tidings(m member, record assign.Record) nudge {
 	tell := d.listOf(m.pod, record)
 	if d.world.workload.slotted() {
@@ -79,7 +79,7 @@ func (d *draft) tidings(m member, record assign.Record) nudge {
 	return tell
 }
 
-// listOf is what a pod does not know yet about its list.
+// listOf returns the part of the patch that concerns the list.
 func (d *draft) listOf(pod *corev1.Pod, record assign.Record) nudge {
 	tell := nudge{pod: pod, labels: map[string]string{}, annotations: map[string]string{}}
 	if len(record.Lists) == 0 {
@@ -93,7 +93,7 @@ func (d *draft) listOf(pod *corev1.Pod, record assign.Record) nudge {
 	return tell
 }
 
-// insist is how many times a worker was to be nudged again by now.
+// insist returns how many repeated nudges a worker should have received by now.
 func (d *draft) insist(record assign.Record) (times int) {
 	if record.Settled() || record.UID == "" || d.pool.Spec.Refresh.Acknowledge == nil {
 		return 0
@@ -121,17 +121,17 @@ func (n nudge) label(key, value string) {
 	}
 }
 
-// eviction is a pod that has to go, why, and the version of the list that its successor begins with.
+// eviction is a pod to evict, with the reason and the version of the list that its successor starts with.
 type eviction struct {
 	pod     *corev1.Pod
 	reason  string
 	version int64
 }
 
-// refresh replaces pods that cannot be brought on otherwise: losers before gainers, so many at a time that the others stay ready.
+// refresh replaces pods that cannot be updated otherwise: those that lose jobs first, and only as many at a time as may be unavailable.
 func (d *draft) refresh() {
 	if d.Paused || d.Revision != nil || len(d.Publish) > 0 {
-		return // first things first: what is published now may settle it
+		return // what is published now may make it unnecessary
 	}
 	away := 0
 	for _, m := range d.crew.members {
@@ -151,10 +151,10 @@ func (d *draft) refresh() {
 	}
 }
 
-// replace evicts a pod if it must go and others can spare it. One that is not ready is missed by nobody.
+// replace evicts a pod if it must go and enough others are ready. A pod that is not ready does not count.
 func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
 	if d.memory.leases[record.Worker].shadows(pod) {
-		return // another pod would wait as well
+		return // another pod would have to wait as well
 	}
 	reason := d.mustGo(record, pod)
 	if reason == "" {
@@ -175,8 +175,8 @@ func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
 	d.Evict = append(d.Evict, eviction{pod, reason, record.Lists[len(record.Lists)-1].Version})
 }
 
-// mustGo is why a pod has to be replaced, "" for no reason. One that is new since its list was published is not replaced again, whatever
-// it does not say: the next one would not say it either.
+// mustGo returns why a pod has to be replaced, or "". A pod created after its list was published is not replaced again if it does not
+// acknowledge: its successor would not either.
 func (d *draft) mustGo(record assign.Record, pod *corev1.Pod) string {
 	refresh, account := d.pool.Spec.Refresh, d.ledger[record.Worker]
 	switch {
@@ -203,7 +203,7 @@ func (d *draft) failed(worker string) bool {
 	return false
 }
 
-// scale gives the workload the number of pods that the pool wants: more at once, fewer when those at the end have nothing any more.
+// scale sets the number of pods to that of the pool: at once when it grows, and when the last pods hold nothing any more when it shrinks.
 func (d *draft) scale() {
 	if d.pool.Spec.Replicas == nil || d.Paused {
 		return
@@ -217,7 +217,7 @@ func (d *draft) scale() {
 	}
 }
 
-// occupied is one above the highest ordinal that may hold something. In a Deployment all go at once, since nobody can say which.
+// occupied is one above the highest ordinal that may hold jobs. A Deployment shrinks in one step, since it chooses which pods it deletes.
 func (d *draft) occupied() int {
 	highest := 0
 	for _, record := range d.records {
@@ -231,7 +231,7 @@ func (d *draft) occupied() int {
 	return highest
 }
 
-// clean discards revisions that are neither needed nor to be kept.
+// clean discards revisions that are neither needed nor within the history limit.
 func (d *draft) clean() {
 	keep := int(d.pool.Spec.RevisionHistoryLimit) + 1 // and the newest one
 	old := d.world.history[:max(0, len(d.world.history)-keep)]

@@ -39,7 +39,7 @@ type environment struct {
 	told    []string // events
 	term    int64
 
-	uid          types.UID // of the next object that is created; "" for one that follows from its name
+	uid          types.UID // of the next created object; "" to derive it from the name
 	refuseStatus error
 }
 
@@ -142,7 +142,7 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	return e
 }
 
-// podsOf implements survey.Pods with what the API server has now.
+// podsOf implements survey.Pods with the current pods of the API server.
 func (e *environment) podsOf(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := e.client.List(ctx, list, client.InNamespace(of.Namespace))
@@ -155,7 +155,7 @@ func (e *environment) podsOf(ctx context.Context, of survey.Key) ([]*corev1.Pod,
 	return pods, err
 }
 
-// reconcilePool reconciles the pool as it is stored, and returns it as it is stored then.
+// reconcilePool reconciles the stored pool, and returns the stored result.
 func (e *environment) reconcilePool(t *testing.T) *v1alpha1.WorkerPool {
 	t.Helper()
 	if _, err := e.Reconcile(t.Context(), e.stored(t)); err != nil {
@@ -199,14 +199,14 @@ func (e *environment) wrote(prefix string) bool {
 	return slices.ContainsFunc(e.writes, func(write string) bool { return strings.HasPrefix(write, prefix) })
 }
 
-// newPool has four jobs. Its workers cannot be asked; they are trusted to load their lists in time.
+// newPool returns a pool with four jobs. Its workers cannot be asked; they are trusted to load their lists in time.
 func newPool() *v1alpha1.WorkerPool {
 	pool := newCluster(4, 0).pool
 	pool.Spec.Refresh.Policy, pool.Spec.Refresh.Acknowledge = v1alpha1.RefreshHotReload, nil
 	return pool
 }
 
-// newWorkers is a StatefulSet with so many ready pods.
+// newWorkers returns a StatefulSet with so many ready pods.
 func newWorkers(count int) []client.Object {
 	labels := map[string]string{"app": "w"}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w", UID: "uid-w"}}
@@ -221,7 +221,7 @@ func newWorkers(count int) []client.Object {
 	return objects
 }
 
-// conditionOf returns status and reason of a condition.
+// conditionOf returns the status and the reason of a condition.
 func conditionOf(pool *v1alpha1.WorkerPool, kind string) string {
 	found := meta.FindStatusCondition(pool.Status.Conditions, kind)
 	if found == nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// revoked is a worker that was told to give up job b, and its pod.
+// revoked returns a worker whose job b was revoked, and its pod.
 func revoked() (assign.Record, *corev1.Pod) {
 	pod := podNamed("w-0")
 	lists := []assign.Edition{{Version: 4, Jobs: []string{"a", "b"}}, {Version: 5, Jobs: []string{"a"}}}
 	return assign.Record{Worker: "w-0", UID: string(pod.UID), Acknowledged: 4, Lists: lists}, pod
 }
 
-// A job is free only when the pod that may run it has said that it does not: a wrong answer would give it two owners.
+// A job is free only when the pod that may run it has confirmed that it does not: a wrong answer would give it two owners.
 func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	for reason, c := range map[string]struct {
 		answer acknowledge.Answer
@@ -46,12 +46,12 @@ func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	}
 }
 
-// A worker that cannot be asked, and has to be replaced, has given nothing up until its successor is there.
+// A worker that cannot be asked and has to be replaced has given up nothing until its successor exists.
 func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 	record, pod := revoked()
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	for reason, c := range map[string]struct {
-		replaces types.UID // the pod that must go
+		replaces types.UID // the pod to be replaced
 		seen     witness
 		ready    bool
 		want     bool
@@ -65,7 +65,7 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			pool := newCluster(1, 1).pool
 			pool.Spec.Refresh.Acknowledge = nil
-			pool.Status.ConvergedRevision = 1 // of none that is known
+			pool.Status.ConvergedRevision = 1 // not of a known revision
 			now, memory := time.Now(), newMemory("pool")
 			memory.witness.take("w-0", c.seen)
 			d := &draft{pool: pool, memory: memory, now: now, world: world{published: published{ledger: roster.Ledger{"w-0": {UID: string(c.replaces)}}}}}
@@ -80,7 +80,7 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 	}
 }
 
-// controlledBy is a pod of a StatefulSet or ReplicaSet.
+// controlledBy returns a pod of a StatefulSet or ReplicaSet.
 func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
 	pod := podNamed("w-0")
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, UID: uid, Controller: new(true)}}
@@ -90,7 +90,7 @@ func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
 	return pod
 }
 
-// Pods of others may carry the same labels. They are not to be told, evicted or counted.
+// Pods of other workloads may carry the same labels. They must not be nudged, evicted or counted.
 func TestPodsOfOthersAreDisowned(t *testing.T) {
 	of := func(kind v1alpha1.WorkloadKind) workload {
 		return workload{kind: kind, object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}

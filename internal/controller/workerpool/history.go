@@ -19,16 +19,16 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// kept is a revision that is stored.
+// kept is a stored revision.
 type kept struct {
 	number  int64
 	uid     types.UID
 	name    string
 	data    roster.Revision
-	altered bool             // a version of it is ignored
-	sums    []uint64         // of the lists, by worker, if the lists themselves were not needed
-	encoded []byte           // of a new one
-	index   *assign.Revision // of the newest one
+	altered bool             // one of its versions is ignored
+	sums    []uint64         // checksums of the lists, by worker, if the lists themselves are not needed
+	encoded []byte           // if new
+	index   *assign.Revision // if newest
 }
 
 // stored returns the revisions of a pool, from the cache or past it.
@@ -44,8 +44,8 @@ func (r *reconciler) stored(ctx context.Context, pool *v1alpha1.WorkerPool, live
 	return slices.DeleteFunc(list.Items, func(object appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&object, pool) }), nil
 }
 
-// history are the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only where they are
-// needed: of the revision that the pool is pinned to, and, past the cache, of those from which a lost config is restored.
+// history returns the stored revisions of a pool, by number. The newest one keeps its index. The lists of the others are read only if
+// needed: for the revision that the pool is pinned to and, past the cache, for those from which a lost config is restored.
 func (r *reconciler) history(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory, live bool) ([]kept, error) {
 	items, err := r.stored(ctx, pool, live)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *reconciler) history(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 	return r.readAll(ctx, pool, memory, items, live)
 }
 
-// readAll reads the revisions that memory does not have.
+// readAll reads the revisions that are not in memory.
 func (r *reconciler) readAll(
 	ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory, items []appsv1.ControllerRevision, live bool,
 ) (all []kept, err error) {
@@ -92,7 +92,7 @@ func (r *reconciler) readAll(
 	return all, nil
 }
 
-// unread returns the revisions to read, by number: those that can be true, and are not remembered.
+// unread returns the revisions to read, by number: those that are plausible and not in memory.
 func unread(items []appsv1.ControllerRevision, known *kept) []appsv1.ControllerRevision {
 	items = slices.DeleteFunc(items, func(object appsv1.ControllerRevision) bool {
 		return !believed(object.Revision) || known != nil && known.uid == object.UID
@@ -101,16 +101,16 @@ func unread(items []appsv1.ControllerRevision, known *kept) []appsv1.ControllerR
 	return items
 }
 
-// isNeeded reports whether the lists of a revision are needed, though it is not the newest.
+// isNeeded reports whether the lists of a revision are needed even if it is not the newest.
 func isNeeded(pool *v1alpha1.WorkerPool, number int64, live bool) bool {
 	return number == pool.Spec.RollbackTo || live && number >= pool.Status.ConvergedRevision
 }
 
 const (
-	// mostHistory is how long the revisions of a pool may be together whose lists are needed at the same time.
+	// mostHistory limits the total length of the revisions of a pool whose lists are needed at the same time.
 	mostHistory = 64 << 20
-	// heavy is how long they may be without waiting for a turn. What is parsed takes several times as much memory, and anyone who may create
-	// ControllerRevisions can make them long at little cost.
+	// heavy is the length up to which they need not wait for a turn. Parsed, they take several times as much memory, and any user who may
+	// create ControllerRevisions can make them long at little cost.
 	heavy = 4 << 20
 )
 
@@ -118,7 +118,7 @@ const (
 type revisionReader struct {
 	turns  turns
 	memory *memory
-	whole  int // the lengths of those that were read with their lists
+	whole  int // total length of those read with their lists
 }
 
 // read reads a revision, without its lists unless they are needed.
@@ -176,7 +176,7 @@ func (t turns) giveBack(memory *memory) {
 	}
 }
 
-// sums makes checksums of lists that cannot be guessed.
+// sums is the random seed of the checksums, so that collisions cannot be prepared.
 var sums = maphash.MakeSeed()
 
 // sum replaces the lists by their checksums.
@@ -194,13 +194,13 @@ func sumOf(jobs []string) uint64 {
 	var hash maphash.Hash
 	hash.SetSeed(sums)
 	for _, job := range jobs {
-		_, _ = hash.WriteString(job) // a hash takes everything
+		_, _ = hash.WriteString(job) // never fails
 		_ = hash.WriteByte(0)
 	}
 	return hash.Sum64()
 }
 
-// listOf is the checksum of the list of an ordinal.
+// listOf returns the checksum of the list of an ordinal.
 func (k kept) listOf(ordinal int) (sum uint64, found bool) {
 	for n, share := range k.data.Workers {
 		switch {
@@ -214,14 +214,14 @@ func (k kept) listOf(ordinal int) (sum uint64, found bool) {
 	return 0, false
 }
 
-// restore makes the index, if there is none.
+// restore builds the index if there is none.
 func (k *kept) restore() {
 	if k.index == nil {
 		k.index = assign.Restore(k.data.Shares(), k.data.Algorithm)
 	}
 }
 
-// file is what workers are told when the revision is carried out and nothing comes between.
+// file returns what workers get when the revision is carried out and no other change comes first.
 func (k kept) file() roster.File {
 	file := roster.File{Version: k.data.Version}
 	for _, share := range k.data.Workers {
@@ -240,7 +240,7 @@ func (k kept) ledger() roster.Ledger {
 	return ledger
 }
 
-// editions are the lists that the revisions from a number on, and then the config, gave each worker, oldest first.
+// editions returns the lists that each worker got from the revisions starting with a number, and then from the config, oldest first.
 func (w world) editions(from int64) []assign.Record {
 	index, records := map[string]int{}, []assign.Record{}
 	add := func(worker string, ordinal int, version int64, jobs []string) {
@@ -259,7 +259,7 @@ func (w world) editions(from int64) []assign.Record {
 			}
 		}
 	}
-	for _, entry := range w.published.entries { // of a config that somebody else has changed
+	for _, entry := range w.published.entries { // of a config that another writer has changed
 		add(entry.Worker, w.published.ledger[entry.Worker].Ordinal, entry.Version, entry.Jobs)
 	}
 	return records
@@ -297,7 +297,7 @@ func (r *reconciler) keep(ctx context.Context, pool *v1alpha1.WorkerPool, revisi
 	return nil
 }
 
-// discard deletes a revision, if it is still the one that was looked at.
+// discard deletes a revision unless it was replaced.
 func (r *reconciler) discard(ctx context.Context, pool *v1alpha1.WorkerPool, revision kept) error {
 	object := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: revision.name}}
 	err := r.client.Delete(ctx, object, client.Preconditions{UID: &revision.uid})

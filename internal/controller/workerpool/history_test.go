@@ -14,7 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// storedRevisions is a reconciler of a pool that has revisions, of which each gives w-0 a job of its own and names others that are as long as told.
+// storedRevisions returns a reconciler and a pool with revisions. Each gives w-0 a different job, and names other jobs of the given
+// length.
 func storedRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.WorkerPool) {
 	t.Helper()
 	pool, server := perWorkerPool(), newStore(t)
@@ -39,7 +40,7 @@ func readStored(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, m
 	return r.readAll(ctx, pool, memory, items, live)
 }
 
-// whole are the numbers of the revisions whose lists were read.
+// whole returns the numbers of the revisions whose lists were read.
 func whole(history []kept) (numbers []int64) {
 	for _, one := range history {
 		if len(one.data.Workers[0].Jobs) > 0 {
@@ -101,7 +102,7 @@ func TestLongRevisionsAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// A revision that is not followed may be of a user. It is not kept, for any pool.
+// A revision that is not followed may come from a user. It is not kept in memory, for any pool.
 func TestRevisionThatIsNotFollowedIsNotKept(t *testing.T) {
 	e := publishedPool(t)
 	if e.remember(e.stored(t)).kept == nil {

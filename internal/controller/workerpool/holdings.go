@@ -9,8 +9,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// holdings are what workers may hold now: what they were told, less what they have been heard to give up, or what went with their pod
-// and with the Lease of its process, if it had one.
+// holdings returns what workers may hold now: what was published to them, except what they have confirmed to give up, and what ended with
+// their pod and the Lease of its process, if it had one.
 func (d *draft) holdings() []assign.Record {
 	var records []assign.Record
 	for _, record := range d.world.published.records(d.world.workload) {
@@ -19,14 +19,14 @@ func (d *draft) holdings() []assign.Record {
 		switch {
 		case d.shadowed(record.Worker):
 			if pod != nil {
-				record = record.Seen(string(pod.UID)) // it waits, too
+				record = record.Seen(string(pod.UID)) // it waits as well
 			}
 		case pod != nil && d.memory.succeeds(pod, record):
 			record = d.heard(record.Vacant().Seen(string(pod.UID)), pod)
 		case pod != nil:
 			record = d.heard(record.Seen(string(pod.UID)), pod)
 		case d.world.gone[record.Worker] && d.world.workload.slotted():
-			continue // no other pod will ever have its name
+			continue // its name is not used again
 		case d.world.gone[record.Worker] && !d.arriving(record):
 			record = record.Vacant()
 		}
@@ -35,7 +35,7 @@ func (d *draft) holdings() []assign.Record {
 	return records
 }
 
-// heard is the record after what its pod has said, or what must be assumed of it.
+// heard returns the record after the answer of its pod, or after what must be assumed without one.
 func (d *draft) heard(record assign.Record, pod *corev1.Pod) assign.Record {
 	version := record.Lists[len(record.Lists)-1].Version
 	if d.pool.Spec.Refresh.Acknowledge != nil {
@@ -50,8 +50,8 @@ func (d *draft) heard(record assign.Record, pod *corev1.Pod) assign.Record {
 	return record
 }
 
-// assumed tells whether a worker that cannot be asked must have loaded its list: its pod began after the list was published, the pool has
-// converged on it before, or it has had its time and is trusted to watch the file.
+// assumed reports whether a worker that cannot be asked must have loaded its list: its pod started after the list was published, the pool
+// has converged on it before, or its deadline has passed and it is trusted to watch the file.
 func (d *draft) assumed(record assign.Record, pod *corev1.Pod, version int64) bool {
 	status, account := d.pool.Status, d.world.published.ledger[record.Worker]
 	if status.ConvergedRevision == d.world.number() && status.Version == d.world.published.version && status.Version >= version {
@@ -64,7 +64,7 @@ func (d *draft) assumed(record assign.Record, pod *corev1.Pod, version int64) bo
 	return d.now.Sub(d.memory.waitingSince(record, d.now)) >= d.deadline()
 }
 
-// overdue marks those who have had their time to confirm.
+// overdue marks workers whose deadline to confirm has passed.
 func (d *draft) overdue(record assign.Record) assign.Record {
 	if record.Settled() {
 		d.memory.settled(record.Worker)
@@ -82,8 +82,8 @@ func (d *draft) deadline() time.Duration {
 	return time.Duration(d.pool.Spec.Refresh.DeadlineSeconds) * time.Second
 }
 
-// births are the pods that must be replaced to load what is published for them: by policy, or because nothing else can prove that they
-// have given up a job. Others' are as they were.
+// births returns the pods that must be replaced to load what is published for them: by policy, or because nothing else proves that they
+// have given up a job. Entries of other workers do not change.
 func (d *draft) births(shares []assign.Share) map[string]string {
 	births := map[string]string{}
 	for worker, account := range d.world.published.ledger {

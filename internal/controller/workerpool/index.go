@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// workloadIndex files pools under their workload.
+	// workloadIndex indexes pools by workload.
 	workloadIndex = "workerpool.workload"
-	// configIndex files pools under the ConfigMaps that they read or write.
+	// configIndex indexes pools by the ConfigMaps that they read or write.
 	configIndex = "workerpool.config"
 )
 
 func workloadKey(kind v1alpha1.WorkloadKind, name string) string { return string(kind) + "/" + name }
 
-// index lets pools be found by what they belong to.
+// index adds the indexes of pools.
 func index(ctx context.Context, operator *kit.Operator) error {
 	if err := kit.IndexOwner(ctx, operator, &appsv1.ControllerRevision{}); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (r *reconciler) readers(ctx context.Context, config client.Object) []types.
 	return names
 }
 
-// rivals finds the other pools of the same workload: when one goes, the next one's turn has come.
+// rivals finds the other pools of the same workload: when one is deleted, the next one takes over.
 func (r *reconciler) rivals(ctx context.Context, pool client.Object) []types.NamespacedName {
 	others := r.named(ctx, pool.GetNamespace(), client.MatchingFields{workloadIndex: byWorkload(pool)[0]})
 	return slices.DeleteFunc(others, func(other types.NamespacedName) bool { return other.Name == pool.GetName() })
@@ -89,7 +89,7 @@ func (r *reconciler) rivals(ctx context.Context, pool client.Object) []types.Nam
 func (r *reconciler) named(ctx context.Context, namespace string, matching client.MatchingFields) []types.NamespacedName {
 	pools := &v1alpha1.WorkerPoolList{}
 	if err := r.client.List(ctx, pools, client.InNamespace(namespace), matching, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache is not there yet: then every pool is still to come
+		return nil // the cache is not ready: every pool is still to be reconciled
 	}
 	names := make([]types.NamespacedName, 0, len(pools.Items))
 	for n := range pools.Items {

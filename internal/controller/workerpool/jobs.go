@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// refusal is why something is left as it is, for a condition.
+// refusal is why something is not done, for a condition.
 type refusal struct {
 	reason  v1alpha1.Reason
 	message string
@@ -23,22 +23,22 @@ func refuse(reason v1alpha1.Reason, format string, arguments ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, arguments...)}
 }
 
-// jobs are the jobs of a pool as they were read last.
+// jobs are the jobs of a pool as last read.
 type jobs struct {
 	generation int64
 	sources    []v1alpha1.JobSourceStatus
-	all        []assign.Job // belongs to the list
-	list       *assign.Jobs // nil when they could not be read
+	all        []assign.Job // owned by the list
+	list       *assign.Jobs // nil if they could not be read
 	refused    *refusal
 }
 
-// source is a ConfigMap with jobs, nil when there is none.
+// source is a ConfigMap with jobs, nil if it does not exist.
 type source struct {
 	key    v1alpha1.ConfigMapKey
 	object *corev1.ConfigMap
 }
 
-// read gives the jobs of a pool. What has not changed is not read again.
+// read returns the jobs of a pool. Unchanged sources are not read again.
 func (j jobs) read(pool *v1alpha1.WorkerPool, sources []source) jobs {
 	read := jobs{generation: pool.Generation, sources: shown(sources)}
 	if (j.list != nil || j.refused != nil) && j.generation == read.generation && slices.Equal(j.sources, read.sources) {
@@ -56,7 +56,7 @@ func (j jobs) read(pool *v1alpha1.WorkerPool, sources []source) jobs {
 	return read.check(all, j.list)
 }
 
-// check takes the whole list or nothing of it.
+// check accepts or refuses the whole list.
 func (j jobs) check(all []assign.Job, before *assign.Jobs) jobs {
 	if before == nil {
 		before = &assign.Jobs{}
@@ -85,7 +85,7 @@ func (s source) jobs() ([]assign.Job, *refusal) {
 	return list, nil
 }
 
-// shown are the sources as status has them.
+// shown returns the sources as shown in status.
 func shown(sources []source) []v1alpha1.JobSourceStatus {
 	var all []v1alpha1.JobSourceStatus
 	for _, from := range sources {

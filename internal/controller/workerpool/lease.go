@@ -18,29 +18,29 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// soonest is how long a look at a Lease is good for, and when the next one is at the earliest.
+// soonest is how long an observed Lease is considered current, and the minimum delay before the next read.
 const soonest = time.Second
 
-// A sighting is a worker's own Lease (docs/worker.md) as it was seen past the cache. How old it is goes by when it was seen, never by the
-// times in it, which are another clock's.
+// A sighting is a worker's own Lease (docs/worker.md) as observed past the cache. Its age is measured from the observation, never from
+// the times in the Lease, which come from another clock.
 type sighting struct {
-	version  string // of the Lease; "" when there is none
+	version  string // of the Lease; "" if there is none
 	holder   string // the UID of a pod
 	duration time.Duration
-	renewed  bool      // it has changed since it was first seen
-	since    time.Time // of being as it is: after the answer that showed it first
-	checked  time.Time // before the question that showed it last
+	renewed  bool      // it has changed since it was first observed
+	since    time.Time // taken after the first response with this version
+	checked  time.Time // taken before the last request
 }
 
-// free is when the Lease has run out, if it is not renewed.
+// free returns when the Lease expires if it is not renewed.
 func (s sighting) free() time.Time { return s.since.Add(lease.Silence(s.duration)) }
 
-// shadows tells whether somebody may live on who is not the pod that is there now, if there is any: pods come and go by their UID.
+// shadows reports whether a process of an earlier pod may still run. Pods are identified by UID; pod is nil if there is none.
 func (s sighting) shadows(pod *corev1.Pod) bool {
 	return s.holder != "" && (pod == nil || string(pod.UID) != s.holder) && s.checked.Before(s.free())
 }
 
-// saw is the note after another look. It begins anew with everything that is new.
+// saw merges a new observation. A new version or holder restarts its tracking.
 func (s sighting) saw(next sighting) sighting {
 	if next.version == s.version {
 		next.since, next.renewed = s.since, s.renewed
@@ -50,8 +50,8 @@ func (s sighting) saw(next sighting) sighting {
 	return next
 }
 
-// bereft are the workers whose absence would free jobs: nobody is there of whom they may be, or somebody else has come in their place. What
-// the pods are was read before; so a process whose pod is not among them, and that takes its Lease later, finds its pod gone.
+// bereft returns workers whose pod is missing or was replaced while others wait for their jobs. The pods were read before; a process that
+// is not in one of them, and acquires its Lease later, finds its pod gone.
 func (w world) bereft(memory *memory) []string {
 	if !w.verified && !w.published.revoking() {
 		return nil
@@ -67,13 +67,13 @@ func (w world) bereft(memory *memory) []string {
 	return names
 }
 
-// freed tells whether others could have jobs of a worker if it were gone: it was told to give them up, or nobody is to come back under its name.
+// freed reports whether others could get jobs of a worker if its pod were gone: jobs were revoked, or no pod will return under its name.
 func (w world) freed(record assign.Record) bool {
 	passing := w.workload.slotted() || !w.workload.expects(record.Ordinal)
 	return len(record.Lists) > 1 || passing && len(record.Current()) > 0
 }
 
-// revoking tells whether anybody may hold more than what is published.
+// revoking reports whether any worker may hold more than is published.
 func (p published) revoking() bool {
 	for _, account := range p.ledger {
 		if len(account.Earlier) > 0 {
@@ -83,7 +83,7 @@ func (p published) revoking() bool {
 	return false
 }
 
-// look notes the Leases of workers, and forgets all others.
+// look observes the Leases of workers, and drops all others.
 func (r *reconciler) look(ctx context.Context, pool *v1alpha1.WorkerPool, workers []string, memory *memory) error {
 	var lock sync.Mutex
 	var problems []error
@@ -106,7 +106,7 @@ func (r *reconciler) look(ctx context.Context, pool *v1alpha1.WorkerPool, worker
 	return errors.Join(problems...)
 }
 
-// sight looks at a Lease, unless that was just done.
+// sight reads a Lease, unless that was just done.
 func (r *reconciler) sight(ctx context.Context, key client.ObjectKey, known sighting) (sighting, error) {
 	asked := time.Now()
 	if asked.Sub(known.checked) < soonest && known.shadows(nil) {
@@ -126,7 +126,7 @@ func (r *reconciler) sight(ctx context.Context, key client.ObjectKey, known sigh
 	}), nil
 }
 
-// shadowed tells whether somebody who is gone may still run the jobs of a worker, and sees to it that we look again.
+// shadowed reports whether an earlier pod's process may still run the jobs of a worker, and schedules another check.
 func (d *draft) shadowed(worker string) bool {
 	seen := d.memory.leases[worker]
 	if !seen.shadows(d.holders[worker]) {
@@ -136,7 +136,7 @@ func (d *draft) shadowed(worker string) bool {
 	return true
 }
 
-// shade says for whom the pool really waits, and roughly until when.
+// shade replaces the reason to wait by the Lease that the pool waits for, and its approximate end.
 func (d *draft) shade(waiting []assign.Waiting) []assign.Waiting {
 	for n, one := range waiting {
 		if seen := d.memory.leases[one.Worker]; seen.shadows(d.holders[one.Worker]) {
@@ -146,7 +146,7 @@ func (d *draft) shade(waiting []assign.Waiting) []assign.Waiting {
 	return waiting
 }
 
-// reason changes only when there is news.
+// reason returns a text that changes only if the situation does.
 func (s sighting) reason(worker string, now time.Time) string {
 	text := fmt.Sprintf("its pod %s is gone, but holds Lease %q, so that its process may live on and its jobs stay with it", s.holder, lease.Name(worker))
 	if s.renewed && now.Sub(s.since) < s.duration/2 {

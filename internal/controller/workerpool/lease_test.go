@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// lists are the published lists, by worker.
+// lists returns the published lists, by worker.
 func (c *cluster) lists(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := roster.ReadFile(c.file())
@@ -27,7 +27,7 @@ func (c *cluster) lists(t *testing.T) map[string][]string {
 	return lists
 }
 
-// second is one in which everybody does what there is to do.
+// second simulates one second in which all workers load and a leader reconciles.
 func (c *cluster) second(t *testing.T, l *leader) Plan {
 	t.Helper()
 	c.pass(time.Second)
@@ -40,7 +40,7 @@ func (c *cluster) second(t *testing.T, l *leader) Plan {
 	return made
 }
 
-// A wake is a pool one of whose processes has outlived its pod, and nobody is to come back in its place.
+// A wake is a pool with a process that has outlived its pod, and with no successor of that pod.
 type wake struct {
 	*cluster
 	ghost *process
@@ -58,7 +58,7 @@ func waking(t *testing.T, l *leader) *wake {
 	return w
 }
 
-// given tells whether somebody else has its jobs.
+// given reports whether another worker has its jobs.
 func (w *wake) given(t *testing.T) bool {
 	t.Helper()
 	lists := w.lists(t)
@@ -84,7 +84,7 @@ func TestAProcessThatRenewsItsLeaseKeepsItsJobs(t *testing.T) {
 	}
 }
 
-// Also by a leader who has never seen it renewed.
+// A leader that has never seen the Lease renewed frees the jobs as well.
 func TestALeaseThatHasRunOutSetsItsJobsFree(t *testing.T) {
 	for name, succeed := range map[string]bool{"by the same leader": false, "by the next leader": true} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ofEach is a settled pool each of whose workers has a ConfigMap of its own.
+// ofEach returns a settled pool whose workers have ConfigMaps of their own.
 func ofEach(t *testing.T, jobs, workers int) (*cluster, *leader) {
 	t.Helper()
 	c, l := newCluster(jobs, workers), newLeader(1)
@@ -15,7 +15,7 @@ func ofEach(t *testing.T, jobs, workers int) (*cluster, *leader) {
 	return c, l
 }
 
-// Somebody deletes the ConfigMap of one worker, while or before another leads. The worker goes on with its jobs, which nobody else may get.
+// The ConfigMap of one worker is deleted, while or before another leader takes over. The worker keeps its jobs, which no other may get.
 func TestWorkerHoldsItsJobsThoughItsConfigMapIsDeleted(t *testing.T) {
 	for reason, another := range map[string]bool{"of the same leader": false, "of another leader": true} {
 		t.Run(reason, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestWorkerHoldsItsJobsThoughItsConfigMapIsDeleted(t *testing.T) {
 			}
 			c.lose(c.pool.ConfigNameOf("w-0"))
 			c.pods["w-0"].unheeding = true
-			c.replicas = 3 // so that each gives up a job
+			c.replicas = 3 // so that each worker gives up a job
 			c.raise()
 			c.pods["w-2"].ready(true, c.now)
 			for range 30 {
@@ -45,7 +45,7 @@ func TestWorkerHoldsItsJobsThoughItsConfigMapIsDeleted(t *testing.T) {
 	}
 }
 
-// A stable pool gets the ConfigMap back, byte by byte, and the others are not touched.
+// A stable pool gets an identical ConfigMap again, and the others are not modified.
 func TestDeletedConfigMapOfAWorkerIsRestored(t *testing.T) {
 	c, l := ofEach(t, 9, 3)
 	before, others := c.file(), c.server.configs[c.pool.ConfigNameOf("w-1")].ResourceVersion
@@ -59,7 +59,7 @@ func TestDeletedConfigMapOfAWorkerIsRestored(t *testing.T) {
 	}
 }
 
-// A worker joins, and the config is deleted before it was granted anything. What it was to get is held by others still.
+// A worker joins, and the config is deleted before it was granted anything. Its planned jobs are still held by others.
 func TestNewWorkerIsGrantedNothingByARestoredConfig(t *testing.T) {
 	for reason, change := range map[string]func(*cluster){"Shared": func(*cluster) {}, "PerWorker": func(c *cluster) { perWorker(c.pool) }} {
 		t.Run(reason, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestNewWorkerIsGrantedNothingByARestoredConfig(t *testing.T) {
 			c.replicas = 3
 			c.raise()
 			c.pods["w-2"].ready(true, c.now)
-			c.reconcile(l, 1) // it dies when the revision is stored
+			c.reconcile(l, 1) // the leader dies when the revision is stored
 			for name := range c.server.configs {
 				c.lose(name)
 			}

@@ -13,21 +13,21 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// together is how long a new worker waits for others that are starting: one plan for all moves less than one for each.
+// together is how long a new worker waits for others that are starting: one plan for all moves fewer jobs than one for each.
 const together = 3 * time.Second
 
-// member is a worker, or the place of one.
+// member is a worker or its slot.
 type member struct {
 	assign.Worker
-	pod    *corev1.Pod // nil for none
+	pod    *corev1.Pod // nil if there is none
 	ready  bool
-	since  time.Time // of being ready, or of not being
-	joined bool      // the newest revision knows it
-	wanted bool      // the workload shall have it
+	since  time.Time // when it became ready, or stopped being ready
+	joined bool      // it is in the newest revision
+	wanted bool      // the workload should have it
 	failed bool      // it was not ready for too long
 }
 
-// shown is the member's state, in the words of status.
+// shown returns the member's state as shown in status.
 func (m member) shown() v1alpha1.WorkerState {
 	switch {
 	case !m.wanted:
@@ -40,14 +40,14 @@ func (m member) shown() v1alpha1.WorkerState {
 	return v1alpha1.WorkerNotReady
 }
 
-// crew is everybody who takes part, or shall.
+// crew is all workers that participate or should participate.
 type crew struct {
 	members []member      // by ordinal
-	wait    time.Duration // until somebody may join, or fails
+	wait    time.Duration // until a worker may join or fail
 	frozen  *refusal
 }
 
-// enlist finds the members, and decides who takes part.
+// enlist finds the members, and decides which participate.
 func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) crew {
 	c := crew{}
 	if world.workload.slotted() {
@@ -84,7 +84,7 @@ func stateOf(m member) assign.State {
 	return assign.Away
 }
 
-// numbered are the pods of a StatefulSet, those that it shall have, and those that may hold something.
+// numbered returns the pods of a StatefulSet, its expected pods, and those that may hold jobs.
 func numbered(world world) []member {
 	members := map[int]*member{}
 	add := func(ordinal int) *member {
@@ -109,7 +109,7 @@ func numbered(world world) []member {
 	return sorted(members)
 }
 
-// holders are the pods of a Deployment that have a slot, and the slots whose pod is gone.
+// holders returns the pods of a Deployment that have a slot, and the slots whose pod is gone.
 func holders(world world, memory *memory) []member {
 	pods := make([]assign.Pod, 0, len(world.pods))
 	present := world.byName()
@@ -148,7 +148,7 @@ func slotOf(pod *corev1.Pod) int {
 	return slot
 }
 
-// readiness is whether a pod is ready and not on its way out, and since when.
+// readiness returns whether a pod is ready and not terminating, and since when.
 func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	if pod == nil {
 		return false, time.Time{}
@@ -168,7 +168,7 @@ func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	return ready, since
 }
 
-// gather lets new workers wait for others that are starting: in a pool without a revision as long as workers have to load a list.
+// gather lets new workers wait for others that are starting. Without a revision it waits as long as workers have to load a list.
 func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
 	patience := together
 	if first {
@@ -199,7 +199,7 @@ func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
 	}
 }
 
-// gathering tells whether somebody who has never taken part has not been given up yet.
+// gathering reports whether a new worker is still within its start-up grace period.
 func (c *crew) gathering(pool *v1alpha1.WorkerPool, now time.Time) bool {
 	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
 	return slices.ContainsFunc(c.members, func(m member) bool {
@@ -207,15 +207,15 @@ func (c *crew) gathering(pool *v1alpha1.WorkerPool, now time.Time) bool {
 	})
 }
 
-// await asks for another look.
+// await requests another reconcile.
 func (c *crew) await(delay time.Duration) {
 	if c.wait == 0 || delay < c.wait {
 		c.wait = delay
 	}
 }
 
-// failover lets workers lose their jobs that were not ready for too long, unless too many are at once: those count, too, that have
-// lost theirs already and are not back.
+// failover takes the jobs from workers that were not ready for too long, unless there are too many at once. Workers that already lost
+// their jobs and are not back count too.
 func (c *crew) failover(pool *v1alpha1.WorkerPool, size int, veterans map[int]bool, now time.Time) {
 	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
 	var failing []int
@@ -245,7 +245,7 @@ func (c *crew) failover(pool *v1alpha1.WorkerPool, size int, veterans map[int]bo
 	}
 }
 
-// workers are the members as the engine sees them.
+// workers returns the members for the engine.
 func (c *crew) workers() []assign.Worker {
 	all := make([]assign.Worker, len(c.members))
 	for n, m := range c.members {
@@ -254,7 +254,7 @@ func (c *crew) workers() []assign.Worker {
 	return all
 }
 
-// ready counts the members who take part.
+// ready counts the members that participate.
 func (c *crew) ready() int {
 	count := 0
 	for _, m := range c.members {
@@ -265,7 +265,7 @@ func (c *crew) ready() int {
 	return count
 }
 
-// newest is the newest revision, nil for none.
+// newest returns the newest revision, nil if there is none.
 func (w world) newest() *assign.Revision {
 	if len(w.history) == 0 {
 		return nil
@@ -273,7 +273,7 @@ func (w world) newest() *assign.Revision {
 	return w.history[len(w.history)-1].index
 }
 
-// wanted is how many workers there shall be: the pool's own number while it scales in, else the workload's.
+// wanted returns the number of workers: the pool's while it scales in, otherwise the workload's.
 func (w world) wanted(pool *v1alpha1.WorkerPool) int {
 	if pool.Spec.Replicas != nil {
 		return min(int(*pool.Spec.Replicas), w.workload.replicas)
@@ -281,7 +281,7 @@ func (w world) wanted(pool *v1alpha1.WorkerPool) int {
 	return w.workload.replicas
 }
 
-// veterans are the ordinals that have had a part in any kept revision.
+// veterans returns the ordinals that are in any stored revision.
 func (w world) veterans() map[int]bool {
 	known := map[int]bool{}
 	for _, revision := range w.history {

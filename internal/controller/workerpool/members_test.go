@@ -38,7 +38,7 @@ func TestStateOfAWorkerInStatus(t *testing.T) {
 	}
 }
 
-// newcomer is a worker that no revision knows.
+// newcomer returns a worker that is in no revision.
 func newcomer(ready bool, since time.Time) member {
 	state := assign.Away
 	if ready {
@@ -73,7 +73,7 @@ func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
 	}
 }
 
-// failing are workers that have not been ready for so many seconds, and others that are ready.
+// failing returns workers that have not been ready for so many seconds, and others that are ready.
 func failing(now time.Time, ready int, seconds ...int) (all []member, veterans map[int]bool) {
 	veterans = map[int]bool{}
 	for n := range ready + len(seconds) {
@@ -86,7 +86,7 @@ func failing(now time.Time, ready int, seconds ...int) (all []member, veterans m
 	return all, veterans
 }
 
-// Jobs of a worker that is not ready move after failover.afterSeconds, unless more than failover.maxPercent are not.
+// Jobs of a worker that is not ready move after failover.afterSeconds, unless more than failover.maxPercent of the workers are not ready.
 func TestFailoverHasALimit(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for reason, c := range map[string]struct {
@@ -129,7 +129,7 @@ func TestFailoverHasALimit(t *testing.T) {
 	}
 }
 
-// A worker that was away before, and came back, has all of its time again.
+// A worker that was away and came back has its full time again.
 func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
 	pool, memory, begun := newCluster(1, 1).pool, newMemory("pool"), time.Unix(1000, 0)
 	w := world{workload: workloadOf(v1alpha1.WorkloadStatefulSet, 2)}
@@ -176,7 +176,7 @@ func TestRevisionOfAWorkersList(t *testing.T) {
 	}
 }
 
-// deployedPods is a pool over a Deployment of two replicas, and its pods, which are not ready.
+// deployedPods returns a pool over a Deployment of two replicas, and its pods, which are not ready.
 func deployedPods(names ...string) []client.Object {
 	pool := newPool()
 	pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
@@ -191,8 +191,8 @@ func deployedPods(names ...string) []client.Object {
 	return objects
 }
 
-// A pod that comes later, but goes before the other by its name, must not take a slot that was given out while the cache has yet to hear of
-// it: the two would trade places, and their jobs would move for nothing.
+// A pod that is created later, but sorts first by name, must not get a slot that was given to the other while the cache lacks that write:
+// the two would trade places, and their jobs would move for nothing.
 func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	e := newEnvironment(t, deployedPods("w-5f-a", "w-5f-b")...)
 	stored := e.replicas
@@ -229,7 +229,7 @@ func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	}
 }
 
-// A pod that has another UID is another pod, and one that is gone has no slot.
+// A pod with another UID is another pod, and a deleted pod has no slot.
 func TestSlotsAreRememberedByUID(t *testing.T) {
 	m, pod := newMemory("pool"), podNamed("w-a")
 	pod.ResourceVersion = "5"

@@ -10,55 +10,55 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// memory is what is kept of a pool between reconciles: indexes that would be costly to make again, writes that the cache has yet to hear
-// of, and since when somebody is waited for. All of it can be lost at any time.
+// memory is the state of a pool between reconciles: indexes that are expensive to rebuild, writes that the cache does not have yet, and
+// since when the pool waits for workers. All of it can be lost at any time.
 type memory struct {
 	of      types.UID
 	jobs    jobs
 	kept    *kept             // the newest revision
-	follows bool              // it, or makes one: any other is not worth to be kept, since a user may have made it
-	turn    bool              // to hold long revisions
+	follows bool              // the pool follows it, or creates one; others are not kept in memory, since a user may have made them
+	turn    bool              // permission to hold long revisions
 	sheets  map[string]*sheet // by name, as last read or written
-	term    int64             // in which all sheets were last made ours; 0 for none
+	term    int64             // in which the leader last took over all sheets; 0 for none
 	asked   notes[asked]
 	missing notes[time.Time] // workers without a pod, since when
 	witness notes[witness]
 	told    notes[told]
 	revoked notes[revocation]
-	slots   notes[slot]     // that were written, or are about to be
+	slots   notes[slot]     // written, or about to be
 	leases  notes[sighting] // of workers whose pod is gone
 	begun   time.Time       // when the pool last stopped being converged
-	news    []event         // that is yet to be told
+	news    []event         // yet to be reported
 }
 
-// event is something that has happened, and what it is about.
+// event is something that happened, and the object it concerns.
 type event struct {
 	reason, message string
 	about           *corev1.ObjectReference
 	warning         bool
 }
 
-// asked is a worker who has yet to confirm a version, and since when.
+// asked is a worker that has yet to confirm a version, and since when.
 type asked struct {
 	uid     string
 	version int64
 	since   time.Time
 }
 
-// told is what a pod was told last, and when: the cache may have yet to hear of it.
+// told is the last patch of a pod, and its time: the cache may not have it yet.
 type told struct {
 	what string
 	at   time.Time
 }
 
-// slot is the number of a pod of a Deployment.
+// slot is the slot of a pod of a Deployment.
 type slot struct {
 	uid     types.UID // of the pod
 	number  int
-	version string // of the pod with that number; "" while it is not known to be written
+	version string // of the pod with that number; "" if the write is not known to have succeeded
 }
 
-// witness is a pod that was seen, past the cache, after a version was published.
+// witness is a pod seen, past the cache, after a version was published.
 type witness struct {
 	version int64
 	uid     string
@@ -66,8 +66,8 @@ type witness struct {
 
 func newMemory(of types.UID) *memory { return &memory{of: of, sheets: map[string]*sheet{}} }
 
-// notes are taken on workers. There is no map while there are none, because one that has become empty still has room for eight, and most
-// pools wait for nobody.
+// notes are records by worker. The map is nil while it is empty, because an emptied map keeps room for eight entries, and most pools wait
+// for no worker.
 type notes[T any] map[string]T
 
 func (n *notes[T]) take(worker string, note T) {
@@ -84,10 +84,10 @@ func (n *notes[T]) drop(worker string) {
 	}
 }
 
-// short is how many jobs are read again sooner than it is worth to keep them, in each of a thousand pools.
+// short is the number of jobs up to which reading them again is cheaper than keeping them for each of a thousand pools.
 const short = 256
 
-// rest lets go of what can be made again of the cache, and of the revision and the ConfigMaps that stay.
+// rest drops what can be rebuilt from the cache, and from the revision and the ConfigMaps that are kept.
 func (m *memory) rest() {
 	m.jobs = jobs{}
 	if m.kept != nil {
@@ -98,7 +98,7 @@ func (m *memory) rest() {
 	}
 }
 
-// absentSince is since when a worker has no pod.
+// absentSince returns since when a worker has no pod.
 func (m *memory) absentSince(worker string, now time.Time) time.Time {
 	since, known := m.missing[worker]
 	if !known {
@@ -108,7 +108,7 @@ func (m *memory) absentSince(worker string, now time.Time) time.Time {
 	return since
 }
 
-// waitingSince is since when a record's pod was to confirm its version.
+// waitingSince returns since when a record's pod has had to confirm its version.
 func (m *memory) waitingSince(record assign.Record, now time.Time) time.Time {
 	version := record.Lists[len(record.Lists)-1].Version
 	known := m.asked[record.Worker]
@@ -119,19 +119,19 @@ func (m *memory) waitingSince(record assign.Record, now time.Time) time.Time {
 	return known.since
 }
 
-// settled forgets that a worker was waited for.
+// settled ends the wait for a worker.
 func (m *memory) settled(worker string) { m.asked.drop(worker) }
 
-// succeeds tells whether a pod has taken the place of one that was there after the record's list was published: it began with that list.
+// succeeds reports whether a pod replaced one seen after the record's list was published: it started with that list.
 func (m *memory) succeeds(pod *corev1.Pod, record assign.Record) bool {
 	seen := m.witness[pod.Name]
 	return seen.uid != "" && seen.uid != string(pod.UID) && seen.version == record.Lists[len(record.Lists)-1].Version
 }
 
-// caughtUp is when the cache has surely heard of a nudge.
+// caughtUp is the time after which the cache must have a nudge.
 const caughtUp = 5 * time.Second
 
-// knows tells whether a pod was told the same just now.
+// knows reports whether the same patch was just sent to the pod.
 func (m *memory) knows(one nudge, now time.Time) bool {
 	known := m.told[one.pod.Name]
 	return known.what == one.String() && now.Sub(known.at) < caughtUp
@@ -146,7 +146,7 @@ func (m *memory) reserve(nudges []nudge) {
 	}
 }
 
-// delivered remembers what pods were told. A pod that was gone, or was another one, has no version.
+// delivered remembers the patches sent to pods. A patch whose pod was gone or replaced has no version.
 func (m *memory) delivered(nudges []nudge, now time.Time) {
 	for _, one := range nudges {
 		m.told.take(one.pod.Name, told{one.String(), now})
@@ -161,8 +161,8 @@ func (m *memory) delivered(nudges []nudge, now time.Time) {
 	}
 }
 
-// slotOf is the slot that a pod was given last. Two pods would trade places if one of them got its slot anew because the cache has yet to
-// hear of the slot that was written.
+// slotOf returns the slot that a pod was last given. Reading it from a stale cache could give the pod another slot, and make two pods
+// trade places.
 func (m *memory) slotOf(pod *corev1.Pod) int {
 	given, known := m.slots[pod.Name]
 	if !known {

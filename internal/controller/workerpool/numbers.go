@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// mostNumber is more than a pool will ever count to, and the most that the API accepts in a status.
+	// mostNumber is larger than any number that a pool reaches, and the maximum that the API accepts in a status.
 	mostNumber = 1 << 53
-	// mostInStatus is the same for the status, unless a stored revision has the number. It is lower, so that a pool that goes on from the highest one
-	// there can store what follows.
+	// mostInStatus is the limit for the status, unless a stored revision has the number. It is lower, so that a pool that continues from
+	// the highest number there can still store the next ones.
 	mostInStatus = 1 << 52
 )
 
-// believed reports whether a pool may have counted to a number. Anyone who may write to a status, a ConfigMap, a ControllerRevision or a pod of the
-// pool can store any number there, and numbers never go down.
+// believed reports whether a pool may have reached a number. Any user who may write to a status, a ConfigMap, a ControllerRevision or a
+// pod of the pool can store any number there, and numbers never decrease.
 func believed(number int64) bool { return number >= 0 && number < mostNumber }
 
 // believe sets a number to 0 if it is not believed, and reports whether it was.
@@ -29,8 +29,8 @@ func believe(number *int64) bool {
 	return false
 }
 
-// believeStatus forgets the numbers of the status that cannot be ours, so that the next report replaces them. Newest is the number of the newest
-// stored revision.
+// believeStatus drops the numbers of the status that cannot be ours, so that the next report replaces them. Newest is the number of the
+// newest stored revision.
 func (m *memory) believeStatus(pool *v1alpha1.WorkerPool, newest int64) {
 	status := &pool.Status
 	for _, field := range []struct {
@@ -47,17 +47,17 @@ func (m *memory) believeStatus(pool *v1alpha1.WorkerPool, newest int64) {
 	}
 }
 
-// ignored notes for an event that a number is not believed.
+// ignored adds an event that a number is not believed.
 func (m *memory) ignored(format string, args ...any) {
 	news := event{
 		reason: "NumberIgnored", message: fmt.Sprintf(format, args...) + ", which the operator has not given out: it is ignored", warning: true,
 	}
-	if !slices.Contains(m.news, news) { // it may have yet to be told
+	if !slices.Contains(m.news, news) { // it may be pending already
 		m.news = append(m.news, news)
 	}
 }
 
-// believeFile sets the versions of what was read to 0 where they are not believed, and reports whether all of them were.
+// believeFile sets the versions that are not believed to 0, and reports whether all of them were believed.
 func believeFile(file *roster.File, ledger roster.Ledger) bool {
 	all := believe(&file.Version)
 	for n := range file.Workers {

@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// The next version is above all that were published, and numbers that no pool reaches do not count.
+// The next version is above all published ones, and implausible numbers are ignored.
 func TestFloor(t *testing.T) {
 	nudged := func(version string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: version}}}
@@ -49,7 +49,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// isTold reports whether an event says that a number is ignored, or will.
+// isTold reports whether an event, sent or pending, says that a number is ignored.
 func (e *environment) isTold(t *testing.T, about string) bool {
 	t.Helper()
 	for _, news := range e.remember(e.stored(t)).news {
@@ -60,8 +60,8 @@ func (e *environment) isTold(t *testing.T, about string) bool {
 	})
 }
 
-// A pool in whose status, config or revisions such a number was stored publishes the next change under numbers that can be stored, and an event says what
-// happened.
+// If an implausible number is stored in the status, config or revisions of a pool, the next change is published under numbers that can be
+// stored, and an event explains it.
 func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 	for reason, c := range map[string]struct {
 		poison func(*testing.T, *environment, int64)
@@ -95,7 +95,7 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 	}
 }
 
-// Above the last number there is none. The pool says what to delete, and then goes on.
+// The last number has no successor. The pool reports what to delete, and then continues.
 func TestRevisionWithTheLastNumberIsExplained(t *testing.T) {
 	e := publishedPool(t)
 	poisonRevision(t, e, mostNumber-1)
@@ -123,7 +123,8 @@ func (e *environment) addJob(t *testing.T) {
 	}
 }
 
-// expectToPublish reconciles until a job is on a list, or in a revision whose lists come when the workers have confirmed those that they have.
+// expectToPublish reconciles until a job is on a list, or in a revision whose lists follow when the workers have confirmed the current
+// ones.
 func (e *environment) expectToPublish(t *testing.T, job string) {
 	t.Helper()
 	var sheet *sheet
@@ -169,7 +170,7 @@ func poisonConfig(t *testing.T, e *environment, number int64) {
 	}
 }
 
-// poisonRevision adds a revision that the operator has not made, as a user can who may create ControllerRevisions.
+// poisonRevision adds a revision that the operator has not made, as any user can who may create ControllerRevisions.
 func poisonRevision(t *testing.T, e *environment, number int64) {
 	t.Helper()
 	forgeRevision(t, e, number, number)

@@ -12,21 +12,22 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/acknowledge"
 )
 
-// world is what there is of a pool.
+// world is the observed state of a pool.
 type world struct {
 	refused   *refusal // why nothing can be done
 	workload  workload
-	pods      []*corev1.Pod          // of the workload, in no order; straight from the cache: they must not be changed
+	pods      []*corev1.Pod          // of the workload, unordered; from the cache, so they must not be modified
 	verified  bool                   // the pods were read past the cache, after the published lists
-	gone      map[string]bool        // workers of whose name there is no pod, as the API server said then
-	released  map[string]*corev1.Pod // workers' pods that exist, but do not belong to the workload any more, by name
+	gone      map[string]bool        // workers without a pod of their name, as the API server reported then
+	released  map[string]*corev1.Pod // workers' pods that exist but no longer belong to the workload, by name
 	history   []kept                 // by number
 	published published
 	answers   map[string]acknowledge.Answer // by worker
-	tried     bool                          // everybody was asked at least once
+	tried     bool                          // every worker was asked at least once
 }
 
-// observe reads everything once, from the cache, and past it, when somebody's absence would matter, pods and the Leases of those who are gone.
+// observe reads everything once from the cache. Where the absence of a pod matters, it also reads pods and the Leases of missing pods
+// past it.
 func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) (world, error) {
 	found := world{tried: true}
 	sources, err := r.sources(ctx, pool)
@@ -70,7 +71,7 @@ func (r *reconciler) observePods(ctx context.Context, pool *v1alpha1.WorkerPool,
 	return r.look(ctx, pool, found.bereft(memory), memory)
 }
 
-// sources are the ConfigMaps that jobs come from.
+// sources returns the ConfigMaps that contain jobs.
 func (r *reconciler) sources(ctx context.Context, pool *v1alpha1.WorkerPool) ([]source, error) {
 	var all []source
 	for _, from := range pool.Spec.JobsFrom {
@@ -86,8 +87,8 @@ func (r *reconciler) sources(ctx context.Context, pool *v1alpha1.WorkerPool) ([]
 	return all, nil
 }
 
-// dubious tells whether the cache is not enough: a worker that may hold what it was told to give up seems to be gone, or was not seen
-// since its list was published although only its replacement can prove anything.
+// dubious reports whether the cache is not sufficient: a worker that may hold revoked jobs seems to be gone, or was not seen since its
+// list was published although only its replacement can prove anything.
 func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
 	present := w.byName()
 	for _, record := range w.published.records(w.workload) {
@@ -104,7 +105,7 @@ func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
 	return false
 }
 
-// testify remembers who was there after the present lists were published.
+// testify records the pods that existed after the current lists were published.
 func (w world) testify(memory *memory) {
 	present := w.holders()
 	for _, entry := range w.published.entries {
@@ -115,7 +116,7 @@ func (w world) testify(memory *memory) {
 	}
 }
 
-// questions are put to everybody who has a list and can be asked.
+// questions returns a question for each worker that has a list and can be asked.
 func (w world) questions(pool *v1alpha1.WorkerPool) []acknowledge.Question {
 	at := pool.Spec.Refresh.Acknowledge
 	if at == nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// A Plan is what to do about a pool now, and what to say about it.
+// A Plan is what to do about a pool now, and what to report.
 type Plan struct {
-	Refused    *refusal // nothing can be done, and why
-	Problem    *refusal // part of it cannot be done, and why
-	Revision   *kept    // to be stored before anything is published
+	Refused    *refusal // why nothing can be done
+	Problem    *refusal // why part of it cannot be done
+	Revision   *kept    // to store before anything is published
 	News       string   // about that revision
-	Publish    []*sheet // to be written, in order
+	Publish    []*sheet // to write, in order
 	Nudge      []nudge
 	Evict      []eviction
-	Evicted    []eviction // those of them that go
+	Evicted    []eviction // the pods that were evicted
 	Scale      *int32
 	Discard    []kept
-	Number     int64 // of the revision that is followed
-	Version    int64 // that is published then
+	Number     int64 // of the target revision
+	Version    int64 // published after this plan
 	Jobs       int
 	Size       int
 	Expected   int
@@ -34,18 +34,18 @@ type Plan struct {
 	Unassigned []assign.Unassigned
 	Waiting    []assign.Waiting
 	Converged  bool
-	Gathering  bool // workers that shall take part are starting
+	Gathering  bool // participating workers are starting
 	Paused     bool
-	Again      time.Duration // when to look again, 0 for when something happens
-	Unheard    bool          // somebody has yet to be asked for the first time: it is too early to say anything
+	Again      time.Duration // when to reconcile again, 0 to wait for an event
+	Unheard    bool          // a worker has yet to be asked for the first time: it is too early to report
 }
 
-// still tells whether there is nothing to do, and nothing is waited for.
+// still reports whether there is nothing to do or to wait for.
 func (p Plan) still() bool {
 	return p.Converged && p.Again == 0 && p.Revision == nil && p.Scale == nil && len(p.Publish)+len(p.Nudge)+len(p.Evict)+len(p.Discard) == 0
 }
 
-// draft is a plan in the making.
+// draft is a plan in progress.
 type draft struct {
 	Plan
 	pool    *v1alpha1.WorkerPool
@@ -54,13 +54,13 @@ type draft struct {
 	now     time.Time
 	crew    crew
 	present map[string]*corev1.Pod // pods of the workload, by name
-	holders map[string]*corev1.Pod // those, and the ones that left it
+	holders map[string]*corev1.Pod // present, and the pods that left the workload
 	records []assign.Record
 	ledger  roster.Ledger
 	target  []assign.Share
 }
 
-// plan decides what to do now. It cannot fail, and cannot reach the cluster.
+// plan decides what to do now. It cannot fail, and cannot access the cluster.
 func plan(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) Plan {
 	d := draft{pool: pool, world: world, memory: memory, now: now}
 	d.Sources, d.Jobs, d.Unheard = memory.jobs.sources, len(memory.jobs.all), !world.tried
@@ -86,7 +86,7 @@ func plan(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time)
 	return d.Plan
 }
 
-// number is that of the newest stored revision, 0 for none.
+// number returns the number of the newest stored revision, 0 for none.
 func (w world) number() int64 {
 	if len(w.history) == 0 {
 		return 0
@@ -108,7 +108,7 @@ func (d *draft) step() {
 	d.publish(step.Publish)
 }
 
-// publish puts new lists into the records, and these into sheets. The number of the version is one more than any before.
+// publish adds new lists to the records and writes these to sheets. The version is one above all previous ones.
 func (d *draft) publish(shares []assign.Share) {
 	version := d.Version + 1
 	index := make(map[string]int, len(d.records))
@@ -133,7 +133,7 @@ func (d *draft) publish(shares []assign.Share) {
 	d.sheets(file, ledger, shares)
 }
 
-// sheets are the ConfigMaps that change. If one of them would be too large none is written, and no revision either.
+// sheets collects the ConfigMaps that change. If one of them would be too large, no ConfigMap and no revision is written.
 func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.Share) {
 	changed := map[string]bool{}
 	for _, share := range shares {
@@ -159,8 +159,8 @@ func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.S
 	d.Version, d.ledger, d.Converged = file.Version, ledger, false
 }
 
-// forgetGone drops those who shall have nothing and have nothing: their pod is gone, or has confirmed it. They are not to be told
-// anything any more, and a worker that the file does not name runs nothing.
+// forgetGone drops workers that have no jobs and should have none, and whose pod is gone or has confirmed that. They receive no further
+// lists, and a worker that is not in the file runs nothing.
 func (d *draft) forgetGone() {
 	aimed := make(map[string]bool, len(d.target))
 	for _, share := range d.target {

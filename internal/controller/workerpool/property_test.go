@@ -13,17 +13,18 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-// step is something that happens to a pool.
+// step is an event in the life of a pool.
 type step func(t *rapid.T, s *story)
 
-// A story is a pool through faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
-// Creates are carried out long after their leader died. Caches of pods, ConfigMaps and revisions are behind, and so are kubelets where
-// admission tells new pods their version. Such a pod may be stored long after its admission. ConfigMaps are deleted, that of all workers or of one. Pods are replaced, leave their workload or
-// are orphaned with it, files come late, workers answer late or not at all, and processes with a Lease outlive their pods.
+// A story is a pool with faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
+// Creates are carried out long after their leader died. Caches of pods, ConfigMaps and revisions are stale, and so are kubelets where
+// admission gives new pods their version. Such a pod may be stored long after its admission. ConfigMaps are deleted, that of all workers
+// or of one. Pods are replaced, leave their workload or are orphaned with it, files arrive late, workers answer late or not at all, and
+// processes with a Lease outlive their pods.
 type story struct {
 	*cluster
 	leader *leader
-	late   *leader // a former leader, and what it had planned to do
+	late   *leader // a former leader, with its plan
 	plan   Plan
 	term   int64
 }
@@ -36,7 +37,7 @@ func (s *story) somebody(t *rapid.T) *process {
 	return s.pods[rapid.SampledFrom(names).Draw(t, "pod")]
 }
 
-// admitMissing has the first pod admitted that the StatefulSet lacks. Its controller waits for the answer before it creates another.
+// admitMissing admits the first missing pod of the StatefulSet. Its controller waits for the response before it creates another.
 func (s *story) admitMissing() {
 	for n := range s.replicas {
 		if name := fmt.Sprintf("w-%d", n); !s.slotted() && len(s.creates) == 0 && s.pods[name] == nil {
@@ -68,7 +69,7 @@ var steps = map[string]step{
 	"fallBehindOnConfigs":   func(_ *rapid.T, s *story) { s.leader.fallBehind() },
 	"fallBehindOnRevisions": func(_ *rapid.T, s *story) { s.leader.fallBehindOnRevisions() },
 	"catchUpOnConfigs":      func(_ *rapid.T, s *story) { s.leader.catchUp() },
-	"dieAndLeadFromOldCaches": func(t *rapid.T, s *story) { // the next leader's caches are from before the last writes
+	"dieAndLeadFromOldCaches": func(t *rapid.T, s *story) { // the next leader's caches lack the last writes
 		behind, pods := &connection{server: s.server}, s.list()
 		behind.fallBehind()
 		s.reconcile(s.leader, rapid.IntRange(0, 9).Draw(t, "writes"))
@@ -76,7 +77,7 @@ var steps = map[string]step{
 		s.leader.cached = pods
 		s.leader.behindAs(behind)
 	},
-	"carryOutLate": func(t *rapid.T, s *story) { // a Create that was under way when its leader died
+	"carryOutLate": func(t *rapid.T, s *story) { // a Create in progress when its leader died
 		if len(s.server.late) > 0 {
 			s.carryOut(rapid.IntRange(0, len(s.server.late)-1).Draw(t, "Create"))
 		}
@@ -204,7 +205,7 @@ func TestNeverTwoOwners(t *testing.T) {
 			s.deployed()
 		}
 		s.admits = rapid.Bool().Draw(t, "admission")
-		if !s.slotted() && rapid.Bool().Draw(t, "PerWorker") { // which Deployments cannot have, and admission makes
+		if !s.slotted() && rapid.Bool().Draw(t, "PerWorker") { // Deployments cannot have it, and it requires admission
 			perWorker(s.pool)
 			s.admits = true
 		}

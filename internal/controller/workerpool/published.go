@@ -17,17 +17,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// published is what workers were told.
+// published is what was published to workers.
 type published struct {
 	sheets  map[string]*sheet // by name of ConfigMap
 	version int64             // the highest of all
 	entries []roster.Entry
 	ledger  roster.Ledger
 	missing bool // there is no ConfigMap
-	torn    bool // somebody else has written to one
+	torn    bool // another writer has changed one
 }
 
-// records are what workers may hold, by ordinal. Nobody has confirmed anything yet.
+// records returns what workers may hold, by ordinal. No worker has confirmed anything yet.
 func (p published) records(of workload) []assign.Record {
 	records := p.ledger.Records(roster.File{Version: p.version, Workers: p.entries})
 	for n := range records {
@@ -41,7 +41,7 @@ func (p published) records(of workload) []assign.Record {
 	return records
 }
 
-// published reads the ConfigMaps of a pool, or says whose they are.
+// published reads the ConfigMaps of a pool, or returns who owns them.
 func (r *reconciler) published(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) (published, *refusal, error) {
 	objects, err := r.configs(ctx, pool, memory)
 	if err != nil {
@@ -62,8 +62,8 @@ func (r *reconciler) published(ctx context.Context, pool *v1alpha1.WorkerPool, m
 	return found, nil, nil
 }
 
-// otherWriter names the object that keeps a ConfigMap as it should be: its controller, or another pool. Not even config.adopt may take it, since the two
-// would overwrite each other for ever.
+// otherWriter names the object that manages a ConfigMap: its controller, or another pool. Not even config.adopt may take it over, because
+// both would overwrite each other forever.
 func (r *reconciler) otherWriter(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap) (string, error) {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil && owner.UID != pool.UID {
 		return fmt.Sprintf("%s %q", owner.Kind, owner.Name), nil
@@ -90,14 +90,14 @@ func (p *published) add(s *sheet, ours bool) {
 	p.torn = p.torn || ours && s.torn
 }
 
-// sheet is a ConfigMap as read before, if it is the same, or as we wrote it, if the cache has yet to hear of that.
+// sheet returns a ConfigMap as read before if it is unchanged, or as we wrote it if the cache does not have the write yet.
 func (m *memory) sheet(object *corev1.ConfigMap, key string) *sheet {
 	known := m.sheets[object.Name]
 	switch {
 	case known == nil || known.older(object):
 		known = read(object, key).inherit(known)
 	case known.object.ResourceVersion == object.ResourceVersion:
-		known.object = object // whose texts are the cache's, while what a write returned has its own
+		known.object = object // it shares its texts with the cache, unlike the result of a write
 	}
 	if known.folded {
 		known = read(known.object, key).inherit(known)
@@ -106,7 +106,7 @@ func (m *memory) sheet(object *corev1.ConfigMap, key string) *sheet {
 	return known
 }
 
-// configs are the ConfigMaps of the pool that exist, straight from the cache: they must not be changed.
+// configs returns the existing ConfigMaps of the pool from the cache: they must not be modified.
 func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, memory *memory) ([]*corev1.ConfigMap, error) {
 	objects := map[string]*corev1.ConfigMap{}
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
@@ -124,14 +124,14 @@ func (r *reconciler) configs(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 	} else if err := r.config(ctx, r.client, objects, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}); err != nil {
 		return nil, err
 	}
-	for name := range memory.sheets { // what we have written may not be in the cache yet, or may have been deleted
+	for name := range memory.sheets { // the cache may not have our writes yet, or they may have been deleted
 		if objects[name] == nil {
 			delete(memory.sheets, name)
 			if err := r.config(ctx, r.live, objects, client.ObjectKey{Namespace: pool.Namespace, Name: name}); err != nil {
 				return nil, err
 			}
 			if objects[name] == nil {
-				memory.term = 0 // what was published there has to be restored first
+				memory.term = 0 // what was published there must be restored first
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (r *reconciler) config(ctx context.Context, from client.Reader, into map[st
 	return nil
 }
 
-// blank is the sheet of a ConfigMap that does not exist yet.
+// blank returns the sheet of a ConfigMap that does not exist yet.
 func blank(pool *v1alpha1.WorkerPool, name string) *sheet {
 	return &sheet{object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: name}}, ledger: roster.Ledger{}}
 }

@@ -1,6 +1,6 @@
 package workerpool
 
-// What the controller of WorkerPools may do. docs/rbac.md says why, line by line; make manifests turns it into a role.
+// Permissions of the WorkerPool controller. docs/rbac.md explains each line; make manifests generates the role.
 //
 // +kubebuilder:rbac:groups=swarm.io,resources=workerpools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=swarm.io,resources=workerpools/status,verbs=patch

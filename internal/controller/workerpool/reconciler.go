@@ -1,16 +1,16 @@
-// Package workerpool shares the standing jobs of a WorkerPool out over the pods of a workload, and brings each its list.
+// Package workerpool distributes the standing jobs of a WorkerPool over the pods of a workload, and delivers each its list.
 //
 // It promises:
-//   - Nobody is granted a job while somebody else may hold it, under handoff Exclusive: what workers may hold is stored in the same write
-//     as the list that says so, and every such write is refused when anybody else has written since.
-//   - What is published is made of stored revisions alone: killed at any moment, the next one goes on from there to the same end.
-//   - A pod is gone only if the API server, read past the cache, has no pod of its name, whatever its labels, owner or phase,
-//     and none that was admitted before its jobs were revoked can still be stored.
-//   - Somebody who is gone still holds what it had while its process has a Lease (worker/lease) that may not have run out.
+//   - Under handoff Exclusive, no worker is granted a job while another may hold it: what workers may hold is stored in the same write as
+//     the lists, and that write is refused if any other write came first.
+//   - Only stored revisions are published: after a crash at any point, the next leader continues and reaches the same result.
+//   - A pod is gone only if the API server, read past the cache, has no pod of its name, whatever its labels, owner or phase, and no pod
+//     admitted before its jobs were revoked can still be stored.
+//   - A missing pod still holds its jobs while its process has a Lease (worker/lease) that may not have expired.
 //   - Workers whose list does not change see no write, no nudge and no restart.
-//   - Jobs that cannot be read, a workload that is not there, a ConfigMap that is somebody else's: the running assignment stays as it is.
+//   - If jobs cannot be read, the workload is missing, or a ConfigMap belongs to another owner, the running assignment does not change.
 //
-// It never owns, edits or restarts a workload beyond what the pool says: spec.replicas, the policy of refresh and failover.
+// It never owns, edits or restarts a workload beyond what the pool configures: spec.replicas, and the refresh and failover policies.
 package workerpool
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is what logs, metrics and events call the controller.
+// name is the controller's name in logs, metrics and events.
 const name = "workerpool"
 
 // Leadership counts terms.
@@ -40,13 +40,13 @@ type Leadership interface {
 	Term() int64
 }
 
-// Options are what the operator's configuration says about this controller, and what finds pods for it.
+// Options are the configuration of this controller, and its access to pods.
 type Options struct {
 	Pods    survey.Pods
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
-	// PerWorkerOff is why no worker can have a ConfigMap of its own; "" when each can.
+	// PerWorkerOff is why workers cannot have ConfigMaps of their own; "" if they can.
 	PerWorkerOff string
 }
 
@@ -54,7 +54,7 @@ type reconciler struct {
 	client     client.Client
 	replicas   survey.Pods
 	live       client.Reader // past the cache
-	shared     string        // why there is no layout but Shared
+	shared     string        // why Shared is the only layout
 	status     *kit.Status[*v1alpha1.WorkerPool]
 	leadership Leadership
 	asker      *acknowledge.Asker
@@ -65,8 +65,8 @@ type reconciler struct {
 	released map[types.NamespacedName]types.NamespacedName // pods that left their workload, with the pool that waits for them
 }
 
-// Add gives the operator the controller of WorkerPools. The cache must hold pods with their controller and their Ready condition, and of
-// ControllerRevisions no more than those with the label of a pool.
+// Add adds the WorkerPool controller to the operator. The cache must contain pods with their controller and Ready condition, and only
+// ControllerRevisions with the label of a pool.
 func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	if err := index(ctx, operator); err != nil {
 		return err
@@ -92,7 +92,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Build(r)
 }
 
-// Reconcile brings a pool one step further.
+// Reconcile advances a pool by one step.
 func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (kit.Result, error) {
 	memory, now := r.remember(pool), time.Now()
 	memory.follows = false
@@ -116,7 +116,7 @@ func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (
 	return r.report(ctx, pool, plan, memory)
 }
 
-// letGo frees a revision that is not followed, and what was only read for this reconcile.
+// letGo releases a revision that is not followed, and data read only for this reconcile.
 func (r *reconciler) letGo(memory *memory) {
 	if !memory.follows || memory.turn {
 		memory.kept = nil

@@ -41,7 +41,7 @@ func TestPoolPublishesARevisionAndTellsThePods(t *testing.T) {
 		"create ConfigMap w-config", "create ControllerRevision pool-1", "update ConfigMap w-config",
 		"patch PartialObjectMetadata w-0", "patch PartialObjectMetadata w-1",
 	}
-	slices.Sort(e.writes[3:]) // pods are told at the same time
+	slices.Sort(e.writes[3:]) // pods are patched in parallel
 	if !slices.Equal(e.writes, want) {
 		t.Errorf("wrote %q, want %q", e.writes, want)
 	}
@@ -62,7 +62,7 @@ func TestPoolPublishesARevisionAndTellsThePods(t *testing.T) {
 	}
 }
 
-// The running assignment stays as it is while anything that it depends on cannot be read or is another's.
+// The running assignment does not change while anything it depends on cannot be read or belongs to another owner.
 func TestNothingIsWrittenOnWhatCannotBeRead(t *testing.T) {
 	kinds := map[string]string{
 		"the source of jobs": "*v1.ConfigMap", "revisions": "*v1.ControllerRevisionList", "other pools": "*v1alpha1.WorkerPoolList",
@@ -125,7 +125,7 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 	for reason, c := range map[string]struct {
 		objects []client.Object
 		change  func(*v1alpha1.WorkerPool)
-		want    string // the condition Ready; "" when the pool goes to work
+		want    string // the condition Ready; "" if the pool is processed
 	}{
 		"ConfigMap with data of another":   {append(newWorkers(2), foreign(map[string]string{"other": "data"})), nil, "False ConfigNotOurs"},
 		"empty ConfigMap":                  {append(newWorkers(2), foreign(nil)), nil, ""},
@@ -163,7 +163,7 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// tooLarge has the cache keep so little of the workload that its selector is missing.
+// tooLarge makes the cache keep so little of the workload that its selector is missing.
 func tooLarge(workers []client.Object) []client.Object {
 	workers[0].SetAnnotations(map[string]string{v1alpha1.AnnotationTooLarge: "true"})
 	workers[0].(*appsv1.StatefulSet).Spec.Selector = nil
@@ -256,7 +256,8 @@ func TestConfigMapIsRestored(t *testing.T) {
 	}
 }
 
-// Each leader raises the fence of the config once, so that a late write of an earlier one conflicts. What others store there does no harm.
+// Each leader raises the fence of the config once, so that a late write of an earlier one conflicts. Numbers stored there by others do no
+// harm.
 func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 	e := publishedPool(t)
 	for term, c := range []struct{ stored, want string }{
@@ -285,7 +286,7 @@ func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 	}
 }
 
-// An annotation that another program adds is no reason to write. Another fence is.
+// An annotation added by another program causes no write. A changed fence does.
 func TestFenceIsRaisedAgainOnlyAfterAnother(t *testing.T) {
 	for annotation, written := range map[string]bool{"example.com/seen": false, v1alpha1.AnnotationFence: true} {
 		e := publishedPool(t)
@@ -366,11 +367,11 @@ func TestLeasesOfManyWorkersAreRead(t *testing.T) {
 	})
 }
 
-// A worker that cannot be asked gives up its job with its pod. A new leader has to see the old pod first to know the new one.
+// A worker that cannot be asked gives up its job with its pod. A new leader must see the old pod first to recognize the new one.
 func TestReplacedPodFreesTheJobsItLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := newPool()
-		pool.Spec.Refresh.Policy, pool.Spec.Refresh.MaxUnavailable = v1alpha1.RefreshAuto, 0 // pods are replaced by someone else
+		pool.Spec.Refresh.Policy, pool.Spec.Refresh.MaxUnavailable = v1alpha1.RefreshAuto, 0 // pods are replaced externally
 		e := newEnvironment(t, append(newWorkers(1), pool)...)
 		e.settle(t)
 		e.addWorker(t)
@@ -388,7 +389,7 @@ func TestReplacedPodFreesTheJobsItLost(t *testing.T) {
 	})
 }
 
-// settle reconciles until everything has been waited for.
+// settle reconciles until there is nothing to wait for.
 func (e *environment) settle(t *testing.T) {
 	t.Helper()
 	for range 8 {
@@ -408,7 +409,7 @@ func (e *environment) addWorker(t *testing.T) {
 	}
 }
 
-// replacePod deletes a pod and makes another of the same name.
+// replacePod deletes a pod and creates another of the same name.
 func (e *environment) replacePod(t *testing.T, name string) {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -442,7 +443,7 @@ func (e *environment) removeLast(t *testing.T, pod string, replicas int32) {
 	}
 }
 
-// The number is changed only if nobody else has changed the workload since it was read.
+// The number is changed only if the workload has not changed since it was read.
 func TestPoolScalesItsWorkload(t *testing.T) {
 	pool := newPool()
 	pool.Spec.Replicas = new(int32(3))
@@ -454,7 +455,7 @@ func TestPoolScalesItsWorkload(t *testing.T) {
 	}
 }
 
-// A new leader continues with the newest revision, and a pool that was created again does not inherit the state of its predecessor.
+// A new leader continues with the newest revision, and a recreated pool does not inherit the state of its predecessor.
 func TestNewLeaderContinuesWithStoredRevisions(t *testing.T) {
 	e := publishedPool(t)
 	e.memories = map[client.ObjectKey]*memory{}

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// brief is how long a hand-over goes on before it is shown: most end sooner, and then cost one write.
+	// brief is the time before a handover is shown: most end sooner, and then cost one write.
 	brief = time.Second
-	// shownEvery is how often mere progress is written at most.
+	// shownEvery is the minimum interval between writes of mere progress.
 	shownEvery = 3 * time.Second
-	// mostShown is how many workers, and how many unassigned jobs, status lists.
+	// mostShown limits the workers and the unassigned jobs listed in status.
 	mostShown = 100
-	// mostNews is how many events wait to be told.
+	// mostNews limits the pending events.
 	mostNews = 20
-	// retry is how soon an eviction that a budget has refused is asked for again.
+	// retry is the delay before an eviction refused by a budget is requested again.
 	retry = 5 * time.Second
 )
 
-// describe lists the workers: all of a small pool, else those that need attention.
+// describe lists the workers: all in a small pool, otherwise those that need attention.
 func (d *draft) describe() {
 	records := map[string]assign.Record{}
 	for _, record := range d.records {
@@ -50,7 +50,7 @@ func (d *draft) describe() {
 	}
 }
 
-// since is the revision in which the worker's list last changed, 0 when it has none.
+// since returns the revision in which the worker's list last changed, 0 if it has none.
 func (d *draft) since(m member) int64 {
 	history := d.world.history
 	if d.Revision != nil {
@@ -77,14 +77,14 @@ func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
 	return v1alpha1.AckReceived
 }
 
-// report is the only status write; a hand-over that ends soon is not shown.
+// report is the only status write. A handover that ends soon is not shown.
 func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, memory *memory) (kit.Result, error) {
 	memory.note(pool, plan)
 	switch {
 	case plan.Unheard:
-		return kit.RequeueAfter(brief, "Asking"), nil // its answer wakes us sooner
+		return kit.RequeueAfter(brief, "Asking"), nil // the answer triggers a reconcile sooner
 	case len(plan.Publish) > 0:
-		return kit.Requeue("Published"), nil // what is to be said follows from who has loaded it
+		return kit.Requeue("Published"), nil // the report depends on who has loaded it
 	}
 	if left := memory.brevity(pool, plan); left > 0 {
 		return kit.RequeueAfter(left, "Converging"), nil
@@ -109,7 +109,7 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 	return plan.result(), nil
 }
 
-// progress is the news that can wait: how many have loaded their lists.
+// progress updates what can be delayed: how many workers have loaded their lists.
 func progress(pool *v1alpha1.WorkerPool) {
 	pool.Status.Workers = nil
 	for n := range pool.Status.Conditions {
@@ -119,7 +119,7 @@ func progress(pool *v1alpha1.WorkerPool) {
 	}
 }
 
-// note keeps what has happened until it is told.
+// note keeps events until they are reported.
 func (m *memory) note(pool *v1alpha1.WorkerPool, plan Plan) {
 	if plan.News != "" {
 		m.news = append(m.news, event{reason: "Planned", message: plan.News, about: &corev1.ObjectReference{
@@ -134,7 +134,7 @@ func (m *memory) note(pool *v1alpha1.WorkerPool, plan Plan) {
 	m.news = m.news[max(0, len(m.news)-mostNews):]
 }
 
-// result is when to look again.
+// result returns when to reconcile again.
 func (p Plan) result() kit.Result {
 	switch {
 	case len(p.Evict) > 0:
@@ -145,7 +145,7 @@ func (p Plan) result() kit.Result {
 	return kit.Done()
 }
 
-// brevity is how long a pool that was converged may be on its way before that is said.
+// brevity returns how long the status of a converged pool may lag behind.
 func (m *memory) brevity(pool *v1alpha1.WorkerPool, plan Plan) time.Duration {
 	if plan.Converged || plan.Refused != nil || plan.Problem != nil || plan.Paused || pool.Status.ObservedGeneration != pool.Generation {
 		m.begun = time.Time{}
@@ -175,7 +175,7 @@ func fill(pool *v1alpha1.WorkerPool, plan Plan) {
 	}
 }
 
-// judge sets the conditions, and the phase that sums them up.
+// judge sets the conditions and the phase.
 func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan) {
 	generation, status := pool.Generation, &pool.Status
 	trouble := plan.trouble()
@@ -204,13 +204,13 @@ func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, 
 	judgeReadiness(report, pool, plan, trouble)
 }
 
-// judgeReadiness says whether the jobs have workers: a hand-over of a pool that has once converged changes nothing about that.
+// judgeReadiness sets whether the jobs have workers. After a pool has converged once, a handover does not change that.
 func judgeReadiness(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, trouble *refusal) {
 	generation, status := pool.Generation, &pool.Status
 	switch reason, message := plan.why(); {
 	case trouble != nil:
 		status.Phase = v1alpha1.PoolDegraded
-		report.Condition(v1alpha1.NotReady(generation, trouble.reason, trouble.message)) // Degraded has told it
+		report.Condition(v1alpha1.NotReady(generation, trouble.reason, trouble.message)) // Degraded has the same message
 	case plan.Expected == 0 && plan.Jobs > 0:
 		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
 	case status.ConvergedRevision == 0 && !plan.Converged:
@@ -220,7 +220,7 @@ func judgeReadiness(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.Wor
 	}
 }
 
-// trouble is what a person should look at, nil for nothing.
+// trouble returns the problem that needs attention, or nil.
 func (p Plan) trouble() *refusal {
 	switch {
 	case p.Refused != nil:
@@ -234,7 +234,7 @@ func (p Plan) trouble() *refusal {
 	return nil
 }
 
-// why is what the pool waits for.
+// why returns what the pool waits for.
 func (p Plan) why() (v1alpha1.Reason, string) {
 	switch {
 	case p.Paused:

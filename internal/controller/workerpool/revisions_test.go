@@ -9,11 +9,11 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A converged pool whose config is deleted gets the same file again, also for workers whose lists the last revision did not change.
+// A converged pool whose config is deleted gets the same file again, including workers whose lists the last revision did not change.
 func TestDeletedConfigIsRestoredToTheByte(t *testing.T) {
 	c, l := newCluster(4, 2), newLeader(1)
 	c.settle(t, l)
-	c.want(5) // one worker gets one more
+	c.want(5) // one worker gets another job
 	c.settle(t, l)
 	before := c.file()
 	c.lose(c.pool.ConfigName())
@@ -35,7 +35,7 @@ func TestRollbackRestoresAnAssignment(t *testing.T) {
 	c.replicas = 2
 	c.settle(t, l)
 	c.pool.Spec.RollbackTo = 1
-	c.pool.Spec.Jobs = c.pool.Spec.Jobs[:4] // what runs is what the revision has
+	c.pool.Spec.Jobs = c.pool.Spec.Jobs[:4] // now equal to the revision
 	c.settle(t, l)
 	if got := c.lists(t); !maps.EqualFunc(got, first, func(a, b []string) bool {
 		return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))

@@ -15,12 +15,12 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// secure makes the config ours before anything is decided by it: there is one, an empty one at first; nobody else has written to it; and
-// this leader has raised its fence, so that a late write of an earlier leader is refused.
+// secure takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and this
+// leader has raised its fence, so that a late write of an earlier leader is refused.
 func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, world *world) error {
 	memory := r.remember(pool)
 	if world.published.missing || world.published.torn {
-		// A revision that the cache has not seen yet may have been published: rebuild from what is stored.
+		// A revision that is not in the cache yet may have been published: rebuild from the stored ones.
 		var err error
 		if world.history, err = r.history(ctx, pool, memory, true); err != nil {
 			return err
@@ -47,8 +47,8 @@ func (r *reconciler) secure(ctx context.Context, pool *v1alpha1.WorkerPool, worl
 	return nil
 }
 
-// unsecured reports whether the cache may lack a ConfigMap that a former leader has created, with what it granted there. Under layout
-// Shared there is only one, and the first write of a term is refused if the cache was behind.
+// unsecured reports whether the cache may lack a ConfigMap that a former leader created, with the jobs it granted there. Under layout
+// Shared there is only one, and the first write of a term is refused if the cache was stale.
 func (r *reconciler) unsecured(pool *v1alpha1.WorkerPool, memory *memory) bool {
 	return pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && memory.term != r.leadership.Term()
 }
@@ -62,11 +62,11 @@ func sortedNames(sheets map[string]*sheet) []string {
 	return names
 }
 
-// restore publishes what the kept revisions say, in place of what is gone or was changed by somebody else.
+// restore publishes the stored revisions, in place of what is gone or was changed by another writer.
 func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, world *world, memory *memory) error {
 	rebuilt := world.rebuilt(pool)
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(rebuilt.file.Workers) == 0 {
-		return nil // there is nobody to have one
+		return nil // no worker can have one
 	}
 	sheets := divided(pool, rebuilt)
 	if err := r.reserveLost(ctx, pool, sheets, world.published.sheets); err != nil {
@@ -86,8 +86,8 @@ func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, wor
 	return nil
 }
 
-// restoreLost publishes what the kept revisions say of workers whose own ConfigMap is missing. If it was deleted, they may hold what it
-// gave them. If it has yet to be created, that does no harm: such a worker gets an empty list, and its jobs when it has acknowledged that.
+// restoreLost publishes the stored revisions for workers whose own ConfigMap is missing. If it was deleted, they may hold its jobs. If it
+// has yet to be created, this is harmless: the worker gets an empty list, and its jobs when it has acknowledged that.
 func (r *reconciler) restoreLost(ctx context.Context, pool *v1alpha1.WorkerPool, world *world, memory *memory) error {
 	lost := divided(pool, world.rebuilt(pool))
 	for name := range world.published.sheets {
@@ -105,8 +105,8 @@ func (r *reconciler) restoreLost(ctx context.Context, pool *v1alpha1.WorkerPool,
 	return nil
 }
 
-// reserveLost creates all ConfigMaps that are missing before the first one is restored, so that a leader that dies in between leaves no
-// part of the config that looks whole.
+// reserveLost creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part of
+// the config that looks complete.
 func (r *reconciler) reserveLost(ctx context.Context, pool *v1alpha1.WorkerPool, sheets, existing map[string]*sheet) error {
 	for _, name := range sortedNames(sheets) {
 		content := sheets[name]
@@ -126,7 +126,7 @@ func (r *reconciler) reserveLost(ctx context.Context, pool *v1alpha1.WorkerPool,
 	return nil
 }
 
-// divided is the sheet of a whole pool in sheets by name: one for all, or one for each worker.
+// divided splits the sheet of a pool into sheets by name: one for all workers, or one for each.
 func divided(pool *v1alpha1.WorkerPool, whole sheet) map[string]*sheet {
 	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
 		return map[string]*sheet{pool.ConfigName(): {file: whole.file, ledger: whole.ledger}}
@@ -142,8 +142,8 @@ func divided(pool *v1alpha1.WorkerPool, whole sheet) map[string]*sheet {
 	return sheets
 }
 
-// rebuilt is what can be said of a config that was lost. If the newest revision had converged as it was planned, that is it, to the byte.
-// Else a worker may hold what any revision since the last converged one gave it, and keeps what all of them did.
+// rebuilt returns what is known of a lost config. If the newest revision had converged as planned, the result is identical to it.
+// Otherwise a worker may hold what any revision since the last converged one gave it, and keeps what is in all of them.
 func (w world) rebuilt(pool *v1alpha1.WorkerPool) sheet {
 	if len(w.history) == 0 {
 		return sheet{file: roster.File{Version: w.floor(pool)}, ledger: roster.Ledger{}}
@@ -156,14 +156,14 @@ func (w world) rebuilt(pool *v1alpha1.WorkerPool) sheet {
 	for n, record := range records {
 		jobs := everywhere(record.Lists)
 		if !w.names(record.Worker, pool.Status.ConvergedRevision) {
-			jobs = nil // it joined, or was to leave: others may hold what it was to have
+			jobs = nil // it joined or was to leave: others may hold its planned jobs
 		}
 		records[n] = record.Published(w.floor(pool)+1, jobs)
 	}
 	return sheet{file: filed(records), ledger: roster.Keep(records, nil)}
 }
 
-// names reports whether every revision from a number on has a worker.
+// names reports whether every revision starting with a number has a worker.
 func (w world) names(worker string, from int64) bool {
 	return !slices.ContainsFunc(w.history, func(revision kept) bool {
 		has := slices.ContainsFunc(revision.data.Workers, func(share roster.Share) bool { return share.Worker == worker })
@@ -171,7 +171,7 @@ func (w world) names(worker string, from int64) bool {
 	})
 }
 
-// everywhere are the jobs that are on all lists, in the order of the last one.
+// everywhere returns the jobs that are on all lists, in the order of the last one.
 func everywhere(lists []assign.Edition) []string {
 	jobs := slices.Clone(lists[len(lists)-1].Jobs)
 	for _, list := range lists[:len(lists)-1] {
@@ -184,7 +184,7 @@ func everywhere(lists []assign.Edition) []string {
 	return jobs
 }
 
-// filed are the published lists of records.
+// filed returns the published lists of records.
 func filed(records []assign.Record) roster.File {
 	var file roster.File
 	for _, record := range records {
@@ -197,14 +197,14 @@ func filed(records []assign.Record) roster.File {
 	return file
 }
 
-// floor is a version that was published, or planned, and none after it is known.
+// floor returns the highest version known to be published or planned.
 func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 	version := max(pool.Status.Version, w.published.version)
 	for _, revision := range w.history {
 		version = max(version, revision.data.Version)
 	}
 	for _, pod := range w.pods {
-		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
+		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // 0 if missing
 		if believed(nudged) {
 			version = max(version, nudged)
 		}
@@ -212,7 +212,7 @@ func (w world) floor(pool *v1alpha1.WorkerPool) int64 {
 	return version
 }
 
-// write stores a sheet, if nobody has written since it was read.
+// write stores a sheet unless it has changed since it was read.
 func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet *sheet, memory *memory) error {
 	term, fence := r.leadership.Term(), sheet.fence()
 	if known := memory.sheets[sheet.object.Name]; known == nil || known.fencedIn != term {
@@ -229,7 +229,7 @@ func (r *reconciler) write(ctx context.Context, pool *v1alpha1.WorkerPool, sheet
 		delete(memory.sheets, sheet.object.Name)
 		return fmt.Errorf("write ConfigMap %q: %w", sheet.object.Name, raced(err, object.Name))
 	}
-	object.ManagedFields = nil // nobody looks at them, and they are longer than the rest
+	object.ManagedFields = nil // unused, and longer than the rest
 	stored := read(object, pool.Spec.Config.Key)
 	stored.fencedIn = term
 	memory.sheets[object.Name] = stored
@@ -253,7 +253,7 @@ func (r *reconciler) put(ctx context.Context, pool *v1alpha1.WorkerPool, object 
 	return r.client.Update(ctx, object)
 }
 
-// raced makes a conflict of what else says that the world is another than it was when it was read.
+// raced turns the errors that mean that the world has changed since it was read into a conflict.
 func raced(err error, name string) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return apierrors.NewConflict(schema.GroupResource{}, name, err)

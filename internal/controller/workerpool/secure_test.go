@@ -76,14 +76,14 @@ func (s *store) config(t *testing.T, name string) *corev1.ConfigMap {
 	return object
 }
 
-// perWorkerPool is a pool each of whose workers has a ConfigMap of its own.
+// perWorkerPool returns a pool whose workers have ConfigMaps of their own.
 func perWorkerPool() *v1alpha1.WorkerPool {
 	pool := newCluster(4, 2).pool
 	perWorker(pool)
 	return pool
 }
 
-// grant is the sheet that gives a worker a job.
+// grant returns the sheet that gives a worker a job.
 func grant(pool *v1alpha1.WorkerPool, worker string, version int64) *sheet {
 	made := blank(pool, pool.ConfigNameOf(worker))
 	made.file = roster.File{Version: version, Workers: []roster.Entry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
@@ -110,7 +110,7 @@ func TestLateCreateGrantsNothing(t *testing.T) {
 	assertLateUpdateIsRefused(t, pool, server.created[0], late)
 }
 
-// assertLateUpdateIsRefused has the next leader make a ConfigMap its own. From then on the Update that would follow is refused.
+// assertLateUpdateIsRefused lets the next leader take over a ConfigMap. From then on the Update that would follow is refused.
 func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created *corev1.ConfigMap, late *sheet) {
 	t.Helper()
 	next := newStore(t, created)
@@ -130,8 +130,8 @@ func assertLateUpdateIsRefused(t *testing.T, pool *v1alpha1.WorkerPool, created 
 	}
 }
 
-// A leader dies at any write while it restores a config that was lost. What it leaves behind must not look whole: workers still run what
-// the missing parts gave them.
+// A leader dies at any write while it restores a lost config. The remains must not look complete: workers still run the jobs of the
+// missing parts.
 func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	for _, layout := range []v1alpha1.ConfigLayout{v1alpha1.LayoutPerWorker, v1alpha1.LayoutShared} {
 		pool := perWorkerPool()
@@ -168,12 +168,12 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	}
 }
 
-// leading is a leader that remembers nothing, with a cache and the API server behind it.
+// leading returns a leader with an empty memory, a cache and an API server.
 func leading(cache, server *store, term int64) *reconciler {
 	return &reconciler{client: cache, live: server, leadership: tenure(term), memories: map[client.ObjectKey]*memory{}}
 }
 
-// secureAs is what a new leader does first.
+// secureAs runs the first step of a new leader.
 func secureAs(t *testing.T, server *store, pool *v1alpha1.WorkerPool, term int64) error {
 	t.Helper()
 	r := leading(server, server, term)
@@ -184,7 +184,7 @@ func secureAs(t *testing.T, server *store, pool *v1alpha1.WorkerPool, term int64
 	return r.secure(t.Context(), pool, &world{published: found})
 }
 
-// A leader is elected while its cache has not seen the ConfigMap and the revision that the former leader stored last.
+// A leader is elected while its cache lacks the last ConfigMap and revision of the former leader.
 func TestTermBeginsWithWhatIsStored(t *testing.T) {
 	for layout, want := range map[v1alpha1.ConfigLayout]int{v1alpha1.LayoutPerWorker: 2, v1alpha1.LayoutShared: 0} {
 		pool := perWorkerPool()
@@ -213,7 +213,7 @@ func TestTermBeginsWithWhatIsStored(t *testing.T) {
 	}
 }
 
-// secureWhatIsStored has a leader find what its cache lacks, and make it its own.
+// secureWhatIsStored lets a leader find what its cache lacks, and take it over.
 func secureWhatIsStored(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, server *store) {
 	t.Helper()
 	memory := r.remember(pool)
@@ -231,7 +231,7 @@ func secureWhatIsStored(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 	}
 }
 
-// A lost config is rebuilt from the revisions that are stored, not from those that the cache has.
+// A lost config is rebuilt from the stored revisions, not from those in the cache.
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
@@ -239,7 +239,7 @@ func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	if err := (&reconciler{client: server, leadership: tenure(1)}).keep(t.Context(), pool, newest, newMemory("pool")); err != nil {
 		t.Fatal(err)
 	}
-	if err := secureAs(t, server, pool, 2); err != nil { // with a history of nothing
+	if err := secureAs(t, server, pool, 2); err != nil { // with an empty history
 		t.Fatal(err)
 	}
 	restored := read(server.config(t, pool.ConfigName()), "config.yml")

@@ -16,17 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errDead is the answer to a process that writes after its death.
+// errDead is the response to a write of a dead process.
 var errDead = errors.New("this process is dead")
 
-// An apiServer has the ConfigMaps and the revisions of a pool. Objects are replaced, never changed.
+// An apiServer has the ConfigMaps and the revisions of a pool. Objects are replaced, never modified.
 type apiServer struct {
 	stored
 	version int             // of the last write
-	late    []client.Object // Creates of processes that have died, which may yet be carried out
+	late    []client.Object // Creates of dead processes that may still be carried out
 }
 
-// stored is what an API server, or a cache, has at one moment.
+// stored is the content of an API server, or a cache, at one moment.
 type stored struct {
 	configs   map[string]*corev1.ConfigMap
 	revisions map[string]*appsv1.ControllerRevision
@@ -72,7 +72,7 @@ func (s *apiServer) update(object *corev1.ConfigMap) error {
 	return nil
 }
 
-// newest is the number of the newest revision.
+// newest returns the number of the newest revision.
 func (s *apiServer) newest() (number int64) {
 	for _, revision := range s.revisions {
 		number = max(number, revision.Revision)
@@ -80,13 +80,13 @@ func (s *apiServer) newest() (number int64) {
 	return number
 }
 
-// A connection is how a process reaches the API server: it reads from its caches, if these are behind, and dies after so many writes.
+// A connection is a process's access to the API server: it reads from its caches, if these are stale, and dies after so many writes.
 type connection struct {
 	client.Client
 	server    *apiServer
 	configs   map[string]*corev1.ConfigMap          // nil when the cache is current
 	revisions map[string]*appsv1.ControllerRevision // likewise
-	writes    int                                   // that are left
+	writes    int                                   // remaining
 }
 
 func (c *connection) fallBehind() {
@@ -94,7 +94,7 @@ func (c *connection) fallBehind() {
 	c.configs = maps.Clone(c.server.configs)
 }
 
-// behindAs gives the caches the content of another connection's.
+// behindAs copies the content of another connection's caches.
 func (c *connection) behindAs(other *connection) {
 	c.configs, c.revisions = other.configs, other.revisions
 }
@@ -103,7 +103,7 @@ func (c *connection) fallBehindOnRevisions() { c.revisions = maps.Clone(c.server
 
 func (c *connection) catchUp() { c.configs, c.revisions = nil, nil }
 
-// spend reports whether the process lives to make another write.
+// spend reports whether the process survives for another write.
 func (c *connection) spend() bool {
 	c.writes--
 	return c.writes >= 0
@@ -146,7 +146,7 @@ func (c *connection) List(_ context.Context, list client.ObjectList, _ ...client
 	return nil
 }
 
-// Create may be carried out after the death of the process that asked for it.
+// Create may be carried out after the death of the requesting process.
 func (c *connection) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
 	if !c.spend() {
 		if c.writes == -1 {

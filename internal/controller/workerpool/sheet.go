@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// mostText is how long the file of a ConfigMap may become, which the API server accepts up to 1 MiB.
+	// mostText limits the length of the file in a ConfigMap, which the API server accepts up to 1 MiB.
 	mostText = 900 << 10
-	// mostLedger leaves room for the other annotations, of which the API server accepts 256 KiB.
+	// mostLedger leaves room for the other annotations, which the API server limits to 256 KiB in total.
 	mostLedger = 240 << 10
 )
 
-// sheet is a ConfigMap with what it says: the file of all workers, or of one.
+// sheet is a ConfigMap with its content: the file of all workers, or of one.
 type sheet struct {
-	object *corev1.ConfigMap // may be the cache's: it must not be changed
+	object *corev1.ConfigMap // may be from the cache: it must not be modified
 	file   roster.File
 	ledger roster.Ledger
-	torn   bool // somebody else has written to it, or it cannot be read
-	folded bool // what it says has to be read again
+	torn   bool // another writer has changed it, or it cannot be read
+	folded bool // its content has to be read again
 
 	fencedIn int64 // the term in which this leader has raised its fence; 0 for none
 }
 
-// read is what a ConfigMap says. What is not as we wrote it is torn.
+// read returns the content of a ConfigMap. Content that differs from what we write is torn.
 func read(object *corev1.ConfigMap, key string) *sheet {
 	made := &sheet{object: object}
 	text, ledger := object.Data[key], object.Annotations[v1alpha1.AnnotationLedger]
@@ -42,7 +42,7 @@ func read(object *corev1.ConfigMap, key string) *sheet {
 	return made
 }
 
-// written is the ConfigMap that says something else, or the refusal of something too large.
+// written returns the ConfigMap with new content, or a refusal if it is too large.
 func (s *sheet) written(pool *v1alpha1.WorkerPool, fence int64) (*corev1.ConfigMap, *refusal) {
 	text := s.file.String()
 	ledger, err := s.ledger.Encode()
@@ -66,7 +66,7 @@ func (s *sheet) written(pool *v1alpha1.WorkerPool, fence int64) (*corev1.ConfigM
 	return object, nil
 }
 
-// grants reports whether a worker may hold a job by what the sheet says.
+// grants reports whether a worker may hold a job according to the sheet.
 func (s *sheet) grants() bool {
 	for _, entry := range s.file.Workers {
 		if len(entry.Jobs) > 0 {
@@ -81,8 +81,8 @@ func (s *sheet) grants() bool {
 	return false
 }
 
-// placeholder returns a ConfigMap without a file. A sound one says that nothing was ever published in it. Any other one counts as changed
-// by somebody else, so that whoever finds it restores the config.
+// placeholder returns a ConfigMap without a file. A sound one shows that nothing was ever published in it. Any other counts as changed by
+// another writer, so that a reader restores the config.
 func placeholder(pool *v1alpha1.WorkerPool, name string, sound bool) *corev1.ConfigMap {
 	object := blank(pool, name).object
 	metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.LabelPool, pool.Name)
@@ -93,14 +93,14 @@ func placeholder(pool *v1alpha1.WorkerPool, name string, sound bool) *corev1.Con
 	return object
 }
 
-// fence is the number that the last leader has raised.
+// fence returns the last fence that was raised.
 func (s *sheet) fence() int64 {
-	fence, _ := strconv.ParseInt(s.object.Annotations[v1alpha1.AnnotationFence], 10, 64) // none is 0
+	fence, _ := strconv.ParseInt(s.object.Annotations[v1alpha1.AnnotationFence], 10, 64) // 0 if missing
 	return fence
 }
 
-// nextFence is a number that differs from the one that is stored, which is all that a fence needs: an update that changes nothing leaves the resource
-// version as it is. Anyone who may write to the ConfigMap may have stored any number.
+// nextFence returns a number that differs from the stored one, which is sufficient for a fence: an update without changes would not
+// change the resource version. Any user who may write to the ConfigMap may have stored any number.
 func nextFence(fence int64) int64 {
 	if !believed(fence) {
 		return 1
@@ -108,7 +108,7 @@ func nextFence(fence int64) int64 {
 	return fence + 1
 }
 
-// inherit takes over what is known of a sheet as it was before. Another fence is that of another leader.
+// inherit keeps what is known of the former version of a sheet. A different fence was raised by another leader.
 func (s *sheet) inherit(former *sheet) *sheet {
 	if former != nil && former.object.UID == s.object.UID && former.fence() == s.fence() {
 		s.fencedIn = former.fencedIn
@@ -116,7 +116,7 @@ func (s *sheet) inherit(former *sheet) *sheet {
 	return s
 }
 
-// older tells whether the sheet is older than another of the same name.
+// older reports whether the sheet is older than another of the same name.
 func (s *sheet) older(other *corev1.ConfigMap) bool {
 	order, err := resourceversion.CompareResourceVersion(s.object.ResourceVersion, other.ResourceVersion)
 	return err != nil || order < 0 || s.object.UID != other.UID
@@ -125,7 +125,7 @@ func (s *sheet) older(other *corev1.ConfigMap) bool {
 func checksum(text, ledger string) string {
 	hash := sha256.New()
 	for _, part := range []string{text, "\x00", ledger} {
-		_, _ = hash.Write([]byte(part)) // a hash takes everything
+		_, _ = hash.Write([]byte(part)) // never fails
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }

@@ -28,24 +28,24 @@ type cluster struct {
 	server   *apiServer
 	pods     map[string]*process
 	ghosts   []*process            // processes whose pod is gone
-	leases   map[string]*testimony // of workers, by name; nil when workers have none
+	leases   map[string]*testimony // of workers, by name; nil if workers have none
 	set      int                   // how often the StatefulSet was created
 	admits   bool                  // admission names the version of its list on every new pod
-	creates  map[string]*create    // pods that were admitted and are not stored yet, by name
-	kubelet  map[string]string     // the files that new pods begin with, by ConfigMap; nil for the present ones
+	creates  map[string]*create    // pods that are admitted and not stored yet, by name
+	kubelet  map[string]string     // the files that new pods start with, by ConfigMap; nil for the current ones
 	replicas int
 	born     int
 	now      time.Time
 	trace    []string
 }
 
-// A create is a pod on its way from admission to the store.
+// A create is a pod between admission and storage.
 type create struct {
 	pod      *corev1.Pod
 	admitted time.Time
 }
 
-// A process is a pod with the worker in it, and the file as its kubelet has brought it.
+// A process is a pod with its worker, and with the file that its kubelet has.
 type process struct {
 	pod       *corev1.Pod
 	mounted   string
@@ -63,7 +63,7 @@ type testimony struct {
 	renewed time.Time
 }
 
-// longestCreate is what the API server and etcd grant a create.
+// longestCreate is the limit of the API server and etcd for a create.
 const longestCreate = 41 * time.Second
 
 // leaseTime is the duration of Leases.
@@ -98,7 +98,7 @@ func (c *cluster) note(format string, arguments ...any) {
 	c.trace = append(c.trace, fmt.Sprintf(format, arguments...))
 }
 
-// raise makes the pods that the workload lacks.
+// raise creates the missing pods of the workload.
 func (c *cluster) raise() {
 	if c.slotted() {
 		for range c.replicas - len(c.active()) {
@@ -116,7 +116,7 @@ func (c *cluster) raise() {
 	}
 }
 
-// create makes a pod, unless that has begun already.
+// create creates a pod, unless that has begun already.
 func (c *cluster) create(name string) {
 	if c.creates[name] == nil {
 		c.begin(name)
@@ -124,7 +124,7 @@ func (c *cluster) create(name string) {
 	c.store(name)
 }
 
-// begin has a pod admitted that is stored later, or never.
+// begin admits a pod that is stored later, or never.
 func (c *cluster) begin(name string) {
 	c.born++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -140,7 +140,7 @@ func (c *cluster) begin(name string) {
 	c.note("admit %s as %s", name, pod.UID)
 }
 
-// store ends a create. The pod begins with the file as it is now, or as its kubelet still has it.
+// store ends a create. The pod starts with the current file, or with the one that its kubelet still has.
 func (c *cluster) store(name string) {
 	pod := c.creates[name].pod
 	delete(c.creates, name)
@@ -154,7 +154,7 @@ func (c *cluster) store(name string) {
 	c.note("raise %s as %s", name, pod.UID)
 }
 
-// admit is what admission does with a new pod.
+// admit is the admission of a new pod.
 func (c *cluster) admit(pod *corev1.Pod) {
 	config := c.server.configs[c.configOf(pod.Name)]
 	if config == nil || !c.admits || c.slotted() {
@@ -166,7 +166,7 @@ func (c *cluster) admit(pod *corev1.Pod) {
 	}
 }
 
-// fallBehind lets kubelets give new pods the present files from now on, whatever is published later.
+// fallBehind makes kubelets give new pods the current files, whatever is published later.
 func (c *cluster) fallBehind() {
 	c.kubelet = map[string]string{}
 	for name, config := range c.server.configs {
@@ -174,7 +174,7 @@ func (c *cluster) fallBehind() {
 	}
 }
 
-// configOf is the name of the ConfigMap that a worker reads.
+// configOf returns the name of the ConfigMap that a worker reads.
 func (c *cluster) configOf(worker string) string {
 	if c.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker {
 		return c.pool.ConfigNameOf(worker)
@@ -182,7 +182,7 @@ func (c *cluster) configOf(worker string) string {
 	return c.pool.ConfigName()
 }
 
-// file is what all workers are told.
+// file returns the files of all workers.
 func (c *cluster) file() string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(c.server.configs)) {
@@ -191,7 +191,7 @@ func (c *cluster) file() string {
 	return text.String()
 }
 
-// carryOut lets the API server carry out a Create of a process that has died since.
+// carryOut makes the API server carry out a Create of a process that has died since.
 func (c *cluster) carryOut(late int) {
 	object := c.server.late[late]
 	c.server.late = slices.Delete(c.server.late, late, late+1)
@@ -204,7 +204,7 @@ func (c *cluster) lose(name string) {
 	c.note("ConfigMap %s is deleted", name)
 }
 
-// prune tells the pods that the workload does not want to go.
+// prune stops the pods that the workload does not want.
 func (c *cluster) prune() {
 	if c.slotted() {
 		active := c.active()
@@ -241,7 +241,7 @@ func (c *cluster) bury(name string) {
 	}
 }
 
-// vanish removes a pod, while its process lives on.
+// vanish removes a pod whose process continues.
 func (c *cluster) vanish(name string) {
 	p := c.pods[name]
 	if p == nil || c.leases == nil || c.leases[name] == nil || c.leases[name].holder != p.pod.UID {
@@ -252,7 +252,7 @@ func (c *cluster) vanish(name string) {
 	c.note("vanish %s as %s", name, p.pod.UID)
 }
 
-// pass lets time pass. Who can renew its Lease does, and who cannot has stopped everything when it is over.
+// pass advances time. Processes that can renew their Lease do; the others have stopped everything when it expires.
 func (c *cluster) pass(time time.Duration) {
 	c.now = c.now.Add(time)
 	maps.DeleteFunc(c.creates, func(_ string, under *create) bool { return c.now.Sub(under.admitted) > longestCreate })
@@ -266,7 +266,7 @@ func (c *cluster) pass(time time.Duration) {
 	})
 }
 
-// load is what the SDK does with a file, once it has its Lease.
+// load is the SDK's handling of a file, once it has its Lease.
 func (c *cluster) load(p *process) {
 	if c.leases != nil {
 		held := c.leases[p.pod.Name]
@@ -281,7 +281,7 @@ func (c *cluster) load(p *process) {
 	p.load()
 }
 
-// sight is what a leader sees of the Leases of those who are gone.
+// sight records the Leases of workers whose pod is gone, as a leader would.
 func (c *cluster) sight(w world, memory *memory) {
 	noted := notes[sighting](nil)
 	for _, worker := range w.bereft(memory) {
@@ -296,7 +296,7 @@ func (c *cluster) sight(w world, memory *memory) {
 	memory.leases = noted
 }
 
-// mount brings a pod the file and the annotation as they are now.
+// mount updates the file and the annotation of a pod.
 func (c *cluster) mount(p *process) {
 	if config := c.server.configs[c.configOf(p.pod.Name)]; config != nil {
 		p.mounted = config.Data["config.yml"]
@@ -304,7 +304,7 @@ func (c *cluster) mount(p *process) {
 	p.floor, _ = strconv.ParseInt(p.pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64)
 }
 
-// load is what the SDK does with a file: stop, acknowledge, start.
+// load is the SDK's handling of a file: stop, acknowledge, start.
 func (p *process) load() {
 	file, err := roster.ReadFile(p.mounted)
 	if err != nil || p.mounted == "" || file.Version < p.floor || file.Version < p.answer.Config || p.pod.DeletionTimestamp != nil {
@@ -332,7 +332,7 @@ func (p *process) ready(is bool, now time.Time) {
 	p.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(now)}}
 }
 
-// owners fails when a job runs twice.
+// owners fails if a job runs twice.
 func (c *cluster) owners(t fataler) {
 	t.Helper()
 	holder := map[string]string{}
@@ -376,7 +376,7 @@ func (c *cluster) deployed() *cluster {
 	return c
 }
 
-// workload is the StatefulSet or Deployment as it is now.
+// workload returns the current StatefulSet or Deployment.
 func (c *cluster) workload() workload {
 	of := workload{kind: c.pool.Spec.Workers.Kind, replicas: c.replicas, selector: &metav1.LabelSelector{}, observed: len(c.creates) == 0}
 	meta := metav1.ObjectMeta{Name: "w", Namespace: "sim", UID: types.UID(fmt.Sprintf("set-%d", c.set))}
@@ -387,7 +387,7 @@ func (c *cluster) workload() workload {
 	return of
 }
 
-// owner refers to the controller of new pods.
+// owner returns the reference to the controller of new pods.
 func (c *cluster) owner() []metav1.OwnerReference {
 	if c.slotted() {
 		return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "w-abc", UID: "set", Controller: new(true)}}
@@ -395,7 +395,7 @@ func (c *cluster) owner() []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "w", UID: c.workload().object.GetUID(), Controller: new(true)}}
 }
 
-// release takes a pod out of its workload, as a changed label does. Its process goes on.
+// release removes a pod from its workload, as a changed label does. Its process continues.
 func (c *cluster) release(name string) {
 	if p := c.pods[name]; p != nil {
 		p.pod = p.pod.DeepCopy()
@@ -404,7 +404,7 @@ func (c *cluster) release(name string) {
 	}
 }
 
-// orphan creates the StatefulSet again after it was deleted without its pods.
+// orphan recreates the StatefulSet after it was deleted without its pods.
 func (c *cluster) orphan() {
 	for _, pod := range c.list() {
 		c.release(pod.Name)
@@ -412,7 +412,7 @@ func (c *cluster) orphan() {
 	c.set++
 }
 
-// adopt is what a StatefulSet does with pods that have its labels and no owner.
+// adopt simulates a StatefulSet that adopts pods with its labels and no owner.
 func (c *cluster) adopt(name string) {
 	if p := c.pods[name]; p != nil && !c.slotted() && c.workload().disowns(p.pod) {
 		p.pod = p.pod.DeepCopy()
@@ -421,13 +421,13 @@ func (c *cluster) adopt(name string) {
 	}
 }
 
-// A leader is an operator: the reconciler, what it remembers, and how far its caches are behind.
+// A leader is an operator: the reconciler, its memory, and the lag of its caches.
 type leader struct {
 	*reconciler
 	*connection
 	memory *memory
 	term   int64
-	cached []*corev1.Pod // nil for up to date
+	cached []*corev1.Pod // nil if up to date
 }
 
 func newLeader(term int64) *leader { return &leader{memory: newMemory("pool"), term: term} }
@@ -459,7 +459,7 @@ func (c *cluster) active() []*corev1.Pod {
 	return slices.DeleteFunc(c.list(), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
-// named returns the pods that exist under some names, as the API server has them.
+// named returns the pods in the API server that have one of the names.
 func (c *cluster) named(names []string) map[string]*corev1.Pod {
 	found := map[string]*corev1.Pod{}
 	for _, name := range names {
@@ -470,7 +470,7 @@ func (c *cluster) named(names []string) map[string]*corev1.Pod {
 	return found
 }
 
-// observe is what the leader sees; absence is verified as the reconciler does.
+// observe returns what the leader sees; absence is verified as the reconciler does.
 func (c *cluster) observe(l *leader) (w world, err error) {
 	l.connect(c)
 	ctx := context.Background()
@@ -508,7 +508,7 @@ func (c *cluster) observePods(l *leader, w *world) {
 	}
 }
 
-// decide is what a leader does before it acts: it makes the config its own, and plans.
+// decide runs a leader up to its plan: it takes over the config, and plans.
 func (c *cluster) decide(l *leader) (Plan, bool) {
 	w, err := c.observe(l)
 	if err == nil {
@@ -521,7 +521,7 @@ func (c *cluster) decide(l *leader) (Plan, bool) {
 	return plan(c.pool, w, l.memory, c.now), true
 }
 
-// apply is the reconciler's; it tells whether the leader lived. Pods are told one after another, so that a seed says what happens.
+// apply is the reconciler's, and reports whether the leader survived. Pods are patched one after another, so that a seed is reproducible.
 func (c *cluster) apply(l *leader, plan Plan) bool {
 	ctx := context.Background()
 	all := []func() error{}
@@ -554,7 +554,7 @@ func (c *cluster) apply(l *leader, plan Plan) bool {
 	return true
 }
 
-// alive is a write that only a living leader makes.
+// alive wraps a write that only a living leader makes.
 func (l *leader) alive(write func()) func() error {
 	return func() error {
 		if !l.spend() {
@@ -595,7 +595,7 @@ func (c *cluster) evict(l *leader, one eviction) {
 
 const lives = 1 << 20
 
-// reconcile is one pass of a leader, who may die after so many writes.
+// reconcile runs one pass of a leader, which may die after so many writes.
 func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
 	l.connect(c)
 	l.writes = writes
@@ -610,7 +610,7 @@ func (c *cluster) reconcile(l *leader, writes int) (Plan, bool) {
 	return made, lived
 }
 
-// settle lets everything go well until the pool has converged, and fails when it does not.
+// settle runs without faults until the pool has converged, and fails if it does not.
 func (c *cluster) settle(t fataler, l *leader) {
 	t.Helper()
 	l.connect(c)
@@ -638,7 +638,7 @@ func (c *cluster) settle(t fataler, l *leader) {
 	t.Fatalf("the pool does not converge:\n%s", c.story())
 }
 
-// heal has a pod go that is to go, or become Ready and run what it is told.
+// heal removes a pod that has to go, or makes it Ready with its current list.
 func (c *cluster) heal(t fataler, name string) {
 	t.Helper()
 	p := c.pods[name]
@@ -655,7 +655,7 @@ func (c *cluster) heal(t fataler, name string) {
 	c.owners(t)
 }
 
-// complete fails when a job does not run that should.
+// complete fails if a job that should run does not.
 func (c *cluster) complete(t fataler, made Plan) {
 	t.Helper()
 	running := 0

@@ -24,21 +24,21 @@ import (
 type workload struct {
 	object   client.Object
 	kind     v1alpha1.WorkloadKind
-	replicas int // as somebody wants them
+	replicas int // the requested number
 	start    int // the first ordinal
 	selector *metav1.LabelSelector
-	observed bool // the controller of the StatefulSet acts on its present spec, and its creates for an earlier one were answered
+	observed bool // the StatefulSet controller acts on the current spec, and its creates for an earlier one have been answered
 }
 
-// slotted tells whether pods have slots of ours, because they have no ordinals.
+// slotted reports whether we assign slots to pods, because they have no ordinals.
 func (w workload) slotted() bool { return w.kind == v1alpha1.WorkloadDeployment }
 
-// expects tells whether the workload wants a pod of that ordinal.
+// expects reports whether the workload requires a pod with that ordinal.
 func (w workload) expects(ordinal int) bool {
 	return ordinal >= w.start && ordinal < w.start+w.replicas
 }
 
-// ordinal is that of a StatefulSet's pod, by its name; -1 for none.
+// ordinal returns the ordinal of a StatefulSet's pod by name, or -1.
 func (w workload) ordinal(pod string) int {
 	ordinal, err := strconv.Atoi(strings.TrimPrefix(pod, w.object.GetName()+"-"))
 	if err != nil {
@@ -47,7 +47,7 @@ func (w workload) ordinal(pod string) int {
 	return ordinal
 }
 
-// workload finds the workload of a pool, unless another pool has it.
+// workload finds the workload of a pool, unless another pool uses it.
 func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, *refusal, error) {
 	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && r.shared != "" {
 		return workload{}, refuse(v1alpha1.ReasonNotSupported, "config.layout PerWorker is not supported by this operator: %s: delete this WorkerPool and create another with Shared", r.shared), nil
@@ -77,7 +77,7 @@ func (r *reconciler) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (w
 	return found, nil, nil
 }
 
-// scaledBySwarm names the Swarm that a workload is part of, "" for none: it would undo what a pool scales, and the pool again.
+// scaledBySwarm returns the Swarm that a workload belongs to, or "": the Swarm and the pool would undo each other's scaling.
 func scaledBySwarm(workload client.Object) string {
 	owner := metav1.GetControllerOfNoCopy(workload)
 	if owner == nil || owner.Kind != "Swarm" || owner.APIVersion != v1alpha1.GroupVersion.String() {
@@ -86,7 +86,7 @@ func scaledBySwarm(workload client.Object) string {
 	return owner.Name
 }
 
-// older puts the pool first that was there first; of two that were made in the same second, the one that has begun.
+// older orders pools by creation; of two created in the same second, the one that has begun comes first.
 func older(a, b v1alpha1.WorkerPool) int {
 	begun := func(pool v1alpha1.WorkerPool) int64 { return min(pool.Status.Revision, 1) }
 	return cmp.Or(
@@ -114,7 +114,7 @@ func (r *reconciler) find(ctx context.Context, key client.ObjectKey, kind v1alph
 	return found, err
 }
 
-// pods are those of the workload, from the cache.
+// pods returns the pods of the workload from the cache.
 func (r *reconciler) pods(ctx context.Context, of workload) ([]*corev1.Pod, error) {
 	found, err := r.replicas(ctx, survey.Key{Kind: of.kind, NamespacedName: client.ObjectKeyFromObject(of.object)})
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *reconciler) pods(ctx context.Context, of workload) ([]*corev1.Pod, erro
 	return slices.DeleteFunc(found, of.disowns), nil
 }
 
-// livePods are those of the workload as the API server has them now.
+// livePods returns the pods of the workload from the API server.
 func (r *reconciler) livePods(ctx context.Context, of workload) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(of.selector)
 	if err != nil {
@@ -140,13 +140,13 @@ func (r *reconciler) livePods(ctx context.Context, of workload) ([]*corev1.Pod, 
 	return slices.DeleteFunc(pods, of.disowns), nil
 }
 
-// disowns tells whether the workload does not control a pod.
+// disowns reports whether the workload does not control a pod.
 func (w workload) disowns(pod *corev1.Pod) bool {
 	key, owned := survey.OwnerOf(pod)
 	return !owned || key.Kind != w.kind || key.Name != w.object.GetName() || !w.slotted() && metav1.GetControllerOfNoCopy(pod).UID != w.object.GetUID()
 }
 
-// endpoint is where a worker is asked.
+// endpoint returns the URL at which a worker is asked.
 func endpoint(ip string, at v1alpha1.AcknowledgeHTTPGet) string {
 	path := at.Path
 	if path == "" {

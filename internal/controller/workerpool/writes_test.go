@@ -27,12 +27,12 @@ var (
 	errBudget  = apierrors.NewTooManyRequests("the budget does not allow it", 10)
 )
 
-// writer is a cluster that notes what is written, in order, and answers by the name of the object.
+// writer is a cluster that records writes in order, and responds by the name of the object.
 type writer struct {
 	client.Client
 	answers map[string]error
 	wrote   []string
-	uids    []types.UID // that deletions and evictions were for
+	uids    []types.UID // of deletions and evictions
 }
 
 func (w *writer) note(what string, object client.Object) error {
@@ -102,7 +102,7 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 	}
 }
 
-// A leader that is killed between two writes must not have told workers what no revision says.
+// A leader killed between two writes must not have published anything that is in no revision.
 func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
 	pool := newCluster(1, 1).pool
 	whole := func() *Plan {
@@ -143,7 +143,7 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 	}
 }
 
-// scaling is a draft of a pool whose StatefulSet or Deployment has three pods.
+// scaling returns a draft of a pool whose StatefulSet or Deployment has three pods.
 func scaling(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *draft {
 	pool := &v1alpha1.WorkerPool{}
 	pool.Spec.Replicas = &replicas
@@ -155,7 +155,7 @@ func holder(ordinal int, jobs ...string) assign.Record {
 }
 
 func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
-	// The third worker was told to give its job up, and has not confirmed it.
+	// The job of the third worker was revoked, and it has not confirmed that.
 	revoked := assign.Record{Ordinal: 2, UID: "u", Lists: []assign.Edition{{Version: 1, Jobs: []string{"c"}}, {Version: 2}}}
 	for reason, c := range map[string]struct {
 		draft *draft
@@ -225,7 +225,7 @@ func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
 	}
 }
 
-// overdue is a worker that is ready and has not acknowledged its list in time.
+// overdue adds a ready worker that has not acknowledged its list in time.
 func overdue(d *draft, name string, ordinal int, ready bool) {
 	pod := podNamed(name)
 	if ready {
