@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// pass is one decision in the making.
+// pass is the state of one decision.
 type pass struct {
 	World
 	policy   Policy
 	seats    []seat
-	mixed    bool // there are pods of several ReplicaSets
+	mixed    bool // the pods belong to several ReplicaSets
 	decision Decision
-	wait     string // why no more is moved now
-	blocked  bool   // it is a disruption budget
+	wait     string // why no more pods are moved now
+	blocked  bool   // a disruption budget is the reason
 }
 
-// Next decides which pods to move now, and why or why not.
+// Next decides which pods to move now, and why.
 func Next(world World) Decision {
 	if world.Policy == nil {
 		return withoutPolicy(world)
@@ -35,7 +35,7 @@ func Next(world World) Decision {
 	return p.decision
 }
 
-// fallBack deletes the pods that wait in vain and are welcome elsewhere.
+// fallBack deletes pods that are overdue on their class and may go to the other one.
 func (p *pass) fallBack() {
 	for n := range p.seats {
 		pod := &p.seats[n]
@@ -43,14 +43,14 @@ func (p *pass) fallBack() {
 		case pod.Phase != Pending:
 		case !p.overdue(pod.Pod):
 			p.lookAgain(p.deadline(pod.Pod))
-		case pod.Made == "" || pod.stands() == Unnumbered: // not placed by us, so a new one would be no better off
+		case pod.Made == "" || pod.stands() == Unnumbered: // not placed by us, so a new pod would be no better off
 		case welcome && to != pod.Made:
 			p.move(pod, to, fmt.Sprintf("no room on %s nodes for %s: falls back to %s", pod.Made, p.Now.Sub(pod.Created).Round(time.Second), to))
 		}
 	}
 }
 
-// reborn is the number that the replacement of a pod will have. While there are pods of two ReplicaSets each has numbers of its own.
+// reborn returns the number that the replacement of a pod will have. During a rollout each ReplicaSet numbers its own pods.
 func (p *pass) reborn(pod *seat) int {
 	if p.mixed && pod.Number != Unnumbered {
 		return pod.Number
@@ -58,8 +58,8 @@ func (p *pass) reborn(pod *seat) int {
 	return pod.stands()
 }
 
-// rescue replaces the pods of nodes that are going away before they go. It waits for no other move; a Ready pod stays for a while where
-// that keeps the workload serving. Where it is sure that there is no node for its replacement, a pod serves as long as it can.
+// rescue replaces pods before their nodes go away, regardless of other moves. A Ready pod stays for a while where that keeps the
+// workload serving. If there is certainly no node for its replacement, a pod keeps serving for as long as it can.
 func (p *pass) rescue() {
 	for n := range p.seats {
 		pod := &p.seats[n]
@@ -79,14 +79,14 @@ func (p *pass) rescue() {
 	}
 }
 
-// held reports whether a Ready pod stays for now. One that serves nobody, whatever its phase, may go all the same, which the API server knows best.
+// held reports whether a Ready pod stays for now. A pod on a lost node does not serve, so only a disruption budget can keep it.
 func (p *pass) held(pod *seat) bool {
 	return !pod.Lost && p.keeps(pod) || p.exhausted()
 }
 
-// keeps reports whether a Ready pod stays for now on a node that is going away, and notes why. A cordon has no deadline, so step and
-// windows hold as for any other move. An interruption notice has one, so that all pods but the last Ready one go at once; that one goes when a
-// replacement is Ready, or when the deadline is near. The only replica goes at once: nothing would become Ready while it stays.
+// keeps reports whether a Ready pod stays for now on a node that is going away, and records why. A cordon has no deadline, so the step
+// and the windows apply as for any other move. An interruption notice has one, so all pods go at once except the last Ready one, which
+// goes when a replacement is Ready or the deadline is near. An only replica goes at once: nothing would become Ready while it stays.
 func (p *pass) keeps(pod *seat) bool {
 	serving := func(s seat) bool { return s.Phase == Ready && !s.Lost }
 	switch {
@@ -103,15 +103,15 @@ func (p *pass) keeps(pod *seat) bool {
 	return true
 }
 
-// waitFor notes why nothing more is moved. A budget that stands in the way is the better reason.
+// waitFor records why no more pods are moved. A disruption budget takes precedence over other reasons.
 func (p *pass) waitFor(reason string) {
 	if !p.blocked {
 		p.wait = reason
 	}
 }
 
-// arriving tells whether a replica has only just come and stays for a while, unless nobody is served any more: where every node is given
-// notice at once, or a pod comes back to the node that it left, pods would never come to rest.
+// arriving reports whether a replica has only just come and stays for a while, unless it no longer serves. Without this, pods would
+// never settle where every node gets a notice at once, or where a pod returns to the node it left.
 func (p *pass) arriving(pod *seat) bool {
 	return p.fresh(pod.Pod) && (!pod.Lost || pod.Phase == Starting)
 }
@@ -122,10 +122,10 @@ const (
 	nowhere     = "there is no other node for pods of nodes that are going away"
 )
 
-// leaves tells whether a pod has to leave its node.
+// leaves reports whether a pod has to leave its node.
 func (s seat) leaves() bool { return s.Doomed && s.Phase != Pending && s.stands() != Unnumbered }
 
-// rebalance moves what a class has too many of, as many as may be moved now.
+// rebalance moves the surplus of a class, as far as it may be moved now.
 func (p *pass) rebalance() {
 	to, due := p.due()
 	if due == 0 || p.blocked {
@@ -146,8 +146,8 @@ func (p *pass) rebalance() {
 	}
 }
 
-// due is the class that has too few pods, and how many can be moved to it. Pairs of pods that stand on each other's class are
-// left alone: the mix is what counts.
+// due returns the class that has too few pods, and how many can be moved to it. Two pods that run on each other's class are left
+// alone: only the mix counts.
 func (p *pass) due() (Class, int) {
 	strayed := func(to Class) int {
 		return p.count(func(pod seat) bool { return pod.misplaced(p.policy) && pod.where() != to })
@@ -164,7 +164,7 @@ func (s seat) misplaced(policy Policy) bool {
 	return s.number != Unnumbered && s.where() != "" && s.where() != Of(policy, s.number)
 }
 
-// candidates are the pods that belong on a class and are not there: those that serve nobody first, then the highest numbers.
+// candidates returns the pods that run on the wrong class: those that do not serve first, then the highest numbers.
 func (p *pass) candidates(to Class) []*seat {
 	var all []*seat
 	for n := range p.seats {
@@ -176,7 +176,7 @@ func (p *pass) candidates(to Class) []*seat {
 	return all
 }
 
-// waits is why nothing can be moved to a class now.
+// waits returns why nothing can be moved to a class now.
 func (p *pass) waits(to Class) string {
 	rested, recovered := p.lastMove().Add(p.Cooldown), p.LastMove.Add(p.retry())
 	gate := p.decision.Shortage.gate(to)
@@ -202,7 +202,7 @@ func (p *pass) waits(to Class) string {
 	}
 }
 
-// pace is how many pods may set out for a class at once: one while nobody has been seen to arrive.
+// pace returns how many pods may move to a class at once: one until a pod has become Ready there.
 func (p *pass) pace(to Class) int {
 	gate := p.decision.Shortage.gate(to)
 	switch proven := gate.Standing == Open && p.provenSince(to, gate.Failed); {
@@ -220,8 +220,8 @@ func (p *pass) pace(to Class) int {
 	return max(0, 1-trying)
 }
 
-// astray tells whether the first pod that came after the last move has no place. To move others would not bring them where they belong
-// either, as long as nobody asks admission.
+// astray reports whether the first pod created after the last move has no place. Moving other pods would not help either while the
+// webhook is not called.
 func (p *pass) astray() bool {
 	var first *seat
 	for n := range p.seats {
@@ -233,7 +233,7 @@ func (p *pass) astray() bool {
 	return first != nil && first.Made == "" && !p.LastMove.IsZero()
 }
 
-// lastMove is known or, after a restart, guessed from the newest pod.
+// lastMove is the recorded time or, after a restart, the creation time of the newest pod.
 func (p *pass) lastMove() time.Time {
 	last := p.LastMove
 	for _, pod := range p.seats {
@@ -244,7 +244,7 @@ func (p *pass) lastMove() time.Time {
 	return last
 }
 
-// refuses tells whether a pod has to stay for now, and notes why. A pod that has no node disturbs nobody.
+// refuses reports whether a pod has to stay for now, and records why. Moving a pod without a node disrupts nothing.
 func (p *pass) refuses(pod *seat) bool {
 	floor, step := p.policy.floor(p.Replicas), max(1, p.Budget.Step)
 	onDemand := p.count(func(pod seat) bool { return pod.Node == OnDemand && pod.Phase == Ready })
@@ -267,7 +267,7 @@ func (p *pass) stepReached() string {
 	return fmt.Sprintf("%s of %d away: replacements come first", pods(p.away()+p.surplusGone()), p.Replicas)
 }
 
-// exhausted tells whether the disruption budgets allow nothing more, and notes it.
+// exhausted reports whether the disruption budgets allow nothing more, and records it.
 func (p *pass) exhausted() bool {
 	if p.Budget.Override || p.Budget.Allowed == NoLimit || p.Budget.Allowed > 0 {
 		return false
@@ -276,14 +276,14 @@ func (p *pass) exhausted() bool {
 	return true
 }
 
-// away are the replicas that are on their way to being Ready. A pod that waits in vain is not: nobody knows for how long.
+// away counts the replicas that are about to become Ready. Overdue pods do not count: there is no telling how long they will take.
 func (p *pass) away() int {
 	settled := p.count(func(pod seat) bool { return pod.number != Unnumbered && (pod.Phase == Ready || p.overdue(pod.Pod)) })
 	return p.Replicas - settled
 }
 
-// surplusGone counts the Ready pods beyond the replicas that this decision takes away. No replacement is awaited for them, but during a rollout they
-// serve like all others.
+// surplusGone counts the Ready pods beyond the replicas that this decision removes. They get no replacement, but serve like all others
+// during a rollout.
 func (p *pass) surplusGone() int {
 	total := 0
 	for _, pod := range p.seats {
@@ -320,7 +320,7 @@ func (p *pass) count(what func(seat) bool) int {
 
 func alive(seat) bool { return true }
 
-// missing are the numbers below the replicas that have no pod, ascending.
+// missing returns the numbers below the replicas that have no pod, in ascending order.
 func (p *pass) missing() []int {
 	held := make([]bool, max(0, p.Replicas))
 	for _, pod := range p.seats {
@@ -337,7 +337,7 @@ func (p *pass) missing() []int {
 	return free
 }
 
-// lookAgain asks for another decision at a time, the earliest of those asked for.
+// lookAgain requests another decision at a time; the earliest request wins.
 func (p *pass) lookAgain(at time.Time) {
 	if at.After(p.Now) && (p.decision.Again.IsZero() || at.Before(p.decision.Again)) {
 		p.decision.Again = at

@@ -2,11 +2,11 @@ package spread
 
 import "time"
 
-// Numbers gives out the numbers of one ReplicaSet's pods, always the lowest that is free. It belongs to one place, the leader,
-// and is rebuilt from pods: See tells it what there is, as often as that changes. It is not safe for concurrent use.
+// Numbers assigns numbers to the pods of one ReplicaSet, always the lowest that is free. Only the leader has it, and rebuilds it from
+// pods by calling See whenever they change. It is not safe for concurrent use.
 type Numbers struct {
 	grace    time.Duration
-	taken    []bool         // by pods that were seen
+	taken    []bool         // by observed pods
 	grants   []grant        // by number; the zero grant where there is none
 	requests map[string]int // the number of each grant
 }
@@ -17,13 +17,13 @@ type grant struct {
 	at      time.Time
 }
 
-// NewNumbers begins with nothing given out. A number whose pod does not appear within grace is free again.
+// NewNumbers returns Numbers without grants. A number whose pod does not appear within grace becomes free again.
 func NewNumbers(grace time.Duration) *Numbers {
 	return &Numbers{grace: grace, requests: map[string]int{}}
 }
 
-// See replaces what is known of the pods. One without a number of its own holds the one that it stands for, just as in Next.
-// A number that was given out is held by its pod from now on, or until grace is over.
+// See replaces the known pods. A pod without a number holds the one it stands for, as in Next. A granted number is held by its pod
+// from then on, or until grace is over.
 func (n *Numbers) See(policy Policy, replicas int, pods []Pod) {
 	n.taken = n.taken[:0]
 	for _, pod := range seated(policy, replicas, pods) {
@@ -35,15 +35,16 @@ func (n *Numbers) See(policy Policy, replicas int, pods []Pod) {
 	}
 }
 
-// Appeared tells of a pod between two looks at all of them. One that comes and goes meanwhile would leave its number held until grace is over.
+// Appeared records a pod between two calls of See. Otherwise a pod that comes and goes in between would hold its number until grace is
+// over.
 func (n *Numbers) Appeared(pod Pod) {
 	if pod.Number >= 0 && pod.Number < len(n.grants) && n.grants[pod.Number].went(pod) {
 		n.revoke(pod.Number)
 	}
 }
 
-// went reports whether a grant went to a pod that has its number. A pod that is being deleted may have had the number before, unless it is
-// younger than the grant; times of creation are cut to seconds.
+// went reports whether a grant went to a pod that has its number. A pod that is being deleted may have had the number before, unless
+// it is younger than the grant. Creation timestamps have a resolution of one second.
 func (g grant) went(pod Pod) bool {
 	return !g.at.IsZero() && (pod.Phase != Terminating || !pod.Created.Before(g.at.Truncate(time.Second)))
 }
@@ -58,7 +59,7 @@ func (n *Numbers) hold(number int) {
 	n.taken[number] = true
 }
 
-// Lowest is the number that Take would give: all that a dry run may ask for.
+// Lowest returns the number that Take would assign. Dry runs use it.
 func (n *Numbers) Lowest(now time.Time) int {
 	number := 0
 	for n.held(number, now) {
@@ -75,7 +76,7 @@ func (n *Numbers) isCurrent(g grant, now time.Time) bool {
 	return !g.at.IsZero() && now.Sub(g.at) < n.grace
 }
 
-// Take gives out the lowest free number. A request that asks again gets the same.
+// Take assigns the lowest free number. A repeated request gets the same one.
 func (n *Numbers) Take(request string, now time.Time) int {
 	if number, given := n.Given(request, now); given {
 		return number
@@ -85,7 +86,7 @@ func (n *Numbers) Take(request string, now time.Time) int {
 	return number
 }
 
-// give records a grant, in place of the one that the number or the request had.
+// give records a grant, in place of the former one of the number or the request.
 func (n *Numbers) give(number int, request string, now time.Time) {
 	if former, given := n.requests[request]; given {
 		n.revoke(former)
@@ -105,7 +106,7 @@ func (n *Numbers) revoke(number int) {
 	}
 }
 
-// Outstanding returns how many numbers are given out whose pods were not seen.
+// Outstanding returns the number of grants whose pods were not seen.
 func (n *Numbers) Outstanding(now time.Time) int {
 	for number, g := range n.grants {
 		if !n.isCurrent(g, now) {
@@ -115,8 +116,8 @@ func (n *Numbers) Outstanding(now time.Time) int {
 	return len(n.requests)
 }
 
-// Retake gives out a number again whose pod should have been seen by now: the request was given up, or another webhook refused
-// it. It is the oldest such number, if there is any. Otherwise numbers without a pod would be held while other requests wait for them.
+// Retake reassigns the oldest number whose pod should have been seen by now, if there is one: its request was given up, or another
+// webhook refused it. Otherwise numbers without a pod would be held while other requests wait for them.
 func (n *Numbers) Retake(request string, now time.Time, overdue time.Duration) (number int, found bool) {
 	oldest := -1
 	for number, g := range n.grants {
@@ -131,7 +132,7 @@ func (n *Numbers) Retake(request string, now time.Time, overdue time.Duration) (
 	return oldest, true
 }
 
-// Given is the number that a request was given, and whether it was and still waits for its pod.
+// Given returns the number granted to a request, and whether that grant still waits for its pod.
 func (n *Numbers) Given(request string, now time.Time) (number int, given bool) {
 	if number, known := n.requests[request]; known && n.isCurrent(n.grants[number], now) {
 		return number, true

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// everythingAbove is the share when only a floor is given: all that is above it may be spot.
+// everythingAbove is the share when only a floor is given: everything above it may be spot.
 const everythingAbove = 100
 
-// Parse reads a policy from the texts of its two annotations, "" for one that is left out. Without either there is no policy, and
-// nothing is changed: the answer is nil. Blanks around a value do no harm, blanks within are refused.
+// Parse reads a policy from the values of its two annotations; a missing one is "". It returns nil, meaning no policy, if both are
+// missing. Spaces around a value are ignored, spaces within are rejected.
 func Parse(minOnDemand, spotPercentage string) (*Policy, error) {
 	floor, share := strings.TrimSpace(minOnDemand), strings.TrimSpace(spotPercentage)
 	if floor == "" && share == "" {
@@ -48,7 +48,7 @@ func parsePercent(text string) (int, error) {
 	return percent, nil
 }
 
-// parseWhole reads digits and nothing else: no sign, no blank, no point.
+// parseWhole reads digits only: no sign, no space, no decimal point.
 func parseWhole(text string) (int, bool) {
 	if strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -57,7 +57,7 @@ func parseWhole(text string) (int, bool) {
 	return number, err == nil
 }
 
-// quoted is a text that anybody may have written, fit for a line of status.
+// quoted makes user input fit for a line of status.
 func quoted(text string) string {
 	const longest = 40
 	if len(text) > longest {
@@ -66,14 +66,14 @@ func quoted(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// String is the text of the settings annotation, such as "min-on-demand:2,spot-percentage:60".
+// String returns the value of the settings annotation, such as "min-on-demand:2,spot-percentage:60".
 func (p Policy) String() string {
 	return fmt.Sprintf("%s:%d,%s:%d", floorWord, p.MinOnDemand, shareWord, p.SpotPercent)
 }
 
 const floorWord, shareWord = "min-on-demand", "spot-percentage"
 
-// ParsePolicy reads what String wrote, and nothing else.
+// ParsePolicy reads only what String wrote.
 func ParsePolicy(text string) (*Policy, error) {
 	first, second, _ := strings.Cut(text, ",")
 	floor, _ := strings.CutPrefix(first, floorWord+":")
@@ -85,21 +85,21 @@ func ParsePolicy(text string) (*Policy, error) {
 	return read, nil
 }
 
-// Distribution is how many pods each class has.
+// Distribution is the number of pods in each class.
 type Distribution struct{ OnDemand, Spot int }
 
-// Wanted is the distribution of so many replicas.
+// Wanted returns the desired distribution of so many replicas.
 func Wanted(policy Policy, replicas int) Distribution {
 	spot, onDemand := Split(policy, replicas)
 	return Distribution{OnDemand: onDemand, Spot: spot}
 }
 
-// String is the text of the distribution annotations, such as "on-demand:4,spot:6".
+// String returns the value of the distribution annotations, such as "on-demand:4,spot:6".
 func (d Distribution) String() string {
 	return fmt.Sprintf("%s:%d,%s:%d", OnDemand, d.OnDemand, Spot, d.Spot)
 }
 
-// ParseDistribution reads what String wrote, and nothing else.
+// ParseDistribution reads only what String wrote.
 func ParseDistribution(text string) (Distribution, error) {
 	first, second, _ := strings.Cut(text, ",")
 	onDemand, okOnDemand := counted(first, OnDemand)

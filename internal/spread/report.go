@@ -2,7 +2,7 @@ package spread
 
 import "fmt"
 
-// withoutPolicy leaves everything as it is.
+// withoutPolicy moves nothing.
 func withoutPolicy(world World) Decision {
 	decision := Decision{Current: running(living(world.Pods)), problem: world.Problem}
 	if world.Problem != "" {
@@ -25,7 +25,7 @@ func running(seats []seat) Distribution {
 	return current
 }
 
-// report finds the word and the reason for what was decided.
+// report sets the word and the reason of the decision.
 func (p *pass) report() {
 	d := &p.decision
 	d.Bound = p.unmovable()
@@ -82,7 +82,7 @@ func (p *pass) progress() string {
 	}
 }
 
-// unmovable is how many pods cannot go where they belong, and why the first of them cannot; "" for none.
+// unmovable returns how many pods cannot go where they belong and why the first of them cannot, or "".
 func (p *pass) unmovable() string {
 	count, first := 0, ""
 	for _, pod := range p.seats {

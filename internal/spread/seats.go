@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// seat is a live pod with the number that it stands for.
+// seat is a live pod with the number it stands for.
 type seat struct {
 	Pod
 	number int  // Unnumbered when there are more pods than replicas
-	gone   bool // taken away by this decision
-	stays  bool // though its node is going away
+	gone   bool // removed by this decision
+	stays  bool // although its node is going away
 }
 
-// seated gives every live pod a number below the replicas, as far as there are enough. A pod keeps its own number. Those without
-// one, with one that another pod has, or with one beyond the replicas stand for the lowest free numbers of the class that they
-// run on, and only then for others: a pod that was made without us is moved only if the mix is wrong.
+// seated gives live pods a number below the replicas, as long as there are any. A pod keeps its own number. Pods without a number,
+// with a duplicate, or with one beyond the replicas take the lowest free numbers of the class they run on, and other numbers only
+// after that: a pod created without us is moved only if the mix is wrong.
 func seated(policy Policy, replicas int, pods []Pod) []seat {
 	seats := living(pods)
 	taken := make([]bool, max(0, replicas))
@@ -27,7 +27,7 @@ func seated(policy Policy, replicas int, pods []Pod) []seat {
 		}
 		strays = append(strays, n)
 	}
-	// Those beyond the replicas are the first to go when the workload shrinks, so they are the last to get a seat.
+	// Pods beyond the replicas are the first to go when the workload shrinks, so they are seated last.
 	slices.SortStableFunc(strays, func(a, b int) int { return cmp.Compare(seats[a].beyond(replicas), seats[b].beyond(replicas)) })
 	var free [2][]int
 	for k, held := range taken {
@@ -40,7 +40,7 @@ func seated(policy Policy, replicas int, pods []Pod) []seat {
 	return seats
 }
 
-// seatStrays fills free numbers, which are listed by class: each stray on its own class first, the rest anywhere.
+// seatStrays fills free numbers, listed by class: each stray on its own class first, the rest anywhere.
 func seatStrays(seats []seat, strays []int, free [2][]int) {
 	var rest []int
 	for _, n := range strays {
@@ -64,7 +64,7 @@ func rank(class Class) int {
 	return 0
 }
 
-// beyond is a pod's number if it is not below the replicas, else 0.
+// beyond returns a pod's number if it is not below the replicas, and 0 otherwise.
 func (s seat) beyond(replicas int) int {
 	if s.Number < replicas {
 		return 0
@@ -72,7 +72,7 @@ func (s seat) beyond(replicas int) int {
 	return s.Number
 }
 
-// living are the pods that are not on their way out, in a total order: of two with one number the better established is first.
+// living returns the pods that are not terminating, in a total order: of two pods with one number, the better established comes first.
 func living(pods []Pod) []seat {
 	var seats []seat
 	for _, pod := range pods {
@@ -86,7 +86,7 @@ func living(pods []Pod) []seat {
 	return seats
 }
 
-// stands is the number by which a seat is placed: that of its seat, else its own.
+// stands returns the number that decides where a pod belongs: that of its seat, or else its own.
 func (s seat) stands() int {
 	if s.number == Unnumbered {
 		return s.Number

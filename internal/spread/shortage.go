@@ -9,25 +9,25 @@ type Standing int
 const (
 	// Open takes pods.
 	Open Standing = iota
-	// Closed had no room, or has no nodes, and is left alone.
+	// Closed had no room, or has no nodes, and gets no pods.
 	Closed
-	// Probing had no room, and one pod tries again.
+	// Probing had no room, and is tried again with one pod.
 	Probing
 )
 
-// Gate is the way into a class.
+// Gate is the access to a class.
 type Gate struct {
 	Standing Standing
-	Probe    int       // when Probing: the one number that may enter, Unnumbered for none
-	Failed   time.Time // since when it is known that there was no room, zero for never
-	Missed   time.Time // when a pod that is there has waited long enough for it, zero for none: a failure that concerns others as well
+	Probe    int       // when Probing: the only number that may enter, Unnumbered for none
+	Failed   time.Time // since when the class is known to have no room, zero for never
+	Missed   time.Time // when an existing pod last became overdue for the class, zero for never: this failure concerns other workloads as well
 }
 
 func (g Gate) takes(k int) bool {
 	return g.Standing == Open || g.Standing == Probing && g.Probe == k && k != Unnumbered
 }
 
-// Shortage is which classes take pods. The zero value is none: every number goes where it belongs.
+// Shortage records which classes take pods. With the zero value, every number goes where it belongs.
 type Shortage struct{ Spot, OnDemand Gate }
 
 func (s *Shortage) gate(class Class) *Gate {
@@ -37,13 +37,13 @@ func (s *Shortage) gate(class Class) *Gate {
 	return &s.OnDemand
 }
 
-// Place is the class that admission makes replica number k for. It is Of, as long as nothing is short.
+// Place returns the class where admission puts replica number k. It is that of Of unless a class is short.
 func (s Shortage) Place(policy Policy, k int) Class {
 	class, _ := s.room(policy, k)
 	return class
 }
 
-// room is where number k goes, and whether it is welcome there. The floor never goes to spot nodes.
+// room returns where number k goes, and whether it is accepted there. Numbers below the floor never go to spot nodes.
 func (s Shortage) room(policy Policy, k int) (Class, bool) {
 	class := Of(policy, k)
 	if s.gate(class).takes(k) {
@@ -55,7 +55,7 @@ func (s Shortage) room(policy Policy, k int) (Class, bool) {
 	return class.Other(), true
 }
 
-// gateOf judges a class by its nodes and by the pods that waited for it, or came in vain.
+// gateOf judges a class by its nodes, and by the pods that waited for it or came in vain.
 func (p *pass) gateOf(class Class) Gate {
 	gate := Gate{Probe: Unnumbered, Missed: p.missed(class)}
 	gate.Failed = later(p.supply(class).Failed, later(gate.Missed, p.forsaken(class)))
@@ -77,7 +77,7 @@ func (p *pass) gateOf(class Class) Gate {
 	return gate
 }
 
-// missed is when a pod has last waited long enough for a class.
+// missed returns when a pod last became overdue for a class.
 func (p *pass) missed(class Class) (last time.Time) {
 	for _, pod := range p.seats {
 		if late := p.deadline(pod.Pod); pod.Made == class && p.overdue(pod.Pod) && !late.After(p.Now) {
@@ -87,8 +87,8 @@ func (p *pass) missed(class Class) (last time.Time) {
 	return last
 }
 
-// forsaken is when the last pod of a class was made, if it has just come and all that are there have to leave: nodes that go as fast as
-// they come are no room. It is zero when any pod may stay. A node that is silent says nothing about the others.
+// forsaken returns when the last pod of a class was created, if it has just come and every pod there has to leave: nodes that go as
+// fast as they come are no room. It is zero if any pod may stay. An unreachable node says nothing about the others.
 func (p *pass) forsaken(class Class) (since time.Time) {
 	for _, pod := range p.seats {
 		switch {
@@ -109,15 +109,15 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// provenSince tells whether a pod that was made after a time got Ready on a class, and may stay.
+// provenSince reports whether a pod created after a time became Ready on a class and may stay.
 func (p *pass) provenSince(class Class, since time.Time) bool {
 	return p.count(func(pod seat) bool {
 		return pod.Node == class && pod.Phase == Ready && !pod.Doomed && pod.Created.After(since)
 	}) > 0
 }
 
-// probe is the number that tries a class again at no cost to anybody: one that is trying, one that has no pod, one whose pod
-// waits in vain elsewhere. Failing these a pod has to be moved, which is for rebalance to say.
+// probe returns a number that tries a class again without disruption: a pod that is trying already, a number without a pod, or a pod
+// that is overdue elsewhere. If there is none, rebalance has to move a pod.
 func (p *pass) probe(class Class) int {
 	for _, pod := range p.seats {
 		if pod.number != Unnumbered && p.underway(pod, class) {
@@ -137,7 +137,7 @@ func (p *pass) probe(class Class) int {
 	return Unnumbered
 }
 
-// underway tells whether a pod is on its way to being Ready on a class.
+// underway reports whether a pod is about to become Ready on a class.
 func (p *pass) underway(pod seat, class Class) bool {
 	return pod.where() == class && (pod.Phase == Starting || pod.Phase == Pending && !p.overdue(pod.Pod))
 }

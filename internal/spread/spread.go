@@ -1,21 +1,21 @@
-// Package spread splits the replicas of a workload between spot and on-demand nodes, and says which pods to move so that the
-// split comes true and stays true.
+// Package spread splits the replicas of a workload between spot and on-demand nodes, and decides which pods to move to reach and keep
+// that split.
 //
 // It promises:
 //   - The same world gives the same decision, in whatever order its pods come.
 //   - Replica number k has one class, whatever the number of replicas: every prefix has the right mix, so scaling moves nothing.
 //   - A move never leads away from the wanted split, and a balanced workload is left alone.
-//   - A Ready pod is moved only within what disruption budgets allow and the operator's own step, and never off on-demand
-//     nodes when that would leave fewer Ready pods there than the floor. The one exception is a pod whose node is going away.
-//   - For want of room only Pending pods are deleted, and the numbers below the floor wait for on-demand nodes as long as it takes.
+//   - A Ready pod is moved only within what disruption budgets and the operator's own step allow, and never off on-demand nodes when
+//     that would leave fewer Ready pods there than the floor. The one exception is a pod whose node is going away.
+//   - A lack of room deletes Pending pods only, and the numbers below the floor wait for on-demand nodes as long as it takes.
 //   - A class without a Ready pod of the workload, or that had no room, is tried with one pod before others follow.
-//   - A pod that stays Pending holds up moves to the other class no longer than its deadline, and to its own no longer than Retry.
+//   - A pod that stays Pending delays moves to the other class by at most its deadline, and to its own by at most Retry.
 //
-// It never looks at the cluster or the clock. What must outlast a decision comes back with the next world: Gate.Failed as
-// Supply.Failed, and the time of the last move. Losing both, as in a restart, costs one pod that tries again and nothing else.
+// It never looks at the cluster or the clock. State that must outlast a decision comes back with the next world: Gate.Failed as
+// Supply.Failed, and the time of the last move. Losing both, as in a restart, costs only one pod that tries again.
 //
 // Invariants: Split adds up to the replicas; Of(policy, k) is Spot exactly when Split(policy, k+1) has one more on spot than
-// Split(policy, k); no two live pods have one seat; Numbers gives out no number that is held.
+// Split(policy, k); no two live pods have one seat; Numbers never assigns a number that is held.
 package spread
 
 // Class is the kind of capacity that a node offers.
@@ -27,7 +27,7 @@ const (
 	OnDemand Class = "on-demand"
 )
 
-// Other is the class that this one is not.
+// Other returns the other class.
 func (c Class) Other() Class {
 	if c == Spot {
 		return OnDemand
@@ -37,20 +37,20 @@ func (c Class) Other() Class {
 
 // Policy is how a workload wants to be split.
 type Policy struct {
-	MinOnDemand int // the floor, first served
+	MinOnDemand int // the floor, filled first
 	SpotPercent int // 0 to 100
 }
 
-// Split is how many of so many replicas belong on spot and on on-demand nodes.
+// Split returns how many of the replicas belong on spot and on on-demand nodes.
 func Split(policy Policy, replicas int) (spot, onDemand int) {
 	replicas = max(0, replicas)
-	// In two parts, for the product may be larger than an int.
+	// In two parts, because the product may overflow an int.
 	share := replicas/100*policy.SpotPercent + replicas%100*policy.SpotPercent/100
 	spot = min(share, max(0, replicas-policy.MinOnDemand))
 	return spot, replicas - spot
 }
 
-// Of is the class of replica number k, counted from 0.
+// Of returns the class of replica number k, counted from 0.
 func Of(policy Policy, k int) Class {
 	before, _ := Split(policy, k)
 	if after, _ := Split(policy, k+1); after > before {
@@ -59,5 +59,5 @@ func Of(policy Policy, k int) Class {
 	return OnDemand
 }
 
-// floor is how many pods on-demand nodes keep whatever happens.
+// floor returns how many pods always stay on on-demand nodes.
 func (p Policy) floor(replicas int) int { return min(p.MinOnDemand, replicas) }

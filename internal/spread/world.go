@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Phase is how far a pod has come.
+// Phase is the progress of a pod.
 type Phase int
 
 // The phases of a pod.
@@ -16,14 +16,14 @@ const (
 	Starting
 	// Ready serves.
 	Ready
-	// Terminating is on its way out: it holds no number and counts for nothing.
+	// Terminating is being deleted: it holds no number and is not counted.
 	Terminating
 )
 
 const (
-	// Unnumbered is the number of a pod that was made without admission.
+	// Unnumbered is the number of a pod created without admission.
 	Unnumbered = -1
-	// MostReplicas is how large a workload can be, and its numbers are below: what a decision needs grows with both.
+	// MostReplicas limits the replicas of a workload and their numbers: the cost of a decision grows with both.
 	MostReplicas = 100_000
 )
 
@@ -31,46 +31,46 @@ const (
 type Pod struct {
 	Name    string
 	Number  int    // its ordinal or virtual number, or Unnumbered
-	Set     string // the ReplicaSet among whose pods it has that number, "" of a StatefulSet
-	Made    Class  // what admission made it for, "" when it did not
+	Set     string // the ReplicaSet that the number belongs to, "" for a StatefulSet
+	Made    Class  // the class that admission chose, "" when it did not
 	Node    Class  // of its node, "" while Pending
 	Phase   Phase
 	Created time.Time
-	Gated   bool      // nobody looks for a node yet
-	Since   time.Time // when somebody began to, zero: when it was made
+	Gated   bool      // has scheduling gates, so it is not scheduled yet
+	Since   time.Time // when scheduling began, zero: when the pod was created
 	Doomed  bool      // its node is going away
-	Lost    bool      // it is gone already, or silent: nobody is served there
+	Lost    bool      // the node is gone or unreachable, so the pod does not serve
 	Bound   string    // why it cannot run on another node, "" if it can
 
 	Cordoned bool      // its node is going away only because it is cordoned, which has no deadline
 	Noticed  time.Time // when its node was first seen with an interruption notice, zero if unknown
 }
 
-// where is the class that a pod counts for.
+// where returns the class that a pod counts for.
 func (p Pod) where() Class { return cmp.Or(p.Node, p.Made) }
 
-// Supply is what is known of a class.
+// Supply is the known capacity of a class.
 type Supply struct {
-	Nodes    int       // that take pods now
-	Static   bool      // nobody makes nodes of it when pods wait: none means no room
-	Failed   time.Time // what the last decision gave as Gate.Failed
-	Returned time.Time // when a node of it last began to take pods
+	Nodes    int       // that accept pods now
+	Static   bool      // no provisioner adds nodes for Pending pods: none means no room
+	Failed   time.Time // Gate.Failed of the last decision
+	Returned time.Time // when a node of it last began to accept pods
 }
 
-// NoLimit is the allowance of a workload that no disruption budget covers.
+// NoLimit is the allowance of a workload without a disruption budget.
 const NoLimit = -1
 
-// Budget is how much may be disturbed.
+// Budget is how much may be disrupted.
 type Budget struct {
-	Allowed  int  // the least that its disruption budgets allow now, or NoLimit
-	Step     int  // the most replicas that may be away for our sake, at least 1
-	Override bool // may delete, which asks no disruption budget
+	Allowed  int  // the lowest that its disruption budgets allow now, or NoLimit
+	Step     int  // the most replicas that we may take away at once, at least 1
+	Override bool // may delete, which bypasses disruption budgets
 }
 
-// World is all that a decision depends on.
+// World is the complete input of a decision.
 type World struct {
-	Policy   *Policy // the last good one, nil for none
-	Problem  string  // what is wrong with the present one, "" for nothing
+	Policy   *Policy // the last valid one, nil for none
+	Problem  string  // what is wrong with the current one, "" for nothing
 	Replicas int
 	Pods     []Pod
 	Spot     Supply
@@ -79,10 +79,10 @@ type World struct {
 	Hold     string // why Ready pods must not be moved now: a rollout, a closed window; "" for nothing
 
 	Now             time.Time
-	LastMove        time.Time // zero for none that is known
+	LastMove        time.Time // zero if unknown
 	Cooldown        time.Duration
 	PendingDeadline time.Duration
-	Retry           time.Duration // how long a class that had no room is left alone; 0 is ten times PendingDeadline
+	Retry           time.Duration // how long a class that had no room gets no pods; 0 means ten times PendingDeadline
 }
 
 func (w World) supply(class Class) Supply {
@@ -92,35 +92,35 @@ func (w World) supply(class Class) Supply {
 	return w.OnDemand
 }
 
-// deadline is when a Pending pod has waited long enough.
+// deadline returns when a Pending pod has waited long enough.
 func (w World) deadline(pod Pod) time.Time {
 	return later(pod.Created, pod.Since).Add(w.PendingDeadline)
 }
 
-// overdue tells whether a pod waits in vain for a node.
+// overdue reports whether a pod has waited too long for a node.
 func (w World) overdue(pod Pod) bool {
 	return pod.Phase == Pending && !pod.Gated && (w.empty(pod.Made) || !w.Now.Before(w.deadline(pod)))
 }
 
-// grain is how exactly Kubernetes says when a pod was made: in whole seconds, rounded down.
+// grain is the resolution of creation timestamps in Kubernetes: whole seconds, rounded down.
 const grain = time.Second
 
-// arrival is how long a pod has just come, at the most: notices may be as short as half a minute.
+// arrival caps how long a pod counts as new; interruption notices can be as short as 30 seconds.
 const arrival = 10 * time.Second
 
-// urgency is how long after an interruption notice its deadline counts as near: notices may be as short as half a minute.
+// urgency is how long after an interruption notice its deadline counts as near; notices can be as short as 30 seconds.
 const urgency = 15 * time.Second
 
-// urgent is when the deadline of a pod's node counts as near.
+// urgent returns when the deadline of a pod's node counts as near.
 func (p Pod) urgent() time.Time { return p.Noticed.Add(urgency) }
 
-// settled is when a pod has come a while ago.
+// settled returns when a pod no longer counts as new.
 func (w World) settled(pod Pod) time.Time { return pod.Created.Add(min(w.Cooldown, arrival) + grain) }
 
-// fresh tells whether a pod has only just come.
+// fresh reports whether a pod has only just come.
 func (w World) fresh(pod Pod) bool { return w.Now.Before(w.settled(pod)) }
 
-// empty tells whether it is sure that a class has no room.
+// empty reports whether a class certainly has no room.
 func (w World) empty(class Class) bool {
 	supply := w.supply(class)
 	return class != "" && supply.Static && supply.Nodes == 0
@@ -133,22 +133,22 @@ type Verb string
 
 // The verbs.
 const (
-	// Evict asks the disruption budgets.
+	// Evict respects disruption budgets.
 	Evict Verb = "evict"
 	// Delete does not: for pods that never ran, and where the workload asks for it.
 	Delete Verb = "delete"
 )
 
-// Move is a pod to be taken away, so that its replacement comes up elsewhere.
+// Move is a pod to remove, so that its replacement comes up elsewhere.
 type Move struct {
 	Pod      string
-	Number   int // which it stands for
+	Number   int // the number it stands for
 	Verb     Verb
 	From, To Class
 	Reason   string
 }
 
-// Word is the state of a workload in a word.
+// Word is the state of a workload in one word.
 type Word string
 
 // The words of the status annotation.
@@ -160,7 +160,7 @@ const (
 	Invalid         Word = "Invalid"
 )
 
-// Decision is what to do now, and what to say about it.
+// Decision is what to do now, and what to report about it.
 type Decision struct {
 	Moves    []Move
 	Shortage Shortage // where admission puts pods until the next decision
@@ -169,11 +169,11 @@ type Decision struct {
 	Word     Word         // "" when there is no policy and no problem
 	Reason   string
 	Bound    string    // which pods cannot go where they belong, and why; "" for none
-	Again    time.Time // when to decide again though nothing happens, zero for never
+	Again    time.Time // when to decide again without a change, zero for never
 	problem  string
 }
 
-// Status is the text of the status annotation.
+// Status returns the value of the status annotation.
 func (d Decision) Status() string {
 	if d.Word == Invalid {
 		return string(Invalid) + ": " + d.problem
