@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pods are those of a workload, in no order. They are the cache's own: nobody may change them.
+// Pods lists the pods of a workload, in no order. They belong to the cache and must not be changed.
 type Pods func(ctx context.Context, of Key) ([]*corev1.Pod, error)
 
-// podIndex files pods under their workload.
+// podIndex indexes pods by their workload.
 const podIndex = "survey.workload"
 
-// IndexPods has a cache file pods under their workload, and finds them there without copying any: large workloads are asked about with
-// each of their pods.
+// IndexPods indexes the pods of a cache by workload, and returns a lister that copies none: admission of each pod of a large workload
+// lists them.
 func IndexPods(ctx context.Context, from cache.Cache) (Pods, error) {
 	informer, err := from.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -46,10 +46,10 @@ func IndexPods(ctx context.Context, from cache.Cache) (Pods, error) {
 	}, nil
 }
 
-// listPods does the same with a cache of some namespaces, which is several in one, and shows the index of none.
+// listPods does the same with a cache of some namespaces, which consists of several caches and exposes no index.
 func listPods(ctx context.Context, from cache.Cache) (Pods, error) {
 	file := func(object client.Object) []string {
-		keys, _ := byWorkload(object) // an object has what it looks at
+		keys, _ := byWorkload(object) // an object always has a key
 		return keys
 	}
 	if err := from.IndexField(ctx, &corev1.Pod{}, podIndex, file); err != nil {

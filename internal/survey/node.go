@@ -14,20 +14,20 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// Node is what matters of a node.
+// Node is what the spread engine needs to know of a node.
 type Node struct {
 	Class  spread.Class
 	Odd    Oddity
 	Open   bool           // is Ready and not cordoned
-	Taints []corev1.Taint // that keep pods away which do not tolerate them
+	Taints []corev1.Taint // that keep away pods that do not tolerate them
 	Going  string         // the notice that it is going away, "" for none
 	Down   bool           // is not Ready
-	Made   bool           // a provisioner made it
+	Made   bool           // was created by a provisioner
 	Labels map[string]string
 	Name   string
 
-	Notices []corev1.Taint // all that say so
-	Noticed metav1.Time    // when it was first seen to be interrupted; zero if nobody keeps that
+	Notices []corev1.Taint // all taints that say it is going away
+	Noticed metav1.Time    // when its interruption was first seen; zero if not recorded
 }
 
 // Interrupted reports whether a node is going away for another reason than a cordon.
@@ -37,10 +37,10 @@ func (n Node) Interrupted() bool {
 	})
 }
 
-// deletion is the notice of a node that somebody has deleted.
+// deletion is the notice of a node that is being deleted.
 const deletion = "deletion"
 
-// Oddity is what is strange about a node's labels.
+// Oddity is an inconsistency in a node's labels.
 type Oddity string
 
 // The oddities.
@@ -51,10 +51,10 @@ const (
 	Ambiguous Oddity = "ambiguous"
 )
 
-// provisioned are labels that provisioners and autoscaled groups of nodes leave on what they make.
+// provisioned are labels that provisioners and autoscaled node groups set on their nodes.
 var provisioned = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-name", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"}
 
-// Node judges a node.
+// Node evaluates a node.
 func (s Settings) Node(node *corev1.Node) Node {
 	class, odd := s.classOf(node.Labels)
 	judged := Node{Name: node.Name, Class: class, Odd: odd, Open: !node.Spec.Unschedulable && ready(node), Down: !ready(node), Labels: node.Labels}
@@ -94,7 +94,7 @@ func carries(labels map[string]string, known []Label) bool {
 	return slices.ContainsFunc(known, func(l Label) bool { value, found := labels[l.Key]; return found && value == l.Value })
 }
 
-// notice tells whether a taint says that its node is going away.
+// notice reports whether a taint says that its node is going away.
 func (s Settings) notice(key string) bool {
 	return slices.ContainsFunc(s.Notices, func(pattern string) bool {
 		start, isPrefix := strings.CutSuffix(pattern, "*")
@@ -102,8 +102,8 @@ func (s Settings) notice(key string) bool {
 	})
 }
 
-// silent tells whether a taint says that its node is not Ready. It may be set late, on a node that is by now, and stays until the
-// controller manager looks again, seconds later: of the two it is the node that knows.
+// silent reports whether a taint says that its node is not Ready. The controller manager may set and remove it seconds late, so the
+// node's own condition decides.
 func silent(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
 }
@@ -117,13 +117,13 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// leaves tells whether pods with these tolerations have to go from a node. Those that tolerate every notice would come back to it; one that
-// is down serves nobody, whoever tolerates that.
+// leaves reports whether pods with these tolerations have to leave a node. Pods that tolerate every notice would come back to it. On a
+// node that is down no pod serves, whatever it tolerates.
 func (n Node) leaves(tolerations []corev1.Toleration) bool {
 	return n.Going != "" && (n.Going == deletion || n.Down || len(n.heeded(tolerations)) > 0)
 }
 
-// cordoned reports whether pods with these tolerations have to go from a node only because it is cordoned.
+// cordoned reports whether pods with these tolerations have to leave a node only because it is cordoned.
 func (n Node) cordoned(tolerations []corev1.Toleration) bool {
 	other := func(notice corev1.Taint) bool { return notice.Key != corev1.TaintNodeUnschedulable }
 	return n.leaves(tolerations) && n.Going != deletion && !n.Down && !slices.ContainsFunc(n.heeded(tolerations), other)
@@ -138,14 +138,14 @@ func (n Node) heeded(tolerations []corev1.Toleration) []corev1.Taint {
 	})
 }
 
-// takes tells whether a node would have a pod with these tolerations.
+// takes reports whether a node accepts pods with these tolerations.
 func (n Node) takes(tolerations []corev1.Toleration) bool {
 	return n.Open && n.Going == "" && !slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })
 	})
 }
 
-// Tolerations are those that nodes of a class may ask for: some clouds taint nodes with the label by which they are known.
+// Tolerations returns those that nodes of a class may require: some clouds taint nodes with the label that marks the class.
 func (s Settings) Tolerations(class spread.Class) []corev1.Toleration {
 	var all []corev1.Toleration
 	for _, label := range s.LabelsOf(class) {
@@ -154,7 +154,7 @@ func (s Settings) Tolerations(class spread.Class) []corev1.Toleration {
 	return all
 }
 
-// LabelsOf are the labels of a class.
+// LabelsOf returns the labels of a class.
 func (s Settings) LabelsOf(class spread.Class) []Label {
 	if class == spread.Spot {
 		return s.Spot
@@ -162,7 +162,7 @@ func (s Settings) LabelsOf(class spread.Class) []Label {
 	return s.OnDemand
 }
 
-// ParseLabels reads labels of the form key=value, several of them with commas between.
+// ParseLabels reads comma-separated labels of the form key=value.
 func ParseLabels(text string) ([]Label, error) {
 	var all []Label
 	for part := range strings.SplitSeq(text, ",") {

@@ -17,33 +17,33 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// Scene is a workload and all that surrounds it.
+// Scene is a workload and the objects around it.
 type Scene struct {
 	Workload Workload
 	Wish     Wish
 	Pods     []*corev1.Pod // all of the workload's
 	Nodes    map[string]Node
 	Budgets  []*policyv1.PodDisruptionBudget                       // of its namespace
-	Volumes  func(*corev1.Pod) ([]*corev1.PersistentVolume, error) // nil: not looked at
-	Hold     string                                                // why Ready pods must stay, beside what the objects tell
+	Volumes  func(*corev1.Pod) ([]*corev1.PersistentVolume, error) // nil: not considered
+	Hold     string                                                // why Ready pods must stay, in addition to what the objects say
 	Memory   Memory
 	Now      time.Time
 }
 
-// Memory is what outlasts a decision.
+// Memory is the state that outlasts a decision.
 type Memory struct {
 	LastMove       time.Time
 	Spot, OnDemand Past
-	Ungated        map[types.UID]time.Time // when the last gate of a pod was seen to be gone
+	Ungated        map[types.UID]time.Time // when the last scheduling gate of a pod was seen to be gone
 }
 
 // Past is what is remembered of a class.
 type Past struct {
 	Failed   time.Time // spread.Gate.Failed of the last decision
-	Returned time.Time // when a node of it last began to take pods
+	Returned time.Time // when a node of it last began to accept pods
 }
 
-// World is the scene as the engine sees it.
+// World converts the scene for the engine.
 func (s Settings) World(scene Scene) (spread.World, error) {
 	world := spread.World{
 		Policy: scene.Wish.Policy, Problem: scene.Wish.Problem, Replicas: scene.Workload.Replicas,
@@ -66,7 +66,7 @@ func (s Settings) World(scene Scene) (spread.World, error) {
 	return world, nil
 }
 
-// Replica is a pod as the engine sees it, as far as the pod itself tells: of its node nothing is known yet.
+// Replica converts a pod for the engine, as far as the pod itself says. Nothing is known of its node yet.
 func (s Settings) Replica(workload Workload, pod *corev1.Pod) spread.Pod {
 	return spread.Pod{
 		Name: pod.Name, Number: s.Number(workload, pod), Set: pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], Made: s.Made(pod),
@@ -74,7 +74,7 @@ func (s Settings) Replica(workload Workload, pod *corev1.Pod) spread.Pod {
 	}
 }
 
-// pod is a pod as the engine sees it.
+// pod converts a pod for the engine.
 func (s Settings) pod(scene Scene, pod *corev1.Pod) (spread.Pod, error) {
 	seen := s.Replica(scene.Workload, pod)
 	seen.Since = scene.Memory.Ungated[pod.UID]
@@ -92,7 +92,7 @@ func (s Settings) pod(scene Scene, pod *corev1.Pod) (spread.Pod, error) {
 	return seen, err
 }
 
-// lost is the class of a node that is no more: what the pod was made for, since nothing else is known.
+// lost returns the class of a node that no longer exists: the one that the pod was created for, or else on-demand.
 func (s Settings) lost(pod *corev1.Pod) spread.Class {
 	if made := s.Made(pod); made != "" {
 		return made
@@ -100,7 +100,7 @@ func (s Settings) lost(pod *corev1.Pod) spread.Class {
 	return spread.OnDemand
 }
 
-// Made is the class that admission made a pod for, "" when it did not.
+// Made returns the class that admission chose for a pod, or "".
 func (s Settings) Made(pod metav1.Object) spread.Class {
 	switch class := spread.Class(pod.GetAnnotations()[s.Key(v1alpha1.SpreadClass)]); class {
 	case spread.Spot, spread.OnDemand:
@@ -121,7 +121,7 @@ func phaseOf(pod *corev1.Pod) spread.Phase {
 	return spread.Starting
 }
 
-// supply is what there is of a class for this workload.
+// supply returns the capacity of a class for this workload.
 func (s Settings) supply(scene Scene, class spread.Class, past Past) spread.Supply {
 	tolerations := slices.Concat(scene.Workload.Pods.Tolerations, s.Tolerations(class))
 	supply := spread.Supply{Failed: past.Failed, Returned: past.Returned, Static: s.Provisioner == ProvisionerNone}
@@ -138,7 +138,7 @@ func (s Settings) supply(scene Scene, class spread.Class, past Past) spread.Supp
 	return supply
 }
 
-// budget is how much of a workload may be disturbed, and why nothing of it may be.
+// budget returns how much of a workload may be disrupted, or why nothing may be.
 func (s Settings) budget(scene Scene) (spread.Budget, string) {
 	step, err := intstr.GetScaledValueFromIntOrPercent(&s.Step, scene.Workload.Replicas, true)
 	if err != nil {
@@ -158,14 +158,14 @@ func (s Settings) budget(scene Scene) (spread.Budget, string) {
 	return budget, ""
 }
 
-// limit is the least that the budgets of any pod allow, and the most budgets that one pod has.
+// limit returns the lowest allowance of the budgets of any pod, and the highest number of budgets of one pod.
 func limit(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) (allowed, most int) {
 	allowed = spread.NoLimit
 	over := make(map[*corev1.Pod]int, len(pods))
 	for _, pdb := range budgets {
 		selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
 		if err != nil {
-			continue // selects nothing, says the API server
+			continue // matches nothing, as in the API server
 		}
 		for _, pod := range pods {
 			if !selector.Matches(labels.Set(pod.Labels)) {

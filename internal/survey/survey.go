@@ -1,9 +1,8 @@
-// Package survey reads what the spread engine must know out of Kubernetes objects: whether a workload is to be spread and how, which
-// class a node is of, and how its pods stand. Admission, the controller and the command line all see the world through it, so that they
-// cannot disagree.
+// Package survey reads what the spread engine needs from Kubernetes objects: whether and how to spread a workload, the class of a
+// node, and the state of its pods. Admission, the controller and the command line all use it, so that they cannot disagree.
 //
-// It promises that the same objects give the same world, in whatever order they come. It never reads the cluster, never writes, and never
-// changes what it is given.
+// It promises that the same objects give the same world, in whatever order they come. It never reads the cluster, never writes, and
+// never changes its arguments.
 package survey
 
 import (
@@ -19,21 +18,21 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// Settings are what the operator's configuration says about spread.
+// Settings are the operator's configuration of spread.
 type Settings struct {
 	Prefix          string   // of the annotations
-	Spot            []Label  // any of them makes a node spot
-	OnDemand        []Label  // any of them makes a node on-demand; one without label counts as such, too
-	Notices         []string // keys of taints that say that a node is going away; * at the end stands for anything
+	Spot            []Label  // any of them marks a node as spot
+	OnDemand        []Label  // any of them marks a node as on-demand; a node without label counts as such, too
+	Notices         []string // keys of taints that say that a node is going away; a trailing * matches anything
 	Provisioner     Provisioner
 	PendingDeadline time.Duration
 	Cooldown        time.Duration
-	Step            intstr.IntOrString // how many replicas of a workload may be away for our sake
-	Windows         string             // when Ready pods may be moved, for workloads and namespaces that say nothing
+	Step            intstr.IntOrString // how many replicas of a workload we may take away at once
+	Windows         string             // when Ready pods may be moved, if workload and namespace do not say
 	ReadOnly        bool
 }
 
-// Standard are the settings of an operator that was told nothing.
+// Standard returns the default settings.
 func Standard() Settings {
 	const capacity = "karpenter.sh/capacity-type"
 	return Settings{
@@ -47,37 +46,37 @@ func Standard() Settings {
 	}
 }
 
-// Label is a label of nodes.
+// Label is a node label.
 type Label struct{ Key, Value string }
 
-// Provisioner says whether nodes are made when pods wait.
+// Provisioner says whether nodes are added for Pending pods.
 type Provisioner string
 
 // The provisioners.
 const (
-	// ProvisionerAuto goes by the labels that provisioners leave on nodes.
+	// ProvisionerAuto detects provisioners by the labels that they set on nodes.
 	ProvisionerAuto Provisioner = "auto"
-	// ProvisionerPresent gives a class without nodes the time of a pending pod.
+	// ProvisionerPresent waits PendingDeadline before a class without nodes counts as having no room.
 	ProvisionerPresent Provisioner = "present"
-	// ProvisionerNone takes a class without nodes for one without room.
+	// ProvisionerNone treats a class without nodes as one without room.
 	ProvisionerNone Provisioner = "none"
 )
 
-// Key is the annotation's key under the configured prefix.
+// Key returns the annotation's key under the configured prefix.
 func (s Settings) Key(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(s.Prefix) }
 
-// Wish is how a workload wants to be spread. The zero value is not at all.
+// Wish is how a workload wants to be spread. The zero value means that it does not.
 type Wish struct {
-	Policy   *spread.Policy // nil: pods are left where they are
-	Problem  string         // what is wrong with the present setting, "" for nothing
+	Policy   *spread.Policy // nil: pods are not moved
+	Problem  string         // what is wrong with the current setting, "" for nothing
 	Override bool           // may delete where a disruption budget refuses
 	Windows  string         // its own, "" for those of the namespace
 }
 
-// Managed tells whether a workload is any business of ours.
+// Managed reports whether the operator spreads a workload, or would but for a problem.
 func (w Wish) Managed() bool { return w.Policy != nil || w.Problem != "" }
 
-// Enabled tells whether a workload opts in, by annotation or label.
+// Enabled reports whether a workload opts in, by annotation or label.
 func (s Settings) Enabled(workload metav1.Object) bool {
 	key := s.Key(v1alpha1.SpreadMode)
 	mode, found := workload.GetAnnotations()[key]
@@ -87,16 +86,16 @@ func (s Settings) Enabled(workload metav1.Object) bool {
 	return strings.TrimSpace(mode) == v1alpha1.SpreadEnabled
 }
 
-// WorkloadTooLarge says what is wrong with a workload that is TooLarge.
+// WorkloadTooLarge is the problem of a workload that is TooLarge.
 const WorkloadTooLarge = "its selector, and the node selector, affinity, tolerations and ports of its template, exceed 16 KiB together, " +
 	"or 4 KiB in a namespace beyond limits.cacheBytesPerNamespace: reduce them"
 
-// TooLarge reports whether so little of an object is in the operator's cache that nothing may be decided about it.
+// TooLarge reports whether the operator's cache holds too little of an object to decide about it.
 func TooLarge(object metav1.Object) bool {
 	return object.GetAnnotations()[v1alpha1.AnnotationTooLarge] != ""
 }
 
-// Wish reads what a workload asks for. A setting that is wrong leaves the last good one in force, which the workload carries.
+// Wish reads the settings of a workload. If they are invalid, the last valid ones, which the workload carries, stay in force.
 func (s Settings) Wish(workload Workload) Wish {
 	if workload.Object == nil || !s.Enabled(workload) {
 		return Wish{}
@@ -106,7 +105,7 @@ func (s Settings) Wish(workload Workload) Wish {
 	policy, err := spread.Parse(said(v1alpha1.SpreadMinOnDemand), said(v1alpha1.SpreadSpotPercentage))
 	if err != nil {
 		wish.Problem = err.Error()
-		policy, _ = spread.ParsePolicy(said(v1alpha1.SpreadSettings)) // what cannot be read was not written by us
+		policy, _ = spread.ParsePolicy(said(v1alpha1.SpreadSettings)) // we did not write what cannot be read
 	}
 	if wish.Policy = policy; policy == nil {
 		return wish

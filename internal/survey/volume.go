@@ -10,13 +10,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// bound is why a pod that belongs on the other class cannot go there: a volume that no node of that class can reach. Without any node of
-// that class nobody knows.
+// bound returns why a pod that belongs on the other class cannot go there: it has a volume that no node of that class can reach. It is
+// unknown if that class has no nodes.
 func (c Scene) bound(pod *corev1.Pod, seen spread.Pod) (string, error) {
 	if c.Volumes == nil || c.Wish.Policy == nil || seen.Phase == spread.Terminating {
 		return "", nil
 	}
-	wanted := seen.Node.Other() // where one without a number would go, if it is to be moved
+	wanted := seen.Node.Other() // where a pod without a number would move
 	if seen.Number != spread.Unnumbered {
 		wanted = spread.Of(*c.Wish.Policy, seen.Number)
 	}
@@ -39,7 +39,7 @@ func (c Scene) bound(pod *corev1.Pod, seen spread.Pod) (string, error) {
 	return "", nil
 }
 
-// reaches tells whether any node of a class can have a volume, also when there is no node of it.
+// reaches reports whether any node of a class can reach a volume, or the class has no nodes.
 func (c Scene) reaches(volume *corev1.PersistentVolume, class spread.Class) (bool, error) {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return true, nil

@@ -31,11 +31,11 @@ type Workload struct {
 	Key      Key
 	Replicas int
 	First    int            // the ordinal of replica number 0
-	Rollout  string         // why its pods are in motion by its own doing, "" when they are not
-	Pods     corev1.PodSpec // its template's, of which only what chooses nodes must be there
+	Rollout  string         // why the workload itself is replacing pods, "" when it is not
+	Pods     corev1.PodSpec // its template's; only what selects nodes must be set
 }
 
-// Deployment is the workload that a Deployment is.
+// Deployment returns a Deployment as a workload.
 func Deployment(from *appsv1.Deployment) Workload {
 	return Workload{
 		Object: from, Key: Key{v1alpha1.WorkloadDeployment, types.NamespacedName{Namespace: from.Namespace, Name: from.Name}},
@@ -43,7 +43,7 @@ func Deployment(from *appsv1.Deployment) Workload {
 	}
 }
 
-// StatefulSet is the workload that a StatefulSet is.
+// StatefulSet returns a StatefulSet as a workload.
 func StatefulSet(from *appsv1.StatefulSet) Workload {
 	workload := Workload{
 		Object: from, Key: Key{v1alpha1.WorkloadStatefulSet, types.NamespacedName{Namespace: from.Namespace, Name: from.Name}},
@@ -72,7 +72,7 @@ func deploymentInMotion(d *appsv1.Deployment) string {
 	return ""
 }
 
-// statefulSetInMotion goes by the revisions: a partition below the replicas, or OnDelete, may leave two for as long as people like.
+// statefulSetInMotion compares revisions: with a partition or OnDelete, two may coexist indefinitely.
 func statefulSetInMotion(s *appsv1.StatefulSet) string {
 	update := s.Spec.UpdateStrategy
 	staged := update.Type == appsv1.OnDeleteStatefulSetStrategyType ||
@@ -86,8 +86,8 @@ func statefulSetInMotion(s *appsv1.StatefulSet) string {
 	return ""
 }
 
-// OwnerOf is the workload that a pod belongs to, and whether there is one. A Deployment's pods belong to a ReplicaSet, whose name is the
-// Deployment's and the hash of the template.
+// OwnerOf returns the workload that a pod belongs to, and whether there is one. A Deployment's pods belong to a ReplicaSet, whose name
+// is that of the Deployment plus the template hash.
 func OwnerOf(pod metav1.Object) (Key, bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -103,7 +103,7 @@ func OwnerOf(pod metav1.Object) (Key, bool) {
 	return key, key.Name != ""
 }
 
-// Number is the number of a pod among the replicas of its workload: by its name, or by what admission wrote on it.
+// Number returns the number of a pod among the replicas of its workload: from its name, or from the annotation set by admission.
 func (s Settings) Number(workload Workload, pod metav1.Object) int {
 	text, first := pod.GetAnnotations()[s.Key(v1alpha1.SpreadNumber)], 0
 	if workload.Key.Kind == v1alpha1.WorkloadStatefulSet {
@@ -116,7 +116,7 @@ func (s Settings) Number(workload Workload, pod metav1.Object) int {
 	return number - first
 }
 
-// chosen is by what a template chooses nodes itself: a label of the classes, or nodeName; "" for nothing.
+// chosen returns how a template selects nodes itself: a label of the classes, or nodeName; "" if it does not.
 func (s Settings) chosen(workload Workload) string {
 	if workload.Pods.NodeName != "" {
 		return "nodeName"
@@ -141,7 +141,7 @@ func requires(affinity *corev1.Affinity, key string) bool {
 	return false
 }
 
-// settled puts pods in an order of their own.
+// settled sorts pods by name.
 func settled(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
