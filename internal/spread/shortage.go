@@ -88,7 +88,7 @@ func (p *pass) missed(class Class) (last time.Time) {
 }
 
 // forsaken returns when the last pod of a class was created, if it has just come and every pod there has to leave: nodes that go as
-// fast as they come are no room. It is zero if any pod may stay. An unreachable node says nothing about the others.
+// fast as they come are no room. It is zero if any pod may stay. A node that is not Ready says nothing about the others.
 func (p *pass) forsaken(class Class) (since time.Time) {
 	for _, pod := range p.seats {
 		switch {

@@ -39,7 +39,7 @@ type Pod struct {
 	Gated   bool      // has scheduling gates, so it is not scheduled yet
 	Since   time.Time // when scheduling began, zero: when the pod was created
 	Doomed  bool      // its node is going away
-	Lost    bool      // the node is gone or unreachable, so the pod does not serve
+	Lost    bool      // its node is gone or not Ready, so the pod does not serve
 	Bound   string    // why it cannot run on another node, "" if it can
 
 	Cordoned bool      // its node is going away only because it is cordoned, which has no deadline
