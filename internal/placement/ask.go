@@ -11,19 +11,19 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// Ask is what must be known of a pod that is about to be made, to say where it goes.
+// Ask is what is needed to decide where a new pod goes.
 type Ask struct {
 	Workload survey.Key
-	Hash     string // of the template that it is made from, "" for a StatefulSet's
-	Pod      string // its name, "" when it has none yet
-	Request  string // tells the API server's request from others: who asks again gets the same answer
-	DryRun   bool   // nothing is taken
+	Hash     string // of the pod template, "" for a StatefulSet's
+	Pod      string // its name, "" if not yet generated
+	Request  string // identifies the API server's request: a repeated one gets the same answer
+	DryRun   bool   // nothing is reserved
 }
 
-// maxUID is more than a UID of the API server is long.
+// maxUID is longer than any UID of the API server.
 const maxUID = 64
 
-// validate refuses what no API server would ask: anyone who reaches the webhook can ask, and what is asked is remembered.
+// validate rejects what no API server would send: anyone who reaches the webhook can call it, and its requests are remembered.
 func (a Ask) validate() error {
 	switch {
 	case len(a.Request) > maxUID:
@@ -38,12 +38,12 @@ func (a Ask) validate() error {
 
 // Answer is where a pod goes.
 type Answer struct {
-	Managed bool // if not, the pod stays as it is
+	Managed bool // if not, the pod is not changed
 	Number  int
 	Class   spread.Class
 }
 
-// An Asker knows where pods go.
+// An Asker decides where pods go.
 type Asker interface {
 	Place(ctx context.Context, ask Ask) (Answer, error)
 }

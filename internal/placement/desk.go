@@ -1,15 +1,15 @@
-// Package placement says where a pod goes that is about to be made, and makes it for the nodes of that class: admission for the workloads
-// that are spread.
+// Package placement decides on which class of nodes a new pod runs, and restricts the pod to the nodes of that class: it is the
+// admission webhook of spread workloads.
 //
 // It promises:
-//   - The pods of a ReplicaSet get the lowest numbers that are free, so that any so many of them have the right mix: one after the other,
-//     in a burst, and through several replicas of the operator as long as they reach the leader. A StatefulSet's have their ordinals.
-//   - A dry run takes nothing, and who asks again is answered the same.
-//   - Nothing is read but caches, and nothing is written but the pod in question: its node affinity, tolerations and annotations.
-//   - What people ask for in their templates stays in force.
-//   - A failure of ours costs a pod its place and never its life: it passes as it is, and the controller moves it later.
+//   - The pods of a ReplicaSet get the lowest free numbers, so that any number of them has the right mix: created one by one, in a
+//     burst, or through several replicas of the operator as long as they reach the leader. A StatefulSet's pods have their ordinals.
+//   - A dry run reserves nothing, and a repeated request gets the same answer.
+//   - It reads only caches, and writes only the pod in question: its node affinity, tolerations and annotations.
+//   - What users set in their templates stays in force.
+//   - A failure of ours never rejects a pod: it is admitted without a place, and the controller moves it later.
 //
-// It never looks at pods that have a node already, that no ReplicaSet or StatefulSet controls, or whose workload is not managed.
+// It ignores pods that have a node already, that no ReplicaSet or StatefulSet controls, or whose workload is not managed.
 package placement
 
 import (
@@ -30,17 +30,17 @@ import (
 )
 
 const (
-	// patience is how long a cache gets to learn what the pod's maker knows already: a pod that is gone, more replicas, a new workload.
+	// patience is how long a cache may lag behind the pod's creator: a pod that is gone, more replicas, a new workload.
 	patience = 250 * time.Millisecond
-	// overdue is when a pod should have been seen that was given a number. Its maker, and other webhooks, may take longer; but then somebody
-	// who needs a number had better have it.
+	// overdue is how long after its assignment a number without a pod may be given to another request. The creator and other webhooks may
+	// take longer, but then the waiting request takes precedence.
 	overdue = 3 * time.Second
-	// pause is between two looks.
+	// pause is the time between two looks.
 	pause = 10 * time.Millisecond
 )
 
-// A Desk gives out places from what a cache holds and from its own memory. One desk must do so for all replicas, the leader's; others can
-// only estimate. It is safe for concurrent use.
+// A Desk assigns places based on a cache and its own memory. Only the leader's desk may do so for all replicas; others can only
+// estimate. It is safe for concurrent use.
 type Desk struct {
 	memory
 
@@ -50,7 +50,7 @@ type Desk struct {
 	now      func() time.Time
 }
 
-// NewDesk has given out nothing yet. The reader is a cache, and so is what finds pods.
+// NewDesk returns a Desk that has assigned nothing. Both reader and replicas read a cache.
 func NewDesk(reader client.Reader, replicas survey.Pods, settings survey.Settings, refusals *limit.Refusals) *Desk {
 	return &Desk{memory: newMemory(refusals), reader: reader, replicas: replicas, settings: settings, now: time.Now}
 }
@@ -79,8 +79,8 @@ func (d *Desk) Place(ctx context.Context, ask Ask) (Answer, error) {
 	}
 }
 
-// look answers by what is known now, and tells whether that is sure: an answer that is strange calls for another look, unless this is the
-// last.
+// look answers by what is known now, and reports whether the answer is sure. An implausible one calls for another look, unless this is
+// the last.
 func (d *Desk) look(ctx context.Context, ask Ask, last bool) (answer Answer, sure bool, err error) {
 	workload, err := d.workload(ctx, ask.Workload)
 	if apierrors.IsNotFound(err) {
@@ -111,7 +111,7 @@ func (d *Desk) workload(ctx context.Context, key survey.Key) (survey.Workload, e
 	return survey.Deployment(found), err
 }
 
-// sight is what one look has seen.
+// sight is the result of one look.
 type sight struct {
 	survey.Workload
 
@@ -119,13 +119,13 @@ type sight struct {
 	last   bool
 }
 
-// number is that of the pod among the replicas. One beyond them is strange: more likely than not, the cache is late.
+// number returns the pod's number among the replicas. One beyond them is implausible: most likely the cache is stale.
 func (d *Desk) number(ctx context.Context, ask Ask, seen sight) (number int, sure bool, err error) {
 	if seen.Key.Kind == v1alpha1.WorkloadStatefulSet {
 		return d.settings.Number(seen.Workload, &metav1.ObjectMeta{Name: ask.Pod}), true, nil
 	}
 	numbers := d.numbers(replicaSet{ask.Workload, ask.Hash}, d.now())
-	// The pods must be read under the lock: who comes with an older list than the one before him would free numbers that are taken.
+	// The pods must be read under the lock: a request with an older list than the one before would free numbers that are taken.
 	numbers.lock.Lock()
 	defer numbers.lock.Unlock()
 	pods, err := d.pods(ctx, ask, seen.Workload)
@@ -141,8 +141,8 @@ func (d *Desk) number(ctx context.Context, ask Ask, seen sight) (number int, sur
 	return number, sure, nil
 }
 
-// maxOutstanding is how many numbers of a ReplicaSet may be given out whose pods were not seen. A rollout makes at most twice the replicas. Others are
-// of requests that another webhook has refused, or of requests that are not from the API server.
+// maxOutstanding limits the assigned numbers of a ReplicaSet whose pods were not seen. A rollout creates at most twice the replicas.
+// The rest belongs to requests that another webhook rejected, or that the API server did not send.
 func maxOutstanding(replicas int) int { return 2*replicas + 64 }
 
 // choose takes a number, or waits for a better one.
@@ -164,7 +164,7 @@ func choose(from *spread.Numbers, ask Ask, seen sight, now time.Time) (number in
 	return from.Take(ask.Request, now), true
 }
 
-// pods are those of the same ReplicaSet.
+// pods returns those of the same ReplicaSet.
 func (d *Desk) pods(ctx context.Context, ask Ask, workload survey.Workload) ([]spread.Pod, error) {
 	found, err := d.replicas(ctx, ask.Workload)
 	if err != nil {
@@ -186,7 +186,7 @@ func (d *Desk) pods(ctx context.Context, ask Ask, workload survey.Workload) ([]s
 	return pods, nil
 }
 
-// classOf is the class of a node. It matters for pods that were made without us: they stand for numbers of the class that they run on.
+// classOf returns the class of a node. It matters for pods created without us: they stand for numbers of the class they run on.
 func (d *Desk) classOf(ctx context.Context, name string) (spread.Class, error) {
 	node := &corev1.Node{}
 	switch err := d.reader.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy); {

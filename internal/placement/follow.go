@@ -13,8 +13,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// Follow has the desk learn of every pod that appears. Without it, it learns of pods when it is next asked, and one that is gone by then
-// leaves its number held for a while.
+// Follow records every pod as it appears. Otherwise the desk sees pods when it is next called, and a pod that is gone by then holds
+// its number for a while.
 func (d *Desk) Follow(ctx context.Context, informers cache.Informers) error {
 	informer, err := informers.GetInformer(ctx, &corev1.Pod{})
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *Desk) Follow(ctx context.Context, informers cache.Informers) error {
 	return nil
 }
 
-// appeared tells whoever gave a pod its number. The cache has it by now, so that whoever looks next will find it there, or gone.
+// appeared reports a pod to the numbers of its ReplicaSet. The cache has it by now, so that the next look finds it there, or gone.
 func (d *Desk) appeared(pod *corev1.Pod) {
 	if _, placed := pod.Annotations[d.settings.Key(v1alpha1.SpreadNumber)]; !placed {
 		return

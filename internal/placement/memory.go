@@ -13,26 +13,26 @@ import (
 const (
 	// grace is how long a pod may take from its admission until the cache shows it. Other webhooks may take most of that.
 	grace = 30 * time.Second
-	// maxTemplates is how many pod templates of a Deployment have numbers that are remembered. A rollout has two.
+	// maxTemplates is how many pod templates of a Deployment have remembered numbers. A rollout has two.
 	maxTemplates = 8
 )
 
-// memory is what a desk knows beside the cache. It holds what was asked about lately and the shortages that somebody judged.
+// memory is the state of a desk beyond the cache: recently assigned numbers, and the shortages that the controller found.
 type memory struct {
-	lock      sync.Mutex // for moments only: never while something is read
+	lock      sync.Mutex // held briefly: never while reading
 	shortages map[survey.Key]spread.Shortage
 	given     map[replicaSet]*numbers
 	swept     time.Time
 	refusals  *limit.Refusals
 }
 
-// replicaSet is what numbers count for.
+// replicaSet identifies a set of numbers.
 type replicaSet struct {
 	workload survey.Key
 	hash     string
 }
 
-// numbers are those of one ReplicaSet. Their lock is their own, so that no ReplicaSet waits for another.
+// numbers are those of one ReplicaSet. They have their own lock, so that no ReplicaSet waits for another.
 type numbers struct {
 	*spread.Numbers
 
@@ -44,7 +44,8 @@ func newMemory(refusals *limit.Refusals) memory {
 	return memory{shortages: map[survey.Key]spread.Shortage{}, given: map[replicaSet]*numbers{}, refusals: refusals}
 }
 
-// numbers are those of a ReplicaSet. They are not remembered if its Deployment has too many already: anyone who reaches the webhook can make templates up.
+// numbers returns those of a ReplicaSet. They are not remembered if its Deployment has too many: anyone who reaches the webhook can
+// invent templates.
 func (m *memory) numbers(of replicaSet, now time.Time) *numbers {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -73,15 +74,15 @@ func (m *memory) templates(workload survey.Key) int {
 	return count
 }
 
-// known are the numbers of a ReplicaSet that somebody asked about lately, nil when nobody did.
+// known returns the numbers of a ReplicaSet that were used recently, or nil.
 func (m *memory) known(of replicaSet) *numbers {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	return m.given[of]
 }
 
-// sweep forgets what nobody has asked about for so long that no number which was given out still waits for its pod: the rest is in the
-// pods. Twice the grace leaves time to those who have asked and are not answered yet.
+// sweep drops ReplicaSets idle for two grace periods: every reservation has become a pod or expired, and the pods have the rest. The
+// second period is for requests still in progress.
 func (m *memory) sweep(now time.Time) {
 	if now.Sub(m.swept) < grace {
 		return
@@ -90,14 +91,14 @@ func (m *memory) sweep(now time.Time) {
 	maps.DeleteFunc(m.given, func(_ replicaSet, n *numbers) bool { return now.Sub(n.asked) > 2*grace })
 }
 
-// Judged tells which classes take pods of a workload, until told otherwise.
+// Judged sets which classes take pods of a workload, until the next call.
 func (m *memory) Judged(workload survey.Key, shortage spread.Shortage) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	m.shortages[workload] = shortage
 }
 
-// Forget is for workloads that are gone, or no business of ours any more.
+// Forget drops a workload that is gone or no longer managed.
 func (m *memory) Forget(workload survey.Key) {
 	m.lock.Lock()
 	defer m.lock.Unlock()

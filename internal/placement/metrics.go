@@ -7,16 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// outcome is what became of a request.
+// outcome is the result of a request.
 type outcome string
 
 const (
 	placed outcome = "placed"
-	passed outcome = "passed" // as it is, because it is no business of ours
-	failed outcome = "failed" // as it is, because of a failure of ours
+	passed outcome = "passed" // unchanged, because it is not managed
+	failed outcome = "failed" // unchanged, because of a failure of ours
 )
 
-// metrics are never labelled by the name of an object.
+// metrics never have object names as labels.
 type metrics struct {
 	durations *prometheus.HistogramVec
 }
@@ -27,7 +27,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .3, .5, 1, 2},
 	}, []string{"webhook", "outcome"})}
 	for _, each := range []outcome{placed, passed, failed} {
-		m.durations.WithLabelValues(hook, string(each)) // so that none is missing before it first happens
+		m.durations.WithLabelValues(hook, string(each)) // so that every series exists from the start
 	}
 	return m
 }

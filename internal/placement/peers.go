@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// forLeader is how long the leader may take, which may itself have to wait for its cache, or for a processor. The API server waits 2 s. An
-	// estimate is quicker, but pods may have to be moved for it later.
+	// forLeader limits how long the leader may take; it may have to wait for its cache or for CPU. The API server waits 2 s. An estimate
+	// is quicker, but pods may have to be moved for it later.
 	forLeader = time.Second
-	// A dead connection is found by pings, before anybody asks. The leader allows them this often.
+	// Pings find a dead connection before it is needed. The leader allows them this often.
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 )
 
-// A leader that does not answer is tried again soon: until then every number is an estimate.
+// A leader that does not answer is retried soon: until then every number is an estimate.
 var redial = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 2 * time.Second,
 }
 
-// Peers are this replica and the one that leads.
+// Peers are this replica and the leader.
 type Peers struct {
-	Own     Asker                                      // answers while this replica leads, and when nobody else does
+	Own     Asker                                      // used while this replica leads, and when the leader does not answer
 	Leading func() bool                                // whether this replica leads
 	Leader  func() string                              // the address of the leader's link, "" while unknown
-	TLS     func(context.Context) (*tls.Config, error) // how to call it, asked at each connection
+	TLS     func(context.Context) (*tls.Config, error) // the client configuration, read for each connection
 	Metrics prometheus.Registerer
 }
 
-// A Switchboard puts whoever asks through to the leader, which is the one place that gives out numbers. If that does not answer in time it
-// estimates, and the controller repairs what was wrong. It is safe for concurrent use.
+// A Switchboard forwards requests to the leader, which alone assigns numbers. If the leader does not answer in time, it estimates, and
+// the controller corrects that later. It is safe for concurrent use.
 type Switchboard struct {
 	Peers
 	forLeader time.Duration
@@ -55,13 +55,13 @@ type Switchboard struct {
 	line line
 }
 
-// A line is the connection to a leader, kept for as long as it leads there.
+// A line is the connection to a leader, kept until the address changes.
 type line struct {
 	address    string
 	connection *grpc.ClientConn
 }
 
-// NewSwitchboard calls nobody before it is asked.
+// NewSwitchboard connects to the leader only when it is first used.
 func NewSwitchboard(peers Peers) *Switchboard {
 	return &Switchboard{
 		Peers: peers, forLeader: forLeader,
@@ -87,7 +87,7 @@ func (s *Switchboard) Place(ctx context.Context, ask Ask) (Answer, error) {
 	return s.Own.Place(ctx, ask)
 }
 
-// ask asks the leader.
+// ask sends a request to the leader.
 func (s *Switchboard) ask(ctx context.Context, ask Ask) (Answer, error) {
 	connection, err := s.connect(s.Leader())
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Switchboard) ask(ctx context.Context, ask Ask) (Answer, error) {
 	return understood(said)
 }
 
-// understood refuses what a later version may say.
+// understood rejects answers that only a later version can give.
 func understood(said *linkv1.PlaceResponse) (Answer, error) {
 	answer := Answer{Managed: said.GetManaged(), Number: int(said.GetNumber()), Class: spread.Class(said.GetClass())}
 	if answer.Managed && answer.Class != spread.Spot && answer.Class != spread.OnDemand {
@@ -114,7 +114,7 @@ func understood(said *linkv1.PlaceResponse) (Answer, error) {
 	return answer, nil
 }
 
-// connect is the connection to an address: the one there is, or a new one in its place. Nobody waits for it here.
+// connect returns the connection to an address, replacing one to another address. It does not block.
 func (s *Switchboard) connect(address string) (*grpc.ClientConn, error) {
 	if address == "" {
 		return nil, errors.New("nobody is known to lead")
@@ -138,7 +138,7 @@ func (s *Switchboard) connect(address string) (*grpc.ClientConn, error) {
 	return connection, nil
 }
 
-// Close ends the connection, if there is one. Who asks afterwards gets a new one.
+// Close closes the connection, if there is one. Later requests open a new one.
 func (s *Switchboard) Close() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -152,13 +152,14 @@ func (s *Switchboard) hangUp() {
 	s.line = line{}
 }
 
-// fresh are the credentials of the moment in which a connection is made: certificates and CAs change while the operator runs.
+// fresh reads the credentials at each handshake: certificates and CAs change while the operator runs.
 type fresh struct {
 	credentials.TransportCredentials
 	config func(context.Context) (*tls.Config, error)
 }
 
-// ClientHandshake is asked by gRPC for every connection. The leader is dialed by its address, and known by the name that all replicas have.
+// ClientHandshake is called by gRPC for every connection. The leader is dialed by its address, and verified by the name that all
+// replicas share.
 func (f fresh) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config, err := f.config(ctx)
 	if err != nil {
@@ -167,7 +168,7 @@ func (f fresh) ClientHandshake(ctx context.Context, _ string, raw net.Conn) (net
 	return credentials.NewTLS(config).ClientHandshake(ctx, config.ServerName, raw)
 }
 
-// Clone keeps copies from being what they embed.
+// Clone makes copies keep this type, not only the embedded credentials.
 func (f fresh) Clone() credentials.TransportCredentials {
 	return fresh{f.TransportCredentials.Clone(), f.config}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// Place makes a pod for the nodes of a class, under its number among the replicas. What the pod asks for itself stays in force. To place
-// it again changes nothing, and to place it elsewhere takes back what the first time required of nodes.
+// Place restricts a pod to the nodes of a class, and records its number among the replicas. What the pod itself requires stays in
+// force. Repeating it changes nothing; placing the pod elsewhere removes the former node requirements.
 func Place(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
 	if choices := choicesOf(settings, class); len(choices) > 0 {
 		required := requiredBy(pod)
@@ -28,7 +28,7 @@ func Place(pod *corev1.Pod, class spread.Class, number int, settings survey.Sett
 	note(pod, class, number, settings)
 }
 
-// requiredBy is what a pod requires of nodes, to be changed in place.
+// requiredBy returns the node requirements of a pod, to be changed in place.
 func requiredBy(pod *corev1.Pod) *corev1.NodeSelector {
 	if pod.Spec.Affinity == nil {
 		pod.Spec.Affinity = &corev1.Affinity{}
@@ -46,8 +46,8 @@ func requiredBy(pod *corev1.Pod) *corev1.NodeSelector {
 // A choice is what a node must fulfil to be of a class.
 type choice []corev1.NodeSelectorRequirement
 
-// choicesOf are the ways to be of a class. To be spot it takes one of the labels; to be on-demand it takes none of them, since many nodes
-// have no label of any class.
+// choicesOf returns the alternatives that make a node belong to a class. A spot node has one of the labels; an on-demand node has none
+// of them, since many nodes have no label of any class.
 func choicesOf(settings survey.Settings, class spread.Class) []choice {
 	var spot []choice
 	var onDemand choice
@@ -61,7 +61,7 @@ func choicesOf(settings survey.Settings, class spread.Class) []choice {
 	return []choice{onDemand}
 }
 
-// ours is all that Place may have required of nodes.
+// ours returns everything that Place may have required of nodes.
 func ours(settings survey.Settings) choice {
 	return slices.Concat(slices.Concat(choicesOf(settings, spread.Spot)...), slices.Concat(choicesOf(settings, spread.OnDemand)...))
 }
@@ -71,7 +71,7 @@ type values struct {
 	values []string
 }
 
-// grouped are labels with the values of one key together, in the order of the keys.
+// grouped groups the values of labels by key, in the order of the keys.
 func grouped(labels []survey.Label) []values {
 	var all []values
 	for _, label := range labels {
@@ -84,7 +84,7 @@ func grouped(labels []survey.Label) []values {
 	return all
 }
 
-// without are terms less what is ours. Where that leaves nothing of a term, or the same as of another, we made the term.
+// without removes our requirements from terms. A term that is then empty, or a duplicate of another, was created by us and is dropped.
 func without(terms []corev1.NodeSelectorTerm, ours choice) []corev1.NodeSelectorTerm {
 	var left []corev1.NodeSelectorTerm
 	for _, term := range terms {
@@ -100,8 +100,8 @@ func without(terms []corev1.NodeSelectorTerm, ours choice) []corev1.NodeSelector
 	return left
 }
 
-// narrowed are terms of which each also asks for one of the choices. Terms are alternatives: with several choices there are as many of
-// each. An empty one matches no node, and must not begin to.
+// narrowed adds one of the choices to each term. Terms are alternatives, so several choices multiply them. An empty term matches no
+// node and stays empty.
 func narrowed(terms []corev1.NodeSelectorTerm, choices []choice) []corev1.NodeSelectorTerm {
 	var all []corev1.NodeSelectorTerm
 	if len(terms) == 0 {
@@ -125,14 +125,14 @@ func empty(term corev1.NodeSelectorTerm) bool {
 	return len(term.MatchExpressions) == 0 && len(term.MatchFields) == 0
 }
 
-// tolerated tells whether tolerations cover what another one is there for.
+// tolerated reports whether tolerations cover the taint that another one is for.
 func tolerated(tolerations []corev1.Toleration, wanted corev1.Toleration) bool {
 	taint := corev1.Taint{Key: wanted.Key, Value: wanted.Value, Effect: wanted.Effect}
 	return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })
 }
 
-// note writes on a pod what it was made for. When a Deployment shrinks the highest numbers go first, unless its template says otherwise;
-// a StatefulSet goes by ordinals.
+// note records the placement on a pod. The deletion cost makes a Deployment remove the highest numbers first when it shrinks, unless
+// its template sets a cost; a StatefulSet goes by ordinals.
 func note(pod *corev1.Pod, class spread.Class, number int, settings survey.Settings) {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -145,7 +145,7 @@ func note(pod *corev1.Pod, class spread.Class, number int, settings survey.Setti
 	pod.Annotations[settings.Key(v1alpha1.SpreadClass)] = string(class)
 }
 
-// costOf is the deletion cost that a former placement gave a pod, "" if there was none.
+// costOf returns the deletion cost that a former placement set on a pod, or "".
 func costOf(pod *corev1.Pod, settings survey.Settings) string {
 	number, err := strconv.Atoi(pod.Annotations[settings.Key(v1alpha1.SpreadNumber)])
 	if err != nil {

@@ -22,23 +22,23 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// Path is where the API server asks about pods.
+// Path is where the API server calls the webhook.
 const Path = "/spread"
 
 const (
 	// hook names this webhook in metrics.
 	hook = "spread"
-	// timeLimit is less than the API server waits for us, so that it is we who know of it.
+	// timeLimit is shorter than the API server's timeout, so that we notice and count it.
 	timeLimit = time.Second
-	// saidEvery is how often a failure is worth a line: it may be the same for each pod of a cluster.
+	// saidEvery limits how often a failure is logged: it may be the same for every pod of a cluster.
 	saidEvery = 10 * time.Second
 )
 
-// Includes tells whether a namespace is in scope.
+// Includes reports whether a namespace is in scope.
 type Includes func(ctx context.Context, namespace string) (bool, error)
 
-// Within are the namespaces of a scope, whose labels are read from a cache. One that the cache does not know is out of it: what passes now
-// can be moved later, what is another operator's cannot be given back.
+// Within returns the check for a scope, with labels read from a cache. A namespace that the cache does not know is out of scope: a pod
+// that passes now can be moved later, but one of another operator's cannot be given back.
 func Within(reader client.Reader, scope *kit.Scope) Includes {
 	return func(ctx context.Context, name string) (bool, error) {
 		namespace := &corev1.Namespace{}
@@ -49,7 +49,7 @@ func Within(reader client.Reader, scope *kit.Scope) Includes {
 	}
 }
 
-// Pods answers the API server about pods, and never refuses one.
+// Pods returns the webhook that places pods. It never rejects one.
 func Pods(asker Asker, scheme *runtime.Scheme, settings survey.Settings, scope Includes, registry prometheus.Registerer) *admission.Webhook {
 	inner := admission.WithDefaulter(scheme, pods{asker, settings, scope})
 	return &admission.Webhook{LogConstructor: limit.Logger, Handler: &lenient{
@@ -70,11 +70,11 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	workload, owned := survey.OwnerOf(pod)
-	// The kubelet would refuse a pod that names its node and requires another, and whoever made it would make the next.
+	// The kubelet would reject a pod that names its node and requires another, and the pod's controller would create the next.
 	if !owned || pod.Spec.NodeName != "" {
 		return nil
 	}
-	workload.Namespace = request.Namespace // the pod need not say it
+	workload.Namespace = request.Namespace // the pod may leave it empty
 	if within, err := p.scope(ctx, request.Namespace); err != nil || !within {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// lenient lets everything pass, whatever happens within. A webhook whose failures are ignored is not ignored when it says no.
+// lenient admits every pod, whatever fails. With failurePolicy Ignore, the API server still respects a rejection.
 type lenient struct {
 	inner   admission.Handler
 	idle    bool

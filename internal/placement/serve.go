@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// Serve answers other replicas, while this one leads, and nobody but those that have shown a certificate of ours.
+// Serve answers other replicas while this one leads. Callers must present a certificate of the operator.
 func Serve(to grpc.ServiceRegistrar, own Asker, leading func() bool) {
 	linkv1.RegisterPlacementServer(to, reception{own: own, leading: leading})
 }
@@ -30,7 +30,7 @@ type reception struct {
 	leading func() bool
 }
 
-// Place is called by gRPC for each question.
+// Place implements linkv1.PlacementServer.
 func (r reception) Place(ctx context.Context, asked *linkv1.PlaceRequest) (*linkv1.PlaceResponse, error) {
 	ask := Ask{
 		Workload: survey.Key{
@@ -57,8 +57,8 @@ func (r reception) Place(ctx context.Context, asked *linkv1.PlaceRequest) (*link
 	return &linkv1.PlaceResponse{Managed: answer.Managed, Number: int32(answer.Number), Class: string(answer.Class)}, nil
 }
 
-// calmly asks, and takes a panic for an error: it would end the leader, and gRPC catches none. Who asked has an estimate instead, and says
-// nothing of it, so that it is said here.
+// calmly turns a panic into an error: gRPC does not recover, so a panic would end the leader. The caller then estimates and does not
+// log the failure, so it is logged here.
 func calmly(ctx context.Context, asker Asker, ask Ask) (answer Answer, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
@@ -69,7 +69,7 @@ func calmly(ctx context.Context, asker Asker, ask Ask) (answer Answer, err error
 	return asker.Place(ctx, ask)
 }
 
-// verified tells whether the caller has shown a certificate that was found good when its connection was made.
+// verified reports whether the caller's certificate was verified when its connection was made.
 func verified(ctx context.Context) bool {
 	from, known := peer.FromContext(ctx)
 	if !known {
