@@ -29,22 +29,22 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// ConfigurationName is that of the MutatingWebhookConfiguration by which the API server comes to ask.
+// ConfigurationName is the name of the MutatingWebhookConfiguration that registers the webhooks.
 const ConfigurationName = "swarm-operator"
 
-// Cached is what a cache should hold of configurations: this one and no other, so that no right to read others is needed.
+// Cached restricts a cache to this configuration, so that no right to read others is needed.
 func Cached() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", ConfigurationName)}
 }
 
-// A Bundle is the CAs, in PEM, one of which has signed what the webhook shows; "" when there is none yet.
+// A Bundle returns the CAs, in PEM, one of which has signed the webhook's certificate; "" when there is none yet.
 type Bundle func(context.Context) string
 
-// farewell is how long the API server trusts a CA that the Secret has no more. Meanwhile every replica comes to show what another CA has
-// signed: it needs heardAfter for that, and its cache.
+// farewell is how long the API server trusts a CA that the Secret no longer has. Meanwhile every replica switches to a certificate of
+// another CA, which takes heardAfter plus the delay of its cache.
 const farewell = 30 * time.Second
 
-// keeper is the leader's part: it has the API server know the webhook.
+// keeper is the leader's part: it keeps the CA bundle in the configuration.
 type keeper struct {
 	client  client.Client
 	bundle  Bundle
@@ -52,14 +52,14 @@ type keeper struct {
 	parting parting
 }
 
-// A parting is from CAs that the API server trusts and the Secret has no more. Whoever leads next begins it anew.
+// A parting is the grace period of CAs that the API server trusts and the Secret no longer has. A new leader starts it again.
 type parting struct {
 	from  string // the CAs, in PEM
 	since time.Time
 }
 
-// Keep makes whoever leads keep the bundle in the configuration, if there is one. The bundle must come from the Secret that the manager's
-// cache holds, whose changes are followed.
+// Keep adds a controller that keeps the bundle in the configuration, if there is one. The bundle must come from the Secret in the
+// manager's cache, which is watched.
 func Keep(of manager.Manager, bundle Bundle) error {
 	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
@@ -99,15 +99,15 @@ func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: left}, err
 }
 
-// injected tells whether cert-manager keeps the bundle. Then it is written at once when somebody else has, and two who do so never rest: when
-// an installation comes to use cert-manager, whoever leads still has a certificate of our own until it is replaced.
+// injected reports whether cert-manager keeps the bundle. It reverts other writes at once, so two writers would never stop: when an
+// installation starts to use cert-manager, the leader still has our own certificate until its pod is replaced.
 func injected(found *admissionv1.MutatingWebhookConfiguration) bool {
 	return slices.ContainsFunc([]string{"inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca"}, func(name string) bool {
 		return found.Annotations["cert-manager.io/"+name] != ""
 	})
 }
 
-// part is how long CAs stay that have to go.
+// part returns how long CAs that have to go stay.
 func (k *keeper) part(from string) time.Duration {
 	if from != k.parting.from {
 		k.parting = parting{from, k.now()}
@@ -118,8 +118,7 @@ func (k *keeper) part(from string) time.Duration {
 	return max(0, farewell-k.now().Sub(k.parting.since))
 }
 
-// bring turns the configuration that was found into the one that is wanted, and tells whether it did: what somebody else wrote meanwhile
-// comes by the watch.
+// bring patches the configuration, and reports whether it did. After a conflict, the watch brings the new version.
 func bring(ctx context.Context, to client.Client, found, wanted *admissionv1.MutatingWebhookConfiguration) (written bool, err error) {
 	switch err := to.Patch(ctx, wanted, client.StrategicMergeFrom(found, client.MergeFromWithOptimisticLock{})); {
 	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled), apierrors.IsConflict(err), apierrors.IsNotFound(err):
@@ -130,7 +129,7 @@ func bring(ctx context.Context, to client.Client, found, wanted *admissionv1.Mut
 	return true, nil
 }
 
-// trusting is the configuration with that bundle, and whether it is another one then.
+// trusting returns the configuration with that bundle, and whether that changed anything.
 func trusting(found *admissionv1.MutatingWebhookConfiguration, bundle string) (wanted *admissionv1.MutatingWebhookConfiguration, changed bool) {
 	wanted = found.DeepCopy()
 	for n := range wanted.Webhooks {
@@ -142,7 +141,7 @@ func trusting(found *admissionv1.MutatingWebhookConfiguration, bundle string) (w
 	return wanted, changed
 }
 
-// strangers are the CAs that a webhook trusts and the bundle has not, in PEM.
+// strangers returns the CAs, in PEM, that a webhook trusts and the bundle does not have.
 func strangers(found *admissionv1.MutatingWebhookConfiguration, bundle string) string {
 	known := authorities([]byte(bundle))
 	var text strings.Builder
@@ -150,14 +149,14 @@ func strangers(found *admissionv1.MutatingWebhookConfiguration, bundle string) s
 		for _, ca := range authorities(found.Webhooks[n].ClientConfig.CABundle) {
 			if bundle != "" && !slices.ContainsFunc(known, ca.Equal) {
 				known = append(known, ca)
-				_ = pem.Encode(&text, &pem.Block{Type: cert.CertificateBlockType, Bytes: ca.Raw}) // a Builder takes everything
+				_ = pem.Encode(&text, &pem.Block{Type: cert.CertificateBlockType, Bytes: ca.Raw}) // a Builder never fails
 			}
 		}
 	}
 	return text.String()
 }
 
-// authorities are those of a bundle, none when it cannot be read.
+// authorities returns the CAs of a bundle, none if it cannot be parsed.
 func authorities(bundle []byte) []*x509.Certificate {
 	found, _ := cert.ParseCertsPEM(bundle) // fails where there is none
 	return found

@@ -22,13 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// coverer is the leader's part: it has the API server ask about the pods of the right namespaces, and of no others.
+// coverer is the leader's part: it limits the spread webhook to the right namespaces.
 type coverer struct {
 	client   client.Client
 	coverage Coverage
 }
 
-// Cover makes whoever leads keep, in the configuration, which namespaces the webhook of spread is asked about.
+// Cover adds a controller that keeps the namespaces of the spread webhook in the configuration.
 func Cover(of manager.Manager, coverage Coverage) error {
 	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
@@ -46,7 +46,7 @@ func Cover(of manager.Manager, coverage Coverage) error {
 	return nil
 }
 
-// turns passes workloads that have begun or ceased to be managed. Whatever else happens to them, and to all others, is nothing to us.
+// turns passes workloads that begin or cease to be managed, and nothing else.
 func (c Coverage) turns() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return c.manages(e.Object) },
@@ -56,7 +56,7 @@ func (c Coverage) turns() predicate.Predicate {
 	}
 }
 
-// relabelled passes namespaces that may have come into scope or left it. One that goes takes its workloads along, which are heard of.
+// relabelled passes namespaces that may have come into scope or left it. Deleting one deletes its workloads, which are watched.
 func relabelled() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -85,8 +85,8 @@ func (c *coverer) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{}, err
 }
 
-// asking is the configuration in which the webhook of spread, if it is there, is asked about pods of these namespaces; and whether it is
-// another one then. Rules come with the namespaces, lest a configuration that was just installed have everybody asked about.
+// asking limits the spread webhook, if there is one, to these namespaces, and reports whether that changed anything. The rules are set
+// together with the namespaces, so that a newly installed configuration does not apply to all namespaces.
 func asking(found *admissionv1.MutatingWebhookConfiguration, namespaces []string) (wanted *admissionv1.MutatingWebhookConfiguration, changed bool) {
 	wanted = found.DeepCopy()
 	hook := spreadOf(wanted)
@@ -97,7 +97,7 @@ func asking(found *admissionv1.MutatingWebhookConfiguration, namespaces []string
 	return wanted, !equality.Semantic.DeepEqual(found, wanted)
 }
 
-// aboutPods is pods that are made, and nothing else of them.
+// aboutPods matches the creation of pods only.
 func aboutPods() []admissionv1.RuleWithOperations {
 	return []admissionv1.RuleWithOperations{{
 		Operations: []admissionv1.OperationType{admissionv1.Create},
@@ -105,7 +105,7 @@ func aboutPods() []admissionv1.RuleWithOperations {
 	}}
 }
 
-// among selects namespaces by their names; none, when there are none.
+// among selects namespaces by name, or none if there are none.
 func among(namespaces []string) *metav1.LabelSelector {
 	if len(namespaces) == 0 {
 		namespaces = []string{nowhere}

@@ -19,27 +19,27 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// SpreadWebhook is the one of the configuration's webhooks that is asked about the pods of spread workloads.
+// SpreadWebhook is the name of the webhook for pods of spread workloads.
 const SpreadWebhook = "spread.swarm.io"
 
-// nowhere is the name of no namespace, since none has a dot in it.
+// nowhere is no valid namespace name, since it has a dot.
 const nowhere = "none.invalid"
 
-// systemPrefix begins the names of the namespaces that Kubernetes keeps for itself. Nothing of ours stands in the way of what a cluster needs to live.
+// systemPrefix begins the names of the namespaces that Kubernetes reserves. They are left alone, so that we cannot block what a
+// cluster needs to run.
 const systemPrefix = "kube-"
 
-// Coverage is which namespaces the webhook is asked about for the sake of spread: those in scope that hold a managed workload.
+// Coverage determines the namespaces of the spread webhook: those in scope that hold a managed workload.
 type Coverage struct {
 	Reader   client.Reader // a cache
 	Settings survey.Settings
 	Scope    *kit.Scope
 	Own      string      // the operator's namespace
 	Open     func() bool // whether the webhook has been there long enough to be found; nil: always
-	Off      string      // why nobody is asked at all, "" when somebody is
+	Off      string      // why the webhook is off, "" when it is on
 }
 
-// Covers tells whether the webhook is asked about the pods of a namespace, by what the cache holds of the configuration; and if it never
-// will be, why.
+// Covers reports whether the cached configuration covers the pods of a namespace, and why it never will if so.
 func (c Coverage) Covers(ctx context.Context, namespace string) (covered bool, never string) {
 	if why := c.never(namespace); why != "" || c.Settings.ReadOnly || c.Open != nil && !c.Open() {
 		return false, why
@@ -55,7 +55,7 @@ func (c Coverage) Covers(ctx context.Context, namespace string) (covered bool, n
 	return false, fmt.Sprintf("MutatingWebhookConfiguration %q has no webhook %q: install it, or nobody is asked about pods", ConfigurationName, SpreadWebhook)
 }
 
-// never is why the pods of a namespace are nobody's business, "" when they may be somebody's.
+// never returns why the pods of a namespace are never covered, or "".
 func (c Coverage) never(namespace string) string {
 	switch {
 	case c.Off != "":
@@ -68,14 +68,15 @@ func (c Coverage) never(namespace string) string {
 	return ""
 }
 
-// asks tells whether a webhook is asked about the pods of a namespace. Without a bundle the API server would not take its answer.
+// asks reports whether the API server calls a webhook for the pods of a namespace. Without a bundle it would not accept the
+// certificate.
 func asks(hook *admissionv1.MutatingWebhook, namespace string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
 	return err == nil && len(hook.Rules) > 0 && len(hook.ClientConfig.CABundle) > 0 &&
 		selector.Matches(labels.Set{corev1.LabelMetadataName: namespace})
 }
 
-// spreadOf is the webhook in question, nil when there is none.
+// spreadOf returns the spread webhook, or nil.
 func spreadOf(configuration *admissionv1.MutatingWebhookConfiguration) *admissionv1.MutatingWebhook {
 	for n := range configuration.Webhooks {
 		if configuration.Webhooks[n].Name == SpreadWebhook {
@@ -85,7 +86,7 @@ func spreadOf(configuration *admissionv1.MutatingWebhookConfiguration) *admissio
 	return nil
 }
 
-// namespaces are those that the webhook should be asked about, in order.
+// namespaces returns those that the webhook should cover, in order.
 func (c Coverage) namespaces(ctx context.Context) ([]string, error) {
 	if c.Settings.ReadOnly || c.Off != "" {
 		return nil, nil
@@ -107,8 +108,8 @@ func (c Coverage) namespaces(ctx context.Context) ([]string, error) {
 	return all, nil
 }
 
-// holding are the namespaces with a managed workload. They are not kept from one time to the next: to look at ten thousand workloads takes
-// a few milliseconds, and is needed only when one of them has begun or ceased to be managed.
+// holding returns the namespaces with a managed workload. They are not cached: a pass over ten thousand workloads takes a few
+// milliseconds, and is needed only when one of them begins or ceases to be managed.
 func (c Coverage) holding(ctx context.Context) (map[string]bool, error) {
 	deployments, sets, found := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, map[string]bool{}
 	if err := c.Reader.List(ctx, deployments, client.UnsafeDisableDeepCopy); err != nil {
@@ -130,7 +131,7 @@ func (c Coverage) holding(ctx context.Context) (map[string]bool, error) {
 	return found, nil
 }
 
-// manages tells whether a workload is managed. Most are not, and cost a look at their annotations and labels.
+// manages reports whether a workload is managed. For most, a look at annotations and labels is enough.
 func (c Coverage) manages(object client.Object) bool {
 	if !c.Settings.Enabled(object) {
 		return false
@@ -144,7 +145,7 @@ func (c Coverage) manages(object client.Object) bool {
 	return false
 }
 
-// includes tells whether a namespace is in scope. One that the cache does not know yet is looked at when it does.
+// includes reports whether a namespace is in scope. One that the cache does not know yet is checked when it arrives.
 func (c Coverage) includes(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace, client.UnsafeDisableDeepCopy)

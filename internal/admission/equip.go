@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// equip gives a worker its own ConfigMap, if its pool has one for each.
+// equip gives a worker its own ConfigMap if its pool has one per worker.
 func equip(pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
 	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker || !worksFor(pod, pool.Spec.Workers) {
 		return nil
@@ -26,14 +26,14 @@ func equip(pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
 	return nil
 }
 
-// worksFor tells whether a pod is of that workload.
+// worksFor reports whether a pod belongs to that workload.
 func worksFor(pod *corev1.Pod, workers v1alpha1.WorkloadReference) bool {
 	owner, owned := survey.OwnerOf(pod)
 	return owned && owner.Kind == workers.Kind && owner.Name == workers.Name
 }
 
-// redirected are the volumes with another ConfigMap in the place of one, and whether that one was there. A worker gets its ConfigMap when
-// it is Ready, so that its pod must be able to start without: the volume becomes optional.
+// redirected returns the volumes with one ConfigMap replaced by another, and whether it was found. A worker gets its ConfigMap when it
+// is Ready, so its pod must be able to start without one: the volume becomes optional.
 func redirected(volumes []corev1.Volume, from, to string) (changed []corev1.Volume, found bool) {
 	changed = make([]corev1.Volume, len(volumes))
 	for n := range volumes {
@@ -47,13 +47,13 @@ func redirected(volumes []corev1.Volume, from, to string) (changed []corev1.Volu
 	return changed, found
 }
 
-// configMap is where a volume names a ConfigMap, and where it says that there may be none.
+// configMap points to the name of a ConfigMap in a volume, and to whether it is optional.
 type configMap struct {
 	name     *string
 	optional **bool
 }
 
-// configMaps are those that a volume takes files from.
+// configMaps returns those that a volume takes files from.
 func configMaps(volume *corev1.Volume) []configMap {
 	var all []configMap
 	if whole := volume.ConfigMap; whole != nil {

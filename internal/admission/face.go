@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// heardAfter is how long it may take until every API server has heard of a CA that we have heard of.
+// heardAfter is how long it may take until every API server has observed a CA that we have observed.
 const heardAfter = 5 * time.Second
 
-// Certificates are the one that is stored and the one that was before it, if this replica has seen that.
+// Certificates returns the stored certificate and the one before it, if this replica has seen that.
 type Certificates func(context.Context) (latest, former *tls.Certificate)
 
-// A Face is what the webhook shows: the latest certificate that the API server can know. When all is made anew, as when the Secret was
-// deleted, the API server has yet to be told of the new CA, and asks meanwhile. It is safe for concurrent use.
+// A Face selects the webhook's certificate: the latest that the API server can trust. When everything is created again, for example
+// because the Secret was deleted, the API server still calls before it knows the new CA. It is safe for concurrent use.
 type Face struct {
 	certificates Certificates
 	now          func() time.Time
@@ -33,18 +33,18 @@ type Face struct {
 	trusted []acquaintance
 }
 
-// An acquaintance is a CA that the API server trusts, as far as we have heard.
+// An acquaintance is a CA that the API server trusts, as far as we have observed.
 type acquaintance struct {
 	ca    *x509.Certificate
 	since time.Time
 }
 
-// NewFace shows what there is until it has heard whom the API server trusts.
+// NewFace returns a Face that shows the stored certificate until it has observed which CAs the API server trusts.
 func NewFace(certificates Certificates) *Face {
 	return &Face{certificates: certificates, now: time.Now}
 }
 
-// Follow has it hear of whom the API server trusts, and see every certificate that is stored.
+// Follow observes which CAs the API server trusts, and every certificate that is stored.
 func (f *Face) Follow(ctx context.Context, informers cache.Informers) error {
 	return errors.Join(
 		follow(ctx, informers, &admissionv1.MutatingWebhookConfiguration{}, f.hear, func() { f.hear(&admissionv1.MutatingWebhookConfiguration{}) }),
@@ -70,7 +70,7 @@ func follow[T client.Object](ctx context.Context, informers cache.Informers, kin
 	return nil
 }
 
-// Certificate is for tls.Config.
+// Certificate is for tls.Config.GetCertificate.
 func (f *Face) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	latest, former := f.certificates(hello.Context())
 	switch {
@@ -83,7 +83,7 @@ func (f *Face) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	}
 }
 
-// known tells whether the API server has been able to know a certificate for so long.
+// known reports whether the API server has trusted a certificate for that long.
 func (f *Face) known(shown *tls.Certificate, since time.Duration) bool {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -93,7 +93,7 @@ func (f *Face) known(shown *tls.Certificate, since time.Duration) bool {
 	})
 }
 
-// hear notes which CAs are trusted at every webhook, and since when.
+// hear records which CAs are trusted at every webhook, and since when.
 func (f *Face) hear(found *admissionv1.MutatingWebhookConfiguration) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -108,7 +108,7 @@ func (f *Face) hear(found *admissionv1.MutatingWebhookConfiguration) {
 	f.trusted = trusted
 }
 
-// trustedBy are the CAs that every webhook of a configuration has in its bundle.
+// trustedBy returns the CAs in the bundles of all webhooks of a configuration.
 func trustedBy(found *admissionv1.MutatingWebhookConfiguration) []*x509.Certificate {
 	var all []*x509.Certificate
 	for n := range found.Webhooks {

@@ -13,9 +13,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// raiseFloor writes the version of the worker's published list into the pod. The kubelet may give a new pod an older file, with jobs that
-// others were granted while no pod of that name existed; the worker waits until the file has reached the version in the annotation. Pods
-// that get their name later, those of a Deployment, have names that no file has ever had.
+// raiseFloor writes the version of the worker's published list into the pod. The kubelet may give a new pod an older file, with jobs
+// that were assigned to others while no pod of that name existed; the worker waits until the file has reached the version in the
+// annotation. Pods of Deployments are named later, with names that no file has ever had.
 func (p pods) raiseFloor(ctx context.Context, pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
 	if pod.Name == "" || !worksFor(pod, pool.Spec.Workers) {
 		return nil
@@ -33,7 +33,7 @@ func (p pods) raiseFloor(ctx context.Context, pod *corev1.Pod, pool *v1alpha1.Wo
 	case config.Labels[v1alpha1.LabelPool] != pool.Name:
 		return nil
 	}
-	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                            // if somebody else has written to it, the controller restores it under a higher version
+	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                            // after a foreign write, the controller restores it with a higher version
 	before, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
 	if floor := file.Floor(pod.Name); floor > before {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))

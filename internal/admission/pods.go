@@ -1,17 +1,17 @@
-// Package admission looks at the pods of worker pools before they are stored. A template of a StatefulSet cannot name a ConfigMap for each
-// ordinal, so under layout PerWorker it is admission that names the worker's own.
+// Package admission changes the pods of worker pools before they are stored. The template of a StatefulSet cannot name a ConfigMap per
+// ordinal, so with layout PerWorker admission sets the worker's own.
 //
 // It promises:
 //   - The answer follows from the pod, its pool's spec and what is published for the worker: a dry run gets the same one.
-//   - A pod is changed in its volumes of the pool's ConfigMap and in the annotation with the version of its list, and nowhere else, or
-//     refused with one line that names the fix.
-//   - A worker that comes back under a name that had a list starts nothing from an older one: its pod names the version from the beginning.
-//   - Pods of other workloads, without the label of a pool and of namespaces out of scope pass as they are.
-//   - The API server's configuration has the bundle by which it knows the webhooks, and asks about the pods of workloads that are spread in
-//     just those namespaces that hold one. Whoever leads keeps it so, whatever others make of it.
+//   - It changes only a pod's volumes of the pool's ConfigMap and the annotation with the version of its list, or rejects the pod with
+//     one line that names the fix.
+//   - A worker that returns under a name that had a list starts nothing from an older one: its pod names the version from the start.
+//   - Pods of other workloads, without the label of a pool, or in namespaces out of scope are admitted unchanged.
+//   - The webhook configuration has the current CA bundle, and covers pods of spread workloads in exactly the namespaces that have
+//     one. The leader reverts other changes to both.
 //
-// It writes nothing else. It creates that configuration only for an operator outside of the cluster (Registration), and never replaces the
-// one of an installation.
+// It writes nothing else. It creates that configuration only for an operator outside of the cluster (Registration), and never replaces
+// the one of an installation.
 package admission
 
 import (
@@ -29,10 +29,10 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// Path is where the API server asks about pods.
+// Path is where the API server calls the webhook.
 const Path = "/pods"
 
-// Pods answers the API server about pods. The reader should be a cache: whoever makes a pod waits for the answer. What is published for a
+// Pods returns the webhook for pods. The reader should be a cache, as every pod creation waits for the answer. What is published for a
 // worker is read live, once for each pod of a StatefulSet.
 func Pods(reader, live client.Reader, scheme *runtime.Scheme, scope *kit.Scope) *admission.Webhook {
 	hook := admission.WithDefaulter(scheme, pods{reader, live, scope})
@@ -42,7 +42,7 @@ func Pods(reader, live client.Reader, scheme *runtime.Scheme, scope *kit.Scope) 
 
 type pods struct {
 	reader client.Reader
-	live   client.Reader // past the cache
+	live   client.Reader // bypasses the cache
 	scope  *kit.Scope
 }
 
@@ -70,8 +70,8 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 	return p.raiseFloor(ctx, pod, pool)
 }
 
-// includes tells whether a namespace is in scope. One that the cache does not know yet counts as such: a pod that was refused will be
-// tried again, one that has passed is what it is.
+// includes reports whether a namespace is in scope. One that the cache does not know yet counts as in scope: a rejected pod is
+// retried, an admitted one cannot be changed.
 func (p pods) includes(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
@@ -84,7 +84,7 @@ func (p pods) includes(ctx context.Context, name string) (bool, error) {
 	return p.scope.Includes(namespace), nil
 }
 
-// unread is a failure of ours, not of the pod's.
+// unread is a failure of ours, not of the pod.
 func unread(kind, name string, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("read %s %q: %w", kind, name, err))
 }

@@ -23,12 +23,12 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// NotRegistered is the log message of an operator that should register its webhook at a URL, but that the API server cannot call.
+// NotRegistered is logged by an operator that should register its webhook at a URL, but that the API server cannot reach.
 const NotRegistered = "admission is not registered: the API server cannot reach this machine; spread and PerWorker pools need `make install`"
 
 const (
-	// probeTimeout is how long the API server may take to call the webhook for the first time. A replica goes on showing a former
-	// certificate, which may not be valid for the URL, for heardAfter.
+	// probeTimeout is how long the API server may take to call the webhook for the first time. For heardAfter, a replica still shows a
+	// former certificate, which may not be valid for the URL.
 	probeTimeout = heardAfter + 10*time.Second
 	probePeriod  = 100 * time.Millisecond
 )
@@ -43,7 +43,7 @@ var ErrInstalled = fmt.Errorf("MutatingWebhookConfiguration %q belongs to an ins
 // Both webhooks have failurePolicy Ignore, so that a configuration that is left behind by a killed process blocks no pods.
 type Registration struct {
 	URL      string        // https://host:port
-	Identity string        // of this process; every start has another
+	Identity string        // of this process; unique to each start
 	Bundle   Bundle        // of the CA that signs the webhook's certificate
 	Reader   client.Reader // not a cache
 	Writer   client.Client // may refuse to write while this process does not lead
@@ -59,8 +59,8 @@ func (r *Registration) Check(ctx context.Context) error {
 	return err
 }
 
-// Start implements manager.Runnable; it runs on the leader only. It registers the webhook and makes sure that the API server can call
-// it. If not, it removes the registration again, and the operator goes on without.
+// Start implements manager.Runnable; it runs on the leader only. It registers the webhook and verifies that the API server can call
+// it. If not, it removes the registration, and the operator continues without.
 func (r *Registration) Start(ctx context.Context) error {
 	err := r.register(ctx)
 	switch {
@@ -158,7 +158,7 @@ func (r *Registration) put(ctx context.Context, bundle string) error {
 	return r.Writer.Update(ctx, wanted)
 }
 
-// configuration is that of an installation, but for where and how strictly the webhooks are called.
+// configuration is that of an installation, except for where and how strictly the webhooks are called.
 func (r *Registration) configuration(bundle string) (*admissionv1.MutatingWebhookConfiguration, error) {
 	made := &admissionv1.MutatingWebhookConfiguration{}
 	if err := yaml.UnmarshalStrict(deploy.Admission, made); err != nil {
@@ -174,8 +174,8 @@ func (r *Registration) configuration(bundle string) (*admissionv1.MutatingWebhoo
 	return made, nil
 }
 
-// probe reports whether the API server calls the webhook. It creates a pod of a worker pool in dry-run mode, of which nothing is stored;
-// whether that is admitted does not matter.
+// probe reports whether the API server calls the webhook. It creates a pod of a worker pool in dry-run mode, so nothing is stored; the
+// result of the admission does not matter.
 func (r *Registration) probe(ctx context.Context) bool {
 	timeout := r.timeout
 	if timeout == 0 {
