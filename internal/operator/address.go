@@ -14,26 +14,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// addresses are where the link of this process is found.
+// addresses are where the link of this process is reached.
 type addresses struct {
-	own  string // this process and no other: where a standby sends agents while this one leads
-	told string // what agents dial first, whoever leads
+	own  string // this process only: where a standby redirects agents while this one leads
+	told string // what agents dial first, regardless of the leader
 }
 
-// The Services before all replicas: one for agents, one for the API server, one for Prometheus.
+// The Services in front of all replicas: one for agents, one for the API server, one for Prometheus.
 const (
 	linkService    = "swarm-operator-link"
 	webhookService = "swarm-operator-webhook"
 	metricsService = "swarm-operator-metrics"
 )
 
-// locate finds the addresses. In a cluster agents dial the Service. Outside there is none: they dial this process, or what the
-// configuration says, which then is also where this process is found.
+// locate determines the addresses. In a cluster agents dial the Service. Outside there is none: they dial this process, or the
+// configured address, which then is also where this process is reached.
 func locate(ctx context.Context, config Link, around Surroundings) (addresses, error) {
 	port := strconv.Itoa(config.Port)
 	host, inCluster := around.Host, around.Host != ""
 	if !inCluster && config.Address != "" {
-		host, _, _ = net.SplitHostPort(config.Address) // was checked when it was loaded
+		host, _, _ = net.SplitHostPort(config.Address) // validated by check
 	}
 	if host == "" {
 		var err error
@@ -52,9 +52,9 @@ func locate(ctx context.Context, config Link, around Surroundings) (addresses, e
 	return found, nil
 }
 
-// names are what the certificate must be good for: the link, the webhook and the metrics show the same one. The link's Service is always among them:
-// pods that were told of it before somebody set link.address go on dialing it. So are the webhook's and that of the metrics, lest the certificate change with
-// whether the replica that leads serves them.
+// names returns the names of the certificate that the link, the webhook and the metrics share. The link's Service is always included:
+// pods created before link.address was set still dial it. So are the Services of the webhook and the metrics, so that the certificate
+// does not depend on whether the leader serves them.
 func (a addresses) names(namespace string) []string {
 	host, _, _ := net.SplitHostPort(a.told)
 	return []string{hostOf(linkService, namespace), hostOf(webhookService, namespace), hostOf(metricsService, namespace), host}
@@ -62,8 +62,8 @@ func (a addresses) names(namespace string) []string {
 
 func hostOf(service, namespace string) string { return service + "." + namespace + ".svc" }
 
-// reachable is an address of this machine that pods can reach. An API server on this machine has already found one and has published
-// it, while its clients here use localhost. When it runs elsewhere, the address that we reach it from is a good guess.
+// reachable returns an address of this machine that pods can reach. An API server on this machine has already found and published one,
+// although its clients here use localhost. If it runs elsewhere, the address that we reach it from is a good guess.
 func reachable(ctx context.Context, cluster *rest.Config) (string, error) {
 	ours, err := net.InterfaceAddrs()
 	if err != nil {
@@ -86,7 +86,7 @@ func firstShared(published []string, ours []net.Addr) string {
 	return ""
 }
 
-// apiServers are the addresses behind the Service "kubernetes"; none when they cannot be read, for then there is another way.
+// apiServers returns the addresses behind the Service "kubernetes", or none if they cannot be read: there is a fallback.
 func apiServers(ctx context.Context, cluster *rest.Config) []string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -107,7 +107,7 @@ func apiServers(ctx context.Context, cluster *rest.Config) []string {
 	return all
 }
 
-// outbound is the address from which this machine reaches the API server. Nothing is sent: a UDP socket only chooses its route.
+// outbound returns the address from which this machine reaches the API server. It sends nothing: a UDP socket only selects its route.
 func outbound(ctx context.Context, cluster *rest.Config) (string, error) {
 	server, _, err := rest.DefaultServerUrlFor(cluster)
 	if err != nil {
@@ -126,11 +126,11 @@ func outbound(ctx context.Context, cluster *rest.Config) (string, error) {
 	return host, err
 }
 
-// An identity names a process in the Lease as <pod>_<address of its link>, to which kit adds _<fresh id>: so every standby knows
-// where the leader's link is, without asking anybody. Neither an address nor an id has an underscore.
+// identity identifies a process in the Lease as <pod>_<address of its link>, to which kit adds _<new id>. Every standby thus knows
+// where the leader's link is, without a request. Neither an address nor an id contains an underscore.
 func identity(pod string, own string) string { return pod + "_" + own }
 
-// linkOf is the address in a holder's identity; "" when it has none, as that of a version from before the link.
+// linkOf returns the address in a holder's identity; "" if it has none, as in versions before the link.
 func linkOf(holder string) string {
 	parts := strings.Split(holder, "_")
 	if len(parts) < 3 {

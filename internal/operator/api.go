@@ -21,8 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A window is the introspection API at its port, on every replica. It is open to the pod's own loopback only, where `kubectl
-// port-forward` arrives, because what it serves is plain HTTP: so the tokens of callers are on no network.
+// A window serves the introspection API on every replica. It listens on the pod's loopback only, where `kubectl port-forward` arrives,
+// because it speaks plain HTTP: callers' tokens never reach a network.
 type window struct {
 	handler http.Handler
 	port    int
@@ -41,7 +41,7 @@ func (w window) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (window) NeedLeaderElection() bool { return false }
 
-// addAPI has its reviews on connections that do not end with leadership, as the link has: a standby answers as well.
+// addAPI uses connections that do not end with leadership, as the link does: a standby answers as well.
 func (p parts) addAPI() error {
 	judge, err := p.config.judge(p.cluster)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p parts) addAPI() error {
 	})})
 }
 
-// judge asks about callers, or has them ask about themselves where it may not.
+// judge reviews callers or, if the operator may not, has them review themselves.
 func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
 	if c.confined() {
 		cluster = rest.AnonymousClientConfig(cluster)
@@ -72,7 +72,7 @@ func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
 // A certificate is chosen when a client connects.
 type certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// tls is how the metrics are served; nil for plain HTTP.
+// tls returns how the metrics are served; nil for plain HTTP.
 func (m Metrics) tls(shown certificate) *tls.Config {
 	if !m.Secure {
 		return nil
@@ -82,8 +82,8 @@ func (m Metrics) tls(shown certificate) *tls.Config {
 	return config
 }
 
-// metrics are for callers whom the API server knows and allows to see them, unless told otherwise. controller-runtime has a filter for that, which would
-// bring the API server's library with it.
+// metrics serves callers whom the API server authenticates and allows to read them, unless configured otherwise. controller-runtime
+// has a filter for that, but it depends on the API server's library.
 func (c Config) metrics(cluster *rest.Config, refusals *limit.Refusals) (http.Handler, error) {
 	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	if c.Metrics.Secure {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// awaitAPIServer waits until the API server is ready and tells what it serves, for at most so long. An operator that ends whenever the API server
-// is away is restarted later and later by its kubelet, and agents cannot wait for that long.
+// awaitAPIServer waits until the API server is ready and serves discovery, for at most patience. If the operator exited whenever the
+// API server is down, its kubelet would restart it later and later, and agents cannot wait that long.
 func awaitAPIServer(ctx context.Context, cluster *rest.Config, patience time.Duration, log *slog.Logger) error {
 	own := rest.CopyConfig(cluster)
 	own.Timeout = 5 * time.Second
@@ -37,7 +37,7 @@ func awaitAPIServer(ctx context.Context, cluster *rest.Config, patience time.Dur
 	return err
 }
 
-// unready returns why the API server cannot be used yet. If this account may not read /readyz, discovery has to do.
+// unready returns why the API server cannot be used yet. If this account may not read /readyz, discovery has to suffice.
 func unready(ctx context.Context, server *discovery.DiscoveryClient) error {
 	if err := server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("ask whether it is ready: %w", err)

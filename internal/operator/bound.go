@@ -31,8 +31,8 @@ func boundOutline(object client.Object, labels []string, refusals *limit.Refusal
 	}
 }
 
-// bound drops what an object has beyond a size, and reports whether it knows the kind. What proves whose an object is stays: its name, its
-// controller, and the labels that we read. Where something is dropped that a decision needs, the object is marked, and is left alone.
+// bound reduces an object to a size, and reports whether it knows the kind. What identifies the object stays: its name, its
+// controller, and the labels that we read. If something is dropped that a decision needs, the object is marked, and left alone.
 func bound(object client.Object, labels []string, largest int) bool {
 	switch object := object.(type) {
 	case *corev1.Pod:
@@ -56,8 +56,8 @@ func bound(object client.Object, labels []string, largest int) bool {
 	return true
 }
 
-// isComparedWhole reports whether the operator compares all of an object with what it wants: StatefulSets of a Swarm, of which it deletes those
-// that the Swarm does not want, and the lists of a pool.
+// isComparedWhole reports whether the operator compares all of an object with what it wants: StatefulSets of a Swarm, which it deletes
+// if the Swarm does not want them, and the lists of a pool.
 func isComparedWhole(object client.Object) bool {
 	switch object.(type) {
 	case *appsv1.StatefulSet:
@@ -68,7 +68,7 @@ func isComparedWhole(object client.Object) bool {
 	return false
 }
 
-// boundMetadata leaves what proves whose an object is.
+// boundMetadata keeps what identifies an object.
 func boundMetadata(object *metav1.ObjectMeta, labels []string) {
 	object.Labels = only(object.Labels, labels...)
 	object.Finalizers, object.GenerateName = nil, ""
@@ -78,8 +78,8 @@ func boundMetadata(object *metav1.ObjectMeta, labels []string) {
 	}
 }
 
-// boundPod leaves of a pod whether it is Ready, and that it has a gate. Budgets select pods by labels, and volumes may keep them where they
-// are: the mark says that both are unknown.
+// boundPod keeps only whether a pod is Ready, and that it has a gate. Budgets select pods by labels, and volumes may bind them to
+// their nodes: the mark says that both are unknown.
 func boundPod(pod *corev1.Pod, labels []string) {
 	boundMetadata(&pod.ObjectMeta, labels)
 	pod.Spec.SchedulingGates = slices.Clone(pod.Spec.SchedulingGates[:min(1, len(pod.Spec.SchedulingGates))])
@@ -91,7 +91,7 @@ func boundPod(pod *corev1.Pod, labels []string) {
 	mark(pod)
 }
 
-// boundDeployment needs no mark while only labels are dropped: none but ours are read.
+// boundDeployment sets no mark if only labels are dropped: only ours are read.
 func boundDeployment(object *appsv1.Deployment, labels []string, largest int) {
 	boundMetadata(&object.ObjectMeta, labels)
 	if object.Status.Conditions = nil; object.Size() > largest {
@@ -100,7 +100,7 @@ func boundDeployment(object *appsv1.Deployment, labels []string, largest int) {
 	}
 }
 
-// boundStatefulSet is the same for a StatefulSet.
+// boundStatefulSet does the same for a StatefulSet.
 func boundStatefulSet(object *appsv1.StatefulSet, labels []string, largest int) {
 	boundMetadata(&object.ObjectMeta, labels)
 	status := &object.Status
@@ -112,7 +112,7 @@ func boundStatefulSet(object *appsv1.StatefulSet, labels []string, largest int) 
 	}
 }
 
-// boundBudget takes a budget whose selector is too large for one of all pods: rather too many wait for it than too few.
+// boundBudget treats a budget with a selector that is too large as one of all pods: better that too many wait for it than too few.
 func boundBudget(object *policyv1.PodDisruptionBudget, labels []string, largest int) {
 	boundMetadata(&object.ObjectMeta, labels)
 	object.Status = policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: object.Status.DisruptionsAllowed}
@@ -121,7 +121,7 @@ func boundBudget(object *policyv1.PodDisruptionBudget, labels []string, largest 
 	}
 }
 
-// mark says, in the cache alone, that too little of an object is known to decide about it.
+// mark records, in the cache only, that too little of an object is known to decide about it.
 func mark(object client.Object) {
 	annotations := map[string]string{}
 	maps.Copy(annotations, object.GetAnnotations())
@@ -129,7 +129,7 @@ func mark(object client.Object) {
 	object.SetAnnotations(annotations)
 }
 
-// shortenValues bounds annotations that take too much together. A value that is shortened is no number, no time and no setting any more.
+// shortenValues shortens annotations that are too large together. A shortened value no longer parses as a number, a time or a setting.
 func shortenValues(annotations map[string]string, most, longest int) {
 	total := 0
 	for _, value := range annotations {
@@ -145,7 +145,7 @@ func shortenValues(annotations map[string]string, most, longest int) {
 
 func shortened(text string) string { return shortenedTo(text, longestValue) }
 
-// shortenedTo returns a text in room of its own: a part of a long one would keep all of it.
+// shortenedTo copies the text: a substring of a long one would keep all of it in memory.
 func shortenedTo(text string, longest int) string {
 	const ellipsis = "..."
 	if len(text) <= longest {
@@ -154,7 +154,7 @@ func shortenedTo(text string, longest int) string {
 	return strings.ToValidUTF8(strings.Clone(text[:longest-len(ellipsis)]), "") + ellipsis
 }
 
-// controlledBy reports whether an object says that one of our kind controls it.
+// controlledBy reports whether an object's controller is one of our kind.
 func controlledBy(object client.Object, kind string) bool {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil || owner.Kind != kind {

@@ -25,7 +25,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// caches keep out what nobody looks at.
+// caches leaves out what is not read.
 func caches(namespace string, spreading survey.Settings, refusals *limit.Refusals, shares *cacheShares) cache.Options {
 	outline := outlines(spreading, refusals, shares)
 	return cache.Options{
@@ -57,9 +57,9 @@ func caches(namespace string, spreading survey.Settings, refusals *limit.Refusal
 	}
 }
 
-// outlines leave of pods, workloads, nodes and volumes what is needed to tell whose they are and how they are. Workers are found by the workload they
-// belong to, which no label says, so that the cache holds all pods and workloads: they must be small. What a Swarm controls is compared
-// with what it should be, and told of in detail.
+// outlines keeps what identifies pods, workloads, nodes and volumes, and their state. Workers are found by their workload, which no
+// label names, so the cache holds all pods and workloads: they must be small. What a Swarm controls is compared with its desired
+// state, and reported in detail.
 func outlines(spreading survey.Settings, refusals *limit.Refusals, shares *cacheShares) toolscache.TransformFunc {
 	ofPods := []string{
 		v1alpha1.AnnotationConfigVersion, v1alpha1.AnnotationNudge, corev1.PodDeletionCost, spreading.Key(v1alpha1.SpreadNumber),
@@ -92,7 +92,7 @@ func outlines(spreading survey.Settings, refusals *limit.Refusals, shares *cache
 	}
 }
 
-// readAnnotations are the annotations that are read of what is no pod.
+// readAnnotations are the annotations that are read of objects other than pods.
 func readAnnotations(spreading survey.Settings) []string {
 	all := []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationReconcileAt, v1alpha1.AnnotationReset, v1alpha1.AnnotationTooLarge}
 	for _, one := range []v1alpha1.SpreadAnnotation{
@@ -126,7 +126,7 @@ func outline(object any) any {
 		object.ManagedFields = nil
 		object.Spec = corev1.NodeSpec{Taints: object.Spec.Taints, Unschedulable: object.Spec.Unschedulable}
 		object.Status = corev1.NodeStatus{Conditions: up(object.Status.Conditions)}
-	case *metav1.PartialObjectMetadata: // ConfigMaps and Services, of which the contents are read on demand
+	case *metav1.PartialObjectMetadata: // ConfigMaps and Services, whose contents are read on demand
 		object.ManagedFields, object.Annotations = nil, nil
 		object.OwnerReferences = controllerOf(object.OwnerReferences)
 		object.Labels = only(object.Labels, ourLabels...)
@@ -155,13 +155,13 @@ func outlineOurs(object client.Object) {
 	}
 }
 
-// ourLabels are those that are compared or selected, on objects of any kind. A user may add thousands of others, with our prefix, too. Patches
-// change only what differs from the object in the cache, so what is left out here stays in the API server.
+// ourLabels are those that are compared or selected, on objects of any kind. Users may add thousands of others, also with our prefix.
+// Patches change only what differs from the cached object, so what is dropped here stays in the API server.
 var ourLabels = []string{
 	v1alpha1.LabelSwarm, v1alpha1.LabelAgentType, v1alpha1.LabelPool, v1alpha1.LabelSlot, v1alpha1.LabelManagedBy, "app.kubernetes.io/part-of",
 }
 
-// keepAnnotations drops all others: annotations may take 256 KiB in every object. Those of StatefulSets of a swarm stay.
+// keepAnnotations drops all other annotations: they may take 256 KiB in every object. Those of StatefulSets of a swarm stay.
 func keepAnnotations(object client.Object, names []string) {
 	if set, isSet := object.(*appsv1.StatefulSet); isSet && controlledBy(set, "Swarm") {
 		return
@@ -171,7 +171,7 @@ func keepAnnotations(object client.Object, names []string) {
 	object.SetAnnotations(kept)
 }
 
-// claims are the volumes that may keep a pod where it is.
+// claims returns the volumes that may bind a pod to its node.
 func claims(volumes []corev1.Volume) []corev1.Volume {
 	var kept []corev1.Volume
 	for _, volume := range volumes {
@@ -182,7 +182,7 @@ func claims(volumes []corev1.Volume) []corev1.Volume {
 	return kept
 }
 
-// gist is what a template says about nodes, and about ports at which its pods can be asked.
+// gist keeps what a template says about nodes, and about the ports at which its pods are polled.
 func gist(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	spec := corev1.PodSpec{NodeName: template.Spec.NodeName, NodeSelector: template.Spec.NodeSelector, Affinity: template.Spec.Affinity, Tolerations: template.Spec.Tolerations}
 	for n := range template.Spec.Containers {
@@ -193,7 +193,7 @@ func gist(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: spec}
 }
 
-// readiness is the one condition that matters, in room of its own: a part of the list would keep all of it.
+// readiness copies the one condition that matters: a subslice would keep the whole list in memory.
 func readiness(conditions []corev1.PodCondition) []corev1.PodCondition {
 	for n := range conditions {
 		if conditions[n].Type == corev1.PodReady {
@@ -203,7 +203,7 @@ func readiness(conditions []corev1.PodCondition) []corev1.PodCondition {
 	return nil
 }
 
-// up is the same of a node.
+// up does the same for a node.
 func up(conditions []corev1.NodeCondition) []corev1.NodeCondition {
 	for n := range conditions {
 		if conditions[n].Type == corev1.NodeReady {
@@ -222,7 +222,7 @@ func controllerOf(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	return nil
 }
 
-// only returns the pairs with these keys, in a map of its own: one that was large once takes its room for ever.
+// only copies the pairs with these keys to a new map: a map that was once large never shrinks.
 func only(pairs map[string]string, keys ...string) map[string]string {
 	var left map[string]string
 	for _, key := range keys {
@@ -236,9 +236,9 @@ func only(pairs map[string]string, keys ...string) map[string]string {
 	return left
 }
 
-// labelled selects what has a label.
+// labelled selects objects that have a label.
 func labelled(key string) labels.Selector {
 	has, err := labels.NewRequirement(key, selection.Exists, nil)
-	utilruntime.Must(err) // fails only for a label that is wrong in itself
+	utilruntime.Must(err) // fails only for an invalid key
 	return labels.NewSelector().Add(*has)
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// check refuses values that cannot work, all of them at once, each with what to write instead.
+// check rejects values that cannot work, all at once, each with what to write instead.
 func (c Config) check() error {
 	_, selector := metav1.LabelSelectorAsSelector(&c.Controller.NamespaceSelector)
 	return errors.Join(
@@ -57,7 +57,7 @@ func (l Limits) check() error {
 	)
 }
 
-// leasesFit refuses leases that cannot work, and an agent lease with which every change of leaders would stop all running work.
+// leasesFit rejects leases that cannot work, and an agent lease that would stop all running work at every change of leaders.
 func (c Config) leasesFit() error {
 	election := c.Controller.LeaderElection
 	if err := errors.Join(
@@ -75,16 +75,16 @@ func (c Config) leasesFit() error {
 	return nil
 }
 
-// shortestAgentLease is the shortest, in whole seconds, with which work survives a change of leaders. Programs get SIGTERM when a quarter of their
-// lease is left, and the last heartbeat was sent up to 5 s before the leader's end. Others notice that end after leaseDuration; 12 s later the
-// new leader has read everything and all agents have found it.
+// shortestAgentLease is the shortest, in whole seconds, that lets work survive a change of leaders. Programs get SIGTERM when a
+// quarter of their lease is left, and the last heartbeat was sent up to 5 s before the leader's end. Others notice that end after
+// leaseDuration; 12 s later the new leader has read everything and all agents have found it.
 func (e LeaderElection) shortestAgentLease() time.Duration {
 	const heartbeat, handover = 5 * time.Second, 12 * time.Second
 	longer := (e.LeaseDuration.Duration + handover + heartbeat) * 4 / 3
 	return longer.Truncate(time.Second) + time.Second
 }
 
-// portsDiffer finds the servers that would take each other's port.
+// portsDiffer finds servers with the same port.
 func (c Config) portsDiffer() error {
 	type server struct {
 		key  string
@@ -138,7 +138,7 @@ func bytesWithin(key string, value, least, most resource.Quantity) error {
 
 func port(key string, value int) error { return within(key, value, 1, 65535) }
 
-// dialable wants a host and a port, if anything.
+// dialable requires a host and a port, or "".
 func dialable(key, value string) error {
 	if value == "" {
 		return nil
@@ -147,11 +147,11 @@ func dialable(key, value string) error {
 	if err != nil || host == "" || strings.ContainsAny(value, ", ") {
 		return fmt.Errorf("%s is %q: write one host and a port, such as \"swarm.example.org:9444\" or \"[fd00::1]:9444\"", key, value)
 	}
-	n, _ := strconv.Atoi(number) // 0 is no port either
+	n, _ := strconv.Atoi(number) // 0 is no valid port either
 	return port("the port in "+key, n)
 }
 
-// absolute wants a path that means the same from wherever the operator is started.
+// absolute requires a path that does not depend on the working directory.
 func absolute(key, value string) error {
 	if !filepath.IsAbs(value) {
 		return fmt.Errorf("%s is %q: write a path from the root, such as %q", key, value, Defaults().Webhook.CertDir)
@@ -166,7 +166,7 @@ func (w Webhook) checkClientCA() error {
 	return absolute("webhook.clientCA", w.ClientCA)
 }
 
-// label wants the name of a namespace, if anything.
+// label requires the name of a namespace, or "".
 func label(key, value string) error {
 	if value != "" && len(validation.IsDNS1123Label(value)) > 0 {
 		return fmt.Errorf("%s is %q: write the name of a namespace, at most 63 of a-z, 0-9 and -", key, value)
@@ -181,7 +181,7 @@ func oneOf(key, value string, allowed ...string) error {
 	return nil
 }
 
-// selects passes on what is wrong with a selector, which Kubernetes says well but over several lines.
+// selects reports an invalid selector, with the text of Kubernetes joined to one line.
 func selects(key string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %s", key, strings.Join(strings.Fields(err.Error()), " "))

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// clients returns the authorities whose certificates callers of the webhook must show; nil if anyone may call it.
+// clients returns the CAs that sign the client certificates of the webhook's callers; nil if anyone may call it.
 func (w Webhook) clients() (*x509.CertPool, error) {
 	if w.ClientCA == "" {
 		return nil, nil
@@ -26,8 +26,8 @@ func (w Webhook) clients() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// expect has a server verify the certificates that are shown. It does not ask for one in the handshake: the probe of the kubelet has none, and each of
-// its handshakes would be a line in the log. Callers without a certificate are refused by known, before anything of theirs is read.
+// expect makes a server verify client certificates. The handshake does not require one: the kubelet's probe has none, and each of its
+// handshakes would be a line in the log. Callers without a certificate are rejected by known, before their request is read.
 func expect(clients *x509.CertPool, options *webhook.Options) {
 	if clients == nil {
 		return
@@ -37,7 +37,7 @@ func expect(clients *x509.CertPool, options *webhook.Options) {
 	})
 }
 
-// known serves callers that have shown a certificate, if certificates are expected.
+// known serves callers that have presented a certificate, if certificates are required.
 func known(clients *x509.CertPool, next http.Handler) http.Handler {
 	if clients == nil {
 		return next

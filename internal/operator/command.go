@@ -16,25 +16,25 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/operator/podlock"
 )
 
-// Build is what the linker knows of a program.
+// Build is the version information that the linker sets.
 type Build struct{ Version, Commit, Date string }
 
 func (b Build) String() string {
 	return fmt.Sprintf("swarm-operator %s (commit %s, %s)", b.Version, b.Commit, b.Date)
 }
 
-// ownNamespace is where a pod finds the name of its namespace.
+// ownNamespace is the file with the pod's namespace.
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// How the process ends.
+// The exit codes.
 const (
 	well     = 0
 	badly    = 1
-	misasked = 2 // flags that there are not
+	misasked = 2 // invalid flags
 )
 
-// Command is the program: it reads flags, files and environment, runs, and returns the code to exit with. Once the flags are read,
-// all that it says is in the log.
+// Command is the program: it reads flags, files and environment, runs, and returns the exit code. Once the flags are parsed, all
+// output goes to the log.
 func Command(ctx context.Context, arguments []string, build Build, out, log io.Writer) int {
 	asked, err := parse(arguments, build)
 	switch {
@@ -55,13 +55,13 @@ func Command(ctx context.Context, arguments []string, build Build, out, log io.W
 		return badly
 	}
 	if err := start(ctx, config, asked, logger); err != nil {
-		logger.Error("ended", "err", err) // the word of logr, for all errors
+		logger.Error("ended", "err", err) // logr's key for errors
 		return badly
 	}
 	return well
 }
 
-// asked is what the flags say.
+// asked is the result of parsing the flags.
 type asked struct {
 	flags                    *flag.FlagSet
 	config, image, namespace string
@@ -71,7 +71,7 @@ type asked struct {
 
 func parse(arguments []string, build Build) (asked, error) {
 	flags := flag.NewFlagSet("swarm-operator", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // Command says it
+	flags.SetOutput(io.Discard) // Command prints it
 	a := asked{flags: flags, build: build}
 	flags.StringVar(&a.config, "config", "", "configuration `file`; left out: defaults and environment only")
 	flags.StringVar(&a.image, "agent-image", "localhost/swarm-agent:"+build.Version, "`image` that holds /swarm-agent")
@@ -86,15 +86,14 @@ func parse(arguments []string, build Build) (asked, error) {
 	return a, nil
 }
 
-// refuse tells of every problem on a line of its own.
+// refuse logs every problem on a line of its own.
 func refuse(log *slog.Logger, err error) {
 	for problem := range strings.Lines(err.Error()) {
 		log.Error("configuration refused", "problem", strings.TrimSuffix(problem, "\n"))
 	}
 }
 
-// thrift is how much garbage may lie around, in percent of what is in use, unless GOGC says otherwise: a program that mostly waits has
-// more time to spare than memory.
+// thrift is the GC percentage, unless GOGC is set: a program that mostly waits has more CPU time to spare than memory.
 const thrift = 30
 
 func start(ctx context.Context, config Config, asked asked, log *slog.Logger) error {
@@ -115,7 +114,7 @@ func start(ctx context.Context, config Config, asked asked, log *slog.Logger) er
 	})
 }
 
-// orOwn is the namespace that was asked for, else the one that the pod is in.
+// orOwn returns the given namespace, or else the pod's.
 func orOwn(namespace string) string {
 	if namespace != "" {
 		return namespace
@@ -131,6 +130,6 @@ func podName() string {
 	if name := os.Getenv("POD_NAME"); name != "" {
 		return name
 	}
-	host, _ := os.Hostname() // outside of a pod any name will do: kit adds a fresh id
+	host, _ := os.Hostname() // outside of a pod any name will do: kit adds a new id
 	return "local-" + host
 }

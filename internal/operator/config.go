@@ -1,5 +1,5 @@
-// Package operator puts the operator together: configuration, clients, controllers, servers. It is the only package that reads
-// files and the environment.
+// Package operator assembles the operator: configuration, clients, controllers, servers. It is the only package that reads files and
+// the environment.
 package operator
 
 import (
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Config is everything that can be set. The words are those of the configuration file; each can be overridden by an environment
+// Config is everything that can be set. The field names are those of the configuration file; each can be overridden by an environment
 // variable named SWARM_ and the path in capitals, such as SWARM_CONTROLLER_RESYNC_PERIOD.
 type Config struct {
 	Controller Controller `json:"controller"`
@@ -26,77 +26,77 @@ type Config struct {
 	Limits     Limits     `json:"limits"`
 }
 
-// Controller is how reconciling is done.
+// Controller configures reconciling.
 type Controller struct {
 	ResyncPeriod      metav1.Duration      `json:"resyncPeriod"`
 	Workers           int                  `json:"workers"`
 	LeaderElection    LeaderElection       `json:"leaderElection"`
-	Namespaces        string               `json:"namespaces"` // names parted by commas; left out: the whole cluster
+	Namespaces        string               `json:"namespaces"` // comma-separated names; empty: the whole cluster
 	NamespaceSelector metav1.LabelSelector `json:"namespaceSelector"`
 	ReadOnly          bool                 `json:"readOnly"` // spread only reports
 	CacheSyncTimeout  metav1.Duration      `json:"cacheSyncTimeout"`
 }
 
-// LeaderElection is how one of several replicas comes to act.
+// LeaderElection configures which of several replicas acts.
 type LeaderElection struct {
 	Enabled       bool            `json:"enabled"`
-	Namespace     string          `json:"namespace"` // left out: the operator's own
+	Namespace     string          `json:"namespace"` // empty: the operator's own
 	LeaseDuration metav1.Duration `json:"leaseDuration"`
 }
 
-// Webhook is where the API server asks about pods before it stores them.
+// Webhook configures admission of pods.
 type Webhook struct {
 	Enabled bool   `json:"enabled"`
 	Port    int    `json:"port"`
-	CertDir string `json:"certDir"` // tls.crt and tls.key of somebody else; without them the operator has its own
-	// ClientCA is a file with the certificates of those who sign what callers must show; "" lets anyone call.
+	CertDir string `json:"certDir"` // tls.crt and tls.key from another source; without them the operator has its own
+	// ClientCA is a file with the CA certificates of the webhook's callers; "" lets anyone call.
 	ClientCA string `json:"clientCA"`
 	URL      string `json:"url"` // at which the operator registers the webhook itself; "" leaves that to an installation
 }
 
-// NodeLabels tell spot from on-demand nodes: key=value, several parted by commas, of which a node has any.
+// NodeLabels are comma-separated key=value pairs; a node with any of them belongs to that class.
 type NodeLabels struct {
 	Spot     string `json:"spot"`
 	OnDemand string `json:"onDemand"`
 }
 
-// Spread is how workloads are kept split between spot and on-demand nodes.
+// Spread configures how workloads are kept split between spot and on-demand nodes.
 type Spread struct {
 	AnnotationPrefix  string             `json:"annotationPrefix"`
 	PendingDeadline   metav1.Duration    `json:"pendingDeadline"`
 	Cooldown          metav1.Duration    `json:"cooldown"`
 	Step              intstr.IntOrString `json:"step"`
 	Provisioner       string             `json:"provisioner"`
-	Notices           string             `json:"notices"` // keys of taints, parted by commas, with * at the end for all that begin so
+	Notices           string             `json:"notices"` // comma-separated keys of taints; a trailing * matches all keys with that prefix
 	DisruptionWindows string             `json:"disruptionWindows"`
 }
 
-// Link is how agents reach the operator, and how long they work without hearing from it, unless their type says otherwise.
+// Link configures how agents reach the operator, and how long they work without hearing from it, unless their type says otherwise.
 type Link struct {
 	Port       int             `json:"port"`
-	Address    string          `json:"address"` // what agents dial; left out: the operator's Service, or this machine outside of a cluster
+	Address    string          `json:"address"` // what agents dial; empty: the operator's Service, or this machine outside of a cluster
 	AgentLease metav1.Duration `json:"agentLease"`
 }
 
-// Logging is what is written to standard error.
+// Logging configures what is written to standard error.
 type Logging struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
 }
 
-// Metrics is where Prometheus finds the operator's numbers.
+// Metrics configures where Prometheus scrapes the operator.
 type Metrics struct {
 	Enabled bool `json:"enabled"`
 	Port    int  `json:"port"`
 	Secure  bool `json:"secure"`
 }
 
-// Health is where the kubelet asks.
+// Health configures the kubelet's probes.
 type Health struct {
 	Port int `json:"port"`
 }
 
-// API is where people ask what the operator knows, through `kubectl port-forward`.
+// API configures where users query the operator, through `kubectl port-forward`.
 type API struct {
 	Port int `json:"port"`
 }
@@ -110,8 +110,8 @@ type Client struct {
 // Limits bound what one namespace, or one address, can cost all others.
 type Limits struct {
 	TasksPerNamespace    int               `json:"tasksPerNamespace"`    // unfinished ones that are held in memory
-	BytesPerNamespace    resource.Quantity `json:"bytesPerNamespace"`    // of them
-	ConnectionsPerSource int               `json:"connectionsPerSource"` // to the link, from one address, before it is known whose they are
+	BytesPerNamespace    resource.Quantity `json:"bytesPerNamespace"`    // of those tasks
+	ConnectionsPerSource int               `json:"connectionsPerSource"` // to the link, from one address, before the agent is authenticated
 	RequestShare         int               `json:"requestShare"`         // of client.qps and client.burst that one namespace can use up, in percent
 
 	WebhookConnectionsPerSource int `json:"webhookConnectionsPerSource"` // to the webhook, from one address
@@ -119,7 +119,7 @@ type Limits struct {
 	CacheBytesPerNamespace resource.Quantity `json:"cacheBytesPerNamespace"` // of objects of one namespace, before less is kept of each
 }
 
-// Defaults is the configuration of an operator that was told nothing.
+// Defaults returns the default configuration.
 func Defaults() Config {
 	return Config{
 		Controller: Controller{

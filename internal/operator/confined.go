@@ -11,14 +11,14 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// An operator that is confined has rights in some namespaces and none to the cluster: what cannot be had within a namespace it does without.
+// A confined operator has rights in some namespaces only, and none at cluster scope: it does without everything that needs those.
 
-// namespaces are those that the operator is confined to; none when it has the whole cluster.
+// namespaces returns those that the operator is confined to; none if it has the whole cluster.
 func (c Config) namespaces() []string { return listed(c.Controller.Namespaces) }
 
 func (c Config) confined() bool { return len(c.namespaces()) > 0 }
 
-// scope is the namespaces that controllers work in.
+// scope returns the namespaces that controllers work in.
 func (c Config) scope() (*kit.Scope, error) {
 	if c.confined() {
 		return kit.NewScopeOf(c.namespaces()...), nil
@@ -30,7 +30,7 @@ func (c Config) scope() (*kit.Scope, error) {
 	return kit.NewScope(selector), nil
 }
 
-// confine keeps caches to what may be listed. Kinds that have a namespace of their own there keep it.
+// confine restricts caches to what may be listed. Kinds with namespaces of their own in the options keep them.
 func (c Config) confine(options cache.Options) cache.Options {
 	for _, name := range c.namespaces() {
 		if options.DefaultNamespaces == nil {
@@ -41,7 +41,7 @@ func (c Config) confine(options cache.Options) cache.Options {
 	return options
 }
 
-// spreadOff says why workloads are not spread, "" when they are.
+// spreadOff returns why workloads are not spread, "" when they are.
 func (c Config) spreadOff() string {
 	if !c.confined() {
 		return ""
@@ -49,7 +49,7 @@ func (c Config) spreadOff() string {
 	return "controller.namespaces is set, and nodes, which it is about, belong to no namespace"
 }
 
-// perWorkerOff says why pools have one ConfigMap for all workers, "" when each can have its own.
+// perWorkerOff returns why pools have one ConfigMap for all workers, "" when each can have its own.
 func (c Config) perWorkerOff() string {
 	if !c.confined() {
 		return ""
@@ -57,7 +57,7 @@ func (c Config) perWorkerOff() string {
 	return "controller.namespaces is set, and the webhook, which gives each worker its own list, is the whole cluster's"
 }
 
-// confinement refuses what needs rights to the cluster, instead of leaving it out: who asked for it should know.
+// confinement rejects settings that need rights at cluster scope. Ignoring them would hide the problem from the user.
 func (c Config) confinement() error {
 	if !c.confined() {
 		return nil
@@ -77,7 +77,7 @@ func (c Config) confinement() error {
 	return errors.Join(problems...)
 }
 
-// distinct wants names of namespaces, each once.
+// distinct requires names of namespaces without duplicates.
 func distinct(key string, names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {

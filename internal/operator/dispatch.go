@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A dispatcher is the board with the wires between it and the controllers.
+// A dispatcher connects the board with the controllers.
 type dispatcher struct {
 	board                 *dispatch.Board
 	tasks, agents, swarms *kit.Signal
@@ -31,7 +31,7 @@ type dispatcher struct {
 	namespaces            []string // none: the whole cluster
 }
 
-// leadership is what the dispatcher has to know of it.
+// leadership is what the dispatcher needs to know of it.
 type leadership interface {
 	dispatch.Leadership
 	// AloneFrom is the time from which no other process can act as the leader.
@@ -58,8 +58,8 @@ func newDispatcher(operator *kit.Operator, config Config, refusals *limit.Refusa
 	return d
 }
 
-// welcomes reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. One that is not alone
-// waits for the census, which tells whether there was another leader at all.
+// welcomes reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. Otherwise
+// it waits for the census, which shows whether there was another leader at all.
 func (d *dispatcher) welcomes() bool {
 	return d.board.Opened() || !time.Now().Before(d.leadership.AloneFrom())
 }
@@ -68,7 +68,7 @@ func (d *dispatcher) welcomes() bool {
 func (d *dispatcher) Start(ctx context.Context) error {
 	census, err := d.census(ctx)
 	if alone := d.leadership.AloneFrom(); err == nil && !census.MayOpen(alone, time.Now()) {
-		// Until then a former leader may still finish tasks, and nothing of that would be known here.
+		// Until then a former leader may still finish tasks without this process knowing.
 		select {
 		case <-time.After(time.Until(alone)):
 			census, err = d.census(ctx)
@@ -85,8 +85,8 @@ func (d *dispatcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// census reads the caches once they have reached what the API server holds now. A leader that does not know what its predecessor has written
-// would give it out again.
+// census reads the caches once they have caught up with the API server. A leader that has not seen its predecessor's last writes would
+// assign the same work again.
 func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
 	ofAgents := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}

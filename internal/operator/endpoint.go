@@ -13,8 +13,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// The connections of all callers together. With what a connection takes before its request is read, at most headerBytes and buffers of
-// about 40 KiB, they bound the memory that callers without credentials can use.
+// The limits for the connections of all callers together. Before its request is read, a connection takes at most headerBytes and
+// buffers of about 40 KiB, so they bound the memory that callers without credentials can use.
 const (
 	webhookConnections = 2048
 	otherConnections   = 256 // each of metrics and probes
@@ -22,8 +22,8 @@ const (
 	otherConnectionsPerSource = 64
 )
 
-// An endpoint is a port that anyone on the network may reach, and what callers may cost there before it is known who they are. The servers
-// of controller-runtime take any number of connections, and wait 32 s for 1 MiB of headers on each.
+// An endpoint is a port that anyone on the network may reach, with limits on what callers may cost before they are authenticated. The
+// servers of controller-runtime take any number of connections, and wait 32 s for 1 MiB of headers on each.
 type endpoint struct {
 	name        string // in logs
 	key         string // of the port, in the configuration
@@ -41,7 +41,7 @@ func (c Config) webhookEndpoint() endpoint {
 	}
 }
 
-// metricsEndpoint has headers with room for a token of the longest kind.
+// metricsEndpoint has room in its headers for the longest token.
 func (c Config) metricsEndpoint() endpoint {
 	return endpoint{
 		name: "metrics", key: "metrics.port", port: c.Metrics.Port, headerBytes: 32 << 10,
@@ -56,7 +56,7 @@ func (c Config) healthEndpoint() endpoint {
 	}
 }
 
-// listen opens the port. Without a TLS configuration it is plain HTTP.
+// listen opens the port. Without a TLS configuration it serves plain HTTP.
 func (e endpoint) listen(ctx context.Context, shown *tls.Config, refusals *limit.Refusals) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(e.port))
 	if err != nil {
@@ -69,8 +69,8 @@ func (e endpoint) listen(ctx context.Context, shown *tls.Config, refusals *limit
 	return tls.NewListener(bounded, shown), nil
 }
 
-// serve makes a server for what listen returned. ReadHeaderTimeout is also the time for a TLS handshake. The idle timeout is longer
-// than the 90 s of API servers: otherwise they might send a review on a connection that is just being closed, and not send it again.
+// serve creates a server for the listener. ReadHeaderTimeout also limits the TLS handshake. The idle timeout exceeds the 90 s of API
+// servers: otherwise they might send a review on a connection that is being closed, and not retry it.
 func (e endpoint) serve(handler http.Handler, at net.Listener, patience time.Duration) *manager.Server {
 	return &manager.Server{
 		Name: e.name, Listener: at, ShutdownTimeout: &patience,

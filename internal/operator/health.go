@@ -7,13 +7,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// addHealth has the kubelet restart a process whose dispatcher or one of whose reconciles hangs: it would renew its Lease for ever.
-// /healthz/dispatcher says how long that has lasted.
+// addHealth adds a liveness check that fails if the dispatcher or a reconcile hangs: such a process would renew its Lease forever.
+// /healthz/dispatcher shows how long that has lasted.
 func (p *parts) addHealth() error {
 	return p.AddHealthzCheck("dispatcher", every(p.dispatcher.board.Healthy, p.CheckReconciles))
 }
 
-// every returns a check that fails with what all checks say that fail.
+// every returns a check that fails with the errors of all checks.
 func every(checks ...healthz.Checker) healthz.Checker {
 	return func(request *http.Request) error {
 		errs := make([]error, 0, len(checks))

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// help says what the program takes: flags, and every key with its default and its variable.
+// help prints the usage: flags, and every key with its default and its variable.
 func help(out io.Writer, flags *flag.FlagSet) {
 	fmt.Fprint(out, "swarm-operator runs swarms of agents on the cluster that KUBECONFIG names, or the one that it is in.\n\nFlags:\n")
 	flags.SetOutput(out)
@@ -18,5 +18,5 @@ func help(out io.Writer, flags *flag.FlagSet) {
 	for _, key := range Keys() {
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", key, defaults[key], variable(key))
 	}
-	_ = table.Flush() // to where the rest of it went
+	_ = table.Flush() // to the same writer as the rest
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// isSection tells a part of the configuration from a value: only parts are types of this package.
+// isSection reports whether a type is a part of the configuration and not a value: only parts are types of this package.
 func isSection(kind reflect.Type) bool {
 	return kind.Kind() == reflect.Struct && kind.PkgPath() == reflect.TypeFor[Config]().PkgPath()
 }
@@ -34,10 +34,10 @@ func each(section reflect.Value, path string, visit func(key string, value refle
 	}
 }
 
-// Keys lists every key, for help texts and for the test that each of them does something.
+// Keys lists every key, for help texts and for the test that each of them has an effect.
 func Keys() []string { return slices.Sorted(maps.Keys(texts(Defaults()))) }
 
-// texts are the values of all keys, as one would write them.
+// texts returns the values of all keys, as written in the file.
 func texts(config Config) map[string]string {
 	all := map[string]string{}
 	each(reflect.ValueOf(config), "", func(key string, value reflect.Value) {
@@ -57,11 +57,11 @@ func texts(config Config) map[string]string {
 	return all
 }
 
-// variable is the name of the environment variable that overrides a key.
+// variable returns the name of the environment variable that overrides a key.
 func variable(key string) string {
 	name, former := strings.Builder{}, ' '
 	for _, letter := range key {
-		if unicode.IsUpper(letter) && !unicode.IsUpper(former) { // the letters of an abbreviation stay together
+		if unicode.IsUpper(letter) && !unicode.IsUpper(former) { // an abbreviation stays one word
 			name.WriteRune('_')
 		}
 		name.WriteRune(letter)

@@ -18,9 +18,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// authenticator is who knows agents by their tokens. An operator that may have tokens reviewed does so for what it cannot verify by itself. The
-// connections are its own and do not end with leadership: a standby must know an agent before it tells it where the leader is. A TokenReview changes
-// nothing, though it is a create.
+// authenticator verifies the tokens of agents. If the operator may create TokenReviews, it does so for tokens that it cannot verify
+// itself. Its connections do not end with leadership: a standby must authenticate an agent before redirecting it to the leader. A
+// TokenReview is a create that changes nothing.
 func (p parts) authenticator(ctx context.Context) (link.Authenticator, error) {
 	published, err := documents(p.cluster)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p parts) clockReliable() bool {
 	return reliable
 }
 
-// scopePatience is how long a token waits for the cache of namespaces. It has an answer at once, except at the start.
+// scopePatience is how long a token waits for the cache of namespaces, which delays it only at the start.
 const scopePatience = 100 * time.Millisecond
 
 // mayHaveAgents reports whether the operator works in a namespace, or does not know yet.
@@ -64,7 +64,7 @@ func (p parts) mayHaveAgents(ctx context.Context, namespace string) bool {
 	return included || err != nil
 }
 
-// verifier knows agents by the keys of the cluster alone.
+// verifier authenticates agents by the keys of the cluster alone.
 func (p parts) verifier(ctx context.Context, published link.Documents) (link.Authenticator, error) {
 	verifier := link.NewTokenVerifier(published, p.GetClient(), p.config.namespaces())
 	err := verifier.Prepare(ctx)
@@ -74,7 +74,8 @@ func (p parts) verifier(ctx context.Context, published link.Documents) (link.Aut
 	return verifier, err
 }
 
-// listAgents lists the pods of all swarms. A pod that should be gone by now is left out: whether its token is still good is the API server's to say.
+// listAgents lists the pods of all swarms. It skips pods that should be gone by now: only the API server knows whether their tokens
+// are still valid.
 func listAgents(cluster metadata.Interface) link.Pods {
 	return func(ctx context.Context) ([]link.Identity, error) {
 		found, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
@@ -92,7 +93,7 @@ func listAgents(cluster metadata.Interface) link.Pods {
 	}
 }
 
-// documents are what the API server publishes for everybody who has an account.
+// documents are what the API server publishes for every account.
 func documents(cluster *rest.Config) (link.Documents, error) {
 	own := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
 	own.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{})
@@ -103,14 +104,14 @@ func documents(cluster *rest.Config) (link.Documents, error) {
 	return func(ctx context.Context, path string) ([]byte, error) { return client.Get().AbsPath(path).DoRaw(ctx) }, nil
 }
 
-// tenure is what is known of the Lease.
+// tenure is the state of the Lease.
 type tenure interface {
 	Fresh() bool
 	Term() int64
 	Holder() string
 }
 
-// speakers says who may speak on the link, by the Lease.
+// speakers decides who may speak on the link, by the Lease.
 type speakers struct {
 	tenure   tenure
 	identity string      // of this process in the Lease
@@ -122,8 +123,8 @@ func (s speakers) Leading() (term int64, leading bool) {
 	return s.tenure.Term(), s.tenure.Fresh() && s.open()
 }
 
-// Leader implements link.Leadership. It is nobody while it would be this process, which then is not ready: an agent would run in a
-// circle.
+// Leader implements link.Leadership. It returns "" while this process holds the Lease but is not ready: redirecting an agent to itself
+// would loop.
 func (s speakers) Leader() string {
 	holder := s.tenure.Holder()
 	if holder == s.identity {
@@ -132,7 +133,7 @@ func (s speakers) Leader() string {
 	return linkOf(holder)
 }
 
-// A doorway is the link at its port, on every replica.
+// A doorway serves the link on every replica.
 type doorway struct {
 	server *link.Server
 	port   int

@@ -21,8 +21,8 @@ import (
 // prefix starts the name of every environment variable that overrides a key.
 const prefix = "SWARM_"
 
-// Load reads the configuration file, if there is one, lets the environment override it, and refuses what cannot work: all of it at
-// once, each problem on a line that names the key, the value and what to write instead. What could be read is returned even then.
+// Load reads the configuration file, if there is one, applies the environment, and rejects what cannot work: all of it at once, each
+// problem on a line that names the key, the value and what to write instead. Even then it returns what could be read.
 func Load(path string, environment []string) (Config, error) {
 	config := Defaults()
 	unread := config.read(path)
@@ -30,7 +30,7 @@ func Load(path string, environment []string) (Config, error) {
 	return config, errors.Join(unread, overridden, config.check())
 }
 
-// read takes what the file says.
+// read applies the file.
 func (c *Config) read(path string) error {
 	if path == "" {
 		return nil
@@ -46,7 +46,7 @@ func (c *Config) read(path string) error {
 	return fill(reflect.ValueOf(c).Elem(), "", document)
 }
 
-// fill sets the keys of a section that the document names, and refuses those that do not exist.
+// fill sets the keys of a section that the document names, and rejects unknown ones.
 func fill(section reflect.Value, path string, document []byte) error {
 	named := map[string]json.RawMessage{}
 	if err := json.Unmarshal(document, &named); err != nil {
@@ -71,11 +71,11 @@ func fill(section reflect.Value, path string, document []byte) error {
 	return errors.Join(problems...)
 }
 
-// A setting is a variable of the environment.
+// A setting is an environment variable.
 type setting struct{ name, value string }
 
-// settings are the environment's variables of ours by path. Underscores do not count, so that RESYNC_PERIOD and RESYNCPERIOD both
-// stand for resyncPeriod. Others may begin with SWARM_ as well: Kubernetes itself makes some for every Service.
+// settings returns our environment variables by path. Underscores are ignored, so that RESYNC_PERIOD and RESYNCPERIOD both stand for
+// resyncPeriod. Other variables may begin with SWARM_ as well: Kubernetes sets some for every Service.
 func settings(environment []string) map[string]setting {
 	found := map[string]setting{}
 	for _, entry := range environment {
@@ -87,7 +87,7 @@ func settings(environment []string) map[string]setting {
 	return found
 }
 
-// override sets every key that the environment names. A text is taken as it is; other values are written as in the file.
+// override sets every key that the environment names. A string is taken literally; other values are written as in the file.
 func (c *Config) override(settings map[string]setting) error {
 	var problems []error
 	each(reflect.ValueOf(c).Elem(), "", func(key string, value reflect.Value) {
@@ -101,7 +101,7 @@ func (c *Config) override(settings map[string]setting) error {
 		}
 		document, err := yaml.YAMLToJSONStrict([]byte(chosen.value))
 		if err != nil {
-			document, _ = json.Marshal(chosen.value) // a text, which will be refused
+			document, _ = json.Marshal(chosen.value) // a string, which will be rejected
 		}
 		if err := set(value, key, document); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", chosen.name, err))
@@ -110,7 +110,7 @@ func (c *Config) override(settings map[string]setting) error {
 	return errors.Join(problems...)
 }
 
-// set gives a key its value. One that cannot be read leaves it as it is, so that no second problem follows from the first.
+// set sets a key. An invalid value leaves it unchanged, so that no second problem follows from the first.
 func set(value reflect.Value, key string, document []byte) error {
 	read := reflect.New(value.Type())
 	read.Elem().Set(value)
@@ -122,7 +122,7 @@ func set(value reflect.Value, key string, document []byte) error {
 	return nil
 }
 
-// forms say how values are written.
+// forms describe how values are written.
 var forms = map[reflect.Type]string{
 	reflect.TypeFor[int]():                  "a whole number",
 	reflect.TypeFor[bool]():                 "true or false",

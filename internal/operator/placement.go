@@ -17,7 +17,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/placement"
 )
 
-// addSpread keeps workloads split between spot and on-demand nodes. The desk learns of pods on every replica: any may be the next leader.
+// addSpread keeps workloads split between spot and on-demand nodes. The desk observes pods on every replica: any may be the next
+// leader.
 func (p parts) addSpread(ctx context.Context) error {
 	if off := p.config.spreadOff(); off != "" {
 		p.around.Log.Info("spread is off", "reason", off)
@@ -32,7 +33,7 @@ func (p parts) addSpread(ctx context.Context) error {
 	)
 }
 
-// coverage is which namespaces the API server asks about.
+// coverage determines the namespaces of the spread webhook.
 func (p parts) coverage() admission.Coverage {
 	covered := admission.Coverage{Reader: p.GetClient(), Settings: p.config.spreading(), Scope: p.scope, Own: p.around.Namespace, Open: p.entrance.found}
 	if p.registration != nil {
@@ -55,9 +56,9 @@ func (p parts) peers() link.Peers {
 	}
 }
 
-// switchboard finds who says where a pod goes: this replica if it leads, else the one that does, at the address in its Lease.
+// switchboard places pods: through this replica if it leads, and else through the leader, at the address in its Lease.
 func (p parts) switchboard() *placement.Switchboard {
-	name := hostOf(linkService, p.around.Namespace) // which the certificate of every replica is good for
+	name := hostOf(linkService, p.around.Namespace) // which the certificate of every replica is valid for
 	return placement.NewSwitchboard(placement.Peers{
 		Own: p.desk, Leading: p.Leadership.Fresh, Leader: speakers{tenure: p.Leadership, identity: p.Leadership.Identity()}.Leader,
 		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.authority.Client(ctx, name) },
@@ -65,8 +66,8 @@ func (p parts) switchboard() *placement.Switchboard {
 	})
 }
 
-// foundAfter is how long it takes until the Service leads to a webhook that has begun to answer: a probe of the kubelet, and word of it to
-// every node. A pod that is taken away before would be replaced by one that nobody has placed.
+// foundAfter is how long it takes until the Service routes to a webhook that has begun to answer: one kubelet probe, plus propagation
+// to every node. A pod that is removed before would be replaced by one without a place.
 const foundAfter = 6 * time.Second
 
 // An entrance is the webhook as seen from outside.
@@ -75,10 +76,10 @@ type entrance struct {
 	now     func() time.Time
 
 	lock  sync.Mutex
-	since time.Time // that it was first seen to answer
+	since time.Time // when it was first seen to answer
 }
 
-// found tells whether whoever asks can have found the webhook by now.
+// found reports whether callers can have found the webhook by now.
 func (e *entrance) found() bool {
 	e.lock.Lock()
 	defer e.lock.Unlock()

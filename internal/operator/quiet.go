@@ -10,19 +10,19 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// quietFor is how far apart lines are that anyone on the network can cause.
+// quietFor is the interval between lines that anyone on the network can cause.
 const quietFor = time.Minute
 
-// A quietLog keeps lines that strangers cause from filling the log. It writes the first one at once, and then at most one per minute,
-// which says how many there were.
+// A quietLog keeps lines that anyone can cause from filling the log. It writes the first one at once, and then at most one per minute,
+// with the number of lines suppressed.
 type quietLog struct {
 	mu      sync.Mutex
 	waiting bool
 	last    func(more int)
-	held    int // lines since the one that was written
+	held    int // lines since the last one written
 }
 
-// note writes a line, now or at the end of the minute. The line is told how many others it stands for.
+// note writes a line, now or at the end of the minute, and passes the number of others that it stands for.
 func (q *quietLog) note(write func(others int)) {
 	q.mu.Lock()
 	if q.waiting {
@@ -50,7 +50,7 @@ func (q *quietLog) report() {
 	}
 }
 
-// quietWriter is for loggers that know nothing but text, such as those of net/http and gRPC. Failed handshakes are held back apart from
+// quietWriter is for loggers that write plain text, such as those of net/http and gRPC. Failed handshakes are limited separately from
 // everything else, and panics never.
 type quietWriter struct {
 	next              io.Writer
@@ -77,7 +77,7 @@ func (w *quietWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// quietSink holds back errors.
+// quietSink limits errors.
 type quietSink struct {
 	logr.LogSink
 	errors *quietLog

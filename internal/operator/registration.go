@@ -20,10 +20,10 @@ import (
 // autoURL as webhook.url stands for this machine's loopback address, if the API server is on this machine.
 const autoURL = "auto"
 
-// unregisterTimeout bounds how long the end of the process is held up by an API server that does not answer.
+// unregisterTimeout bounds how long an unresponsive API server delays the end of the process.
 const unregisterTimeout = 5 * time.Second
 
-// addRegistration has the operator register its webhook by URL, if it is configured to.
+// addRegistration makes the operator register its webhook by URL, if so configured.
 func (p *parts) addRegistration(ctx context.Context) error {
 	at, err := p.config.webhookURL(p.around)
 	if err != nil || at == "" {
@@ -54,8 +54,8 @@ func (c Config) webhookURL(around Surroundings) (string, error) {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Webhook.Port)), nil
 }
 
-// onThisMachine reports whether a host is this machine by its address. Whether the API server there can call us is seen when it does: it
-// may be in a container, behind a port that is forwarded.
+// onThisMachine reports whether a host is this machine by its address. Whether the API server there can call us is known only once it
+// does: it may be in a container, behind a forwarded port.
 func onThisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	if host == "localhost" || ip.IsLoopback() {
@@ -74,11 +74,11 @@ func (p *parts) certificateNames() []string {
 	if p.registration == nil {
 		return names
 	}
-	at, _ := url.Parse(p.registration.URL) // was checked when it was loaded
+	at, _ := url.Parse(p.registration.URL) // validated by check
 	return append(names, at.Hostname())
 }
 
-// observed lets the registration know that the API server calls the webhook.
+// observed reports the API server's calls of the webhook to the registration.
 func (p *parts) observed(inner http.Handler) http.Handler {
 	if p.registration == nil {
 		return inner
@@ -86,7 +86,8 @@ func (p *parts) observed(inner http.Handler) http.Handler {
 	return p.registration.Observe(inner)
 }
 
-// unregister removes the registration of a process that has stopped. The manager's connections ended with its leadership.
+// unregister removes the registration of a process that has stopped. It uses new connections, as the manager's ended with its
+// leadership.
 func (p *parts) unregister(ctx context.Context) {
 	if p.registration == nil {
 		return
@@ -102,7 +103,7 @@ func (p *parts) unregister(ctx context.Context) {
 	}
 }
 
-// checkURL refuses what the API server would not call.
+// checkURL rejects URLs that the API server would not call.
 func (w Webhook) checkURL() error {
 	if w.URL == "" || w.URL == autoURL {
 		return nil
@@ -117,7 +118,7 @@ func (w Webhook) checkURL() error {
 	return nil
 }
 
-// validPort reports whether a URL names a port that can exist, or none, which means 443.
+// validPort reports whether a URL has a valid port, or none, which means 443.
 func validPort(at *url.URL) bool {
 	number, err := strconv.Atoi(at.Port())
 	return at.Port() == "" || err == nil && port("webhook.url", number) == nil

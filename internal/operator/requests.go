@@ -13,8 +13,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// limited makes the client of all controllers, and their reader past the caches. The limit is one for both and for all kinds, and fair
-// between namespaces: requests of one namespace, however many there are, leave the others their turns.
+// limited creates the client of all controllers, and their live reader. Both share one limit for all kinds, which is fair between
+// namespaces: many requests of one do not delay the others.
 func limited(budget limit.Budget) kit.NewClientsFunc {
 	limiter := limit.NewFairLimiter(budget)
 	return func(cluster *rest.Config, options client.Options) (client.Client, client.Reader, error) {
@@ -48,12 +48,12 @@ func transportOf(from *http.Client) http.RoundTripper {
 	return from.Transport
 }
 
-// budget is what all controllers may request together.
+// budget is the limit for all controllers together.
 func (c Config) budget() limit.Budget {
 	return limit.Budget{PerSecond: float64(c.Client.QPS), Burst: c.Client.Burst, Share: c.Limits.RequestShare}
 }
 
-// fairTransport holds each request until it is the turn of its namespace. A rate limiter of client-go would not know the namespace.
+// fairTransport holds each request until the turn of its namespace. A rate limiter of client-go would not know the namespace.
 type fairTransport struct {
 	next    http.RoundTripper
 	limiter *limit.FairLimiter
@@ -73,8 +73,8 @@ func (f *fairTransport) RoundTrip(request *http.Request) (*http.Response, error)
 // WrappedRoundTripper lets client-go find the transport behind this one.
 func (f *fairTransport) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// namespaceIn returns the namespace that a request to the API server is about, "" for the cluster. A namespace itself counts as what is in
-// it.
+// namespaceIn returns the namespace that a request to the API server is about, "" for the cluster. Requests for a Namespace object
+// count as its own.
 func namespaceIn(path string) string {
 	_, after, _ := strings.Cut(path, "/namespaces/")
 	name, _, _ := strings.Cut(after, "/")

@@ -36,17 +36,18 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// lease is the name of the Lease by which replicas agree on a leader.
+// lease is the name of the Lease for leader election.
 const lease = "swarm-operator"
 
-// startPatience is how long a start waits for the API server. After about as long a kubelet ends a container that is not live.
+// startPatience is how long the start waits for the API server. A kubelet kills a container that is not live after about the same
+// time.
 const startPatience = 30 * time.Second
 
 // Surroundings are what the operator learns from where it runs.
 type Surroundings struct {
 	Cluster   *rest.Config
 	Namespace string // its own
-	Pod       string // its own, or anything that tells replicas apart
+	Pod       string // its own, or anything that distinguishes replicas
 	Host      string // its pod's address; "" outside of a cluster
 	Image     string // of agents
 	Version   string
@@ -54,7 +55,7 @@ type Surroundings struct {
 	PodLock   kit.PodLock // see kit.Election; may be nil
 }
 
-// Run is the whole operator, from here until the context is done.
+// Run runs the operator until the context is done.
 func Run(ctx context.Context, config Config, around Surroundings) error {
 	around.Log.Info("starting", "version", around.Version, "pod", around.Pod)
 	parts, err := assemble(ctx, config, around)
@@ -72,7 +73,7 @@ func Run(ctx context.Context, config Config, around Surroundings) error {
 
 func assemble(ctx context.Context, config Config, around Surroundings) (*parts, error) {
 	cluster := rest.CopyConfig(around.Cluster)
-	cluster.QPS = -1 // caches, the Lease and token reviews wait for nobody
+	cluster.QPS = -1 // caches, the Lease and token reviews are not limited
 	cluster.UserAgent = "swarm-operator/" + around.Version
 	skew := clockskew.New(ctrlmetrics.Registry, around.Log)
 	cluster.Wrap(skew.Wrap)
@@ -128,7 +129,7 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	return parts, parts.addEndpoints(ctx)
 }
 
-// parts are what the operator is put together from.
+// parts are the components of the operator.
 type parts struct {
 	*kit.Operator
 	config     Config
@@ -147,7 +148,7 @@ type parts struct {
 	registration *admission.Registration // nil if the operator does not register its webhook itself
 }
 
-// addLink keeps the CA and serves the link.
+// addLink maintains the CA and serves the link.
 func (p parts) addLink(ctx context.Context) error {
 	tokens, err := p.authenticator(ctx)
 	if err != nil {
@@ -174,7 +175,7 @@ func (p parts) addLink(ctx context.Context) error {
 	return errors.Join(authority.Keep(p.Operator, kept), p.Add(doorway{server, p.config.Link.Port}), p.Add(p.dispatcher))
 }
 
-// settings are what pods of agents are told.
+// settings are passed to pods of agents.
 func (p parts) settings(ctx context.Context) manifest.Settings {
 	return manifest.Settings{
 		Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), ShortestLease: p.config.Controller.LeaderElection.shortestAgentLease(),
@@ -185,12 +186,12 @@ func (p parts) settings(ctx context.Context) manifest.Settings {
 func scheme() *runtime.Scheme {
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
-		utilruntime.Must(add(known)) // fails only for types that are wrong in themselves
+		utilruntime.Must(add(known)) // fails only for invalid types
 	}
 	return known
 }
 
-// election holds the Lease even when there is no competition, because its transitions are the operator's term.
+// election holds the Lease even without other replicas, because its transitions are the operator's term.
 func election(config LeaderElection, around Surroundings, at addresses, terms kit.Terms) kit.Election {
 	namespace := config.Namespace
 	if namespace == "" {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// mostShared is how much is remembered of each sort. What is forgotten stays shared among those who have it.
+	// mostShared limits the values remembered of each sort. Objects that share a forgotten value keep sharing it.
 	mostShared = 4096
-	// longestShared is how long the text is that stands for a value. A longer one is not remembered: it would stay when its pods are gone.
+	// longestShared limits the key of a value. A value with a longer one is not remembered: it would outlive its pods.
 	longestShared = 2 << 10
 )
 
-// common is what many pods say alike: the labels and the owner of a workload's, the class and number of all that are spread. Nobody may
-// change what is in a cache, so they can have it in one place: a third of what a pod takes there.
+// common deduplicates what many pods have in common: the labels and the owner of a workload's pods, the class and number of spread
+// pods. Cached objects must not be changed, so they can share it: a third of what a pod takes in the cache.
 type common struct {
 	texts  shared[map[string]string]
 	owners shared[[]metav1.OwnerReference]
@@ -34,7 +34,7 @@ func (c *common) share(pod *corev1.Pod) {
 	}
 }
 
-// pairsOf is a text that is the same for the same pairs, and for no others, whatever people write into annotations.
+// pairsOf returns a key that is the same for equal pairs only, whatever users write into annotations.
 func pairsOf(pairs map[string]string) string {
 	var text []byte
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
@@ -43,13 +43,13 @@ func pairsOf(pairs map[string]string) string {
 	return string(text)
 }
 
-// shared are values, each under a text that stands for it.
+// shared holds values by key.
 type shared[T any] struct {
 	lock sync.Mutex
 	all  map[string]T
 }
 
-// like is the value that was first seen under that text.
+// like returns the value that was first seen under that key.
 func (s *shared[T]) like(text string, value T) T {
 	if len(text) > longestShared {
 		return value

@@ -8,11 +8,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheShares counts how many bytes the cache keeps of the large objects of each namespace. A transform counts an object before it is stored,
-// an event handler of each informer releases it when it is deleted. A relist reports objects that are missing from it as deleted.
+// cacheShares counts how many bytes the cache keeps of the large objects of each namespace. A transform counts an object before it is
+// stored, and an event handler of each informer releases it when it is deleted. A relist reports missing objects as deleted.
 //
-// Objects are counted by UID, so that an object which is created again is not released by the deletion of the former one. Counting an
-// object again replaces what was counted before: informers may transform an object twice.
+// Objects are counted by UID, so that deleting an object does not release one created again under its name. Counting an object again
+// replaces the former count: informers may transform an object twice.
 //
 // The zero limit allows everything.
 type cacheShares struct {
@@ -40,8 +40,8 @@ func newCacheShares(limit int64, log *slog.Logger) *cacheShares {
 	return &cacheShares{limit: limit, log: log, objects: map[types.UID]cachedObject{}, namespaces: map[string]*namespaceShare{}}
 }
 
-// keep reports whether all of an object may be kept, and counts it then. Small objects are always kept and never counted: many small Tasks do
-// not cost a Swarm its place in the cache.
+// keep reports whether all of an object may be kept, and then counts it. Small objects are always kept and never counted: many small
+// Tasks do not push a Swarm out of the cache.
 func (s *cacheShares) keep(object client.Object) bool {
 	if s.exempts(object) {
 		return true
@@ -56,7 +56,7 @@ func (s *cacheShares) keep(object client.Object) bool {
 	return s.take(object, bytes)
 }
 
-// take counts a large object, unless its namespace would exceed the limit by it.
+// take counts a large object, unless it would exceed the limit of its namespace.
 func (s *cacheShares) take(object client.Object, bytes int64) bool {
 	s.remove(object.GetUID())
 	namespace := object.GetNamespace()
@@ -107,7 +107,7 @@ func (s *cacheShares) warn(namespace string, share *namespaceShare) {
 	}
 }
 
-// exempts reports whether an object does not count: those of the cluster are not created by users of a namespace.
+// exempts reports whether an object does not count: users of a namespace do not create cluster-scoped objects.
 func (s *cacheShares) exempts(object client.Object) bool {
 	return s == nil || s.limit == 0 || object.GetNamespace() == "" || object.GetUID() == ""
 }

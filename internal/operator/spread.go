@@ -15,7 +15,7 @@ import (
 	windows "github.com/swarm-io/swarm-operator/internal/window"
 )
 
-// spreadDefaults are those that the command line goes by, too.
+// spreadDefaults are also those of the command line.
 func spreadDefaults() Spread {
 	standard := survey.Standard()
 	return Spread{
@@ -24,7 +24,7 @@ func spreadDefaults() Spread {
 	}
 }
 
-// spreading is what admission, the controller and the command line go by. The configuration must be one that check lets pass.
+// spreading returns the settings for admission, the controller and the command line. The configuration must have passed check.
 func (c Config) spreading() survey.Settings {
 	spot, _ := survey.ParseLabels(c.NodeLabels.Spot)
 	onDemand, _ := survey.ParseLabels(c.NodeLabels.OnDemand)
@@ -32,12 +32,12 @@ func (c Config) spreading() survey.Settings {
 		Prefix: c.Spread.AnnotationPrefix, Spot: spot, OnDemand: onDemand,
 		Notices: listed(c.Spread.Notices), Provisioner: survey.Provisioner(c.Spread.Provisioner),
 		PendingDeadline: c.Spread.PendingDeadline.Duration, Cooldown: c.Spread.Cooldown.Duration,
-		Step:    intstr.Parse(c.Spread.Step.String()), // a number read over a share leaves some of the share behind
+		Step:    intstr.Parse(c.Spread.Step.String()), // a number decoded over a percentage leaves the text of the percentage behind
 		Windows: c.Spread.DisruptionWindows, ReadOnly: c.Controller.ReadOnly,
 	}
 }
 
-// listed are the parts between commas, without blanks around them.
+// listed splits at commas and trims spaces.
 func listed(text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -60,7 +60,7 @@ func (n NodeLabels) check() error {
 	return errors.Join(wrongSpot, wrongOnDemand)
 }
 
-// nodeLabels wants labels as nodes can have them. Each of them makes the affinity of pods longer.
+// nodeLabels requires valid node labels. Each of them makes the affinity of pods longer.
 func nodeLabels(key, value string) ([]survey.Label, error) {
 	const most = 10
 	labels, err := survey.ParseLabels(value)
@@ -88,7 +88,7 @@ func (s Spread) check() error {
 	)
 }
 
-// annotationPrefix wants the part of an annotation's key up to the slash.
+// annotationPrefix requires the part of an annotation's key up to the slash.
 func annotationPrefix(key, value string) error {
 	domain, slashed := strings.CutSuffix(value, "/")
 	if !slashed || len(validation.IsDNS1123Subdomain(domain)) > 0 {
@@ -97,7 +97,7 @@ func annotationPrefix(key, value string) error {
 	return nil
 }
 
-// countOrShare wants at least one, or at least one of a hundred.
+// countOrShare requires a number of at least 1, or a percentage of at least 1%.
 func countOrShare(key string, value intstr.IntOrString) error {
 	most := 10_000
 	if value.Type == intstr.String {
@@ -110,11 +110,11 @@ func countOrShare(key string, value intstr.IntOrString) error {
 	return nil
 }
 
-// taints wants keys of taints, or the beginnings of such keys and a star.
+// taints requires keys of taints, or prefixes of keys with a trailing star.
 func taints(key, value string) error {
 	wrong := func(text string) bool {
 		start, open := strings.CutSuffix(text, "*")
-		if open && start != "" { // a star alone would take every tainted node for one that is going away
+		if open && start != "" { // a star alone would match every tainted node
 			text = start + "x"
 		}
 		return len(validation.IsQualifiedName(text)) > 0

@@ -12,15 +12,15 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// smallOutline is what is kept of each object of a namespace that has used up limits.cacheBytesPerNamespace, about. Smaller objects are
-// kept as they are.
+// smallOutline is roughly what is kept of each object of a namespace that has used up limits.cacheBytesPerNamespace. Smaller objects
+// are kept whole.
 const smallOutline = 4 << 10
 
-// longestName is what is kept of each text: all of a name.
+// longestName is how much is kept of each string: all of a name.
 const longestName = 256
 
-// trim reduces an object to about smallOutline. It keeps what proves whose the object is, by which indexes find it, and what is read of
-// it in lists. The mark has clients read objects of our kinds, and what they control, from the API server: see package ondemand.
+// trim reduces an object to about smallOutline. It keeps what identifies the object, what indexes need, and what is read of it in
+// lists. The mark makes clients read objects of our kinds, and what they control, from the API server: see package ondemand.
 func trim(object client.Object, labels, annotations []string) {
 	kept := only(object.GetAnnotations(), annotations...)
 	shortenValues(kept, smallOutline/2, shortValue)
@@ -43,7 +43,7 @@ func trim(object client.Object, labels, annotations []string) {
 	}
 }
 
-// trimOurs keeps the numbers and short texts of spec and status, and drops lists and maps.
+// trimOurs keeps the numbers and short strings of spec and status, and drops lists and maps.
 func trimOurs(object client.Object, labels []string) {
 	finalizers := object.GetFinalizers()
 	switch object := object.(type) {
@@ -59,7 +59,7 @@ func trimOurs(object client.Object, labels []string) {
 		object.Spec.Payload = nil
 		reduce(&object.Spec, &object.Status)
 		object.Spec.Payload = payload // at most payload.MostKept bytes
-		if len(given) > 0 {           // a new leader must not give the task to another agent
+		if len(given) > 0 {           // a new leader must not assign the task to another agent
 			reduce(&given[0])
 			object.Status.AssignedAgents = slices.Clone(given[:1])
 		}
@@ -70,13 +70,13 @@ func trimOurs(object client.Object, labels []string) {
 		boundMetadata(&object.ObjectMeta, labels)
 		reduce(&object.Spec, &object.Status)
 	}
-	if len(finalizers) > 0 { // that there is one keeps a finished Task
+	if len(finalizers) > 0 { // a finished Task is kept while it has one
 		object.SetFinalizers(slices.Clone(finalizers[:1]))
 	}
 	mark(object)
 }
 
-// reduce drops lists and maps from structs, and shortens their texts.
+// reduce drops lists and maps from structs, and shortens their strings.
 func reduce(structs ...any) {
 	for _, each := range structs {
 		reduceValue(reflect.ValueOf(each).Elem())
@@ -102,7 +102,7 @@ func reduceValue(value reflect.Value) {
 	}
 }
 
-// sizeOf is how many bytes an object takes: encoded if it can tell, and in memory for our own kinds.
+// sizeOf returns the size of an object in bytes: its encoded size if known, and its size in memory for our own kinds.
 func sizeOf(object client.Object) int64 {
 	if sized, is := object.(interface{ Size() int }); is {
 		return int64(sized.Size())
@@ -112,7 +112,7 @@ func sizeOf(object client.Object) int64 {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// footprint is what a value refers to, without the value itself.
+// footprint is the size of what a value refers to, without the value itself.
 func footprint(value reflect.Value) (bytes int) {
 	switch value.Kind() {
 	case reflect.String:
@@ -135,7 +135,7 @@ func footprint(value reflect.Value) (bytes int) {
 			bytes += int(value.Type().Key().Size()+value.Type().Elem().Size()) + footprint(entry.Key()) + footprint(entry.Value())
 		}
 	case reflect.Struct:
-		if value.Type() == timeType { // its zone is shared
+		if value.Type() == timeType { // its location is shared
 			return 0
 		}
 		for n := range value.NumField() {

@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/placement"
 )
 
-// addWebhook serves admission on every replica. With certificates of our own the API server is told by which CA to know them; who brings
-// others tells it as well.
+// addWebhook serves admission on every replica. With certificates of its own, the operator also sets the CA bundle; with certificates
+// from another source, the user does.
 func (p parts) addWebhook(ctx context.Context) error {
 	if !p.config.Webhook.Enabled {
 		return nil
@@ -64,8 +64,8 @@ func (w Webhook) options() webhook.Options {
 // http1 keeps a server from speaking HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
 func http1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
-// logged logs every answer of a webhook at level debug. The logger of the context has the ID of the request, cut like everything else that
-// a caller chooses. Without a request, it is about bodies that cannot be read, which anyone can send.
+// logged logs every answer of a webhook at level debug. The logger of the context has the request ID, truncated like everything else
+// that a caller chooses. Without a request, it logs unreadable bodies, which anyone can send.
 func logged(hook *webhook.Admission) *webhook.Admission {
 	unreadable := &quietLog{}
 	hook.LogConstructor = func(base logr.Logger, request *ctrladmission.Request) logr.Logger {
@@ -87,7 +87,7 @@ func logged(hook *webhook.Admission) *webhook.Admission {
 	return hook
 }
 
-// brought tells whether somebody has put a certificate and its key into the folder. One without the other is a mistake of theirs.
+// brought reports whether the folder has a certificate and its key. Having only one of them is a configuration error.
 func (w Webhook) brought() (bool, error) {
 	found := map[string]bool{}
 	for _, name := range []string{"tls.crt", "tls.key"} {

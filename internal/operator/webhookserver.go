@@ -19,7 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// webhookServer is controller-runtime's server of webhooks, which registers and measures them, at a port with limits. It implements webhook.Server.
+// webhookServer is controller-runtime's webhook server, which registers and measures webhooks, on a port with limits. It implements
+// webhook.Server.
 type webhookServer struct {
 	*webhook.DefaultServer
 	at       endpoint
@@ -48,7 +49,7 @@ func (w *webhookServer) Start(ctx context.Context) error {
 	return served.Start(ctx)
 }
 
-// tls shows the certificate that the options name, or those in the folder, which may change at any time.
+// tls serves the certificate that the options name, or those in the folder, which may change at any time.
 func (w *webhookServer) tls(ctx context.Context) (*tls.Config, error) {
 	shown := &tls.Config{}
 	for _, change := range w.Options.TLSOpts {

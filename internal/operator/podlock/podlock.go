@@ -1,5 +1,5 @@
-// Package podlock proves that the earlier processes of a pod have ended. It locks a file that outlives containers, but not the pod, and that the
-// kernel keeps locked for as long as the process lives. The file holds an id, which all processes that have locked it share.
+// Package podlock proves that the earlier processes of a pod have ended. It locks a file that outlives containers, but not the pod;
+// the kernel keeps the lock for as long as the process lives. The file holds an id, which all processes that have locked it share.
 package podlock
 
 import (
@@ -19,8 +19,8 @@ type Lock struct {
 	id   string
 }
 
-// Take locks the file in the directory. Without a directory, or while another process has locked it, there is no proof, and no error either:
-// this process waits for a Lease to expire, as those of other pods do.
+// Take locks the file in the directory. Without a directory, or while another process holds the lock, there is no proof, and no error
+// either: this process waits for a Lease to expire, as those of other pods do.
 func Take(directory string) (*Lock, error) {
 	if directory == "" {
 		return &Lock{}, nil
