@@ -1,16 +1,16 @@
-// Package authority keeps the CA that agents know the operator by, and the certificate that the operator shows them. Both are in one
-// Secret: the leader writes it, every replica reads it, and ConfigMaps carry the part that is public: those of swarms, and one beside the
-// Secret. Replicas know each other by the same certificate: who shows it has read the Secret.
+// Package authority maintains the CA by which agents verify the operator, and the operator's certificate. Both are in one Secret: the
+// leader writes it, every replica reads it, and ConfigMaps carry its public part: those of swarms, and one beside the Secret. Replicas
+// authenticate each other with the same certificate: only those with access to the Secret have its key.
 //
 // It promises:
-//   - What is to be stored follows from what is stored, from the time and from the names: Next is the whole policy. Where keys are
-//     made it draws randomness, nowhere else.
-//   - A certificate is shown only when its CA has been published for the overlap, so that every agent has had the time to learn of it;
-//     and a CA stays published while anything it signed may still be shown. So a rotation breaks no connection.
-//   - What cannot be read is replaced, as if nothing had been there. That is also the way out of a stolen key: delete the Secret.
+//   - What is stored follows from the former content, the time and the names: Next is the whole policy. It uses randomness only to
+//     create keys.
+//   - A certificate is shown only when its CA has been published for the overlap, so that every agent has had time to receive it; and
+//     a CA stays published while anything it signed may still be shown. So a rotation breaks no connection.
+//   - Unreadable content is replaced, as if there were none. This is also how to replace a stolen key: delete the Secret.
 //
-// It never logs what is in the Secret, it never lets a key leave it, and it never writes a key on a replica that does not lead. An annotation of the
-// Secret has the newest term of a leader, which a replica claims before it leads.
+// It never logs the content of the Secret, never discloses a key, and never writes a key on a replica that does not lead. An
+// annotation of the Secret has the newest term of a leader, which a replica claims before it leads.
 package authority
 
 import (
@@ -20,23 +20,23 @@ import (
 	"time"
 )
 
-// SecretName is the Secret's, in the operator's own namespace. It is the only Secret that the operator ever reads.
+// SecretName is the name of the Secret in the operator's own namespace. It is the only Secret that the operator ever reads.
 const SecretName = "swarm-operator-link"
 
 // The keys in the Secret.
 const (
-	bundleKey  = "ca.crt"   // whom agents trust: the CA that signs, then those that will or did
+	bundleKey  = "ca.crt"   // the CAs that agents trust: the one that signs, then those that will or did
 	signerKey  = "ca.key"   // of the CA that signs
-	nextKey    = "next.key" // of the CA that will, while it is being made known
+	nextKey    = "next.key" // of the CA that will sign next, while it is being published
 	servingKey = "tls.crt"
 	privateKey = "tls.key"
 	termKey    = "term.key" // proves terms to later leaders; no rotation replaces it
 )
 
-// Data is what the Secret holds.
+// Data is the content of the Secret.
 type Data = map[string][]byte
 
-// Lifetimes are how long things are good for. Each is renewed when two thirds of its time are over.
+// Lifetimes are periods of validity. Everything is renewed after two thirds of its lifetime.
 type Lifetimes struct {
 	CA      time.Duration
 	Serving time.Duration
@@ -44,14 +44,14 @@ type Lifetimes struct {
 	Overlap time.Duration
 }
 
-// Standard lifetimes. The kubelet brings a changed ConfigMap to its pods within two minutes; the overlap is a week because it costs
-// nothing, and a swarm may be paused or its namespace in trouble.
+// Standard returns the default lifetimes. The kubelet updates ConfigMaps in pods within two minutes; the overlap is a week because it
+// costs nothing, and a swarm may be paused or its namespace in trouble.
 func Standard() Lifetimes {
 	const day = 24 * time.Hour
 	return Lifetimes{CA: 3650 * day, Serving: 90 * day, Overlap: 7 * day}
 }
 
-// Next is what should be stored from now on, for a server of these names. An unchanged answer has the same bytes.
+// Next returns what should be stored from now on, for a server with these names. An unchanged result has the same bytes.
 func (l Lifetimes) Next(stored Data, now time.Time, names []string) (wanted Data, changed bool, err error) {
 	s := read(stored)
 	if s.termKey == nil {
@@ -74,7 +74,7 @@ func (l Lifetimes) Next(stored Data, now time.Time, names []string) (wanted Data
 	return wanted, !maps.EqualFunc(stored, wanted, bytes.Equal), nil
 }
 
-// Due is when Next will answer something else, if nobody touches what it has answered.
+// Due returns when Next will return something else for what it has returned.
 func (l Lifetimes) Due(stored Data) time.Time {
 	s := read(stored)
 	due := []time.Time{s.serving.ageing(), s.current.ageing()}
@@ -87,13 +87,13 @@ func (l Lifetimes) Due(stored Data) time.Time {
 	return slices.MinFunc(due, time.Time.Compare)
 }
 
-// signsFrom is when everybody has had the time to learn of a CA.
+// signsFrom is when every agent has had time to receive a CA.
 func (l Lifetimes) signsFrom(ca pair) time.Time { return ca.made().Add(l.Overlap) }
 
-// settled is when nothing from before this CA can be in use: its predecessor signed until this one did, and not for longer than that.
+// settled is when nothing signed before this CA can be in use: the last certificate of its predecessor has expired.
 func (l Lifetimes) settled(ca pair) time.Time { return l.signsFrom(ca).Add(l.Serving) }
 
-// promote lets the next CA sign when it has been published for the overlap; at once when there is no other that could.
+// promote lets the next CA sign once it has been published for the overlap, or at once if no other CA can.
 func (l Lifetimes) promote(s *state, now time.Time) {
 	if !s.next.whole() || s.current.valid(now) && now.Before(l.signsFrom(s.next)) {
 		return
@@ -104,7 +104,7 @@ func (l Lifetimes) promote(s *state, now time.Time) {
 	s.current, s.next = s.next, pair{}
 }
 
-// begin makes a CA where there is none that could sign. Whatever else there was is forgotten: nobody knows who made it.
+// begin creates a CA if none can sign. It drops all other content, as its origin is unknown.
 func (l Lifetimes) begin(s *state, now time.Time) (err error) {
 	if s.current.valid(now) {
 		return nil
@@ -114,7 +114,7 @@ func (l Lifetimes) begin(s *state, now time.Time) (err error) {
 	return err
 }
 
-// announce makes the next CA when the one that signs grows old.
+// announce creates the next CA when the current one is due for renewal.
 func (l Lifetimes) announce(s *state, now time.Time) (err error) {
 	if s.next.whole() || now.Before(s.current.ageing()) {
 		return nil
@@ -123,15 +123,15 @@ func (l Lifetimes) announce(s *state, now time.Time) (err error) {
 	return err
 }
 
-// forget takes CAs out of the bundle that nobody needs any more.
+// forget removes CAs that are no longer needed from the bundle.
 func (l Lifetimes) forget(s *state, now time.Time) {
 	if !now.Before(l.settled(s.current)) {
 		s.retired = nil
 	}
 }
 
-// certify makes a new serving certificate when the old one grows old, is another CA's, has other names, or is from before replicas called
-// each other with it.
+// certify creates a new serving certificate when the old one is due for renewal, is of another CA, has other names, or is from before
+// replicas authenticated to each other with it.
 func (l Lifetimes) certify(s *state, now time.Time, names []string) (err error) {
 	wanted := tidy(names)
 	young := s.serving.valid(now) && now.Before(s.serving.ageing())

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cached is what a cache should hold of Secrets: this one and no other, so that no right to read others is needed.
+// Cached restricts a cache to this Secret, so that no right to read others is needed.
 func Cached(namespace string) cache.ByObject {
 	only := fields.OneTermEqualSelector("metadata.name", SecretName)
 	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {FieldSelector: only}}}
@@ -23,8 +23,8 @@ func Cached(namespace string) cache.ByObject {
 
 var errNoCertificate = errors.New("no certificate yet")
 
-// A Follower knows what the Secret says, on any replica. It asks the cache at every call and not the cache's events: whoever was
-// woken by an event must find here what woke it.
+// A Follower reads the Secret on any replica. It reads the cache at every call and does not wait for its events: after an event,
+// callers must find the change here.
 type Follower struct {
 	secrets client.Reader
 	key     types.NamespacedName
@@ -32,16 +32,16 @@ type Follower struct {
 	lock    sync.Mutex
 	version string
 	known   material
-	former  *tls.Certificate // what was shown before
+	former  *tls.Certificate // the one shown before
 }
 
-// material is what the last Secret held that was whole. It outlives the Secret: who deletes that by mistake does not cut off agents
-// before there is a new one.
+// material is from the last Secret that was complete. It outlives the Secret: deleting that by mistake does not cut off agents before
+// there is a new one.
 type material struct {
 	certificate *tls.Certificate
 	bundle      string
 	pool        *x509.CertPool // the same as bundle
-	termKey     []byte         // nil before the leader of this version has made it
+	termKey     []byte         // nil before a leader of this version has created it
 }
 
 // Follow reads the Secret through a cache.
@@ -58,7 +58,7 @@ func (f *Follower) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return known.certificate, nil
 }
 
-// Certificates are what Certificate shows, and what it showed before, if this process has.
+// Certificates returns what Certificate shows, and what it showed before, if this process has.
 func (f *Follower) Certificates(ctx context.Context) (latest, former *tls.Certificate) {
 	known := f.latest(ctx)
 	f.lock.Lock()
@@ -66,10 +66,10 @@ func (f *Follower) Certificates(ctx context.Context) (latest, former *tls.Certif
 	return known.certificate, f.former
 }
 
-// Bundle is whom agents should trust, in PEM; "" when there is nobody yet.
+// Bundle returns the CAs that agents should trust, in PEM; "" while there is none.
 func (f *Follower) Bundle(ctx context.Context) string { return f.latest(ctx).bundle }
 
-// Pool is whom replicas should trust: nobody, when there is no CA yet.
+// Pool returns the CAs that replicas should trust; it is empty while there is none.
 func (f *Follower) Pool(ctx context.Context) *x509.CertPool {
 	if known := f.latest(ctx); known.pool != nil {
 		return known.pool
@@ -77,7 +77,8 @@ func (f *Follower) Pool(ctx context.Context) *x509.CertPool {
 	return x509.NewCertPool()
 }
 
-// Client is how one replica calls another, whose certificate is good for that name. It is of the moment: ask again for each connection.
+// Client returns the TLS configuration for calling another replica, whose certificate is valid for that name. It may change: get it
+// again for each connection.
 func (f *Follower) Client(ctx context.Context, serverName string) (*tls.Config, error) {
 	known := f.latest(ctx)
 	if known.certificate == nil {
@@ -104,7 +105,7 @@ func (f *Follower) latest(ctx context.Context) material {
 	return f.known
 }
 
-// understood takes a Secret as a whole or not at all: a bundle without its certificate would lead agents astray.
+// understood parses a Secret as a whole or not at all: a bundle that does not match the certificate would break agents.
 func understood(stored Data) (material, bool) {
 	certificate, unreadable := tls.X509KeyPair(stored[servingKey], stored[privateKey])
 	pool, garbled := cert.NewPoolFromBytes(stored[bundleKey])

@@ -16,10 +16,10 @@ import (
 // skew is how far a client's clock may be behind ours.
 const skew = time.Hour
 
-// uses are what the certificate is good for: agents and the API server know the operator by it, and so do replicas that it calls.
+// uses are the key usages of the certificate: agents, the API server and other replicas verify the operator by it.
 var uses = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 
-// newCA makes a CA. Its name tells it from the one before, for people and for libraries that look a CA up by its name.
+// newCA creates a CA. Its name differs from that of the former one, for people and for libraries that look up a CA by name.
 func newCA(now time.Time, life time.Duration) (pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "swarm-operator-link CA " + now.UTC().Format(time.RFC3339)},
@@ -37,7 +37,7 @@ func newCA(now time.Time, life time.Duration) (pair, error) {
 	return made, nil
 }
 
-// sign makes a serving certificate, which cannot outlive its CA.
+// sign creates a serving certificate, which cannot outlive its CA.
 func (p pair) sign(now time.Time, life time.Duration, names []string) (pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: SecretName},
@@ -63,7 +63,7 @@ func (p pair) sign(now time.Time, life time.Duration, names []string) (pair, err
 	return made, nil
 }
 
-// issue makes a key and has its certificate signed, by itself when there is no CA. The serial number is drawn by x509.
+// issue creates a key and has its certificate signed, by itself if there is no CA. The serial number comes from x509.
 func issue(template *x509.Certificate, ca pair) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -81,7 +81,7 @@ func issue(template *x509.Certificate, ca pair) (pair, error) {
 	return pair{certificate, key}, err
 }
 
-// tidy is the names in one spelling and one order, each once.
+// tidy normalizes, sorts and deduplicates names.
 func tidy(names []string) []string {
 	all := make([]string, 0, len(names))
 	for _, name := range names {

@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	// A timer may be wrong about days (clocks are set, machines sleep), so it is not asked for more than this.
+	// Long timers are unreliable (clocks are set, machines sleep), so this is the maximum.
 	lookAgain = time.Hour
-	// Somebody else wrote: what they wrote comes by the watch, this is for when it does not.
+	// After a conflict, the watch brings what was written; this is a fallback.
 	readAgain = time.Second
 )
 
-// A Keeper says where the Secret is kept and what the certificate is for.
+// A Keeper configures where the Secret is kept and what the certificate is for.
 type Keeper struct {
 	Namespace string
 	Names     []string // of the server: DNS names and IP addresses
@@ -36,7 +36,7 @@ type Keeper struct {
 	Term      func() int64 // of the leader
 }
 
-// keeper is the leader's part: it writes what Next wants, and publishes the bundle.
+// keeper is the leader's part: it writes the result of Next, and publishes the bundle.
 type keeper struct {
 	Keeper
 	client client.Client
@@ -44,8 +44,8 @@ type keeper struct {
 	now    func() time.Time
 }
 
-// Keep makes the leader keep the Secret, and the ConfigMap with what is public of it. It is no controller of kit, which is called for
-// objects that exist: this one is called when its object does not.
+// Keep makes the leader maintain the Secret, and the ConfigMap with its public part. It does not use a controller of kit, which runs
+// only for objects that exist: this one runs when its object does not.
 func Keep(of manager.Manager, kept Keeper) error {
 	k := &keeper{Keeper: kept, client: of.GetClient(), live: of.GetAPIReader(), now: time.Now}
 	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return k.requests() })
@@ -68,7 +68,7 @@ func (k *keeper) requests() []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: k.key()}}
 }
 
-// once asks for the first look, which no event causes while there is no Secret.
+// once triggers the first reconcile, as there is no event while there is no Secret.
 func (k *keeper) once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	queue.Add(k.requests()[0])
 	return nil
@@ -100,7 +100,7 @@ func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: min(max(due.Sub(k.now()), readAgain), lookAgain)}, nil
 }
 
-// refused tells a failure from a write that somebody else made or will make.
+// refused distinguishes failures from writes that lost to another writer, or that a new leader will make.
 func refused(err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled):

@@ -16,8 +16,8 @@ func newTermKey() []byte {
 	return key
 }
 
-// TermProofs proves to later leaders which terms were given out. Agents carry the proofs and can make none. The key survives the rotation of the CA;
-// when the Secret is deleted, no earlier term is believed any more.
+// TermProofs proves to later leaders which terms were assigned. Agents carry the proofs but cannot create them. The key survives the
+// rotation of the CA; when the Secret is deleted, no earlier term can be proven.
 type TermProofs struct {
 	follower *Follower
 	lease    string

@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// ConfigMapName is that of the ConfigMap in the operator's namespace that has the bundle, under the key ca.crt: for clients that may not
-// read the Secret, such as Prometheus.
+// ConfigMapName is the name of the ConfigMap in the operator's namespace that has the bundle, under the key ca.crt: for clients that
+// may not read the Secret, such as Prometheus.
 const ConfigMapName = "swarm-operator-ca"
 
 // errConflict is returned when the ConfigMap was written in the meantime.
@@ -31,7 +31,7 @@ func (k *keeper) configMapKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: ConfigMapName}
 }
 
-// publish writes the bundle to the ConfigMap if it is not there. It reads past the cache, which may not hold this namespace.
+// publish writes the bundle to the ConfigMap if it differs. It bypasses the cache, which may not hold this namespace.
 func (k *keeper) publish(ctx context.Context, bundle []byte) error {
 	found := &corev1.ConfigMap{}
 	err := k.live.Get(ctx, k.configMapKey(), found)
@@ -67,7 +67,7 @@ func (k *keeper) configMap(bundle []byte) *corev1.ConfigMap {
 	}
 }
 
-// configMaps are the events of the ConfigMap, if the cache holds its namespace.
+// configMaps is the source of events of the ConfigMap, if the cache holds its namespace.
 func (k *keeper) configMaps(of manager.Manager) source.Source {
 	kind := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
 	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return k.requests() })

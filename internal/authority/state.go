@@ -11,16 +11,16 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// state is what the Secret holds, understood.
+// state is the parsed content of the Secret.
 type state struct {
 	current pair                // signs
 	next    pair                // is published, and will sign
-	retired []*x509.Certificate // sign no more; what they have signed may be in use
+	retired []*x509.Certificate // no longer sign; what they signed may be in use
 	serving pair
 	termKey []byte // nil if there is none
 }
 
-// read understands as much as it can. What is damaged is as good as missing.
+// read parses as much as it can. Damaged parts count as missing.
 func read(stored Data) state {
 	var s state
 	bundle, _ := cert.ParseCertsPEM(stored[bundleKey])
@@ -45,7 +45,7 @@ func read(stored Data) state {
 	return s
 }
 
-// readKey knows only keys such as we make.
+// readKey accepts only keys of the kind that we create.
 func readKey(text []byte) *ecdsa.PrivateKey {
 	key, err := keyutil.ParsePrivateKeyPEM(text)
 	if err != nil {
@@ -55,12 +55,12 @@ func readKey(text []byte) *ecdsa.PrivateKey {
 	return ours
 }
 
-// belong tells whether the key is the certificate's.
+// belong reports whether the key is that of the certificate.
 func belong(certificate *x509.Certificate, key *ecdsa.PrivateKey) bool {
 	return key != nil && key.PublicKey.Equal(certificate.PublicKey)
 }
 
-// data is the state as it is stored. The same state has the same bytes.
+// data encodes the state. The same state has the same bytes.
 func (s state) data() (Data, error) {
 	all := Data{termKey: s.termKey}
 	bundle := []*x509.Certificate{s.current.certificate}
@@ -92,22 +92,22 @@ type pair struct {
 
 func (p pair) whole() bool { return p.certificate != nil && p.key != nil }
 
-// valid tells whether it is there and good for use now. One from the future was made by a clock that was wrong.
+// valid reports whether the pair exists and is valid now. One from the future was created with a wrong clock.
 func (p pair) valid(now time.Time) bool {
 	return p.whole() && !now.Before(p.certificate.NotBefore) && now.Before(p.certificate.NotAfter)
 }
 
-// made is when it was made; it is good from a little earlier on.
+// made returns when it was created; it is valid from a little earlier on.
 func (p pair) made() time.Time { return p.certificate.NotBefore.Add(skew) }
 
-// ageing is when two thirds of its time are over.
+// ageing returns when two thirds of its lifetime are over.
 func (p pair) ageing() time.Time {
 	return p.made().Add(p.certificate.NotAfter.Sub(p.made()) * 2 / 3)
 }
 
 func (p pair) signedBy(ca pair) bool { return p.certificate.CheckSignatureFrom(ca.certificate) == nil }
 
-// names are all that a certificate is for, in the order of tidy.
+// names returns all names of a certificate, in the order of tidy.
 func (p pair) names() []string {
 	all := slices.Clone(p.certificate.DNSNames)
 	for _, ip := range p.certificate.IPAddresses {

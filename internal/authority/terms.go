@@ -18,12 +18,12 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// highestTerm is the highest that is believed: epochs of terms above it cannot be stored. Stored epochs raise the term up to 2^30 (see dispatch.Board), so
-// that there is always room for terms to come.
+// highestTerm is the highest accepted term: epochs of terms above it cannot be stored. Stored epochs raise the term up to 2^30 (see
+// dispatch.Board), so that there is always room for later terms.
 const highestTerm = 3 << 29
 
-// Terms keeps the newest term of a leader in an annotation of the Secret, which outlives the Lease: a replica needs no other rights for it than those that
-// it has as the keeper of the link's CA. It is written once for each change of the leader.
+// Terms keeps the newest term of a leader in an annotation of the Secret, which outlives the Lease. A replica needs no additional
+// rights for it, as it maintains the link's CA. It is written once for each change of the leader.
 type Terms struct {
 	client client.Client
 	key    types.NamespacedName
@@ -31,7 +31,7 @@ type Terms struct {
 
 var _ kit.Terms = &Terms{}
 
-// NewTerms reads and writes past caches, and before this process leads.
+// NewTerms uses a client without a cache, which may write before this process leads.
 func NewTerms(cluster *rest.Config, namespace string) (*Terms, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -77,7 +77,7 @@ func (t *Terms) read(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// storedTerm takes what cannot be a term for none: then terms grow by the Lease and by stored epochs alone.
+// storedTerm ignores an invalid term: then terms grow by the Lease and by stored epochs alone.
 func storedTerm(ctx context.Context, secret *corev1.Secret) int64 {
 	text, found := secret.Annotations[v1alpha1.AnnotationTerm]
 	term, err := strconv.ParseInt(text, 10, 64)
