@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// A real token has about 1 KiB; anything far above is not worth the API server's time.
+	// A real token has about 1 KiB; anything far longer is rejected without a review.
 	longestToken = 8 << 10
-	// mostReviews happen at once, however many callers there are.
+	// mostReviews limits concurrent reviews of all callers.
 	mostReviews = 8
-	// How many reviews callers can cause in a second and at once, and the share of it, in percent, that one address can use up. Those who
-	// may see something cause two reviews every 10 s.
+	// How many reviews callers can cause per second and in a burst, and the percentage that one address can use up. An authorized caller
+	// causes two reviews every 10 s.
 	reviewsPerSecond, reviewsAtOnce, reviewShare = 20, 100, 50
 	// longestTurn is how long a request waits until a review can be made for it.
 	longestTurn = 2 * time.Second
 )
 
-// A Judge is how the API server is asked about callers.
+// A Judge asks the API server about callers.
 type Judge interface {
-	// Identify says whose token it is, if it is anybody's.
+	// Identify returns whose token it is, if it is valid.
 	Identify(ctx context.Context, token string) (caller authenticationv1.UserInfo, known bool, err error)
-	// Allows tells whether the caller, whose token it is, may do that.
+	// Allows reports whether the caller with this token has the wanted right.
 	Allows(ctx context.Context, token string, caller authenticationv1.UserInfo, wanted Wanted) (bool, error)
 }
 
-// Wanted is the right to one of the two, in the words of the API server's reviews.
+// Wanted is one of the two kinds of rights, in the types of the API server's reviews.
 type Wanted struct {
 	Resource *authorizationv1.ResourceAttributes
 	Path     *authorizationv1.NonResourceAttributes
 }
 
-// A right is what a request needs. Without a namespace it is the right in all of them. A resource that begins with a slash is a path, as
+// A right is what a request needs. Without a namespace, it applies to all of them. A resource that begins with a slash is a path, as
 // for `kubectl auth can-i`.
 type right struct{ verb, resource, namespace, name string }
 
@@ -73,7 +73,7 @@ func (r right) denied(caller string) error {
 		object, caller, r.verb, r.resource, v1alpha1.GroupVersion.Group, where)
 }
 
-// A turnstile lets so many through at once. The others wait, for as long as their requests may.
+// A turnstile limits concurrency. The others wait, for as long as their requests may.
 type turnstile chan struct{}
 
 func (t turnstile) pass(ctx context.Context, work func() error) error {
@@ -86,12 +86,12 @@ func (t turnstile) pass(ctx context.Context, work func() error) error {
 	}
 }
 
-// A guard lets in whom the API server knows and allows. Good answers are remembered for longer than refusals, which are kept apart: rights
-// count within two seconds after they are given, and a flood of bad tokens makes no good answer forgotten.
+// A guard admits callers that the API server authenticates and authorizes. Positive answers are cached longer than negative ones, and
+// separately: new rights take effect within two seconds, and a flood of bad tokens evicts no positive answer.
 type guard struct {
 	judge    Judge
 	reviews  turnstile
-	budget   *limit.FairLimiter // of reviews, between the addresses of callers
+	budget   *limit.FairLimiter // of reviews, shared fairly between the addresses of callers
 	callers  *memory[authenticationv1.UserInfo]
 	allowed  *memory[struct{}]
 	refused  *memory[error]
@@ -106,7 +106,7 @@ func newGuard(judge Judge, refusals *limit.Refusals) *guard {
 	}
 }
 
-// A credential is what a request shows, and where it comes from.
+// A credential is what a request presents, and where it comes from.
 type credential struct{ token, source string }
 
 func credentialOf(request *http.Request) credential {
@@ -124,7 +124,7 @@ func (g *guard) review(ctx context.Context, source string, ask func() error) err
 	return g.reviews.pass(ctx, ask)
 }
 
-// bearer is the token of a request, "" for none.
+// bearer returns the token of a request, "" for none.
 func bearer(request *http.Request) string {
 	scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -152,7 +152,7 @@ func (g *guard) admit(ctx context.Context, shown credential, wanted right) error
 	return g.authorize(ctx, shown, caller, wanted, key)
 }
 
-// identify says whose token it is.
+// identify returns whose token it is.
 func (g *guard) identify(ctx context.Context, shown credential) (authenticationv1.UserInfo, error) {
 	key := fingerprintOf(shown.token)
 	if caller, known := g.callers.recall(key); known {
@@ -181,7 +181,7 @@ func (g *guard) identify(ctx context.Context, shown credential) (authenticationv
 	return caller, nil
 }
 
-// authorize asks whether a caller has a right, and remembers the answer under the key.
+// authorize asks whether a caller has a right, and caches the answer under the key.
 func (g *guard) authorize(ctx context.Context, shown credential, caller authenticationv1.UserInfo, wanted right, key fingerprint) error {
 	allowed := false
 	err := g.review(ctx, shown.source, func() (err error) {

@@ -1,10 +1,11 @@
-// Package httpapi answers questions about pools, swarms and tasks over HTTP, as JSON. openapi.json describes it.
+// Package httpapi answers queries about pools, swarms and tasks over HTTP, as JSON. openapi.json describes it.
 //
-// It promises that asking changes nothing; that nobody sees here what they could not see with kubectl, since every path under /v1 wants
-// a token, which the API server judges, and the right to get or list that kind; that the same state gives the same bytes; and that
-// every answer is bounded and every refusal is one line that says why. The jobs of workers count as part of their pool.
+// It promises that a request changes nothing; that it shows callers only what they can see with kubectl, since every path under /v1
+// requires a token, which the API server verifies, and the right to get or list that kind; that the same state gives the same bytes;
+// and that every answer is bounded and every rejection is one line with the reason. The jobs of workers count as part of their pool.
 //
-// It shows what the operator's cache knows, which may be a moment old. It never logs a request, and never keeps, logs or repeats a token.
+// It shows the content of the operator's cache, which may be slightly stale. It never logs a request, and never stores, logs or
+// repeats a token.
 package httpapi
 
 import (
@@ -25,27 +26,27 @@ import (
 )
 
 const (
-	// longest is how long an answer may take to make. It is sent in what is left of longestExchange.
+	// longest is how long an answer may take to compute. It is sent in what is left of longestExchange.
 	longest, longestExchange = 20 * time.Second, 30 * time.Second
-	// mostReadings happen at once: a list of everything is memory.
+	// mostReadings limits concurrent reads: a list of everything takes memory.
 	mostReadings = 4
-	// mostHeader has room for a token of the longest kind.
+	// mostHeader has room for the longest token.
 	mostHeader = 32 << 10
 )
 
 //go:embed openapi.json
 var description []byte
 
-// Config is what the API is made of.
+// Config configures the API.
 type Config struct {
 	Reader     client.Reader
 	Namespaces []string // that Reader has; none: all of them
 	Judge      Judge
-	Log        *slog.Logger // hears of panics only
+	Log        *slog.Logger // logs panics only
 	Refusals   *limit.Refusals
 }
 
-// api is what its routes share.
+// api is the state that the routes share.
 type api struct {
 	reader     client.Reader
 	namespaces []string
@@ -53,7 +54,7 @@ type api struct {
 	readings   turnstile
 }
 
-// A route is a path under /v1, the right that it needs, and who finds what it shows.
+// A route is a path under /v1, the right that it needs, and the function that finds what it shows.
 type route struct {
 	path, verb, resource string
 	find                 func(context.Context, question) (any, error)
@@ -69,10 +70,10 @@ func (a *api) routes() []route {
 	}
 }
 
-// New makes the handler of all paths.
+// New returns the handler for all paths.
 func New(config Config) http.Handler { return engine(config) }
 
-// NewServer bounds what a slow or hostile caller can take.
+// NewServer limits what a slow or hostile caller can use.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
@@ -114,7 +115,7 @@ func (a *api) serve(to route) gin.HandlerFunc {
 	}
 }
 
-// answer looks at who asks before it looks at anything else.
+// answer authenticates and authorizes the caller before anything else.
 func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, err error) {
 	namespace, name := c.Param("namespace"), c.Param("name")
 	if to.verb == "list" {
@@ -138,18 +139,18 @@ func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, 
 	return found, err
 }
 
-// knows tells whether there is anything to be said about a namespace; all of them have no name.
+// knows reports whether the reader has a namespace; "" stands for all of them.
 func (a *api) knows(namespace string) bool {
 	return namespace == "" || len(a.namespaces) == 0 || slices.Contains(a.namespaces, namespace)
 }
 
-// A question is what a caller who was let in wants to know.
+// A question is the query of an authorized caller.
 type question struct {
 	namespace, name, worker, swarm string
 	page                           page
 }
 
-// recovery keeps a mistake of ours to the request that met it.
+// recovery confines a panic to its request.
 func recovery(log *slog.Logger) gin.HandlerFunc {
 	return gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
 		log.Error("panic in the HTTP API", "path", c.FullPath(), "err", fmt.Sprint(cause), "stack", string(debug.Stack()))

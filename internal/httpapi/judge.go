@@ -11,17 +11,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TokenReviews is the part of client-go that asks the API server about a token.
+// TokenReviews is the part of client-go that creates TokenReviews.
 type TokenReviews interface {
 	Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
-// AccessReviews is the part of client-go that asks the API server what somebody may do.
+// AccessReviews is the part of client-go that creates SubjectAccessReviews.
 type AccessReviews interface {
 	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 }
 
-// Reviews is a Judge with the right to ask about others.
+// Reviews is a Judge with the right to review others.
 type Reviews struct {
 	Tokens TokenReviews
 	Access AccessReviews
@@ -58,8 +58,8 @@ func extras(of map[string]authenticationv1.ExtraValue) map[string]authorizationv
 	return to
 }
 
-// Selves is a Judge without that right: it asks in the name of each caller about that caller, which everybody may. Its clients must have no
-// credentials of their own.
+// Selves is a Judge without that right: it creates self reviews with each caller's own token, which every user may. Its clients must
+// have no credentials of their own.
 type Selves struct {
 	Authentication, Authorization rest.Interface
 }
@@ -78,7 +78,7 @@ func (s Selves) Identify(ctx context.Context, token string) (authenticationv1.Us
 	return caller, caller.Username != "" && caller.Username != anonymous, nil
 }
 
-// anonymous is the name of somebody who has shown nothing that counts.
+// anonymous is the user name of requests without valid credentials.
 const anonymous = "system:anonymous"
 
 // Allows implements Judge.

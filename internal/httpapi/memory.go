@@ -8,24 +8,23 @@ import (
 )
 
 const (
-	// trustFor is how long a token that was revoked, or a right that was taken away, may still count, and distrustFor how long one that was just given
-	// may not count yet.
+	// trustFor is how long a revoked token or right may still be accepted, and distrustFor how long a new one may be rejected.
 	trustFor, distrustFor = 10 * time.Second, 2 * time.Second
 	mostKept              = 4096
 )
 
-// A fingerprint stands for what was asked, so that neither tokens nor long names are kept.
+// A fingerprint is the key of an answer, so that neither tokens nor long names are stored.
 type fingerprint [sha256.Size]byte
 
 func fingerprintOf(parts ...string) fingerprint {
 	hash := sha256.New()
 	for _, part := range parts {
-		fmt.Fprintf(hash, "%d:%s", len(part), part) // with its length, lest two parts pass for others
+		fmt.Fprintf(hash, "%d:%s", len(part), part) // with its length, so that different parts cannot have the same hash
 	}
 	return fingerprint(hash.Sum(nil))
 }
 
-// A memory keeps a bounded number of answers for a short time.
+// A memory caches a bounded number of answers for a short time.
 type memory[V any] struct {
 	now      func() time.Time
 	lifetime time.Duration
@@ -63,7 +62,7 @@ func (m *memory[V]) keep(key fingerprint, value V) {
 	m.known[key] = kept[V]{value, m.now().Add(m.lifetime)}
 }
 
-// makeRoom drops what is over, and everything else when that is not enough: asking again is cheap, growing is not.
+// makeRoom drops expired entries, and all others if that is not enough: asking again is cheap, growing is not.
 func (m *memory[V]) makeRoom() {
 	now := m.now()
 	for key, found := range m.known {

@@ -10,19 +10,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How many items a list has when nobody says, and at most.
+// The default and the maximum length of a list.
 const (
 	usualItems = 500
 	mostItems  = 5000
 )
 
-// A page is a part of a list: so many items after a key.
+// A page is a part of a list: up to limit items after a key.
 type page struct {
 	limit int
 	after client.ObjectKey
 }
 
-// pageOf reads what a caller writes, which may be nothing.
+// pageOf parses the parameters of a request, which may be empty.
 func pageOf(limit, after string) (page, error) {
 	asked := page{limit: usualItems}
 	if limit != "" {
@@ -42,13 +42,13 @@ func pageOf(limit, after string) (page, error) {
 	return asked, nil
 }
 
-// List is a page of a list. With Continue there is more: ask again with it.
+// List is a page of a list. If Continue is set, there is more: pass it in the next request.
 type List[S any] struct {
 	Items    []S    `json:"items"`
 	Continue string `json:"continue,omitempty"`
 }
 
-// listed is the page of objects that was asked for, in the order of their keys, each in the shape that is shown.
+// listed returns the requested page of objects, ordered by key and converted by shape.
 func listed[O client.Object, S any](objects []O, asked page, shape func(O) S) List[S] {
 	objects = slices.DeleteFunc(objects, func(object O) bool { return inOrder(client.ObjectKeyFromObject(object), asked.after) <= 0 })
 	slices.SortFunc(objects, func(a, b O) int { return inOrder(client.ObjectKeyFromObject(a), client.ObjectKeyFromObject(b)) })
@@ -67,7 +67,7 @@ func inOrder(a, b client.ObjectKey) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// pointers saves copying large items about.
+// pointers avoids copying large items.
 func pointers[T any](items []T) []*T {
 	to := make([]*T, len(items))
 	for n := range items {

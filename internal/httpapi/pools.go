@@ -36,7 +36,7 @@ type Workload struct {
 	Name string                `json:"name"`
 }
 
-// PoolDetail is a pool with all that is known of it.
+// PoolDetail is all information about a pool.
 type PoolDetail struct {
 	Pool
 	Workers    []Worker           `json:"workers"`
@@ -90,7 +90,7 @@ func poolOf(from *v1alpha1.WorkerPool) Pool {
 	return to
 }
 
-// orEmpty keeps null out of the JSON: a list without items is one, too.
+// orEmpty encodes a nil list as [] instead of null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

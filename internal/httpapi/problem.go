@@ -10,7 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A problem is an error that has a status of HTTP.
+// A problem is an error with an HTTP status.
 type problem struct {
 	status int
 	text   string
@@ -22,12 +22,12 @@ func refuse(status int, format string, values ...any) error {
 	return problem{status, fmt.Sprintf(format, values...)}
 }
 
-// Problem is the body of every answer that is none.
+// Problem is the body of every error response.
 type Problem struct {
 	Error string `json:"error"`
 }
 
-// fail is the answer to a request that has none.
+// fail answers a request with an error.
 func fail(c *gin.Context, err error) {
 	status := statusOf(err)
 	if status == http.StatusUnauthorized {
@@ -48,7 +48,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// oneLine is an error as it is shown, "" for none.
+// oneLine returns the text of an error on one line, "" for none.
 func oneLine(err error) string {
 	if err == nil {
 		return ""

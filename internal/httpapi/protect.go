@@ -7,7 +7,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// Protect lets those through who may get the path that they ask for, by a rule about nonResourceURLs: how the API server protects its own
+// Protect requires the right to get the requested path, by a rule with nonResourceURLs: this is how the API server protects its own
 // metrics.
 func Protect(judge Judge, refusals *limit.Refusals, handler http.Handler) http.Handler {
 	guard := newGuard(judge, refusals)

@@ -10,7 +10,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Task is a Task in a list, with the agents that hold an attempt of it now, each once.
+// Task is a Task in a list, with the agents that hold an attempt of it now, without duplicates.
 type Task struct {
 	Namespace string                `json:"namespace"`
 	Name      string                `json:"name"`

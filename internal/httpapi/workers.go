@@ -17,10 +17,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// usualKey is where the workers' file is in a ConfigMap, unless the pool says otherwise.
+// usualKey is the key of the workers' file in a ConfigMap, unless the pool sets another.
 const usualKey = "config.yml"
 
-// Worker is a pod of a pool with the list that was published for it, and how far it has come by the pool's status.
+// Worker is a pod of a pool with the list that was published for it, and its progress from the pool's status.
 type Worker struct {
 	Name         string                   `json:"name"`
 	Jobs         []string                 `json:"jobs"`
@@ -53,7 +53,7 @@ func (a *api) worker(ctx context.Context, asked question) (any, error) {
 	return nil, missing
 }
 
-// workersOf are those that the published files name, in their order, and then those that only the status knows: they have no list.
+// workersOf returns the workers of the published files, in their order, then those that only the status has: they have no list.
 func workersOf(of *v1alpha1.WorkerPool, entries []roster.Entry) []Worker {
 	known := make(map[string]v1alpha1.WorkerStatus, len(of.Status.Workers))
 	for _, status := range of.Status.Workers {
@@ -76,11 +76,11 @@ func workersOf(of *v1alpha1.WorkerPool, entries []roster.Entry) []Worker {
 	return workers
 }
 
-// byOrdinal has worker-2 before worker-10.
+// byOrdinal sorts worker-2 before worker-10.
 func byOrdinal(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// published are the lists in the ConfigMaps that the pool has made. One that is missing has no lists; one that cannot be read is an
-// error, beside what the others have.
+// published returns the lists in the pool's own ConfigMaps. A missing one has no lists; an unreadable one is an error, returned with
+// the lists of the others.
 func (a *api) published(ctx context.Context, of *v1alpha1.WorkerPool) ([]roster.Entry, error) {
 	configs, err := a.configs(ctx, of)
 	if err != nil {
@@ -98,8 +98,7 @@ func (a *api) published(ctx context.Context, of *v1alpha1.WorkerPool) ([]roster.
 	return entries, errors.Join(problems...)
 }
 
-// configs are the ConfigMaps of a pool. Only those with its label are: a pool may name any ConfigMap, and must not show what others
-// keep in theirs.
+// configs returns the ConfigMaps of a pool. They must have its label: a pool may name any ConfigMap, and must not disclose others.
 func (a *api) configs(ctx context.Context, of *v1alpha1.WorkerPool) ([]corev1.ConfigMap, error) {
 	if of.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
 		return a.sharedConfig(ctx, of)
