@@ -1,9 +1,9 @@
-// Package cli is `kubectl swarm`: it shows worker pools and workloads that are split between spot and on-demand nodes, says what would
-// move in one before it does, and can send a pool back to an earlier revision.
+// Package cli is `kubectl swarm`: it shows worker pools and workloads that are split between spot and on-demand nodes, predicts what a
+// change would move, and can send a pool back to an earlier revision.
 //
-// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that only two commands write to
-// the cluster, rollback nothing but spec.rollbackTo and unstick nothing but finalizers; that what fails is said in one line that names
-// the fix; and that exit codes tell failure (1) from wrong usage (2). It never waits for anything to happen.
+// It promises that a plan is computed by the same engine, from the same objects, as the operator's own; that only two commands write
+// to the cluster, rollback only spec.rollbackTo and unstick only finalizers; that a failure is reported in one line that names the
+// fix; and that exit codes distinguish failure (1) from wrong usage (2). It never waits for anything to happen.
 package cli
 
 import (
@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How the program ends.
+// The exit codes.
 const (
 	well     = 0
 	badly    = 1
@@ -35,7 +35,7 @@ type session struct {
 	now   func() time.Time
 }
 
-// Main runs the program and returns the code to exit with.
+// Main runs the program and returns the exit code.
 func Main(ctx context.Context, arguments []string, build Build, streams genericiooptions.IOStreams) int {
 	s := &session{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true), build: build, now: time.Now}
 	s.dial = s.connect
@@ -60,10 +60,10 @@ func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// misuse is what was asked in a way that cannot be understood.
+// misuse is a usage error.
 type misuse struct{ error }
 
-// misused says what is wrong with a command line, and where to read on.
+// misused returns a usage error that points to the help.
 func misused(command *cobra.Command, format string, arguments ...any) error {
 	return misuse{fmt.Errorf(format+": see %s --help", append(arguments, command.CommandPath())...)}
 }
@@ -107,7 +107,7 @@ func (s *session) root() *cobra.Command {
 	return root
 }
 
-// group is a command that only has others below it.
+// group is a command that only has subcommands.
 func group(use, short string, below ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use: use, Short: short,
@@ -123,7 +123,7 @@ func group(use, short string, below ...*cobra.Command) *cobra.Command {
 	return command
 }
 
-// onePool is what every command wants that is about one.
+// onePool requires the name of one pool.
 func onePool(command *cobra.Command, arguments []string) error {
 	switch len(arguments) {
 	case 0:

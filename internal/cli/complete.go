@@ -14,10 +14,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// source finds what a shell can offer, by the pool that stands on the line already, "" for none.
+// source lists completions, given the pool that is on the line already, "" for none.
 type source func(ctx context.Context, pool string) ([]string, error)
 
-// offer completes the value of a flag. A shell shows no errors: what cannot be found is not offered.
+// offer completes the value of a flag. A shell shows no errors: without an answer there are no completions.
 func (s *session) offer(command *cobra.Command, flag string, from source) {
 	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
 		pool := ""
@@ -28,16 +28,16 @@ func (s *session) offer(command *cobra.Command, flag string, from source) {
 		return found, cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
-		panic(err) // a flag that is not there is a mistake of ours, and every test would see it
+		panic(err) // an unknown flag is a bug that every test would find
 	}
 }
 
-// words are a source that is always the same.
+// words is a source of fixed words.
 func words(all ...string) source {
 	return func(context.Context, string) ([]string, error) { return all, nil }
 }
 
-// offerPools completes the names of pools, of one or of as many as there are.
+// offerPools completes the names of one pool or of several.
 func (s *session) offerPools(most int) cobra.CompletionFunc {
 	return func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(arguments) >= most {

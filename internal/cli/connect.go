@@ -23,7 +23,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// usual are the connection flags that help shows. The others would be most of every page.
+// usual are the connection flags in the help. All of them would fill most of every page.
 var usual = []string{"namespace", "context", "kubeconfig", "as", "request-timeout"}
 
 func (s *session) connectionFlags(root *cobra.Command) {
@@ -34,7 +34,7 @@ func (s *session) connectionFlags(root *cobra.Command) {
 	s.offer(root, "context", s.contextNames)
 }
 
-// connect makes a client of what the flags and the kubeconfig say.
+// connect creates a client from the flags and the kubeconfig.
 func (s *session) connect() (client.Client, error) {
 	if s.unconfigured() {
 		return nil, clientcmd.ErrEmptyConfig
@@ -59,7 +59,7 @@ type cluster struct {
 	namespace string
 }
 
-// open connects to the cluster, in the namespace that was asked for.
+// open connects to the cluster, in the requested namespace.
 func (s *session) open() (cluster, error) {
 	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *session) open() (cluster, error) {
 	return cluster{api, namespace}, err
 }
 
-// unconfigured tells whether nobody has said which cluster: then the library would take whatever answers on this machine.
+// unconfigured reports whether no cluster is configured: the library would then use localhost.
 func (s *session) unconfigured() bool {
 	config, err := s.flags.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && len(config.Clusters) == 0 && *s.flags.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
@@ -79,7 +79,7 @@ func unread(err error) error {
 	return fmt.Errorf("read kubeconfig: %w: check --context and --kubeconfig; kubectl config get-contexts lists the contexts", err)
 }
 
-// explained adds to an error of the cluster what can be done about it.
+// explained adds a fix to an error of the cluster.
 func explained(err error) error {
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {

@@ -10,11 +10,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// forecast is what would happen to a pool, in the form in which programs read it.
+// forecast predicts what would happen to a pool, as printed with -o json or yaml.
 type forecast struct {
 	Namespace  string         `json:"namespace"`
 	Pool       string         `json:"pool"`
-	Revision   int64          `json:"revision,omitempty"` // that is gone back to
+	Revision   int64          `json:"revision,omitempty"` // to return to
 	Strategy   string         `json:"strategy"`
 	Handoff    string         `json:"handoff"`
 	Jobs       int            `json:"jobs"`
@@ -33,18 +33,18 @@ type forecast struct {
 	jobs       []assign.Job
 }
 
-// workerChange is what becomes of a worker.
+// workerChange is the change of one worker.
 type workerChange struct {
 	Worker   string   `json:"worker"`
 	Ordinal  int      `json:"ordinal"`
-	Replaces string   `json:"replaces,omitempty"` // whose place it takes, with the jobs
+	Replaces string   `json:"replaces,omitempty"` // the worker whose place and jobs it takes
 	Before   int      `json:"before"`
 	After    int      `json:"after"`
 	Gains    []string `json:"gains"`
 	Loses    []string `json:"loses"`
 }
 
-// jobMove is a job that changes hands; "" is nobody.
+// jobMove is a job that moves to another worker; "" is none.
 type jobMove struct {
 	Job    string `json:"job"`
 	From   string `json:"from"`
@@ -57,13 +57,13 @@ type unassigned struct {
 	Reason string `json:"reason"`
 }
 
-// step is one publishing of the config.
+// step is one publication of the config.
 type step struct {
 	Phase   string   `json:"phase"`
 	Workers []string `json:"workers"` // whose lists change
 }
 
-// reasons are those of jobs that a decision leaves where it wants them, though they are not there yet.
+// reasons explain jobs that a decision leaves where it wants them, although they are not there yet.
 type reasons struct{ there, nowhere string }
 
 func (r reasons) of(move jobMove) string {
@@ -73,7 +73,7 @@ func (r reasons) of(move jobMove) string {
 	return r.there
 }
 
-// follow fills in what a decision makes of what there is before.
+// follow fills in what a decision changes.
 func (f forecast) follow(decision assign.Decision, before *assign.Revision, records []assign.Record, otherwise reasons) forecast {
 	was, will := before.Shares(), decision.Next.Shares()
 	why := map[string]string{}
@@ -112,7 +112,7 @@ func places(shares []assign.Share) map[string]place {
 	return all
 }
 
-// compare finds the jobs that change hands, in list order, and then those that are no longer in the list. It counts the others.
+// compare finds the jobs that move, in list order, then those that are no longer in the list. It counts the others.
 func (f *forecast) compare(before, after []assign.Share) {
 	was, will := places(before), places(after)
 	f.Moves = []jobMove{}
@@ -147,7 +147,7 @@ func (f *forecast) move(job string, from, to place) {
 	f.Moves = append(f.Moves, jobMove{Job: job, From: from.worker, To: to.worker})
 }
 
-// changes are what becomes of each worker, by ordinal.
+// changes returns the change of each worker, by ordinal.
 func changes(before, after []assign.Share) []workerChange {
 	was, will := byOrdinal(before), byOrdinal(after)
 	all := []workerChange{}
@@ -183,7 +183,7 @@ func byOrdinal(shares []assign.Share) map[int]assign.Share {
 	return all
 }
 
-// without are the jobs of a list that are not in another.
+// without returns the jobs of a list that are not in another.
 func without(jobs, others []string) []string {
 	known := make(map[string]bool, len(others))
 	for _, job := range others {
@@ -192,7 +192,7 @@ func without(jobs, others []string) []string {
 	return slices.DeleteFunc(append([]string{}, jobs...), func(job string) bool { return known[job] })
 }
 
-// summary is the forecast in one line.
+// summary returns the forecast in one line.
 func (f forecast) summary() string {
 	parts := []string{fmt.Sprintf("%d move", f.Moving), fmt.Sprintf("%d stay", f.Staying)}
 	for _, part := range []struct {
@@ -213,5 +213,5 @@ func (f forecast) size() string {
 	return fmt.Sprintf("%s over %d -> %s", count(f.Jobs, "job"), f.SizeBefore, count(f.SizeAfter, "worker"))
 }
 
-// still tells whether nothing would be done.
+// still reports whether nothing would change.
 func (f forecast) still() bool { return len(f.Moves) == 0 && f.Configs == 0 }

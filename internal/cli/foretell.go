@@ -2,10 +2,10 @@ package cli
 
 import "fmt"
 
-// few is how much of a list is shown where not everything was asked for.
+// few is how much of a list is shown unless everything is requested.
 const few = 10
 
-// foretell shows a forecast.
+// foretell prints a forecast.
 func (s *session) foretell(f forecast, form *form) error {
 	if done, err := form.data(s.Out, f); done {
 		return err
@@ -32,13 +32,13 @@ func (s *session) foretell(f forecast, form *form) error {
 	return nil
 }
 
-// everything is at least as long as every list of the forecast.
+// everything is at least the length of every list of the forecast.
 func (f forecast) everything() int { return len(f.Moves) + len(f.Unassigned) }
 
-// matters tells whether anything becomes of the worker.
+// matters reports whether the worker changes.
 func (c workerChange) matters() bool { return len(c.Gains)+len(c.Loses) > 0 || c.Replaces != "" }
 
-// change shows what becomes of a worker.
+// change prints the change of a worker.
 func (p page) change(change workerChange, most int) {
 	head := fmt.Sprintf("%s   %d -> %d", visible(change.Worker), change.Before, change.After)
 	if change.Replaces != "" {
@@ -74,7 +74,7 @@ func (p page) unassigned(jobs []unassigned, most int) {
 	p.section([]string{"UNASSIGNED", "BECAUSE"}, rows, len(jobs)-most)
 }
 
-// section is a table of its own, and how much of it is left out.
+// section prints a table of its own, and how many rows were omitted.
 func (p page) section(heads []string, rows [][]cell, rest int) {
 	if len(rows) == 0 {
 		return

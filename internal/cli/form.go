@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The forms in which a command answers, beside a table.
+// The output formats besides a table.
 const (
 	wide   = "wide"
 	byName = "name"
@@ -19,7 +19,7 @@ const (
 	asYAML = "yaml"
 )
 
-// form is the value of -o: one of those that the command knows.
+// form is the value of -o: one of those that the command supports.
 type form struct {
 	chosen string
 	known  []string
@@ -39,7 +39,7 @@ func (f *form) Set(chosen string) error {
 
 func (f *form) wide() bool { return f.chosen == wide }
 
-// formFlag gives a command -o.
+// formFlag adds -o to a command.
 func (s *session) formFlag(command *cobra.Command, known ...string) *form {
 	chosen := &form{known: known}
 	command.Flags().VarP(chosen, "output", "o", "`form` of the answer: "+strings.Join(known, ", ")+"; left out: text")
@@ -47,7 +47,7 @@ func (s *session) formFlag(command *cobra.Command, known ...string) *form {
 	return chosen
 }
 
-// data writes a value as JSON or YAML, and tells whether that was asked for.
+// data writes a value as JSON or YAML, and reports whether one of them was requested.
 func (f *form) data(to io.Writer, value any) (bool, error) {
 	var text []byte
 	var err error

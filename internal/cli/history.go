@@ -26,7 +26,7 @@ func (s *session) historyCommand() *cobra.Command {
 	return command
 }
 
-// chapter is a kept revision, in the form in which programs read it.
+// chapter is a kept revision, as printed with -o json or yaml.
 type chapter struct {
 	Revision   int64     `json:"revision"`
 	Name       string    `json:"name"`
@@ -69,7 +69,7 @@ func chapterOf(pool *v1alpha1.WorkerPool, revision kept) chapter {
 	}
 }
 
-// mark says what is special about a revision.
+// mark returns the marks of a revision in the table.
 func (c chapter) mark() cell {
 	var marks []string
 	if c.Pinned {

@@ -29,7 +29,7 @@ func (s *session) jobsCommand() *cobra.Command {
 	return command
 }
 
-// holding is what a worker was told, and what is known of it.
+// holding is what was published for a worker, and its state.
 type holding struct {
 	Worker       string                   `json:"worker"`
 	Version      int64                    `json:"version"`
@@ -62,7 +62,7 @@ func (s *session) jobs(ctx context.Context, name, worker string, form *form) err
 	return s.showJobs(holdings, nil, form)
 }
 
-// holdingsOf joins what is published with what the status says, and with those that only the status knows.
+// holdingsOf joins what is published with the status, including workers that only the status has.
 func holdingsOf(pool *v1alpha1.WorkerPool, lists published) []holding {
 	known := make(map[string]v1alpha1.WorkerStatus, len(pool.Status.Workers))
 	for _, status := range pool.Status.Workers {
@@ -106,7 +106,7 @@ func (s *session) showJobs(holdings []holding, unassigned []string, form *form) 
 	return nil
 }
 
-// jobTable has a row for each job, so that every line can be searched for.
+// jobTable has one row per job, so that the output can be searched with grep.
 func jobTable(holdings []holding, wide bool) (heads []string, rows [][]cell) {
 	heads = []string{"WORKER", "STATE", "ACKNOWLEDGED", "VERSION", "JOB"}
 	if wide {

@@ -11,10 +11,10 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// tone is how a text is coloured, where there are colours.
+// tone is the color of a text, where colors are supported.
 type tone string
 
-// The tones, as terminals know them.
+// The tones, as terminal escape codes.
 const (
 	plain   tone = ""
 	good    tone = "32"
@@ -29,13 +29,13 @@ type cell struct {
 	tone tone
 }
 
-// none stands for what there is not.
+// none stands for an empty value.
 const none = "-"
 
-// in is a cell without colour.
+// in returns a cell without color.
 func in(value any) cell { return cell{text: fmt.Sprint(value)} }
 
-// page is what a person reads. Nothing that comes from the cluster can speak to the terminal.
+// page is human-readable output. Text from the cluster cannot send control sequences to the terminal.
 type page struct {
 	to      io.Writer
 	colours bool
@@ -53,7 +53,7 @@ func (p page) painted(c cell) string {
 	return "\x1b[" + string(c.tone) + "m" + text + "\x1b[0m"
 }
 
-// table writes rows under their heads, as kubectl does.
+// table writes rows under their headers, as kubectl does.
 func (p page) table(heads []string, rows [][]cell) {
 	widths := make([]int, len(heads))
 	all := make([][]cell, 0, len(rows)+1)
@@ -84,7 +84,7 @@ func namesToCells(names []string) []cell {
 	return cells
 }
 
-// visible is a text in which what is not to be seen is written out.
+// visible escapes the invisible characters of a text.
 func visible(text string) string {
 	if text == "" {
 		return none
@@ -96,7 +96,7 @@ func visible(text string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(number int, noun string) string {
 	if number == 1 {
 		return "1 " + noun

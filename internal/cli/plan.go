@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// mostReplicas is as many as the schema allows.
+// mostReplicas is the maximum of the schema.
 const mostReplicas = 10_000
 
 var strategies = []assign.Strategy{assign.Sticky, assign.Contiguous, assign.Hashed}
@@ -50,7 +50,7 @@ Without a flag it says what the operator is about to do.`,
 	return command
 }
 
-// replicasOf is the number of workers that was asked for, negative for none.
+// replicasOf returns the requested number of workers, negative for none.
 func replicasOf(command *cobra.Command, number int) (int, error) {
 	switch {
 	case !command.Flags().Changed("replicas"):
@@ -61,7 +61,7 @@ func replicasOf(command *cobra.Command, number int) (int, error) {
 	return number, nil
 }
 
-// strategyOf is a strategy in whatever case it was written.
+// strategyOf parses a strategy in any case.
 func strategyOf(command *cobra.Command, written string) (assign.Strategy, error) {
 	if !command.Flags().Changed("strategy") {
 		return "", nil
@@ -99,7 +99,7 @@ func (s *session) plan(ctx context.Context, name string, q question, form *form)
 	return s.foretell(made, form)
 }
 
-// changed is the list of jobs with what was added and without what was removed.
+// changed returns the list of jobs with the added and without the removed ones.
 func (q question) changed(jobs []assign.Job) ([]assign.Job, error) {
 	for _, name := range q.remove {
 		at := slices.IndexFunc(jobs, func(job assign.Job) bool { return job.Name == name })

@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// spreadChange is what should be different, as people wrote it; "" for what stays.
+// spreadChange holds the requested changes, as the user wrote them; "" for no change.
 type spreadChange struct {
 	replicas              int
 	minOnDemand, spotPart string
@@ -56,7 +56,7 @@ Without a flag it says what the operator is about to do.`,
 	return command
 }
 
-// oneWorkload is what every command wants that is about one.
+// oneWorkload requires one workload.
 func oneWorkload(command *cobra.Command, arguments []string) error {
 	switch len(arguments) {
 	case 0:
@@ -97,7 +97,7 @@ func (s *session) planSpread(ctx context.Context, name string, settings survey.S
 	return s.foretellSpread(outlookOf(workload, world), form)
 }
 
-// wish is what a workload would ask for after the change.
+// wish returns what a workload would ask for after the change.
 func (c spreadChange) wish(settings survey.Settings, workload survey.Workload) (survey.Wish, error) {
 	now, floor, share := settings.Wish(workload), c.minOnDemand, c.spotPart
 	switch changed := floor != "" || share != ""; {
@@ -122,7 +122,7 @@ func (c spreadChange) wish(settings survey.Settings, workload survey.Workload) (
 	return after, nil
 }
 
-// scaled are the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
+// scaled returns the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
 func scaled(world spread.World) []spread.Pod {
 	held := make([]bool, world.Replicas)
 	pods := slices.DeleteFunc(slices.Clone(world.Pods), func(pod spread.Pod) bool { return pod.Number >= world.Replicas || pod.Phase == spread.Terminating })
@@ -142,7 +142,7 @@ func scaled(world spread.World) []spread.Pod {
 	return pods
 }
 
-// setOf is the ReplicaSet of a workload's pods.
+// setOf returns the ReplicaSet of a workload's pods.
 func setOf(pods []spread.Pod) string {
 	if len(pods) == 0 {
 		return ""
@@ -150,7 +150,7 @@ func setOf(pods []spread.Pod) string {
 	return pods[0].Set
 }
 
-// outlook is what would happen to a workload.
+// outlook predicts what would happen to a workload.
 type outlook struct {
 	Workload string       `json:"workload"`
 	Replicas int          `json:"replicas"`
@@ -162,7 +162,7 @@ type outlook struct {
 	Steps    [][]movement `json:"steps"`
 }
 
-// movement is a pod that gives way to one of the same number elsewhere.
+// movement is a pod that is replaced by one with the same number elsewhere.
 type movement struct {
 	Pod    string       `json:"pod"`
 	Number int          `json:"number"`
@@ -172,7 +172,7 @@ type movement struct {
 	Reason string       `json:"reason"`
 }
 
-// mostSteps is where looking ahead ends, should it not end by itself.
+// mostSteps bounds the simulation, should it not end by itself.
 const mostSteps = 1000
 
 // outlookOf plays the engine's moves until it makes none.
@@ -194,7 +194,7 @@ func outlookOf(workload survey.Workload, world spread.World) outlook {
 	return seen
 }
 
-// later is when the engine is asked again: after the cooldown, or when it wants to be.
+// later returns when the engine decides next: after the cooldown, or when it wants to.
 func later(world spread.World, decision spread.Decision) time.Time {
 	if len(decision.Moves) > 0 {
 		return world.Now.Add(world.Cooldown + time.Second)
@@ -210,7 +210,7 @@ func movements(moves []spread.Move) []movement {
 	return all
 }
 
-// replaced are the pods after their replacements have come up where they belong.
+// replaced returns the pods after their replacements have come up where they belong.
 func replaced(world spread.World, moves []spread.Move) []spread.Pod {
 	pods := slices.Clone(world.Pods)
 	for _, move := range moves {

@@ -53,7 +53,7 @@ func (s *session) pools(ctx context.Context, names []string, everywhere bool, fo
 	return missing
 }
 
-// pools are all pools of a namespace, or of all, or those with a name. The error is about those that are not there.
+// pools returns all pools of a namespace, or of all namespaces, or those with the given names. The error names the missing ones.
 func (c cluster) pools(ctx context.Context, names []string, everywhere bool) ([]v1alpha1.WorkerPool, error) {
 	if len(names) == 0 {
 		in := c.namespace
@@ -150,7 +150,7 @@ func converged(conditions []metav1.Condition) cell {
 	return cell{string(found.Status), doubt}
 }
 
-// tellingCondition is the one that says why all is not well, else Ready.
+// tellingCondition returns the condition that explains a problem, or else Ready.
 func tellingCondition(conditions []metav1.Condition) metav1.Condition {
 	for _, bad := range []struct {
 		kind   string

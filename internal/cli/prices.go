@@ -10,10 +10,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// hoursOfMonth is what clouds calculate with.
+// hoursOfMonth is the number that cloud providers use.
 const hoursOfMonth = 730
 
-// prices are what a node of each class costs an hour, in whatever currency.
+// prices are the hourly prices of a node of each class, in any currency.
 type prices struct{ onDemand, spot float64 }
 
 func (p *prices) known() bool { return p.onDemand > 0 }
@@ -27,7 +27,7 @@ func (p *prices) String() string {
 
 func (p *prices) Type() string { return "prices" }
 
-// Set reads a price for each class.
+// Set parses a price for each class.
 func (p *prices) Set(text string) error {
 	read := map[string]float64{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -47,7 +47,7 @@ func (p *prices) Set(text string) error {
 	return nil
 }
 
-// saving is what spot nodes save in a month, as it is and as it would be with the wanted split.
+// saving is what spot nodes save per month, now and with the desired split.
 type saving struct {
 	Now   float64 `json:"now"`
 	Could float64 `json:"could"`
@@ -72,7 +72,7 @@ func (s *scenery) savings(pods []*corev1.Pod, decision spread.Decision, prices *
 	return &saving{Now: each * float64(decision.Current.Spot), Could: each * float64(decision.Desired.Spot)}
 }
 
-// share is the larger of what a pod requests of its node's processors and memory, and no less than its place among the pods of the node.
+// share returns the larger part of its node's CPU or memory that a pod requests, and at least one pod slot of the node.
 func share(pod *corev1.Pod, machine *corev1.Node) float64 {
 	largest := 0.0
 	if places := machine.Status.Allocatable.Pods().AsApproximateFloat64(); places > 0 {

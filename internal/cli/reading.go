@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// usualKey is that of the schema, for objects that the API server has not filled in.
+// usualKey is the default of the schema, for objects without defaults.
 const usualKey = "config.yml"
 
 // openPool connects to the cluster and reads a pool.
@@ -45,15 +45,15 @@ func (c cluster) pool(ctx context.Context, name string) (*v1alpha1.WorkerPool, e
 	return pool, nil
 }
 
-// published is what the workers of a pool were told.
+// published is what was published for the workers of a pool.
 type published struct {
-	configs int // ConfigMaps that there are
+	configs int // number of existing ConfigMaps
 	version int64
 	entries []roster.Entry
 	ledger  roster.Ledger
 }
 
-// published reads the ConfigMap of a pool, or those of its workers. One that is not there yet has told nobody anything.
+// published reads the ConfigMap of a pool, or those of its workers. A missing one counts as empty.
 func (c cluster) published(ctx context.Context, pool *v1alpha1.WorkerPool) (published, error) {
 	lists := published{ledger: roster.Ledger{}}
 	configs, err := c.configs(ctx, pool)
@@ -92,7 +92,7 @@ func (c cluster) configs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]core
 	return own, err
 }
 
-// jobs are those of a pool: of its spec, and then of its ConfigMaps.
+// jobs returns the jobs of a pool: of its spec, then of its ConfigMaps.
 func (c cluster) jobs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]assign.Job, error) {
 	all := roster.Inline(pool.Spec.Jobs)
 	for _, from := range pool.Spec.JobsFrom {
@@ -125,7 +125,7 @@ func (c cluster) jobsFrom(ctx context.Context, key v1alpha1.ConfigMapKey) ([]ass
 	return jobs, nil
 }
 
-// kept is a revision that is stored.
+// kept is a stored revision.
 type kept struct {
 	name    string
 	number  int64
@@ -133,7 +133,7 @@ type kept struct {
 	data    roster.Revision
 }
 
-// history are the kept revisions of a pool, by number.
+// history returns the kept revisions of a pool, by number.
 func (c cluster) history(ctx context.Context, pool *v1alpha1.WorkerPool) ([]kept, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if err := c.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
@@ -142,7 +142,7 @@ func (c cluster) history(ctx context.Context, pool *v1alpha1.WorkerPool) ([]kept
 	var all []kept
 	for n := range list.Items {
 		object := &list.Items[n]
-		// A StatefulSet whose pods carry the label has revisions with it, too.
+		// If the pods of a StatefulSet carry the label, so do its revisions.
 		if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != pool.UID {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// rollback is what was asked: a revision, 0 to go forward again.
+// rollback is the requested revision, 0 to go forward again.
 type rollback struct {
 	to     int64
 	dryRun bool
@@ -85,7 +85,7 @@ func (s *session) rollback(ctx context.Context, name string, asked rollback, for
 	return nil
 }
 
-// find is the kept revision with a number, nil for 0.
+// find returns the kept revision with a number, nil for 0.
 func find(history []kept, pool *v1alpha1.WorkerPool, number int64) (*kept, error) {
 	if number == 0 {
 		return nil, nil
@@ -101,7 +101,7 @@ func find(history []kept, pool *v1alpha1.WorkerPool, number int64) (*kept, error
 	return &history[at], nil
 }
 
-// consequences are what moves when a revision is pinned, or none.
+// consequences returns what moves when a revision, or none, is pinned.
 func (c cluster) consequences(ctx context.Context, pool *v1alpha1.WorkerPool, target *kept) (forecast, error) {
 	now, err := c.situation(ctx, pool)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c cluster) consequences(ctx context.Context, pool *v1alpha1.WorkerPool, ta
 	return now.ahead(asItIs, jobs)
 }
 
-// pin writes spec.rollbackTo and nothing else.
+// pin writes only spec.rollbackTo.
 func (c cluster) pin(ctx context.Context, pool *v1alpha1.WorkerPool, number int64) error {
 	value := "null"
 	if number > 0 {
@@ -130,8 +130,7 @@ func (c cluster) pin(ctx context.Context, pool *v1alpha1.WorkerPool, number int6
 	return nil
 }
 
-// told says what has happened. A pin that is set although nobody knows what moves is better than none: lists that cannot be read are a
-// reason to go back.
+// told prints what has happened. A pin is set even if its consequences are unknown: unreadable lists are a reason to go back.
 func (s *session) told(before *v1alpha1.WorkerPool, to int64, made forecast, unknown error) {
 	said := fmt.Sprintf("workerpool.swarm.io/%s %s", before.Name, pinning(before.Spec.RollbackTo, to))
 	if unknown == nil {

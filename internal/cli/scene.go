@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// spreadFlags are the settings that an operator may have been given instead of the standard ones.
+// spreadFlags are the settings that an operator may have instead of the standard ones.
 type spreadFlags struct{ prefix, spot, onDemand string }
 
 func (f *spreadFlags) add(flags *pflag.FlagSet) {
@@ -33,7 +33,7 @@ func written(labels []survey.Label) string {
 	return strings.Join(namesOf(labels, func(l survey.Label) string { return l.Key + "=" + l.Value }), ",")
 }
 
-// settings are the standard ones with what the flags say.
+// settings returns the standard settings, overridden by the flags.
 func (f *spreadFlags) settings() (survey.Settings, error) {
 	settings := survey.Standard()
 	settings.Prefix = f.prefix
@@ -43,7 +43,7 @@ func (f *spreadFlags) settings() (survey.Settings, error) {
 	return settings, errors.Join(problems[:]...)
 }
 
-// scenery is what there is in a cluster of workloads that are spread, and what surrounds them.
+// scenery is the state of a cluster: spread workloads, and the objects around them.
 type scenery struct {
 	cluster
 
@@ -85,7 +85,7 @@ func plural(list client.ObjectList) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."), "List")) + "s"
 }
 
-// sort puts what was read where it is looked for.
+// sort indexes what was read.
 func (s *scenery) sort(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, nodes []corev1.Node) {
 	for n := range pods {
 		if owner, found := survey.OwnerOf(&pods[n]); found {
@@ -103,7 +103,7 @@ func (s *scenery) sort(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget
 	})
 }
 
-// world is a workload as the engine sees it. What only the operator remembers is not in it.
+// world converts a workload for the engine. It lacks what only the operator remembers.
 func (s *scenery) world(ctx context.Context, workload survey.Workload, wish survey.Wish, session *session) (spread.World, error) {
 	return s.settings.World(survey.Scene{
 		Workload: workload, Wish: wish, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
@@ -111,7 +111,7 @@ func (s *scenery) world(ctx context.Context, workload survey.Workload, wish surv
 	})
 }
 
-// volumes are those that the claims of a pod are bound to.
+// volumes returns those that the claims of a pod are bound to.
 func (s *scenery) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.PersistentVolume, error) {
 	var all []*corev1.PersistentVolume
 	for _, mounted := range pod.Spec.Volumes {
@@ -133,7 +133,7 @@ func (s *scenery) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.Persi
 	return all, nil
 }
 
-// named finds the one workload that an argument such as deployment/web or sts/db means.
+// named finds the workload of an argument such as deployment/web or sts/db.
 func (s *scenery) named(argument string) (survey.Workload, error) {
 	kind, name, slashed := strings.Cut(argument, "/")
 	if !slashed {

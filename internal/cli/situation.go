@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// situation is all that a plan of the operator would begin with. Unlike the operator it takes every worker for ready.
+// situation is the input of a plan of the operator. Unlike the operator, it treats every worker as ready.
 type situation struct {
 	pool     *v1alpha1.WorkerPool
 	workload workload
@@ -34,17 +34,17 @@ func (c cluster) situation(ctx context.Context, pool *v1alpha1.WorkerPool) (s si
 	return s, err
 }
 
-// question is what shall be different.
+// question is the change to plan.
 type question struct {
-	replicas    int // negative: as it is
+	replicas    int // negative: unchanged
 	add, remove []string
-	strategy    assign.Strategy // "": as it is
+	strategy    assign.Strategy // "": unchanged
 }
 
 // asItIs changes nothing.
 var asItIs = question{replicas: -1}
 
-// size is how many workers there shall be.
+// size returns the number of workers after the change.
 func (s situation) size(q question) int {
 	switch {
 	case q.replicas >= 0:
@@ -55,7 +55,7 @@ func (s situation) size(q question) int {
 	return s.workload.replicas
 }
 
-// input is what the assignment depends on.
+// input returns the input of the assignment.
 func (s situation) input(q question, jobs []assign.Job, records []assign.Record) (assign.Input, error) {
 	list, problems := assign.List(slices.Clone(jobs))
 	if len(problems) > 0 {
@@ -67,11 +67,11 @@ func (s situation) input(q question, jobs []assign.Job, records []assign.Record)
 	}, nil
 }
 
-// records are what workers may hold. Unlike the operator, which asks them, it takes the status' word for what they have confirmed.
+// records returns what workers may hold. Unlike the operator, which asks them, it takes acknowledgments from the status.
 func (s situation) records() []assign.Record {
 	records := s.workload.records(s.lists)
 	if s.pool.Status.Version != s.lists.version {
-		return records // the status is about something else
+		return records // the status is about another config
 	}
 	heard := map[string]bool{}
 	for _, worker := range s.pool.Status.Workers {
@@ -86,7 +86,7 @@ func (s situation) records() []assign.Record {
 	return records
 }
 
-// newest is the newest kept revision, nil for none.
+// newest returns the newest kept revision, nil for none.
 func (s situation) newest() *assign.Revision {
 	if len(s.history) == 0 {
 		return nil
@@ -95,8 +95,8 @@ func (s situation) newest() *assign.Revision {
 	return assign.Restore(newest.Shares(), newest.Algorithm)
 }
 
-// ahead is what the operator would do if something were different. While the newest revision is still the answer it is followed, also
-// when it has yet to be carried out.
+// ahead returns what the operator would do after a change. While the newest revision is still the answer, it is followed, also if it
+// has yet to be carried out.
 func (s situation) ahead(q question, jobs []assign.Job) (forecast, error) {
 	records, newest := s.records(), s.newest()
 	input, err := s.input(q, jobs, records)
@@ -119,7 +119,7 @@ func (s situation) ahead(q question, jobs []assign.Job) (forecast, error) {
 	return made.follow(decision, before, records, reasons{}), nil // the decision has them all
 }
 
-// back is what the operator would do if a kept revision were pinned: its jobs, where they were, as far as there are those workers.
+// back returns what the operator would do if a kept revision were pinned: its jobs, where they were, as far as those workers exist.
 func (s situation) back(to kept) (forecast, error) {
 	records, jobs := s.records(), to.data.Jobs()
 	input, err := s.input(asItIs, jobs, records)

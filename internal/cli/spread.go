@@ -42,7 +42,7 @@ STATUS and WHY are what the operator has written to the workload. The split is c
 	return command
 }
 
-// spreadQuestion is what was asked about workloads.
+// spreadQuestion holds the arguments of a query about workloads.
 type spreadQuestion struct {
 	settings   survey.Settings
 	everywhere bool
@@ -94,7 +94,7 @@ func (s *session) spread(ctx context.Context, names []string, q spreadQuestion, 
 	return s.showSpread(standings, found, q, form)
 }
 
-// chosen are the workloads that were named, or all.
+// chosen returns the named workloads, or all.
 func (s *scenery) chosen(names []string) ([]survey.Workload, error) {
 	if len(names) == 0 {
 		return s.workloads, nil
@@ -196,7 +196,7 @@ func toneOfSpread(word string) tone {
 	return doubt
 }
 
-// notes say what is odd about the nodes.
+// notes prints inconsistencies of node labels.
 func (s *scenery) notes(p page) {
 	odd := map[survey.Oddity]int{}
 	for _, node := range s.nodes {

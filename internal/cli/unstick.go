@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// stuckAfter is how long a deletion has to last before it counts as stuck: an operator that runs may still be at work on it.
+// stuckAfter is how long a deletion has to last before it counts as stuck: a running operator may still be working on it.
 const stuckAfter = time.Minute
 
 func (s *session) unstickCommand() *cobra.Command {
@@ -68,7 +68,7 @@ func (s *session) unstick(ctx context.Context, names []string, everywhere, dryRu
 	return nil
 }
 
-// stuck are the Swarms that only our finalizer keeps. One that is named has to be there, and being deleted.
+// stuck returns the Swarms that only our finalizer keeps. A named one has to exist, and to be terminating.
 func (s *session) stuck(ctx context.Context, at cluster, namespace string, names []string) ([]v1alpha1.Swarm, error) {
 	list := &v1alpha1.SwarmList{}
 	if err := at.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -94,7 +94,7 @@ func (s *session) stuck(ctx context.Context, at cluster, namespace string, names
 	}), nil
 }
 
-// letGo removes the finalizer of the object that was read, and of no other.
+// letGo removes the finalizer of exactly the object that was read.
 func (s *session) letGo(ctx context.Context, at cluster, swarm *v1alpha1.Swarm, dryRun bool) error {
 	if dryRun {
 		_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s would be let go\n", swarm.Name, swarm.Namespace)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Build is what the linker knows of a program.
+// Build is the version information that the linker sets.
 type Build struct{ Version, Commit, Date string }
 
 func (b Build) String() string {

@@ -28,7 +28,7 @@ type workload struct {
 	pods     []assign.Pod // of a Deployment, whose pods have slots instead of ordinals
 }
 
-// newcomer is the name of a pod that is not there yet, where only its owner will know how to call it.
+// newcomer stands for the name of a future pod that only its owner will choose.
 const newcomer = "(new)"
 
 func (c cluster) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, error) {
@@ -87,10 +87,10 @@ func slotted(pod *corev1.Pod) assign.Pod {
 	return assign.Pod{Name: pod.Name, Slot: slot, Created: pod.CreationTimestamp.Unix()}
 }
 
-// slotted tells whether pods have slots of ours, because they have no ordinals.
+// slotted reports whether pods have slots of ours, because they have no ordinals.
 func (w workload) slotted() bool { return w.kind == v1alpha1.WorkloadDeployment }
 
-// ordinal is that of a StatefulSet's pod, by its name; -1 for none.
+// ordinal returns the ordinal in the name of a StatefulSet's pod; -1 for none.
 func (w workload) ordinal(worker string) int {
 	ordinal, err := strconv.Atoi(strings.TrimPrefix(worker, w.name+"-"))
 	if err != nil {
@@ -99,7 +99,7 @@ func (w workload) ordinal(worker string) int {
 	return ordinal
 }
 
-// records are what workers may hold, by ordinal.
+// records returns what workers may hold, by ordinal.
 func (w workload) records(lists published) []assign.Record {
 	records := lists.ledger.Records(lists.file())
 	for n := range records {
@@ -113,7 +113,7 @@ func (w workload) records(lists published) []assign.Record {
 	return records
 }
 
-// workers are as many as there shall be, all of them ready, and those that have to leave.
+// workers returns the wanted number of workers, all of them ready, and those that have to leave.
 func (w workload) workers(size, capacity int, records []assign.Record) []assign.Worker {
 	names := w.names(size, records)
 	var all []assign.Worker
@@ -127,7 +127,7 @@ func (w workload) workers(size, capacity int, records []assign.Record) []assign.
 	return all
 }
 
-// names are those of the workers that there are and of those that there shall be, by ordinal. A replaced pod's slot is its successor's.
+// names returns the names of current and future workers, by ordinal. A replaced pod's slot goes to its successor.
 func (w workload) names(size int, records []assign.Record) map[int]string {
 	names := map[int]string{}
 	for _, record := range records {
@@ -148,7 +148,7 @@ func (w workload) names(size int, records []assign.Record) map[int]string {
 		case names[ordinal] == "":
 			newcomers++
 			names[ordinal] = newcomer
-			if newcomers > 1 { // names are how the engine tells workers apart
+			if newcomers > 1 { // the engine distinguishes workers by name
 				names[ordinal] = fmt.Sprintf("(new %d)", newcomers)
 			}
 		}
