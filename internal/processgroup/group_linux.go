@@ -13,7 +13,7 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit waits for the end of a child without taking its place from the process table.
+// awaitExit waits for a child to end without reaping it.
 func awaitExit(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -23,15 +23,15 @@ func awaitExit(pid int) {
 	}
 }
 
-// adopt makes orphans of our programs our own children, whether or not we are the first process of the container:
-// otherwise nobody could say when they are gone.
+// adopt makes orphans of our programs our own children, whether or not this is the first process of the container: otherwise we could
+// not know when they are gone.
 var adopt = sync.OnceFunc(func() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		panic(fmt.Sprintf("become a subreaper: %v", err)) // every Linux since 3.4 can
+		panic(fmt.Sprintf("become a subreaper: %v", err)) // supported since Linux 3.4
 	}
 })
 
-// reapGroup waits until nobody of a group that was killed is left.
+// reapGroup waits until no process of a killed group is left.
 func reapGroup(pid int) {
 	for {
 		_, err := unix.Wait4(-pid, nil, 0, nil)

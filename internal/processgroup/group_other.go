@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// attributes lack the parent-death signal: only Linux has it, and our programs live on Linux.
+// attributes lack the parent-death signal: only Linux has it, and our programs run on Linux.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// awaitExit asks again and again whether the group has anybody left: good enough to develop on.
+// awaitExit polls whether the group has any process left: good enough for development.
 func awaitExit(pid int) {
 	for !errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH) {
 		time.Sleep(10 * time.Millisecond)
@@ -22,8 +22,8 @@ func awaitExit(pid int) {
 
 func adopt() {}
 
-// reapGroup has nothing to wait for: awaitExit has.
+// reapGroup does nothing: awaitExit has waited for the group.
 func reapGroup(int) {}
 
-// ReapOrphans has nothing to do: orphans become children of the first process.
+// ReapOrphans does nothing: orphans become children of the first process.
 func ReapOrphans() {}

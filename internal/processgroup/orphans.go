@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// started are the programs that were started here and whose exit status somebody waits for.
+// started are the programs started here whose exit status will be read.
 var started = programs{pids: map[int]bool{}}
 
 type programs struct {
 	mu       sync.Mutex
-	starting int // programs that have a process perhaps, but no number yet
+	starting int // programs that may have a process already, but no known pid
 	pids     map[int]bool
 }
 
-// start starts a program and remembers it. The lock is not held meanwhile: a program on a volume that hangs may take for ever.
+// start starts a program and records it. It does not hold the lock meanwhile: a program on a hanging volume may take forever.
 func (p *programs) start(program *exec.Cmd) error {
 	p.mu.Lock()
 	p.starting++
@@ -29,14 +29,14 @@ func (p *programs) start(program *exec.Cmd) error {
 	return err
 }
 
-// forget is called when the exit status was read: the number may belong to another process from now on.
+// forget is called once the exit status was read: the pid may be reused from then on.
 func (p *programs) forget(pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pids, pid)
 }
 
-// reap calls a function for a child that has ended if it is surely an orphan, and reports whether it did. No program starts meanwhile.
+// reap calls a function for an ended child if it is certainly an orphan, and reports whether it did. No program starts meanwhile.
 func (p *programs) reap(pid int, do func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

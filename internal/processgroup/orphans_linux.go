@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphanPause is how long to wait when the next child that has ended is not an orphan: whoever started it takes it away.
+// orphanPause is how long to wait when the next ended child is not an orphan: the code that started it will reap it.
 const orphanPause = 100 * time.Millisecond
 
-// ReapOrphans takes every process out of the process table that has ended, became a child of this one because its own parent had ended, and left the
-// process group of its program. It is for programs whose children were all started by Run: the exit status of any other child would be lost.
+// ReapOrphans reaps every ended process that became a child of this one because its own parent had ended, and that left the process
+// group of its program. It is for programs whose children were all started by Run: the exit status of any other child would be lost.
 var ReapOrphans = sync.OnceFunc(func() {
 	adopt()
 	ended := make(chan os.Signal, 1)
@@ -31,7 +31,7 @@ var ReapOrphans = sync.OnceFunc(func() {
 	}()
 })
 
-// reapSome reaps orphans until there is none, or until a child is in the way that is not one. It reports whether to look again.
+// reapSome reaps orphans until there is none, or until another child comes first. It reports whether to look again.
 func reapSome() bool {
 	for {
 		pid := endedChild()
@@ -44,7 +44,7 @@ func reapSome() bool {
 	}
 }
 
-// endedChild is the number of a child that has ended, which stays in the process table; 0 if there is none.
+// endedChild returns the pid of a child that has ended, without reaping it; 0 if there is none.
 func endedChild() int {
 	for {
 		var info unix.Siginfo
@@ -55,7 +55,7 @@ func endedChild() int {
 		case err != nil || info.Signo == 0:
 			return 0
 		}
-		// The fields after the first three depend on the signal; for SIGCHLD the number of the process is the first of them, aligned like a pointer.
+		// The fields after the first three depend on the signal; for SIGCHLD the pid is the first of them, aligned like a pointer.
 		return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), 2*unsafe.Sizeof(info.Signo)+unsafe.Sizeof(uintptr(0)))))
 	}
 }

@@ -1,8 +1,8 @@
 // Package processgroup runs a program in a process group of its own.
 //
-// It promises that the whole group is gone when Run returns, and that the kernel kills the program when this process dies. A descendant
-// that leaves the group (setsid) is out of its reach until the container ends, but does not stay a zombie in a program that calls ReapOrphans.
-// It never decides when to stop: its caller does.
+// It promises that the whole group is gone when Run returns, and that the kernel kills the program when this process dies. A
+// descendant that leaves the group (setsid) is out of its reach until the container ends, but does not stay a zombie in a program that
+// calls ReapOrphans. It never decides when to stop: its caller does.
 package processgroup
 
 import (
@@ -23,7 +23,7 @@ const pipeDelay = 500 * time.Millisecond
 func Run(program *exec.Cmd, stop, kill <-chan struct{}) (*os.ProcessState, error) {
 	program.SysProcAttr, program.WaitDelay = attributes(), pipeDelay
 	adopt()
-	// The kernel sends the parent-death signal when the thread dies that started the program, so it must live as long.
+	// The kernel sends the parent-death signal when the thread that started the program ends, so keep that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := started.start(program); err != nil {
@@ -39,8 +39,8 @@ func Run(program *exec.Cmd, stop, kill <-chan struct{}) (*os.ProcessState, error
 	return program.ProcessState, nil
 }
 
-// supervise returns when the program has ended and no other process of its group is left running. The program itself
-// stays a zombie until then, so its number, which is the group's, cannot be given to anybody else in the meantime.
+// supervise returns when the program has ended and no other process of its group is running. The program itself stays a zombie until
+// then, so that its pid, which is the group's, cannot be reused.
 func supervise(pid int, stop, kill <-chan struct{}) {
 	ended := make(chan struct{})
 	go func() {
