@@ -1,11 +1,11 @@
-// Package ondemand is a client for kinds of which most objects are not ours: its cache holds the metadata of all of them, and the contents are
-// read from the API server for those that are asked for. ConfigMaps and Services of the whole cluster, whatever is in them, cost their names.
-// The same holds for objects of our kinds, and those that they control, of which the cache keeps a part only.
+// Package ondemand is a client for kinds of which most objects are not ours: its cache holds the metadata of all of them, and contents
+// are read from the API server on demand. All ConfigMaps and Services of the cluster, whatever their size, cost only their metadata.
+// The same holds for objects of our kinds, and those that they control, of which the cache keeps only a part.
 //
 // It promises:
-//   - What Get and List return is at least as new as the cache.
-//   - The contents of an object are read once for each version, as long as there is room for them. The room is bounded.
-//   - Strings of contents are shared by all who ask for the same version.
+//   - Get and List return nothing older than the cache.
+//   - The contents of an object are read once per version, as long as there is room for them. The room is bounded.
+//   - Strings of contents are shared by all readers of the same version.
 package ondemand
 
 import (
@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// listAt is how many contents have to be missing before they are listed and not read one by one.
+// listAt is how many contents have to be missing before they are listed instead of read one by one.
 const listAt = 4
 
 // New returns a client that reads the contents of ConfigMaps and Services on demand. The inner client reads from a cache, live from the API server.

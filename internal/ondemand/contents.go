@@ -8,11 +8,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// room is how many bytes of contents are kept.
+// room is how many bytes of contents are cached.
 const room = 32 << 20
 
-// contents keeps what was read, by version. It has two generations: when the young one has filled half of the room, the old one is dropped and the young
-// one becomes the old. What is read again moves to the young one, so that what is in use stays.
+// contents caches what was read, by version. It has two generations: when the young one has filled half of the room, the old one is
+// dropped and the young one becomes the old. Reading an entry moves it to the young one, so that entries in use stay.
 type contents struct {
 	room int
 
@@ -25,7 +25,7 @@ func newContents(room int) *contents {
 	return &contents{room: room, young: map[types.UID]client.Object{}}
 }
 
-// read copies the contents of the version that the cache knows, and reports whether they are kept.
+// read copies the contents of the version in the cache, and reports whether it had them.
 func (c *contents) read(known, into client.Object) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *contents) read(known, into client.Object) bool {
 	return true
 }
 
-// add keeps what was read from the API server.
+// add caches what was read from the API server.
 func (c *contents) add(object client.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *contents) keep(object client.Object) {
 	}
 }
 
-// size is about how many bytes an object takes.
+// size estimates the size of an object in bytes.
 func size(object client.Object) int {
 	const fixed = 2 << 10
 	bytes := fixed

@@ -17,8 +17,8 @@ import (
 // mostPartial is how many objects of one list are read from the API server, each of up to 1.5 MiB. No Swarm has more agent types.
 const mostPartial = 32
 
-// isPartial reports whether the cache keeps only a part of an object that controllers compare whole. Other objects with the mark are left
-// alone by their readers.
+// isPartial reports whether the cache keeps only a part of an object that controllers compare whole. The readers of other marked
+// objects leave those alone.
 func isPartial(object client.Object) bool {
 	if object.GetAnnotations()[v1alpha1.AnnotationTooLarge] == "" {
 		return false
@@ -33,14 +33,14 @@ func isPartial(object client.Object) bool {
 	return false
 }
 
-// readWhole replaces an object by what the API server holds. It may share memory with the cache, which must not change.
+// readWhole replaces an object with the API server's version. It may share memory with the cache, which must not change.
 func (r *reader) readWhole(ctx context.Context, key client.ObjectKey, into client.Object) error {
 	reflect.ValueOf(into).Elem().SetZero()
 	return r.live.Get(ctx, key, into)
 }
 
-// complete reads the objects of a list that are partial. It is for lists of what an object controls, which are found by an index. Other
-// lists are read for names, indexed fields, and what is kept of all objects.
+// complete reads the partial objects of a list. It is for lists of what an object controls, which are found by an index. Other lists
+// are read for names, indexed fields, and what is kept of all objects.
 func (r *reader) complete(ctx context.Context, list client.ObjectList, options []client.ListOption) error {
 	switch list.(type) {
 	case *appsv1.StatefulSetList, *appsv1.ControllerRevisionList, *v1alpha1.AgentList:
