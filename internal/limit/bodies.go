@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// maxBody is more than an admission review of the largest object that the API server takes, which is 3 MiB.
+	// maxBody exceeds an admission review of the largest object that the API server accepts, which is 3 MiB.
 	maxBody = 4 << 20
 	// maxBodies is how many bytes of bodies are in memory at the same time. Decoding them takes several times as much.
 	maxBodies = 16 << 20
-	// bodyWait is how long a request waits for its turn, and bodyTimeout how long its body may take to arrive. The API server waits 2 s for the answer.
+	// bodyWait is how long a request waits for its turn, and bodyTimeout how long its body may take to arrive. The API server waits 2 s
+	// for the answer.
 	bodyWait, bodyTimeout = 500 * time.Millisecond, time.Second
 )
 
-// Bodies passes requests on to a handler, as long as their bodies together are not too large. Anyone on the network can reach a webhook, with or without
-// an API server.
+// Bodies passes requests to a handler, as long as their bodies together are not too large. Anyone on the network can reach a webhook,
+// not only the API server.
 func Bodies(next http.Handler, refusals *Refusals) http.Handler {
 	free := semaphore.NewWeighted(maxBodies)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {

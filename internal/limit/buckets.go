@@ -6,10 +6,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Buckets bound how often each of many callers does something. They are not safe for concurrent use.
+// Buckets limit the rates of many callers. They are not safe for concurrent use.
 //
-// A caller that is not seen for as long as its bucket takes to fill is forgotten, and loses nothing by it. If there are too many
-// callers, they are forgotten earlier.
+// A caller that is idle for as long as its bucket takes to fill is forgotten, and loses nothing. If there are too many callers, they
+// are forgotten earlier.
 type Buckets struct {
 	perSecond      rate.Limit // of one caller
 	burst, most    int        // of one caller at once, and callers in each of the tables
@@ -18,13 +18,13 @@ type Buckets struct {
 	began          time.Time // the table of recent callers
 }
 
-// NewBuckets allows each caller so many a second, and so many at once. It remembers at most twice as many callers as most says.
+// NewBuckets allows each caller perSecond actions per second, and burst at once. It remembers at most 2*most callers.
 func NewBuckets(perSecond float64, burst, most int) *Buckets {
 	refill := time.Duration(float64(burst) / perSecond * float64(time.Second))
 	return &Buckets{perSecond: rate.Limit(perSecond), burst: burst, most: most, refill: refill}
 }
 
-// Allow reports whether a caller may go on, and counts it then.
+// Allow reports whether a caller may proceed, and then counts it.
 func (b *Buckets) Allow(caller string, now time.Time) bool {
 	if b.recent == nil || now.Sub(b.began) > b.refill || len(b.recent) >= b.most {
 		b.recent, b.former, b.began = map[string]*rate.Limiter{}, b.recent, now

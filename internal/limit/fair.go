@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Budget is how many requests may be made, and how many of them a single flow may make.
+// A Budget limits requests, in total and per flow.
 type Budget struct {
 	PerSecond float64 // in the long run
 	Burst     int     // at once, after a pause
-	// Share is the largest part of the budget, in percent, that one flow may use while the rest of it is not there.
+	// Share is the largest percentage of the budget that one flow may use while the rest is not available.
 	Share int
 }
 
@@ -21,11 +21,12 @@ type Budget struct {
 //
 // It promises:
 //   - All flows together take at most Burst tokens at once and PerSecond tokens per second.
-//   - One flow takes at most its Share of Burst at once. The rest is the reserve of the others. While the reserve is not full, one flow
-//     takes at most its Share of PerSecond. Above the reserve any flow may take a token, so that a flow that is alone gets all of PerSecond.
-//   - Flows that wait take turns, however many requests each of them has. The requests of a flow are served in their order.
+//   - One flow takes at most its Share of Burst at once. The rest is the reserve of the others. While the reserve is not full, one
+//     flow takes at most its Share of PerSecond. Above the reserve any flow may take a token, so that a single flow gets all of
+//     PerSecond.
+//   - Waiting flows take turns, however many requests each of them has. The requests of a flow are served in order.
 //
-// So a flow without a backlog waits at most for one turn of each of the others: as many tokens as there are flows that wait.
+// So a flow without a backlog waits for at most one turn of each other flow: as many tokens as there are waiting flows.
 type FairLimiter struct {
 	share   bucket // of a flow that has taken nothing yet
 	reserve float64
@@ -38,7 +39,7 @@ type FairLimiter struct {
 	sweepAt int
 }
 
-// A flow is the requests of one user of the budget.
+// A flow holds the waiting requests of one user of the budget.
 type flow struct {
 	share bucket
 	queue []chan struct{} // one for each request, closed when it is served
@@ -47,7 +48,7 @@ type flow struct {
 // flowsKept is how many flows are remembered before idle ones are forgotten.
 const flowsKept = 64
 
-// NewFairLimiter makes a limiter whose budget is unused.
+// NewFairLimiter returns a limiter with a full budget.
 func NewFairLimiter(budget Budget) *FairLimiter {
 	now, share := time.Now(), float64(budget.Share)/100
 	all := newBucket(budget.PerSecond, float64(budget.Burst), now)
@@ -55,7 +56,7 @@ func NewFairLimiter(budget Budget) *FairLimiter {
 	return &FairLimiter{share: own, reserve: all.size - own.size, all: all, flows: map[string]*flow{}, sweepAt: flowsKept}
 }
 
-// Wait returns when a request of the flow may be made. It fails when the context ends first, and at once when that is certain.
+// Wait returns when a request of the flow may proceed. It fails when the context ends first, and at once when that is certain.
 func (l *FairLimiter) Wait(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (l *FairLimiter) enter(ctx context.Context, name string) (*flow, chan struc
 	return from, turn, nil
 }
 
-// leave takes a request back; false when it was served meanwhile.
+// leave withdraws a request; it returns false if that was served meanwhile.
 func (l *FairLimiter) leave(from *flow, turn chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +108,7 @@ func (l *FairLimiter) leave(from *flow, turn chan struct{}) bool {
 	return true
 }
 
-// serve gives out the tokens that there are, and comes back when there is the next one.
+// serve distributes the available tokens, and schedules itself for the next one.
 func (l *FairLimiter) serve(now time.Time) {
 	l.all.fill(now)
 	for {
@@ -145,7 +146,7 @@ func (l *FairLimiter) comeBack(now time.Time) {
 	})
 }
 
-// until is how long it takes until a flow may take a token, if no other takes one.
+// until returns how long it takes until a flow may take a token, if no other takes one.
 func (l *FairLimiter) until(one *flow, now time.Time) time.Duration {
 	l.all.fill(now)
 	one.share.fill(now)
@@ -164,8 +165,7 @@ func (l *FairLimiter) flow(name string, now time.Time) *flow {
 	return known
 }
 
-// forgetIdle forgets the flows that are as good as new. The others have used tokens a short time ago, so that the budget bounds their
-// number.
+// forgetIdle drops flows that are in the initial state. The others have used tokens recently, so that the budget bounds their number.
 func (l *FairLimiter) forgetIdle(now time.Time) {
 	for name, one := range l.flows {
 		one.share.fill(now)
@@ -178,7 +178,7 @@ func (l *FairLimiter) forgetIdle(now time.Time) {
 
 const forever = time.Duration(math.MaxInt64)
 
-// enough is less than a token by what is lost in adding fractions.
+// enough is a token less the rounding error of adding fractions.
 const enough = 1e-9
 
 // A bucket holds tokens.
@@ -198,10 +198,10 @@ func (b *bucket) fill(now time.Time) {
 	}
 }
 
-// take takes a token. A bucket that has none stays empty: what was taken beyond a share is no debt.
+// take takes a token. An empty bucket stays empty: tokens taken beyond a share are no debt.
 func (b *bucket) take() { b.level = max(0, b.level-1) }
 
-// until is how long it takes until there are so many tokens.
+// until returns how long it takes until there are that many tokens.
 func (b *bucket) until(tokens float64) time.Duration {
 	missing := tokens - b.level
 	switch {

@@ -11,15 +11,15 @@ import (
 type Connections struct {
 	PerSource int   // that are open at the same time
 	Total     int   // of all sources
-	Limit     Limit // as which those are counted that are closed
+	Limit     Limit // under which closed connections are counted
 }
 
-// A Listener lets a limited number of connections in and closes others at once: before TLS, and before anything is read. It bounds how
-// many are open, of each source and of all, and how many of a source are let in over time.
+// A Listener accepts a limited number of connections and closes others at once: before TLS, and before anything is read. It limits how
+// many are open, per source and in total, and how many of a source are accepted over time.
 //
-// A source is a whole address, also of IPv6: a kubelet, an API server and the pods of a node often have the same first 64 bits. When all places
-// are taken, the oldest connection of the source that has most is closed to admit one of a source that has fewer. So a few sources cannot keep
-// out others.
+// A source is a whole address, also for IPv6: a kubelet, an API server and the pods of a node often share the first 64 bits. When all
+// places are taken, the oldest connection of the source with the most is closed to admit one of a source with fewer. So a few sources
+// cannot lock out others.
 type Listener struct {
 	net.Listener
 	bounds   Connections
@@ -31,7 +31,7 @@ type Listener struct {
 	recent *Handshakes
 }
 
-// NewListener bounds the connections of another listener.
+// NewListener limits the connections of another listener.
 func NewListener(listener net.Listener, bounds Connections, refusals *Refusals) *Listener {
 	return &Listener{
 		Listener: listener, bounds: bounds, refusals: refusals, places: map[string][]*place{},
@@ -58,7 +58,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit returns the connection that has to be closed, if any: the new one, or one that it takes the place of.
+// admit returns the connection to close, if any: the new one, or the one that it replaces.
 func (l *Listener) admit(next *place) (surplus *place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *Listener) admit(next *place) (surplus *place) {
 	if l.open >= l.bounds.Total {
 		surplus = l.oldestOfMost()
 		if len(l.places[surplus.source]) <= len(l.places[next.source])+1 {
-			return next // it would only be the other way round
+			return next // otherwise the two would only swap
 		}
 		l.remove(surplus)
 	}
@@ -88,7 +88,7 @@ func (l *Listener) oldestOfMost() *place {
 	return most[0]
 }
 
-// remove is called with the lock held. A connection that has no place any more is left alone.
+// remove is called with the lock held. It ignores a connection that no longer has a place.
 func (l *Listener) remove(gone *place) {
 	of := l.places[gone.source]
 	at := slices.Index(of, gone)
@@ -102,7 +102,7 @@ func (l *Listener) remove(gone *place) {
 	}
 }
 
-// A place is a connection that was let in.
+// A place is an accepted connection.
 type place struct {
 	net.Conn
 	listener *Listener

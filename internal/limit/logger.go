@@ -7,10 +7,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// maxLogged is more than any name has that an API server sends.
+// maxLogged exceeds any name that an API server sends.
 const maxLogged = 256
 
-// Logger names an admission request in log lines. Anyone who reaches the webhook chooses the names, so they are cut.
+// Logger adds an admission request to log lines. Anyone who reaches the webhook chooses the names, so they are truncated.
 func Logger(base logr.Logger, request *admission.Request) logr.Logger {
 	if request == nil {
 		return base

@@ -5,11 +5,11 @@ import (
 	"net/netip"
 )
 
-// sharedPrefix is how much of an IPv6 address counts: a host that has one address usually has all that begin like it.
+// sharedPrefix is how much of an IPv6 address counts: a host with one address usually has all that share this prefix.
 const sharedPrefix = 64
 
-// Source names where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind a
-// NAT, and on the network of a node, many programs are one source.
+// Source returns where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind
+// a NAT, and on a node's network, many programs share a source.
 func Source(remote net.Addr) string {
 	if tcp, isTCP := remote.(*net.TCPAddr); isTCP {
 		return sourceOf(tcp.AddrPort().Addr())
