@@ -3,7 +3,7 @@ package main
 
 import (
 	"os"
-	_ "time/tzdata" // windows name time zones, which the image has no files for; 450 kB
+	_ "time/tzdata" // windows name time zones, and the image has no files for them; 450 kB
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
