@@ -84,7 +84,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// told plays events and writes down every decision that differs from the one before.
+// told plays events and records every decision that differs from the one before.
 func told(c *cluster, events []event) string {
 	var text strings.Builder
 	start, before := c.Now, ""

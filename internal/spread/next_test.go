@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// quiet is a world in which nothing stands in the way of a move.
+// quiet returns a world in which nothing prevents a move.
 func quiet(policy Policy, replicas int, pods []Pod) World {
 	return World{
 		Policy: &policy, Replicas: replicas, Pods: pods,
@@ -17,7 +17,8 @@ func quiet(policy Policy, replicas int, pods []Pod) World {
 	}
 }
 
-// crew is a Ready pod per letter, numbered in order: s runs on spot, o on on-demand; S and O wait for them since noon.
+// crew returns a Ready pod per letter, numbered in order: s runs on spot, o on on-demand; S and O have been Pending for them since
+// noon.
 func crew(letters string) []Pod {
 	var pods []Pod
 	for n, letter := range letters {
@@ -153,7 +154,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// What a decision costs grows with the pods, and no faster.
+// The cost of a decision grows with the pods, and no faster.
 func BenchmarkNext(b *testing.B) {
 	for _, size := range []int{1_000, 10_000} {
 		world := quiet(sixty, size, crew(strings.Repeat(ten, size/len(ten))))
@@ -184,7 +185,7 @@ func expect(t *testing.T, world World, moves string, word Word, says string) {
 	}
 }
 
-// Nodes that go as fast as they come are no room, if nobody is left to say otherwise.
+// Nodes that go as fast as they come are no room, unless a pod that may stay shows otherwise.
 func TestWhoMakesAClassCountAsShort(t *testing.T) {
 	for _, c := range []struct {
 		reason string

@@ -123,7 +123,7 @@ func TestPodThatCameAndWentHoldsNothing(t *testing.T) {
 	}
 }
 
-// Pods come and go, are seen late or early: while none is later than grace, no two have one number.
+// Pods come and go, are seen late or early: as long as none is later than grace, no two have the same number.
 func TestNeverTwoPodsWithOneNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy, numbers, now := somePolicy(t), NewNumbers(time.Minute), noon

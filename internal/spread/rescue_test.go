@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// leaving is ten Ready pods, all on nodes that are going away, in a cluster where nodes are made for pods that wait.
+// leaving returns ten Ready pods, all on nodes that are going away, in a cluster that adds nodes for Pending pods.
 func leaving(mark func(*Pod)) World {
 	pods := right()
 	for n := range pods {
@@ -23,7 +23,7 @@ func leaving(mark func(*Pod)) World {
 
 func cordon(pod *Pod) { pod.Cordoned = true }
 
-// warned is the mark of pods whose node got an interruption notice some time ago.
+// warned marks pods whose node got an interruption notice some time ago.
 func warned(ago time.Duration) func(*Pod) {
 	return func(pod *Pod) { pod.Noticed = noon.Add(time.Hour - ago) }
 }
@@ -85,7 +85,7 @@ func TestCordonMovesPodsBeyondTheReplicasInSteps(t *testing.T) {
 	}
 }
 
-// someLeaving is a workload some of whose nodes are going away, each for a reason of its own.
+// someLeaving generates a workload with some nodes going away, each for its own reason.
 func someLeaving(t *rapid.T) World {
 	replicas := rapid.IntRange(1, 12).Draw(t, "replicas")
 	pods := anyhow(t, replicas)
@@ -109,7 +109,7 @@ func someLeaving(t *rapid.T) World {
 	return w
 }
 
-// A cordon moves no more than any other reason does, and a notice never takes the last Ready pod before its deadline is near.
+// A cordon moves no more pods than other reasons do, and a notice never takes the last Ready pod before its deadline is near.
 func TestPodsOfGoingNodesLeaveWithCare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := someLeaving(t)
@@ -127,7 +127,7 @@ func TestPodsOfGoingNodesLeaveWithCare(t *testing.T) {
 	})
 }
 
-// moves counts the Ready pods of a workload: all of them, those that are left after a decision, and those that go, by reason.
+// moves counts the Ready pods of a workload: all of them, those left after a decision, and those that leave, by reason.
 type moves struct{ ready, left, cordoned, hurried int }
 
 func countMoves(w World) (all moves) {
@@ -153,7 +153,7 @@ func countMoves(w World) (all moves) {
 	return all
 }
 
-// All nodes are cordoned, and new ones come: the workload is never short of more than its step, and in the end all pods have moved.
+// All nodes are cordoned, and new ones come: the workload never lacks more than its step, and in the end all pods have moved.
 func TestCordonOfAllNodesIsWorkedOffInSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas, step := rapid.IntRange(1, 12).Draw(t, "replicas"), rapid.IntRange(1, 4).Draw(t, "step")

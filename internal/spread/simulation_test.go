@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cluster plays everybody else: the scheduler, the ReplicaSet, the disruption controller and admission.
+// cluster simulates the scheduler, the ReplicaSet, the disruption controller and admission.
 type cluster struct {
 	World
 	numbers      *Numbers
@@ -30,7 +30,7 @@ func begin(policy Policy, replicas int, pods []Pod) *cluster {
 
 const beat = 5 * time.Second
 
-// tick lets five seconds pass, and the operator decide once.
+// tick advances five seconds, and lets the operator decide once.
 func (c *cluster) tick() {
 	c.live()
 	c.decide()
@@ -96,7 +96,7 @@ func (c *cluster) on(class Class) int {
 	return total
 }
 
-// ready counts Ready pods of a class, "" for all.
+// ready counts the Ready pods of a class, "" for all.
 func (c *cluster) ready(class Class) int {
 	total := 0
 	for _, pod := range c.Pods {
@@ -107,7 +107,7 @@ func (c *cluster) ready(class Class) int {
 	return total
 }
 
-// careful ticks, and holds the decision to its promises.
+// careful ticks, and checks the promises about the decision.
 func (c *cluster) careful(t *rapid.T) {
 	c.live()
 	ready, onDemand := c.ready(""), c.ready(OnDemand)
@@ -127,7 +127,7 @@ func (c *cluster) careful(t *rapid.T) {
 	}
 }
 
-// evicted counts evictions, each of which leads towards the wanted split.
+// evicted counts evictions, and checks that each leads towards the wanted split.
 func (c *cluster) evicted(t *rapid.T) int {
 	total := 0
 	for _, move := range c.decision.Moves {
@@ -162,7 +162,7 @@ func (c *cluster) rests(t *rapid.T) {
 	}
 }
 
-// anyhow are pods that came about somehow: before us, under another policy, with gaps and doubles.
+// anyhow generates pods of any origin: from before us, under another policy, with gaps and duplicates.
 func anyhow(t *rapid.T, replicas int) []Pod {
 	pods := make([]Pod, rapid.IntRange(0, replicas+3).Draw(t, "pods"))
 	for n := range pods {
@@ -220,7 +220,7 @@ func TestSpotVanishesAndReturns(t *testing.T) {
 	})
 }
 
-// Spot nodes come and are tainted at once, forever: no more than one pod is away for it, and each attempt takes a deadline.
+// Spot nodes come and are tainted at once, forever: no more than one pod is away at a time, and each attempt takes a deadline.
 func TestHostileTaints(t *testing.T) {
 	c := begin(sixty, 10, crew("oooooooooo"))
 	c.room[Spot] = 0
@@ -236,8 +236,8 @@ func TestHostileTaints(t *testing.T) {
 	}
 }
 
-// Spot nodes take pods and are given notice at once, while new ones come all the time: for five minutes no replica is moved more than once
-// in a cooldown, no more than one pod is away, and what is on spot nodes is never more than wanted.
+// Spot nodes take pods and get a notice at once, while new ones keep coming: for five minutes no replica is moved more than once per
+// cooldown, no more than one pod is away, and there are never more pods on spot nodes than wanted.
 func TestHostileNotices(t *testing.T) {
 	for _, letters := range []string{"oooooooooo", ten} {
 		c := begin(sixty, 10, crew(letters))
@@ -268,8 +268,8 @@ func TestHostileNotices(t *testing.T) {
 	}
 }
 
-// The same where all replicas that should be on spot nodes are there when it begins: they leave, those that come after them leave, and from
-// then on one tries at a time.
+// The same with all replicas of spot nodes there from the start: they leave, those that come after them leave, and from then on one
+// tries at a time.
 func TestHostileNoticesToAll(t *testing.T) {
 	c := begin(sixty, 10, crew(ten))
 	waves := 0
@@ -301,7 +301,7 @@ func TestOnePendingPodDoesNotStopRebalancing(t *testing.T) {
 	}
 }
 
-// line is a decision as a person reads it.
+// line prints a decision.
 func (c *cluster) line() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s, wanted %s  %s: %s\n", c.decision.Current, c.decision.Desired, c.decision.Status(), c.decision.Reason)
