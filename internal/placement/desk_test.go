@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// deskFor reads that cache, and has time stand still at noon.
+// deskFor returns a desk that reads this cache, with time stopped at noon.
 func deskFor(from *store) *Desk {
 	desk := NewDesk(from, from.replicas, standard(), uncounted())
 	desk.now = func() time.Time { return noon }
@@ -28,7 +28,7 @@ func deskFor(from *store) *Desk {
 
 func asking(request string) Ask { return Ask{Workload: web, Hash: "abc", Request: request} }
 
-// told is the answer to somebody who must get one.
+// told returns an answer, and fails the test if there is none.
 func told(t testing.TB, desk *Desk, ask Ask) Answer {
 	t.Helper()
 	answer, err := desk.Place(t.Context(), ask)
@@ -162,7 +162,7 @@ func TestWhichPodsHoldNumbers(t *testing.T) {
 	}
 }
 
-// A pod that was made without us stands for a number of the class of its node: the floor is not served twice, nor is spot.
+// A pod created without us stands for a number of the class of its node: neither the floor nor spot is filled twice.
 func TestPodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
 	policy := spread.Policy{MinOnDemand: 2, SpotPercent: 100}
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestPodsMadeWithoutUsCountForTheirNodes(t *testing.T) {
 	}{
 		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "some-node", Labels: map[string]string{capacity: "spot"}}}, 0},
 		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "some-node"}}, 2},
-		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, 2}, // a node that is gone counts as on-demand
+		{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, 2}, // a missing node counts as on-demand
 	} {
 		known := newStore(t, deployment(10, wished(policy)), c.node, replica("a", "abc", nil), replica("b", "abc", nil))
 		if got := told(t, deskFor(known), asking("r")); got.Number != c.want {
@@ -188,7 +188,7 @@ func TestPodsOfNodesThatAreGoneCountAsOnDemand(t *testing.T) {
 	}
 }
 
-// Without knowing the pods, or their nodes, any number could be one that is taken.
+// Without the pods, or their nodes, any number could be taken.
 func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
 	unread := func(context.Context, survey.Key) ([]*corev1.Pod, error) { return nil, errBroken }
 	known := newStore(t, deployment(10, wished(tenOf4)))
@@ -259,7 +259,7 @@ func TestNumberWithoutPodIsGivenAgain(t *testing.T) {
 	}
 }
 
-// A pod may come and go while nobody asks. What it held is free, at once.
+// A pod may come and go between two requests. Its number is free at once.
 func TestPodsThatComeAndGoHoldNothing(t *testing.T) {
 	known, watched := newStore(t, deployment(10, wished(tenOf4))), &informertest.FakeInformers{}
 	desk := deskFor(known)
@@ -325,7 +325,7 @@ func TestCacheThatIsLateIsWaitedFor(t *testing.T) {
 	}
 }
 
-// While one waits for the cache, others are answered: of other workloads, and of the same as soon as there is a number.
+// While one request waits for the cache, others are answered: of other workloads, and of the same once there is a number.
 func TestOneThatWaitsHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newStore(t, deployment(1, wished(tenOf4)), statefulSet(0, wished(tenOf4)), numbered("a", "abc", 0, spread.OnDemand))
@@ -416,7 +416,7 @@ func TestBurstOf50IsExact(t *testing.T) {
 	}
 }
 
-// A ReplicaSet of 200 of which one is missing, as in the middle of a large rollout.
+// A ReplicaSet of 200 that lacks one pod, as in the middle of a large rollout.
 func BenchmarkPlace(b *testing.B) {
 	known := newStore(b, deployment(200, wished(tenOf4)))
 	for n := range 199 {
@@ -445,7 +445,7 @@ func TestQuestionsThatNoAPIServerAsksAreRefused(t *testing.T) {
 	}
 }
 
-// Anyone who reaches the webhook can ask for pods of any template, any number of times.
+// Anyone who reaches the webhook can request pods of any template, any number of times.
 func TestWhatIsRememberedOfADeploymentIsBounded(t *testing.T) {
 	const replicas = 10
 	known := newStore(t, deployment(replicas, wished(tenOf4)))

@@ -34,12 +34,12 @@ var (
 	db     = survey.Key{Kind: v1alpha1.WorkloadStatefulSet, NamespacedName: types.NamespacedName{Namespace: "shop", Name: "db"}}
 )
 
-// standard is what an operator has that was told nothing.
+// standard returns the default settings.
 func standard() survey.Settings {
 	return survey.Settings{Prefix: v1alpha1.Prefix, Spot: []survey.Label{{Key: capacity, Value: "spot"}}, OnDemand: []survey.Label{{Key: capacity, Value: "on-demand"}}}
 }
 
-// wished are the annotations of a workload that wants to be spread.
+// wished returns the annotations of a workload that wants to be spread.
 func wished(policy spread.Policy) map[string]string {
 	return map[string]string{
 		"swarm.io/spread": v1alpha1.SpreadEnabled, "swarm.io/min-on-demand": strconv.Itoa(policy.MinOnDemand), "swarm.io/spot-percentage": strconv.Itoa(policy.SpotPercent),
@@ -60,7 +60,7 @@ func statefulSet(first int, annotations map[string]string) *appsv1.StatefulSet {
 	}
 }
 
-// replica is a pod of the Deployment, made from the template of that hash.
+// replica returns a pod of the Deployment, created from the template with that hash.
 func replica(name, hash string, annotations map[string]string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -71,18 +71,18 @@ func replica(name, hash string, annotations map[string]string) *corev1.Pod {
 	}
 }
 
-// numbered is one that admission has placed.
+// numbered returns a pod placed by admission.
 func numbered(name, hash string, number int, class spread.Class) *corev1.Pod {
 	return replica(name, hash, map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(class)})
 }
 
-// A store is the cache that a desk reads: it may be late, and it may fail.
+// A store is the cache that a desk reads: it may lag, and it may fail.
 type store struct {
 	lock    sync.Mutex
 	objects map[string]client.Object
 	pods    map[string]*corev1.Pod
 	failing error
-	told    func(*corev1.Pod) // of each that appears
+	told    func(*corev1.Pod) // called for each pod that appears
 }
 
 func newStore(t testing.TB, objects ...client.Object) *store {
@@ -158,7 +158,7 @@ func (c *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return c.failing
 }
 
-// List implements client.Reader. Like the real one it copies what is in a list, but nothing below.
+// replicas implements survey.Pods. Like the real one it copies the list, but not the pods.
 func (c *store) replicas(_ context.Context, of survey.Key) ([]*corev1.Pod, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -171,12 +171,12 @@ func (c *store) replicas(_ context.Context, of survey.Key) ([]*corev1.Pod, error
 	return pods, c.failing
 }
 
-// List implements client.Reader. Nobody lists anything here.
+// List implements client.Reader. It is not used here.
 func (*store) List(context.Context, client.ObjectList, ...client.ListOption) error { return errBroken }
 
 var errBroken = errors.New("broken")
 
-// mix is how many of the pods were made for which class.
+// mix counts the pods by class.
 func mix(pods map[string]Answer) spread.Distribution {
 	var made spread.Distribution
 	for answer := range maps.Values(pods) {
@@ -189,5 +189,5 @@ func mix(pods map[string]Answer) spread.Distribution {
 	return made
 }
 
-// uncounted are refusals that no test looks at.
+// uncounted returns refusals that no test checks.
 func uncounted() *limit.Refusals { return limit.NewRefusals(prometheus.NewRegistry()) }

@@ -33,11 +33,11 @@ var (
 	estimate = Answer{Managed: true, Number: 3, Class: spread.OnDemand}
 )
 
-// An oracle is an Asker that says the same to everybody.
+// An oracle is an Asker that always gives the same answer.
 type oracle struct {
 	says  Answer
 	fails error
-	mute  bool // says nothing for as long as anybody listens
+	mute  bool // does not answer until the caller gives up
 	mad   bool // panics
 
 	lock  sync.Mutex
@@ -64,7 +64,7 @@ func (o *oracle) questions() []Ask {
 	return slices.Clone(o.asked)
 }
 
-// leads starts a replica that answers others while it leads.
+// leads starts a replica that serves others while it leads.
 func leads(t *testing.T, ca *linktest.CA, own Asker) *linktest.Operator {
 	t.Helper()
 	return linktest.Start(t, ca, func(c *link.Config) {
@@ -78,7 +78,7 @@ func leads(t *testing.T, ca *linktest.CA, own Asker) *linktest.Operator {
 	})
 }
 
-// follower is a replica that does not lead, and shows a certificate of that CA.
+// follower is a replica that does not lead, and has a certificate of that CA.
 func follower(t *testing.T, ca *linktest.CA, own Asker, leader func() string) *Switchboard {
 	t.Helper()
 	s := NewSwitchboard(Peers{
@@ -170,7 +170,7 @@ func TestEstimateWhenTheLeaderDoesNotSay(t *testing.T) {
 	}
 }
 
-// The own desk has all the time that the API server gives, not what the leader has left of it.
+// The own desk may use all the time that the API server gives, not only what the leader has left of it.
 func TestEstimateIsNotHurried(t *testing.T) {
 	ca := linktest.NewCA(t)
 	s := follower(t, ca, hurried{}, at(leads(t, ca, &oracle{mute: true}).Address))
@@ -209,7 +209,7 @@ func TestBrokenConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// Certificates are asked for when a connection is made, not once.
+// Certificates are read for each connection, not once.
 func TestCertificateThatComesLater(t *testing.T) {
 	ca := linktest.NewCA(t)
 	s := follower(t, ca, &oracle{says: estimate}, at(leads(t, ca, &oracle{says: exact}).Address))

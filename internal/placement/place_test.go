@@ -40,7 +40,7 @@ func term(expressions ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm
 	return corev1.NodeSelectorTerm{MatchExpressions: expressions}
 }
 
-// requiring is a pod whose owner requires something of nodes.
+// requiring returns a pod with node requirements of its owner.
 func requiring(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
 	pod := replica("", "abc", nil)
 	pod.Spec = corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}}
@@ -169,7 +169,7 @@ func TestPodsSayWhatTheyWereMadeFor(t *testing.T) {
 	}
 }
 
-// someTerms are what people may require.
+// someTerms generates user requirements.
 func someTerms(t *rapid.T) []corev1.NodeSelectorTerm {
 	requirement := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("zone", "a"), in("zone", "a", "b"), notIn("zone", "a"), in("disk", "ssd"), {Key: "disk", Operator: corev1.NodeSelectorOpExists}})
 	field := rapid.SampledFrom([]corev1.NodeSelectorRequirement{in("metadata.name", "n"), notIn("metadata.name", "n")})
@@ -196,8 +196,8 @@ func matches(t *rapid.T, pod *corev1.Pod, node *corev1.Node) bool {
 	return found
 }
 
-// Whatever people require: a placed pod goes to exactly those nodes of its class where it would have gone before, also when it was placed
-// elsewhere in between, and to place it again changes nothing.
+// Whatever users require: a placed pod goes to exactly the nodes of its class where it could have gone before, also when it was placed
+// elsewhere in between, and placing it again changes nothing.
 func TestScheduledAsBeforeButForTheClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := rapid.SampledFrom([]survey.Settings{standard(), several()}).Draw(t, "settings")

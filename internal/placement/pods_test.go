@@ -25,7 +25,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A clerk answers whatever it was told to, and remembers what it was asked.
+// A clerk gives configured answers, and records requests.
 type clerk struct {
 	answer func(context.Context) (Answer, error)
 	asked  []Ask
@@ -42,7 +42,7 @@ func says(answer Answer, err error) *clerk {
 
 var onSpot = Answer{Managed: true, Number: 3, Class: spread.Spot}
 
-// A counter is where the API server asks. The namespace shop is in scope, elsewhere is not.
+// A counter is the webhook's handler. The namespace shop is in scope, elsewhere is not.
 type counter struct {
 	*admission.Webhook
 	registry *prometheus.Registry
@@ -59,7 +59,7 @@ func newCounter(t *testing.T, asker Asker, settings survey.Settings) counter {
 	return counter{Pods(asker, scheme, settings, scope, registry), registry}
 }
 
-// creation is a request to create a pod. It has the namespace, which its pod need not have.
+// creation returns a request to create a pod. The request has the namespace, its pod need not.
 func creation(t *testing.T, pod *corev1.Pod) admission.Request {
 	t.Helper()
 	bare := pod.DeepCopy()
@@ -71,7 +71,7 @@ func creation(t *testing.T, pod *corev1.Pod) admission.Request {
 	return admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "u", Namespace: "shop", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw}}}
 }
 
-// became is the one outcome that was counted.
+// became returns the one outcome that was counted.
 func (c counter) became(t *testing.T) outcome {
 	t.Helper()
 	families, err := c.registry.Gather()
@@ -163,7 +163,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// Fields that this program does not know are left to those who do.
+// Fields that this program does not know are preserved.
 func TestOnlyPlacementIsPatched(t *testing.T) {
 	request := creation(t, replica("", "abc", map[string]string{"own": "x"}))
 	request.Object.Raw = []byte(strings.Replace(string(request.Object.Raw), `"spec":{`, `"spec":{"ofTomorrow":{"a":1},`, 1))
@@ -182,7 +182,8 @@ func TestOnlyPlacementIsPatched(t *testing.T) {
 	}
 }
 
-// The same failure for each pod of a cluster is said once in a while, and an asker that hangs is given up before the API server does.
+// A failure that is the same for every pod of a cluster is logged only occasionally, and a hanging asker times out before the API
+// server does.
 func TestFailuresAreSaidSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := 0
@@ -208,7 +209,7 @@ func TestFailuresAreSaidSeldom(t *testing.T) {
 	})
 }
 
-// A caller that is not the API server writes megabytes into what names a request.
+// A caller other than the API server writes megabytes into the fields that identify a request.
 func TestLogLinesOfRequestsAreShort(t *testing.T) {
 	at, line := newCounter(t, says(Answer{}, errBroken), standard()), ""
 	construct := at.LogConstructor

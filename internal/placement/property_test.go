@@ -13,26 +13,26 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// A move is what a ReplicaSet's controller does next: it goes for so many replicas, after it lost some of the pods that it has.
+// A move is the next step of a ReplicaSet's controller: it wants a number of replicas, after losing some of its pods.
 type move struct {
 	replicas int
 	lost     []int         // numbers
-	lag      time.Duration // until the cache shows what happened
+	lag      time.Duration // until the cache shows the move
 	dry      int           // dry runs in between
 	pause    time.Duration
 }
 
-// A fleet is a ReplicaSet, as its controller knows it. The cache knows it later.
+// A fleet is a ReplicaSet, as its controller knows it. The cache lags behind.
 type fleet struct {
 	*store
 	desk   *Desk
 	policy spread.Policy
 	pods   map[string]Answer
 	made   int
-	last   time.Time // when the cache sees the last thing that happened
+	last   time.Time // when the cache has caught up
 }
 
-// later is when the cache sees what happens now. It is late, but keeps the order.
+// later schedules an update of the cache. It lags, but keeps the order.
 func (f *fleet) later(lag time.Duration, sees func()) {
 	if at := time.Now().Add(lag); at.After(f.last) {
 		f.last = at
@@ -41,8 +41,8 @@ func (f *fleet) later(lag time.Duration, sees func()) {
 	time.AfterFunc(time.Until(f.last), sees)
 }
 
-// Any sequence of scaling and of lost pods, seen as late as a cache may be: whenever the ReplicaSet has as many pods as it wants, they have
-// the numbers from 0 on, each once, and so the wanted mix.
+// Any sequence of scaling and lost pods, with a lagging cache: whenever the ReplicaSet has as many pods as it wants, they have the
+// numbers from 0 on, each once, and so the wanted mix.
 func TestAnySequenceKeepsTheMix(t *testing.T) {
 	lags := []time.Duration{0, time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -76,7 +76,7 @@ func TestAnySequenceKeepsTheMix(t *testing.T) {
 func (f *fleet) play(t *testing.T, step move) string {
 	f.later(step.lag, func() { f.sees(deployment(step.replicas, wished(f.policy))) })
 	for name, pod := range maps.Clone(f.pods) {
-		// When it shrinks, the highest numbers go: that is what the deletion cost is for.
+		// When it shrinks, the highest numbers go: this is the purpose of the deletion cost.
 		if pod.Number >= step.replicas || slices.Contains(step.lost, pod.Number) {
 			delete(f.pods, name)
 			f.later(step.lag, func() { f.loses(name) })
@@ -94,7 +94,7 @@ func (f *fleet) play(t *testing.T, step move) string {
 	return ""
 }
 
-// fill makes the pods that are missing, all at once.
+// fill creates the missing pods, all at once.
 func (f *fleet) fill(t *testing.T, step move) string {
 	missing := step.replicas - len(f.pods)
 	answers := make(chan Answer)
