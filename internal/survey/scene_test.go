@@ -20,7 +20,7 @@ import (
 
 var noon = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 
-// podOn is a Ready pod of the Deployment on a node, "" for none yet.
+// podOn returns a Ready pod of the Deployment on a node, "" for none yet.
 func podOn(name, node string, pairs ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -35,7 +35,7 @@ func podOn(name, node string, pairs ...string) *corev1.Pod {
 	return pod
 }
 
-// scene is a Deployment of ten, at least 2 on-demand and 60 % spot, with a node of each class.
+// scene returns a Deployment of ten, at least 2 on-demand and 60 % spot, with a node of each class.
 func scene(pods ...*corev1.Pod) Scene {
 	settings := standard()
 	workload := Deployment(deployment(said("spread", "enabled", "spot-percentage", "60", "min-on-demand", "2")))
@@ -55,7 +55,7 @@ func worldOf(t *testing.T, of Scene) spread.World {
 	return world
 }
 
-// Of a pod that is too large neither budgets nor volumes are known: the workload is left alone.
+// Neither budgets nor volumes of a pod that is too large are known: the workload is left alone.
 func TestPodThatIsTooLargeHoldsItsWorkload(t *testing.T) {
 	small, large := podOn("a", "d", "spread-number", "9"), podOn("b", "d", "spread-number", "8", "too-large", "true")
 	if world := worldOf(t, scene(small)); world.Policy == nil || world.Problem != "" {
@@ -168,7 +168,7 @@ func TestSupply(t *testing.T) {
 	}
 }
 
-// budget covers pods with the label app=web.
+// budget returns a budget for pods with the label app=web.
 func budget(allowed int32) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		Spec:   policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},

@@ -18,7 +18,7 @@ import (
 
 const capacity = "karpenter.sh/capacity-type"
 
-// standard is what an operator has that was told nothing.
+// standard returns the default settings.
 func standard() Settings {
 	return Settings{
 		Prefix: v1alpha1.Prefix, Spot: []Label{{capacity, "spot"}}, OnDemand: []Label{{capacity, "on-demand"}},
@@ -112,7 +112,7 @@ func TestTemplateThatChoosesNodesItself(t *testing.T) {
 	}
 }
 
-// What a decision needs grows with replicas and numbers, which anybody may write.
+// The cost of a decision grows with replicas and numbers, which users set.
 func TestMoreThanCanBeSpread(t *testing.T) {
 	vast := deployment(said("spread", "enabled", "spot-percentage", "60"))
 	vast.Spec.Replicas = new(int32(math.MaxInt32))
