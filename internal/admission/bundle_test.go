@@ -28,7 +28,7 @@ func configuration() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// A desk is a keeper with a cluster in memory that counts patches and answers them with an error, if there is one.
+// A desk is a keeper with an in-memory cluster that counts patches and fails them with an error, if there is one.
 type desk struct {
 	keeper
 	patches int

@@ -30,7 +30,7 @@ func statefulSet(in string, annotations map[string]string) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "db", Annotations: annotations}}
 }
 
-// tenant is a namespace in scope.
+// tenant returns a namespace in scope.
 func tenant(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "ours"}}}
 }
@@ -39,7 +39,7 @@ func foreign(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// spread is the configuration with a webhook for spread, as it is installed and known by a CA.
+// spread returns the configuration with a spread webhook, as installed and with a CA bundle.
 func spread() *admissionv1.MutatingWebhookConfiguration {
 	made := configuration()
 	made.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"other": "selector"}}
@@ -50,7 +50,7 @@ func spread() *admissionv1.MutatingWebhookConfiguration {
 	return made
 }
 
-// A mapmaker is a coverer with a cluster in memory that counts patches.
+// A mapmaker is a coverer with an in-memory cluster that counts patches.
 type mapmaker struct {
 	coverer
 	patches int
@@ -71,7 +71,7 @@ func newMapmaker(objects ...client.Object) *mapmaker {
 	return m
 }
 
-// look brings the configuration up to date and returns the webhook of spread.
+// look reconciles the configuration and returns the spread webhook.
 func (m *mapmaker) look(t *testing.T) *admissionv1.MutatingWebhook {
 	t.Helper()
 	if _, err := m.Reconcile(t.Context(), request); err != nil {
@@ -89,7 +89,7 @@ func (m *mapmaker) stored(t *testing.T) *admissionv1.MutatingWebhookConfiguratio
 	return found
 }
 
-// about are the namespaces that a webhook is asked about.
+// about returns the namespaces that a webhook covers.
 func about(hook *admissionv1.MutatingWebhook) []string {
 	return hook.NamespaceSelector.MatchExpressions[0].Values
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A mount is a volume of a ConfigMap.
+// mount returns a volume of a ConfigMap.
 func mount(name string, optional *bool) corev1.Volume {
 	return corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Optional: optional, Items: []corev1.KeyToPath{{Key: "config.yml", Path: "config.yml"}},
 	}}}
 }
 
-// A blend is a volume of several ConfigMaps and of something else.
+// blend returns a volume of several ConfigMaps and of something else.
 func blend(optional *bool, names ...string) corev1.Volume {
 	sources := []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{}}}
 	for _, name := range names {
@@ -58,7 +58,7 @@ func TestVolumesAreRedirected(t *testing.T) {
 	}
 }
 
-// A worker is a pod that somebody controls.
+// worker returns a pod with a controller.
 func worker(name, kind, owner string, volumes ...corev1.Volume) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

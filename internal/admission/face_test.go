@@ -40,7 +40,7 @@ func newGeneration(t *testing.T) generation {
 	return generation{string(made["ca.crt"]), &leaf}
 }
 
-// trusts is a configuration whose webhooks all have that bundle.
+// trusts returns a configuration whose webhooks all have that bundle.
 func trusts(bundle string) *admissionv1.MutatingWebhookConfiguration {
 	found := configuration()
 	for n := range found.Webhooks {
@@ -112,7 +112,7 @@ func TestACAIsTrustedWhereEveryWebhookHasIt(t *testing.T) {
 	}
 }
 
-// lagging is what somebody believes who hears of everything some time later.
+// lagging is a view that lags behind by some time.
 type lagging struct {
 	told []struct {
 		at     time.Time
@@ -137,8 +137,8 @@ func (l *lagging) believes(now time.Time) (bundle string) {
 	return bundle
 }
 
-// Everything is made anew at once. However late the leader writes, and however late the replica and the API server hear, the API server can
-// connect at any moment.
+// Everything is created again at once. However late the leader writes, and however late the replica and the API server observe it, the
+// API server can connect at any moment.
 func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
 	old, fresh, connect := newGeneration(t), newGeneration(t), remembered()
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,8 +182,8 @@ func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
 	})
 }
 
-// remembered verifies each pair of a certificate and a bundle once: signatures are most of what the property test costs, and nothing expires
-// within it.
+// remembered verifies each pair of a certificate and a bundle once: signatures are most of the cost of the property test, and nothing
+// expires within it.
 func remembered() func(shown *tls.Certificate, bundle string, now time.Time) error {
 	type pair struct {
 		shown  *tls.Certificate

@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// configOf is a published ConfigMap of the pool.
+// configOf returns a published ConfigMap of the pool.
 func configOf(name, text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{v1alpha1.LabelPool: "pool"}},
@@ -67,7 +67,7 @@ func TestNewPodNamesTheVersionOfItsList(t *testing.T) {
 	}
 }
 
-// A pod that has passed without a floor is what it is; one that was refused is made again.
+// A pod that was admitted without a floor cannot be changed; a rejected one is created again.
 func TestPodIsRefusedWhileItsListCannotBeRead(t *testing.T) {
 	get := func(ctx context.Context, from client.WithWatch, key client.ObjectKey, object client.Object, with ...client.GetOption) error {
 		if _, config := object.(*corev1.ConfigMap); config {

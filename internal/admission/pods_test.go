@@ -41,7 +41,7 @@ func cluster(t *testing.T, failing interceptor.Funcs) client.Client {
 	).Build()
 }
 
-// asked is the answer to the API server. Objects of requests may have no namespace; the request has.
+// asked returns the answer to the API server. Objects in requests may have no namespace; the request has.
 func asked(t *testing.T, reader client.Reader, in string, pod *corev1.Pod, dry bool) admission.Response {
 	t.Helper()
 	raw, err := json.Marshal(pod)
@@ -84,7 +84,7 @@ func TestPodsAreAnswered(t *testing.T) {
 	}
 }
 
-// Fields that this program does not know are left to those who do.
+// Fields that this program does not know are preserved.
 func TestOnlyTheVolumeIsPatched(t *testing.T) {
 	answer := asked(t, cluster(t, interceptor.Funcs{}), "default", worker("worker-0", "StatefulSet", "worker", scratch, mount("worker-config", nil)), false)
 	var patches []struct{ Path string }

@@ -21,8 +21,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// newRegistration registers in a cluster in memory. Its API server calls the webhook for pods if it is reachable, and answers other
-// writes with the errors that the test wants, one after the other.
+// newRegistration registers in an in-memory cluster. Its API server calls the webhook for pods if it is reachable, and answers other
+// writes with the given errors, one after the other.
 func newRegistration(reachable bool, errs []error, objects ...client.Object) *Registration {
 	r := &Registration{
 		URL: "https://127.0.0.1:9443", Identity: "this", Bundle: func(context.Context) string { return "ca" }, timeout: 50 * time.Millisecond,
@@ -58,14 +58,14 @@ func newRegistration(reachable bool, errs []error, objects ...client.Object) *Re
 	return r
 }
 
-// leftover is the configuration that another process has left behind.
+// leftover returns the configuration that another process has left behind.
 func leftover(by string) *admissionv1.MutatingWebhookConfiguration {
 	left := configuration()
 	left.Annotations = map[string]string{v1alpha1.AnnotationRegisteredBy: by}
 	return left
 }
 
-// stored is the configuration that the cluster has, nil for none.
+// stored returns the configuration in the cluster, nil for none.
 func stored(t *testing.T, r *Registration) *admissionv1.MutatingWebhookConfiguration {
 	t.Helper()
 	found := &admissionv1.MutatingWebhookConfiguration{}
