@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/httpapi"
 )
 
-// reviewer is an API server that notes whose credentials it was asked with, and refuses everything.
+// reviewer is an API server that records the credentials of its callers, and denies everything.
 type reviewer struct {
 	lock  sync.Mutex
 	asked []string
@@ -31,7 +31,7 @@ var errNone = errors.New("there is none")
 
 func noCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errNone }
 
-// metricsOf asks for the metrics of an operator with a token, and returns the code of the answer.
+// metricsOf requests the metrics of an operator with a token, and returns the status code.
 func metricsOf(t *testing.T, config Config, api *rest.Config) int {
 	t.Helper()
 	handler, err := config.metrics(api, nil)
@@ -69,7 +69,7 @@ func TestMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 	}
 }
 
-// An operator that may not ask about others has callers ask about themselves: with their own token, and never with the operator's.
+// An operator that may not review others lets callers review themselves: with their own token, and never with the operator's.
 func TestConfinedOperatorAsksWithTheCallersTokenOnly(t *testing.T) {
 	cluster := &reviewer{}
 	api := httptest.NewServer(cluster)

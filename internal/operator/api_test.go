@@ -35,7 +35,7 @@ func TestAPIIsForLoopbackOnly(t *testing.T) {
 	}
 }
 
-// others are this machine's addresses that others could dial.
+// others returns this machine's addresses that other machines could dial.
 func others(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -51,7 +51,7 @@ func others(t *testing.T) []string {
 	return found
 }
 
-// answers tells whether somebody takes a connection there, in that time.
+// answers reports whether the port accepts a connection within that time.
 func answers(t *testing.T, host string, port int, patience time.Duration) bool {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer answers requests for readiness and for discovery with these codes in turn, the last one again and again.
+// apiServer answers requests for readiness and for discovery with these codes in turn, and repeats the last one.
 func apiServer(t *testing.T, readiness, groups []int) *rest.Config {
 	t.Helper()
 	var asked [2]atomic.Int32

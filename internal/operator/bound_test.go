@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// manyLabels are more than may be kept, beside these.
+// manyLabels returns more labels than may be kept, in addition to these.
 func manyLabels(pairs ...string) map[string]string {
 	all := map[string]string{}
 	for n := range 1000 {
@@ -31,7 +31,7 @@ func manyLabels(pairs ...string) map[string]string {
 	return all
 }
 
-// largeSelector is more than may be kept.
+// largeSelector exceeds what may be kept.
 func largeSelector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: manyLabels()}
 }
@@ -58,7 +58,7 @@ func keptOf[T client.Object](t *testing.T, object T) (kept T, counted float64) {
 	return object, counted
 }
 
-// A pod with too many labels is a worker as before, with the same slot, and no budget is known to cover it.
+// A pod with too many labels remains a worker with the same slot, and no budget is known to cover it.
 func TestLargePodStaysWhoseItIs(t *testing.T) {
 	pod := told("w-1-a", "-1")
 	pod.Namespace, pod.Labels = "elsewhere", manyLabels("pod-template-hash", "1", v1alpha1.LabelSlot, "3", v1alpha1.LabelSwarm, "s")
@@ -81,7 +81,7 @@ func TestLargePodStaysWhoseItIs(t *testing.T) {
 	}
 }
 
-// Labels of workloads are not read, but for ours: without the others all is known that has to be.
+// Only our labels of workloads are read: dropping the others loses nothing.
 func TestWorkloadsWithManyLabelsAreAsOthers(t *testing.T) {
 	labels := map[string]string{v1alpha1.LabelPool: "p", v1alpha1.Prefix + "spread": "enabled"}
 	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: fastDisk, Tolerations: spotToleration}}
@@ -113,7 +113,7 @@ func TestWorkloadsThatAreTooLargeAreMarked(t *testing.T) {
 	}
 }
 
-// More pods than it covers may wait for a budget, and never fewer.
+// A budget may get more pods than it covers, never fewer.
 func TestBudgetThatIsTooLargeCoversAllPods(t *testing.T) {
 	budget, counted := keptOf(t, &policyv1.PodDisruptionBudget{
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: largeSelector()}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 2},
@@ -124,7 +124,7 @@ func TestBudgetThatIsTooLargeCoversAllPods(t *testing.T) {
 	}
 }
 
-// What no object can be named is no owner. A part of a long text would be another setting, and must be none.
+// A name that no object can have is no owner. A part of a long text would be another setting, and must be none.
 func TestLongNamesAndValuesAreNone(t *testing.T) {
 	long := strings.Repeat("1", 20_000)
 	deployment, _ := keptOf(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{

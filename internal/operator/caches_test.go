@@ -115,7 +115,7 @@ func TestOutlineOfDeployment(t *testing.T) {
 	expectOutline(t, "its replicas, and what chooses nodes", deployment, want)
 }
 
-// A list of items can have 1.4 MB, and kubectl apply stores it twice. What the operator reads of a task does without.
+// A list of items can have 1.4 MB, and kubectl apply stores it twice. The operator does not read it.
 func TestOutlineOfTask(t *testing.T) {
 	task := func(annotations map[string]string, items *v1alpha1.TaskItems) *v1alpha1.Task {
 		made := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Name: "t", Annotations: annotations}}
@@ -144,7 +144,7 @@ func TestOutlineOfTask(t *testing.T) {
 	}
 }
 
-// Of our own kinds the spec and the status stay, and what controllers read of the metadata.
+// Spec and status of our own kinds stay, and what controllers read of the metadata.
 func TestOutlineOfOurKinds(t *testing.T) {
 	full := metav1.ObjectMeta{
 		Name: "x", UID: "1", Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{{Kind: "Swarm", Name: "s"}}, ManagedFields: managedFields,
@@ -163,7 +163,7 @@ func TestOutlineOfOurKinds(t *testing.T) {
 	expectOutline(t, "a Task", &v1alpha1.Task{ObjectMeta: *full.DeepCopy()}, &v1alpha1.Task{ObjectMeta: *kept})
 }
 
-// A patch of an object from the cache writes nothing of what the cache leaves out.
+// A patch of a cached object does not touch what the cache leaves out.
 func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 	stored := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: "t", Labels: map[string]string{"team": "video"}, Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"},
@@ -206,7 +206,7 @@ func isOutlined(kind client.Object) bool {
 	return false
 }
 
-// expectOutline also draws the outline again: a cache may do that.
+// expectOutline also transforms the outline again: a cache may do that.
 func expectOutline(t *testing.T, reason string, from, want any) {
 	t.Helper()
 	for range 2 {
@@ -217,7 +217,7 @@ func expectOutline(t *testing.T, reason string, from, want any) {
 	}
 }
 
-// told is a pod as the API server tells of it: with room of its own for everything.
+// told returns a pod as decoded from the API server: with its own copy of everything.
 func told(name, number string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"app": "w"}, Annotations: map[string]string{corev1.PodDeletionCost: number},
@@ -237,7 +237,7 @@ func TestPodsShareWhatTheySayAlike(t *testing.T) {
 	if &first.OwnerReferences[0] != &other.OwnerReferences[0] {
 		t.Error("two pods of one owner have it twice")
 	}
-	first.Labels["touched"], first.Annotations["touched"] = "x", "x" // as nobody else may
+	first.Labels["touched"], first.Annotations["touched"] = "x", "x" // as only this test may
 	if other.Labels["touched"] == "" || same.Annotations["touched"] == "" {
 		t.Error("pods that say the same have it twice")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// post sends a review with a certificate, or without any, and returns the code of the answer; 0 for a handshake that failed.
+// post sends a review with or without a certificate, and returns the status code; 0 for a failed handshake.
 func post(t *testing.T, server *httptest.Server, shown ...tls.Certificate) int {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -37,7 +37,7 @@ func post(t *testing.T, server *httptest.Server, shown ...tls.Certificate) int {
 	return response.StatusCode
 }
 
-// With webhook.clientCA only those are answered that show a certificate of that CA.
+// With webhook.clientCA, only callers with a certificate of that CA are served.
 func TestWebhookKnowsItsClients(t *testing.T) {
 	ours, others := linktest.NewCA(t), linktest.NewCA(t)
 	for reason, c := range map[string]struct {

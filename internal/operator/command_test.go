@@ -44,7 +44,7 @@ func TestWhatTheProgramSaysOfItself(t *testing.T) {
 	}
 }
 
-// Every line of the log is JSON, so a refusal is as well, and each problem is a line.
+// Every line of the log is JSON, including configuration errors, and each problem is one line.
 func TestR17_JSONOfARefusal(t *testing.T) {
 	var log bytes.Buffer
 	path := written(t, "controller: {workers: 0, resyncPeriod: 1s}")

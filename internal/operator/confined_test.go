@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// withoutCluster are the keys that an operator of a namespace needs, besides its namespaces.
+// withoutCluster has the keys that a confined operator needs besides its namespaces.
 const withoutCluster = "webhook: {enabled: false}\n"
 
 func TestNamespacesAreTaken(t *testing.T) {

@@ -31,7 +31,7 @@ func (l *fakeLeadership) RaiseTerm(above int64) int64 { l.term = max(l.term, abo
 func (l *fakeLeadership) AloneFrom() time.Time        { return l.alone }
 func (l *fakeLeadership) Succeeds() bool              { return l.succeeds }
 
-// fakeCaches are current when a test says so.
+// fakeCaches become current when a test says so.
 type fakeCaches struct {
 	client.Client
 	current chan struct{}
@@ -57,7 +57,7 @@ func (silentLink) Send(link.Agent, *linkv1.OperatorMessage) error { return link.
 func (silentLink) LastHeard(link.Agent) (time.Time, bool)         { return time.Time{}, false }
 func (silentLink) Disconnect(link.Agent, time.Time) bool          { return true }
 
-// newTerm returns a dispatcher on caches that are not current, and starts it. It ends with the test.
+// newTerm returns a started dispatcher on caches that are not current. It ends with the test.
 func newTerm(t *testing.T, leads *fakeLeadership, stored ...client.Object) (*dispatcher, *fakeCaches) {
 	t.Helper()
 	caches := &fakeCaches{Client: fake.NewClientBuilder().WithScheme(scheme()).WithObjects(stored...).Build(), current: make(chan struct{})}

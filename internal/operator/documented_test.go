@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// edges are values at both ends of what each key takes, and others just beyond. docs/configuration.md names the former.
+// edges are the limits of what each key accepts, and values just beyond. docs/configuration.md names the former.
 var edges = map[string]struct{ takes, refuses []string }{
 	"controller.cacheSyncTimeout":             {takes: []string{"1s"}, refuses: []string{"999ms", "-1s", "30"}},
 	"controller.resyncPeriod":                 {takes: []string{"5s"}, refuses: []string{"4999ms", "-1s", "30"}},

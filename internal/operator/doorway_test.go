@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// arrivals is an Events that tells who came.
+// arrivals is an Events that reports new agents.
 type arrivals chan link.Agent
 
 func (a arrivals) Lease(link.Agent, *linkv1.Hello) time.Duration          { return 15 * time.Second }
@@ -29,7 +29,7 @@ func (a arrivals) Joined(who link.Agent, _ string, _ *linkv1.Hello) error { a <-
 func (arrivals) Received(link.Agent, *linkv1.AgentMessage)                {}
 func (arrivals) Left(link.Agent)                                          {}
 
-// A real agent, told nothing but an address and a CA, knows the operator by what the authority has made.
+// A real agent, given only an address and a CA, verifies the operator's certificate from the authority.
 func TestAgentsDialEitherFamily(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {

@@ -99,7 +99,7 @@ func (s served) dial(ctx context.Context, source string) (net.Conn, error) {
 	return (&tls.Dialer{NetDialer: dialer, Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", to)
 }
 
-// post sends a review with a header of this length on a connection of its own, and returns the code of the answer.
+// post sends a review with a header of this length on a connection of its own, and returns the status code.
 func (s served) post(ctx context.Context, source string, header int) (int, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx, source) }
@@ -127,7 +127,7 @@ func (s served) halfHeader(t *testing.T, source string) {
 	_, _ = io.WriteString(raw, "POST / HTTP/1.1\r\nHost: a\r\nX-Padding: ")
 }
 
-// occupy takes a place until the test ends, or the server's patience: by half of a header or, before that, of a handshake.
+// occupy takes a place until the test ends or the server times out: by half of a header or, before that, of a handshake.
 func (s served) occupy(t *testing.T, source string) {
 	t.Helper()
 	plain := s
@@ -157,7 +157,7 @@ func eachEndpoint(t *testing.T, run func(*testing.T, served)) {
 	}
 }
 
-// A pod that sends halves of headers, or nothing, on as many connections as it can takes its own places, and no others.
+// A pod that sends partial headers, or nothing, on as many connections as it can uses up only its own places.
 func TestFloodOfHeadersIsBounded(t *testing.T) {
 	const flood, most = 200, otherConnectionsPerSource
 	eachEndpoint(t, func(t *testing.T, s served) {
@@ -177,7 +177,7 @@ func TestFloodOfHeadersIsBounded(t *testing.T) {
 	})
 }
 
-// Those that are slow give their places back.
+// Slow callers lose their places.
 func TestHalfOfAHeaderHoldsItsPlaceForSeconds(t *testing.T) {
 	s := webhookAt(t, func(c *Config) { c.Limits.WebhookConnectionsPerSource = 3 })
 	for range 3 {

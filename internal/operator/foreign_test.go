@@ -23,7 +23,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// foreign returns an object of each kind of which the cache holds those of all namespaces, with as much in it as the API server takes.
+// foreign returns an object of each kind that is cached for all namespaces, as large as the API server accepts.
 func foreign() []client.Object {
 	bulk := strings.Repeat("x", 200<<10)
 	meta := metav1.ObjectMeta{
@@ -64,8 +64,8 @@ func foreign() []client.Object {
 	}
 }
 
-// hostile returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, of names that we know and others, and more of
-// what outlines keep than anyone needs. Objects of the cluster have annotations alone: users of a namespace do not create them.
+// hostile returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, with names that we know and others, and more
+// of what outlines keep than anyone needs. Cluster-scoped objects only get annotations: users of a namespace do not create them.
 func hostile() []client.Object {
 	const labels, annotations = 1_400_000, 256 << 10
 	all := foreign()
@@ -96,7 +96,7 @@ func hostile() []client.Object {
 	return all
 }
 
-// enlarge adds as much as the API server takes of what outlines keep.
+// enlarge adds as much as the API server accepts of what outlines keep.
 func enlarge(object client.Object) {
 	const many = 10_000
 	long := strings.Repeat("x", 100_000)
@@ -132,7 +132,7 @@ func enlarge(object client.Object) {
 	}
 }
 
-// Whatever others have in a cluster, the operator remembers little of it.
+// The operator caches little of foreign objects, whatever they contain.
 func TestForeignObjectsCostLittle(t *testing.T) {
 	for most, objects := range map[int][]client.Object{1 << 10: foreign(), largestOutline: hostile()} {
 		transforms := transformsByKind(t)
@@ -155,7 +155,8 @@ func TestForeignObjectsCostLittle(t *testing.T) {
 	}
 }
 
-// What is cached of all namespaces is in the list above, or is one of a few objects that are chosen by name or label. All kinds of ours are cached.
+// Kinds that are cached for all namespaces are in the list above, or are a few objects selected by name or label. All our kinds are
+// cached.
 func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 	known := map[schema.GroupVersionKind]bool{}
 	for _, object := range foreign() {

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// healthManager serves the checks that it is given as controller-runtime does.
+// healthManager serves its checks as controller-runtime does.
 type healthManager struct {
 	plainManager
 	checks map[string]healthz.Checker

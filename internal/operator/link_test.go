@@ -50,7 +50,7 @@ func TestStandbyKnowsTheLeadersLink(t *testing.T) {
 		"swarm-operator-1_0b3e":               "", // a version from before the link
 		"swarm-operator-1_elsewhere_0b3e":     "",
 		"swarm-operator-1_:9444_0b3e":         "",
-		"":                                    "", // given back
+		"":                                    "", // released
 		"self_10.0.0.1:9444_0b3e":             "", // this process, which is not open
 	} {
 		s := speakers{tenure: fakeLease{holder: holder}, identity: "self_10.0.0.1:9444_0b3e"}
@@ -61,7 +61,7 @@ func TestStandbyKnowsTheLeadersLink(t *testing.T) {
 }
 
 func TestWhereTheLinkIs(t *testing.T) {
-	elsewhere := &rest.Config{Host: "https://127.0.0.1:1"} // answers nobody; the route there begins at the same address
+	elsewhere := &rest.Config{Host: "https://127.0.0.1:1"} // does not answer; the route there begins at the same address
 	for _, c := range []struct {
 		reason, host, address string
 		want                  addresses

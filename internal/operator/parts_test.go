@@ -34,7 +34,7 @@ func (plainManager) GetClient() client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme()).Build()
 }
 
-// partsWith are the parts of an operator with this configuration.
+// partsWith returns the parts of an operator with this configuration.
 func partsWith(change func(*Config)) parts {
 	config := Defaults()
 	change(&config)
@@ -48,7 +48,7 @@ func confinedTo(namespaces string) func(*Config) {
 	return func(c *Config) { c.Controller.Namespaces = namespaces }
 }
 
-// A selector that cannot be read must not select everything.
+// An invalid selector must not select everything.
 func TestScopeThatCannotBeReadIsAnError(t *testing.T) {
 	config := Defaults()
 	config.Controller.NamespaceSelector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Near"}}}
@@ -57,7 +57,7 @@ func TestScopeThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-// Nodes belong to no namespace: a confined operator has no rights to them, and must not even begin to watch them.
+// Nodes are cluster-scoped: a confined operator has no rights to them, and must not even begin to watch them.
 func TestConfinedOperatorDoesNotSpread(t *testing.T) {
 	p := partsWith(confinedTo("a"))
 	if err := p.addSpread(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestNothingIsCoveredWithoutTheWebhook(t *testing.T) {
 	}
 }
 
-// The keys by which agents are known cannot be read: the operator does not start, and says which right it lacks.
+// The keys that verify agents cannot be read: the operator does not start, and names the missing right.
 func TestConfinedOperatorNeedsTheKeysOfTheCluster(t *testing.T) {
 	for code, hint := range map[int]bool{http.StatusForbidden: true, http.StatusInternalServerError: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
@@ -111,7 +111,7 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // who would have to wait for longer is refused at once
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a request that would have to wait longer fails at once
 	defer cancel()
 	for _, object := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Service{}} {
 		_ = few.Get(ctx, client.ObjectKey{Namespace: "a", Name: "b"}, object)
@@ -122,7 +122,7 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	}
 }
 
-// Volumes may keep a pod in its zone. Those that cannot are not kept.
+// Volumes may bind a pod to its zone. Those that cannot are not kept.
 func TestOutlineOfPodKeepsItsClaims(t *testing.T) {
 	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-w-0"}}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", Volumes: []corev1.Volume{

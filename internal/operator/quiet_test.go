@@ -25,7 +25,7 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// lines are what was logged, by several writers.
+// lines collects the log of several writers.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -37,7 +37,7 @@ func (l *lines) Write(text []byte) (int, error) {
 	return l.text.Write(text)
 }
 
-// taken are the lines since the last call.
+// taken returns the lines since the last call.
 func (l *lines) taken() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,12 +86,12 @@ func TestFailedHandshakesAreOneLinePerMinute(t *testing.T) {
 	})
 }
 
-// Anyone can post to the webhook. What cannot be read is one line per minute, whatever is wrong with it.
+// Anyone can post to the webhook. Unreadable bodies cause one line per minute, whatever is wrong with them.
 func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &lines{}
 		hook := logged(&ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(nil)})
-		inner, base := hook.LogConstructor, logr.FromSlogHandler(slog.NewJSONHandler(out, nil)) // the one of all libraries is set once in a process
+		inner, base := hook.LogConstructor, logr.FromSlogHandler(slog.NewJSONHandler(out, nil)) // the logger of all libraries is set once per process
 		hook.LogConstructor = func(_ logr.Logger, request *ctrladmission.Request) logr.Logger { return inner(base, request) }
 		post := func(body string) {
 			answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
@@ -114,7 +114,7 @@ func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 	})
 }
 
-// A caller that is not the API server writes megabytes into any field. Neither our lines nor those of controller-runtime repeat them.
+// A caller other than the API server writes megabytes into any field. Neither our lines nor those of controller-runtime repeat them.
 func TestLinesAboutReviewsAreCut(t *testing.T) {
 	out, allowed := &lines{}, ctrladmission.HandlerFunc(func(ctx context.Context, _ ctrladmission.Request) ctrladmission.Response {
 		ctrllog.FromContext(ctx).Info("from the handler")

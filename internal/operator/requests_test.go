@@ -33,7 +33,7 @@ func TestNamespaceOfARequest(t *testing.T) {
 	}
 }
 
-// answered is an API server that has nothing, and counts requests by namespace. It needs no network, so that time can be faked.
+// answered is an API server without objects that counts requests by namespace. It needs no network, so that time can be faked.
 type answered struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -86,7 +86,7 @@ func reads(from client.Reader) request {
 	}
 }
 
-// storm makes requests of a namespace at once, and returns when they are under way.
+// storm sends concurrent requests of a namespace, and returns when they are in progress.
 func storm(ctx context.Context, one request, namespace string, count int) {
 	for range count {
 		go one(ctx, namespace)
@@ -94,8 +94,8 @@ func storm(ctx context.Context, one request, namespace string, count int) {
 	synctest.Wait()
 }
 
-// One namespace makes 50 times as many requests as another. The other's requests wait for two at most, and together there are no more than
-// client.qps: writes, and reads past the cache.
+// One namespace makes 50 times as many requests as another. The other's requests wait for two at most, and together there are no more
+// than client.qps: writes, and live reads.
 func TestStormInOneNamespaceLeavesTheOthersTheirTurns(t *testing.T) {
 	for name, kinds := range map[string]func(client.Client, client.Reader) (stormy, calm request){
 		"writes":            func(to client.Client, _ client.Reader) (stormy, calm request) { return writes(to), writes(to) },
@@ -132,7 +132,7 @@ func stormBeside(t *testing.T, kinds func(client.Client, client.Reader) (stormy,
 	})
 }
 
-// limits.requestShare is what one namespace leaves of the burst: without a wait, for as many writes as it can be.
+// limits.requestShare reserves the rest of the burst for other namespaces: that many writes do not wait.
 func TestRequestShareIsWhatOneNamespaceLeaves(t *testing.T) {
 	for share, want := range map[int]int{100: 0, 50: 100, 10: 180} {
 		synctest.Test(t, func(t *testing.T) {

@@ -74,7 +74,7 @@ func TestSharesFollowWhatTheCacheHolds(t *testing.T) {
 	}
 }
 
-// A namespace that goes back and forth over its limit does not flood the log.
+// A namespace that repeatedly crosses its limit does not flood the log.
 func TestExceededShareIsLoggedOnce(t *testing.T) {
 	var lines bytes.Buffer
 	shares := newCacheShares(100, slog.New(slog.NewTextHandler(&lines, nil)))
@@ -109,7 +109,7 @@ func largeTask(namespace string, n int) *v1alpha1.Task {
 	return task
 }
 
-// limitedOutlines are the transforms of an operator with this limit, and the number of objects that it has reduced.
+// limitedOutlines returns the transforms of an operator with this limit, and the number of objects that it has reduced.
 func limitedOutlines(shares *cacheShares) (outline func(any) (any, error), refused func() float64) {
 	registry := prometheus.NewRegistry()
 	refusals := limit.NewRefusals(registry)
@@ -212,7 +212,7 @@ func TestReducedTaskKeepsWhatListsAreReadFor(t *testing.T) {
 	}
 }
 
-// Whatever users write into an object, little of it is kept, and of what is compared whole it is known that it is not whole.
+// Whatever users write into an object, little of it is kept, and objects that are compared whole are marked as partial.
 func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
 	outline, _ := limitedOutlines(newShares(1))
 	for _, object := range []client.Object{
@@ -243,7 +243,7 @@ func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
 	}
 }
 
-// bloat puts long texts into all of a value, and lists of two.
+// bloat puts long strings into all of a value, and two items into lists.
 func bloat(value reflect.Value, depth int) {
 	if !value.CanSet() || depth > 8 {
 		return

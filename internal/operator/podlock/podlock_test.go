@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// process starts one that takes the lock, and returns its id and how to kill it.
+// process starts a process that takes the lock, and returns its id and a function that kills it.
 func process(t *testing.T, directory string) (id string, kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
