@@ -20,7 +20,7 @@ const server = "swarm-operator-link.swarm-system.svc"
 var (
 	names = []string{server, "10.0.0.7", "fd00::7"}
 	start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	// The proportions of the standard, small enough to live through many rotations.
+	// The proportions of the standard, short enough for many rotations.
 	short = Lifetimes{CA: 300 * time.Hour, Serving: 30 * time.Hour, Overlap: 5 * time.Hour}
 )
 
@@ -42,12 +42,12 @@ func next(t failer, lifetimes Lifetimes, stored Data, now time.Time) Data {
 	return wanted
 }
 
-// verify asks as an agent would, with nothing but a bundle.
+// verify verifies as an agent would, with only a bundle.
 func verify(certificate *x509.Certificate, bundle []byte, now time.Time, name string) error {
 	return verifyAs(x509.ExtKeyUsageServerAuth, certificate, x509.VerifyOptions{Roots: pool(bundle), CurrentTime: now, DNSName: name})
 }
 
-// verifyAs asks whether a certificate is good for a use; tried one by one, since x509 is content when any of several is.
+// verifyAs verifies a certificate for one use, since x509 accepts any one of several.
 func verifyAs(use x509.ExtKeyUsage, certificate *x509.Certificate, options x509.VerifyOptions) error {
 	options.KeyUsages = []x509.ExtKeyUsage{use}
 	_, err := certificate.Verify(options)
@@ -201,14 +201,14 @@ func TestRotationStepByStep(t *testing.T) {
 	}
 }
 
-// published is what the world could see from a moment on.
+// published is what clients could see from a moment on.
 type published struct {
 	since       time.Time
 	bundle      []byte
 	certificate *x509.Certificate
 }
 
-// The heart of it: whatever bundle an agent may have, and whichever of the certificates a replica may still show, they fit.
+// The central property: whatever bundle an agent may have, and whichever certificate a replica may still show, they match.
 func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var history []published
@@ -218,7 +218,7 @@ func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 			latest := published{now, stored[bundleKey], shown(t, stored)}
 			history = slices.DeleteFunc(append(history, latest), func(p published) bool { return p.since.Before(now.Add(-40 * time.Hour)) })
 			for n, former := range history {
-				// Superseded for longer than the overlap: nobody has this bundle any more.
+				// Superseded for longer than the overlap: no agent has this bundle any more.
 				forgotten := n+1 < len(history) && !history[n+1].since.After(now.Add(-short.Overlap))
 				if !forgotten {
 					must(t, "bundle", former.since, verify(latest.certificate, former.bundle, now, server))
@@ -227,7 +227,7 @@ func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 					must(t, "certificate", former.since, verify(former.certificate, latest.bundle, now, server))
 				}
 			}
-			// The leader looks when it is due; it may be late, or there may be none for a while, or it may look for no reason.
+			// The leader looks when it is due; it may be late, missing for a while, or look for no reason.
 			pause := time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "pause")) * time.Second
 			if rapid.Bool().Draw(t, "due") {
 				now = short.Due(stored)

@@ -23,7 +23,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// A desk is a keeper with a cluster in memory and a clock that stands still.
+// A desk is a keeper with an in-memory cluster and a clock that stands still.
 type desk struct {
 	*keeper
 	cluster client.WithWatch
@@ -165,7 +165,7 @@ func TestReplicasCallEachOther(t *testing.T) {
 	}
 }
 
-// call has a client and a server shake hands.
+// call performs a handshake between a client and a server.
 func call(t *testing.T, client, server *tls.Config) error {
 	t.Helper()
 	near, far := net.Pipe()
@@ -176,11 +176,11 @@ func call(t *testing.T, client, server *tls.Config) error {
 		answered <- tls.Server(far, server).HandshakeContext(t.Context())
 	}()
 	called := tls.Client(near, client).HandshakeContext(t.Context())
-	go func() { _, _ = io.Copy(io.Discard, near) }() // or the server's last word finds no reader
+	go func() { _, _ = io.Copy(io.Discard, near) }() // or the server's last message has no reader
 	return errors.Join(called, <-answered)
 }
 
-// served is what a replica shows, which must be what the Secret holds.
+// served returns what a replica shows, and checks that the Secret holds it.
 func served(t *testing.T, follower *Follower, d *desk) *tls.Certificate {
 	t.Helper()
 	certificate, err := follower.Certificate(&tls.ClientHelloInfo{})
@@ -197,7 +197,7 @@ func served(t *testing.T, follower *Follower, d *desk) *tls.Certificate {
 	return certificate
 }
 
-// Connections that were made with the former certificate are still known by it.
+// Connections made with the former certificate are still accepted.
 func TestFormerCertificateIsRemembered(t *testing.T) {
 	d := newDesk()
 	follower := Follow(d.cluster, "swarm-system")
@@ -225,7 +225,7 @@ func TestFormerCertificateIsRemembered(t *testing.T) {
 	}
 }
 
-// No event comes of a Secret that does not exist.
+// There is no event for a Secret that does not exist.
 func TestFirstLookNeedsNoEvent(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()

@@ -55,7 +55,7 @@ func TestLeaderPublishesTheBundle(t *testing.T) {
 	d.expectPublished(t, "after it was deleted")
 }
 
-// While one CA follows another, both are known before the next one signs.
+// While one CA replaces another, both are published before the next one signs.
 func TestBundleIsPublishedThroughoutARotation(t *testing.T) {
 	d := newDesk()
 	d.look(t)

@@ -16,7 +16,7 @@ import (
 
 func (d *desk) terms() *Terms { return &Terms{client: d.cluster, key: d.key()} }
 
-// claim claims a term and expects another than the one that was stored.
+// claim claims a term and compares it with the expected one.
 func claim(t *testing.T, terms *Terms, atLeast, want int64) {
 	t.Helper()
 	got, err := terms.Claim(t.Context(), atLeast)
@@ -104,7 +104,7 @@ func TestTermThatCannotBeStoredIsNotClaimed(t *testing.T) {
 	}
 }
 
-// Whoever deletes the Secret to get a new CA does not want terms to begin again.
+// Deleting the Secret to get a new CA must not restart the terms.
 func TestKeeperRestoresTheTerm(t *testing.T) {
 	d := newDesk()
 	d.leads = 6
