@@ -84,7 +84,7 @@ func TestAnswersAreRememberedForAWhile(t *testing.T) {
 	admit("ana", all, 0, 0)
 	admit("ana", swarms, 0, 1)
 	admit("ana", swarms, 0, 0)
-	admit("bo", all, 1, 1) // somebody else
+	admit("bo", all, 1, 1) // another caller
 	admit("forged", all, 1, 0)
 	admit("forged", all, 0, 0)
 	now = now.Add(2*time.Second - time.Nanosecond)
@@ -99,10 +99,10 @@ func TestAnswersAreRememberedForAWhile(t *testing.T) {
 	of.down = errors.New("API server is away")
 	admit("cy", all, 1, 0)
 	of.down = nil
-	admit("cy", all, 1, 1) // no answer is no answer to remember
+	admit("cy", all, 1, 1) // a failure is not cached
 }
 
-// A refusal that is remembered reads like the one before.
+// A cached refusal reads like the first one.
 func TestRememberedRefusalIsTheSame(t *testing.T) {
 	of := &cluster{}
 	handler := reading(t, of)
@@ -115,7 +115,7 @@ func TestRememberedRefusalIsTheSame(t *testing.T) {
 	}
 }
 
-// A stranger shows a new token with each request. Reviews are bounded, and who comes from elsewhere is served at once.
+// One client sends a new token with each request. Reviews are bounded, and callers from other addresses are served at once.
 func TestFloodOfTokensIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -150,7 +150,7 @@ func TestFloodOfTokensIsBounded(t *testing.T) {
 	})
 }
 
-// strict knows one token, and counts how often it is asked whose one is.
+// strict knows one token, and counts how often it reviews one.
 type strict struct {
 	Reviews
 	asked atomic.Int64
@@ -213,7 +213,7 @@ func TestTurnstile(t *testing.T) {
 	}
 }
 
-// An operator that has some namespaces cannot speak of others, and says so only to those who may ask.
+// An operator that has some namespaces knows nothing of others, and says so only to authorized callers.
 func TestOtherNamespacesAreNotFound(t *testing.T) {
 	of := &cluster{may: map[right]bool{{"get", "workerpools", "b", "p"}: true, {"list", "tasks", "", ""}: true, {"list", "tasks", "b", ""}: true}}
 	handler := New(Config{Reader: holding(t), Namespaces: []string{"a"}, Judge: Reviews{tokens{of}, accesses{of}}, Log: slog.New(slog.DiscardHandler)})

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// cluster is an API server for reviews: tokens are the names of their owners, and may is what owners may do.
+// cluster is an API server for reviews: tokens are the names of their owners, and may lists their rights.
 type cluster struct {
 	tokenReviews, accessReviews int
 	may                         map[right]bool
@@ -53,13 +53,13 @@ func (a accesses) Create(_ context.Context, review *authorizationv1.SubjectAcces
 	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && of.Group == "swarm.io"}}, a.down
 }
 
-// reading is an API over objects.
+// reading returns an API over objects.
 func reading(t *testing.T, of *cluster, objects ...client.Object) http.Handler {
 	t.Helper()
 	return New(Config{Reader: holding(t, objects...), Judge: Reviews{tokens{of}, accesses{of}}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// holding reads nothing but these objects.
+// holding returns a reader of these objects.
 func holding(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -69,7 +69,7 @@ func holding(t *testing.T, objects ...client.Object) client.Reader {
 	return fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).Build()
 }
 
-// ask is the status and the body of an answer.
+// ask returns the status and the body of an answer.
 func ask(of http.Handler, path, token string) (int, string) {
 	answer := send(of, http.MethodGet, path, "Bearer "+token)
 	return answer.Code, strings.TrimSpace(answer.Body.String())
@@ -137,7 +137,7 @@ func TestWhatIsNotThereIsToldInOneLine(t *testing.T) {
 	}
 }
 
-// broken is a reader with a mistake in it.
+// broken is a reader with a bug.
 type broken struct{ client.Reader }
 
 func (broken) List(context.Context, client.ObjectList, ...client.ListOption) error {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An oracle is an API server that tells callers about themselves. It knows ana, who may list tasks in a, and get metrics.
+// An oracle is an API server for self reviews. It knows ana, who may list tasks in a, and get metrics.
 type oracle struct {
 	down      bool
 	anonymous bool
@@ -53,7 +53,7 @@ func reply(w http.ResponseWriter, status int, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// judging is a guard that has callers ask.
+// judging returns a guard that uses self reviews.
 func judging(t *testing.T, of *oracle) *guard {
 	t.Helper()
 	server := httptest.NewServer(of)

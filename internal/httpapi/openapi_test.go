@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// decoded reads an answer strictly, and returns its status.
+// decoded decodes an answer strictly, and returns its status.
 func decoded(t *testing.T, of http.Handler, path string, into any) int {
 	t.Helper()
 	status, body := ask(of, path, "root")
@@ -28,7 +28,7 @@ func decoded(t *testing.T, of http.Handler, path string, into any) int {
 	return status
 }
 
-// document is what the test looks at of openapi.json.
+// document has the parts of openapi.json that the test checks.
 type document struct {
 	OpenAPI    string
 	Paths      map[string]map[string]struct{ Security []map[string][]string }
@@ -104,7 +104,7 @@ func TestEveryFieldIsDescribedAndNoOther(t *testing.T) {
 	}
 }
 
-// fields are the JSON names of a struct: those that are always there, and those that may be left out.
+// fields returns the JSON names of a struct: those always present, and those that may be omitted.
 func fields(of reflect.Type) (always, maybe []string) {
 	for field := range of.Fields() {
 		name, omitted, _ := strings.Cut(field.Tag.Get("json"), ",")

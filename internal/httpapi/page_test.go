@@ -26,7 +26,7 @@ func podsOf(names ...string) []*corev1.Pod {
 	return pods
 }
 
-// Caches list in no order: pages of a list that is not sorted would lose items and repeat others.
+// Caches list in no order: pages of an unsorted list would lose items and repeat others.
 func TestPagesDoNotDependOnTheOrderOfTheCache(t *testing.T) {
 	for reason, c := range map[string]struct {
 		asked page
@@ -54,7 +54,7 @@ func (mute) List(context.Context, client.ObjectList, ...client.ListOption) error
 	return errors.New("the cache has stopped")
 }
 
-// An empty list would say that everything is gone.
+// An empty list would mean that everything is gone.
 func TestListThatCannotBeReadIsNotEmpty(t *testing.T) {
 	of := New(Config{Reader: mute{}, Judge: Reviews{tokens{&cluster{}}, accesses{&cluster{}}}, Log: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/swarms", "/v1/pools", "/v1/tasks"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// cameras is a pool of two workers, one of which the status does not list.
+// cameras is a pool of two workers, one of which is missing in the status.
 func cameras(changes ...func(*v1alpha1.WorkerPool)) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "cameras"},
@@ -78,7 +78,7 @@ func TestConvergedIsTheCondition(t *testing.T) {
 	}
 }
 
-// lists are the workers with their jobs, and the problem, in short.
+// lists prints the workers with their jobs, and the problem.
 func lists(detail PoolDetail) string {
 	var to []string
 	for _, worker := range detail.Workers {
@@ -182,7 +182,7 @@ func keys(of []Task) []string {
 	return to
 }
 
-// walk asks for all pages.
+// walk reads all pages.
 func walk(t *testing.T, of http.Handler, limit int) (all []string) {
 	t.Helper()
 	for next := ""; ; {
