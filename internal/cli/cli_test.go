@@ -112,7 +112,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Whatever the cluster says, the answer is one line and names what to do.
+// Every error of the cluster becomes one line that says what to do.
 func TestExplained(t *testing.T) {
 	pools := schema.GroupResource{Group: "swarm.io", Resource: "workerpools"}
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// refusing is a cluster that answers everything in the same way.
+// refusing is a cluster that answers everything with the same error.
 type refusing struct {
 	client.Client
 	err error

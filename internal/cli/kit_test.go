@@ -27,10 +27,10 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// noon is when the tests take place.
+// noon is the time of the tests.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster with what is in it, and the person in front of it.
+// world is a cluster with its objects, and the user's terminal.
 type world struct {
 	t       *testing.T
 	api     client.Client
@@ -39,7 +39,7 @@ type world struct {
 
 func worldOf(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	t.Setenv("KUBECONFIG", "/dev/null") // nobody's cluster
+	t.Setenv("KUBECONFIG", "/dev/null") // no cluster
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -49,7 +49,7 @@ func worldOf(t *testing.T, objects ...client.Object) *world {
 	return &world{t: t, api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), objects: objects}
 }
 
-// asked is what the program answers: its exit code, and what it says.
+// asked runs the program, and returns its exit code and output.
 func (w *world) asked(line string) (code int, out, said string) {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -59,14 +59,14 @@ func (w *world) asked(line string) (code int, out, said string) {
 		dial: func() (client.Client, error) { return w.api, nil },
 	}
 	arguments := strings.Fields(line)
-	if strings.HasSuffix(line, " ") { // somebody waits for the shell to go on
+	if strings.HasSuffix(line, " ") { // the shell waits for a completion
 		arguments = append(arguments, "")
 	}
 	code = s.run(w.t.Context(), arguments)
 	return code, stdout.String(), stderr.String()
 }
 
-// answers is what the program says when all is well.
+// answers runs the program successfully, and returns its output.
 func (w *world) answers(line string) string {
 	w.t.Helper()
 	code, out, said := w.asked(line)
@@ -76,7 +76,7 @@ func (w *world) answers(line string) string {
 	return out
 }
 
-// compare holds text against a golden file.
+// compare compares text with a golden file.
 func compare(t *testing.T, name, got string) {
 	t.Helper()
 	file := "testdata/" + name
@@ -94,7 +94,7 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// decoded is an answer as data.
+// decoded decodes an answer.
 func decoded[T any](t *testing.T, text string) (value T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
@@ -103,7 +103,7 @@ func decoded[T any](t *testing.T, text string) (value T) {
 	return value
 }
 
-// cameras is a pool of a StatefulSet with the 27 jobs that everybody knows, by a ConfigMap.
+// cameras is a pool of a StatefulSet with the well-known 27 jobs, from a ConfigMap.
 func cameras() *v1alpha1.WorkerPool {
 	return &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cameras", UID: "cameras-uid"},
@@ -135,7 +135,7 @@ func statefulSet(replicas int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker"}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
 }
 
-// golden27 are the objects of a pool of two workers that has converged, as the operator leaves them.
+// golden27 returns the objects of a converged pool of two workers, as the operator leaves them.
 func golden27(t *testing.T) []client.Object {
 	t.Helper()
 	pool := cameras()
@@ -154,7 +154,7 @@ func golden27(t *testing.T) []client.Object {
 	}
 }
 
-// revisionOf is a kept revision with what a file says.
+// revisionOf returns a kept revision with the content of a file.
 func revisionOf(t *testing.T, number int64, published string) *appsv1.ControllerRevision {
 	t.Helper()
 	file, err := roster.ReadFile(published)
@@ -179,7 +179,7 @@ func revisionOf(t *testing.T, number int64, published string) *appsv1.Controller
 	}
 }
 
-// fileOf is what workers are told, by their names and jobs.
+// fileOf returns the workers' file, from their names and jobs.
 func fileOf(version int64, entries ...roster.Entry) string {
 	return roster.File{Version: version, Workers: entries}.String()
 }

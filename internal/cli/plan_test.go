@@ -54,7 +54,7 @@ func TestPlanAsData(t *testing.T) {
 	compare(t, "plan-3.yaml", w.answers("plan pool cameras --replicas 3 -o yaml"))
 }
 
-// What the command says is what the engine decides, for every strategy.
+// The command reports what the engine decides, for every strategy.
 func TestPlanIsTheEngines(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestPlanOfWhatThereIs(t *testing.T) {
 	}
 }
 
-// deployed is a pool of four jobs on a Deployment of two pods, which have slots, and one that has failed.
+// deployed is a pool of four jobs on a Deployment of two pods, which have slots, and one failed pod.
 func deployed(slots map[string]string) []client.Object {
 	pool := small("a", "b", "c", "d")
 	pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
@@ -179,7 +179,7 @@ func TestPlanOfADeployment(t *testing.T) {
 	}
 }
 
-// Another algorithm would move most jobs, so the operator waits to be asked, and so does the plan.
+// Another algorithm would move most jobs, so the operator waits for a request, and so does the plan.
 func TestPlanOfAnotherAlgorithm(t *testing.T) {
 	objects := golden27(t)
 	kept := objects[len(objects)-1].(*appsv1.ControllerRevision)

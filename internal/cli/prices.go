@@ -56,8 +56,8 @@ type saving struct {
 func (s saving) now() string   { return fmt.Sprintf("%.2f", s.Now) }
 func (s saving) could() string { return fmt.Sprintf("%.2f", s.Could) }
 
-// savings goes by the share that the requests of a pod have of its node, for pods that have one; a pod is paid for by what it keeps
-// others from using.
+// savings is based on the average share of their nodes that the scheduled pods request: a pod costs the capacity that others cannot
+// use.
 func (s *scenery) savings(pods []*corev1.Pod, decision spread.Decision, prices *prices) *saving {
 	total, placed := 0.0, 0
 	for _, pod := range pods {

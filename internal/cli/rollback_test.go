@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// pin is the revision that the pool is pinned to.
+// pin returns the revision that the pool is pinned to.
 func (w *world) pin() int64 {
 	w.t.Helper()
 	pool := &v1alpha1.WorkerPool{}
@@ -62,7 +62,7 @@ func TestRollbackOfWhatWasNotPinned(t *testing.T) {
 	}
 }
 
-// A list that cannot be read is a reason to go back, not one to refuse it; and workers that are gone have no part in it.
+// An unreadable list is a reason to go back, not to refuse it; and workers that are gone are ignored.
 func TestRollbackWhereTheWorldIsBroken(t *testing.T) {
 	objects := remembered(t)
 	objects[1], objects[2] = statefulSet(1), configMap("camera-list", "jobs.txt", "jobs: [")

@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// several are pools in all states.
+// several returns pools in all states.
 func several(t *testing.T) []client.Object {
 	t.Helper()
 	named := func(name string, conditions ...metav1.Condition) *v1alpha1.WorkerPool {
@@ -45,7 +45,7 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// Who asks for several gets those that there are, and is told of the others.
+// A query for several pools shows the existing ones, and reports the others.
 func TestPoolsOfWhichOneIsMissing(t *testing.T) {
 	code, out, said := worldOf(t, several(t)...).asked("pools cameras nobody -o name")
 	if code != badly || out != "workerpool.swarm.io/cameras\n" || !strings.Contains(said, `no pool "nobody"`) {
@@ -99,7 +99,7 @@ func TestJobsOfAConfigForEachWorker(t *testing.T) {
 	compare(t, "jobs-perworker.txt", out)
 }
 
-// remembered is a pool with three revisions, and those of its StatefulSet, which is labelled alike.
+// remembered is a pool with three revisions, and those of its StatefulSet, which have the same label.
 func remembered(t *testing.T) []client.Object {
 	t.Helper()
 	objects := golden27(t)
@@ -196,5 +196,5 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// last is what stands after the last space.
+// last returns the text after the last space.
 func last(line string) string { return line[strings.LastIndex(line, " ")+1:] }

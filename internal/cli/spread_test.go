@@ -26,7 +26,7 @@ func machine(name, class string) *corev1.Node {
 	return node
 }
 
-// spreadOver is a Deployment whose replicas run on the nodes, in the order of their numbers.
+// spreadOver returns a Deployment whose replicas run on the nodes, in the order of their numbers.
 func spreadOver(name string, annotations map[string]string, nodes ...string) []client.Object {
 	for key, value := range annotations {
 		delete(annotations, key)
@@ -52,8 +52,8 @@ func spreadOver(name string, annotations map[string]string, nodes ...string) []c
 	return objects
 }
 
-// spreadWorld has a workload that is as it should be, one that has all its pods on on-demand nodes, one that asks for nonsense and one
-// that asks for nothing.
+// spreadWorld has a workload that is balanced, one with all its pods on on-demand nodes, one with invalid settings and one without
+// any.
 func spreadWorld(t *testing.T, more ...client.Object) *world {
 	t.Helper()
 	objects := []client.Object{machine("d", "on-demand"), machine("s", "spot"), machine("plain", "")}
@@ -84,7 +84,7 @@ func TestSpreadIsPlanned(t *testing.T) {
 	}
 }
 
-// A step is a share of the replicas that there would be.
+// A step is a percentage of the replicas after the change.
 func TestPlanOfALargerWorkloadTakesLargerSteps(t *testing.T) {
 	w := spreadWorld(t)
 	if out := w.answers("plan spread web --replicas 40 --spot-percentage 100 --min-on-demand 0"); strings.Count(out, "\nstep ") != 1 {
