@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// zombies are the children of this process that have ended and were not reaped.
+// zombies returns the children of this process that have ended and were not reaped.
 func zombies(t *testing.T) (found []string) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -70,7 +70,7 @@ func orphansRun(t *testing.T) bool {
 	return false
 }
 
-// The exit status of a program belongs to whoever runs it, however many end at once.
+// The exit status of a program belongs to the caller that runs it, however many end at once.
 func TestNoExitStatusIsStolen(t *testing.T) {
 	ReapOrphans()
 	never := make(chan struct{})
