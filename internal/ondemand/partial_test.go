@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// partialCluster has a cache that keeps a part of what the API server holds, and counts what is read past it.
+// partialCluster has a cache that keeps a part of what the API server holds, and counts live reads.
 func partialCluster(t *testing.T, stored ...client.Object) (partial client.Client, reads *int) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -80,7 +80,7 @@ func TestPartialObjectsAreReadWhole(t *testing.T) {
 	}
 }
 
-// What no controller of ours compares whole has the mark for those who read it.
+// Objects that no controller of ours compares whole keep the mark for their readers.
 func TestPartialWorkloadsOfOthersKeepTheirMark(t *testing.T) {
 	partial, reads := partialCluster(t, setsOf("Other", 1)...)
 	found := &appsv1.StatefulSet{}
