@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A demand makes requests of one flow at once, and records how long each of them waited.
+// A demand makes concurrent requests of one flow, and records how long each of them waited.
 type demand struct {
 	mu     sync.Mutex
 	waited []time.Duration
@@ -33,7 +33,7 @@ func (d *demand) make(t *testing.T, of *FairLimiter, flow string, requests int) 
 	synctest.Wait()
 }
 
-// within is how many requests were served so soon.
+// within returns how many requests were served within the limit.
 func (d *demand) within(limit time.Duration) (served int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -53,7 +53,7 @@ func TestOneFlowLeavesItsShareOfTheBurst(t *testing.T) {
 			if got := alone.within(0); got != want {
 				t.Errorf("share %d: %d at once, want %d", share, got, want)
 			}
-			// It is alone, so all of the rate is for it.
+			// It is alone, so it gets the whole rate.
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			if got := alone.within(5 * time.Second); got != want+50 {
@@ -63,7 +63,7 @@ func TestOneFlowLeavesItsShareOfTheBurst(t *testing.T) {
 	}
 }
 
-// One namespace asks for 50 times as much. The other waits for a turn at most, which is two tokens.
+// One namespace requests 50 times as much. The other waits for at most one turn, which is two tokens.
 func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
 	for reason, budget := range map[string]Budget{
 		"a reserve":  {PerSecond: 100, Burst: 200, Share: 50},
@@ -74,7 +74,7 @@ func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
 			storm.make(t, limiter, "storm", 5000)
 			for range 100 {
 				calm.make(t, limiter, "calm", 1)
-				time.Sleep(100 * time.Millisecond) // 50 times less than what is served of the storm and what is not
+				time.Sleep(100 * time.Millisecond) // the storm has 50 times as many requests, served or not
 			}
 			synctest.Wait()
 			if got := calm.within(2 * time.Second / 100); got != 100 {
@@ -84,7 +84,7 @@ func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
 	}
 }
 
-// With n flows that all want more than there is, each gets one n-th, however much it wants.
+// With n flows that all exceed the budget, each gets one n-th, however much it wants.
 func TestFlowsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := NewFairLimiter(Budget{PerSecond: 100, Burst: 1, Share: 50})
@@ -103,8 +103,8 @@ func TestFlowsTakeTurns(t *testing.T) {
 	})
 }
 
-// Two storms have emptied the bucket. A third flow is served in its turn, and each storm gets no more than its share while the reserve is
-// refilled.
+// Two storms have emptied the bucket. A third flow is served in its turn, and each storm gets only its share while the reserve
+// refills.
 func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, first, second := NewFairLimiter(Budget{PerSecond: 100, Burst: 100, Share: 20}), &demand{}, &demand{}
@@ -128,7 +128,7 @@ func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 	})
 }
 
-// All flows together never get more than the budget, also when some give up.
+// All flows together never exceed the budget, also when some give up.
 func TestBudgetHoldsForAllTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter, all := NewFairLimiter(Budget{PerSecond: 50, Burst: 30, Share: 40}), &demand{}
@@ -206,7 +206,7 @@ func TestIdleFlowsAreForgotten(t *testing.T) {
 func TestSources(t *testing.T) {
 	for remote, want := range map[string]string{
 		"10.0.0.7:4000":          "10.0.0.7",
-		"[::ffff:10.0.0.7]:4000": "10.0.0.7", // what a socket for both families shows
+		"[::ffff:10.0.0.7]:4000": "10.0.0.7", // as reported by a dual-stack socket
 		"[fd00:1:2:3:4::5]:1":    "fd00:1:2:3::/64",
 		"[fd00:1:2:3:9::5]:1":    "fd00:1:2:3::/64",
 		"[fe80::1%eth0]:1":       "fe80::/64",

@@ -22,7 +22,7 @@ const (
 	NumbersPerOwner         Limit = "numbersPerOwner"         // numbers of a ReplicaSet whose pods were not seen
 	TasksPerNamespace       Limit = "tasksPerNamespace"       // unfinished tasks that are held in memory
 	BytesPerNamespace       Limit = "bytesPerNamespace"       // what they take there
-	ConnectionsPerSource    Limit = "connectionsPerSource"    // connections to the link from one address whose agents are not authenticated yet
+	ConnectionsPerSource    Limit = "connectionsPerSource"    // connections to the link from one address, before authentication
 	QueuedBytesPerNamespace Limit = "queuedBytesPerNamespace" // of assignments that wait for agents
 	HandshakesPerSource     Limit = "handshakesPerSource"     // connections to the link that come from one address within seconds
 	ObjectBytes             Limit = "objectBytes"             // objects of which only a part is kept in the cache

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counting are refusals, and what the metric says of them.
+// counting returns refusals, and a function that reads the metric.
 func counting(t *testing.T) (refusals *Refusals, refused func(Limit) int) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -39,7 +39,7 @@ func TestLimitsAreShownBeforeTheyAreReached(t *testing.T) {
 	}
 }
 
-// A holder reads bodies and keeps them until it is told to go on.
+// A holder reads bodies and keeps them until released.
 type holder struct {
 	held, most atomic.Int64
 	release    chan struct{}
@@ -114,7 +114,7 @@ func TestBodyThatIsTooLargeIsNotRead(t *testing.T) {
 	}
 }
 
-// A body whose length is not declared counts as the largest, and is cut off there.
+// A body of undeclared length counts as the largest, and is cut off there.
 func TestBodyOfUnknownLengthIsBounded(t *testing.T) {
 	behind := &holder{release: make(chan struct{})}
 	refusals, _ := counting(t)
@@ -127,7 +127,7 @@ func TestBodyOfUnknownLengthIsBounded(t *testing.T) {
 	}
 }
 
-// A sender that never comes to an end gives its share back.
+// A sender that never finishes loses its share.
 func TestSlowBodyIsGivenUp(t *testing.T) {
 	behind := &holder{release: make(chan struct{})}
 	refusals, _ := counting(t)
@@ -145,6 +145,6 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 		}
 	}
 	for post(t, server.URL, bytes.NewReader(make([]byte, 3<<20))) != http.StatusOK {
-		// Refused until the slow ones were given up.
+		// Refused until the slow ones have timed out.
 	}
 }

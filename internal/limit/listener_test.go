@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// callers is a listener to which connections come from these addresses.
+// callers is a listener with connections from these addresses.
 type callers struct {
 	net.Listener
 	remotes []string
@@ -32,7 +32,7 @@ func (c callFrom) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.
 
 func (callFrom) Close() error { return nil }
 
-// letIn returns the connections that are let in, of those from the remotes.
+// letIn returns the connections that are accepted, of those from the remotes.
 func letIn(to *Listener, remotes ...string) (admitted []net.Conn) {
 	to.Listener = &callers{remotes: remotes}
 	for {
@@ -75,7 +75,7 @@ func TestListenerBoundsEachSourceAndAllOfThem(t *testing.T) {
 	}
 }
 
-// A few addresses that have all places give them up to others, until each has as many.
+// A few addresses that have all places lose them to others, until each has as many.
 func TestSourceWithTheMostConnectionsGivesThemUp(t *testing.T) {
 	refusals, refused := counting(t)
 	bounded := NewListener(nil, Connections{PerSource: 8, Total: 16, Limit: HealthConnections}, refusals)
@@ -117,12 +117,12 @@ func TestPlacesOfAListenerAreGivenBackOnce(t *testing.T) {
 			if bounded.open != 0 || len(bounded.places) != 0 {
 				t.Fatalf("with no connection left: %d open, %v", bounded.open, bounded.places)
 			}
-			time.Sleep(time.Second) // for the bound on how many come over time
+			time.Sleep(time.Second) // for the limit on the rate
 		}
 	})
 }
 
-// Connections that are closed at once hold no place. Each may cost a handshake all the same.
+// Connections that are closed at once hold no place, but each may cost a handshake.
 func TestListenerBoundsConnectionsThatComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bounded, admitted := NewListener(nil, Connections{PerSource: 100, Total: 1000}, nil), 0

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// lineOf is what is logged about a request.
+// lineOf returns what is logged about a request.
 func lineOf(request *admission.Request) (line string) {
 	base := funcr.New(func(_, text string) { line = text }, funcr.Options{})
 	Logger(base, request).Info("answered")
@@ -34,7 +34,7 @@ func TestLoggerNamesTheRequest(t *testing.T) {
 	}
 }
 
-// A caller that is not the API server writes megabytes into any field.
+// A caller other than the API server writes megabytes into any field.
 func TestLoggerCutsWhatTheCallerChooses(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	line := lineOf(&admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
