@@ -81,8 +81,8 @@ func (m *memory) known(of replicaSet) *numbers {
 	return m.given[of]
 }
 
-// sweep drops ReplicaSets idle for two grace periods: every reservation has become a pod or expired, and the pods have the rest. The
-// second period is for requests still in progress.
+// sweep drops ReplicaSets idle for two grace periods: every reservation has become a pod, which records its number, or has expired.
+// The second period is for requests still in progress.
 func (m *memory) sweep(now time.Time) {
 	if now.Sub(m.swept) < grace {
 		return

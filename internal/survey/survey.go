@@ -73,7 +73,7 @@ type Wish struct {
 	Windows  string         // its own, "" for those of the namespace
 }
 
-// Managed reports whether the operator spreads a workload, or would but for a problem.
+// Managed reports whether a workload is spread, or only an invalid setting prevents that.
 func (w Wish) Managed() bool { return w.Policy != nil || w.Problem != "" }
 
 // Enabled reports whether a workload opts in, by annotation or label.
