@@ -20,7 +20,7 @@ type Gate struct {
 	Standing Standing
 	Probe    int       // when Probing: the only number that may enter, Unnumbered for none
 	Failed   time.Time // since when the class is known to have no room, zero for never
-	Missed   time.Time // when an existing pod last became overdue for the class, zero for never: this failure concerns other workloads as well
+	Missed   time.Time // when an existing pod last became overdue for the class, zero for none: this failure concerns other workloads as well
 }
 
 func (g Gate) takes(k int) bool {
