@@ -33,7 +33,7 @@ func (p pods) raiseFloor(ctx context.Context, pod *corev1.Pod, pool *v1alpha1.Wo
 	case config.Labels[v1alpha1.LabelPool] != pool.Name:
 		return nil
 	}
-	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                            // the controller reverts foreign writes
+	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                            // the controller reverts foreign writes, with a higher version
 	before, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
 	if floor := file.Floor(pod.Name); floor > before {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))

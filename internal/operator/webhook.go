@@ -61,7 +61,7 @@ func (w Webhook) options() webhook.Options {
 	return webhook.Options{Port: w.Port, CertDir: w.CertDir, TLSOpts: []func(*tls.Config){http1}}
 }
 
-// http1 keeps a server from speaking HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
+// http1 disables HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
 func http1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
 // logged logs every answer of a webhook at level debug. The logger of the context has the request ID, truncated like everything else
