@@ -7,7 +7,7 @@ import (
 	gomegatypes "github.com/onsi/gomega/types"
 )
 
-// contain matches a stored value that has everything the wanted one says. What the API server has added is no
+// contain matches a stored value that has everything of the wanted one. Additions of the API server are no
 // difference; an element too few or too many is.
 func contain(wanted any) gomegatypes.GomegaMatcher {
 	return gcustom.MakeMatcher(func(stored any) (bool, error) {
@@ -18,7 +18,7 @@ func contain(wanted any) gomegatypes.GomegaMatcher {
 	})
 }
 
-// missing says where stored falls short of wanted, or nothing.
+// missing returns where stored falls short of wanted, or nothing.
 func missing(stored, wanted any, path string) string {
 	switch wanted := wanted.(type) {
 	case map[string]any:

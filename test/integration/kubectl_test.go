@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// kubectl runs the program that KUBECTL names, which may come with a first argument, and returns all it has to say.
+// kubectl runs the program that KUBECTL names, which may come with a first argument, and returns its whole output.
 func kubectl(ctx context.Context, arguments ...string) (string, error) {
 	program := strings.Fields(os.Getenv("KUBECTL"))
 	if len(program) == 0 {
@@ -23,7 +23,7 @@ func kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// said is what kubectl prints when it succeeds.
+// said is the output of a kubectl command that must succeed.
 func said(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
 	output, err := kubectl(ctx, arguments...)
@@ -46,7 +46,7 @@ var _ = Describe("kubectl", Ordered, func() {
 	})
 
 	It("applies the samples again without a change", func(ctx SpecContext) {
-		// kubectl says "configured" wherever a list has got defaults; what counts is that nothing was written.
+		// kubectl prints "configured" wherever a list has got defaults; what counts is that nothing was written.
 		versions := []string{"get", "swarm-io", "--output", "jsonpath={.items[*].metadata.resourceVersion}"}
 		before := said(ctx, versions...)
 		said(ctx, "apply", "--filename", sampleFolder)

@@ -118,7 +118,7 @@ func created(ctx context.Context, object *unstructured.Unstructured) *unstructur
 	return object
 }
 
-// dryRun asks the API server for its opinion of a new object without storing it.
+// dryRun sends a new object to the API server without storing it.
 func dryRun(ctx context.Context, object *unstructured.Unstructured) error {
 	return api.Create(ctx, object, client.DryRunAll, client.FieldValidation("Strict"))
 }
@@ -130,7 +130,7 @@ func writeStatus(ctx context.Context, object *unstructured.Unstructured, status 
 	return api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, patch))
 }
 
-// expectRefusal wants a refusal for what the object says, as opposed to one for who says it.
+// expectRefusal wants a refusal for the content of the object, as opposed to one for its author.
 func expectRefusal(err error, sentence string) {
 	GinkgoHelper()
 	Expect(err).To(MatchError(ContainSubstring(sentence)))

@@ -138,7 +138,7 @@ func isElement(path string) bool {
 	return path[len(path)-1] == ']'
 }
 
-// bounded says whether a value has a limit. Booleans and floats never have: the API has neither.
+// bounded reports whether a value has a limit. Booleans and floats never have: the API has neither.
 func bounded(schema apiextensionsv1.JSONSchemaProps) bool {
 	switch schema.Type {
 	case "string":
@@ -149,7 +149,7 @@ func bounded(schema apiextensionsv1.JSONSchemaProps) bool {
 		return schema.MaxItems != nil
 	case "object":
 		return boundedObject(schema)
-	case "": // a quantity, or free JSON, whose size is limited when it is used
+	case "": // a quantity, or free JSON: its size is limited when it is used
 		return schema.MaxLength != nil || isFree(schema)
 	}
 	return false

@@ -109,7 +109,7 @@ func createNamespace(ctx context.Context) string {
 	return made.Name
 }
 
-// deleteNamespace empties the namespace itself, since a bare API server has nobody who does.
+// deleteNamespace empties the namespace itself, since a bare API server has no namespace controller.
 func deleteNamespace(ctx SpecContext) {
 	for _, object := range []client.Object{
 		&v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.Task{}, &v1alpha1.WorkerPool{}, &v1alpha1.SwarmSnapshot{},

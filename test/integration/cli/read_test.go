@@ -162,7 +162,7 @@ type deployment struct {
 	pods []string
 }
 
-// newDeployment makes one with a pool of four jobs, whose pods have slots in the other order.
+// newDeployment makes one with a pool of four jobs, whose pods have slots in reverse order.
 func newDeployment(ctx SpecContext) deployment {
 	GinkgoHelper()
 	labels := map[string]string{"app": "deployed"}

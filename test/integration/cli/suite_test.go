@@ -1,5 +1,5 @@
-// Package cli proves `kubectl swarm` as a program on a real API server: what it says and how it ends, on objects that are made by hand as
-// the operator leaves them. No operator runs.
+// Package cli proves `kubectl swarm` as a program on a real API server: its output and its exit code, on objects that are made by hand in
+// the state in which the operator leaves them. No operator runs.
 package cli
 
 import (
@@ -41,7 +41,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	furnish(ctx, namespace)
 })
 
-// newNamespace ends with whoever asked for it.
+// newNamespace creates a namespace that is deleted when the spec ends.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "swarm-cli-"}}
@@ -52,7 +52,7 @@ func newNamespace(ctx context.Context) string {
 	return made.Name
 }
 
-// answer is how the program ended, and what it has said.
+// answer is how the program ended, and its output.
 type answer struct {
 	code      int
 	out, said string
@@ -79,7 +79,7 @@ func end(command *exec.Cmd) answer {
 	return answer{session.ExitCode(), string(session.Out.Contents()), string(session.Err.Contents())}
 }
 
-// says is what the program prints when it succeeds.
+// says is the program's output when it succeeds.
 func says(line string) string {
 	GinkgoHelper()
 	got := ask(strings.Fields(line)...)

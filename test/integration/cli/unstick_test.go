@@ -73,7 +73,7 @@ func heldSwarm(ctx context.Context, in, name string) *v1alpha1.Swarm {
 	return swarm
 }
 
-// waitsForSwarm reports whether the API server says that finalizers of Swarms keep the namespace.
+// waitsForSwarm reports whether finalizers of Swarms keep the namespace according to the API server.
 func waitsForSwarm(ctx context.Context, namespace *corev1.Namespace) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
 	for _, condition := range namespace.Status.Conditions {
@@ -84,7 +84,7 @@ func waitsForSwarm(ctx context.Context, namespace *corev1.Namespace) (bool, erro
 	return false, err
 }
 
-// allowToList lets a user see the Swarms of the suite's namespace, and no more.
+// allowToList lets a user see only the Swarms of the suite's namespace.
 func allowToList(ctx context.Context, user string) {
 	GinkgoHelper()
 	named := metav1.ObjectMeta{Namespace: namespace, Name: "see-swarms"}

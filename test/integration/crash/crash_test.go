@@ -127,7 +127,7 @@ func (p point) kind() string {
 	return strings.Join(slices.Delete(parts, min(1, len(parts)), min(2, len(parts))), "/")
 }
 
-// kinds are those of writes, without repetitions.
+// kinds are the kinds of writes, without repetitions.
 func kinds(writes []point) []string {
 	var sorted []string
 	for _, made := range writes {

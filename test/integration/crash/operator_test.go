@@ -73,7 +73,7 @@ func (o *operator) environment() []string {
 		"SWARM_LINK_PORT="+o.link,
 		"SWARM_HEALTH_PORT="+o.health,
 		"SWARM_API_PORT="+o.api,
-		"SWARM_WEBHOOK_ENABLED=false", // nothing here asks it, and its port is one
+		"SWARM_WEBHOOK_ENABLED=false", // it gets no requests here, and its port is the same for all
 		"SWARM_METRICS_ENABLED=false",
 		"SWARM_LOGGING_FORMAT=text",
 	)
@@ -108,7 +108,7 @@ func (o *operator) spawn() error {
 	return nil
 }
 
-// stoppedWell tells whether a process has ended as it was asked to. One that has just been started may not yet listen to signals.
+// stoppedWell reports whether a process stopped as requested. A process that has just started may not handle signals yet.
 func stoppedWell(how *os.ProcessState) bool {
 	status, known := how.Sys().(syscall.WaitStatus)
 	return how.Success() || known && status.Signaled() && status.Signal() == syscall.SIGTERM
@@ -141,7 +141,7 @@ func (o *operator) kill() {
 	<-ended
 }
 
-// stop ends the operator for good, as Kubernetes would, and says what was wrong with it.
+// stop ends the operator for good, as Kubernetes would, and returns what was wrong with it.
 func (o *operator) stop() error {
 	o.mu.Lock()
 	o.stopped = true

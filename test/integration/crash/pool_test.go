@@ -33,7 +33,7 @@ var pools = scenario{
 	},
 	atOnce: 6,
 	moves:  map[string]bool{restarting: true},
-	begin:  func(context.Context, *run) error { return nil }, // the gang is there already
+	begin:  func(context.Context, *run) error { return nil }, // the gang exists already
 	end:    examine,
 }
 
@@ -84,7 +84,7 @@ func change(spec string) func(context.Context, *run) error {
 	}
 }
 
-// converged is done when the pool says so of its present spec, with that many workers, and they run what is published.
+// converged is done when the pool reports it for its present spec, with that many workers, and they run what is published.
 func converged(size int32) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		pool, config := &v1alpha1.WorkerPool{}, &corev1.ConfigMap{}
@@ -116,7 +116,7 @@ func restarted(size int32) func(context.Context, *run) error {
 	}
 }
 
-// listsOf are the lists of a config by worker, without versions; those without jobs are not there.
+// listsOf returns the lists of a config by worker, without versions; workers without jobs are not in it.
 func listsOf(config *corev1.ConfigMap) map[string][]string {
 	file, err := roster.ReadFile(config.Data["config.yml"])
 	if err != nil {
@@ -131,8 +131,8 @@ func listsOf(config *corev1.ConfigMap) map[string][]string {
 	return lists
 }
 
-// poolState is what matters about a pool: not its versions and revisions, of which there may be more after a kill, and not how far each
-// worker is, which is told with some patience; what is published says enough about them.
+// poolState returns the parts of a pool that have to be the same after a kill. It leaves out versions and revisions, of which a kill may
+// cause more, and the progress of each worker, which is reported with a delay: what is published covers it.
 func poolState(pool *v1alpha1.WorkerPool) []any {
 	status := pool.Status
 	return []any{
@@ -158,7 +158,7 @@ func dismissed(ctx context.Context, r *run) error {
 	return nil
 }
 
-// examine says what was wrong with what workers did.
+// examine returns what was wrong with what workers did.
 func examine(r *run) (noted []fmt.Stringer, problem error) {
 	journal := workers.Journal(r.namespace)
 	for _, entry := range journal {

@@ -12,8 +12,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/apiproxy"
 )
 
-// A point is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row, finds the same
-// one again in another run, where a status may have been written once more or less often before it.
+// A point is a write in the life of a swarm or a pool. Counting by stage and by what is written, rather than all writes in a row, finds the
+// same write again in another run, where a status may have been written once more or less often before it.
 type point struct {
 	stage string
 	write string // as writeOf names it
@@ -73,14 +73,14 @@ func (p *proxy) enter(stage string) {
 	p.stage = stage
 }
 
-// made are the writes so far, and those of them that were fatal.
+// made returns the writes so far, and the fatal ones among them.
 func (p *proxy) made() (writes, fatal []point) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.writes), slices.Clone(p.reached)
 }
 
-// killsIn tells whether the operator is to be killed in a stage.
+// killsIn reports whether the operator is to be killed in a stage.
 func (p *proxy) killsIn(stage string) bool {
 	return slices.ContainsFunc(p.fatal, func(fatal point) bool { return fatal.stage == stage })
 }

@@ -24,12 +24,12 @@ const patience = time.Minute
 type scenario struct {
 	stages []stage
 	repeat map[string]int                                   // how often an operator is killed after each write of a stage; once by default
-	atOnce int                                              // so many runs go on at the same time: they mostly wait
+	atOnce int                                              // this many runs go on at the same time: they mostly wait
 	every  []string                                         // kinds of writes: an operator is killed after each of these, and after one of any other; none: after each
 	moves  map[string]bool                                  // stages in which pods are replaced by others of the same name
 	begin  func(context.Context, *run) error                // starts what pods should run
 	adjust func(context.Context, *run) error                // changes how the operator is started; nil: nothing is changed
-	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and says what it has seen
+	end    func(*run) (noted []fmt.Stringer, problem error) // ends it, and returns what it has seen
 }
 
 // A run is one life under an operator of its own.
@@ -40,7 +40,7 @@ type run struct {
 	proxy     *proxy
 	crew      *crew.Crew       // of a swarm
 	states    []state          // after each stage
-	finished  map[string]int64 // tasks by UID, with the epoch whose result was taken
+	finished  map[string]int64 // tasks by UID, with the epoch of the accepted result
 	took      time.Duration
 }
 
@@ -101,7 +101,7 @@ func (r *run) finish(failed error) error {
 	return errors.Join(problem, api.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}))
 }
 
-// tell shows all there is to know about a run that went wrong. Its namespace is left as it is.
+// tell prints everything known about a failed run. The namespace of the run is kept.
 func (r *run) tell(problem error, noted []fmt.Stringer) {
 	seen, _ := exec.Command("kubectl", "get", "nodes,swarms,agents,tasks,workerpools,statefulsets,pods", "--namespace", r.namespace, "--output", "wide").CombinedOutput()
 	writes, reached := r.proxy.made()

@@ -103,7 +103,7 @@ func (r *run) workload() *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: web}}
 }
 
-// registered is done when all pods are ready, and the API server knows whom to ask about others.
+// registered is done when all pods are ready, and the webhook is registered for others.
 func registered(ctx context.Context, r *run) error {
 	found := r.workload()
 	if err := api.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
@@ -116,7 +116,7 @@ func registered(ctx context.Context, r *run) error {
 	return nil
 }
 
-// balanced is done when all pods are ready and split as they should be, and at least so many were evicted in this stage.
+// balanced is done when all pods are ready and split as they should be, and at least this many were evicted in this stage.
 func balanced(split string, evicted int) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		found := r.workload()

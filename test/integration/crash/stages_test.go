@@ -57,7 +57,7 @@ func recruit(ctx context.Context, r *run) (err error) {
 	return err
 }
 
-// disband stops the agents, and says what was wrong with what they did.
+// disband stops the agents, and returns what was wrong with what they did.
 func disband(r *run) (noted []fmt.Stringer, problem error) {
 	r.crew.Stop()
 	for _, entry := range r.crew.Journal() {
@@ -126,7 +126,7 @@ func remove(ctx context.Context, r *run) error {
 	return api.Delete(ctx, &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}})
 }
 
-// agents is done when the swarm has so many, all of them ready, and nobody leaves.
+// agents is done when the swarm has this many agents, all of them ready and none leaving.
 func agents(count int32) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		swarm := &v1alpha1.Swarm{}
@@ -175,7 +175,7 @@ func nothing(ctx context.Context, r *run) error {
 	return errors.Join(err, api.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: authority.ConfigMapName}, published))
 }
 
-// work takes as long as the payload says.
+// work takes the time in the payload.
 func work(ctx context.Context, task agent.Task, _ agent.Report) (any, error) {
 	var order struct{ Milliseconds int }
 	if err := task.Decode(&order); err != nil {

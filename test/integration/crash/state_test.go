@@ -17,8 +17,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/authority"
 )
 
-// A state is what there is in a namespace, a line for each object, without what differs from run to run: times, UIDs, versions, epochs,
-// attempts, who ran what, and the names of the run's own namespace and address.
+// A state is the content of a namespace, a line for each object, without what differs from run to run: times, UIDs, versions, epochs,
+// attempts, which agent ran what, and the names of the run's own namespace and address.
 type state struct {
 	lines []string
 	uids  map[string]types.UID // of what must not be replaced

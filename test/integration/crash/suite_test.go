@@ -1,5 +1,5 @@
-// Package crash proves that the operator may die anywhere: it is killed right after each single write that it makes, before it hears
-// of the answer, and must come to the same end as if nothing had happened.
+// Package crash proves that the operator may die anywhere: it is killed right after each single write that it makes, before it receives
+// the answer, and must come to the same end as if nothing had happened.
 //
 // The operator is the real program, built with the race detector when there is a C compiler. A proxy in this process stands between
 // it and the API server and counts. Pods are on simulated nodes; their agents and workers are real ones (internal/testkit/crew, gang).
@@ -26,7 +26,7 @@ var (
 	cluster field.Cluster
 	api     client.Client // reads and writes as the user of the cluster
 	program string        // the operator
-	workers *gang.Gang    // those of pools
+	workers *gang.Gang    // of pools
 )
 
 func TestCrash(t *testing.T) {

@@ -58,7 +58,7 @@ var _ = Describe("Random objects", Serial, func() {
 	})
 })
 
-// A tally counts by kind what the API server said to objects that were to be created.
+// A tally counts by kind the API server's answers to objects that were to be created.
 type tally map[string]*struct{ asked, accepted int }
 
 func (t tally) count(kind string, err error) {

@@ -52,7 +52,7 @@ func (r round) judge(ctx context.Context) {
 	AddReportEntry(r.in, ReportEntryVisibilityAlways, fmt.Sprintf("deleted in %.1f s", time.Since(began).Seconds()))
 }
 
-// remaining is what the API server says about a namespace that is being deleted.
+// remaining is the API server's message about a namespace that is being deleted.
 func remaining(namespace *corev1.Namespace) string {
 	var text []string
 	for _, condition := range namespace.Status.Conditions {
@@ -103,7 +103,7 @@ func (o operator) reconciles(since time.Time) map[string]int {
 	return count
 }
 
-// writes are those of the operator in the namespace since then.
+// writes are the operator's writes in the namespace since then.
 func (r round) writes(g Gomega, since time.Time) []audit.Request {
 	all, err := audit.Requests("swarm-operator/")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -162,7 +162,8 @@ func visit(ctx context.Context, url string) (string, error) {
 	return string(text), err
 }
 
-// expectExplained looks at every object that is there. The operator says nothing about paused ones, and nothing about snapshots: no controller has them yet.
+// expectExplained checks every object. The operator reports nothing about paused ones, and nothing about snapshots: no controller has them
+// yet.
 func (r round) expectExplained(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(r.unexplained).WithContext(ctx).WithTimeout(still).Should(BeEmpty())

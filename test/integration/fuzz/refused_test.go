@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// refused are pod templates that the CRD accepts, and of which the API server accepts no StatefulSet once our parts are in them.
+// refused are pod templates that the CRD accepts, and with which the API server refuses the StatefulSet once our parts are in them.
 var refused = []struct{ template, says string }{
 	{`{spec: {containers: [{name: agent, image: x}], initContainers: [{name: swarm-program, image: x}]}}`, `duplicate entries for key [name="swarm-program"]`},
 	{`{spec: {containers: [{name: agent, image: x}], volumes: [{name: swarm-link, emptyDir: {}}]}}`, `duplicate entries for key [name="swarm-link"]`},
@@ -47,7 +47,7 @@ var _ = Describe("A pod template of which no StatefulSet can be made", Serial, f
 	})
 })
 
-// many is a list of so many objects, told apart by a number.
+// many is a list of so many objects, which differ by a number.
 func many(count int, object string) string {
 	var all []string
 	for n := range count {

@@ -121,7 +121,7 @@ func poolSpec(_ *rand.Rand, made any) any {
 	return spec
 }
 
-// ordered has each of these numbers no smaller than the one before, as far as they are there.
+// ordered has each of these numbers no smaller than the one before, as far as they are present.
 func ordered(names ...string) schemafuzz.Rule {
 	return func(_ *rand.Rand, made any) any {
 		fields := made.(map[string]any)

@@ -68,7 +68,7 @@ func newWriter(seed, round uint64) *writer {
 // weights are how often each kind is drawn.
 var weights = map[string]int{"Swarm": 4, "Task": 5, "Agent": 2, "WorkerPool": 5, "SwarmSnapshot": 2, "ConfigMap": 3, "Deployment": 1, "StatefulSet": 3}
 
-// names are those of each kind.
+// names are the names of each kind.
 var names = map[string][]string{
 	"Swarm": swarms, "Task": tasks, "Agent": agents, "WorkerPool": pools, "SwarmSnapshot": snapshots, "ConfigMap": configMaps,
 	"Deployment": workloads, "StatefulSet": workloads,
@@ -163,7 +163,7 @@ func (w *writer) annotations() map[string]any {
 	return made
 }
 
-// contents are those of ConfigMaps.
+// contents are the contents of ConfigMaps.
 var contents = []string{
 	"", "\n", "{}", `{"a":1}`, `{"a":`, "[1,2]", "null", "jobs:\n- a\n- b\n", "jobs:\n- name: a\n  weight: 3\n- name: a\n", "jobs: 7\n", "a\nb\nc\n", "a\n\n a \n\tb\n",
 	"workers:\n  web-0:\n    jobs: [a]\n", "version: 9223372036854775807\n", "\u0000", strings.Repeat("job\n", 500), strings.Repeat("x", 20_000), "a: &a [*a]", "ünï\ncode",

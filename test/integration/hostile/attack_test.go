@@ -68,13 +68,13 @@ var speech = attack{func(ctx context.Context, s *scene) {
 	all.Wait()
 }, []tally{{"messages of hostile programs", &said, 5000}, {"scripts that were said", &scripts, 50}}}
 
-// What hostile programs have said.
+// Counts of what hostile programs have sent.
 var said, scripts atomic.Int64
 
-// breath is between two scripts. The machine has to run the hostile programs, too, and they are not what is judged.
+// breath is the pause between two scripts. The machine has to run the hostile programs, too, and they are not what is judged.
 const breath = 100 * time.Millisecond
 
-// speak says all scripts again and again. What the operator makes of a script is its own business.
+// speak sends all scripts again and again. What the operator makes of a script is its own business.
 func (p *intruderPod) speak(ctx context.Context, s *scene, r *rand.Rand) {
 	for n := 0; ctx.Err() == nil; n++ {
 		knows, err := s.knowledge(ctx)
@@ -104,7 +104,7 @@ func (p *intruderPod) speak(ctx context.Context, s *scene, r *rand.Rand) {
 	}
 }
 
-// knowledge is what everyone may see who has the right to view, and more.
+// knowledge is what users with the right to view may see, and more.
 func (s *scene) knowledge(ctx context.Context) (known, error) {
 	reign, err := s.leader.reign(ctx)
 	if err != nil {

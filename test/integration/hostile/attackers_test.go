@@ -28,8 +28,8 @@ import (
 // targetVariable holds the target of a process that attacks.
 const targetVariable = "HOSTILE_TARGET"
 
-// A target is what attackers are told. They run in a process of their own with the lowest priority, because in a cluster they would run on other
-// nodes: what is judged is the work that they cause, and not the processor time that they take themselves.
+// A target is what attackers know. They run in a process of their own with the lowest priority, because in a cluster they would run on
+// other nodes: what is judged is the work that they cause, and not the processor time that they take themselves.
 type target struct {
 	Attacks             []string
 	Round               int    // distinguishes the objects of several processes
@@ -98,7 +98,7 @@ func counts(names []string) map[string]int64 {
 	return all
 }
 
-// target returns what attackers are told about the scene.
+// target returns what attackers know about the scene.
 func (s *scene) target(names []string) target {
 	s.rounds++
 	t := target{

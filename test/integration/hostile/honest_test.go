@@ -125,7 +125,7 @@ func (s *scene) work(ctx context.Context, name string, swarms ...*v1alpha1.Swarm
 	return took
 }
 
-// share returns the value below which so many percent are.
+// share returns the value below which this percentage of the values lies.
 func share(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)-1)*percent/100].Round(100 * time.Microsecond)
 }

@@ -50,7 +50,7 @@ func startLeader(ctx context.Context, home string, settings ...string) *leader {
 	return l
 }
 
-// A reign is who leads and in which term.
+// A reign is a leader and its term.
 type reign struct {
 	holder      string
 	transitions int32
@@ -120,7 +120,7 @@ func gone(ctx context.Context, object client.Object) error {
 	return fmt.Errorf("%T %q is still there", object, object.GetName())
 }
 
-// watchProcessor returns a function that says how much time of processors was spent, for whoever wonders why latency is what it is.
+// watchProcessor returns a function that reports the processor time spent, which helps to explain the latency.
 func (l *leader) watchProcessor() func() string {
 	pids, began := []int{l.session.Command.Process.Pid, os.Getpid()}, time.Now()
 	before := []time.Duration{processorTime(pids[0]), processorTime(pids[1])}

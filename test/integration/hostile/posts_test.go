@@ -61,14 +61,14 @@ var posts = attack{func(ctx context.Context, s *scene) {
 
 const mega = 1 << 20
 
-// body is the body of the nth post. Some are huge, with a length that is told or not.
+// body is the body of the nth post. Some are huge, with or without a Content-Length.
 func (s *scene) body(n int) io.Reader {
 	uid, hash, in := fmt.Sprintf("uid-%d", n), fmt.Sprintf("hash-%d", n), s.in
 	switch n % 32 {
 	case 0:
 		return bytes.NewReader(review(in, strings.Repeat("u", 7*mega), hash))
 	case 1:
-		return io.MultiReader(bytes.NewReader(review(in, strings.Repeat("u", 7*mega), hash))) // its length is not told
+		return io.MultiReader(bytes.NewReader(review(in, strings.Repeat("u", 7*mega), hash))) // without a Content-Length
 	case 2:
 		return bytes.NewReader(review(in, uid, strings.Repeat("h", mega)))
 	case 3:

@@ -17,10 +17,10 @@ const hostileAddress = "127.0.0.2"
 // An intruderPod is a hostile program with a valid token of its pod.
 type intruderPod struct{ rawlink.Program }
 
-// A script is what a program says on one stream. It need not be what the protocol allows.
+// A script is what a program sends on one stream. It may violate the protocol.
 type script iter.Seq[proto.Message]
 
-// say says a script, as fast as the operator reads, until it is over, the operator ends the stream, or the context ends.
+// say sends a script, as fast as the operator reads, until it is over, the operator ends the stream, or the context ends.
 func (p *intruderPod) say(ctx context.Context, what script) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

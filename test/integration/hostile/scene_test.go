@@ -133,7 +133,7 @@ func newTenant(ctx context.Context, in, user string) client.Client {
 	})).To(Succeed())
 	made, err := clientOf(user)
 	Expect(err).NotTo(HaveOccurred())
-	// The authorizer hears of a new binding a little later.
+	// The authorizer sees a new binding a little later.
 	Eventually(made.List).WithContext(ctx).WithArguments(&v1alpha1.TaskList{}, client.InNamespace(in)).Should(Succeed())
 	return made
 }

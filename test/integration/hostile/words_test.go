@@ -21,7 +21,7 @@ type known struct {
 	term    int64
 }
 
-// numbers are those at which something may overflow, wrap or turn negative.
+// numbers are values at which something may overflow, wrap or turn negative.
 func (k known) numbers() []int64 {
 	return []int64{
 		0, 1, -1, k.term, k.term + 1, k.term<<32 | 1, (k.term + 1) << 32, k.term<<32 | math.MaxUint32, math.MaxInt32 - 1, math.MaxInt32, math.MaxUint32,
@@ -29,7 +29,7 @@ func (k known) numbers() []int64 {
 	}
 }
 
-// texts are those that a status may not be able to carry.
+// texts are texts that a status may not be able to carry.
 func (k known) texts() []string {
 	return []string{
 		"", intruder, intruder + "\nsecond line", "Not A Reason " + intruder, strings.Repeat(intruder, 20), strings.Repeat(intruder, 1000), "\x00" + intruder,
@@ -96,7 +96,7 @@ func (p *intruderPod) hellos(k known) []*linkv1.Hello {
 	return all
 }
 
-// greet is a script of a Hello, and what an agent says next.
+// greet is a script of a Hello, and the agent's next messages.
 func greet(hello *linkv1.Hello) script {
 	return func(yield func(proto.Message) bool) {
 		_ = yield(helloMessage(hello)) && yield(heartbeat(1)) && yield(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Complete{Complete: &linkv1.Complete{}}})
@@ -146,7 +146,7 @@ func (p *intruderPod) strays(namespaces ...string) script {
 	}
 }
 
-// oversize says what is too large for a status, for a frame, and for memory.
+// oversize sends what is too large for a status, for a frame, and for memory.
 func (p *intruderPod) oversize(k known) script {
 	return func(yield func(proto.Message) bool) {
 		if !yield(helloMessage(p.Hello())) || !yield(heartbeat(1)) {
@@ -164,7 +164,7 @@ func (p *intruderPod) oversize(k known) script {
 	}
 }
 
-// malformed says what is no message at all.
+// malformed sends what is no message at all.
 func (p *intruderPod) malformed(r *rand.Rand) script {
 	return func(yield func(proto.Message) bool) {
 		if r.IntN(4) > 0 && !yield(helloMessage(p.Hello())) {

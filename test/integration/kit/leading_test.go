@@ -36,7 +36,7 @@ func (w wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.inner.RoundTrip(request)
 }
 
-// contender is an operator that competes for a Lease of 6 s, and notes what becomes of it.
+// contender is an operator that competes for a Lease of 6 s, and notes its gains and losses of it.
 func contender(namespace, name string, history *names, cut *atomic.Bool) *inside {
 	return operator([]string{namespace}, func(options *kit.Options, config *rest.Config) {
 		options.Election = kit.Election{
@@ -113,7 +113,7 @@ var _ = It("the term grows with every start, elected or not, and never falls beh
 
 	second := start()
 	Expect(second.Leadership.Term()).To(BeEquivalentTo(2))
-	third := start() // without an election nobody waits, and the former holder ends
+	third := start() // without leader election a replica does not wait, and the former holder ends
 	Expect(third.Leadership.Term()).To(BeEquivalentTo(3))
 	Eventually(second.ended).Should(Receive(HaveOccurred()))
 	Expect(second.Leadership.Fresh()).To(BeFalse())

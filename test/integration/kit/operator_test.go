@@ -100,7 +100,7 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// lines are those that contain all of the words.
+// lines are the lines that contain all of the words.
 func (j *journal) lines(words ...string) []string {
 	var found []string
 	for line := range strings.Lines(j.String()) {

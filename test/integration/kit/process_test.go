@@ -84,7 +84,7 @@ func (r *replica) scrape(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// answer is the status code of one of its addresses, 0 when nobody answers.
+// answer returns the status code of one of its addresses, 0 without an answer.
 func answer(address, path string) func() int {
 	return func() int {
 		response, err := http.Get("http://" + address + path)
@@ -98,7 +98,7 @@ func answer(address, path string) func() int {
 
 func freeAddress() string { return net.JoinHostPort("127.0.0.1", ports.Free()) }
 
-// holder is the pod that the Lease names, "" when nobody holds it.
+// holder returns the pod that the Lease names, "" while the Lease has no holder.
 func holder(ctx context.Context, namespace string) func() string {
 	return func() string {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "webapp"}}
@@ -110,7 +110,7 @@ func holder(ctx context.Context, namespace string) func() string {
 	}
 }
 
-// A request is what the audit log says of one.
+// A request is an entry of the audit log.
 type request struct {
 	Verb      string
 	UserAgent string
@@ -129,7 +129,7 @@ func (r request) writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) && r.ObjectRef.Resource != "leases"
 }
 
-// audited are the requests since then of whoever calls itself that.
+// audited returns the requests since then with this user agent.
 func audited(userAgent string, since time.Time) []request {
 	GinkgoHelper()
 	file, err := os.Open(auditLog())

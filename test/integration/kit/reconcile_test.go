@@ -135,7 +135,7 @@ var _ = It("a conflict is silence: tried again, no error in the log", func(ctx S
 	o.control("k07-conflict", func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
 		report := status.Report(app, &app.Status.Conditions)
 		app.Status.URL = strconv.FormatInt(reconciles.Add(1), 10)
-		if reconciles.Load() == 1 { // somebody is faster
+		if reconciles.Load() == 1 { // another writer is faster
 			other := &v1.WebApp{}
 			Expect(api.Get(ctx, client.ObjectKeyFromObject(app), other)).To(Succeed())
 			other.Labels = map[string]string{"faster": "yes"}
@@ -190,7 +190,7 @@ var _ = It("[K08/growing-spacing, K08/reset-on-success] errors are tried again e
 	failing.Store(false)
 })
 
-// leastWait is the least time from one failure to the next attempt, after so many failures: 10 ms, doubled each time.
+// leastWait is the least time from one failure to the next attempt, after this many failures: 10 ms, doubled each time.
 func leastWait(failures int) time.Duration { return 10 * time.Millisecond << (failures - 1) }
 
 var _ = It("[K16/process-lives, K16/metric] a panic is caught, counted and tried again, and the others go on", func(ctx SpecContext) {
@@ -298,7 +298,7 @@ var _ = Describe("a controller hears of", func() {
 	})
 })
 
-// names are those of reconciled objects, in order.
+// names are the names of reconciled objects, in order.
 type names struct {
 	lock sync.Mutex
 	all  []string

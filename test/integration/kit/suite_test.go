@@ -124,7 +124,7 @@ func webApp(ctx context.Context, namespace, name string) *v1.WebApp {
 	return app
 }
 
-// change updates an object as it is now, however often somebody else is faster.
+// change updates the current object, and retries on conflicts.
 func change[T client.Object](ctx context.Context, object T, to func(T)) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -136,7 +136,7 @@ func change[T client.Object](ctx context.Context, object T, to func(T)) {
 	}).Should(Succeed())
 }
 
-// stored reads an object afresh.
+// stored reads an object from the API server.
 func stored[T client.Object](ctx context.Context, object T) func(Gomega) T {
 	return func(g Gomega) T {
 		g.Expect(api.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())

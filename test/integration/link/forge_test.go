@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// moved is a token whose times are others, signed by the API server's own key.
+// moved is a token with other times, signed by the API server's own key.
 func moved(token string, by time.Duration) string {
 	GinkgoHelper()
 	parts := strings.Split(token, ".")

@@ -24,7 +24,7 @@ import (
 
 const (
 	lease = 45 * time.Second // the default
-	// RELINK_AGENTS and RELINK_GAP (a duration) change how many agents there are, and for how long nobody leads. After a crash that is up to 20 s.
+	// RELINK_AGENTS and RELINK_GAP (a duration) set the number of agents and the time without a leader. After a crash that is up to 20 s.
 	fewAgents, shortGap = 200, 5 * time.Second
 	// What reviews may cost at most: the ones that are made one by one (20, and 2 a second), and one for the service account every 10 s.
 	reviewsAtFirst, reviewsPerSecond = 21, 3
@@ -55,7 +55,7 @@ var _ = Describe("A change of leader", func() {
 		report("token reviews at the start", firstTokens.reviews.Load())
 
 		began, before, refusedBefore := time.Now(), nextTokens.reviews.Load(), refusals(next)
-		next.Leader.Follow("") // nobody leads
+		next.Leader.Follow("") // there is no leader
 		first.Stop()
 		time.Sleep(gap)
 		next.Leader.Lead(2)

@@ -1,6 +1,6 @@
 // Package link proves on a real API server who may open the link: tokens come from its TokenRequest and are judged by its
-// TokenReview. A token lives for ten minutes at least, so on our own cluster one that has expired is made of a real one by moving
-// its times into the past and signing it anew with the API server's own key.
+// TokenReview. A token lives for ten minutes at least, so on our own cluster an expired one is made from a real one by moving
+// its times into the past and signing it again with the API server's own key.
 package link
 
 import (
@@ -45,7 +45,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
-// gatedPod is an object that no node ever runs: a token needs no more. The gate keeps schedulers away.
+// gatedPod is an object that no node ever runs: that is enough for a token. The gate keeps schedulers away.
 func gatedPod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 		ServiceAccountName: account, SchedulingGates: []corev1.PodSchedulingGate{{Name: "swarm.io/never"}},

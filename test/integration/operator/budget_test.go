@@ -47,7 +47,7 @@ func waitOf(in, task string) func(context.Context) (string, error) {
 	}
 }
 
-// bulkyTeam is a team whose template, and so each StatefulSet of it, has more than half of a megabyte.
+// bulkyTeam is a team whose template, and so each of its StatefulSets, has more than half of a megabyte.
 func bulkyTeam(in, name string) *v1alpha1.Swarm {
 	made := team(in, name, 2)
 	container := &made.Spec.Agents[0].Template.Spec.Containers[0]

@@ -59,7 +59,7 @@ func otherCA() (string, error) {
 	return string(text), err
 }
 
-// scrapedTrusting scrapes the metrics as the ServiceMonitor says, with the CA that is given, and returns the status.
+// scrapedTrusting scrapes the metrics like the ServiceMonitor, with the CA that is given, and returns the status.
 func scrapedTrusting(ctx context.Context, port, token string, ca func(context.Context) (string, error)) (int, error) {
 	bundle, err := ca(ctx)
 	if err != nil {

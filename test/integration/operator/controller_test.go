@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A status that merely changed wakes nobody, so one that somebody else has changed is noticed by the resync alone.
+// A status change alone triggers no reconcile, so a status that another writer has changed is corrected only by the resync.
 func showResync(ctx SpecContext) {
 	const period = 5 * time.Second
 	in := namespace(ctx, nil)

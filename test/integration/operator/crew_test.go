@@ -18,7 +18,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/crew"
 )
 
-// linkAddress has the pods of swarms told an address at which agents of this process reach the operator.
+// linkAddress gives the pods of swarms an address at which agents of this process reach the operator.
 var linkAddress = "SWARM_LINK_ADDRESS=127.0.0.1:" + linkPort
 
 // An order is the payload of a task.
@@ -32,7 +32,7 @@ type order struct {
 type workplace struct {
 	lock     sync.Mutex
 	gates    map[string]chan struct{} // by task: closed when the task is released
-	stopping map[string]bool          // tasks whose attempt has been told to stop
+	stopping map[string]bool          // tasks whose attempt was asked to stop
 }
 
 // employ runs an agent for every pod of the namespace, until the spec or its container ends.
@@ -54,7 +54,7 @@ func employ(ctx context.Context, in string) *workplace {
 	return w
 }
 
-// Handle is one attempt. An attempt that was told to stop still waits for its release, so that a spec can see what happens meanwhile.
+// Handle is one attempt. An attempt that was asked to stop still waits for its release, so that a spec can see what happens meanwhile.
 func (w *workplace) Handle(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
 	var wanted order
 	if err := task.Decode(&wanted); err != nil {
@@ -116,14 +116,14 @@ func closeOnce(gate chan struct{}) {
 	}
 }
 
-// stopped reports whether an attempt of the task has been told to stop.
+// stopped reports whether an attempt of the task was asked to stop.
 func (w *workplace) stopped(task string) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return w.stopping[task]
 }
 
-// team is a swarm of so many workers, with two slots each and no storage.
+// team is a swarm of this many workers, with two slots each and no storage.
 func team(in, name string, size int32) *v1alpha1.Swarm {
 	return &v1alpha1.Swarm{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},

@@ -65,7 +65,7 @@ func (f *failures500) gaps() []time.Duration {
 	return gaps
 }
 
-// leastWait is the least time from one failure to the next try, after so many failures: 10 ms, doubled each time.
+// leastWait is the least time from one failure to the next try, after this many failures: 10 ms, doubled each time.
 func leastWait(failures int) time.Duration { return 10 * time.Millisecond << (failures - 1) }
 
 var _ = Describe("The operator, when the API server", Serial, func() {
@@ -91,7 +91,7 @@ var _ = Describe("The operator, when the API server", Serial, func() {
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("1 have a ready pod"))
 	})
 
-	// The leader loses its Lease and nothing else: it still hears of every change, and whatever it would write is accepted.
+	// The leader loses its Lease and nothing else: it still receives every change, and whatever it would write is accepted.
 	It("[K11/operator-no-overlap, R15/controllers-by-leader] does not renew its Lease, stops writing before the other starts", func(ctx SpecContext) {
 		in := namespace(ctx, nil)
 		if _, err := audit.Requests(in); err != nil {

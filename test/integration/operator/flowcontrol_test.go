@@ -19,7 +19,7 @@ import (
 // A flow is how the API server has classified a request.
 type flow struct{ schema, level string }
 
-// flows are those of an operator's requests.
+// flows are the flows of an operator's requests.
 type flows struct {
 	lock sync.Mutex
 	all  []classified
@@ -64,7 +64,7 @@ var _ = Describe("The flow control that is installed", Serial, func() {
 		program(only(in), asAccount(ctx, seen))
 		swarm := sample(ctx, in)
 		Eventually(condition).WithContext(ctx).WithArguments(swarm).Should(ContainSubstring("6 have a ready pod"))
-		// The API server hears of new FlowSchemas by a watch.
+		// The API server receives new FlowSchemas by a watch.
 		Eventually(seen.last).WithArguments(http.MethodPut, "/namespaces/swarm-system/leases/swarm-operator").Should(Equal(leases))
 		change(ctx, swarm, func() { swarm.Spec.Replicas = new(int32(5)) })
 		Eventually(seen.last).WithArguments(http.MethodPatch, "/swarms/research/status").Should(Equal(rest))

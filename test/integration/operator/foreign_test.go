@@ -41,7 +41,7 @@ var _ = Describe("An object of the user that has the name of a Swarm's", Serial,
 	})
 })
 
-// degradedMessage is what a Swarm says about what does not work.
+// degradedMessage is the message of a Swarm about what does not work.
 func degradedMessage(ctx context.Context, swarm *v1alpha1.Swarm) (string, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
 	condition := meta.FindStatusCondition(swarm.Status.Conditions, v1alpha1.ConditionDegraded)

@@ -125,7 +125,7 @@ func showAgentLease(ctx SpecContext) {
 	Eventually(leaseTold).WithContext(ctx).WithArguments(in).Should(Equal(50 * time.Second))
 }
 
-// leaseTold returns the lease that an agent is told which connects now.
+// leaseTold returns the lease duration that an agent receives when it connects now.
 func leaseTold(ctx context.Context, in string) (time.Duration, error) {
 	answer, err := hello(ctx, in, dialed(ctx, in))
 	return answer.GetWelcome().GetLease().AsDuration(), err

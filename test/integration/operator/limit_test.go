@@ -13,13 +13,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A pace is so many writes in that time.
+// A pace is this many writes in that time.
 type pace struct {
 	writes  float64
 	elapsed time.Duration
 }
 
-// within reports whether so many writes at once, and qps per second from then on, allow the pace.
+// within reports whether this burst of writes, and qps per second from then on, allow the pace.
 func (p pace) within(qps, burst float64) bool { return p.writes <= burst+qps*p.elapsed.Seconds()+1 }
 
 // slow is few writes per second. What is to be faster makes many writes, so that it is faster on a slow machine, too.
@@ -28,8 +28,8 @@ const slow = 4
 // Swarms to make, and how many writes they cost at least.
 const few, many, writesEach = 4, 12, 15
 
-// work is the pace of an operator that was told these limits, over the first writes for so many new swarms of one namespace. Controllers
-// write by PATCH; the Lease, events and reviews, which are not limited, come by other methods.
+// work measures the pace of an operator with these limits, over the first writes for this many new swarms of one namespace. Controllers
+// write by PATCH; the Lease, events and reviews, which are not limited, use other methods.
 func work(ctx SpecContext, qps, burst, swarms int, settings ...string) pace {
 	GinkgoHelper()
 	in, port := namespace(ctx, nil), ports.Free()

@@ -139,7 +139,7 @@ func welcomed(ctx context.Context, in string, to destination) error {
 	return err
 }
 
-// hello is an agent that trusts what its ConfigMap says, and returns the operator's first answer.
+// hello is an agent that trusts the CA in its ConfigMap, and returns the operator's first answer.
 func hello(ctx context.Context, in string, to destination) (*linkv1.OperatorMessage, error) {
 	trusted, err := published(ctx, in)
 	if err != nil {
@@ -156,7 +156,7 @@ func helloTrusting(ctx context.Context, in string, to destination, bundle string
 	return greeting(ctx, credential{in, token}, to, bundle)
 }
 
-// A credential is what an agent shows: where it says it is, and what proves it.
+// A credential is what an agent shows: the namespace that it claims, and the proof.
 type credential struct{ in, token string }
 
 func greeting(ctx context.Context, shown credential, to destination, bundle string) (*linkv1.OperatorMessage, error) {
@@ -175,7 +175,7 @@ func greeting(ctx context.Context, shown credential, to destination, bundle stri
 		return nil, err
 	}
 	said := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: shown.in, Swarm: "research", Agent: coder, Slots: 1}
-	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: said}}) // what is wrong is told by Recv
+	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: said}}) // Recv returns the error
 	return stream.Recv()
 }
 

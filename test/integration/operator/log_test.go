@@ -84,7 +84,7 @@ var _ = Describe("The log", Serial, func() {
 		Eventually(failures).WithArguments(session).ShouldNot(BeEmpty())
 		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring(noPool)))
 		Eventually(func() string {
-			_, _ = code(ctx, metricsURL("http", port), "") // of which net/http tells package log
+			_, _ = code(ctx, metricsURL("http", port), "") // which net/http reports to package log
 			return string(session.Err.Contents())
 		}).Should(ContainSubstring("TLS handshake error"))
 		Eventually(session.Terminate()).Should(gexec.Exit(0))

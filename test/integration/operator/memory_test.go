@@ -47,7 +47,7 @@ func bulky(in string) []client.Object {
 	}
 }
 
-// manyLabels are about a megabyte in memory, and as much as the API server takes with the list of who set them.
+// manyLabels are about a megabyte in memory, and as much as the API server takes together with the managed fields.
 func manyLabels() map[string]string {
 	labels := map[string]string{}
 	for n := range 8_000 {
@@ -56,7 +56,7 @@ func manyLabels() map[string]string {
 	return labels
 }
 
-// askedFor notes what an operator asks for when it lists or watches all ConfigMaps or Services, by resource.
+// askedFor notes the Accept headers with which an operator lists or watches all ConfigMaps or Services, by resource.
 type askedFor struct {
 	lock    sync.Mutex
 	accepts map[string][]string
@@ -64,7 +64,7 @@ type askedFor struct {
 
 func (a *askedFor) note(request *http.Request) int {
 	resource := path.Base(request.URL.Path)
-	chosen := request.URL.Query().Get("labelSelector") != "" // those of one pool
+	chosen := request.URL.Query().Get("labelSelector") != "" // of one pool
 	if request.Method == http.MethodGet && !chosen && (resource == "configmaps" || resource == "services") {
 		a.lock.Lock()
 		defer a.lock.Unlock()
@@ -113,7 +113,7 @@ var _ = Describe("The cache", Serial, func() {
 	})
 })
 
-// createBulky creates so many large objects of each kind, of which those of a namespace are in this one.
+// createBulky creates this many large objects of each kind, of which those of a namespace are in this one.
 func createBulky(ctx context.Context, in string, count int) {
 	GinkgoHelper()
 	for range count {
@@ -143,7 +143,7 @@ func lowestHeap(ctx context.Context, port string) float64 {
 func profiled(ctx context.Context, in, pool, proxy string) (operator *gexec.Session, port string) {
 	GinkgoHelper()
 	port = ports.Free()
-	// It collects garbage so often that what is allocated is in use, but for a tenth.
+	// It collects garbage so often that all but a tenth of what is allocated is in use.
 	operator = program(
 		only(in), "GOGC=10", "GOMEMLIMIT=16MiB", "SWARM_METRICS_ENABLED=true", "SWARM_METRICS_SECURE=false", "SWARM_METRICS_PORT="+port, proxy,
 	)
@@ -152,7 +152,7 @@ func profiled(ctx context.Context, in, pool, proxy string) (operator *gexec.Sess
 	return operator, port
 }
 
-// degraded reports whether a pool says that something is wrong.
+// degraded reports whether a pool reports that something is wrong.
 func degraded(ctx context.Context, pool *v1alpha1.WorkerPool) (bool, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(pool), pool)
 	return len(pool.Status.Conditions) > 0, err

@@ -75,7 +75,7 @@ func pool(ctx context.Context, in string, layout v1alpha1.ConfigLayout) {
 	})).To(Succeed())
 }
 
-// workers are two pods that name their pool. Nothing of what they mount is there yet.
+// workers are two pods that name their pool. Nothing that they mount exists yet.
 func workers(ctx context.Context, in string) *appsv1.StatefulSet {
 	GinkgoHelper()
 	labels := map[string]string{"app": "worker", v1alpha1.LabelPool: "cameras"}
@@ -123,14 +123,14 @@ func mounted(ctx context.Context, in, name string) ([]string, error) {
 	return names, nil
 }
 
-// list is what a ConfigMap of the pool says.
+// list is the list in a ConfigMap of the pool.
 func list(ctx context.Context, in, name string) (string, error) {
 	found := &corev1.ConfigMap{}
 	err := api.Get(ctx, client.ObjectKey{Namespace: in, Name: name}, found)
 	return found.Data["config.yml"], err
 }
 
-// told are the events of the StatefulSet.
+// told returns the events of the StatefulSet.
 func told(ctx context.Context, in string) ([]string, error) {
 	events := &corev1.EventList{}
 	err := api.List(ctx, events, client.InNamespace(in))

@@ -39,7 +39,7 @@ var _ = Describe("A Swarm with a limit of finished tasks", Serial, func() {
 		kept := append([]string{all[0]}, all[tasks-limit:]...)
 		Eventually(finished).WithContext(ctx).WithArguments(in).WithTimeout(20 * time.Second).Should(Equal(kept))
 
-		// From now on each one that finishes takes the place of another. Of those that finish in the same second the name decides.
+		// From now on each one that finishes replaces another. Of those that finish in the same second the name decides.
 		submit(ctx, swarm, "zz-next", order{})
 		Eventually(finished).WithContext(ctx).WithArguments(in).WithTimeout(20 * time.Second).Should(Equal(append([]string{all[0]}, append(kept[2:], "zz-next")...)))
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(protected), protected)).To(Succeed())

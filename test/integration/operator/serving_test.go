@@ -24,7 +24,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// visitor asks the operator as anybody on this machine may, and takes any certificate: certificate_test.go verifies that of the metrics.
+// visitor calls the operator without credentials, and accepts any certificate: certificate_test.go verifies the one of the metrics.
 var visitor = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 }}
@@ -140,7 +140,7 @@ func token(ctx context.Context, in, name string) string {
 	return request.Status.Token
 }
 
-// allow gives somebody rights until the spec ends.
+// allow grants a subject these rights until the spec ends.
 func allow(ctx context.Context, name string, who rbacv1.Subject, rules ...rbacv1.PolicyRule) {
 	GinkgoHelper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}, Rules: rules}
@@ -157,7 +157,7 @@ func allow(ctx context.Context, name string, who rbacv1.Subject, rules ...rbacv1
 	})
 }
 
-// An operator that may not list anything is alive and not ready, and competes with nobody.
+// An operator that may not list anything is alive and not ready, and does not compete for the Lease.
 func showHealth(ctx SpecContext) {
 	in, port := namespace(ctx, nil), ports.Free()
 	healthz, readyz := "http://127.0.0.1:"+port+"/healthz", "http://127.0.0.1:"+port+"/readyz"
@@ -185,7 +185,7 @@ func showCacheSyncTimeout(ctx SpecContext) {
 	Expect(string(session.Err.Contents())).To(And(ContainSubstring("caches not synced within 1s: "), ContainSubstring("ConfigMap, "), ContainSubstring("Swarm, ")))
 }
 
-// kubeconfigAs is the cluster's, for somebody else.
+// kubeconfigAs returns the kubeconfig of the cluster for another user.
 func kubeconfigAs(user string) string {
 	GinkgoHelper()
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()

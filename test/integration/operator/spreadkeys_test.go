@@ -73,7 +73,7 @@ func showReadOnly(ctx SpecContext) {
 	Eventually(s.current).WithContext(ctx).WithArguments("web").Should(Equal("on-demand:0,spot:2"))
 }
 
-// Nobody makes spot nodes here, whatever the operator is told.
+// No spot nodes are created here, whatever the operator's settings.
 func showPendingDeadline(ctx SpecContext) {
 	s := newStage(ctx)
 	patient := s.operator("SWARM_SPREAD_PROVISIONER=present", "SWARM_SPREAD_PENDING_DEADLINE=1h")
@@ -148,7 +148,7 @@ func showNotices(ctx SpecContext) {
 	Eventually(s.places).WithContext(ctx).WithArguments("web").Should(ConsistOf(And(HavePrefix(s.in), Not(Equal(home.Name)))))
 }
 
-// Two workloads, one of which has a window of its own that never closes.
+// Two workloads, one with a window of its own that never closes.
 func showDisruptionWindows(ctx SpecContext) {
 	s := newStage(ctx)
 	s.node(ctx, "cheap", "spot")

@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A stage is a namespace whose pods are spread, and what only its own operators take for spot nodes. All other nodes are on-demand.
+// A stage is a namespace whose pods are spread, with nodes that only its own operators take for spot nodes. All other nodes are on-demand.
 type stage struct{ in, port, prefix string }
 
 func newStage(ctx context.Context) stage {
@@ -29,10 +29,10 @@ func newStage(ctx context.Context) stage {
 	return s
 }
 
-// label tells the nodes of this stage apart.
+// label distinguishes the nodes of this stage.
 func (s stage) label() string { return "spread.test/" + s.in }
 
-// operator is one that admission asks. A workload is left alone no longer than it must be.
+// operator runs one with admission. It leaves a workload alone no longer than necessary.
 func (s stage) operator(environment ...string) *gexec.Session {
 	GinkgoHelper()
 	settings := append(answering(s.in, s.port), "SWARM_NODE_LABELS_SPOT="+s.label()+"=spot", "SWARM_SPREAD_PROVISIONER=none", "SWARM_SPREAD_COOLDOWN=1s")
@@ -103,7 +103,7 @@ func (s stage) stray(ctx context.Context, name string, replicas int) *appsv1.Dep
 	return made
 }
 
-// launch makes a workload that grows from nothing once admission is there for its pods.
+// launch creates a workload that grows from nothing once admission is ready for its pods.
 func (s stage) launch(ctx context.Context, workload *appsv1.Deployment, replicas int) {
 	GinkgoHelper()
 	workload.Spec.Replicas = new(int32(0))
@@ -112,7 +112,7 @@ func (s stage) launch(ctx context.Context, workload *appsv1.Deployment, replicas
 	change(ctx, workload, func() { workload.Spec.Replicas = new(int32(replicas)) })
 }
 
-// admitted is the class that a pod of a workload would be made for, "" while nobody says.
+// admitted returns the class that a pod of a workload would be created for, "" without a ReplicaSet or a decision.
 func (s stage) admitted(ctx context.Context, workload *appsv1.Deployment) (string, error) {
 	sets := &appsv1.ReplicaSetList{}
 	err := api.List(ctx, sets, client.InNamespace(s.in), client.MatchingLabels(workload.Spec.Selector.MatchLabels))
@@ -128,14 +128,14 @@ func (s stage) admitted(ctx context.Context, workload *appsv1.Deployment) (strin
 	return pod.Annotations[v1alpha1.SpreadClass.Key(s.prefix)], err
 }
 
-// says is what is written on a workload.
+// says returns an annotation of a workload.
 func (s stage) says(ctx context.Context, name string, annotation v1alpha1.SpreadAnnotation) (string, error) {
 	workload := &appsv1.Deployment{}
 	err := api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: name}, workload)
 	return workload.Annotations[annotation.Key(s.prefix)], err
 }
 
-// current is how a workload says that it is split.
+// current is a workload's report of its split.
 func (s stage) current(ctx context.Context, name string) (string, error) {
 	return s.says(ctx, name, v1alpha1.SpreadCurrent)
 }
@@ -147,7 +147,7 @@ func (s stage) living(ctx context.Context, name string) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
 }
 
-// identities tell whether any pod of a workload was replaced.
+// identities returns the UIDs of a workload's pods, which show whether any of them was replaced.
 func (s stage) identities(ctx context.Context, name string) ([]types.UID, error) {
 	living, err := s.living(ctx, name)
 	var all []types.UID

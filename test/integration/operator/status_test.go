@@ -50,7 +50,7 @@ func withoutVolatile(value any) {
 	}
 }
 
-// wipe removes all of a status, but for some fields.
+// wipe removes all of a status, except for some fields.
 func wipe(ctx context.Context, object client.Object, kept []string) error {
 	GinkgoHelper()
 	patch := map[string]any{"status": nil}
@@ -70,7 +70,7 @@ func wipe(ctx context.Context, object client.Object, kept []string) error {
 	return api.Status().Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, encoded))
 }
 
-// expectRestored wipes a status, but for some fields, and sees that it becomes again what it was, but for others.
+// expectRestored wipes a status, except for some fields, and checks that it is restored, except for others.
 func expectRestored(ctx context.Context, object client.Object, kept []string, ignored ...string) {
 	GinkgoHelper()
 	read := func(ctx context.Context) (map[string]any, error) {
@@ -109,7 +109,7 @@ func expectNoReconcile(ctx context.Context, port, in string) {
 	}
 }
 
-// reconciles counts those of all controllers with this label.
+// reconciles counts the reconciles of all controllers with this label.
 func reconciles(ctx context.Context, port, label string) (float64, error) {
 	return series(ctx, port, "controller_runtime_reconcile_total", label)
 }

@@ -86,7 +86,7 @@ func program(environment ...string) *gexec.Session {
 	return programOf(system, environment...)
 }
 
-// programOf is one whose own namespace is that one.
+// programOf is a program with that namespace as its own.
 func programOf(home string, environment ...string) *gexec.Session {
 	GinkgoHelper()
 	command := exec.Command(fromRoot("bin", "swarm-operator"), "--namespace", home)
@@ -109,8 +109,9 @@ func namespace(ctx context.Context, labels map[string]string) string {
 	return made.Name
 }
 
-// releaseSwarms deletes swarms whose operator has ended with its spec, and removes their finalizers. They would stay for ever, and with them whatever
-// a later suite on this cluster waits for. Deletion comes first: the operator of the next spec adds its finalizer to swarms that are not being deleted.
+// releaseSwarms deletes swarms whose operator has ended with its spec, and removes their finalizers. They would stay for ever, and block
+// whatever a later suite on this cluster waits for. Deletion comes first: the operator of the next spec adds its finalizer to swarms that
+// are not being deleted.
 func releaseSwarms(ctx context.Context, in string) {
 	GinkgoHelper()
 	swarms := &v1alpha1.SwarmList{}
@@ -152,7 +153,7 @@ func agents(ctx context.Context, in string) ([]string, error) {
 	return names, err
 }
 
-// gone tells whether an object is no longer there.
+// gone reports whether an object no longer exists.
 func gone(ctx context.Context, object client.Object) bool {
 	return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object))
 }

@@ -171,7 +171,7 @@ var _ = Describe("The program", Serial, func() {
 	})
 })
 
-// change writes until nobody else wrote in between.
+// change retries its write on conflicts.
 func change(ctx context.Context, object client.Object, edit func()) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -183,7 +183,7 @@ func change(ctx context.Context, object client.Object, edit func()) {
 	}).Should(Succeed())
 }
 
-// condition is what a Swarm says about its readiness.
+// condition is the readiness condition of a Swarm.
 func condition(ctx context.Context, swarm *v1alpha1.Swarm) (string, error) {
 	err := api.Get(ctx, client.ObjectKeyFromObject(swarm), swarm)
 	for _, one := range swarm.Status.Conditions {
@@ -204,7 +204,7 @@ func pods(ctx context.Context, in string) ([]string, error) {
 	return names, err
 }
 
-// stored is a type whose agents have a volume.
+// stored is a type with a volume for each agent.
 func stored(kind string, retention v1alpha1.StorageRetention) v1alpha1.AgentType {
 	return v1alpha1.AgentType{
 		Type: kind, Slots: 1, Template: agentTemplate(),
@@ -231,7 +231,7 @@ func claims(ctx context.Context, in string) ([]string, error) {
 	return names, err
 }
 
-// described is what the swarm's ConfigMap says about it.
+// described is the description in the swarm's ConfigMap.
 func described(ctx context.Context, in string) (string, error) {
 	config := at(&corev1.ConfigMap{}, in, "research-config")
 	err := api.Get(ctx, client.ObjectKeyFromObject(config), config)

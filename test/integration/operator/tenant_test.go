@@ -174,10 +174,10 @@ var _ = Describe("For one namespace", Serial, func() {
 	})
 })
 
-// A tenant is somebody who is admin of one namespace and nothing else, and has applied the overlay there.
+// A tenant is an admin of one namespace, without any other rights, who has applied the overlay there.
 type tenant struct{ in, window string }
 
-// user is whom the API server takes them for.
+// user is the tenant's name for the API server.
 func (t tenant) user() string { return "admin-of-" + t.in }
 
 func (t tenant) account() string { return "system:serviceaccount:" + t.in + ":swarm-operator" }
@@ -196,7 +196,7 @@ func newTenant(ctx context.Context) tenant {
 	return t
 }
 
-// borrows is a namespace whose admin has given the tenant's operator rights there, as docs/install.md says.
+// borrows is a namespace whose admin has given the tenant's operator rights there, as in docs/install.md.
 func (t tenant) borrows(ctx context.Context) string {
 	GinkgoHelper()
 	lent := namespace(ctx, nil)
@@ -208,7 +208,7 @@ func (t tenant) borrows(ctx context.Context) string {
 	return lent
 }
 
-// applies makes the tenant admin of the namespace, who then applies an overlay there with what they change in it.
+// applies makes the tenant admin of the namespace, and applies an overlay there as the tenant, with these changes.
 func (t tenant) applies(ctx context.Context, in, env, changes string) {
 	GinkgoHelper()
 	Expect(api.Create(ctx, &rbacv1.RoleBinding{
@@ -250,7 +250,7 @@ func (t tenant) kubeconfig(ctx context.Context) string {
 	return path
 }
 
-// issued is a token of a service account that is there.
+// issued is a token of an existing service account.
 func (t tenant) issued(ctx context.Context, name string) string {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: t.in, Name: name}}
@@ -273,7 +273,7 @@ func (e errand) String() string {
 }
 
 // strayed are the requests of a tenant's operator, since then, that were refused, or that were about something outside of its namespace
-// and of those that it was lent, beyond what the API server tells everybody.
+// and of those that it was lent, beyond what the API server shows to every user.
 func (t tenant) strayed(since time.Time, lent ...string) []errand {
 	GinkgoHelper()
 	all := t.errands(since)

@@ -31,7 +31,7 @@ import (
 
 const noPool = `there is no WorkerPool "nobodys"`
 
-// answering are the settings of an operator whose webhook the API server, on the same machine, can ask.
+// answering are the settings of an operator whose webhook is reachable for the API server, on the same machine.
 func answering(in, port string) []string {
 	return []string{only(in), "SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + port, linkAddress}
 }
@@ -53,7 +53,7 @@ func installed(ctx context.Context, in, port string, bundle []byte) *admissionv1
 	return made
 }
 
-// bundle is whom the API server trusts.
+// bundle is the CA that the API server trusts.
 func bundle(ctx context.Context, of *admissionv1.MutatingWebhookConfiguration) (string, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(of), found); err != nil {
@@ -71,7 +71,7 @@ func stray(in, pool string) *corev1.Pod {
 	return pod
 }
 
-// refusal is what the API server says to a stray pod.
+// refusal is the API server's answer to a stray pod.
 func refusal(ctx context.Context, in string) error {
 	return api.Create(ctx, stray(in, "nobodys"), client.DryRunAll)
 }

@@ -91,7 +91,7 @@ func expectRest(ctx context.Context, userAgent string, session *gexec.Session, a
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// writesAbout returns the writes of a client to the task of this name, and those of events about it.
+// writesAbout returns the writes of a client to the task of this name, and to events about it.
 func writesAbout(userAgent, task string) []audit.Request {
 	GinkgoHelper()
 	return slices.DeleteFunc(writesOf(userAgent), func(one audit.Request) bool {

@@ -88,7 +88,7 @@ func rootCA(string) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-root-ca.crt"}}
 }
 
-// evicted evicts the pod; uid says which one.
+// evicted evicts the pod with this uid.
 func evicted(uid func(s stage) *types.UID) request {
 	return func(ctx context.Context, s stage) error {
 		body := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: uid(s)}}}

@@ -41,7 +41,7 @@ func swarmIn(in string) *v1alpha1.Swarm {
 	}
 }
 
-// poolIn is a pool that makes the operator use all that a pool can, with so many sources.
+// poolIn is a pool that makes the operator use all that a pool can, with this many sources.
 func poolIn(in string, sources int) *v1alpha1.WorkerPool {
 	pool := &v1alpha1.WorkerPool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "streams"},
@@ -153,8 +153,8 @@ var _ = Describe("Who asks", func() {
 	})
 })
 
-// awaitCollector returns when the garbage collector knows WorkerPools, of which it hears only some time after their kind is installed. An owner that is
-// deleted before that leaves its dependents as they are.
+// awaitCollector returns when the garbage collector knows WorkerPools, which it discovers some time after their kind is installed. An owner
+// that is deleted before that leaves its dependents.
 func awaitCollector(ctx context.Context, in string) {
 	GinkgoHelper()
 	orphan := poolIn(in, 0)

@@ -136,7 +136,7 @@ func author(ctx context.Context, in string, rights ...right) client.Client {
 	return holder(ctx, in, all...)
 }
 
-// holder returns a new user with rights in a namespace, when the API server knows of them.
+// holder returns a new user with rights in a namespace, once the API server knows them.
 func holder(ctx context.Context, in string, rights ...right) client.Client {
 	GinkgoHelper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: in, GenerateName: "author-"}}

@@ -18,7 +18,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
 )
 
-// deployment is a pool over the pods of a Deployment, which the pool scales. Its workers are Ready before the pool is made, as those of statefulSet are.
+// deployment is a pool over the pods of a Deployment, which the pool scales. Its workers are Ready before the pool is created, as in
+// statefulSet.
 func deployment(ctx context.Context, size int32, jobs string) *scene {
 	GinkgoHelper()
 	s := empty(ctx)

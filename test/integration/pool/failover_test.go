@@ -35,7 +35,7 @@ var _ = Describe("Workers that are not ready", func() {
 		s.worker("w-3").Hold()
 		held := s.lists(ctx)["w-3"]
 		lost := s.pod(ctx, "w-3")
-		change(ctx, lost, func(pod *corev1.Pod) { pod.Finalizers = append(pod.Finalizers, vanished) }) // no kubelet says that it has ended
+		change(ctx, lost, func(pod *corev1.Pod) { pod.Finalizers = append(pod.Finalizers, vanished) }) // no kubelet reports that it has ended
 		s.readiness(ctx, corev1.ConditionFalse, "w-3")
 		s.change(ctx, failover(1, 25))
 		Eventually(func() bool { return s.pod(ctx, "w-3").DeletionTimestamp.IsZero() }).Should(BeFalse(), "it is evicted")
@@ -77,7 +77,7 @@ func failover(after, percent int32) spec {
 	}
 }
 
-// awaitSize waits until so many workers take part.
+// awaitSize waits until this many workers take part.
 func (s *scene) awaitSize(ctx context.Context, size int) {
 	GinkgoHelper()
 	Eventually(func() string {

@@ -22,7 +22,7 @@ func hotReload(spec *v1alpha1.WorkerPoolSpec) { spec.Refresh.Policy = v1alpha1.R
 // A revoke is a hand-over that waits for w-0, since a third worker has come.
 type revoke struct {
 	*scene
-	moved []string // what w-0 has been told to give up
+	moved []string // jobs that w-0 was asked to give up
 	keeps []string
 }
 
@@ -42,7 +42,7 @@ func revoking(ctx context.Context, wrong func(*gang.Worker), changes ...spec) *r
 	return &revoke{s, moved, keeps}
 }
 
-// granted are the jobs that w-0 has lost and that are on somebody's list.
+// granted returns the jobs that w-0 has lost and that are on a list.
 func (r *revoke) granted(ctx context.Context) []string {
 	GinkgoHelper()
 	var all []string
@@ -56,7 +56,7 @@ func (r *revoke) granted(ctx context.Context) []string {
 	return slices.Sorted(slices.Values(all))
 }
 
-// withheld checks that nobody gets what w-0 may hold.
+// withheld checks that no other worker gets a job that w-0 may hold.
 func (r *revoke) withheld(ctx context.Context) {
 	GinkgoHelper()
 	r.waiting(ctx, "w-0")

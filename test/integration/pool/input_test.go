@@ -33,7 +33,7 @@ var _ = Describe("Jobs that cannot be read", Ordered, func() {
 		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
 	})
 
-	// refused is told, changes nothing, and is over when the list is good again.
+	// refused input is reported, changes nothing, and the condition ends when the list is valid again.
 	refused := func(ctx SpecContext, reason v1alpha1.Reason, message string) {
 		GinkgoHelper()
 		s.degraded(ctx, reason, message)
@@ -111,7 +111,7 @@ var _ = Describe("A pool that cannot do its work", func() {
 		s.degraded(ctx, v1alpha1.ReasonWorkloadTaken, `StatefulSet "w" has a pool already, "streams": delete one of the two`)
 		Expect(s.text(ctx)).To(Equal(before))
 		Expect(api.Delete(ctx, first)).To(Succeed())
-		// What the first has published is still somebody else's.
+		// The ConfigMap that the first pool has published still belongs to it.
 		s.degraded(ctx, v1alpha1.ReasonConfigNotOurs, `ConfigMap "w-config" is somebody else's`)
 		Expect(s.text(ctx)).To(Equal(before))
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Config.Adopt = v1alpha1.AdoptAlways })

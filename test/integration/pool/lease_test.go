@@ -80,7 +80,7 @@ func (s *scene) moved(job string, from *gang.Worker) (stop, start gang.Entry) {
 	return stop, start
 }
 
-// vanish deletes a pod by force, whose process lives on.
+// vanish deletes a pod by force, and its process lives on.
 func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
 	GinkgoHelper()
 	lost := s.worker(name)
@@ -89,7 +89,7 @@ func (s *scene) vanish(ctx context.Context, name string) *gang.Worker {
 	return lost
 }
 
-// replaced deletes a pod by force, whose process lives on, and returns that and the one in the pod that comes under the same name.
+// replaced deletes a pod by force, and its process lives on. It returns that process and the one in the new pod of the same name.
 func (s *scene) replaced(ctx context.Context, name string) (former, successor *gang.Worker) {
 	GinkgoHelper()
 	former = s.vanish(ctx, name)
@@ -106,7 +106,7 @@ var _ = Describe("Workers with a Lease of their own", func() {
 		Expect(held).NotTo(BeEmpty())
 		lost := s.worker("w-2")
 		lost.Outlive()
-		s.scale(ctx, 2) // nobody comes in its place
+		s.scale(ctx, 2) // no worker replaces it
 		former, successor := renamed.replaced(ctx, "w-1")
 		Eventually(s.uid).WithContext(ctx).WithArguments("w-2").Should(BeEmpty())
 		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(

@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/gang"
 )
 
-// restarting replaces the pods whose list changes, at most so many of them at a time.
+// restarting replaces the pods whose list changes, at most this many of them at a time.
 func restarting(maxUnavailable int32) spec {
 	return func(spec *v1alpha1.WorkerPoolSpec) {
 		spec.Refresh.Policy, spec.Refresh.MaxUnavailable = v1alpha1.RefreshRestart, maxUnavailable

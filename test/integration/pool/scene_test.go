@@ -49,7 +49,7 @@ func empty(ctx context.Context) *scene {
 	return s
 }
 
-// stage is a StatefulSet with so many workers, whose pool has shared out the jobs.
+// stage is a StatefulSet with this many workers, whose pool has shared out the jobs.
 func stage(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec) *scene {
 	GinkgoHelper()
 	s := empty(ctx)
@@ -59,8 +59,8 @@ func stage(ctx context.Context, size int32, jobs []v1alpha1.Job, changes ...spec
 	return s
 }
 
-// statefulSet makes workers, and returns when all are Ready: a pool waits only a few seconds for those that are starting, and shares its jobs out again
-// for each that comes later.
+// statefulSet creates workers, and returns when all are Ready: a pool waits only a few seconds for workers that are starting, and shares
+// its jobs out again for each that comes later.
 func (s *scene) statefulSet(ctx context.Context, size int32) {
 	GinkgoHelper()
 	labels := map[string]string{"app": workload}
@@ -115,7 +115,7 @@ func from(name string) spec {
 	}
 }
 
-// change writes until nobody else wrote in between.
+// change retries its write on conflicts.
 func change[T client.Object](ctx context.Context, object T, edit func(T)) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -132,7 +132,7 @@ func (s *scene) change(ctx context.Context, edit spec) {
 	change(ctx, s.pool, func(pool *v1alpha1.WorkerPool) { edit(&pool.Spec) })
 }
 
-// scale is somebody who scales the workload itself.
+// scale changes the size of the workload directly, as a user would.
 func (s *scene) scale(ctx context.Context, size int32) {
 	GinkgoHelper()
 	change(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: workload}}, func(set *appsv1.StatefulSet) { set.Spec.Replicas = &size })
@@ -196,7 +196,7 @@ func (s *scene) version(ctx context.Context) int64 {
 	return file.Version
 }
 
-// settle waits until the pool has answered its spec and says that it has converged, and the workers run what is published.
+// settle waits until the pool has answered its spec and reports that it has converged, and the workers run what is published.
 func (s *scene) settle(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(s.unsettled).WithContext(ctx).Should(BeEmpty())
@@ -244,7 +244,7 @@ func said(ctx context.Context, pool *v1alpha1.WorkerPool, condition string) stri
 	return fmt.Sprintf("%s %s: %s", found.Status, found.Reason, found.Message)
 }
 
-// degraded waits until the pool says what is wrong, as a condition and as an event.
+// degraded waits until the pool reports what is wrong, as a condition and as an event.
 func (s *scene) degraded(ctx context.Context, reason v1alpha1.Reason, message string) {
 	GinkgoHelper()
 	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(And(HavePrefix("True "+string(reason)+": "), ContainSubstring(message)))
@@ -258,13 +258,13 @@ func (s *scene) sound(ctx context.Context) {
 	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionDegraded).Should(HavePrefix("False"))
 }
 
-// waiting waits until the pool says for whom it does.
+// waiting waits until the pool reports that it waits for the worker.
 func (s *scene) waiting(ctx context.Context, worker string) {
 	GinkgoHelper()
 	Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(And(HavePrefix("False Converging: waiting for "), ContainSubstring(worker+": ")))
 }
 
-// events are what was told about the pool.
+// events returns the events about the pool.
 func (s *scene) events(ctx context.Context) ([]string, error) {
 	list := &corev1.EventList{}
 	err := api.List(ctx, list, client.InNamespace(s.in))
@@ -299,7 +299,7 @@ func (s *scene) worker(name string) *gang.Worker {
 	return found
 }
 
-// readiness is what a kubelet says about pods, of all at the same moment.
+// readiness is the kubelet's report about pods, of all at the same moment.
 func (s *scene) readiness(ctx context.Context, status corev1.ConditionStatus, pods ...string) {
 	GinkgoHelper()
 	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":%q,"lastTransitionTime":%q}]}}`, status, time.Now().UTC().Format(time.RFC3339))

@@ -35,7 +35,7 @@ var _ = Describe("A pool of 150 workers", func() {
 			for _, name := range names {
 				spec.Jobs = append(spec.Jobs, v1alpha1.Job{Name: name})
 			}
-			spec.Refresh = v1alpha1.PoolRefresh{DeadlineSeconds: 1, Policy: v1alpha1.RefreshHotReload} // nobody is there to be asked
+			spec.Refresh = v1alpha1.PoolRefresh{DeadlineSeconds: 1, Policy: v1alpha1.RefreshHotReload} // there is no worker to ask
 		})
 		s.awaitSize(ctx, size)
 		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("True"))

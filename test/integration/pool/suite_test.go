@@ -1,5 +1,5 @@
 // Package pool proves the hand-over of standing jobs on a real API server: the operator is the program, pods are on simulated nodes, and
-// their workers are real ones in this process (internal/testkit/gang), which can be told to go wrong in every way that the rules of the
+// their workers are real ones in this process (internal/testkit/gang), which can be made to fail in every way that the rules of the
 // hand-over are there for.
 package pool
 

@@ -216,7 +216,7 @@ var _ = Describe("What is published", func() {
 	})
 })
 
-// revisions are the numbers of those that are kept.
+// revisions are the numbers of the revisions that are kept.
 func (s *scene) revisions(ctx context.Context) ([]int64, error) {
 	list := &appsv1.ControllerRevisionList{}
 	err := api.List(ctx, list, client.InNamespace(s.in), client.MatchingLabels{v1alpha1.LabelPool: s.pool.Name})

@@ -161,7 +161,7 @@ func running(ctx context.Context, cluster field.Cluster, in string) (count int, 
 	return count, err
 }
 
-// status is what the Deployment says about its distribution.
+// status is the Deployment's report of its distribution.
 func status(ctx context.Context, in string) (string, error) {
 	return field.Kubectl(ctx, "get", "--namespace", in, "deployment/web", "--output", `jsonpath={.metadata.annotations.swarm\.io/spread-status}`)
 }

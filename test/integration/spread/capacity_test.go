@@ -134,7 +134,7 @@ func (s *scene) decided(since time.Time) time.Duration {
 	return later[0].Received.Sub(since)
 }
 
-// hunt is how long it goes on at least: a few cooldowns, or as long as SPREAD_HUNT says. In `make soak` it is five minutes.
+// hunt is how long it goes on at least: a few cooldowns, or SPREAD_HUNT. In `make soak` it is five minutes.
 func hunt() time.Duration {
 	GinkgoHelper()
 	asked := os.Getenv("SPREAD_HUNT")
@@ -158,7 +158,7 @@ func (s *scene) onNode(ctx context.Context, name, node string) ([]string, error)
 	return found, err
 }
 
-// floor are the nodes of the pods with the lowest numbers, so many of them, "" for none yet.
+// floor returns the nodes of this many pods with the lowest numbers, "" for a pod without a node.
 func (s *scene) floor(ctx context.Context, name string, size int) ([]string, error) {
 	pods, err := s.pods(ctx, name)
 	var nodes []string

@@ -19,7 +19,7 @@ import (
 	engine "github.com/swarm-io/swarm-operator/internal/spread"
 )
 
-// An actor is a workload with what is asked of it now.
+// An actor is a workload with its current settings.
 type actor struct {
 	workload
 	kind        v1alpha1.WorkloadKind
@@ -38,7 +38,7 @@ type asked struct {
 	size              int
 }
 
-// enter makes the workloads: of both kinds, with and without budgets, with every way to roll, and some that nobody spreads.
+// enter creates the workloads: of both kinds, with and without budgets, with every way to roll, and some that are not managed.
 func (s *soak) enter(ctx context.Context) {
 	GinkgoHelper()
 	for n := range 12 {
@@ -156,12 +156,12 @@ func rolledOut(object client.Object) bool {
 	return true
 }
 
-// over tells whether a pod counts no longer.
+// over reports whether a pod no longer counts.
 func over(pod corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
 }
 
-// says is all that is written on a workload, but for the settings.
+// says is all that is written on a workload, except for the settings.
 func says(object client.Object) string {
 	var all []string
 	for _, annotation := range []v1alpha1.SpreadAnnotation{v1alpha1.SpreadStatus, v1alpha1.SpreadDesired, v1alpha1.SpreadCurrent, v1alpha1.SpreadReason} {

@@ -96,7 +96,7 @@ var _ = Describe("The configuration", func() {
 	})
 })
 
-// waiting tells whether a pod has no node.
+// waiting reports whether a pod has no node.
 func waiting(pod corev1.Pod) bool { return pod.Spec.NodeName == "" }
 
 var _ = Describe("A workload that is balanced", func() {
@@ -167,7 +167,7 @@ var _ = Describe("A workload that is balanced", func() {
 	})
 })
 
-// calm are the operator's requests since then, but for what keeps it the leader.
+// calm are the operator's requests since then, except for those that keep it the leader.
 func calm(since audit) []request {
 	GinkgoHelper()
 	var all []request

@@ -25,10 +25,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// A question is what the API server has asked about a pod, and whom.
+// A question is a request of the API server about a pod, and the replica that received it.
 type question struct{ namespace, pod, replica string }
 
-// openDoor listens to the API server. Without a replica there is nobody to answer, as with a Service that has no endpoint.
+// openDoor listens to the API server. Without a replica no request is answered, as with a Service that has no endpoint.
 func openDoor() *fleet {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -50,7 +50,7 @@ func openDoor() *fleet {
 
 func (f *fleet) close() { _ = f.server.Close() }
 
-// ServeHTTP gives a question to the replica whose turn it is, and notes it.
+// ServeHTTP gives a question to the next replica in turn, and notes it.
 func (f *fleet) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	to := f.next()
 	if to == nil {
@@ -90,7 +90,7 @@ func (f *fleet) note(body []byte, to *replica) {
 	f.asked = append(f.asked, question{review.Request.Namespace, pod.Name + pod.GenerateName, to.name})
 }
 
-// questions are those about pods of a namespace.
+// questions are the questions about pods of a namespace.
 func (f *fleet) questions(namespace string) []question {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -116,7 +116,7 @@ func install(ctx context.Context, at *fleet) {
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(api.Delete(ctx, made))).To(Succeed()) })
 }
 
-// selected are the namespaces about whose pods the API server asks for the sake of spread.
+// selected returns the namespaces about whose pods the API server asks the spread webhook.
 func selected(ctx context.Context) ([]string, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	if err := api.Get(ctx, client.ObjectKey{Name: "swarm-operator"}, found); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 )
 
-// adrift has a Deployment and a StatefulSet whose pods have come up on spot nodes, all of them, before anybody asked for a split.
+// adrift has a Deployment and a StatefulSet whose pods have all come up on spot nodes, before a split was requested.
 func adrift(ctx context.Context, size int32) (s *scene, deployment, statefulSet workload) {
 	GinkgoHelper()
 	s = empty(ctx)

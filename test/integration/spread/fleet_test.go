@@ -71,7 +71,7 @@ func (f *fleet) begin(ctx context.Context, settings ...string) *replica {
 	return r
 }
 
-// crew starts replicas until there are so many, until the spec ends.
+// crew starts replicas up to this number, until the spec ends.
 func (f *fleet) crew(ctx context.Context, size int) {
 	GinkgoHelper()
 	for len(f.all()) < size {
@@ -106,7 +106,7 @@ func (f *fleet) all() []*replica {
 	return slices.Clone(f.replicas)
 }
 
-// leave has the door send nobody to a replica any more.
+// leave stops the door from sending requests to a replica.
 func (f *fleet) leave(r *replica) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -161,7 +161,7 @@ func (f *fleet) leader(ctx context.Context) (*replica, error) {
 	return nil, nil
 }
 
-// led waits until somebody leads, and says who.
+// led waits for a leader, and returns it.
 func (f *fleet) led(ctx context.Context) *replica {
 	GinkgoHelper()
 	var found *replica
@@ -172,7 +172,7 @@ func (f *fleet) led(ctx context.Context) *replica {
 	return found
 }
 
-// next is the replica whose turn it is, nil when there is none.
+// next is the next replica in turn, nil without replicas.
 func (f *fleet) next() *replica {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -183,5 +183,5 @@ func (f *fleet) next() *replica {
 	return f.replicas[f.turn%len(f.replicas)]
 }
 
-// trusting is for connections to replicas, whose certificate is that of the door.
+// trusting is for connections to replicas, which show the certificate of the door.
 var trusting = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100}

@@ -66,7 +66,7 @@ var _ = Describe("No pod is lost", func() {
 		w.settles(ctx, 8, 0)
 		only := team.led(ctx)
 		team.leave(only)
-		DeferCleanup(func(ctx SpecContext) { // a spec that fails here must not leave the others without anybody
+		DeferCleanup(func(ctx SpecContext) { // a spec that fails here must leave a running operator to the others
 			if len(team.all()) == 0 {
 				team.enter(only)
 				team.halt()
@@ -77,7 +77,7 @@ var _ = Describe("No pod is lost", func() {
 		Eventually(w.says(v1alpha1.SpreadReason)).WithContext(ctx).Should(Equal("waiting: the last replacement came without a place: can the API server reach the webhook?"))
 		Consistently(s.moves).WithTimeout(5 * cooldown).Should(HaveLen(1))
 		team.enter(only)
-		team.halt() // who starts anew tries at once
+		team.halt() // a new process tries at once
 		team.begin(ctx)
 		w.settles(ctx, 0, 8)
 	})
@@ -97,7 +97,7 @@ var _ = Describe("No pod is lost", func() {
 	})
 })
 
-// awake is a stage on which somebody moves pods: right after its start the operator does not.
+// awake returns a stage whose operator already moves pods: right after its start it does not.
 func awake(ctx context.Context) *scene {
 	GinkgoHelper()
 	s := covered(ctx)
@@ -110,7 +110,7 @@ func awake(ctx context.Context) *scene {
 	return s
 }
 
-// allowed is how many pods a budget lets go now.
+// allowed is how many disruptions a budget allows now.
 func (s *scene) allowed(ctx context.Context, budget string) (int32, error) {
 	found := &policyv1.PodDisruptionBudget{}
 	err := api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: budget}, found)

@@ -153,7 +153,7 @@ func (s *soak) sicken(ctx context.Context, one *actor) {
 	}
 }
 
-// declare says whether a pod is Ready.
+// declare sets whether a pod is Ready.
 func (s *soak) declare(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) {
 	GinkgoHelper()
 	for n := range pod.Status.Conditions {
@@ -165,7 +165,7 @@ func (s *soak) declare(ctx context.Context, pod *corev1.Pod, ready corev1.Condit
 	}
 }
 
-// failPods ends a pod as a kubelet does that has no room for it. It stays as it is until somebody takes it away.
+// failPods ends a pod like a kubelet that has no room for it. The pod stays until it is deleted.
 func (s *soak) failPods(ctx context.Context, one *actor) {
 	GinkgoHelper()
 	pods, err := s.pods(ctx, one.GetName())
@@ -210,7 +210,7 @@ func (s *soak) dryRun(ctx context.Context, one *actor) {
 	}
 }
 
-// heal puts everything right that people can put right.
+// heal repairs everything that users can repair.
 func (s *soak) heal(ctx context.Context) {
 	GinkgoHelper()
 	GinkgoWriter.Println("HEAL", time.Now().Format("15:04:05.000"))

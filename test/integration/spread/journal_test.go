@@ -40,7 +40,7 @@ func now() audit {
 	return audit{time.Now(), info}
 }
 
-// lines are those of the log since then. It may have been given another name in the meantime, and another may have been begun.
+// lines are the lines of the log since then. It may have been renamed in the meantime, and another may have been begun.
 func (a audit) lines(each func(line []byte)) {
 	GinkgoHelper()
 	names, err := filepath.Glob(strings.TrimSuffix(auditLog(), ".log") + "*.log")
@@ -67,7 +67,7 @@ func (a audit) lines(each func(line []byte)) {
 	}
 }
 
-// A request is what the audit log says of one.
+// A request is an entry of the audit log.
 type request struct {
 	Verb, UserAgent string
 	ObjectRef       struct{ Resource, Subresource, Namespace, Name string }
@@ -80,7 +80,7 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s %s: %d", r.Received.Format("15:04:05.000"), r.Verb, what, r.ObjectRef.Name, r.Response.Code)
 }
 
-// takes tells whether a request has taken a pod away.
+// takes reports whether a request has removed a pod.
 func (r request) takes() bool {
 	of := r.ObjectRef
 	return of.Resource == "pods" && (r.Verb == "create" && of.Subresource == "eviction" || r.Verb == "delete")

@@ -20,7 +20,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/chronicle"
 )
 
-// lag is how much later somebody may hear of what has happened, on a machine that has much to do.
+// lag is how late an observer may learn of a change, on a busy machine.
 const lag = 1500 * time.Millisecond
 
 // A ledger is when the pods of a scene did what.
@@ -33,7 +33,7 @@ type ledger struct {
 // A life is that of a pod. Times are zero for what has not happened.
 type life struct {
 	name, app     string
-	placed, ended time.Time // ended: was told to go
+	placed, ended time.Time // ended: deletion was requested
 	served        []span
 }
 
@@ -98,7 +98,7 @@ func (l *ledger) take(pod *corev1.Pod, gone bool) {
 	first(&one.ended, pod.DeletionTimestamp != nil || gone)
 }
 
-// taken is the life that a request has ended, nil when nobody knows.
+// taken returns the life that a request has ended, nil when it is unknown.
 func (l *ledger) taken(by request) *life {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -161,7 +161,7 @@ func (s *soak) judge() {
 		}
 		reason := why(move, notes)
 		s.allowed(move, one, s.cast[at], reason)
-		if strings.HasPrefix(reason, "number ") && one.serves(move.Received) { // others wait for nobody
+		if strings.HasPrefix(reason, "number ") && one.serves(move.Received) { // others do not wait
 			s.paced(s.cast[at], moves[:n+1])
 		}
 	}
@@ -175,7 +175,7 @@ func (s *soak) allowed(move request, one *life, of *actor, reason string) {
 	switch {
 	case !slices.ContainsFunc(known, func(a asked) bool { return a.managed }):
 		s.fault("%s: %s is not spread", move, one.app)
-	case reason == "" && !interrupted: // who is killed cannot log it any more, and who is frozen only when it goes on
+	case reason == "" && !interrupted: // a killed process cannot log it any more, and a frozen one only when it goes on
 		s.fault("%s: no reason in any log", move)
 	case move.Verb == "delete" && ran && !slices.ContainsFunc(known, func(a asked) bool { return a.override }):
 		s.fault("%s: it had a node for %s: %s", move, move.Received.Sub(one.placed), reason)
@@ -201,7 +201,7 @@ func (s *soak) paced(of *actor, moves []request) {
 
 var took = regexp.MustCompile(`time=(\S+) .*msg="took a pod away".* pod=\S+/(\S+) verb=.* reason="?([^"\n]*)"?`)
 
-// A note is what a log says about a pod that was taken.
+// A note is a log line about a pod that was taken.
 type note struct {
 	at       time.Time
 	pod, why string

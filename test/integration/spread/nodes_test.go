@@ -19,7 +19,7 @@ const (
 	capacity = "karpenter.sh/capacity-type"
 	spot     = "spot"
 	onDemand = "on-demand"
-	// notice is a taint that says that a node is going away.
+	// notice is a taint that announces the end of a node.
 	notice = "karpenter.sh/disrupted"
 )
 
@@ -54,7 +54,7 @@ func warn(ctx context.Context, name string) {
 	patchNode(ctx, name, types.JSONPatchType, fmt.Sprintf(`[{"op":"add","path":"/spec/taints/-","value":{"key":%q,"effect":"NoSchedule"}}]`, notice))
 }
 
-// remove takes a node away, with no word to anybody.
+// remove deletes a node without any notice.
 func remove(ctx context.Context, name string) {
 	GinkgoHelper()
 	Expect(api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
@@ -98,7 +98,7 @@ func labelled(labels map[string]string) func(*corev1.Node) {
 	return func(node *corev1.Node) { maps.Copy(node.Labels, labels) }
 }
 
-// small has room for so many pods.
+// small has room for this many pods.
 func small(pods string) func(*corev1.Node) {
 	return func(node *corev1.Node) {
 		node.Status.Allocatable[corev1.ResourcePods], node.Status.Capacity[corev1.ResourcePods] = resource.MustParse(pods), resource.MustParse(pods)
@@ -133,7 +133,7 @@ func isReady(conditions []corev1.NodeCondition) bool {
 	return false
 }
 
-// classes are those of all nodes, by the labels that the cluster has.
+// classes are the classes of all nodes, by the labels that the cluster has.
 func classes(ctx context.Context, label string) (map[string]string, error) {
 	list := &corev1.NodeList{}
 	err := api.List(ctx, list)

@@ -24,7 +24,7 @@ func (s *soak) fill(ctx context.Context, _ *actor) {
 	}
 }
 
-// roomy gives a node room for so many pods.
+// roomy gives a node room for this many pods.
 func (s *soak) roomy(ctx context.Context, name string, pods int) {
 	GinkgoHelper()
 	body := fmt.Sprintf(`{"status":{"allocatable":{"pods":"%d"},"capacity":{"pods":"%d"}}}`, pods, pods)
@@ -117,7 +117,7 @@ func (s *soak) addNode(ctx context.Context, _ *actor) {
 	s.node(ctx, fmt.Sprintf("extra-%d", s.extra), labelled(map[string]string{capacity: []string{spot, onDemand}[s.dice.IntN(2)]}), s.provisioned)
 }
 
-// provisioned has some nodes be made by somebody who makes more when pods wait.
+// provisioned labels some nodes as created by a provisioner, which adds nodes when pods wait.
 func (s *soak) provisioned(node *corev1.Node) {
 	if s.dice.IntN(8) == 0 {
 		node.Labels["karpenter.sh/nodepool"] = "any"
@@ -130,7 +130,7 @@ func (s *soak) removeNode(ctx context.Context, _ *actor) {
 	}
 }
 
-// kill ends a replica without a word.
+// kill ends a replica without notice.
 func (s *soak) kill(context.Context, *actor) {
 	all := team.all()
 	if len(all) == 0 {
@@ -157,7 +157,7 @@ func (s *soak) freeze(context.Context, *actor) {
 	s.frozen = append(s.frozen, one)
 }
 
-// thaw has replicas go on that were frozen. Whoever is asked again must be there.
+// thaw resumes frozen replicas. A replica has to run before it gets requests again.
 func (s *soak) thaw(context.Context, *actor) {
 	for _, one := range s.frozen {
 		team.leave(one)
@@ -169,7 +169,7 @@ func (s *soak) thaw(context.Context, *actor) {
 	s.frozen, s.thawed = nil, slices.Concat(s.thawed, s.frozen)
 }
 
-// relieve ends those that were frozen: one that led ends by itself when it finds out, which may be later.
+// relieve ends replicas that were frozen: one that led ends by itself when it finds out, which may be later.
 func (s *soak) relieve() {
 	GinkgoHelper()
 	for _, one := range s.thawed {
@@ -190,7 +190,7 @@ func (s *soak) begin(ctx context.Context, _ *actor) {
 	}
 }
 
-// healNodes has all nodes take pods, and the first ones be of their class again. What is left on those that are no more goes.
+// healNodes makes all nodes schedulable, restores the first ones with their class, and removes the pods left on deleted nodes.
 func (s *soak) healNodes(ctx context.Context) {
 	GinkgoHelper()
 	there := map[string]bool{}
@@ -211,7 +211,7 @@ func (s *soak) healNodes(ctx context.Context) {
 	s.bury(ctx, there)
 }
 
-// bury ends the pods that are told to go and whose node is no more: Kubernetes does so after a minute.
+// bury removes the terminating pods whose node is gone: Kubernetes does so after a minute.
 func (s *soak) bury(ctx context.Context, there map[string]bool) {
 	GinkgoHelper()
 	list := &corev1.PodList{}

@@ -35,7 +35,7 @@ func empty(ctx context.Context) *scene {
 	return s
 }
 
-// leave takes away the namespace and then its nodes. A pod whose node is no more is ended by nobody, so all of them are before.
+// leave deletes the namespace and then its nodes. Nothing ends a pod whose node is gone, so all pods end first.
 func (s *scene) leave(ctx context.Context) {
 	GinkgoHelper()
 	Expect(client.IgnoreNotFound(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}}))).To(Succeed())
@@ -59,7 +59,7 @@ func covered(ctx context.Context) *scene {
 	return s
 }
 
-// cover waits until the API server asks about pods of the namespace, for the sake of a workload without pods.
+// cover waits until the API server asks about pods of the namespace, because of a workload without pods.
 func (s *scene) cover(ctx context.Context) {
 	GinkgoHelper()
 	s.deployment(ctx, "cover", 0, wish("0", "50"))
@@ -104,7 +104,7 @@ func wish(floor, share string) map[string]string {
 
 func spreads(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(v1alpha1.Prefix) }
 
-// pods are those of a workload, the highest numbers last.
+// pods are the pods of a workload, the highest numbers last.
 func (s *scene) pods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := api.List(ctx, list, client.InNamespace(s.in), client.MatchingLabels{"app": name})
@@ -144,7 +144,7 @@ func distribution(onDemand, spot int) string {
 	return fmt.Sprintf("on-demand:%d,spot:%d", onDemand, spot)
 }
 
-// events are what was told about an object.
+// events returns the events about an object.
 func (s *scene) events(ctx context.Context, name string) ([]string, error) {
 	list := &corev1.EventList{}
 	err := api.List(ctx, list, client.InNamespace(s.in))

@@ -94,7 +94,7 @@ var _ = Describe("A workload that grows and shrinks", func() {
 	})
 })
 
-// numbers are those of a workload's pods, ascending.
+// numbers are the numbers of a workload's pods, ascending.
 func (s *scene) numbers(ctx context.Context, name string) ([]int, error) {
 	pods, err := s.pods(ctx, name)
 	var all []int
@@ -115,7 +115,7 @@ func upTo(size int) []int {
 	return all
 }
 
-// dryRun asks what the next pod of a Deployment would get, and takes nothing.
+// dryRun returns what the next pod of a Deployment would get, and takes nothing.
 func (s *scene) dryRun(ctx context.Context, name string) (number, class string) {
 	GinkgoHelper()
 	sets := &appsv1.ReplicaSetList{}

@@ -26,7 +26,7 @@ const (
 	// healed is how long it may take until all is well again. It is mostly seconds; but Kubernetes gives back to a budget what it has
 	// charged for a pod that was not evicted after two minutes.
 	healed = 150 * time.Second
-	// slow is how long it takes until one asks what it waits for.
+	// slow is how long a wait lasts before it is explained.
 	slow = 20 * time.Second
 	// still is how long nothing is written when all is well.
 	still = 5 * time.Second
@@ -82,8 +82,8 @@ func soaking() (time.Duration, uint64) {
 	return long, seed
 }
 
-// awaitFormerSpecs waits until the API server asks about the soak's own namespace alone: the operator gives up those of the specs before with a
-// write each, and the soak counts its writes.
+// awaitFormerSpecs waits until the API server asks about the soak's own namespace alone: the operator gives up the namespaces of earlier
+// specs with a write each, and the soak counts its writes.
 func (s *soak) awaitFormerSpecs(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(selected).WithContext(ctx).WithTimeout(healed).Should(ConsistOf(s.in))
@@ -117,7 +117,7 @@ func (s *soak) peace(ctx context.Context, when string) {
 	s.since = now()
 }
 
-// heals waits until nothing is wrong any more, and tells what it waits for when that is long.
+// heals waits until nothing is wrong any more, and logs what it waits for when that takes long.
 func (s *soak) heals(ctx context.Context, when string) []string {
 	GinkgoHelper()
 	began, told := time.Now(), false
@@ -134,7 +134,8 @@ func (s *soak) heals(ctx context.Context, when string) []string {
 	})
 }
 
-// drill rolls and scales everything in peace, which moves nothing: a rollout gives all numbers anew, and every prefix of them is right.
+// drill rolls and scales everything while nothing else happens, and expects no move: a rollout assigns all numbers again, and every prefix
+// of them is right.
 func (s *soak) drill(ctx context.Context, when string) {
 	GinkgoHelper()
 	before := s.guesses(ctx)

@@ -95,13 +95,13 @@ var _ = Describe("A workload", func() {
 	})
 })
 
-// untouched tells whether a pod is as its template says.
+// untouched reports whether a pod is as its template says.
 func untouched(pod corev1.Pod) bool {
 	_, numbered := pod.Annotations[spreads(v1alpha1.SpreadNumber)]
 	return pod.Spec.Affinity == nil && !numbered
 }
 
-// inZones is somebody's own affinity.
+// inZones is an affinity that a user has set.
 func inZones(names ...string) *corev1.Affinity {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: names}}}
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A mishap is what may become of a request on its way to the API server.
+// A mishap is what may happen to a request on its way to the API server.
 type mishap func(answer http.ResponseWriter, request *http.Request, proceed http.Handler)
 
 func asFine(answer http.ResponseWriter, request *http.Request, proceed http.Handler) {
@@ -39,7 +39,7 @@ func asksForPatience(answer http.ResponseWriter, _ *http.Request, _ http.Handler
 	http.Error(answer, "too many requests", http.StatusTooManyRequests)
 }
 
-// staysSilent answers nothing until whoever asked has lost patience, or for longer than the operator has any.
+// staysSilent does not answer until the client gives up, or for longer than the operator waits.
 func staysSilent(answer http.ResponseWriter, request *http.Request, _ http.Handler) {
 	patience, cancel := context.WithTimeout(request.Context(), 6*time.Second)
 	defer cancel()
@@ -55,7 +55,7 @@ func losesAnswer(_ http.ResponseWriter, request *http.Request, proceed http.Hand
 	panic(http.ErrAbortHandler)
 }
 
-// nowhere takes an answer that nobody gets.
+// nowhere discards an answer.
 type nowhere struct{ header http.Header }
 
 func (n nowhere) Header() http.Header             { return n.header }
@@ -86,7 +86,7 @@ func (s *storm) mishaps() int {
 	return s.met
 }
 
-// ServeHTTP implements http.Handler. Watches and the Lease are spared: what becomes of an operator without them is another matter.
+// ServeHTTP implements http.Handler. Watches and the Lease are spared: an operator without them is another matter.
 func (s *storm) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.URL.Query().Get("watch") != "" || strings.Contains(request.URL.Path, "/leases") {
 		s.proceed.ServeHTTP(answer, request)

@@ -55,7 +55,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	DeferCleanup(leaveNothing)
 })
 
-// leaveNothing takes away what specs have made.
+// leaveNothing removes what specs have created.
 func leaveNothing(ctx SpecContext) {
 	list := &corev1.NamespaceList{}
 	Expect(api.List(ctx, list, client.HasLabels{ours})).To(Succeed())

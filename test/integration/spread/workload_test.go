@@ -26,7 +26,7 @@ type workload struct {
 	client.Object
 }
 
-// meta is what a workload is called and what it asks for.
+// meta is the name and the settings of a workload.
 func (s *scene) meta(name string, annotations map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.in, Name: name, Annotations: annotations}
 }
@@ -76,14 +76,14 @@ func (s *scene) both(ctx context.Context, name string, size int32, annotations m
 	return []workload{s.deployment(ctx, name+"-d", size, annotations), s.statefulSet(ctx, name+"-s", size, annotations)}
 }
 
-// fresh is the workload as it is now.
+// fresh reads the workload.
 func (w workload) fresh(ctx context.Context) (client.Object, error) {
 	object := w.DeepCopyObject().(client.Object)
 	err := api.Get(ctx, client.ObjectKeyFromObject(w.Object), object)
 	return object, err
 }
 
-// spec is what a workload's owner says, without what is said of it.
+// spec is what a workload's owner has set, without metadata and status.
 func spec(object client.Object) any {
 	switch object := object.(type) {
 	case *appsv1.Deployment:
@@ -115,7 +115,7 @@ func (w workload) scale(ctx context.Context, size int) {
 	w.patch(ctx, map[string]any{"spec": map[string]any{"replicas": size}})
 }
 
-// annotate sets annotations, or takes away those that are nil.
+// annotate sets annotations, and removes those that are nil.
 func (w workload) annotate(ctx context.Context, annotations map[string]any) {
 	GinkgoHelper()
 	w.patch(ctx, map[string]any{"metadata": map[string]any{"annotations": annotations}})
@@ -131,7 +131,7 @@ func (w workload) opt(ctx context.Context, floor, share string) {
 	w.annotate(ctx, all)
 }
 
-// says is what an annotation of ours says, "" for nothing.
+// says returns the value of an annotation of ours, "" without one.
 func (w workload) says(annotation v1alpha1.SpreadAnnotation) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		object, err := w.fresh(ctx)
@@ -139,7 +139,7 @@ func (w workload) says(annotation v1alpha1.SpreadAnnotation) func(context.Contex
 	}
 }
 
-// status waits until the workload says what state it is in.
+// status waits until the workload reports this state.
 func (w workload) status(ctx context.Context, word string) {
 	GinkgoHelper()
 	Eventually(w.says(v1alpha1.SpreadStatus)).WithContext(ctx).Should(Equal(word))
@@ -151,7 +151,7 @@ func (w workload) told(ctx context.Context, start string) {
 	Eventually(w.events).WithContext(ctx).WithArguments(w.GetName()).Should(ContainElement(HavePrefix(start)))
 }
 
-// runs waits until so many pods run on nodes of each class, and no others but for those on their way out.
+// runs waits until this many pods run on nodes of each class, and no others but terminating ones.
 func (w workload) runs(ctx context.Context, onDemand, spot int) {
 	GinkgoHelper()
 	Eventually(w.unsettled).WithContext(ctx).WithArguments(distribution(onDemand, spot), onDemand+spot).Should(BeEmpty(), w.GetName())
@@ -177,7 +177,7 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 	if err != nil {
 		return "", err
 	}
-	// One that is on its way out stays for a while when its node is no more.
+	// A terminating pod stays for a while when its node is gone.
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 	for _, pod := range pods {
 		if !available(pod) {
@@ -194,7 +194,7 @@ func (w workload) unsettled(ctx context.Context, want string, size int) (string,
 	return split, nil
 }
 
-// available tells whether a pod serves.
+// available reports whether a pod serves.
 func available(pod corev1.Pod) bool { return chronicle.Available(&pod) }
 
 // watched records a workload's pods from now on, until the spec ends.
@@ -203,7 +203,7 @@ func (w workload) watched(ctx context.Context) *chronicle.Chronicle {
 	return chronicle.Of(ctx, api, w.in, client.MatchingLabels{"app": w.GetName()})
 }
 
-// budget lets no more pods of a workload be taken away than so many stay.
+// budget lets pods of a workload be evicted only while this many stay.
 func (w workload) budget(ctx context.Context, name string, least intstr.IntOrString) {
 	GinkgoHelper()
 	made := &policyv1.PodDisruptionBudget{
