@@ -45,7 +45,7 @@ func renew(ctx context.Context, name string) {
 	}).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(BeFalse())
 }
 
-// awaitTrusted waits until the API server is told of the CA that has signed the certificate in the Secret.
+// awaitTrusted waits until the webhook configurations hold the CA that has signed the certificate in the Secret.
 func awaitTrusted(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

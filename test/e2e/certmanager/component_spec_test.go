@@ -16,7 +16,7 @@ import (
 
 var _ = Describe("A certificate by cert-manager", Serial, func() {
 	Context("as it comes", Ordered, func() { certified() })
-	// From 1.19 on it adds a CA to caBundle; before, and when told so, the new one takes the place of the former.
+	// From 1.19 on it adds a CA to caBundle; before, and with this feature gate off, the new CA replaces the former.
 	Context("as it was until 1.18", Ordered, func() { certified("CAInjectorMerging=false") })
 })
 
@@ -81,7 +81,7 @@ func renewed(ctx context.Context, change func()) {
 	Expect(entrance.Ignored(ctx)).To(Equal(ignores), "by the API server's own count")
 }
 
-// written are those whose word caBundle is, and the version of the configuration.
+// written returns the field managers of caBundle, and the version of the configuration.
 func written(ctx context.Context) (writers []string, version string) {
 	GinkgoHelper()
 	found, err := entrance.Configuration(ctx)

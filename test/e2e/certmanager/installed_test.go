@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// installKinds has the cluster serve cert-manager's kinds, as they are in its module, until the suite ends.
+// installKinds has the cluster serve cert-manager's kinds from its module, until the suite ends.
 func installKinds(ctx context.Context) {
 	GinkgoHelper()
 	folder, err := exec.CommandContext(ctx, "go", "-C", field.FromRoot("test", "certmanager"), "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()

@@ -15,7 +15,7 @@ func covered(ctx context.Context) *appsv1.Deployment {
 	return entrance.Covered(ctx, "swarm-e2e-certmanager-")
 }
 
-// pods are those of the Deployment.
+// pods are the pods of the Deployment.
 func pods(ctx context.Context, of *appsv1.Deployment) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := entrance.API.List(ctx, list, client.InNamespace(of.Namespace))

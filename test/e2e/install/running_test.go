@@ -85,7 +85,7 @@ var _ = Describe("The operator", func() {
 	})
 })
 
-// sample is the Swarm of deploy/samples, as it is.
+// sample is the Swarm of deploy/samples, unchanged.
 func sample(namespace string) *v1alpha1.Swarm {
 	GinkgoHelper()
 	swarm := &v1alpha1.Swarm{}

@@ -1,8 +1,8 @@
-// Package install proves what `make install` leaves in a cluster: an operator of two replicas that needs no more rights than it says,
-// fits into a restricted namespace, leads, answers probes and shows its metrics to those who may see them.
+// Package install proves what `make install` leaves in a cluster: an operator of two replicas that needs no more rights than it declares,
+// fits into a restricted namespace, leads, answers probes and shows its metrics to users who may see them.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there, and changes nothing about it. What it makes is in a
-// namespace of the spec's own and goes with it.
+// It takes any cluster that KUBECONFIG names, if the operator is installed there, and changes nothing about it. Everything it creates is in
+// a namespace of the spec's own and goes with it.
 package install
 
 import (

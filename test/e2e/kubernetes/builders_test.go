@@ -42,7 +42,7 @@ func probe(arguments ...string) *workload {
 func container(arguments []string) corev1.Container {
 	image, pull := ownImage, corev1.PullNever
 	if named := os.Getenv("PROBE_IMAGE"); named != "" {
-		image, pull = named, corev1.PullIfNotPresent // whoever names another may have it in a registry
+		image, pull = named, corev1.PullIfNotPresent // a named image may be in a registry
 	}
 	return corev1.Container{
 		Name: "probe", Image: image, ImagePullPolicy: pull, Args: arguments,

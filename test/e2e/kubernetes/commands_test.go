@@ -25,7 +25,7 @@ func inside(ctx context.Context, pod *corev1.Pod, arguments ...string) (string, 
 	return kubectl(ctx, append([]string{"exec", "--namespace", pod.Namespace, pod.Name, "--", "/probe"}, arguments...)...)
 }
 
-// answer is what an HTTP server says to a pod.
+// answer is the response of an HTTP server to a pod.
 func answer(ctx context.Context, to *corev1.Pod, url string) (string, error) {
 	return inside(ctx, to, "get", "--timeout", "2s", url)
 }
@@ -54,7 +54,7 @@ func devcluster(ctx context.Context, arguments ...string) (string, error) {
 	return run(ctx, absolute, append(arguments, "--data", ownCluster())...)
 }
 
-// ownCluster is the data folder of a cluster whose components are ours to hurt.
+// ownCluster is the data folder of a cluster whose components we may kill.
 func ownCluster() string { return os.Getenv("DEVCLUSTER_DATA") }
 
 func skipUnlessOwnCluster() {

@@ -34,7 +34,7 @@ var _ = Describe("A drained node", Serial, func() {
 	})
 })
 
-// drain takes only this spec's pods off the node: on a cluster of somebody else there may be others.
+// drain takes only this spec's pods off the node: a shared cluster may have others.
 func drain(ctx context.Context, node string) (string, error) {
 	return kubectl(ctx, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout", patience.String(),
 		"--pod-selector", spaceLabel+"="+namespace)

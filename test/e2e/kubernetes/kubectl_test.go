@@ -22,7 +22,7 @@ var _ = Describe("kubectl", func() {
 		_, err := inside(ctx, pod, "cat", "/missing")
 		Expect(exitCode(err)).To(Equal(1))
 		Expect(err).To(MatchError(ContainSubstring("no such file")))
-		// kubectl's own failures end with 1: only the command can have said 2.
+		// kubectl's own failures end with 1: only the command can have returned 2.
 		_, err = inside(ctx, pod, "no-such-command")
 		Expect(exitCode(err)).To(Equal(2))
 	})

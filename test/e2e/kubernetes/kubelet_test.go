@@ -47,9 +47,9 @@ func revive(ctx SpecContext, component string) {
 	Expect(devcluster(ctx, "restart", component)).To(BeEmpty())
 }
 
-// state is what the cluster says of one of its components.
+// state is the state of a component of the cluster.
 func state(ctx context.Context, component string) (string, error) {
-	// It also fails when it can tell us, to say that not everything runs: what it printed decides.
+	// The command also exits with an error when not everything runs: what it printed decides.
 	printed, failure := devcluster(ctx, "status", "--output", "json")
 	var status struct {
 		Components []struct{ Name, State string }

@@ -17,7 +17,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// fetch is the object as it is stored now.
+// fetch reads an object from the API server.
 func fetch[Object client.Object](ctx context.Context, object Object) (Object, error) {
 	fresh := object.DeepCopyObject().(Object)
 	return fresh, api.Get(ctx, client.ObjectKeyFromObject(object), fresh)
@@ -58,7 +58,7 @@ func servingPods(ctx context.Context, app string) ([]corev1.Pod, error) {
 	return some, nil
 }
 
-// awaitServing waits until so many pods of an app are Ready.
+// awaitServing waits until this many pods of an app are Ready.
 func awaitServing(ctx context.Context, app string, count int) []corev1.Pod {
 	var pods []corev1.Pod
 	EventuallyWithOffset(1, func(ctx context.Context) (_ []corev1.Pod, err error) {
@@ -72,7 +72,7 @@ func serving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && podReady(pod)
 }
 
-// stopWithoutImage spares everybody the wait for a pod that can never start.
+// stopWithoutImage avoids the wait for a pod that can never start.
 func stopWithoutImage(pod *corev1.Pod) {
 	for _, container := range pod.Status.ContainerStatuses {
 		if waiting := container.State.Waiting; waiting != nil && waiting.Reason == "ErrImageNeverPull" {

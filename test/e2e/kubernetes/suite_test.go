@@ -23,7 +23,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// patience is for a busy machine: on an idle one nothing but the untouched ConfigMap takes a tenth of it.
+// patience is for a busy machine: on an idle one only the untouched ConfigMap takes more than a tenth of it.
 const patience = time.Minute
 
 // Set once, before the first spec.
@@ -73,7 +73,7 @@ func clientOf(config *rest.Config) client.Client {
 	return made
 }
 
-// usableNodes are those where an ordinary pod may go: simulated ones and those of a control plane are tainted.
+// usableNodes are the nodes for ordinary pods: simulated ones and those of a control plane are tainted.
 func usableNodes(ctx context.Context) []string {
 	all := &corev1.NodeList{}
 	Expect(api.List(ctx, all)).To(Succeed())

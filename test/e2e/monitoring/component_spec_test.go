@@ -159,7 +159,7 @@ func podsOf(targets []target) (names []string) {
 	return names
 }
 
-// worker is a pod that says of itself that it is one of a pool's, otherwise like those of a workload.
+// worker is a pod that is labeled as a member of a pool, otherwise like those of a workload.
 func worker(like *appsv1.Deployment) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: "worker", Labels: map[string]string{v1alpha1.LabelPool: "any"}},

@@ -65,7 +65,7 @@ type order struct {
 	files     map[string][]byte // by path
 }
 
-// ordered is the order as it is now.
+// ordered reads the current order.
 func ordered(ctx context.Context) (order, error) {
 	set := &appsv1.StatefulSet{}
 	if err := entrance.API.Get(ctx, client.ObjectKey{Namespace: home, Name: account}, set); err != nil {

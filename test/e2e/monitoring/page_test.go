@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// followPage does what docs/alerts.md tells: its kustomization with our paths, and its commands as they are.
+// followPage follows docs/alerts.md: its kustomization with our paths, and its commands unchanged.
 func followPage(ctx context.Context) {
 	GinkgoHelper()
 	page, err := os.ReadFile(field.FromRoot("docs", "alerts.md"))

@@ -25,7 +25,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// credentials are where a pod finds those of its service account.
+// credentials is where a pod finds the credentials of its service account.
 const credentials = "/var/run/secrets/kubernetes.io/serviceaccount/"
 
 // A prometheus is one that runs on this machine.
@@ -52,7 +52,7 @@ func startPrometheus(ctx context.Context, name string) prometheus {
 	return prometheus{address, session}
 }
 
-// environment is that of a pod, as far as it says where the API server is.
+// environment is the part of a pod's environment with the address of the API server.
 func environment() []string {
 	GinkgoHelper()
 	server, err := url.Parse(entrance.Config.Host)
@@ -69,7 +69,7 @@ func token(ctx context.Context, name string) []byte {
 	return []byte(request.Status.Token)
 }
 
-// authority is whom pods of Prometheus' namespace trust at the API server.
+// authority is the CA that pods of Prometheus' namespace trust at the API server.
 func authority(ctx context.Context) []byte {
 	GinkgoHelper()
 	roots := &corev1.ConfigMap{}
@@ -100,7 +100,7 @@ type target struct {
 	Health, LastError string
 }
 
-// targets are those in a namespace.
+// targets are the targets in a namespace.
 func (p prometheus) targets(ctx context.Context, namespace string) (found []target, err error) {
 	var answer struct{ ActiveTargets []target }
 	err = p.ask(ctx, "targets", nil, &answer)
@@ -147,7 +147,7 @@ func (p prometheus) number(ctx context.Context, expression string) (float64, err
 	return strconv.ParseFloat(answer.Result[0].Value[1].(string), 64)
 }
 
-// ask reads what the HTTP API says about something.
+// ask reads something from the HTTP API.
 func (p prometheus) ask(ctx context.Context, about string, parameters url.Values, into any) error {
 	where := url.URL{Scheme: "http", Host: p.address, Path: "/api/v1/" + about, RawQuery: parameters.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), nil)

@@ -1,10 +1,10 @@
-// Package monitoring proves that deploy/kustomize/components/monitoring works with the real Prometheus Operator and a real Prometheus, added
-// as docs/alerts.md tells: both replicas are scraped with a certificate that is verified and a token that is good for that alone, all alerts are loaded, none is there while nothing is wrong, and
-// those about the operator and its webhooks come and go with what they are about.
+// Package monitoring proves that deploy/kustomize/components/monitoring works with the real Prometheus Operator and a real Prometheus,
+// added as in docs/alerts.md: both replicas are scraped with a certificate that is verified and a token that is good for that alone, all
+// alerts are loaded, none fires while nothing is wrong, and those about the operator and its webhooks fire and resolve with their causes.
 //
 // Both programs come from test/monitoring and run on this machine, Prometheus with the files and the arguments that the Prometheus Operator
-// has made for its pod. NetworkPolicies are not proven: this machine is no pod. The suite takes replicas of the operator away and brings them
-// back; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
+// has made for its pod. NetworkPolicies are not proven: this machine is no pod. The suite takes replicas of the operator away and brings
+// them back; so it is only for our own cluster (DEVCLUSTER_DATA), and skipped elsewhere.
 package monitoring
 
 import (

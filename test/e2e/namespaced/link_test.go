@@ -49,7 +49,7 @@ func (t tenant) link(ctx context.Context) link {
 	return made
 }
 
-// greet says Hello with the token of the agent in a namespace, and returns why that was not enough.
+// greet sends Hello with the token of the agent in a namespace, and returns why that was not enough.
 func (l link) greet(ctx context.Context, in string) error {
 	GinkgoHelper()
 	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: l.authority, ServerName: l.name})
@@ -63,7 +63,7 @@ func (l link) greet(ctx context.Context, in string) error {
 		return err
 	}
 	hello := &linkv1.Hello{Protocol: linkv1.Protocol, Namespace: in, Swarm: "crew", Agent: agent, Slots: 1}
-	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: hello}}) // what is wrong is told by Recv
+	_ = stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: hello}}) // Recv returns the error
 	answer, err := stream.Recv()
 	if err == nil && answer.GetWelcome() == nil && answer.GetRedirect() == nil {
 		return fmt.Errorf("answered with %v", answer)

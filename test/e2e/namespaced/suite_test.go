@@ -1,8 +1,9 @@
-// Package namespaced proves the operator for one namespace, end to end: somebody who is admin there and nowhere else installs it from
-// deploy/kustomize/envs/namespaced, beside the operator of the whole cluster that `make install` has left, which is told to keep out.
+// Package namespaced proves the operator for one namespace, end to end: an admin of that namespace, without any other rights, installs it
+// from deploy/kustomize/envs/namespaced, beside the cluster-wide operator that `make install` has left, which is configured to ignore the
+// namespace.
 //
-// It takes any cluster that KUBECONFIG names, if the operator is installed there and its nodes have, or can pull, PROBE_IMAGE. The images are
-// those of that installation. When it ends, that operator has the whole cluster again.
+// It takes any cluster that KUBECONFIG names, if the operator is installed there and its nodes have, or can pull, PROBE_IMAGE. The images
+// are those of that installation. When the suite ends, the cluster-wide operator covers the namespace again.
 package namespaced
 
 import (
@@ -63,7 +64,7 @@ func keepOut(ctx context.Context) {
 	DeferCleanup(func(ctx SpecContext) { set(ctx, key+"-") })
 }
 
-// namespace is one of the spec's own, whose swarms go before the operator that has to let them go.
+// namespace is one of the spec's own. Its swarms are deleted before the operator, which has to remove their finalizers.
 func namespace(ctx context.Context, labels map[string]string) string {
 	GinkgoHelper()
 	name := cluster.Namespace(ctx, "swarm-tenant-")

@@ -62,7 +62,7 @@ func (t tenant) installs(ctx context.Context) {
 	t.kubectl(ctx, "rollout", "status", "deployment/swarm-operator", "--timeout=60s")
 }
 
-// may is what the tenant's operator is told when it asks.
+// may returns the answer of `kubectl auth can-i` for the tenant's operator.
 func (t tenant) may(ctx context.Context, question ...string) string {
 	GinkgoHelper()
 	asked := append([]string{"auth", "can-i", "--as", "system:serviceaccount:" + t.in + ":swarm-operator"}, question...)

@@ -57,12 +57,12 @@ func holding() corev1.Container {
 	return corev1.Container{Image: workerImage(), Args: []string{"hold"}}
 }
 
-// standing is that of a worker whose jobs that begin with "stuck" do not stop.
+// standing is the container of a worker whose jobs with the prefix "stuck" do not stop.
 func standing() corev1.Container {
 	return corev1.Container{Image: field.ProbeImage(), Args: []string{"stand"}}
 }
 
-// lying is that of one who always says the same.
+// lying is the container of a worker that always gives the same answer.
 func lying(said string) corev1.Container {
 	return corev1.Container{Image: field.ProbeImage(), Args: []string{"answer", said}}
 }

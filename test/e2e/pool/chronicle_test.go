@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A chronicle is everything that has happened in a namespace to pods, ConfigMaps and StatefulSets. The API server numbers what happens,
-// over all objects, so that of two happenings it can be said which came first, however late they were heard of.
+// A chronicle is everything that has happened in a namespace to pods, ConfigMaps and StatefulSets. The API server numbers changes
+// over all objects, so that the order of two changes is known, however late they were observed.
 type chronicle struct {
 	stop context.CancelFunc
 
@@ -35,7 +35,7 @@ type edition struct {
 	file
 	name   string
 	number uint64
-	at     time.Time // when it was heard of
+	at     time.Time // when it was observed
 }
 
 // A scale is a number of replicas that a StatefulSet was given.
@@ -66,7 +66,7 @@ func parsed(config *corev1.ConfigMap) file {
 	return read
 }
 
-// owners says who has which job.
+// owners returns which worker has which job.
 func (f file) owners() map[string]string {
 	owners := map[string]string{}
 	for worker, work := range f.Workloads {
@@ -94,11 +94,11 @@ func record(ctx context.Context, namespace string) *chronicle {
 	return made
 }
 
-// source is where to hear of one kind of object.
+// source is the watch of one kind of object.
 type source func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-// WatchWithContext is for the watch that begins again when it was cut off. It would not after a refusal, which is what an API server that
-// has just started says to everybody.
+// WatchWithContext is for the watch that begins again when it was cut off. It would not after a refusal, and an API server that
+// has just started refuses every request.
 func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	begun, err := s(ctx, options)
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
@@ -164,7 +164,7 @@ func (c *chronicle) scaled(of string) []scale {
 	return all
 }
 
-// gone tells when a pod was deleted.
+// gone returns when a pod was deleted.
 func (c *chronicle) gone(uid string) (uint64, bool) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

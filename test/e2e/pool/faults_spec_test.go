@@ -137,7 +137,7 @@ var _ = Describe("A pool through faults", func() {
 	})
 })
 
-// proveHeld checks that a worker runs its jobs, by the journal, and that they are on nobody else's list.
+// proveHeld checks by the journal that a worker runs its jobs, and that no other worker's list has them.
 func proveHeld(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, by string, jobs []string) {
 	running, err := scene.running(ctx)
 	g.Expect(err).NotTo(HaveOccurred())

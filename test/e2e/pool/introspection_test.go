@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// An introspection is what the HTTP API of the operator says about a pool.
+// An introspection is the answer of the operator's HTTP API about a pool.
 type introspection struct {
 	Version int64
 	Workers []introspectedWorker
@@ -27,7 +27,8 @@ type introspectedWorker struct {
 	Acknowledged string
 }
 
-// introspect asks as docs/api.md says: by kubectl port-forward, with the token of a service account that may get pools in the namespace.
+// introspect follows docs/api.md: it asks through kubectl port-forward, with the token of a service account that may get pools in the
+// namespace.
 func introspect(ctx context.Context, pool string) introspection {
 	GinkgoHelper()
 	for _, arguments := range []string{

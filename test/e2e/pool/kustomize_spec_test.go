@@ -89,7 +89,7 @@ func builtFrom(ctx context.Context) (commit, date string) {
 	return commit, at.UTC().Format(time.RFC3339)
 }
 
-// devText is what the pool of envs/dev has published when so many workers have acknowledged it.
+// devText is what the pool of envs/dev has published when this many workers have acknowledged it.
 func devText(ctx context.Context, workers int32) string {
 	GinkgoHelper()
 	config := &corev1.ConfigMap{}

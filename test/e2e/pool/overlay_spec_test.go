@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/harm"
 )
 
-// inOrder matches what kubectl says when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
+// inOrder matches the output of kubectl when it applies a namespace, rights, ConfigMaps, the operator and workers, in this order.
 const inOrder = `(?s)^namespace/swarm .*\nclusterrolebinding\S+/swarm-operator .*\nconfigmap/swarm-controller-config .*` +
 	`\ndeployment\.apps/swarm-operator .*\nstatefulset\.apps/swarm-worker [^\n]*\n`
 

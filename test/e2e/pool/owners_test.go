@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A replay goes through a journal line by line, and knows after each who holds what.
+// A replay goes through a journal line by line, and knows after each which worker holds what.
 type replay struct {
 	seen    *chronicle
 	holders map[string]line            // of jobs: the line by which each was started
 	loaded  map[string]int64           // by pod, the version of its list that was acknowledged last
 	past    map[string]map[string]bool // pods that were gone when others began with their jobs
-	forced  map[string]bool            // pods that were deleted by force, of which nobody can promise that they have ended
+	forced  map[string]bool            // pods that were deleted by force: their processes may still run
 	broken  []string                   // how the promise was broken
 }
 
@@ -51,7 +51,7 @@ func (r *replay) booted(said line) {
 	}
 }
 
-// started: nobody else may hold the job, dead or alive, unless its pod was gone before this one was let have it.
+// started: no other worker, dead or alive, may hold the job, unless its pod was gone before this one was allowed to have it.
 func (r *replay) started(said line) {
 	if holder, held := r.holders[said.Job]; held && holder.PodUID != said.PodUID {
 		gone, isGone := r.seen.gone(holder.PodUID)
@@ -80,11 +80,11 @@ func (r *replay) stopped(said line) {
 func (s *stage) proveSingleOwners(ctx context.Context, forced ...types.UID) {
 	GinkgoHelper()
 	lines := s.journal(ctx)
-	// Everything in the journal has happened, but not everything may have been heard of yet.
+	// Everything in the journal has happened, but not everything may have been observed yet.
 	Eventually(func() []string { return replayed(s.seen, lines, forced...).broken }).WithContext(ctx).WithTimeout(patience / 10).Should(BeEmpty())
 }
 
-// running says who runs which job now, by the journal.
+// running returns which worker runs which job now, by the journal.
 func (s *stage) running(ctx context.Context) (map[string]line, error) {
 	lines, err := s.heard(ctx)
 	return replayed(s.seen, lines).holders, err
@@ -101,7 +101,7 @@ func stops(lines []line) map[string][]string {
 	return stopped
 }
 
-// says tells whether a line like this is in a journal.
+// says reports whether a line like this is in a journal.
 func says(lines []line, event, worker, job string) bool {
 	return slices.ContainsFunc(lines, func(said line) bool { return said.Event == event && said.Worker == worker && said.Job == job })
 }

@@ -26,7 +26,8 @@ type view struct {
 	lines int                  // in the journal until then
 }
 
-// settled waits until so many workers have so many jobs, and have said so themselves: published, acknowledged, reported, and running.
+// settled waits until this many workers have this many jobs, and have confirmed it themselves: published, acknowledged, reported, and
+// running.
 func settled(ctx context.Context, pool *v1alpha1.WorkerPool, workers, jobs int) view {
 	GinkgoHelper()
 	var seen view
@@ -88,8 +89,8 @@ func proveRunning(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, seen
 	return count
 }
 
-// proveUntouched checks what a change has left alone: jobs that stay where they are were never stopped, and workers whose list is the same
-// have their pod, their version and their annotation still. It counts the workers whose list is another.
+// proveUntouched checks what a change has left alone: jobs that did not move were never stopped, and workers with the same list
+// still have their pod, their version and their annotation. It counts the workers whose list is another.
 func proveUntouched(ctx context.Context, before, after view) (changed int) {
 	GinkgoHelper()
 	stopped := stops(scene.journal(ctx)[before.lines:after.lines])
@@ -163,7 +164,7 @@ func condition(ctx context.Context, pool *v1alpha1.WorkerPool, kind string) func
 	}
 }
 
-// edit changes an object, again if somebody else did at the same time.
+// edit changes an object, and retries on conflicts.
 func edit[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
 	Eventually(func() error {

@@ -110,7 +110,7 @@ var _ = Describe("A pool of streams", func() {
 	})
 })
 
-// question asks the workers of a StatefulSet all the time what they have loaded, until it is told to stop. What they say must be true by
+// question keeps asking the workers of a StatefulSet what they have loaded, until it is stopped. Their answers must match
 // their journals, and must never go back.
 func question(ctx context.Context, of string) (stop func(context.Context)) {
 	asking, end := context.WithCancel(ctx)
@@ -130,7 +130,7 @@ func question(ctx context.Context, of string) (stop func(context.Context)) {
 	}
 }
 
-// round asks all workers that there are, at once. Those that cannot answer are asked in the next round.
+// round asks all existing workers at once. Workers that cannot answer are asked in the next round.
 func round(ctx context.Context, of string) []answer {
 	ctx, stop := context.WithTimeout(ctx, brief)
 	defer stop()

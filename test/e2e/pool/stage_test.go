@@ -84,7 +84,7 @@ func (s *stage) heard(ctx context.Context) ([]line, error) {
 	return lines, nil
 }
 
-// journal is the journal so far. Somebody has written to it.
+// journal returns the journal so far. It waits until there is one.
 func (s *stage) journal(ctx context.Context) []line {
 	GinkgoHelper()
 	var lines []line
@@ -95,7 +95,7 @@ func (s *stage) journal(ctx context.Context) []line {
 	return lines
 }
 
-// answer is what a worker says of itself.
+// answer is what a worker reports about itself.
 type answer struct {
 	Worker  string `json:"worker"`
 	PodUID  string `json:"podUID"`
@@ -129,7 +129,7 @@ func (s *stage) fetch(ctx context.Context, pod, path string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// pods are those of a workload, by name.
+// pods are the pods of a workload, by name.
 func (s *stage) pods(ctx context.Context, of string) (map[string]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := api.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": of}); err != nil {

@@ -24,7 +24,7 @@ var untold struct {
 	took  chan time.Duration
 }
 
-// sampleUntold gives a worker lists by hand, and tells nobody.
+// sampleUntold gives a worker lists by hand, without a nudge.
 func sampleUntold(ctx context.Context) {
 	GinkgoHelper()
 	untold.stage, untold.took = open(ctx), make(chan time.Duration, 1)
@@ -49,7 +49,7 @@ func sampleUntold(ctx context.Context) {
 	}()
 }
 
-// untoldDelivery is how long a list takes to its worker when nobody is told of it.
+// untoldDelivery is how long a list takes to reach its worker without a nudge.
 func untoldDelivery(config *corev1.ConfigMap, version int64) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(context.Background(), longest)
 	defer stop()

@@ -110,7 +110,7 @@ func (v view) bySlot() map[string][]string {
 	return jobs
 }
 
-// revisions are those that are kept of a pool.
+// revisions are the revisions that are kept of a pool.
 func revisions(ctx SpecContext, pool *v1alpha1.WorkerPool) []string {
 	GinkgoHelper()
 	list := &appsv1.ControllerRevisionList{}

@@ -28,7 +28,7 @@ func linkSecret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: field.System, Name: authority.SecretName}}
 }
 
-// stored is the Secret as it is.
+// stored reads the Secret.
 func stored(ctx context.Context) *corev1.Secret {
 	GinkgoHelper()
 	secret := linkSecret()
@@ -42,7 +42,7 @@ func rewrite(ctx context.Context, changes map[string][]byte) {
 	patch(ctx, linkSecret(), map[string]any{"data": changes})
 }
 
-// bundleOf is whom the API server trusts at the webhook of spread.
+// bundleOf is the CA that the API server trusts at the spread webhook.
 func bundleOf(ctx context.Context) []byte {
 	GinkgoHelper()
 	bundle, err := entrance.Trusted(ctx)
@@ -50,7 +50,7 @@ func bundleOf(ctx context.Context) []byte {
 	return bundle
 }
 
-// awaitTrusted waits until the API server is to trust just what the Secret says.
+// awaitTrusted waits until the API server trusts exactly the CAs in the Secret.
 func awaitTrusted(ctx context.Context, authorities int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -80,7 +80,7 @@ func awaitShown(ctx context.Context, doors []string, authority *x509.Certificate
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// certificates are those of a file in the Secret.
+// certificates are the certificates of a file in the Secret.
 func certificates(text []byte) []*x509.Certificate {
 	GinkgoHelper()
 	found, err := cert.ParseCertsPEM(text)
@@ -88,7 +88,7 @@ func certificates(text []byte) []*x509.Certificate {
 	return found
 }
 
-// nearlyOld is a certificate like the one in the Secret, by the same CA, of whose 90 days 61 are over.
+// nearlyOld is a certificate like the one in the Secret, by the same CA, with 61 of its 90 days over.
 func nearlyOld(secret *corev1.Secret) (certificate, key []byte) {
 	GinkgoHelper()
 	like, authority := certificates(secret.Data["tls.crt"])[0], certificates(secret.Data["ca.crt"])[0]

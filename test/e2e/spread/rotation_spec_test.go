@@ -86,7 +86,7 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 	})
 })
 
-// awaitAuthority waits until a bundle begins with another CA, and says when that was.
+// awaitAuthority waits until a bundle begins with another CA, and returns when that was.
 func awaitAuthority(ctx context.Context, old *x509.Certificate, bundle func() ([]byte, error)) time.Time {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

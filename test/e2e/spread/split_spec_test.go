@@ -41,7 +41,7 @@ var _ = Describe("A workload that is spread", func() {
 	})
 
 	It("is what examples/spread says, as it is applied", func(ctx SpecContext) {
-		covered(ctx) // store.yaml is moved at night only: what was made in the moment before the API server asks would stay until then
+		covered(ctx) // store.yaml is moved at night only: a pod from the moment before the API server asks would stay until then
 		said(ctx, "apply", "--namespace", namespace, "--filename", adapted())
 		awaitBalanced(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}, 4, 6)
 		awaitBalanced(ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "store"}}, 3, 2)

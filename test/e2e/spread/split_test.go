@@ -21,7 +21,7 @@ const (
 	spot     = "spot"
 )
 
-// classes are those of all nodes that run pods.
+// classes are the classes of all nodes that run pods.
 func classes(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	list, found := &corev1.NodeList{}, map[string]string{}
@@ -55,7 +55,7 @@ func distribution(onDemand, spot int) string {
 	return fmt.Sprintf("on-demand:%d,spot:%d", onDemand, spot)
 }
 
-// pods are those of a workload.
+// pods are the pods of a workload.
 func pods(ctx context.Context, labels client.MatchingLabels) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := api.List(ctx, list, client.InNamespace(namespace), labels)
@@ -78,7 +78,7 @@ func serving(ctx context.Context, labels client.MatchingLabels) (split string, a
 	return distribution(counts[onDemand], counts[spot]), len(found), err
 }
 
-// awaitSplit waits until so many pods serve on nodes of each class and no other is left.
+// awaitSplit waits until this many pods serve on nodes of each class and no other is left.
 func awaitSplit(ctx context.Context, labels client.MatchingLabels, onDemand, spot int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -107,7 +107,7 @@ func says(ctx context.Context, workload client.Object) (map[string]string, error
 	return workload.GetAnnotations(), err
 }
 
-// rescheduled counts the pods of a workload that the operator says it has taken away.
+// rescheduled counts the pods of a workload that the operator has evicted according to its events.
 func rescheduled(ctx context.Context, workload client.Object) (count int, err error) {
 	list := &corev1.EventList{}
 	err = api.List(ctx, list, client.InNamespace(namespace))

@@ -34,7 +34,7 @@ var (
 	nodes    map[string]string // the class of each node
 )
 
-// said is what kubectl says when it succeeds.
+// said is the output of a kubectl command that must succeed.
 var said = field.Said
 
 // namespace is the running spec's own.

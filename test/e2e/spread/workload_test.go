@@ -59,7 +59,7 @@ func statefulSet(meta metav1.ObjectMeta, size int32) *appsv1.StatefulSet {
 	}}
 }
 
-// budget has at least so many pods of a workload stay.
+// budget keeps at least this many pods of a workload.
 func budget(name string, least int) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -86,7 +86,7 @@ func scale(ctx context.Context, workload client.Object, size int) {
 	patch(ctx, workload, map[string]any{"spec": map[string]any{"replicas": size}})
 }
 
-// covered makes the namespace one that the API server asks about, from the first pod of a spec on, for the sake of a workload without pods.
+// covered adds the namespace to those that the API server asks about, from the first pod of a spec on, by a workload without pods.
 func covered(ctx context.Context) {
 	GinkgoHelper()
 	cover := paused("cover")

@@ -116,14 +116,14 @@ func phaseOf(ctx context.Context, name string) func(Gomega) v1alpha1.TaskPhase {
 	}
 }
 
-// awaitRunning waits until a task is shown as running and says where.
+// awaitRunning waits until a task is shown as running, and returns its agent.
 func awaitRunning(ctx context.Context, name string) v1alpha1.AssignedAgent {
 	GinkgoHelper()
 	Eventually(phaseOf(ctx, name)).WithContext(ctx).Should(Equal(v1alpha1.TaskRunning))
 	return taskNamed(ctx, name).Status.AssignedAgents[0]
 }
 
-// awaitBegun waits until a task was given out. A short one may be done before anybody looks.
+// awaitBegun waits until a task was given out. A short one may be done before the first look.
 func awaitBegun(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(phaseOf(ctx, name)).WithContext(ctx).Should(BeElementOf(v1alpha1.TaskRunning, v1alpha1.TaskCompleted))
@@ -147,7 +147,7 @@ func readiness(conditions []metav1.Condition) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// gone tells whether an object is no longer there.
+// gone reports whether an object no longer exists.
 func gone(ctx context.Context, object client.Object) func() bool {
 	return func() bool { return apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(object), object)) }
 }

@@ -50,7 +50,7 @@ type iceAge struct {
 // witnesses are all lines of all agents of a swarm, by kind.
 type witnesses struct {
 	agents []line // their own start and finish
-	code   []line // what the code says
+	code   []line // written by the code
 }
 
 // hear reads the journals of all agents. They lie on volumes, so that they outlive pods.
@@ -110,7 +110,7 @@ func (w witnesses) runs(except ...iceAge) map[string][]*run {
 	return all
 }
 
-// thawed tells whether a line was written by a process that woke from being frozen. It may say a word before its agent ends it.
+// thawed reports whether a line was written by a process that woke from being frozen. It may write one more line before its agent ends it.
 func thawed(said line, of *run, except []iceAge) bool {
 	return slices.ContainsFunc(except, func(age iceAge) bool {
 		return age.agent == said.Agent && of.from.Before(age.from) && said.Time.After(age.from) && said.Time.Before(age.to.Add(time.Second))

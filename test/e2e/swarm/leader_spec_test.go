@@ -100,7 +100,8 @@ func runningFirst(ctx context.Context) ([]string, error) {
 	return running, err
 }
 
-// tasksByAttempt returns the names of all tasks that run in their first attempt, and what became of those that were reassigned or tried again.
+// tasksByAttempt returns the names of all tasks that run in their first attempt, and the state of those that were reassigned or tried
+// again.
 func tasksByAttempt(ctx context.Context) (running, disturbed []string, _ error) {
 	list := &v1alpha1.TaskList{}
 	if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {

@@ -26,7 +26,7 @@ func team(name string) *v1alpha1.Swarm {
 	return swarm
 }
 
-// expectEven counts who says to have finished which task.
+// expectEven counts the tasks that each agent reports to have finished.
 func expectEven(ctx context.Context, agents int, names []string) {
 	GinkgoHelper()
 	done := map[string]int{}

@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// failure is what an agent that has failed says about it.
+// failure is the message of an agent that has failed.
 func failure(ctx context.Context, g Gomega, name string) string {
 	agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	g.Expect(gone(ctx, agent)()).To(BeFalse())
