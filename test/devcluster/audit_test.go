@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// deed is one line of the audit log, as far as it tells who did what.
+// deed is one line of the audit log, as far as it shows the user and the request.
 type deed struct {
 	Verb      string
 	User      user
@@ -55,7 +55,7 @@ func (c cluster) dispatched(ctx context.Context) map[string]int {
 	return counts
 }
 
-// describeAudit is about who did what. It relies on the pod web having been made.
+// describeAudit is about users and their requests. It relies on the pod web having been made.
 func describeAudit(c *cluster) {
 	It("logs who did what, each component by a name of its own", func() {
 		var told []string

@@ -81,7 +81,7 @@ func (c cluster) client(inContext string) *kubernetes.Clientset {
 // first and second are the contexts of the two API servers.
 const first, second = "devcluster", "devcluster-2"
 
-// status is what the program says for other programs.
+// status is the program's output for other programs.
 type status struct {
 	Data       string
 	Server     string
@@ -112,7 +112,7 @@ func (c cluster) component(name string) component {
 	return all[at]
 }
 
-// answers asks for something that only etcd can tell.
+// answers asks for something that only etcd knows.
 func answers(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 )
 
-// demoTimeout is enough to link every program anew, with warm caches, on a busy machine.
+// demoTimeout is enough to link every program again, with warm caches, on a busy machine.
 const demoTimeout = 15 * time.Minute
 
 // makeIn returns a call of make as from a shell, not from within another make: that would pass on its variables.

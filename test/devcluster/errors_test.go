@@ -96,7 +96,7 @@ func takenPort() string {
 	return portOf(listener)
 }
 
-// freePort is one that nobody listens on any more.
+// freePort returns a port without a listener.
 func freePort() string {
 	GinkgoHelper()
 	listener := listen()

@@ -28,7 +28,7 @@ func readNote(ctx context.Context, client kubernetes.Interface, name string) err
 	return err
 }
 
-// timedOut tells whether the client lost patience, or the API server did, which breaks off an answer that it has begun.
+// timedOut reports whether the client or the API server timed out. The API server breaks off an answer that it has begun.
 func timedOut(err error) bool {
 	var late net.Error
 	return apierrors.IsTimeout(err) || errors.As(err, &late) && late.Timeout() || strings.Contains(err.Error(), "INTERNAL_ERROR; received from peer")

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// machine is what clusters have no business with: all mounts, routes, interfaces, control groups, packet rules and kernel
+// machine is what clusters must not change: all mounts, routes, interfaces, control groups, packet rules and kernel
 // settings, except those that bear the name of some cluster, of which others may come and go meanwhile.
 type machine struct {
 	Mounts, Interfaces, Routes, ControlGroups, Folders []string
@@ -22,7 +22,7 @@ type machine struct {
 // ofSomeCluster matches the names that clusters give to what they make on the machine.
 var ofSomeCluster = regexp.MustCompile(`\b(dc|devcluster)-[0-9a-f]{8}`)
 
-// ofContainers are the fixed places where programs of a node keep state when nobody keeps them from it.
+// ofContainers are the fixed places where programs of a node keep state unless they are prevented from it.
 var ofContainers = []string{
 	"/etc/cni", "/run/containerd", "/run/netns", "/run/runc", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet",
 	"/var/log/containers", "/var/log/pods",

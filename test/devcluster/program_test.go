@@ -14,10 +14,10 @@ import (
 // notice opens everything that brings up a cluster.
 const notice = "A cluster for development and tests. NOT for production."
 
-// complaint is what a program that failed said last, after the notice and what it had reached.
+// complaint is the last output of a program that failed, after the notice and its progress.
 var complaint = regexp.MustCompile(`\A(?:` + regexp.QuoteMeta(notice) + `\n)?(?: *[0-9.]+ s  .*\n)*(devcluster: .*)\n\z`)
 
-// start runs a command and goes on; what it says is shown when the spec fails.
+// start runs a command and goes on; its output is shown when the spec fails.
 func start(command *exec.Cmd) *gexec.Session {
 	GinkgoHelper()
 	session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
@@ -49,7 +49,7 @@ func output(command *exec.Cmd) []byte {
 	return text
 }
 
-// refused runs a command that must fail and gives the only line it says about that.
+// refused runs a command that must fail and returns its only line of complaint.
 func refused(command *exec.Cmd) string {
 	GinkgoHelper()
 	session := finish(command)
@@ -65,7 +65,7 @@ func with(command *exec.Cmd, variables ...string) *exec.Cmd {
 	return command
 }
 
-// nobody is a user who owns nothing.
+// nobody is the UID of a user who owns nothing.
 const nobody = 65534
 
 // asNobody takes all rights from a command.

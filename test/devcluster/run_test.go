@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("run", func() {
-	var caller cluster // whose environment the program is called in, not the cluster that it makes
+	var caller cluster // the environment in which the program is called, not the cluster that it makes
 	var before machine
 
 	BeforeEach(func() {

@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// listener is a socket that waits for anybody to talk to it.
+// listener is a socket that accepts connections.
 type listener struct {
 	Protocol string
 	Address  netip.AddrPort

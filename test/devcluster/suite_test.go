@@ -1,7 +1,7 @@
-// Package devcluster proves the development cluster by running it as its users do, as a program: it comes up, hurts on
-// command, tells who did what, refuses with one line that names the fix, and leaves nothing behind, however it ends.
+// Package devcluster proves the development cluster by running it as its users do, as a program: it comes up, breaks on
+// command, logs every request with its user, refuses with one line that names the fix, and leaves nothing behind, however it ends.
 //
-// All that the suite makes lies in one folder of its own. Other clusters of the machine are left alone and do not disturb it.
+// Everything that the suite creates lies in one folder of its own. Other clusters of the machine are left alone and do not disturb it.
 package devcluster
 
 import (
@@ -16,7 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// patience is for what a slow and busy machine may take long for; all that is asserted comes much sooner.
+// patience is the timeout on a slow and busy machine; all that is asserted comes much sooner.
 const patience = 3 * time.Minute
 
 // What every spec works with. They are set once, before the first spec.

@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// mark is what tells the clusters of one machine apart in names of interfaces and control groups. It follows from the folder.
+// mark distinguishes the clusters of one machine in names of interfaces and control groups. It follows from the folder.
 func (c cluster) mark() string {
 	sum := sha256.Sum256([]byte(c.data))
 	return hex.EncodeToString(sum[:4])

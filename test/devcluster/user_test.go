@@ -51,7 +51,7 @@ func ownerOf(pid int) uint32 {
 	return stat.Uid
 }
 
-// copyOf puts a program where everybody may run it.
+// copyOf puts a program where every user may run it.
 func copyOf(path string) string {
 	GinkgoHelper()
 	folder := filepath.Join(ground, "programs")
