@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/agent"
 )
 
-// What the process of an agent is told beside the variables of its pod.
+// Settings for the process of an agent beside the variables of its pod.
 const (
 	agentArgument    = "agent"
 	programsArgument = "programs" // attempts are programs, not code in the process of the agent
@@ -31,7 +31,7 @@ const (
 type order struct {
 	Milliseconds int  `json:"milliseconds"`
 	Stubborn     bool `json:"stubborn,omitempty"` // the code does not stop when it is asked to
-	Failures     int  `json:"failures,omitempty"` // so many attempts fail
+	Failures     int  `json:"failures,omitempty"` // this many attempts fail
 }
 
 // A worker is the code of an agent. It writes down what it does before it does it.
@@ -46,8 +46,8 @@ type worker struct {
 
 // runAgent is the process of an agent.
 func runAgent(programs bool) error {
-	// A standby answers with the address of the leader, which is not behind the proxies of this run. So it is a name that nobody knows, and
-	// the agent tries its next address, which is. The name must not be looked up outside of this machine.
+	// A standby answers with the address of the leader, which is not behind the proxies of this run. So that address is a name that does
+	// not resolve, and the agent tries its next address, which is behind them. The name must not be looked up outside of this machine.
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("there is no name server")
 	}}

@@ -40,7 +40,7 @@ func (r *Run) Inject(ctx context.Context, planned *schedule) {
 	}
 }
 
-// inject has one fault begin and end. It reports whether it began: there may be nobody for it to happen to.
+// inject has one fault begin and end. It reports whether it began: there may be no target for it.
 func (r *Run) inject(ctx context.Context, f fault) bool {
 	switch f.kind {
 	case killAgent, suspendAgent:

@@ -64,7 +64,7 @@ type StoredTask struct {
 	HandBacks     int32 `json:"handBacks,omitempty"`
 }
 
-// A Request is what a user asks of a Task. Limits are given when it is created.
+// A Request is a user's request for a Task. Limits are given when it is created.
 type Request struct {
 	Desired      v1alpha1.TaskDesire `json:"desired"`
 	QueueSeconds int32               `json:"queueSeconds,omitempty"`

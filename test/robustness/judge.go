@@ -15,7 +15,7 @@ const (
 	// thawTolerance is how long code may go on in a process that was suspended past its lease: until the watchdog has looked at the clock, and
 	// has ended the process because of code that does not stop.
 	thawTolerance = watchdog.Tick + watchdog.DeathTimeout + 400*time.Millisecond
-	// answerTolerance is by how much the journal may hear later of what is stored than an agent whose result was acknowledged. The operators'
+	// answerTolerance is by how much the journal may see what is stored later than an agent whose result was acknowledged. The operators'
 	// proxies are never late. The watch may be, and it is the only witness if the API server had no time to answer.
 	answerTolerance = 2 * time.Second
 	// apiServerAbsence is for how long after a fault of the API server there may be no other witness.
@@ -35,7 +35,7 @@ type taskRecord struct {
 	finalAt  time.Duration
 	writer   int64            // the term in which the final phase was stored; 0 if that is not known
 	running  map[string]Event // by run: its start
-	reported map[string]int64 // epoch by run, of those that succeeded
+	reported map[string]int64 // epoch by run, of successful ones
 	ended    map[int64]bool   // epochs of attempts whose code has ended, however
 	failures int32            // attempts that failed, or may have been stopped because they ran for too long
 	attempts int
@@ -51,7 +51,7 @@ type judge struct {
 	terms    map[string]int64       // by the name of an operator: the newest in which it leads
 	starts   []Event                // all there are in the journal
 	epochs   map[string][]int64     // by UID: of all attempts in the journal, whether they were started or only stored
-	writers  map[string]string      // who stored a version of a Task
+	writers  map[string]string      // the process that stored a version of a Task
 }
 
 func newJudge(events []Event) *judge {
@@ -229,8 +229,8 @@ func (j *judge) superseded(event Event) bool {
 	})
 }
 
-// givenBefore reports whether an assignment is known to have been given out at a time, whether or not its agent had started it. A leader numbers
-// its assignments in order, so a later one that had started tells.
+// givenBefore reports whether an assignment is known to have been given out at a time, whether or not its agent had started it. A leader
+// numbers its assignments in order, so a later one that had started proves it.
 func (j *judge) givenBefore(epoch int64, at time.Duration) bool {
 	return slices.ContainsFunc(j.starts, func(other Event) bool {
 		return other.Epoch>>32 == epoch>>32 && other.Epoch >= epoch && other.At <= at

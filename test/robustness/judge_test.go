@@ -27,7 +27,7 @@ func end(at time.Duration, process, run string, epoch int64, outcome string) Eve
 	return Event{At: at, Kind: ended, Process: process, Task: "t", UID: "u", Epoch: epoch, Run: run, Outcome: outcome}
 }
 
-// happens is what befalls process a.
+// happens is an event of process a.
 func happens(at time.Duration, kind string) Event { return Event{At: at, Kind: kind, Process: "a"} }
 
 // acknowledgement is that of the result of the first attempt.
@@ -44,7 +44,7 @@ func completed(at time.Duration, epoch int64, run string) Event {
 	return store(at, epoch, StoredTask{Version: uint64(at), Phase: "Completed", Result: run})
 }
 
-// moved is the end of task t whose first attempt was lost.
+// moved is the end of task t after its first attempt was lost.
 func moved(at time.Duration, epoch int64, run string) Event {
 	return store(at, epoch, StoredTask{Version: uint64(at), Phase: "Completed", Result: run, Reassignments: 1})
 }
@@ -158,7 +158,7 @@ func TestAResultThatWasSupersededIsNotLost(t *testing.T) {
 	}
 }
 
-// A former leader's write is late: the task is final, and an assignment of the next leader is on its way.
+// A former leader's write is late: the task is final, and an assignment of the next leader is under way.
 func TestAStartThatWasGivenOutBeforeTheEndIsNoViolation(t *testing.T) {
 	events := append(another(3*second),
 		start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), completed(5*second, first, "x"),

@@ -113,7 +113,7 @@ func (c *container) terminationLog() string {
 	return filepath.Join(c.config.StateDir, "termination-log")
 }
 
-// environment is the pod's, but for the address: the agent dials its own proxies.
+// environment is the pod's, except for the address: the agent dials its own proxies.
 func (c *container) environment() []string {
 	return []string{
 		"SWARM_NAMESPACE=" + c.config.Namespace, "SWARM_NAME=" + c.config.Swarm, "SWARM_AGENT=" + c.config.Agent,
@@ -132,7 +132,7 @@ func (c *container) ended() {
 	c.restarts++
 }
 
-// stop ends the process of a pod that is gone: in order, or after the time for which a node does not hear that the pod was deleted by force.
+// stop ends the process of a pod that is gone: in order, or, after a deletion by force, once the node has learned of it.
 func (c *container) stop(orphaned time.Duration) {
 	pause(c.kubelet.run.background, orphaned)
 	if orphaned == 0 {

@@ -1,8 +1,9 @@
-// Command robustness runs real agents and real operators on a development cluster, lets faults happen at random, and judges what every process
-// has written down: never two owners of a task, epochs that only grow, no start after the end, no result that is lost or that nobody reported.
+// Command robustness runs real agents and real operators on a development cluster, lets faults happen at random, and judges what every
+// process has written down: never two owners of a task, epochs that only grow, no start after the end, no result that is lost or that no
+// agent reported.
 //
-// Agents are processes on the public SDK, pods are simulated. The seed gives the order of faults and of work; when exactly each of them meets
-// the others is up to the machine. Run it by `make robustness`; docs/explanation/testing.md says more.
+// Agents are processes on the public SDK, pods are simulated. The seed gives the order of faults and of work; when exactly each of them
+// meets the others is up to the machine. Run it by `make robustness`; docs/explanation/testing.md says more.
 package main
 
 import (
@@ -75,7 +76,7 @@ func execute(ctx context.Context, o options) error {
 	return errors.Join(problems...)
 }
 
-// judgeFile prints what a journal says.
+// judgeFile prints the verdict on a journal.
 func judgeFile(o options, submitted int) error {
 	events, err := readJournal(o.journal)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestWhatIsSentOverALinkThatIsCutArrivesLate(t *testing.T) {
 		t.Fatal("a link has one condition at a time")
 	}
 	send(t, agent, "hello")
-	_ = agent.Close() // what it had sent is still on its way
+	_ = agent.Close() // what it had sent is still under way
 	nothing(t, operator)
 	link.Restore()
 	receive(t, operator, "hello")

@@ -203,7 +203,7 @@ func (o *Operator) record(response *http.Response) error {
 
 var wrong = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: ).*$`)
 
-// problems are what the output of a replica tells of: data races and panics.
+// problems returns the data races and panics in the output of a replica.
 func (o *Operator) problems() (found []error) {
 	text, err := os.ReadFile(o.output.Name())
 	if err != nil {

@@ -38,7 +38,7 @@ func TestASuspendedProcessStandsStill(t *testing.T) {
 
 // The programs of an agent stand still with it, as in a container that is frozen, and go on with it.
 func TestProgramsAreSuspendedWithTheirAgent(t *testing.T) {
-	output, err := os.Create(filepath.Join(t.TempDir(), "output")) // a pipe would be open for as long as the program is there
+	output, err := os.Create(filepath.Join(t.TempDir(), "output")) // a pipe would be open for as long as the program runs
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func retried(at time.Duration) Event {
 	return store(at, first, StoredTask{Version: uint64(at), Reason: "RetryBackoff", Retries: 1})
 }
 
-// suspendedTask is task t, which waits because a user has said so.
+// suspendedTask is task t, which waits because a user has suspended it.
 func suspendedTask(at time.Duration, epoch int64) Event {
 	return store(at, epoch, StoredTask{Version: uint64(at), Reason: "Suspended"})
 }
@@ -113,7 +113,7 @@ func TestNothingRunsWhenATaskBecomesFinal(t *testing.T) {
 	})
 }
 
-// The assignment is on its way when the task becomes final: another task, which was given out after it, has started.
+// The assignment is under way when the task becomes final: another task, which was given out after it, has started.
 func TestAnAssignmentOfTheFormerLeaderMustNotStartAfterTheEnd(t *testing.T) {
 	journal := func(epoch int64) []Event {
 		after := start(2*second, "c", "o", epoch+1)

@@ -189,10 +189,10 @@ func (r *Run) equip(ctx context.Context, addresses []string) error {
 	return nil
 }
 
-// progressEvery is how often a run says how far it is.
+// progressEvery is how often a run reports its progress.
 const progressEvery = 30 * time.Second
 
-// await returns when so many attempts were started, or the context ends.
+// await returns when this many attempts were started, or the context ends.
 func (r *Run) await(ctx context.Context, attempts int) {
 	told := time.Now()
 	for ctx.Err() == nil {

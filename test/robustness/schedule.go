@@ -14,7 +14,7 @@ const (
 	severLink        = "sever-link"         // the connections of an agent end
 	slowLink         = "slow-link"          // everything between an agent and the operators is late
 	loseMessages     = "lose-messages"      // what an operator sends to an agent is lost
-	loseAnswers      = "lose-answers"       // the API server does what an operator asks, and the operator does not hear of it
+	loseAnswers      = "lose-answers"       // the API server executes an operator's request, and the answer is lost
 	killLeader       = "kill-leader"        // SIGKILL; started again
 	suspendLeader    = "suspend-leader"     // SIGSTOP, and SIGCONT later
 	stopLeader       = "stop-leader"        // SIGTERM; started again
@@ -29,7 +29,7 @@ const (
 	restartOperators = "restart-everything" // SIGKILL of all operators
 )
 
-// A mix says how often faults happen on average, and which, relative to the others.
+// A mix is how often faults happen on average, and which, relative to the others.
 type mix struct {
 	pause   time.Duration
 	calm    time.Duration // is added to every pauses-th pause
@@ -55,7 +55,7 @@ var (
 	}}
 )
 
-// A fault is what happens, to whom, and for how long.
+// A fault is its kind, its target and its duration.
 type fault struct {
 	kind   string
 	after  time.Duration // the fault before

@@ -50,8 +50,8 @@ func (k kind) otherLease() time.Duration {
 	return agentLease
 }
 
-// changeLease changes the lease of an agent's type, and changes it back. A longer lease is told at once, and stays stored until those that go by
-// it have been told the shorter one and it has run out.
+// changeLease changes the lease of an agent's type, and changes it back. A longer lease is announced at once, and stays stored until the
+// agents that go by it know the shorter one and the longer one has run out.
 func (r *Run) changeLease(ctx context.Context, f fault) bool {
 	limited, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()

@@ -118,8 +118,8 @@ func (t *Tasks) Submitted() int {
 	return t.submitted
 }
 
-// Follow writes down what the API server says about tasks, until the context ends. It is the second witness, after the operators' proxies: an
-// answer that the API server did not get round to give is in neither of them.
+// Follow writes down what the API server reports about tasks, until the context ends. It is the second witness, after the operators'
+// proxies: an answer that the API server had no time to give is in neither of them.
 func (t *Tasks) Follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		_ = t.follow(ctx) // an API server that is away

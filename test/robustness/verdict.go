@@ -16,13 +16,13 @@ type Violation struct {
 	At        Event
 }
 
-// A Verdict is what the journal says.
+// A Verdict is the result of judging a journal.
 type Verdict struct {
 	Violations []Violation
 	Attempts   int
 	Restarted  int // attempts that were not the first of their task
 	Faults     map[string]int
-	Phases     map[string]int // of tasks, with the reason of those that failed
+	Phases     map[string]int // of tasks, with the reason of failed ones
 }
 
 func (v Verdict) count(kinds ...invariant.Invariant) (broken int) {
