@@ -20,8 +20,8 @@ const (
 type story struct {
 	reason string
 	series string
-	begins time.Duration // when the trouble begins, for those in which there is some
-	calm   time.Duration // from when on there must be no alert, for those that end well
+	begins time.Duration // when the trouble begins, if there is any
+	calm   time.Duration // from when on there must be no alert, if the story ends well
 }
 
 // play evaluates the alert at every step until it fires, and no longer than until the end.
@@ -65,7 +65,7 @@ func TestR23_O05_EveryAlertFiresWhenItShouldAndOnlyThen(t *testing.T) {
 	}
 }
 
-// fires neither before the trouble has lasted as long as the alert says, nor after that.
+// fires when the trouble has lasted for the alert's period, neither earlier nor later.
 func fires(t *testing.T, rule rulefmt.Rule, story story) {
 	at, alert := play(t, rule, story.series, 0, horizon)
 	if want := story.begins + time.Duration(rule.For); alert == nil || at != want {

@@ -23,8 +23,8 @@ var others = map[string][]string{
 	"apiserver_admission_webhook_rejection_count": {"name", "rejection_code"},
 }
 
-// A metric of others that is renamed, or whose labels are, would leave an alert behind that never fires again. What the operator exposes itself
-// is compared with the alerts in test/integration/operator, on a running operator.
+// A foreign metric that is renamed, or whose labels are, would leave an alert behind that never fires again. The operator's own metrics
+// are compared with the alerts in test/integration/operator, on a running operator.
 func TestMetricsOfOthersHaveTheirLabels(t *testing.T) {
 	for _, rule := range alerts(t) {
 		expression, err := words.ParseExpr(rule.Expr)

@@ -250,7 +250,7 @@ var stories = map[string]told{
 	},
 }
 
-// lasting tells of a status of workloads that is nothing unusual as long as it passes.
+// lasting has the stories of a workload status that is normal as long as it passes.
 func lasting(status string) told {
 	shown := func(pod, values string) string {
 		return "\n" + `swarm_spread_workloads{status="` + status + `",pod="` + pod + `"} ` + values
