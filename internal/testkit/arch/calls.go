@@ -56,8 +56,8 @@ var worldReads = []string{
 	"Open", "OpenFile", "OpenRoot", "OpenInRoot", "ReadFile", "ReadDir", "Readlink", "DirFS", "Stat", "Lstat",
 }
 
-// readers may read the world: operator composes the operator, cli and mains are asked by a person, agent and worker are
-// libraries in other people's pods that get all they know from there. tools, devcluster and examples are programs of their own.
+// readers may read the world: operator composes the operator, cli and mains are run by users, agent and worker are
+// libraries in third-party pods that get their whole input from there. tools, devcluster and examples are programs of their own.
 var readers = []string{"internal/operator", "internal/cli", "cmd", "agent", "worker", "tools", "devcluster", "examples"}
 
 func onlyOperatorReadsTheWorld(t tree) []Breach {
@@ -113,8 +113,8 @@ func statusWrites(f file) []Breach {
 	return breaches
 }
 
-// writesStatus recognises client.Status(), client.SubResource("status"), kinds.UpdateStatus(...) and says which it saw.
-// A status writer that is stored or passed on counts as a write: nobody stores one to read.
+// writesStatus recognises client.Status(), client.SubResource("status"), kinds.UpdateStatus(...) and returns which it saw.
+// A status writer that is stored or passed on counts as a write: there is no reason to store one for reading.
 func writesStatus(call *ast.CallExpr) string {
 	selector, isMethod := call.Fun.(*ast.SelectorExpr)
 	if !isMethod || isNamed(selector.X, "kit") {

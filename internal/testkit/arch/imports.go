@@ -84,7 +84,7 @@ func manifestHasNoClient(t tree) []Breach {
 	return breaches
 }
 
-// forbiddenToControllers serve people and the API server; the engines are what they share with controllers.
+// forbiddenToControllers serve users and the API server; the engines are what they share with controllers.
 var forbiddenToControllers = prefixed([]string{"internal/httpapi", "internal/cli", "internal/placement"})
 
 func controllersStandAlone(t tree) []Breach {

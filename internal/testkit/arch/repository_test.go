@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The repository as it is.
+// The repository itself.
 func TestWallsStand(t *testing.T) {
 	breaches, err := Check(os.DirFS(root(t)))
 	if err != nil {

@@ -24,7 +24,7 @@ type file struct {
 	folder    string
 	lines     int
 	test      bool // a _test.go file: it may do what a program may not
-	generated bool // nobody chose its shape
+	generated bool // its shape is the generator's
 	syntax    *ast.File
 	positions *token.FileSet
 }
@@ -98,7 +98,7 @@ func (t tree) programs() []file {
 	return chosen
 }
 
-// under tells whether the file lies in one of the folders or below.
+// under reports whether the file lies in one of the folders or below.
 func (f file) under(folders ...string) bool {
 	for _, folder := range folders {
 		if within(f.folder, folder) {

@@ -145,7 +145,7 @@ func TestBrokenShapeWallsAreSeen(t *testing.T) {
 	}
 }
 
-// What looks like a breach and is none: a wall in the wrong place teaches people to climb.
+// Code that looks like a breach and is none: a wall in the wrong place teaches developers to climb.
 func TestWhatIsAllowedIsNotReported(t *testing.T) {
 	for name, files := range map[string]world{
 		"engine with its own parts": {"internal/assign/a.go": importing("assign", "sort", "~/internal/assign/ring")},

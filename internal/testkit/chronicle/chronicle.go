@@ -139,7 +139,7 @@ func (c *Chronicle) Turns() []Turn {
 	return slices.Clone(c.turns)
 }
 
-// Available tells whether a pod serves.
+// Available reports whether a pod serves.
 func Available(pod *corev1.Pod) bool {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodReady {

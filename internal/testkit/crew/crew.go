@@ -1,11 +1,11 @@
-// Package crew is the agents of pods on simulated nodes: whatever such a pod is told to run only seems to run, so a test runs the
+// Package crew is the agents of pods on simulated nodes: the containers of such a pod only seem to run, so a test runs the
 // real agent for it, in its own process, on the public SDK. A test that needs processes of their own gives a Runner.
 //
-// It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its
-// token is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives
-// from when its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with
-// another UID is another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for
-// the crew of one namespace only. It never writes to the cluster but for TokenRequests.
+// It promises that an agent knows no more than its pod would: its configuration is the environment of the pod's first container, its token
+// is one that the API server binds to that pod, its CA is the one in the swarm's ConfigMap, and both are renewed. An agent lives from when
+// its pod is Running until the pod is being deleted, when it is asked to stop as by SIGTERM; a pod of the same name with another UID is
+// another agent that remembers nothing. A pod whose labels change keeps its agent, as it would under a kubelet; this is so for the crew of
+// one namespace only. It never writes to the cluster but for TokenRequests.
 //
 // The operator must be reachable from here: start it with a link.address such as 127.0.0.1:<link.port>.
 package crew
@@ -31,7 +31,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// Options say whose agents to run, and what they do.
+// Options are the pods to run agents for, and what the agents do.
 type Options struct {
 	Namespace string // left out: all of them
 	Handler   agent.Handler
@@ -56,7 +56,7 @@ type Crew struct {
 	journal Journal // after Stop
 }
 
-// Start begins to run agents, those of pods that are there and of pods that come, until Stop or the end of the context.
+// Start begins to run agents, for existing and for new pods, until Stop or the end of the context.
 func Start(ctx context.Context, cluster *rest.Config, options Options) (*Crew, error) {
 	if options.Runner == nil {
 		if options.Handler == nil {

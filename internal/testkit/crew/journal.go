@@ -38,7 +38,7 @@ type Journal []Entry
 func read(folder string) Journal {
 	file, err := os.Open(filepath.Join(folder, journalFile))
 	if err != nil {
-		return nil // nobody had anything to do
+		return nil // there was no work
 	}
 	defer file.Close()
 	var all Journal
@@ -66,7 +66,7 @@ func (e Entry) work() work {
 	return work{e.UID, *e.Item}
 }
 
-// Verify says where two attempts of the same work overlap, and where a later one has no higher epoch.
+// Verify returns an error where two attempts of the same work overlap, or a later one has no higher epoch.
 func (j Journal) Verify() error {
 	var problems []error
 	running, newest := map[work]*Entry{}, map[work]*Entry{}

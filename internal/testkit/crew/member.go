@@ -65,7 +65,7 @@ func environment(pod *corev1.Pod) func(string) string {
 	return func(name string) string { return values[name] }
 }
 
-// identify keeps a good token in the file, as the kubelet does, and tells when there is the first.
+// identify keeps a good token in the file, as the kubelet does, and calls identified once there is the first.
 func (c *Crew) identify(ctx context.Context, pod *corev1.Pod, file string, identified func()) {
 	for {
 		pause := retry

@@ -32,7 +32,8 @@ func TestAPIServerAsksTheOperator(t *testing.T) {
 	}
 }
 
-// The operator says which namespaces are asked about. Until it does nobody is, and applying the configuration again changes nothing of it.
+// The operator sets the namespaces for which the webhook is called. Until then there is none, and applying the configuration again changes
+// none of it.
 func TestNobodyIsAskedBeforeTheOperatorSaysWhere(t *testing.T) {
 	for _, hook := range applied[admissionv1.MutatingWebhookConfiguration](t, "MutatingWebhookConfiguration", admission.ConfigurationName).Webhooks {
 		if hook.Name != admission.SpreadWebhook {

@@ -31,7 +31,7 @@ func TestInstalledConfigurationIsUnderstood(t *testing.T) {
 	}
 }
 
-// Nobody has run the suites on kind. Whoever does removes both this test and the sentence, and says so in docs/acceptance.md.
+// The suites have not run on kind yet. When they have, remove both this test and the sentence, and record it in docs/acceptance.md.
 func TestR19_KindMarkedAsUnproven(t *testing.T) {
 	if text := string(content(t, "docs", "install.md")); !strings.Contains(text, "**kind is unproven**") {
 		t.Error("docs/install.md does not say that kind is unproven")

@@ -129,7 +129,7 @@ func TestTheWorkersConfigIsAPlaceholder(t *testing.T) {
 	}
 }
 
-// The pool that is made for the label expects what Workers (docs/worker.md) says.
+// The pool for the label expects the Workers of docs/worker.md.
 func TestWorkersFitTheirPool(t *testing.T) {
 	workers := applied[appsv1.StatefulSet](t, "StatefulSet", "swarm-worker")
 	spec := workers.Spec.Template.Spec

@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/operator"
 )
 
-// tenants are what somebody applies who is admin of a namespace, by that namespace.
+// tenants returns what the admin of a namespace applies, by that namespace.
 func tenants(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	all := map[string][]*unstructured.Unstructured{}
@@ -120,7 +120,7 @@ func confined(t *testing.T) []Right {
 	return Sorted(rights)
 }
 
-// missing is what docs/rbac.md says that an operator for one namespace cannot do: rows of what, verbs, and what that costs.
+// missing returns what an operator for one namespace cannot do according to docs/rbac.md: rows of what, verbs, and what that costs.
 func missing(text string) map[Right]string {
 	_, section, _ := strings.Cut(text, "## For one namespace")
 	costs := map[Right]string{}
@@ -166,7 +166,7 @@ func without(right Right, others []Right) Right {
 	return right
 }
 
-// Nobody is given more than the operator of a whole cluster has.
+// No role grants more than the operator of a whole cluster has.
 func TestTenantsOperatorHasNothingMore(t *testing.T) {
 	granted := Granted(roles(t, "role.yaml"))
 	for _, right := range confined(t) {
@@ -176,7 +176,7 @@ func TestTenantsOperatorHasNothingMore(t *testing.T) {
 	}
 }
 
-// The administrator's part runs nothing and binds nobody.
+// The administrator's part runs nothing and has no role binding.
 func TestAdministratorsPartGivesNobodyAnything(t *testing.T) {
 	objects, err := kustomized(filepath.Join("..", "..", "..", "deploy", "kustomize", "envs", "namespaced", "cluster"))
 	if err != nil {

@@ -27,8 +27,8 @@ var unjudged = map[string]string{
 	"swarms.swarm.io/finalizers":                "is only ever asked for by OwnerReferencesPermissionEnforcement",
 }
 
-// writes returns the rights of a role as the fence writes them, such as "CREATE pods/eviction". Verbs that are no writes of an object, such as
-// impersonate, are returned as they are, so that no fence can name them.
+// writes returns the rights of a role as the fence writes them, such as "CREATE pods/eviction". Verbs that are no writes of an object, such
+// as impersonate, are returned unchanged, so that no fence can name them.
 func writes(rights []Right) []string {
 	var all []string
 	for _, right := range rights {

@@ -16,7 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// PassedElsewhere runs those specs of the running suite again that the focus matches, as they would run on a cluster of somebody else: all
+// PassedElsewhere runs those specs of the running suite again that the focus matches, as on a cluster that is not ours: all
 // that they know of it is a kubeconfig, whose context has another name. It returns the names of the specs that passed; none may fail.
 func PassedElsewhere(ctx context.Context, focus string) []string {
 	GinkgoHelper()
@@ -42,7 +42,7 @@ func elsewhere(ctx context.Context, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// passed returns the names of the specs that a report says have passed.
+// passed returns the names of the specs that have passed according to a report.
 func passed(report string) []string {
 	GinkgoHelper()
 	text, err := os.ReadFile(report)

@@ -30,7 +30,7 @@ import (
 // Restricted is the label that has a namespace refuse every pod below the standard that it names.
 const Restricted = "pod-security.kubernetes.io/enforce"
 
-// A Cluster is reached as the user whom KUBECONFIG names.
+// A Cluster is accessed as the user of KUBECONFIG.
 type Cluster struct {
 	Config *rest.Config
 	API    client.WithWatch     // knows the kinds of Kubernetes and ours
@@ -45,7 +45,7 @@ func Require(t *testing.T, command string) {
 	}
 }
 
-// Prepare is how all end-to-end suites begin: they need a cluster, and wait for what they expect with some patience.
+// Prepare is how all end-to-end suites begin: they need a cluster, and wait for what they expect for as long as patience.
 func Prepare(t *testing.T, patience time.Duration) {
 	t.Helper()
 	Require(t, "make e2e")
@@ -79,7 +79,7 @@ func (c Cluster) Namespace(ctx context.Context, prefix string) string {
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix, Labels: map[string]string{Restricted: "restricted"}}}
 	Expect(c.API.Create(ctx, made)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(c.API.Delete(ctx, made))).To(Succeed()) })
-	// Until its service account is there, a namespace refuses pods, and controllers try again later and later.
+	// Until its service account exists, a namespace refuses pods, and controllers retry with growing pauses.
 	account := client.ObjectKey{Namespace: made.Name, Name: "default"}
 	Eventually(c.API.Get).WithContext(ctx).WithArguments(account, &corev1.ServiceAccount{}).Should(Succeed())
 	return made.Name

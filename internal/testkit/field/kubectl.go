@@ -20,7 +20,7 @@ func FromRoot(elements ...string) string {
 	return path
 }
 
-// Kubectl runs the real program, as a user would who has our plugin, and is all that it says.
+// Kubectl runs the real program, like a user with our plugin, and returns its whole output.
 func Kubectl(ctx context.Context, arguments ...string) (string, error) {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, "kubectl", arguments...)
@@ -32,7 +32,7 @@ func Kubectl(ctx context.Context, arguments ...string) (string, error) {
 	return string(output), nil
 }
 
-// Said is what kubectl says when it succeeds, as it must.
+// Said is the output of a kubectl command that must succeed.
 func Said(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
 	output, err := Kubectl(ctx, arguments...)
@@ -40,7 +40,7 @@ func Said(ctx context.Context, arguments ...string) string {
 	return output
 }
 
-// InstallKinds has the cluster serve our kinds, as they are in the repository.
+// InstallKinds has the cluster serve our kinds from the repository.
 func InstallKinds(ctx context.Context) {
 	GinkgoHelper()
 	Said(ctx, "apply", "--server-side", "--force-conflicts", "--filename", FromRoot("deploy", "crds"))

@@ -29,7 +29,7 @@ func (c Cluster) Deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	return found, c.API.Get(ctx, client.ObjectKey{Namespace: System, Name: operator}, found)
 }
 
-// Replicas are the operator's pods, with those that are going.
+// Replicas are the operator's pods, including terminating ones.
 func (c Cluster) Replicas(ctx context.Context) ([]corev1.Pod, error) {
 	deployed, err := c.Deployment(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c Cluster) AwaitOperator(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed(), "is the operator installed? make install KUBECONFIG=...")
 }
 
-// ResizeOperator gives the operator so many replicas, two or none, and waits until it has them.
+// ResizeOperator sets the operator's replicas, two or none, and waits until it has them.
 func (c Cluster) ResizeOperator(ctx context.Context, size int) {
 	GinkgoHelper()
 	deployed, err := c.Deployment(ctx)

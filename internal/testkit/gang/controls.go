@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// patience is how long somebody who asks may take.
+// patience is the timeout of a request.
 const patience = 5 * time.Second
 
-// Answer is what a worker says about itself.
+// Answer is what a worker reports about itself.
 type Answer struct {
 	Worker  string `json:"worker"`
 	PodUID  string `json:"podUID"`
@@ -44,7 +44,7 @@ func (w *Worker) Release() {
 	w.report(w.volume.catchUp())
 }
 
-// Mute has the worker do its work and answer nobody.
+// Mute has the worker do its work and answer no requests.
 func (w *Worker) Mute() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,7 +74,7 @@ func (w *Worker) Restart() {
 // CrashAfterStop restarts the worker's process when it has stopped the next job, before it can acknowledge that.
 func (w *Worker) CrashAfterStop() { w.fragile.Store(true) }
 
-// Outlive has the worker go on when its pod is deleted, as on a node that nobody can reach, and lets the pod go without it.
+// Outlive has the worker go on when its pod is deleted, as on an unreachable node, and lets the pod go without it.
 func (w *Worker) Outlive() { w.outlives.Store(true) }
 
 // Sever cuts the worker off from the API server, or ends that.
@@ -118,7 +118,7 @@ func (w *Worker) answer(response http.ResponseWriter, request *http.Request) {
 	if lie != nil {
 		lie(&said)
 	}
-	_ = json.NewEncoder(response).Encode(said) // the one who asked is gone
+	_ = json.NewEncoder(response).Encode(said) // the client is gone
 }
 
 // ask passes a question on to the SDK.

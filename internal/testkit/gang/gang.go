@@ -1,10 +1,10 @@
-// Package gang is the workers of pods on simulated nodes: whatever such a pod is told to run only seems to run, so a test runs the real
+// Package gang is the workers of pods on simulated nodes: the containers of such a pod only seem to run, so a test runs the real
 // worker for it, in its own process, on the public SDK.
 //
-// It promises that a worker knows no more than its pod would: its name, its UID, and two files that a stand-in for the kubelet writes,
-// the list of the ConfigMap that the pod mounts and the pod's annotation. A list is brought when the pod starts and when it is nudged,
-// never otherwise: a kubelet may well be as slow as that. A worker lives from when its pod is Running until the pod is being deleted, when
-// it is asked to stop as by SIGTERM, and the pod goes only after it has ended (a finalizer of the template sees to that), unless it was told to
+// It promises that a worker knows no more than its pod would: its name, its UID, and two files that a stand-in for the kubelet writes, the
+// list of the ConfigMap that the pod mounts and the pod's annotation. A list is brought when the pod starts and when it is nudged, never
+// otherwise: a kubelet may well be as slow as that. A worker lives from when its pod is Running until the pod is being deleted, when it is
+// asked to stop as by SIGTERM, and the pod goes only after it has ended (a finalizer of the template sees to that), unless it was set to
 // outlive it. A pod of the same name with another UID is another worker.
 //
 // What workers start and stop is noted in one list, in the order in which it happened. The gang writes to nothing but its pods, their
@@ -40,13 +40,13 @@ const (
 	// Label marks the pods that have a worker here.
 	Label     = "testkit.swarm.io/gang"
 	finalizer = "testkit.swarm.io/gang"
-	// Lease is the annotation of a template whose workers hold a Lease of their own, of so many seconds.
+	// Lease is the annotation of a template whose workers hold a Lease of their own, with its duration in seconds.
 	Lease = "testkit.swarm.io/lease-seconds"
 	// configKey is that of the list in its ConfigMap.
 	configKey = "config.yml"
 )
 
-// Template is that of a workload whose pods have workers here, with the ConfigMap that they mount.
+// Template is the pod template of a workload whose pods have workers here, with the ConfigMap that they mount.
 func Template(labels map[string]string, config string) corev1.PodTemplateSpec {
 	marked := map[string]string{Label: "worker"}
 	maps.Copy(marked, labels)
@@ -78,10 +78,10 @@ type Gang struct {
 
 	mu      sync.Mutex
 	workers map[types.UID]*Worker
-	orphans []*Worker // whose pods are gone
+	orphans []*Worker // their pods are gone
 }
 
-// Start begins to run workers, those of pods that are there and of pods that come, until Stop. The log may be nil.
+// Start begins to run workers, for existing and for new pods, until Stop. The log may be nil.
 func Start(ctx context.Context, cluster *rest.Config, log *slog.Logger) (*Gang, error) {
 	own := rest.CopyConfig(cluster)
 	own.QPS = -1 // a pool that starts wants all of its addresses at once
@@ -172,7 +172,7 @@ func (g *Gang) forget(gone any) {
 			g.orphans = append(g.orphans, known)
 			return
 		}
-		known.leaving.Do(func() { g.work.Go(known.end) }) // somebody has taken its finalizer away
+		known.leaving.Do(func() { g.work.Go(known.end) }) // its finalizer was removed
 	}
 }
 
@@ -208,7 +208,7 @@ func (g *Gang) Of(namespace, pod string) *Worker {
 // Journal is what all workers of a namespace have started and stopped so far.
 func (g *Gang) Journal(namespace string) Journal { return g.notes.of(namespace) }
 
-// Stop ends all workers, and waits until nothing runs any more. Pods that are left stay for ever: delete their workloads before.
+// Stop ends all workers, and waits until nothing runs any more. Remaining pods stay for ever: delete their workloads before.
 func (g *Gang) Stop() {
 	g.leave()
 	for _, factory := range g.informers {

@@ -38,7 +38,7 @@ type notes struct {
 	gone map[int64]bool // processes that have exited
 }
 
-// add takes what a process says, unless it is dead.
+// add records an entry of a process, unless it is dead.
 func (n *notes) add(entry Entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,7 +79,7 @@ func (j Journal) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Verify says where a job was started while somebody had it.
+// Verify returns an error where a job was started while another worker had it.
 func (j Journal) Verify() error {
 	var problems []error
 	owners := map[string]Entry{}

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// processes are numbered, so that nothing counts that a dead one says.
+// processes are numbered, so that entries of a dead one do not count.
 var processes atomic.Int64
 
 // process is a worker's program from its start to its end. It does nothing but note what it should do.

@@ -26,7 +26,7 @@ type volume struct {
 	annotation string
 }
 
-// nudge writes the annotation, always, and then brings the list that it asks for, as soon as that is known.
+// nudge always writes the annotation, and then brings the list that it asks for, as soon as that is known.
 func (v *volume) nudge(annotation string) error {
 	if annotation == v.annotation && v.wanted > 0 {
 		return nil

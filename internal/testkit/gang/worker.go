@@ -21,7 +21,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A Worker is the worker of one pod. What it is told to do wrong ends with the pod.
+// A Worker is the worker of one pod. The faults that it was given end with the pod.
 type Worker struct {
 	gang            *Gang
 	namespace, name string
@@ -60,7 +60,7 @@ func newWorker(g *Gang, pod *corev1.Pod) *Worker {
 // asked is the version that the pod's annotation asks for.
 func asked(pod *corev1.Pod) string { return pod.Annotations[v1alpha1.AnnotationConfigVersion] }
 
-// begin is what the kubelet does: it mounts the files, starts the process and tells the pod's address.
+// begin is what the kubelet does: it mounts the files, starts the process and sets the pod's address.
 func (w *Worker) begin(ctx context.Context) {
 	if err := w.mount(ctx); err != nil {
 		w.gang.log.Error("a worker could not begin", "pod", w.name, "error", err)
@@ -103,7 +103,7 @@ func (w *Worker) mount(ctx context.Context) error {
 	return err
 }
 
-// somewhere listens on an address of this machine that nobody else has.
+// somewhere listens on an unused address of this machine.
 func somewhere(ctx context.Context) (net.Listener, error) {
 	const attempts = 100
 	var network net.ListenConfig

@@ -1,8 +1,8 @@
-// Package gate is the operator's webhook as the API server finds it: whom it is told to trust, what each replica shows, how often it went on
-// without an answer, and whether pods are given their places while certificates change.
+// Package gate is the operator's webhook as the API server sees it: which CA it trusts, which certificate each replica shows, how often it
+// went on without an answer, and whether pods are placed while certificates change.
 //
-// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It looks and asks: no pod is made, and of workloads
-// only one that is paused. Only ExtendTimeout changes what is installed.
+// It is for suites, while Ginkgo runs them, on our own cluster, where this machine reaches pods. It only reads and sends dry runs: no pod
+// is created, and of workloads only one that is paused. Only ExtendTimeout changes what is installed.
 package gate
 
 import (
@@ -41,7 +41,7 @@ func (g Gate) Configuration(ctx context.Context) (*admissionv1.MutatingWebhookCo
 	return found, g.API.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found)
 }
 
-// Trusted is whom the API server trusts at the webhook of spread.
+// Trusted returns the CA that the API server trusts at the spread webhook.
 func (g Gate) Trusted(ctx context.Context) ([]byte, error) {
 	found, err := g.Configuration(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g Gate) ExtendTimeout(ctx context.Context) {
 	}
 }
 
-// setTimeout changes nothing else of the configuration: the operator and those who install it write the rest.
+// setTimeout changes only the timeout: the rest belongs to the operator and to the installation.
 func (g Gate) setTimeout(ctx context.Context, seconds int32) {
 	GinkgoHelper()
 	found, err := g.Configuration(ctx)
@@ -122,7 +122,7 @@ func (g Gate) Ignored(ctx context.Context) (count float64) {
 	return count
 }
 
-// Admits asks for a pod of a Deployment, makes none, and tells whether it was given a place.
+// Admits creates a pod of a Deployment as a dry run, and reports whether the webhook placed it.
 func (g Gate) Admits(ctx context.Context, of *appsv1.Deployment) (bool, error) {
 	labels := map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
 	maps.Copy(labels, of.Spec.Template.Labels)
@@ -137,7 +137,7 @@ func (g Gate) Admits(ctx context.Context, of *appsv1.Deployment) (bool, error) {
 	return err == nil && Placed(pod), err
 }
 
-// Placed tells whether a pod was given a place by the webhook: a class, and nodes that it needs.
+// Placed reports whether the webhook placed a pod: it set a class, and the nodes that the pod needs.
 func Placed(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return affinity != nil && affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && pod.Annotations[v1alpha1.SpreadClass.Key(v1alpha1.Prefix)] != ""

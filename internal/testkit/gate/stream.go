@@ -20,8 +20,8 @@ const (
 	some = 20
 )
 
-// A Stream asks for ten pods a second, none of which is made, and remembers those that came back without a place. Beside that it looks again
-// and again at what each replica shows: would the API server take it, if it had to connect anew just now?
+// A Stream asks for ten pods a second, none of which is created, and remembers those that came back without a place. It also checks
+// repeatedly what each replica shows: would the API server accept it on a new connection?
 type Stream struct {
 	gate  Gate
 	ended context.CancelFunc
@@ -112,7 +112,7 @@ func (s *Stream) stop() {
 	s.going.Wait()
 }
 
-// Prove ends the stream, and checks that so many pods at least were asked for, and that every one was given its place.
+// Prove ends the stream, and checks that at least this many pods were asked for, and that every one was placed.
 func (s *Stream) Prove(least int) {
 	GinkgoHelper()
 	s.stop()

@@ -1,5 +1,5 @@
-// Package harm does to pods of our own development cluster what befalls pods elsewhere: it freezes and kills their processes, and runs the
-// program that can do the same to Kubernetes itself. For suites: what cannot be done fails the spec.
+// Package harm does to pods of our own development cluster what happens to pods elsewhere: it freezes and kills their processes, and runs
+// the program that can do the same to Kubernetes itself. It is for suites: an action that fails, fails the spec.
 package harm
 
 import (

@@ -1,7 +1,7 @@
 // Package history records the values that a field of one object takes, or a count of all objects of a kind, as a watch sees them.
 //
-// It promises to miss no change from the moment it is asked until the spec ends, as long as the watch stays; when the watch ends earlier, it
-// says so. It only reads.
+// It promises to miss no change from the moment it is asked until the spec ends, as long as the watch stays; when the watch ends earlier,
+// it reports that. It only reads.
 package history
 
 import (

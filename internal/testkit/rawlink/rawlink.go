@@ -1,5 +1,5 @@
-// Package rawlink speaks the link by hand, as a program could that has the token of its pod and does not use our SDK. What it says need not be true, or
-// what the protocol allows.
+// Package rawlink speaks the link by hand, like a program with the token of its pod that does not use our SDK. Its messages need not be
+// true, or allowed by the protocol.
 //
 // It keeps no lease and runs no code. It never repeats what was refused.
 package rawlink
@@ -131,7 +131,7 @@ func (p *Program) HandBack(ctx context.Context, message string, outcomes ...link
 	return stream.handBack(ctx, message, outcomes)
 }
 
-// handBack sends a heartbeat every second: a stream that says nothing is ended.
+// handBack sends a heartbeat every second: a silent stream is ended.
 func (s Stream) handBack(ctx context.Context, message string, outcomes []linkv1.Outcome) (count int, err error) {
 	heard := make(chan *linkv1.OperatorMessage)
 	go func() {

@@ -91,7 +91,7 @@ func (g *Generator) object(path string, schema apiextensionsv1.JSONSchemaProps) 
 	return made
 }
 
-// mostItems keeps lists short whose bounds are far.
+// mostItems keeps lists with distant bounds short.
 const mostItems = 40
 
 // array makes a list of any length within the bounds, without two elements of the same key.
@@ -118,7 +118,7 @@ func (g *Generator) array(path string, schema apiextensionsv1.JSONSchemaProps) [
 	return made
 }
 
-// keyOf is by what the elements of a list are told apart, "" for nothing.
+// keyOf returns the field that identifies the elements of a list, "" without one.
 func keyOf(item any, list apiextensionsv1.JSONSchemaProps) string {
 	if list.XListType == nil {
 		return ""
