@@ -1,15 +1,15 @@
-// Package dispatch is the leader's memory of who works on what: which tasks wait, which agent holds which attempt, and until when
-// nobody else may have it.
+// Package dispatch is the leader's memory of assignments: which tasks wait, which agent holds which attempt, and until when
+// no other agent may have it.
 //
 // It promises:
 //   - An attempt has at most one holder. It is given to another only when the holder has said that it ended, or can no longer be
 //     running: its lease and a margin have passed since it was last heard, or its own process says that it does not know of it.
-//   - Epochs only grow. What comes with an older epoch than the task's is refused and counted; its sender is told to stop.
+//   - Epochs only grow. What comes with an older epoch than the task's is refused and counted; its sender is asked to stop.
 //   - Only a task's very first assignment is sent before it is written; every other one after Settle has seen it stored.
 //   - A result is acknowledged only after Settle has seen it stored, or when it is too old to matter.
 //   - After Open nothing is given out in a swarm until each of its pods has said what it runs, or a lease and a margin have passed.
 //
-// It never talks to the API server: controllers tell it what they see (Observe, Enrol, Govern), write what it answers, and confirm
+// It never talks to the API server: controllers pass in what they see (Observe, Enrol, Govern), write what it answers, and confirm
 // that it is written (Settle). Everything in here can be lost at any time; the API server and the agents give it back.
 package dispatch
 
@@ -44,7 +44,7 @@ type Leadership interface {
 	RaiseTerm(above int64) int64
 }
 
-// A Signal asks for the reconcile of an object.
+// A Signal requests the reconcile of an object.
 type Signal interface {
 	After(name types.NamespacedName, delay time.Duration)
 }
@@ -73,7 +73,7 @@ const (
 	sweepEvery = 30 * time.Second
 )
 
-// A Board knows who works on what. It is safe for concurrent use, and no method waits.
+// A Board tracks which agent works on which task. It is safe for concurrent use, and no method waits.
 type Board struct {
 	config  Config
 	link    Link
@@ -94,8 +94,8 @@ type Board struct {
 	tasks   map[types.NamespacedName]*entry
 	agents  map[link.Agent]*agent
 	swarms  map[types.NamespacedName]*swarm
-	// finished has the tasks whose end is stored, and may be unknown to the cache. Each is kept until a reconcile finds it finished or gone, at
-	// the latest when it is deleted. So there are no more of them than the cache has tasks.
+	// finished has the tasks whose end is stored, and may be unknown to the cache. Each is kept until a reconcile finds it finished or
+	// gone, at the latest when it is deleted. So there are never more of them than tasks in the cache.
 	finished map[types.NamespacedName]types.UID
 }
 
@@ -130,7 +130,7 @@ func (b *Board) Run(ctx context.Context) {
 	}
 }
 
-// step does everything that is due, and says how long nothing else will be.
+// step does everything that is due, and returns the time until something else is.
 func (b *Board) step(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -64,7 +64,7 @@ func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 	return !d.heard[agent].After(unheardSince)
 }
 
-// lapse is how long after its last sign of life an agent can still be working that was told the default lease.
+// lapse is how long after its last sign of life an agent with the default lease can still be working.
 func (d *desk) lapse() time.Duration { return lapse(d.config.Lease) }
 
 func (d *desk) Term() int64                 { return d.term }
@@ -109,7 +109,7 @@ func pod(name, swarm string) corev1.Pod {
 	return made
 }
 
-// joins links an agent of a swarm with so many slots and what it says it runs.
+// joins links an agent of a swarm with this many slots and the attempts that it reports to run.
 func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*linkv1.Attempt) link.Agent {
 	t.Helper()
 	who := link.Agent{Namespace: "ns", Name: name}
@@ -157,7 +157,7 @@ func (d *desk) stores(task *v1alpha1.Task) {
 	task.ResourceVersion = strconv.Itoa(d.version)
 }
 
-// settles is a controller's turn: it writes what became of an attempt.
+// settles is a controller's turn: it writes the outcome of an attempt.
 func (d *desk) settles(task *v1alpha1.Task) {
 	view := d.Observe(task, Brief{})
 	switch {

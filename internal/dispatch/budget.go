@@ -13,21 +13,21 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
-// A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in a line of its namespace, of
-// which only names are kept, and is looked at again when there is room for it. A task that an agent has is always held.
+// A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in a line of its
+// namespace, which has only names, and is looked at again when there is room for it. A task that an agent has is always held.
 type Budget struct {
 	Tasks int   // 0: no limit
 	Bytes int64 // 0: no limit
 }
 
 const (
-	// entryBytes is what a task counts without its name, its capabilities and its payload. It takes no more than that in memory.
+	// entryBytes is what a task counts without its name, its capabilities and its payload. It takes at most that much memory.
 	entryBytes = 1 << 10
 	// mostInvited tasks of a namespace are asked to come again at the same time.
 	mostInvited = 100
 	// invitedFor is how long room is kept for a task that was asked to come again. It may be paused, and never come.
 	invitedFor = 30 * time.Second
-	// toldEvery is the pause between tasks of a namespace that are told that they wait for room: there may be many, and each costs a write.
+	// toldEvery is the pause between tasks of a namespace when their wait for room is reported: there may be many, and each costs a write.
 	toldEvery = 20 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ type usage struct {
 	bytes    int64
 	line     line
 	invited  map[string]invitation
-	promised int64 // bytes of those that are invited
+	promised int64 // bytes of the invited tasks
 	lastTold time.Time
 }
 
@@ -68,7 +68,7 @@ func sizeOf(task *v1alpha1.Task) int64 {
 	return int64(size + bytes)
 }
 
-// mayEnter reports whether a task that the board does not hold may be held from now on. Those that wait already come first.
+// mayEnter reports whether a task that the board does not hold may be held from now on. Tasks that already wait come first.
 func (b *Board) mayEnter(task *v1alpha1.Task) bool {
 	if len(task.Status.AssignedAgents) > 0 || b.strayed[client.ObjectKeyFromObject(task)] > 0 {
 		return true // agents have it
@@ -112,7 +112,7 @@ func (b *Board) learn(of *entry, task *v1alpha1.Task) {
 	of.size = size
 }
 
-// discharge gives the room of a task to those that wait for it.
+// discharge gives the room of a task to waiting ones.
 func (b *Board) discharge(of *entry) {
 	used := b.usageOf(of.name.Namespace)
 	used.tasks--
@@ -151,7 +151,7 @@ func (b Budget) message(namespace string, reached limit.Limit) string {
 		"create fewer at a time", namespace, b.Tasks)
 }
 
-// joinLine puts a task at its place in the line of its namespace, and counts that, unless it is there already.
+// joinLine puts a task at its place in the line of its namespace, and counts it, unless it is there already.
 func (b *Board) joinLine(task *v1alpha1.Task) *waiter {
 	of := b.usageOf(task.Namespace)
 	if known := of.line.byName[task.Name]; known != nil {
@@ -183,7 +183,7 @@ func (b *Board) leaveLine(name types.NamespacedName) {
 	b.invite(name.Namespace)
 }
 
-// invite asks the oldest tasks that wait to come again, as many as there is room for.
+// invite asks the oldest waiting tasks to come again, as many as there is room for.
 func (b *Board) invite(namespace string) {
 	of := b.usageOf(namespace)
 	for len(of.line.waiting) > 0 && len(of.invited) < mostInvited && of.exceeds(b.config.Budget, of.line.waiting[0].bytes) == "" {

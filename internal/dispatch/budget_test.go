@@ -304,7 +304,7 @@ func TestEndOfATaskThatIsNotHeldIsRemembered(t *testing.T) {
 	})
 }
 
-// A former leader may have given the task out without a word in its status. It must not end before its agents have said so.
+// A former leader may have given the task out without a trace in its status. It must not end before its agents have reported.
 func TestEndOfATaskThatIsNotHeldWaitsForAgents(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s")}, func(t *testing.T, d *desk) {
 		d.limitTo(Budget{Tasks: 1})
@@ -419,7 +419,7 @@ func (quiet) Term() int64                               { return 1 }
 func (quiet) RaiseTerm(int64) int64                     { return 1 }
 func (quiet) After(types.NamespacedName, time.Duration) {}
 
-// observeMany shows a new board so many tasks, whose lists of items and payloads are large, and returns the bytes that it keeps of each.
+// observeMany shows a new board this many tasks with large payloads and lists of items, and returns the bytes that it keeps of each.
 func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Task)) (each, counted int64) {
 	t.Helper()
 	board := New(Config{Leadership: quiet{}, Tasks: quiet{}, Agents: quiet{}, Swarms: quiet{}, Metrics: prometheus.NewRegistry(), Budget: budget})

@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A pod that was removed by force while nobody led may still run a first attempt that was never written, wherever its node is.
+// A pod that was removed by force while there was no leader may still run a first attempt that was never written, wherever its node is.
 func TestNewLeaderWaitsForAPodOfWhichOnlyTheNameIsLeft(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		linked := v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}}}

@@ -16,8 +16,8 @@ type asked map[types.NamespacedName]int
 
 func (a asked) After(name types.NamespacedName, _ time.Duration) { a[name]++ }
 
-// A former leader gave attempt 1 to a, which has ended, and attempt 2, when a's lease was over, to b. Neither is stored. The assignment of b may still be
-// on its way: if the task became final now, it would start after that.
+// A former leader gave attempt 1 to a, which has ended, and attempt 2, when a's lease was over, to b. Neither is stored. The assignment of
+// b may still be under way: if the task became final now, it would start after that.
 func TestEndThatIsNotStoredWaitsForTheGate(t *testing.T) {
 	for name, opens := range map[string]func(t *testing.T, d *desk){
 		"until the others have said what they run": func(t *testing.T, d *desk) { d.joins(t, "b", "s", 1) },

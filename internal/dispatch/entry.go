@@ -54,7 +54,7 @@ type entry struct {
 
 	held      *hold
 	ended     *End
-	told      *End // what the controller was told last: only that can be stored
+	told      *End // what the controller received last: only that can be stored
 	wait      Wait
 	waiting   time.Time // since when
 	notBefore time.Time
@@ -90,7 +90,7 @@ type hold struct {
 	since    time.Time
 	first    bool // the task's first: it may be sent before it is written
 	sent     bool
-	stopped  Stop      // what the agent was told
+	stopped  Stop      // the last stop sent to the agent
 	expires  time.Time // zero while the agent is linked
 	progress int32
 	message  string
@@ -104,7 +104,7 @@ type End struct {
 	Attempt         int32
 	Epoch           int64
 	Since           time.Time
-	Lost            bool // nobody knows; it is surely over
+	Lost            bool // the result is unknown; the attempt is surely over
 	Undelivered     bool // the agent never had it
 	Outcome         linkv1.Outcome
 	Value           []byte
@@ -131,7 +131,7 @@ type Held struct {
 // A View is a task as the board sees it, to be written. At most one of the pointers is set.
 type View struct {
 	Stale    bool      // the object is older than one already seen: come again with the newer one
-	HeldBack time.Time // write nothing before, unless the board asks for a reconcile earlier: agents have not said what they run
+	HeldBack time.Time // write nothing before, unless the board asks for a reconcile earlier: agents have not reported what they run
 	Held     *Held
 	Ended    *End
 	Wait     *Wait
@@ -169,19 +169,19 @@ func (e *entry) learn(task *v1alpha1.Task) {
 	}
 }
 
-// older tells whether an object is from before what is known.
+// older reports whether an object is older than what is known.
 func (e *entry) older(task *v1alpha1.Task) bool {
 	order, err := resourceversion.CompareResourceVersion(task.ResourceVersion, e.version)
 	return err == nil && order < 0
 }
 
-// waits tells whether the task wants an agent.
+// waits reports whether the task wants an agent.
 func (e *entry) waits() bool {
 	ending := e.brief.Ends && e.fresh() // it is too late for a first attempt
 	return e.held == nil && e.ended == nil && e.briefed && e.brief.Blocked == nil && e.brief.Stop == GoOn && !ending
 }
 
-// fresh tells whether nobody was ever given the task, as far as anybody knows.
+// fresh reports whether the task was never given out, as far as is known.
 func (e *entry) fresh() bool { return e.epoch == 0 }
 
 // demand is the task as the engine sees it.

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// expire gives up what its agent can no longer be running, asks back what leaving agents hold for too long, and says when to look
+// expire gives up attempts that can no longer be running, asks back what leaving agents hold for too long, and returns when to look
 // again.
 func (b *Board) expire(now time.Time) time.Time {
 	var next time.Time
@@ -22,7 +22,7 @@ func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 	alive := b.aliveUntil(member, now)
 	for _, of := range member.holds {
 		switch over := b.expiry(of.held, alive); {
-		case !of.held.sent: // nobody has it yet
+		case !of.held.sent: // no agent has it yet
 		case !now.Before(over):
 			b.lose(of, "it was not heard for longer than its lease")
 		default:
@@ -57,7 +57,7 @@ func orElse(known, otherwise time.Time) time.Time {
 	return known
 }
 
-// askBack ends the patience with an agent that is to go.
+// askBack asks a leaving agent to hand back its work once its time to finish is over; until then it returns that time.
 func (b *Board) askBack(member *agent, now time.Time) time.Time {
 	if member.leaving.IsZero() || !member.linked {
 		return time.Time{}

@@ -25,7 +25,7 @@ func (d *desk) finishes(t *testing.T) (before, after *v1alpha1.Task) {
 	return before, task
 }
 
-// A reconcile may meet a cache that has yet to hear that its task is finished.
+// A reconcile may meet a cache that does not know yet that its task is finished.
 func TestFinishedTaskIsNotRunAgainFromACacheThatIsBehind(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		cached, _ := d.finishes(t)
@@ -40,7 +40,7 @@ func TestFinishedTaskIsNotRunAgainFromACacheThatIsBehind(t *testing.T) {
 	})
 }
 
-// Once the cache shows the end of a task, or has it no longer, nothing has to be remembered any more.
+// Once the cache shows the end of a task, or no longer has it, nothing has to be remembered.
 func TestFinishedTaskIsForgottenWhenTheCacheShowsItsEnd(t *testing.T) {
 	for name, shows := range map[string]func(*desk, *v1alpha1.Task){
 		"it is finished": func(d *desk, task *v1alpha1.Task) { d.Observe(task, Brief{}) },

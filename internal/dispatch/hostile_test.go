@@ -124,8 +124,8 @@ func TestTaskIsNotContestedForEver(t *testing.T) {
 	})
 }
 
-// An agent is told a lease before it is known whether it may join. If it may not, it is forgotten when that lease is over, and no sooner: a
-// former leader may have given it work.
+// An agent receives a lease before it is known whether it may join. If it may not, it is forgotten when that lease is over, and no sooner:
+// a former leader may have given it work.
 func TestAgentThatMayNotJoinIsForgotten(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		for n := range 100 {
@@ -177,7 +177,7 @@ func TestStraysOfSupersededAttemptsAreBounded(t *testing.T) {
 	})
 }
 
-// Whatever an agent says without proof, the term stays, and epochs grow.
+// Whatever an agent claims without proof, the term stays, and epochs grow.
 func TestNoHelloChangesTheTerm(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -236,7 +236,7 @@ func TestTermEndsBeforeItsSequence(t *testing.T) {
 	})
 }
 
-// A user who may write a status can store any epoch. It neither raises the term beyond bounds nor stays in the way of other tasks.
+// A user who may write a status can store any epoch. It neither raises the term beyond bounds nor blocks other tasks.
 func TestStoredEpochsAreBelievedUpToABound(t *testing.T) {
 	for stored, term := range map[int64]int64{5 << 32: 6, believedTerm << 32: believedTerm + 1, (believedTerm + 1) << 32: 1, math.MaxInt64: 1} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {

@@ -10,7 +10,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// cancelled are the epochs that agents were told to stop since the last call.
+// cancelled returns the epochs of stops sent to agents since the last call.
 func (d *desk) cancelled() []int64 {
 	var list []int64
 	for _, message := range d.sent {
@@ -79,7 +79,7 @@ func TestAttemptOfAnEarlierTaskOfTheNameIsStopped(t *testing.T) {
 	})
 }
 
-// Its task is finished, so the board does not know it: whoever reports about it, or about an earlier one of its name, is answered.
+// Its task is finished, so the board does not know it: a report about it, or about an earlier task of its name, is acknowledged.
 func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 	for _, uid := range []string{"uid-t", "earlier"} {
 		t.Run(uid, func(t *testing.T) {

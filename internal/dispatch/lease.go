@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// ShortestLease is the shortest that an agent type can ask for. An agent whose lease is not stored yet is told no longer one.
+	// ShortestLease is the shortest that an agent type can ask for. An agent whose lease is not stored yet gets no longer one.
 	ShortestLease = 10 * time.Second
 	// longestLease is the longest that an agent type can ask for.
 	longestLease = time.Hour
@@ -19,8 +19,8 @@ const (
 	storeFirst = time.Minute
 )
 
-// leases are those of one agent. The one that it was told decides how long it works on without an echo. The one that is stored decides how long
-// the next leader waits for it, so it is never shorter than one that was told.
+// leases are those of one agent. The one that it received decides how long it works on without an echo. The one that is stored decides how
+// long the next leader waits for it, so it is never shorter than one that was sent.
 type leases struct {
 	wanted time.Duration // by its type; 0 while its object is unknown
 	stored time.Duration // in Agent status; 0 when there is none
@@ -31,7 +31,8 @@ type leases struct {
 	lowered string // the version of the object that was to be written over with a shorter lease
 }
 
-// learn takes in what is stored and what is wanted. The answer of a write may be lost: an object that was to get a shorter lease may have it.
+// learn takes in what is stored and what is wanted. The answer of a write may be lost: an object that was to get a shorter lease may have
+// it.
 func (l *leases) learn(object *v1alpha1.Agent, wanted time.Duration) {
 	stored := leaseOf(object)
 	if l.lowered != "" && l.lowered == object.ResourceVersion {
@@ -40,7 +41,7 @@ func (l *leases) learn(object *v1alpha1.Agent, wanted time.Duration) {
 	l.wanted, l.stored = wanted, stored
 }
 
-// mayGoBy notes a lease by which the agent may work on until that time, whatever it is told from now on.
+// mayGoBy notes a lease by which the agent may work on until that time, whatever it receives from now on.
 func (l *leases) mayGoBy(lease time.Duration, until, now time.Time) {
 	if !now.Before(l.until) {
 		l.former = 0
@@ -48,7 +49,7 @@ func (l *leases) mayGoBy(lease time.Duration, until, now time.Time) {
 	l.until, l.former = later(l.until, until), max(l.former, lease)
 }
 
-// inForce returns the longest lease that any process of the agent may go by, as far as this leader has told or heard it.
+// inForce returns the longest lease that any process of the agent may go by, as far as this leader has sent or heard it.
 func (l *leases) inForce(now time.Time) time.Duration {
 	if now.Before(l.until) {
 		return max(l.told, l.former)
@@ -85,8 +86,8 @@ func (b *Board) Lease(name link.Agent, hello *linkv1.Hello) time.Duration {
 	return member.lease.told
 }
 
-// namedLease returns the lease that Hello says the agent goes by, or zero. While one is stored, none is believed that is longer than those in
-// force: nobody can have told it.
+// namedLease returns the lease that Hello says the agent goes by, or zero. While one is stored, none is believed that is longer than those
+// in force: no leader can have sent it.
 func (b *Board) namedLease(member *agent, hello *linkv1.Hello) time.Duration {
 	named := hello.GetLease().AsDuration()
 	if named <= 0 || named > longestLease {
@@ -98,14 +99,14 @@ func (b *Board) namedLease(member *agent, hello *linkv1.Hello) time.Duration {
 	return named
 }
 
-// leaseAgain returns the lease that an agent was told last, for as long as this leader does not know which one is stored. The stored lease may
-// be shorter: it was lowered after this agent's lease had expired. See mayRunUnstored.
+// leaseAgain returns the lease that an agent received last, for as long as this leader does not know which one is stored. The stored lease
+// may be shorter: it was lowered after this agent's lease had expired. See mayRunUnstored.
 func (b *Board) leaseAgain(member *agent, hello *linkv1.Hello) time.Duration {
 	return cmp.Or(b.namedLease(member, hello), min(b.config.Lease, ShortestLease))
 }
 
-// leaseFor returns the lease that an agent which runs these attempts may be told: the one that its type asks for, unless a longer one than is
-// stored in its status and with each of its assignments. With a long one, everything that the agent runs must be stored.
+// leaseFor returns the lease that may be sent to an agent that runs these attempts: the one that its type asks for, unless it is longer
+// than the one stored in its status and with each of its assignments. For a long one, everything that the agent runs must be stored.
 func (b *Board) leaseFor(member *agent, running []*linkv1.Attempt) time.Duration {
 	lease := member.lease.stored
 	if lease == 0 {
@@ -125,7 +126,7 @@ func (b *Board) leaseFor(member *agent, running []*linkv1.Attempt) time.Duration
 	return lease
 }
 
-// isStoredWith takes note of the lease that is stored with an assignment. If it has risen, the agent may be told a longer one.
+// isStoredWith takes note of the lease that is stored with an assignment. If it has risen, the agent may get a longer one.
 func (b *Board) isStoredWith(held *hold, lease time.Duration) {
 	if held.lease > 0 && lease > held.lease {
 		b.config.Agents.After(held.agent.object(), 0)
@@ -160,7 +161,7 @@ func (b *Board) runsUnstored(member *agent, running []*linkv1.Attempt) bool {
 	return false
 }
 
-// relinkForLease has an agent connect again that would be told another lease now.
+// relinkForLease has an agent connect again if its lease would be another one now.
 func (b *Board) relinkForLease(member *agent) {
 	if member.linked && member.lease.told > 0 && member.lease.told != b.leaseFor(member, nil) {
 		b.link.Disconnect(member.name, time.Now())
@@ -175,17 +176,17 @@ func (b *Board) told(member *agent) time.Duration {
 	return b.config.Lease
 }
 
-// leaseInForce returns the longest lease that any process of an agent may go by, whoever told it.
+// leaseInForce returns the longest lease that any process of an agent may go by, whichever leader sent it.
 func (b *Board) leaseInForce(member *agent) time.Duration {
 	return max(b.storedLease(member), member.lease.inForce(time.Now()))
 }
 
-// storedLease returns the lease by which the next leader waits for an agent, if it does not hear it.
+// storedLease returns the lease for which the next leader waits for an agent that it does not hear from.
 func (b *Board) storedLease(member *agent) time.Duration {
 	return cmp.Or(member.lease.stored, b.config.Lease) // agents of earlier versions have none
 }
 
-// leaseToStore returns the lease to be stored for an agent: a longer one before it is told, a shorter one after every longer one is over.
+// leaseToStore returns the lease to be stored for an agent: a longer one before it is sent, a shorter one after every longer one is over.
 func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	switch {
 	case !b.Opened() || member.lease.wanted == 0:
@@ -194,7 +195,7 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 		return max(member.lease.wanted, member.lease.inForce(now))
 	case member.lease.wanted >= member.lease.stored:
 		return member.lease.wanted
-	case member.hasStream() && member.lease.told > member.lease.wanted: // also one that was told the lease just now and has not been heard since
+	case member.hasStream() && member.lease.told > member.lease.wanted: // also one that was sent the lease just now and has not been heard since
 		return member.lease.stored
 	}
 	over := later(b.opened.Add(lapse(member.lease.stored)), member.lease.until)
@@ -209,14 +210,14 @@ func (b *Board) leaseToStore(member *agent, now time.Time) time.Duration {
 	return member.lease.wanted
 }
 
-// isLeased reports whether an agent may go on by a lease that it was told. The agent is kept in memory until then, even if it was refused: it
-// may have received a Welcome.
+// isLeased reports whether an agent may go on by a lease that it was sent. The agent is kept in memory until then, even if it was refused:
+// it may have received a Welcome.
 func (b *Board) isLeased(member *agent, now time.Time) bool {
 	heard, known := b.link.LastHeard(member.name)
 	return known && member.lease.told > 0 && now.Before(later(member.lease.until, heard.Add(lapse(member.lease.told))))
 }
 
-// over is when an agent that is heard no more can no longer be working.
+// over is when an agent that is no longer heard can no longer be working.
 func (b *Board) over(member *agent) time.Time {
 	return later(member.lease.until, b.lastHeard(member).Add(lapse(b.told(member))))
 }
@@ -228,9 +229,9 @@ func (b *Board) lastHeard(member *agent) time.Time {
 	return time.Now()
 }
 
-// gateEnds returns when an agent that has not said what it runs can no longer have an assignment that was not written. It may have been
-// welcomed before this leader was ready, and have gone before it was heard out. The lease is the one that was stored when the term began:
-// the Agent object may have been deleted since.
+// gateEnds returns when an agent that has not reported what it runs can no longer have an assignment that was not written. It may have been
+// welcomed before this leader was ready, and have gone before its report was complete. The lease is the one that was stored when the term
+// began: the Agent object may have been deleted since.
 func (b *Board) gateEnds(name link.Agent, lease time.Duration) time.Time {
 	from := b.opened
 	if member := b.agents[name]; member != nil {
@@ -247,7 +248,7 @@ func (b *Board) heardUnlinked(member *agent) time.Time {
 	return time.Time{}
 }
 
-// expiry returns when an attempt can no longer be running; alive says so for what its agent has named on its stream.
+// expiry returns when an attempt can no longer be running; alive is the answer for an attempt that its agent has named on its stream.
 func (b *Board) expiry(held *hold, alive time.Time) time.Time {
 	over := orElse(held.expires, alive)
 	if heard := b.heardUnlinked(held.agent); held.restored && !heard.IsZero() {

@@ -25,7 +25,7 @@ func (d *desk) asks(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
 	return stored
 }
 
-// agentWith is agent a of swarm s, as it is stored.
+// agentWith is agent a of swarm s with this lease in its status.
 func agentWith(lease int32) *v1alpha1.Agent {
 	made := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
 	made.Namespace, made.Name = "ns", "a"
@@ -72,7 +72,7 @@ func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
 	})
 }
 
-// The lease was lowered, and the Agent object deleted and made again, while a former leader's longer lease is told again.
+// The lease was lowered, and the Agent object deleted and created again, while a former leader's longer lease is sent again.
 func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.closed()
@@ -126,7 +126,7 @@ func TestFormerLeaseCountsUntilItIsOver(t *testing.T) {
 	})
 }
 
-// An agent may claim any lease. What no leader can have told does not make its work wait.
+// An agent may claim any lease. A lease that no leader can have sent does not make its work wait.
 func TestClaimedLeasesAreBounded(t *testing.T) {
 	for name, claimed := range map[string]*durationpb.Duration{
 		"less than nothing": {Seconds: math.MinInt64}, "an hour": durationpb.New(time.Hour), "more than an hour": durationpb.New(2 * time.Hour),
@@ -189,8 +189,8 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 	})
 }
 
-// The agent comes back after a long time. It is told the stored lease, and the type asks for a shorter one before the link has noted that the agent was
-// heard, and before it joins.
+// The agent comes back after a long time. It is sent the stored lease, and the type asks for a shorter one before the link has noted that
+// the agent was heard, and before it joins.
 func TestStoredLeaseIsNotLoweredWhileAnAgentIsBeingTold(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(50)
@@ -239,7 +239,7 @@ func TestLeaseIsNotToldThatMayHaveBeenLowered(t *testing.T) {
 	})
 }
 
-// A former leader may have told the stored lease just before this one began.
+// A former leader may have sent the stored lease just before this one began.
 func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(50)
@@ -303,7 +303,7 @@ func TestWorkOfAnAgentExpiresByTheLeaseThatItWasTold(t *testing.T) {
 	})
 }
 
-// The Welcome with the shorter lease may be lost: then the agent goes by the longer one that it was told before.
+// The Welcome with the shorter lease may be lost: then the agent goes by the longer one that it received before.
 func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -325,7 +325,7 @@ func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 	})
 }
 
-// The Welcome of a new leader, with a shorter lease, may be lost: then the agent goes by the one that the former leader told it.
+// The Welcome of a new leader, with a shorter lease, may be lost: then the agent goes by the one that the former leader sent.
 func TestWorkExpiresByTheLeaseThatTheFormerLeaderTold(t *testing.T) {
 	for name, agents := range map[string][]v1alpha1.Agent{"stored": {*agentWith(50)}, "the object is gone": nil} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -415,7 +415,7 @@ func TestLongLeaseWaitsUntilWhatRunsIsStored(t *testing.T) {
 	})
 }
 
-// closed has a board begin anew, before its census.
+// closed puts the board back before its census.
 func (d *desk) closed() { d.ready = make(chan struct{}) }
 
 func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {

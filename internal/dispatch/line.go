@@ -7,8 +7,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A line holds the tasks of a namespace that wait for room, the oldest first. There may be very many: it keeps no more of a task than its name and a few
-// numbers.
+// A line holds the tasks of a namespace that wait for room, the oldest first. There may be very many: of a task it keeps only the name and
+// a few numbers.
 type line struct {
 	waiting waiters
 	byName  map[string]*waiter
@@ -19,7 +19,7 @@ type waiter struct {
 	name    string
 	created int64 // in ns since 1970, like told
 	bytes   int64
-	told    int64 // when the task is told
+	told    int64 // when the task's wait is reported
 	limit   limit.Limit
 	place   int
 }

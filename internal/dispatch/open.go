@@ -28,8 +28,8 @@ type Census struct {
 // errLaterTerm turns an agent away until this leader's term is above everything the agent has seen.
 var errLaterTerm = errors.New("this operator has learned of a later term just now: connect again")
 
-// Open begins a leader's rule: it raises the term above every epoch that is stored, takes up what is stored as running, and
-// holds back each swarm until its agents have told what they run. Call it when the census says that it may be opened.
+// Open begins a leader's term: it raises the term above every epoch that is stored, takes up what is stored as running, and
+// holds back each swarm until its agents have reported what they run. Call it when the census says that it may be opened.
 func (b *Board) Open(census Census) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *Board) Open(census Census) {
 	}
 }
 
-// unfinished are the tasks that can be run: those first that agents have, then by age, since there may not be room for all.
+// unfinished are the tasks that can be run: first those that agents have, then by age, since there may not be room for all.
 func (b *Board) unfinished(census Census) []*v1alpha1.Task {
 	var tasks []*v1alpha1.Task
 	for n := range census.Tasks {
@@ -72,7 +72,7 @@ func (b *Board) unfinished(census Census) []*v1alpha1.Task {
 // former leader may store what the census lacks, so a later census is needed.
 func (c Census) MayOpen(alone, now time.Time) bool { return !c.Led() || !now.Before(alone) }
 
-// Led reports whether anybody has led before: on a new cluster there is no Lease either, and nobody to wait for.
+// Led reports whether there has been a leader before: a new cluster has no Lease either, and no agents to wait for.
 func (c Census) Led() bool {
 	return c.Succeeds || c.hasEpoch() || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != Process{} })
 }
@@ -83,9 +83,9 @@ type awaitedProcess struct {
 	process Process
 }
 
-// await notes whose Hello is missing: that of the process that was linked last, of which only the name may be left, and that of some process of
-// every other pod that may run something. Nobody knows whether the node of the first one has heard of its end; waiting for it in vain is waiting
-// for its lease.
+// await notes whose Hello is missing: that of the process that was linked last, of which only the name may be left, and that of some
+// process of every other pod that may run something. The node of the first one may not have heard of its end; waiting for it in vain is
+// waiting for its lease.
 func (b *Board) await(census Census) {
 	for n := range census.Agents {
 		agent := &census.Agents[n]
@@ -112,9 +112,9 @@ func (b *Board) await(census Census) {
 	}
 }
 
-// leaseOfPod returns the longest lease that the agent of a pod may go by that is not known to be linked. The Agent object of a pod that runs
-// may have been deleted, and may have been created again. What was told is not known then, but nothing is sent before it is stored under a
-// lease that is longer than this one.
+// leaseOfPod returns the longest lease that the agent of a pod may go by that is not known to be linked. The Agent object of a pod that
+// runs may have been deleted, and may have been created again. The lease that was sent is not known then, but nothing is sent before it is
+// stored under a lease that is longer than this one.
 func (b *Board) leaseOfPod(name link.Agent) time.Duration {
 	if member := b.agents[name]; member != nil && member.lease.stored > 0 {
 		return b.leaseInForce(member)
@@ -191,8 +191,8 @@ func (b *Board) Opened() bool {
 	}
 }
 
-// believedTerm is the highest term that stored epochs are believed to have. A user who may write a status can store any epoch, and the term could not grow
-// above the highest one.
+// believedTerm is the highest term that is accepted from stored epochs. A user who may write a status can store any epoch, and the term
+// could not grow above the highest one.
 const believedTerm = 1 << 30
 
 // EpochInvalid reports whether a Task has an epoch that no leader can have given out, and above which none can be. Such a task cannot be run.
@@ -247,7 +247,7 @@ func (c Census) epochs() iter.Seq[int64] {
 	}
 }
 
-// heldBack tells until when a swarm's work waits for agents that have not yet told what they run; zero when it does not.
+// heldBack returns until when a swarm's work waits for agents that have not yet reported what they run; zero when it does not wait.
 func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
 	var until time.Time
 	for awaited, lease := range of.awaited {

@@ -17,11 +17,11 @@ import (
 const (
 	// writtenAfter is how long the write of a first assignment may wait: a task that ends sooner costs one write, not two.
 	writtenAfter = time.Second
-	// A wait is told to people once it lasts: soon when they have to do something about it, later when only time is needed.
+	// A wait is reported to users once it lasts: soon when they have to act, later when it only takes time.
 	toldSoon, toldLate = time.Second, 10 * time.Second
 )
 
-// pass gives out what can be given out in a swarm, and says when to look again.
+// pass gives out what can be given out in a swarm, and returns when to look again.
 func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	until := b.heldBack(of, now)
 	if until.IsZero() {
@@ -50,7 +50,7 @@ func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	return of.due
 }
 
-// openGate has everything reconciled that had to wait until the agents of a swarm have said what they run: ends of attempts and tasks,
+// openGate has everything reconciled that had to wait until the agents of a swarm have reported what they run: ends of attempts and tasks,
 // and the swarm itself.
 func (b *Board) openGate(of *swarm) {
 	for name := range of.ends {
@@ -76,7 +76,7 @@ func (s *swarm) ready(now time.Time) (next time.Time, tasks map[string]*entry) {
 	return next, tasks
 }
 
-// bind lets the engine decide and does what it says.
+// bind lets the engine decide and carries out its decision.
 func (b *Board) bind(of *swarm, ready map[string]*entry, now time.Time) {
 	demands := make([]schedule.Task, 0, len(ready))
 	for _, task := range ready {
@@ -108,7 +108,7 @@ func (b *Board) members(of types.NamespacedName, now time.Time) (map[string]*age
 	return members, offers
 }
 
-// park notes why a task waits, and has it told if that is news.
+// park notes why a task waits, and has it reported if that is news.
 func (b *Board) park(task *entry, why Wait) {
 	if task.wait == why {
 		return
@@ -166,13 +166,13 @@ func (b *Board) deliver(task *entry, payload []byte) {
 	b.metrics.undelivered.Inc()
 	b.release(task)
 	if held.first {
-		task.epoch, task.attempt = 0, 0 // nobody has seen it: the next one is the first
+		task.epoch, task.attempt = 0, 0 // no agent has seen it: the next one is the first
 	}
 	task.notBefore = time.Now().Add(declinedPause)
 	b.queue(task)
 }
 
-// errNotAsAssigned keeps an assignment that was written for one process from its successor, and one whose payload is gone from everybody.
+// errNotAsAssigned keeps an assignment that was written for one process from its successor, and one whose payload is gone from every agent.
 var errNotAsAssigned = errors.New("the agent or the task is not as it was when it was assigned")
 
 func (e *entry) order(held *hold, payload []byte) *linkv1.Assign {
@@ -188,9 +188,9 @@ func duration(seconds int32) *durationpb.Duration {
 	return durationpb.New(time.Duration(seconds) * time.Second)
 }
 
-// order tells an agent to stop an attempt, and whether that could be said. An agent that does not know how to hand an attempt back is told to
-// cancel it: the result is lost with it, but not the wait of everything that needs the slot. The task goes to another agent either way, and that
-// costs it a hand-back.
+// order asks an agent to stop an attempt, and reports whether that could be sent. An agent that does not know how to hand an attempt back
+// is asked to cancel it: the result is lost with it, but the slot does not stay blocked. The task goes to another agent either way, and
+// that costs it a hand-back.
 func (b *Board) order(member *agent, attempt *linkv1.Attempt, how Stop) bool {
 	if how == HandBack {
 		err := b.sendCancel(member, &linkv1.Cancel{Attempt: attempt, Reason: "HandBack", HandBack: true})

@@ -37,7 +37,7 @@ func TestRetryComesWithinTheSecondAfterItsTime(t *testing.T) {
 	})
 }
 
-// A time that a leader wrote whose clock was an hour ahead does not hold up the task for an hour.
+// A time that was written by a leader with a clock an hour ahead does not hold up the task for an hour.
 func TestPauseIsNotLongerThanItsRulesWhateverTheClocksSay(t *testing.T) {
 	for most, want := range map[int32]time.Duration{0: 68 * time.Second, 60: 68 * time.Second, 600: 662 * time.Second} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {

@@ -61,7 +61,7 @@ func (b *Board) holders(member *agent) []Process {
 	return list
 }
 
-// Ended says that a process of an agent has ended, with all of its programs. Say it only on proof.
+// Ended records that a process of an agent has ended, with all of its programs. Call it only on proof.
 func (b *Board) Ended(name types.NamespacedName, process Process) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

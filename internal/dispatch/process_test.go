@@ -124,7 +124,7 @@ func TestWorkOfAProcessThatHasEndedGoesOnAtOnce(t *testing.T) {
 	}
 }
 
-// It may run nothing, and would be given work on a stream that nobody reads.
+// It may run nothing, and would be given work on a stream without a reader.
 func TestStreamOfAnIdleProcessThatHasEndedIsEnded(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		a := d.joins(t, "a", "s", 1)

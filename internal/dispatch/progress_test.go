@@ -34,7 +34,7 @@ func TestProgressNeverGoesBackWithinAnAttempt(t *testing.T) {
 	})
 }
 
-// A later attempt starts anew: what an earlier one reached is not its progress.
+// A later attempt starts at zero: what an earlier one reached is not its progress.
 func TestProgressOfTheNextAttemptStartsAnew(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")

@@ -65,7 +65,7 @@ func TestOnlyTheProcessThatWasGivenAnAttemptCanResumeIt(t *testing.T) {
 	}
 }
 
-// A former leader stored an assignment, and ended before it was sent. The process says so itself; another one does not know.
+// A former leader stored an assignment, and ended before it was sent. The process itself reports that; another one does not know.
 func TestStoredAssignmentThatWasNeverSentIsFreeWhenItsProcessSaysSo(t *testing.T) {
 	for process, free := range map[string]bool{"p": true, "q": false} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -80,7 +80,7 @@ func TestStoredAssignmentThatWasNeverSentIsFreeWhenItsProcessSaysSo(t *testing.T
 	}
 }
 
-// Of an agent whose object is gone, only what is stored with the assignment tells how long it may work.
+// For an agent whose object is gone, only what is stored with the assignment says how long it may work.
 func TestStoredAssignmentKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		task := d.storedBy(former)
@@ -172,7 +172,7 @@ func TestGateWaitsForTheProcessThatWasLinked(t *testing.T) {
 	}
 }
 
-// A process that has ended is awaited no more, and the one that is linked can be stored in its place.
+// A process that has ended is no longer awaited, and the one that is linked can be stored in its place.
 func TestSuccessorOfAProcessThatHasEndedIsRecorded(t *testing.T) {
 	linked := agentWith(15)
 	linked.Status.LinkedProcess = "p"

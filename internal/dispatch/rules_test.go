@@ -149,7 +149,7 @@ func TestAssignmentThatCannotBeSentNeverWas(t *testing.T) {
 	})
 }
 
-// The payloads of many tasks are too large to wait for the agent all at once. Those that there is no room for stay first attempts, and follow.
+// The payloads of many tasks are too large to wait for the agent all at once. Tasks without room stay first attempts, and follow.
 func TestBurstOfAssignmentsArrivesInTheEnd(t *testing.T) {
 	const tasks, atOnce = 16, 6
 	atDesk(t, nil, func(t *testing.T, d *desk) {

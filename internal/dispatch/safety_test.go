@@ -106,7 +106,7 @@ func TestOnlyAnAgentThatLeavesIsAskedToHandBack(t *testing.T) {
 	})
 }
 
-// An agent that cannot hand back is told to cancel: it would hold its slot for as long as its code likes, and with it the agent that is to
+// An agent that cannot hand back is asked to cancel: it would hold its slot for as long as its code likes, and block the agent that is to
 // leave, or a task that is to wait.
 func TestAgentThatCannotHandBackIsToldToCancel(t *testing.T) {
 	stops := map[string]func(d *desk, task *v1alpha1.Task){
@@ -165,7 +165,7 @@ func TestHelloThatDoesNotMentionAnAttempt(t *testing.T) {
 	}
 }
 
-// Somebody may have deleted the Lease: then this leader's term is not its own alone.
+// The Lease may have been deleted: then this leader's term is not its own alone.
 func TestEpochsGrowAboveThoseOfTheSameTerm(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -276,7 +276,7 @@ func TestResultIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 	})
 }
 
-// An agent that said what it runs and then fell silent holds it until its lease is over, also when the task becomes known later.
+// An agent that reported what it runs and then fell silent holds it until its lease is over, also when the task becomes known later.
 func TestAttemptOfAnAgentThatLeftExpiresWithItsLease(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s")}, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -287,7 +287,7 @@ func TestAttemptOfAnAgentThatLeftExpiresWithItsLease(t *testing.T) {
 		if view := d.Observe(task, Brief{}); view.Held == nil || view.Held.Agent != "a" {
 			t.Fatalf("held %+v", view.Held)
 		}
-		d.heard[who] = time.Now() // nobody can speak for a stream that is gone
+		d.heard[who] = time.Now() // does not count: the stream is gone
 		time.Sleep(d.lapse() - 5*time.Second)
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {

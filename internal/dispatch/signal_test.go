@@ -117,7 +117,7 @@ func TestWaitIsToldWhenItsReasonChanges(t *testing.T) {
 	})
 }
 
-// Run looks again when the patience with a leaving agent ends.
+// Run looks again when the time of a leaving agent is over.
 func TestEndOfPatienceIsDue(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		a, _, _ := d.given(t)

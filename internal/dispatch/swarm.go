@@ -8,22 +8,22 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/schedule"
 )
 
-// Rules are what a Swarm says about giving out work.
+// Rules are the settings of a Swarm for giving out work.
 type Rules struct {
 	Strategy schedule.Strategy
 	Halt     *Wait    // nothing new is given out, for this reason
 	Leaving  []string // agents that are to go: they get nothing new, and what they hold is asked back in the end
 }
 
-// A swarm is what the board knows of one.
+// A swarm is what the board knows about one.
 type swarm struct {
 	name    types.NamespacedName
 	rules   Rules
 	ruled   bool // its controller has spoken
 	queue   map[types.NamespacedName]*entry
-	awaited map[awaitedProcess]time.Duration  // processes from before this leader that have not yet said what they run: their leases
+	awaited map[awaitedProcess]time.Duration  // processes from before this leader that have not yet reported what they run: their leases
 	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no process is awaited
-	unheard bool                              // its controller was told that nobody knows yet what its agents hold
+	unheard bool                              // its controller knows that the holdings of its agents are unknown
 	epoch   int64
 	stirred bool
 	due     time.Time // when something happens by itself
@@ -80,8 +80,8 @@ func (b *Board) Dissolve(name types.NamespacedName) {
 }
 
 // Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named. The count is known when
-// every agent of the swarm has said what it runs. Until then no agent may be taken for idle; the board asks for a reconcile of the swarm
-// when the count is known.
+// every agent of the swarm has reported what it runs. Until then no agent may be taken for idle; the board asks for a reconcile of the
+// swarm when the count is known.
 func (b *Board) Busy(swarm types.NamespacedName, agent string) (attempts int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

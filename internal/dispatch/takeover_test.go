@@ -40,7 +40,7 @@ func TestCensusTakesUpTasksThatAreNotFinished(t *testing.T) {
 	})
 }
 
-// Of an agent whose status names the pod that was linked last, that pod is awaited, whatever pod it has now.
+// If an agent's status names the pod that was linked last, that pod is awaited, whatever pod the agent has now.
 func TestPodThatWasLinkedLastIsAwaited(t *testing.T) {
 	for _, c := range []struct {
 		why, linkedPod string

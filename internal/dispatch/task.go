@@ -14,7 +14,7 @@ import (
 // declinedPause keeps a task that was declined from being tried again at once.
 const declinedPause = time.Second
 
-// Observe takes in a Task and says what should be written about it.
+// Observe takes in a Task and returns what should be written about it.
 func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,14 +54,14 @@ func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	return view
 }
 
-// passedOver returns the view of a task of which nothing is kept, because it is finished or can never run; false for every other task.
+// passedOver returns the view of a task that is not kept, because it is finished or can never run; false for every other task.
 func (b *Board) passedOver(task *v1alpha1.Task) (View, bool) {
 	name := client.ObjectKeyFromObject(task)
 	switch {
 	case !b.Opened():
 		return View{Stale: true}, true
 	case task.Status.Phase.Final():
-		b.finish(name) // the cache has heard of it, and will not go back
+		b.finish(name) // the cache has it, and will not go back
 		return View{}, true
 	case b.isFinished(task):
 		return View{Stale: true}, true
@@ -72,9 +72,9 @@ func (b *Board) passedOver(task *v1alpha1.Task) (View, bool) {
 	return View{}, false
 }
 
-// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former
-// leader may have given out an attempt that is not stored. It may run on an agent that has not said what it runs, or be on its way to it.
-// If the task became final now, that attempt would start afterwards, or its success would be thrown away.
+// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former leader
+// may have given out an attempt that is not stored. It may run on an agent that has not reported what it runs, or be under way to it. If
+// the task became final now, that attempt would start afterwards, or its success would be thrown away.
 func (b *Board) endWaits(of *entry) time.Time {
 	if !of.mayRunUnseen() {
 		return time.Time{}
@@ -96,7 +96,7 @@ func (e *entry) mayRunUnseen() bool {
 	return e.brief.Ends && e.held == nil && e.stored == 0
 }
 
-// enter makes an entry of a task. What is stored as assigned is taken to be running until its agent, or time, says otherwise.
+// enter makes an entry of a task. What is stored as assigned is taken to be running until its agent reports otherwise, or time passes.
 func (b *Board) enter(task *v1alpha1.Task) *entry {
 	name := client.ObjectKeyFromObject(task)
 	made := &entry{
@@ -122,7 +122,7 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 		since = given.Since.Time
 	}
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
-	// Of an agent whose object is gone, only the lease that is stored with the assignment is left.
+	// If the object of the agent is gone, only the lease that is stored with the assignment is left.
 	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second)
 	now := time.Now()
 	over := now.Add(lapse(lease))
@@ -183,7 +183,7 @@ func (b *Board) queue(of *entry) {
 	}
 }
 
-// heed passes on to the agent that a task is to stop.
+// heed passes the request to stop a task on to its agent.
 func (b *Board) heed(of *entry) {
 	held := of.held
 	switch {
@@ -197,7 +197,7 @@ func (b *Board) heed(of *entry) {
 	}
 }
 
-// Settle hears that the object, as it is given, is stored. An assignment that waited for that is sent, with the payload.
+// Settle records that this version of the object is stored. An assignment that waited for that is sent, with the payload.
 func (b *Board) Settle(task *v1alpha1.Task, payload []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -259,7 +259,7 @@ func (b *Board) settleUnheld(task *v1alpha1.Task) {
 	}
 }
 
-// finish lets go of a task that has reached a final phase, or is gone.
+// finish drops a task that has reached a final phase, or is gone.
 func (b *Board) finish(name types.NamespacedName) {
 	delete(b.finished, name)
 	b.leaveLine(name)
@@ -275,7 +275,7 @@ func (b *Board) isFinished(task *v1alpha1.Task) bool {
 	return finished && uid == task.UID
 }
 
-// Forget lets go of a task that is gone. Whoever runs it is told to stop, and has its slot taken until it has.
+// Forget drops a task that is gone. An agent that runs it is asked to stop, and its slot stays taken until it has.
 func (b *Board) Forget(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,7 +292,7 @@ func (b *Board) forget(known *entry) {
 	}
 }
 
-// supersede takes an attempt away from its holder, who keeps the slot until it has stopped. An agent that claims one epoch of its task
+// supersede takes an attempt away from its holder, which keeps the slot until it has stopped. An agent that claims one epoch of its task
 // after the other causes any number of these, so only some are remembered. Beyond that bound an attempt is still cancelled,
 // but its slot counts as free: the task is gone, or has a later epoch, and an agent that still runs it declines what it has no slot for.
 func (b *Board) supersede(known *entry) {
