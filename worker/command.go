@@ -16,14 +16,14 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/internal/process"
 )
 
-// ownPrefix begins the names of the variables that are the worker's own; a program gets only those that are meant for it.
+// ownPrefix begins the names of the worker's own variables; a program gets only those that are meant for it.
 const ownPrefix = "SWARM_"
 
-// outputPatience is how long a program waits when nobody reads its output. It is less than the time after which the pipes of a program that has ended
-// are closed, so that no job stops late.
+// outputPatience is how long a program waits while its output is not read. It is less than the time after which the pipes of a program that
+// has ended are closed, so that no job stops late.
 const outputPatience = 250 * time.Millisecond
 
-// Pauses before a program that has ended is started again. One that ran as long as the longest begins anew with the first.
+// Pauses before a program that has ended is started again. After a run of at least the longest pause they begin with the first again.
 const (
 	firstPause   = time.Second
 	longestPause = time.Minute
@@ -42,7 +42,7 @@ func Command(config Config, stdout, stderr io.Writer, words ...string) (Jobs, er
 	return made, nil
 }
 
-// unblocked is a writer that drops what nobody reads. It says so in its place when somebody reads again.
+// unblocked returns a writer that drops output which is not read. Once the output is read again, a line reports how much was dropped.
 func unblocked(to io.Writer) *nonblocking.Writer {
 	return nonblocking.NewWriter(to, outputPatience, func(dropped int) {
 		_, _ = fmt.Fprintf(to, "swarm-worker: dropped %d lines of output because they were not read\n", dropped)
@@ -170,7 +170,7 @@ func (p *programs) run(job string, under *run) (string, error) {
 	}.Run(under.stop, under.force)
 }
 
-// environment is the container's own, then ours, which nobody can override.
+// environment is the container's own, then ours, which cannot be overridden.
 func environment(container []string, worker, job string) []string {
 	isOwn := func(variable string) bool { return strings.HasPrefix(variable, ownPrefix) }
 	list := slices.DeleteFunc(slices.Clone(container), isOwn)

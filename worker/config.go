@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// What a pod has when its environment says nothing else.
+// Defaults of what the environment of a pod does not set.
 const (
 	standardFile        = "/app/config/config.yml"
 	standardVersionFile = "/app/pod/config-version"

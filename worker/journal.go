@@ -28,9 +28,9 @@ type entry struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// openJournal opens the file, or nothing when there is no name. The first line, boot, says that what this worker had
+// openJournal opens the file, or nothing when there is no name. The first line, boot, records that what this worker had
 // started before has ended with its process.
-// Entries that a volume does not take in time are dropped, and the log says so: a volume that hangs must not stop the worker.
+// Entries that a volume does not take in time are dropped and logged: a volume that hangs must not stop the worker.
 func openJournal(config Config) (opened *journal, closing func(), err error) {
 	opened = &journal{to: io.Discard, worker: config.Worker, podUID: config.PodUID}
 	if config.Journal == "" {
@@ -63,7 +63,7 @@ func (j *journal) Stopped(job string, err error) {
 	j.write(line)
 }
 
-// Acknowledged is called before anybody can see the acknowledgement.
+// Acknowledged is called before the acknowledgement is visible.
 func (j *journal) Acknowledged(version, config int64) {
 	j.write(entry{Event: "acknowledge", Version: &version, Config: &config})
 }

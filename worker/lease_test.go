@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// paper is a Lease that nobody else wants.
+// paper is a Lease without competitors.
 type paper struct {
 	mu     sync.Mutex
 	record lease.Record

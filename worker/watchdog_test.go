@@ -39,7 +39,7 @@ func TestABlockedOutputDoesNotDelayTheFence(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 			if c.abort {
-				<-aborted // nobody has confirmed that the job has stopped
+				<-aborted // the stop of the job is not confirmed yet
 				w.aborted = true
 			}
 			held.leave(false)

@@ -9,12 +9,12 @@
 //
 // It promises that only jobs run which the pool's file lists for this worker, that everything which runs is on one
 // list, that a list is acknowledged to the operator only after each job that it took away has stopped, and that nothing
-// starts on a file that is older than what the operator asks for: the operator gives a job to somebody else only after
+// starts on a file that is older than what the operator asks for: the operator gives a job to another worker only after
 // that acknowledgement, so no job has two owners. A file that is missing or cannot be read changes nothing and crashes
 // nothing. See docs/worker.md.
 //
 // One thing is out of its reach: a process that is cut off (a node that vanished, a pod deleted by force) may go on
-// while its jobs are given to others. Config.Lease is for those who need to be sure of that, too.
+// while its jobs are given to others. Config.Lease covers that case, too.
 package worker
 
 import (
@@ -39,9 +39,9 @@ import (
 )
 
 const (
-	// lookEvery is how late a change is noticed when the kernel does not tell of it.
+	// lookEvery is how late a change is noticed when the kernel does not report it.
 	lookEvery = 5 * time.Second
-	// patience is how long somebody who asks may take to do so.
+	// patience is the timeout of a request.
 	patience = 5 * time.Second
 	// flushTimeout is how long the end of a worker waits for output, logs and journal to be written.
 	flushTimeout = time.Second
@@ -58,12 +58,12 @@ type Jobs interface {
 	Start(ctx context.Context, job string) error
 	// Stop returns when nothing of the job runs any more. With an error it is tried again later, and until it has
 	// succeeded the list without the job is not acknowledged. The context ends only when the worker has lost its Lease and
-	// there is no more time for good manners; if Stop does not return soon then, Run does, and the process has to end. If it
+	// there is no more time for an orderly stop; if Stop does not return soon then, Run does, and the process has to end. If it
 	// has not done so a second after the Lease is over, it is ended.
 	Stop(ctx context.Context, job string) error
 }
 
-// Run keeps the jobs of this pod running until the context ends, with what the pod's environment says
+// Run keeps the jobs of this pod running until the context ends, configured by the pod's environment
 // (ConfigFromEnvironment). It then stops them and returns.
 func Run(ctx context.Context, jobs Jobs) error {
 	config, err := ConfigFromEnvironment(os.Getenv)
@@ -220,7 +220,7 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// warnWithoutFloor: the volume is there before the container is, or never.
+// warnWithoutFloor: the volume exists before the container does, or never.
 func (c Config) warnWithoutFloor() {
 	if _, err := os.Stat(c.VersionFile); err != nil {
 		c.log().Warn("the pod's annotation swarm.io/config-version is not mounted: after a restart on an old file, jobs may start that were taken away",

@@ -98,7 +98,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually asks again and again, for things that happen outside of this process.
+// eventually polls for things that happen outside of this process.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
@@ -151,7 +151,7 @@ func (w *world) pids(t *testing.T, name string) []int {
 	return found
 }
 
-// alive tells whether the process runs. A zombie that nobody has reaped yet is dead.
+// alive reports whether the process runs. A zombie that has not been reaped yet is dead.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

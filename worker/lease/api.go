@@ -24,7 +24,7 @@ const (
 	microTime = "2006-01-02T15:04:05.000000Z07:00"
 	// mostAnswer is more than a Lease or the outline of a pod can have.
 	mostAnswer = 4 << 20
-	// outline asks for no more of an object than its metadata.
+	// outline asks only for the metadata of an object.
 	outline = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 )
 
@@ -117,7 +117,7 @@ func (a *API) Read(ctx context.Context) (Record, error) {
 	return found.record(), err
 }
 
-// Write implements Records. A Lease that nobody holds is deleted, so that those of pods with random names do not pile up.
+// Write implements Records. A Lease without a holder is deleted, so that those of pods with random names do not pile up.
 func (a *API) Write(ctx context.Context, record Record) (Record, error) {
 	method, path, body := http.MethodPut, a.lease(), any(a.object(record))
 	switch {
@@ -196,7 +196,7 @@ func (a *API) call(ctx context.Context, method, path string, body any, into *obj
 	return response.StatusCode, nil
 }
 
-// reason is what the API server says about a refusal.
+// reason is the API server's reason for a refusal.
 func reason(status string, text []byte) string {
 	var said struct{ Message string }
 	if json.Unmarshal(text, &said) == nil && said.Message != "" {

@@ -131,7 +131,7 @@ func TestTheLeaseOnAnAPIServer(t *testing.T) {
 	}
 	write(t, a, Record{Holder: "p-2", Duration: time.Second}, ErrConflict)
 	renewed := write(t, a, made, nil)
-	write(t, a, made, ErrConflict) // somebody has written since
+	write(t, a, made, ErrConflict) // there was another write since
 	if found, err := a.Read(t.Context()); err != nil || found != renewed || found.Version != "2" {
 		t.Errorf("read: %+v, %v", found, err)
 	}
@@ -149,7 +149,7 @@ func TestALeaseIsGivenBackByDeletingIt(t *testing.T) {
 	}
 	write(t, a, renewed, nil)
 	renewed.Holder = "p-1"
-	write(t, a, renewed, ErrConflict) // it is to be made anew
+	write(t, a, renewed, ErrConflict) // it is to be created again
 }
 
 func TestAPodIsThereByItsUID(t *testing.T) {

@@ -22,17 +22,18 @@ var errGone = errors.New("the API server knows no such pod any more, and its job
 // A Keeper takes a Lease and keeps it.
 type Keeper struct {
 	Records  Records
-	Name     string // of the Lease, for people
+	Name     string // of the Lease, for logs and messages
 	Holder   string // the pod's UID
 	Duration time.Duration
 	Log      *slog.Logger // must not block
-	// Deadline is told how much time is left until everything must be stopped by force, whenever that may have changed. It must not block. May be nil.
+	// Deadline receives how much time is left until everything must be stopped by force, whenever that may have changed. It must not block.
+	// May be nil.
 	Deadline func(left time.Duration)
-	// Expired is for whoever has stopped everything by force, because that time was over. May be nil.
+	// Expired signals that everything was stopped by force, because that time was over. May be nil.
 	Expired <-chan struct{}
 
 	known   Record            // as last read or written
-	seen    time.Time         // since when it is as it is
+	seen    time.Time         // since when it has not changed
 	renewed hostclock.Reading // when the last renewal that succeeded was sent
 	held    bool
 	problem string
@@ -43,7 +44,7 @@ func (k *Keeper) force() time.Duration    { return k.Duration - ForceTime(k.Dura
 func (k *Keeper) retry() time.Duration    { return min(max(k.Duration/15, leastRetry), mostRetry) }
 func (k *Keeper) patience() time.Duration { return min(k.Duration/5, mostPatience) }
 
-// Keep takes the Lease and renews it at every third of its time until the context ends, and tells of every change. It
+// Keep takes the Lease and renews it at every third of its time until the context ends, and reports every change. It
 // neither waits for jobs nor gives the Lease back: Release does, when nothing runs any more.
 func (k *Keeper) Keep(ctx context.Context, tell func(Tenure)) {
 	next, fence := time.NewTimer(0), time.NewTimer(k.Duration)
@@ -74,7 +75,7 @@ func (k *Keeper) Keep(ctx context.Context, tell func(Tenure)) {
 			}
 		case <-fence.C:
 		}
-		k.extend() // first: whoever is told that the Lease is held begins at once
+		k.extend() // first: the receiver begins at once when the Lease is held
 		k.judge(tell)
 		if left := k.fence() - age(k.renewed); left > 0 {
 			fence.Reset(left)
@@ -82,14 +83,14 @@ func (k *Keeper) Keep(ctx context.Context, tell func(Tenure)) {
 	}
 }
 
-// extend sets the deadline of whoever stops everything by force.
+// extend sets the deadline for stopping everything by force.
 func (k *Keeper) extend() {
 	if k.Deadline != nil && !k.renewed.IsZero() {
 		k.Deadline(k.force() - age(k.renewed))
 	}
 }
 
-// lapse tells that the Lease is lost even if it was renewed at the last moment, because nothing runs any more that must be started again.
+// lapse reports that the Lease is lost even if it was renewed at the last moment, because nothing runs any more that must be started again.
 func (k *Keeper) lapse(tell func(Tenure)) {
 	if k.held {
 		k.held = false
@@ -111,7 +112,7 @@ func (k *Keeper) digest(got outcome) {
 		k.known, k.seen = got.record, got.read
 	}
 	if others := got.record.Version != "" && got.record.Holder != k.Holder; others && !k.renewed.IsZero() && age(k.renewed) < k.fence() {
-		k.renewed = now().Add(-k.fence()) // somebody has taken it away, or deleted it: there is no time to lose
+		k.renewed = now().Add(-k.fence()) // it was taken away or deleted: there is no time to lose
 	}
 	k.problem = ""
 	if got.err != nil {
@@ -121,7 +122,7 @@ func (k *Keeper) digest(got outcome) {
 	k.renewed = got.sent
 }
 
-// judge tells whether the Lease is held, when that is news.
+// judge reports whether the Lease is held, when that is news.
 func (k *Keeper) judge(tell func(Tenure)) {
 	held, before := !k.renewed.IsZero() && age(k.renewed) < k.fence(), k.held
 	k.held = held
@@ -139,7 +140,7 @@ func (k *Keeper) judge(tell func(Tenure)) {
 	}
 }
 
-// lost says why the Lease is not held, and how much time that leaves.
+// lost returns why the Lease is not held, and how much time that leaves.
 func (k *Keeper) lost() Tenure {
 	tenure := Tenure{Problem: k.problem}
 	if tenure.Problem == "" {
@@ -180,7 +181,7 @@ func (k *Keeper) Release(ctx context.Context) error {
 // clock, because a request may hang for longer than there is time.
 type attempt struct {
 	records  Records
-	mine     Record // as it is to be written
+	mine     Record // the record to be written
 	known    Record
 	seen     time.Time
 	held     bool
@@ -202,7 +203,7 @@ func (k *Keeper) attempt() attempt {
 	}
 }
 
-// make renews the Lease, or takes it when it may be taken. Without a current one, it also looks whether the pod is there.
+// make renews the Lease, or takes it when it may be taken. Without a current one, it also checks that the pod exists.
 func (a attempt) make(ctx context.Context) outcome {
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()

@@ -112,7 +112,7 @@ func (l *link) set(change func()) {
 	change()
 }
 
-// A holder is a keeper at work, and what it was last told.
+// A holder is a keeper at work, and what it has reported last.
 type holder struct {
 	*link
 	keeper *Keeper
@@ -146,7 +146,7 @@ func (h *holder) told() Tenure {
 	return h.tenure
 }
 
-// may tells whether something of it may run: until it has been forced to stop.
+// may reports whether something of it may run: until it has been forced to stop.
 func (h *holder) may() bool {
 	told := h.told()
 	return told.Held || Left(told.Over) > 0
@@ -189,7 +189,7 @@ func TestALeaseIsRenewedAtAThirdOfItsTime(t *testing.T) {
 	})
 }
 
-// The heart of it: without renewals it knows that it has lost the Lease before anybody can take it, whatever requests do.
+// The heart of it: without renewals it knows that it has lost the Lease before another process can take it, whatever requests do.
 func TestWhoCannotRenewKnowsItFirst(t *testing.T) {
 	for name, spoil := range map[string]func(*link){
 		"requests fail":   func(l *link) { l.cut = true },
@@ -315,7 +315,7 @@ func TestReleaseLetsTheNextOneIn(t *testing.T) {
 	})
 }
 
-// Somebody deletes the Lease, and another pod takes it.
+// The Lease is deleted, and another pod takes it.
 func TestALeaseThatIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{pod: "a"}
@@ -351,7 +351,7 @@ var changes = []func(*link){
 	func(l *link) { l.cut = true },
 	func(l *link) { l.stuck = true },
 	func(l *link) { l.slow = 2 * time.Second },
-	func(l *link) { l.slow = time.Hour }, // writes arrive, and nobody hears of it
+	func(l *link) { l.slow = time.Hour }, // writes arrive, but answers do not
 	func(l *link) { l.pod = l.uid },
 }
 

@@ -1,13 +1,13 @@
-// Package lease is a worker's own Lease, for those who want to be sure of processes that nobody can see any more: those of
+// Package lease is a worker's own Lease, for users who have to be sure of processes that cannot be observed any more: those of
 // a pod that was deleted by force, or of a node that has vanished.
 //
 // It promises:
-//   - Whoever holds the Lease knows it by its own clock, and knows it sooner than anybody else can take the Lease: it loses
+//   - The holder of the Lease goes by its own clock, and knows that it has lost the Lease before another process can take it: it loses
 //     it when two thirds of its time have passed since the last renewal that succeeded was sent, has a sixth to stop in
 //     order, and another one for what must be stopped by force.
-//   - Nobody takes the Lease of somebody else who has not been seen to be silent for the whole of its time and a Margin.
+//   - A Lease is taken from another holder only after it was not renewed for the whole of its time and a Margin.
 //     Times are never compared between machines: each measures what it has seen itself.
-//   - Whoever has taken it looks for its own pod, once it has it. The operator looks for the pod, then for the Lease; so one
+//   - A new holder looks for its own pod once it has the Lease. The operator looks for the pod, then for the Lease; so one
 //     of the two always sees the other, and a process whose pod was declared gone does not start again.
 //
 // It speaks to the API server by itself: client-go, whose leader election would release the Lease as soon as renewals
@@ -48,12 +48,12 @@ func Name(pod string) string {
 	return prefix + pod[:mostName-len(prefix)-mostHash] + hex.EncodeToString(hash[:mostHash/2])
 }
 
-// Silence is how long a Lease of some duration, as it is written in it, must not have been renewed before others go on.
+// Silence is how long a Lease with this duration must not have been renewed before others go on.
 func Silence(duration time.Duration) time.Duration {
 	return min(max(duration, time.Second), Longest) + Margin
 }
 
-// Validate tells what is wrong with a duration.
+// Validate returns what is wrong with a duration.
 func Validate(duration time.Duration) error {
 	if duration < Shortest || duration > Longest || duration%time.Second != 0 {
 		return fmt.Errorf("a Lease lasts whole seconds from %s to %s, not %s", Shortest, Longest, duration)
@@ -61,11 +61,11 @@ func Validate(duration time.Duration) error {
 	return nil
 }
 
-// A Record is what a Lease says.
+// A Record is the content of a Lease.
 type Record struct {
 	Version  string // changes with every write; "" for a Lease that does not exist
 	UID      string // of the Lease itself
-	Holder   string // "" for nobody
+	Holder   string // "" without a holder
 	Duration time.Duration
 }
 
@@ -80,9 +80,9 @@ type Records interface {
 	// Read returns ErrNone when there is none.
 	Read(ctx context.Context) (Record, error)
 	// Write creates a Lease that does not exist (without a version), renews or takes the one that has this version, and
-	// without a holder gives it back. It returns ErrConflict when somebody else was faster.
+	// without a holder gives it back. It returns ErrConflict when there was another write before.
 	Write(ctx context.Context, record Record) (Record, error)
-	// Present tells whether the pod exists, by its UID.
+	// Present reports whether the pod exists, by its UID.
 	Present(ctx context.Context) (bool, error)
 }
 
@@ -97,11 +97,11 @@ type Tenure struct {
 // now reads the clocks. Tests replace it.
 var now = hostclock.Read
 
-// age goes by whichever clock says most, because too old is safe and too young is not.
+// age uses the clock that shows most, because too old is safe and too young is not.
 func age(since hostclock.Reading) time.Duration { return now().Since(since) }
 
 // ForceTime is what a Lease of some duration leaves for stops by force, before others may have it.
 func ForceTime(duration time.Duration) time.Duration { return duration - duration*5/6 }
 
-// Left is how long it is until a time of a Tenure, by whichever clock says least.
+// Left is how long it is until a time of a Tenure, by the clock that shows least.
 func Left(until hostclock.Reading) time.Duration { return -age(until) }

@@ -70,7 +70,7 @@ func TestALossIsToldBeforeItIsLogged(t *testing.T) {
 	})
 }
 
-// F9: the Lease counts what the machine slept, by whichever clock says most.
+// F9: the Lease counts what the machine slept, by the clock that shows most.
 func TestLeftGoesByAllClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := now().Add(5 * time.Second)
@@ -108,7 +108,7 @@ func TestSuspensionIsNotHiddenByAWallClockThatIsSetBack(t *testing.T) {
 	})
 }
 
-// history runs a keeper while a test does something, and returns what it told: whether the Lease was held.
+// history runs a keeper while a test does something, and returns what it reported: whether the Lease was held.
 func history(t *testing.T, change func(*Keeper), test func(*link)) (tenures []bool) {
 	t.Helper()
 	records := &link{server: &server{pod: "a"}, uid: "a"}

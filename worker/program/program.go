@@ -1,5 +1,5 @@
 // Package program is the program swarm-worker: a worker that runs a command for each of its jobs. Under the name cat it
-// prints files, because its image has no other program that people could look at the mounted list with.
+// prints files, because its image has no other program to inspect the mounted list with.
 package program
 
 import (
@@ -95,7 +95,7 @@ func hold(rest []string, stderr io.Writer) int {
 	return work(stderr, func(worker.Config) (worker.Jobs, error) { return nothing{}, nil })
 }
 
-// nothing is a job that consists in being there: the log and the journal tell of it.
+// nothing is a job that only exists: the log and the journal record it.
 type nothing struct{}
 
 func (nothing) Start(context.Context, string) error { return nil }

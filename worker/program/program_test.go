@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The test binary is the program when it is told so, and cat when it is called so: real processes, as in a pod.
+// The test binary is the program when its environment says so, and cat when it is called by that name: real processes, as in a pod.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_SWARM_WORKER") == "" {
 		os.Exit(m.Run())
@@ -86,7 +86,7 @@ type process struct {
 	*exec.Cmd
 	address string
 	folder  string
-	logged  chan struct{} // closed when it logs no more
+	logged  chan struct{} // closed when it no longer logs
 }
 
 func start(t *testing.T, arguments ...string) *process {

@@ -35,7 +35,7 @@ type Jobs interface {
 	Stop(ctx context.Context, job string) error
 }
 
-// A Journal is told of what happens, by the goroutine to which it happens.
+// A Journal records what happens. It is called by the goroutine to which it happens.
 type Journal interface {
 	Started(job string)            // before Start is called
 	Stopped(job string, err error) // after nothing of it runs any more; the error is that of a start that failed
@@ -57,7 +57,7 @@ type Config struct {
 	Log     *slog.Logger
 	Tenures <-chan lease.Tenure // of the Lease; nil for a worker that needs none
 
-	Watchdog *watchdog.Watchdog // whose deadline is the Lease's; nil for a worker that needs none
+	Watchdog *watchdog.Watchdog // its deadline is the Lease's; nil for a worker that needs none
 	Kill     func(job string)   // ends a job by force, if that is possible, without blocking; may be nil
 }
 
@@ -129,7 +129,7 @@ func (d *duty) read(seen mount.Sight) {
 		return
 	}
 	if d.known && next.Version == d.list.Version {
-		d.Board.Acknowledge(0, 0) // somebody edits by hand: what this version means is not known any more
+		d.Board.Acknowledge(0, 0) // the file was edited by hand: what this version means is not known any more
 	}
 	d.list, d.known, d.acknowledged = next, true, false
 	d.Log.Info("read list", "config", next.Version, "version", next.Own, "jobs", len(next.Jobs))
@@ -203,7 +203,7 @@ func (d *duty) acknowledge() {
 	d.Board.Acknowledge(d.list.Own, d.list.Version)
 }
 
-// report says what somebody who looks at a worker without jobs wants to know.
+// report shows why a worker may have no jobs.
 func (d *duty) report() {
 	problems := slices.DeleteFunc(slices.Clone(d.troubles[:]), func(text string) bool { return text == "" })
 	if d.known && d.list.Version < d.floor {

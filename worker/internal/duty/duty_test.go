@@ -29,7 +29,7 @@ func TestJobsFollowTheList(t *testing.T) {
 	})
 }
 
-// The heart of a hand-over: what was taken away must have ended before anybody hears that it has.
+// The heart of a hand-over: a job that was taken away must have ended before the acknowledgement is visible.
 func TestAcknowledgementWaitsForSlowStops(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.stopTakes["a"] = time.Minute
@@ -76,7 +76,7 @@ func TestAJobThatCannotStartCanBeTakenAway(t *testing.T) {
 	})
 }
 
-// Taken away and given back before the stop has ended: it is stopped to the end, and started anew.
+// Taken away and given back before the stop has ended: it is stopped to the end, and started again.
 func TestGivenBackWhileStopping(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.stopTakes["a"] = time.Minute
@@ -192,7 +192,7 @@ func TestTheFloor(t *testing.T) {
 	})
 }
 
-// The operator never does this; people with an editor do.
+// The operator never does this; users with an editor do.
 func TestOneVersionThatMeansTwoThings(t *testing.T) {
 	in(t, func(t *testing.T, w *world) {
 		w.stopTakes["a"] = time.Minute

@@ -52,7 +52,7 @@ func (f *fence) take(tenure lease.Tenure) {
 	}
 }
 
-// outlived says what still runs when others may have the Lease. There is one way left to end that.
+// outlived returns what still runs when others may have the Lease. There is one way left to end that.
 func (d *duty) outlived() error {
 	var problems []error
 	for _, held := range d.jobs {

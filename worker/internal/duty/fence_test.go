@@ -28,7 +28,7 @@ func leased(t *testing.T, test func(t *testing.T, w *world)) {
 
 func (w *world) hold() { w.tenures <- lease.Tenure{Held: true} }
 
-// lose is what a Lease of 15 s says after 10 s of silence.
+// lose is the report of a Lease of 15 s after 10 s of silence.
 func (w *world) lose() {
 	now := hostclock.Read()
 	w.tenures <- lease.Tenure{Problem: "the API server is away", Force: now.Add(2500 * time.Millisecond), Over: now.Add(5 * time.Second)}
@@ -44,7 +44,7 @@ func (w *world) well(t *testing.T) {
 func TestNothingRunsWithoutTheLease(t *testing.T) {
 	leased(t, func(t *testing.T, w *world) {
 		w.publish(1, "a b")
-		w.expect(t, "", 0) // what somebody else may run under this name is not known
+		w.expect(t, "", 0) // another process may run something under this name
 		w.tenures <- lease.Tenure{Problem: "pod u-0 has it"}
 		w.expect(t, "", 0)
 		if w.problem != "pod u-0 has it" {
@@ -70,7 +70,7 @@ func TestNothingRunsWithoutTheLease(t *testing.T) {
 	})
 }
 
-// Jobs that take their time get it until others could take the Lease, and then no more.
+// Jobs that take their time get it until others could take the Lease, and no longer.
 func TestAStopIsForcedBeforeTheLeaseIsOver(t *testing.T) {
 	leased(t, func(t *testing.T, w *world) {
 		w.stopTakes["slow"], w.forced["slow"] = time.Hour, true

@@ -128,7 +128,7 @@ func (d *duty) stop(j *job) {
 	})
 }
 
-// rest keeps a job as it is for a while, longer each time.
+// rest leaves a job in its state for a while, longer each time.
 func (d *duty) rest(j *job) {
 	j.pause = min(max(2*j.pause, firstPause), longestPause)
 	j.resting = true

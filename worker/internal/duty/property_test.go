@@ -90,7 +90,7 @@ func (w *world) play(sequence []step, leaveEarly bool) string {
 			w.inTheEnd(floor, floor, last)
 		}
 	}
-	wrong, _ := w.end() // stops may fail to the last, and then it says so
+	wrong, _ := w.end() // stops may fail to the last, and then it reports that
 	return wrong
 }
 

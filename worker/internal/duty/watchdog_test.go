@@ -35,7 +35,7 @@ func TestAStuckDutyIsFenced(t *testing.T) {
 		w.publish(1, "a b")
 		w.expect(t, "a b", 1)
 		w.stuck.Lock()
-		w.publish(2, "b") // the journal is told that a has stopped
+		w.publish(2, "b") // the journal records that a has stopped
 		job := w.context("b")
 		time.Sleep(9 * time.Second)
 		if job.Err() != nil || len(w.kills()) > 0 {
@@ -70,7 +70,7 @@ func TestAJobThatStopsInTimeIsNotKilled(t *testing.T) {
 	})
 }
 
-// A stop that is under way when the watchdog acts has no more time for good manners.
+// A stop that is under way when the watchdog acts has no more time for an orderly end.
 func TestTheWatchdogForcesAStopThatIsUnderWay(t *testing.T) {
 	guarded(t, func(t *testing.T, w *world, exited *atomic.Int64) {
 		w.stopTakes["slow"], w.forced["slow"] = time.Hour, true

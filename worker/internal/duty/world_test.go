@@ -21,7 +21,7 @@ import (
 
 const worker = "swarm-worker-0"
 
-// A world is one duty in a bubble of its own time, with jobs that do as the test says. It is its journal and board, too,
+// A world is one duty in a bubble of its own time, with jobs that follow the test. It is its journal and board, too,
 // and checks the invariants at each of their calls.
 type world struct {
 	startTakes, stopTakes map[string]time.Duration // by job
@@ -40,7 +40,7 @@ type world struct {
 	killed  []string // once each
 	runs    map[string]context.Context
 	busy    map[string]bool
-	lists   map[int64]string // what each version says, jobs with blanks between
+	lists   map[int64]string // content of each version, jobs with blanks between
 	log     []string
 	version int64
 	config  int64
@@ -64,7 +64,7 @@ func (w *world) run() {
 	}()
 }
 
-// end stops the duty, as SIGTERM does, and says what went wrong in all the time.
+// end stops the duty, as SIGTERM does, and returns what went wrong in all the time.
 func (w *world) end() (string, error) {
 	w.cancel()
 	err := <-w.done
@@ -225,7 +225,7 @@ func (w *world) context(job string) context.Context {
 	return w.runs[job]
 }
 
-// A gate is passed by everybody while it is open. Unlike a mutex it can be waited for in a bubble of time.
+// A gate lets every goroutine pass while it is open. Unlike a mutex it can be waited for in a bubble of time.
 type gate struct {
 	mu     sync.Mutex
 	closed chan struct{}

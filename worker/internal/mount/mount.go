@@ -1,6 +1,6 @@
 // Package mount follows files in volumes that the kubelet keeps up to date.
 //
-// It promises to tell the content of all files whenever that of one has changed, at once where the kernel tells of
+// It promises to send the content of all files whenever that of one has changed, at once where the kernel reports
 // changes, and after a short while where it does not (no inotify instances left, a file system without them). A file,
 // or the folder it is in, may come, go and come back. The kubelet changes a volume by renaming a link, `..data`, to
 // which the files are links themselves: so folders are watched, never files.
@@ -35,17 +35,17 @@ func (s Sight) equal(other Sight) bool {
 // A Follower follows some files.
 type Follower struct {
 	Files []string      // in the order in which they are read
-	Every time.Duration // how often to look without being told
+	Every time.Duration // how often to look without a notification
 	Log   *slog.Logger
 }
 
-// Follow sends what is in the files, first as it is and then after each change, until the context ends. A receiver that
+// Follow sends what is in the files, first at the start and then after each change, until the context ends. A receiver that
 // is slow misses intermediate content, never the last.
 func (f Follower) Follow(ctx context.Context, to chan<- []Sight) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.Log.Warn("changes of files are noticed late: the kernel cannot tell of them", "every", f.Every.String(), "error", err)
-		watcher = &fsnotify.Watcher{} // whose channels are nil
+		watcher = &fsnotify.Watcher{} // its channels are nil
 	} else {
 		defer watcher.Close()
 	}
@@ -82,8 +82,8 @@ func (f Follower) look() []Sight {
 	return sights
 }
 
-// tries is how often a file must be missing in a row. The kubelet removes the old content after the rename, and somebody who
-// found the way to it before then finds nothing at its end.
+// tries is how often a file must be missing in a row. The kubelet removes the old content after the rename: a reader that
+// resolved the path before the rename may find nothing.
 const tries = 3
 
 func lookAt(name string) (seen Sight) {
@@ -96,13 +96,13 @@ func lookAt(name string) (seen Sight) {
 	return seen
 }
 
-// watch watches the folder of each file, or the nearest one above it that is there.
+// watch watches the folder of each file, or the nearest existing one above it.
 func (f Follower) watch(watcher *fsnotify.Watcher) {
 	for _, name := range f.Files {
 		folder := filepath.Dir(name)
 		for watchNearest(watcher, folder) != folder {
 			if _, err := os.Stat(folder); err != nil {
-				break // it is not there, and when it comes, the watch above it tells
+				break // it does not exist, and the watch above it reports when it comes
 			}
 		}
 	}

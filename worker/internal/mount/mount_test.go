@@ -43,7 +43,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// follow follows files, told by the kernel only: looking without being told would take longer than any test.
+// follow follows files by notifications of the kernel only: the periodic look would take longer than any test.
 func follow(t *testing.T, every time.Duration, files ...string) <-chan []Sight {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

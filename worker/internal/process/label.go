@@ -28,7 +28,7 @@ type Lines struct {
 	started []byte
 }
 
-// Write never fails: a program must not end because nobody reads what it says.
+// Write never fails: a program must not end because its output is not read.
 func (l *Lines) Write(text []byte) (int, error) {
 	written := len(text)
 	l.mu.Lock()
@@ -48,7 +48,7 @@ func (l *Lines) Write(text []byte) (int, error) {
 	return written, nil
 }
 
-// Flush writes a last line that has no end.
+// Flush writes an unfinished last line.
 func (l *Lines) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package process runs the program of a job: until it ends, or until it is told to stop and its grace is over.
+// Package process runs the program of a job: until it ends, or until it was asked to stop and its grace is over.
 package process
 
 import (

@@ -1,6 +1,6 @@
-// Package roster reads the file that a pool publishes: which jobs are this worker's, and the version of that.
+// Package roster reads the file that a pool publishes: which jobs are this worker's, and their version.
 //
-// It promises that what it returns is whole: a file that is cut off, says something twice or has no version is an error,
+// It promises that what it returns is whole: a file that is cut off, contains something twice or has no version is an error,
 // never an empty list. Keys that it does not know are left alone, so that an older worker reads a newer file.
 package roster
 
@@ -22,12 +22,12 @@ type Roster struct {
 	Jobs    []string // sorted, each once
 }
 
-// Equal tells whether the two say the same.
+// Equal reports whether the two rosters have the same content.
 func (r Roster) Equal(other Roster) bool {
 	return r.Version == other.Version && r.Own == other.Own && slices.Equal(r.Jobs, other.Jobs)
 }
 
-// Lists tells whether the job is the worker's.
+// Lists reports whether the job is the worker's.
 func (r Roster) Lists(job string) bool {
 	_, found := slices.BinarySearch(r.Jobs, job)
 	return found
@@ -71,7 +71,7 @@ func Parse(content []byte, worker string) (Roster, error) {
 }
 
 // ParseFloor reads the version that the file must have reached before anything starts: the pod's annotation, as the
-// downward API writes it into a file. A pod without the annotation has an empty one, which asks for nothing.
+// downward API writes it into a file. A pod without the annotation has an empty one, which requires nothing.
 func ParseFloor(content []byte) (int64, error) {
 	text := strings.TrimSpace(string(content))
 	if text == "" {

@@ -1,5 +1,5 @@
-// Package standing is what a worker tells about itself over HTTP: to the operator, which list it has acknowledged; to the
-// kubelet and to people, that it lives and what it waits for.
+// Package standing is what a worker reports about itself over HTTP: to the operator, which list it has acknowledged; to the
+// kubelet and to users, that it lives and what it waits for.
 package standing
 
 import (
@@ -14,7 +14,7 @@ const (
 	PathHealth  = "/internal/health"
 )
 
-// An Acknowledgement says that nothing runs which is not on this list, or on a later one. All zero: nothing is acknowledged.
+// An Acknowledgement means that nothing runs which is not on this list, or on a later one. All zero: nothing is acknowledged.
 type Acknowledgement struct {
 	Worker  string `json:"worker"`
 	PodUID  string `json:"podUID"`
@@ -22,7 +22,7 @@ type Acknowledgement struct {
 	Config  int64  `json:"config"`  // of the file
 }
 
-// Health is how the worker is. It never asks for a restart: a new process would wait for the same things.
+// Health is the state of the worker. It never asks for a restart: a new process would wait for the same things.
 type Health struct {
 	Status  string `json:"status"`            // ok, or waiting when there is a problem
 	Problem string `json:"problem,omitempty"` // what it waits for
@@ -83,5 +83,5 @@ func (b *Board) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 func answer(response http.ResponseWriter, value any) {
 	response.Header().Set("Content-Type", "application/json")
 	response.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(response).Encode(value) // the one who asked is gone
+	_ = json.NewEncoder(response).Encode(value) // the client is gone
 }
