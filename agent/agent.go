@@ -53,7 +53,7 @@ type Task struct {
 	Attempt   int // the number of the try, from 1
 	Payload   json.RawMessage
 
-	Agent    string   // who works on it
+	Agent    string   // the agent that works on it
 	Peers    []string // the agents at the other end of this one's edges
 	StateDir string   // this agent's own folder; it outlives the pod when the swarm declares storage
 
@@ -77,7 +77,7 @@ func (t Task) Decode(into any) error {
 	return nil
 }
 
-// Report says how far an attempt is, from 0 to 100. It can be called as often as you like; only the latest is sent.
+// Report reports the progress of an attempt, from 0 to 100. It can be called as often as you like; only the latest is sent.
 type Report func(percent int, message string)
 
 // A Handler does the work. What it returns must be JSON of at most 4 KiB.
@@ -93,7 +93,7 @@ func (f HandlerFunc) Handle(ctx context.Context, task Task, report Report) (any,
 	return f(ctx, task, report)
 }
 
-// Run takes tasks until the context ends, with what the pod's environment says (ConfigFromEnvironment). It then ends the
+// Run takes tasks until the context ends, configured by the pod's environment (ConfigFromEnvironment). It then ends the
 // contexts of what still runs, hands it back, and returns.
 func Run(ctx context.Context, handler Handler) error {
 	config, err := ConfigFromEnvironment(os.Getenv)
@@ -177,7 +177,7 @@ func (c Config) readClock() func() time.Duration {
 	return hostclock.BootTime
 }
 
-// abort ends the process, which is the only way to end a handler that does not heed its context. It does not wait for a log that is stuck.
+// abort ends the process, which is the only way to end a handler that ignores its context. It does not wait for a log that is stuck.
 func (c Config) abort(reason string, logs *nonblocking.Queue) {
 	nonblocking.LastWords(logs, lastWords, func() {
 		c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)

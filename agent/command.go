@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 )
 
-// ownPrefix begins the names of the variables that are the agent's own; a program gets only those that are meant for it.
+// ownPrefix begins the names of the agent's own variables; a program gets only those that are meant for it.
 const ownPrefix = "SWARM_"
 
 // outputPatience is how long a program waits while its standard error is not read. It is shorter than the time after which the pipes of a program that
@@ -66,7 +66,7 @@ func (h *commandHandler) Handle(ctx context.Context, task Task, report Report) (
 	return json.RawMessage(end.Value), nil
 }
 
-// environment is the container's own, then the task's, then ours, which nobody can override.
+// environment is the container's own, then the task's, then ours, which cannot be overridden.
 func environment(container []string, task Task) []string {
 	isOwn := func(variable string) bool { return strings.HasPrefix(variable, ownPrefix) }
 	list := slices.DeleteFunc(slices.Clone(container), isOwn)

@@ -37,7 +37,7 @@ type Config struct {
 	// /dev/termination-log. It is not made if it does not exist.
 	TerminationLog string
 
-	Version string       // told to the operator
+	Version string       // sent to the operator
 	Log     *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
 	// Abort is called instead of os.Exit when code survives the end of the lease. It must not wait for long.
 	Abort func(reason string)

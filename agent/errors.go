@@ -8,7 +8,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// reasonHandlerFailed goes with an error of a handler that says nothing more.
+// reasonHandlerFailed is the reason for an error of a handler without one of its own.
 const reasonHandlerFailed = "HandlerFailed"
 
 // An outcomeError is an error with a meaning for the task.
@@ -21,12 +21,12 @@ type outcomeError struct {
 func (e *outcomeError) Error() string { return e.err.Error() }
 func (e *outcomeError) Unwrap() error { return e.err }
 
-// Retry says that the same attempt may succeed later: something else was out of order, not the task.
+// Retry marks an error after which the same attempt may succeed later: something else was out of order, not the task.
 func Retry(err error) error {
 	return &outcomeError{linkv1.Outcome_OUTCOME_RETRY, command.ReasonRetryWanted, err}
 }
 
-// BadInput says that the task cannot succeed with this payload, however often it is tried.
+// BadInput marks an error with which the task cannot succeed, however often it is tried.
 func BadInput(err error) error {
 	return &outcomeError{linkv1.Outcome_OUTCOME_BAD_INPUT, command.ReasonBadInput, err}
 }

@@ -172,7 +172,7 @@ func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 	}
 }
 
-// Code in the agent's own process cannot be killed: if it does not heed its context, the process has to go.
+// Code in the agent's own process cannot be killed: if it ignores its context, the process has to end.
 func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	w := begin(t, linktest.Lease(time.Minute))

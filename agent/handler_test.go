@@ -133,7 +133,8 @@ func TestCommandNeedsAProgram(t *testing.T) {
 	}
 }
 
-// F24: a handler that does not heed its context holds its slot for ever. The agent hands back the rest, delivers the results, and ends its process.
+// F24: a handler that ignores its context holds its slot for ever. The agent hands back the rest, delivers the results, and ends its
+// process.
 func TestAHandlerThatIgnoresItsContextEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	w := begin(t)

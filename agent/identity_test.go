@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// F4: the operator tells processes apart, and the connections of one process.
+// F4: the operator distinguishes processes, and the connections of one process.
 func TestHelloNamesTheProcessAndTheConnection(t *testing.T) {
 	w := script(t, `echo 1`)
 	first := w.AwaitHello(t, 1)
@@ -48,7 +48,7 @@ func TestHelloNamesTheLeaseThatTheAgentWasTold(t *testing.T) {
 	}
 }
 
-// releasable is a handler that returns when it is told to.
+// releasable returns a handler that returns when it is released.
 func releasable() (handler agent.Handler, release func()) {
 	gate := make(chan struct{})
 	return agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {

@@ -36,7 +36,7 @@ type entry struct {
 	Fenced  bool      `json:"fenced,omitempty"`
 }
 
-// openJournal opens the file, or nothing when there is no name. Entries that a volume does not take in time are dropped, and the log says so: a
+// openJournal opens the file, or nothing when there is no name. Entries that a volume does not take in time are dropped and logged: a
 // volume that hangs must not stop the agent.
 func openJournal(name, agent string, log *slog.Logger) (opened *journal, closing func(), err error) {
 	if name == "" {

@@ -102,7 +102,7 @@ func TestAgentFollowsTheRedirect(t *testing.T) {
 	if got := w.Count(t, "swarm_link_messages_total", "redirect"); got != 1 {
 		t.Errorf("%d redirects", got)
 	}
-	// When the leader dies the agent asks the Service again, and stays with whoever leads then.
+	// When the leader dies the agent asks the Service again, and stays with the new leader.
 	w.Leader.Lead(2)
 	leader.Stop()
 	w.AwaitCredit(t, 2)
@@ -127,7 +127,7 @@ func TestAgentLeavesALeaderOfThePast(t *testing.T) {
 	w.Await(t, 2, "credit under the new term", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
 }
 
-// An operator that cannot check the agent's term asks it to forget that, for example when the Secret with the key was deleted.
+// An operator that cannot check the agent's term asks it to forget the term, for example when the Secret with the key was deleted.
 func TestAgentForgetsATermThatTheOperatorDoesNotBelieve(t *testing.T) {
 	w := begin(t, func(config *link.Config) { config.Terms = nil })
 	w.Leader.Lead(5)
@@ -281,7 +281,7 @@ func TestStoppingHandsBackAndWaitsForTheAcknowledgement(t *testing.T) {
 	assertGone(t, pid)
 }
 
-// An operator from the future says things that this agent does not know.
+// An operator from the future sends messages that this agent does not know.
 func TestUnknownMessagesAreIgnored(t *testing.T) {
 	w := script(t, `echo 1`)
 	future := &linkv1.OperatorMessage{}

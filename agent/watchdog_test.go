@@ -35,7 +35,7 @@ func (w *world) runStubborn(t *testing.T) int {
 	return pid
 }
 
-// assertFenced says that the process is gone when the operator may give its work away, and that the agent survives.
+// assertFenced checks that the process is gone when the operator may give its work away, and that the agent survives.
 func (w *world) assertFenced(t *testing.T, pid int) {
 	t.Helper()
 	heard, _ := w.LastHeard(coder)

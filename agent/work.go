@@ -56,7 +56,7 @@ func endWith(value any) attempt.End {
 	}
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
-	encoder.SetEscapeHTML(false) // nobody shows it in a page unescaped, and it counts against the limit
+	encoder.SetEscapeHTML(false) // it is never shown unescaped in a page, and it counts against the limit
 	if err := encoder.Encode(value); err != nil {
 		return endOf(fmt.Errorf("encode result: %w", err))
 	}

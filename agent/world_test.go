@@ -142,7 +142,7 @@ type line struct {
 	Fenced  bool      `json:"fenced"`
 }
 
-// journal reads what the agent's journal says about starts and finishes, when it has so many lines of them. The agent does not wait until
+// journal reads the starts and finishes in the agent's journal, once it has this many lines of them. The agent does not wait until
 // they are written.
 func (w *world) journal(t *testing.T, lines int) (read []line) {
 	t.Helper()
@@ -184,7 +184,7 @@ func (w *world) file(t *testing.T, name string) []string {
 	return strings.Fields(string(content))
 }
 
-// assertGone says that none of the processes lives. A zombie that nobody has reaped yet is dead.
+// assertGone fails if one of the processes is alive. A zombie that has not been reaped yet is dead.
 func assertGone(t *testing.T, pids []string) {
 	t.Helper()
 	if len(pids) == 0 {

@@ -1,4 +1,4 @@
-// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of other people's
+// Package program is the program swarm-agent: the exec runtime as a process that is the entry point of third-party
 // images. It promises to need nothing from the image, not even a C library or a folder other than the one it lies in.
 package program
 

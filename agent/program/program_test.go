@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// The test binary is the program when it is told so: real processes, as in a pod.
+// The test binary is the program when its environment says so: real processes, as in a pod.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_SWARM_AGENT") == "" {
 		os.Exit(m.Run())

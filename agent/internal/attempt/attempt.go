@@ -172,7 +172,7 @@ func (a *Attempt) settle(end End) End {
 	}
 	stop := a.stopped
 	if stop == nil && a.expired.Load() {
-		stop = &LeaseExpired // killed before anybody could ask it to stop
+		stop = &LeaseExpired // killed before it was asked to stop
 	}
 	if stop == nil {
 		return end

@@ -33,7 +33,7 @@ type Run struct {
 	Environment []string // all of it
 	Payload     []byte
 	Folder      string    // where the progress pipe may be made
-	Stderr      io.Writer // gets a copy of what the program says there
+	Stderr      io.Writer // gets a copy of the program's standard error
 	Progress    func(percent int32, message string)
 }
 
@@ -51,8 +51,8 @@ type exitState interface {
 	String() string
 }
 
-// Execute runs the program to its end: its own, or SIGTERM when stop closes and SIGKILL when kill does. The error says
-// that it could not be started.
+// Execute runs the program to its end: its own, or SIGTERM when stop closes and SIGKILL when kill does. It returns an error
+// if the program could not be started.
 func (r Run) Execute(stop, kill <-chan struct{}) (Exit, error) {
 	progress, err := openProgress(r.Folder, r.Progress)
 	if err != nil {

@@ -37,7 +37,7 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// lines are as many of the last ones as people want to read.
+// lines is how many of the last lines are worth reading.
 const lines = 10
 
 func (t *tail) text() string {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// longestLine is how much of a progress line is read. A longer one is cut into several, of which only the first is one.
+// longestLine is how much of a progress line is read. A longer one is cut into several, of which only the first counts.
 const longestLine = 1 << 10
 
 // endMark is a line that no program writes by accident.
 const endMark = "\x00end"
 
-// progress is the pipe that a program tells its progress through.
+// progress is the pipe through which a program reports its progress.
 type progress struct {
 	name   string
 	folder string
@@ -35,7 +35,7 @@ func openProgress(parent string, report func(int32, string)) (*progress, error) 
 		_ = os.RemoveAll(folder)
 		return nil, fmt.Errorf("make progress pipe %s: %w", p.name, err)
 	}
-	// Open for both, so that opening waits for nobody and the end of one writer is not the end of the pipe; without
+	// Open for both, so that opening does not wait for a peer and the end of one writer is not the end of the pipe; without
 	// blocking, so that closing it wakes the reader.
 	p.pipe, err = os.OpenFile(p.name, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	ReasonRetryWanted = "RetryRequested"
 )
 
-// mostMessage is how long a message may be; a Task holds more, but people read less.
+// mostMessage is how long a message may be; a Task holds more, but that is more than users read.
 const mostMessage = 2 << 10
 
 // Verdict makes an outcome of an exit.
@@ -44,7 +44,7 @@ func Verdict(exit Exit, err error) attempt.End {
 	return failure(linkv1.Outcome_OUTCOME_FAILED, ReasonFailed, said(exit))
 }
 
-// said is the last lines of standard error, after how the program ended.
+// said is how the program ended, and the last lines of standard error.
 func said(exit Exit) string {
 	if exit.Stderr == "" {
 		return exit.State.String()

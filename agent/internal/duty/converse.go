@@ -12,7 +12,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// greet says Hello on a new stream.
+// greet sends Hello on a new stream.
 func (d *duty) greet(stream *uplink.Stream) {
 	d.discard()
 	d.stream = stream
@@ -35,7 +35,7 @@ func (d *duty) greet(stream *uplink.Stream) {
 	}}})
 }
 
-// leaseTold is what the last Welcome said; nil before the first, and when that lease is over. A shorter one may be stored since.
+// leaseTold is the lease of the last Welcome; nil before the first, and when that lease is over. A shorter one may be stored since.
 func (d *duty) leaseTold() *durationpb.Duration {
 	switch d.lease.Phase(d.helloAt) {
 	case lease.None, lease.Over:
@@ -136,7 +136,7 @@ func (d *duty) beat() {
 	d.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: d.sequence}}})
 }
 
-// grant tells the operator how many Assigns it may have sent. The number never shrinks: an Assign that was allowed may
+// grant sends the operator the number of Assigns that it may have sent. The number never shrinks: an Assign that was allowed may
 // be under way.
 func (d *duty) grant() {
 	if !d.welcomed {

@@ -2,9 +2,9 @@
 // messages of the operator, news of attempts, and the passing of time.
 //
 // The promises:
-//   - What runs is told in every Hello; what has ended is sent again until it is acknowledged. A Hello that has no room for
+//   - Every Hello reports what runs; what has ended is sent again until it is acknowledged. A Hello that has no room for
 //     all of it says so, and is completed right after the Welcome.
-//   - Goodbye is said when nothing runs any more and nothing will: it is the last message.
+//   - Goodbye is sent when nothing runs any more and nothing will: it is the last message.
 //   - Never more attempts than slots, never a stale epoch (package ledger).
 //   - Self-fencing (package lease): towards the end of the lease everything that runs is asked to stop, with a part of its
 //     grace; at the end it is killed and the stream is thrown away, whether or not the connection looks alive.
@@ -43,7 +43,7 @@ const (
 	goodbyeTimeout = 2 * time.Second
 )
 
-// Config says who the agent is and how it runs code.
+// Config is the identity of the agent and how it runs code.
 type Config struct {
 	Namespace, Swarm, Agent, Version string
 
@@ -63,7 +63,7 @@ type Config struct {
 // A Journal notes when attempts start and finish, and when their results are acknowledged, as the agent sees it. It must not block.
 type Journal interface {
 	Started(attempt *linkv1.Attempt)
-	// Finished also says whether the attempt was ended by the lease.
+	// Finished also reports whether the attempt was ended by the lease.
 	Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenced bool)
 	Acknowledged(attempt *linkv1.Attempt)
 }
@@ -96,8 +96,8 @@ type duty struct {
 	partial  bool          // Hello had no room for all results, and the rest is not sent yet
 	sequence int64
 	taken    int64 // Assigns on this stream
-	granted  int64 // told on this stream
-	leaving  bool  // told on this stream that nothing new is taken
+	granted  int64 // sent on this stream
+	leaving  bool  // sent on this stream that nothing new is taken
 	sentAt   map[linkv1.AttemptKey]time.Duration
 
 	term       int64
@@ -106,7 +106,7 @@ type duty struct {
 	peers      []string
 	attempts   map[linkv1.AttemptKey]*running
 	ended      chan finished
-	news       chan struct{} // some attempt has progress to tell, or the watchdog has acted
+	news       chan struct{} // some attempt has progress to report, or the watchdog has acted
 	flushAt    time.Duration // when progress may be sent again
 	flushDue   bool
 	drainAt    time.Duration // when what runs is handed back
@@ -191,7 +191,7 @@ func (d *duty) leave() {
 	d.stoppingAt = d.Clock()
 }
 
-// over says whether nothing is left to do.
+// over reports whether nothing is left to do.
 func (d *duty) over() bool {
 	if !d.stopping || len(d.attempts) > 0 {
 		return false

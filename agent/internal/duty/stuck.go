@@ -2,10 +2,11 @@ package duty
 
 import "time"
 
-// A handler in Go that does not heed its context cannot be ended. It would keep its slot, and with it a task that is cancelled, an agent that is to go,
-// and the finalizer of its swarm, for ever. So the agent gives up its own process: what else runs is handed back with its grace, which costs no retry,
-// the results are delivered, and then the process ends without a Goodbye. The operator learns from the container's status that it has ended, as it
-// would of any other death, and the kubelet starts the container again. The same goes for a program that the kernel does not let die.
+// A handler in Go that ignores its context cannot be ended. It would keep its slot for ever, and block a task that is cancelled, an agent
+// that is to leave, and the finalizer of its swarm. So the agent gives up its own process: its other attempts are handed back with their
+// grace, which costs no retry, the results are delivered, and then the process ends without a Goodbye. The operator learns from the
+// container's status that it has ended, as with any other death, and the kubelet starts the container again. The same goes for a program
+// that the kernel does not let die.
 
 // stuckTimeout is how long code may run on after it was forced to end.
 const stuckTimeout = 10 * time.Second

@@ -10,7 +10,7 @@ import (
 // reasonEnding goes with what was not started because the operator is silent.
 const reasonEnding = "LeaseEnding"
 
-// assign starts an attempt or says why not.
+// assign starts an attempt, or declines it with a reason.
 func (d *duty) assign(order *linkv1.Assign) {
 	d.taken++
 	given := order.GetAttempt()
@@ -88,7 +88,7 @@ func (d *duty) finish(ended finished) {
 	d.stoppingAt = d.Clock()
 }
 
-// tell keeps a result until it is acknowledged, and sends it if there is somebody to hear it.
+// tell keeps a result until it is acknowledged, and sends it if there is a stream.
 func (d *duty) tell(result *linkv1.Result) {
 	d.ledger.Finish(result)
 	d.send(result)
@@ -102,7 +102,7 @@ func (d *duty) send(result *linkv1.Result) {
 	d.stream.Send(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
 }
 
-// repeat answers an Assign that was said twice: if its result is there, once more.
+// repeat answers a repeated Assign: if its result is there, once more.
 func (d *duty) repeat(key linkv1.AttemptKey) {
 	for _, result := range d.ledger.Unacknowledged() {
 		if result.GetAttempt().Key() == key {

@@ -1,4 +1,4 @@
-// Package lease tells an agent how long it may go on working without news of the operator.
+// Package lease computes how long an agent may go on working without news of the operator.
 //
 // The lease counts from the sending of the last heartbeat that was echoed. The operator counts from its receipt, which
 // is later, so the agent always runs out first, whatever the network did in between. Times are readings of a clock
@@ -40,7 +40,7 @@ func (l *Lease) Reconnect(sent time.Duration) {
 // Sent notes a heartbeat. The time must be no later than the sending.
 func (l *Lease) Sent(sequence int64, at time.Duration) { l.pending[sequence] = at }
 
-// Welcomed is the echo of Hello, and says how long the lease is from now on.
+// Welcomed is the echo of Hello, and sets the length of the lease from now on.
 func (l *Lease) Welcomed(length time.Duration) {
 	l.length, l.held = length, true
 	l.Echoed(0)
@@ -60,7 +60,7 @@ func (l *Lease) Echoed(sequence int64) {
 	}
 }
 
-// Length is what the last Welcome said, 0 before the first.
+// Length is the length in the last Welcome, 0 before the first.
 func (l *Lease) Length() time.Duration { return l.length }
 
 // Phase is where the lease stands.

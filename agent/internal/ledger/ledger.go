@@ -31,7 +31,7 @@ const (
 	ReasonMalformed  = "MalformedAssignment"
 )
 
-// A Verdict is what becomes of an assignment: it is started, or declined with a reason, or, when it is known already,
+// A Verdict is the decision on an assignment: it is started, or declined with a reason, or, when it is known already,
 // neither.
 type Verdict struct {
 	Start           bool
@@ -71,7 +71,7 @@ func (l *Ledger) judge(key linkv1.AttemptKey) Verdict {
 	runs := l.running[key.WorkKey]
 	switch {
 	case l.Knows(key):
-		return Verdict{} // said twice
+		return Verdict{} // a repeated Assign
 	case key.TaskUID == "" || key.Epoch <= 0:
 		return declined(ReasonMalformed, "an assignment needs the task's UID and an epoch")
 	case key.Epoch <= newest:
@@ -112,13 +112,13 @@ func (l *Ledger) forgetOldest() {
 	}
 }
 
-// Runs says whether an attempt runs.
+// Runs reports whether an attempt runs.
 func (l *Ledger) Runs(key linkv1.AttemptKey) bool {
 	runs := l.running[key.WorkKey]
 	return runs != nil && runs.Key() == key
 }
 
-// Knows says whether an attempt runs, or waits for the acknowledgement of its result.
+// Knows reports whether an attempt runs, or waits for the acknowledgement of its result.
 func (l *Ledger) Knows(key linkv1.AttemptKey) bool { return l.Runs(key) || l.result(key) >= 0 }
 
 // Finish keeps the result of what ran, or of what was declined, until it is acknowledged.
@@ -144,7 +144,7 @@ func (l *Ledger) result(key linkv1.AttemptKey) int {
 // Drain stops taking new work, for good.
 func (l *Ledger) Drain() { l.draining = true }
 
-// Draining says whether the agent takes no new work.
+// Draining reports whether the agent takes no new work.
 func (l *Ledger) Draining() bool { return l.draining }
 
 // Free is how many more attempts the agent would take now.
@@ -165,5 +165,5 @@ func (l *Ledger) Running() []*linkv1.Attempt {
 	return list
 }
 
-// Unacknowledged are the results that nobody has confirmed, oldest first. The caller must not change them.
+// Unacknowledged are the results that were not confirmed, oldest first. The caller must not change them.
 func (l *Ledger) Unacknowledged() []*linkv1.Result { return slices.Clone(l.results) }

@@ -102,7 +102,7 @@ func TestForgottenEpochsAreStillRefused(t *testing.T) {
 	}
 }
 
-// Whatever an operator says, in whatever order, the invariants hold.
+// Whatever an operator sends, in whatever order, the invariants hold.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := rapid.IntRange(1, 3).Draw(t, "slots")

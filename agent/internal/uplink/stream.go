@@ -15,7 +15,7 @@ import (
 // waiting is how many messages may wait for an operator that does not read before the stream is given up.
 const waiting = 4096
 
-// ErrStuck says that the operator has not read for too long.
+// ErrStuck means that the operator has not read for too long.
 var ErrStuck = errors.New("the operator does not read")
 
 type rawStream = grpc.BidiStreamingClient[linkv1.AgentMessage, linkv1.OperatorMessage]
@@ -50,7 +50,7 @@ func newStream(raw rawStream, cancel context.CancelFunc) *Stream {
 	return s
 }
 
-// Incoming is what the operator says. It never closes: see Done.
+// Incoming has the messages of the operator. It never closes: see Done.
 func (s *Stream) Incoming() <-chan *linkv1.OperatorMessage { return s.incoming }
 
 // Done is closed when the stream has ended. The user must still Close it: until then there is no other.
@@ -72,7 +72,7 @@ func (s *Stream) Send(message *linkv1.AgentMessage) {
 	}
 }
 
-// Welcomed says that the stream is of use, so that the next one may follow soon.
+// Welcomed marks the stream as useful, so that the next one may follow soon.
 func (s *Stream) Welcomed() { s.welcomed.Store(true) }
 
 // Redirect ends the stream; the next one goes to the address.
@@ -89,8 +89,8 @@ func (s *Stream) redirected() string {
 	return s.redirect
 }
 
-// Finish sends what is queued and ends the stream in order: it returns when the operator has read everything, or when its patience is over. Nothing
-// may be sent after it, and what the operator still says is not heard.
+// Finish sends what is queued and ends the stream in order: it returns when the operator has read everything, or after the patience.
+// Nothing may be sent after it, and later messages of the operator are dropped.
 func (s *Stream) Finish(patience time.Duration) {
 	s.Send(nil)
 	timer := time.NewTimer(patience)

@@ -1,8 +1,8 @@
 // Package uplink keeps an agent connected to the operator: it finds an address, proves itself, opens a stream, and when
 // that ends opens the next, with growing and jittered pauses between failures.
 //
-// It promises that there is one stream at a time, that token and CA are read anew for each (both are renewed on disk),
-// and that nothing here ever blocks the caller. It understands no message: who uses the stream tells it where a
+// It promises that there is one stream at a time, that token and CA are read again for each (both are renewed on disk),
+// and that nothing here ever blocks the caller. It understands no message: the user of the stream reports where a
 // Redirect points and whether the stream was of use.
 package uplink
 
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// An address of which nobody answers, such as that of a leader that is gone, must not use up the lease.
+	// An address that does not answer, such as that of a leader that is gone, must not use up the lease.
 	connectTimeout         = 4 * time.Second
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 	// The operator may be configured to send larger frames than it takes.
@@ -35,7 +35,7 @@ const (
 	mostRedirects = 5
 )
 
-// Config says where the operator is and how to prove who we are.
+// Config is where the operator is and how to prove our identity.
 type Config struct {
 	Addresses  []string // host:port, tried in turn
 	ServerName string   // in the operator's certificate; "" means the host of the first address
