@@ -60,8 +60,8 @@ func New[T client.Object](operator *Operator, name string) *Builder[T] {
 	return &Builder[T]{operator: operator, name: name, concurrency: 1, tenants: &tenants{}}
 }
 
-// Beside lets a kind have this controller and another. It is for those who write nothing of the object that anybody else does: kit cannot
-// tell, and two who write the same undo each other's work.
+// Beside lets a kind have this controller and another. Use it only if the two controllers write different parts of the object: kit cannot
+// check this, and two that write the same part undo each other's work.
 func (b *Builder[T]) Beside() *Builder[T] {
 	b.beside = true
 	return b
@@ -85,8 +85,8 @@ func (b *Builder[T]) Namespaces(scope *Scope) *Builder[T] {
 	return b
 }
 
-// Concurrency is how many objects are reconciled at once, 1 unless told. One object is never reconciled twice at once. When there are objects of several
-// namespaces, one of them does not occupy the last worker.
+// Concurrency is how many objects are reconciled at once, 1 by default. One object is never reconciled twice at once. When there are
+// objects of several namespaces, one of them does not occupy the last worker.
 func (b *Builder[T]) Concurrency(most int) *Builder[T] {
 	if most < 1 {
 		b.problems = append(b.problems, fmt.Errorf("concurrency %d: at least 1", most))
@@ -102,7 +102,7 @@ func (b *Builder[T]) Every(period time.Duration) *Builder[T] {
 	return b
 }
 
-// Finalizer holds objects back when they are deleted, until the Cleaner says that they are cleaned. The id is of the form
+// Finalizer holds objects back when they are deleted, until the Cleaner reports that they are cleaned. The id is of the form
 // group/name.
 func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
 	if group, name, ok := strings.Cut(id, "/"); !ok || group == "" || name == "" {
@@ -112,7 +112,7 @@ func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
 	return b
 }
 
-// Departing reconciles objects that are being deleted, too, and holds none of them back: for those who only want to know.
+// Departing reconciles objects that are being deleted, too, and holds none of them back: for controllers that only observe.
 func (b *Builder[T]) Departing() *Builder[T] {
 	b.departing = true
 	return b
@@ -130,7 +130,7 @@ func (b *Builder[T]) Signals(signal *Signal) *Builder[T] {
 	return b
 }
 
-// A Forgetter lets go of what is kept in memory of an object. When it fails, it is called again.
+// A Forgetter drops what is kept in memory of an object. When it fails, it is called again.
 type Forgetter func(ctx context.Context, name types.NamespacedName) error
 
 // Forget makes a Forgetter of a function that cannot fail.
@@ -196,7 +196,7 @@ func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
 	}
 }
 
-// wire tells controller-runtime what to listen to, and the operator which caches must be synced before that.
+// wire registers the watches with controller-runtime, and the caches that must be synced before with the operator.
 func (b *Builder[T]) wire() *builder.Builder {
 	if len(b.predicates) == 0 {
 		b.predicates = []predicate.Predicate{Changes()}

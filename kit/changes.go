@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Changes passes the updates that a controller should hear of: another spec, other labels or annotations, a deletion, or
+// Changes passes the updates that concern a controller: another spec, other labels or annotations, a deletion, or
 // a status that was wiped. A status that merely changed is the controller's own doing and passes nothing. A status counts
-// as wiped when all of it is gone, or all of its conditions: some kinds have a field that the API server does not let go.
+// as wiped when all of it is gone, or all of its conditions: some kinds have a field that the API server does not remove.
 func Changes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld, update.ObjectNew

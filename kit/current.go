@@ -37,8 +37,8 @@ type Kind struct {
 // AwaitCurrent waits until the caches of some kinds hold everything that the API server holds now. Caches are synced once, when the program
 // starts. A watch that has broken since may be far behind, while the Lease, over another connection, is won.
 //
-// It lists names and versions, since nothing cheaper tells: the resource version of a list counts the changes of all kinds, and a watch hears
-// of changes of its own kind only. As caches do, it waits for no limit: a new leader serves nothing before.
+// It lists names and versions, since there is no cheaper way: the resource version of a list counts the changes of all kinds, and a watch
+// sees changes of its own kind only. Like caches, it waits for no limit: a new leader serves nothing before.
 func (o *Operator) AwaitCurrent(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
 		described, err := apiutil.GVKForObject(kind.List, o.GetScheme())
@@ -107,7 +107,7 @@ func older(version, than string) bool {
 	return err == nil && order < 0
 }
 
-// storedVersions asks the API server.
+// storedVersions reads the versions from the API server.
 func storedVersions(ctx context.Context, live client.Reader, described schema.GroupVersionKind, kind Kind) (snapshot, error) {
 	all := snapshot{taken: map[string]string{}, versions: map[types.UID]object{}}
 	namespaces := kind.Namespaces

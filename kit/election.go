@@ -15,17 +15,17 @@ import (
 
 const defaultLease = 12 * time.Second
 
-// An Election says which Lease this process competes for, and as whom.
+// An Election is the Lease for which this process competes, and its identity.
 type Election struct {
 	// Namespace and Name of the Lease.
 	Namespace, Name string
-	// Identity is what people know this replica by, such as POD_NAME. A fresh id is added, so that every start is a new
+	// Identity is the name of this replica for users, such as POD_NAME. A fresh id is added, so that every start is a new
 	// holder and has a new term.
 	Identity string
-	// Forced takes the Lease at once, whoever holds it: for programs that are known to run once. Terms grow all the same,
+	// Forced takes the Lease at once, even from another holder: for programs that are known to run once. Terms grow all the same,
 	// and a former holder that still runs ends.
 	Forced bool
-	// LeaseDuration is how long others wait for a silent leader; 12 s unless told. The renew deadline is two thirds of it
+	// LeaseDuration is how long others wait for a silent leader; 12 s by default. The renew deadline is two thirds of it
 	// (8 s), the retry period a twelfth (1 s).
 	LeaseDuration time.Duration
 	// PodLock proves that the earlier processes of this pod have ended. The Lease of one of them is taken over at once. Without it every Lease
@@ -35,7 +35,7 @@ type Election struct {
 	Terms Terms
 	// OnStarted is called in a goroutine of its own when this process begins to lead; the context ends with it.
 	OnStarted func(ctx context.Context)
-	// OnStopped is called when it leads no more.
+	// OnStopped is called when it no longer leads.
 	OnStopped func()
 }
 
@@ -84,8 +84,8 @@ func (e Election) leaseLock(config *rest.Config, identity string) (resourcelock.
 // errFormerLeader is why a Lease is left to expire.
 var errFormerLeader = errors.New("a former leader may still act: the lease expires instead")
 
-// A lock is a Lease that kit listens at. It keeps out of the election until the caches are synced, tells Leadership of
-// renewals, keeps the term growing, and gives back only what it holds.
+// A lock is a Lease that kit observes. It keeps out of the election until the caches are synced, reports renewals to Leadership,
+// keeps the term growing, and gives back only what it holds.
 type lock struct {
 	resourcelock.Interface
 	leadership *Leadership
@@ -98,7 +98,7 @@ type lock struct {
 	claimed    int64         // the newest term that this process has claimed
 }
 
-// Get waits until this process is ready: whoever wins the Lease must be able to work.
+// Get waits until this process is ready: the winner of the Lease must be able to work.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	select {
 	case <-l.ready:
@@ -147,8 +147,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update renews the Lease, takes it over, or gives it back. The elector gives it back without looking whose it is, which
-// after a long freeze may be the next leader's.
+// Update renews the Lease, takes it over, or gives it back. The elector gives it back without checking its holder, which
+// after a long freeze may be the next leader.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		l.leadership.resign()

@@ -62,7 +62,7 @@ func TestRenewalThatFailsDoesNotCount(t *testing.T) {
 	}
 }
 
-// The elector compares the raw record with the last one to tell whether its holder is alive.
+// The elector compares the raw record with the last one to find out whether its holder is alive.
 func TestRecordIsPassedOnAsItWasRead(t *testing.T) {
 	l, inner := lockOver("pod-2_x", false)
 	l.Interface = rawLease{inner}

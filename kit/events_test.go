@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A namespace whose objects change all the time gets its share of events, whichever controllers tell of them, and others get theirs.
+// A namespace whose objects change all the time gets its share of events, whichever controllers send them, and others get theirs.
 func TestEventsOfANamespaceAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorded, limits := &ledger{}, &eventLimits{}
@@ -38,7 +38,7 @@ func TestEventsOfANamespaceAreLimited(t *testing.T) {
 	})
 }
 
-// Many namespaces cost no more memory than those that are remembered.
+// Many namespaces cost no more memory than the remembered ones.
 func TestEventNamespacesAreForgotten(t *testing.T) {
 	limits := &eventLimits{}
 	for i := range eventNamespaces + 100 {

@@ -12,13 +12,13 @@ import (
 // A fairQueue is the work queue of a controller. It is shared by namespaces, and one with many keys does not delay the others.
 //
 // It promises:
-//   - A key is in the queue once, whatever was asked for it: with the highest of the priorities, at the earliest of the times. One worker has it at a
-//     time. What is asked meanwhile is done afterwards.
+//   - A key is in the queue once, however often it was added: with the highest of the priorities, at the earliest of the times. One
+//     worker has it at a time. Requests in the meantime are served afterwards.
 //   - Keys of a higher priority come first. Namespaces with keys of the same priority take turns, and each gets its keys in their order.
 //   - While there are objects of other namespaces, a namespace does not get the last free worker, unless no worker has a key of it.
 //
-// It consists of two queues: one of controller-runtime, which merges what is asked for a key and holds it until it is due, and one of client-go with the
-// keys that are due. The latter has the metrics.
+// It consists of two queues: one of controller-runtime, which merges the requests for a key and holds it until it is due, and one of
+// client-go with the keys that are due. The latter has the metrics.
 type fairQueue struct {
 	delayed priorityqueue.PriorityQueue[reconcile.Request]
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
@@ -80,7 +80,7 @@ func (q *fairQueue) AddWithOpts(options priorityqueue.AddOpts, keys ...reconcile
 	q.delayed.AddWithOpts(options, keys...)
 }
 
-// notDue raises the priority of those keys that are due, and returns the others.
+// notDue raises the priority of the keys that are due, and returns the others.
 func (q *fairQueue) notDue(options priorityqueue.AddOpts, keys []reconcile.Request) []reconcile.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()

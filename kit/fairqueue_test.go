@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// withQueue runs a test with a queue for so many workers, of a controller that serves these namespaces.
+// withQueue runs a test with a queue for this many workers, of a controller that serves these namespaces.
 func withQueue(t *testing.T, workers int, namespaces []string, test func(t *testing.T, q *fairQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func asks(q *fairQueue) <-chan string {
 	return got
 }
 
-// gets are the keys that so many workers get at once, "-" for a worker that waits.
+// gets returns the keys that this many workers get at once, "-" for a worker that waits.
 func gets(q *fairQueue, workers int) []string {
 	var keys []string
 	for range workers {

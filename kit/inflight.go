@@ -10,8 +10,8 @@ import (
 // stuckAfter is how long one reconcile may take. Requests end after half a minute, whatever the API server does.
 const stuckAfter = 15 * time.Minute
 
-// inFlight knows the reconciles that have not returned. Its check is for a liveness probe: a controller whose reconciles hang does nothing, while the Lease is
-// renewed and no other replica takes over.
+// inFlight tracks the reconciles that have not returned. Its check is for a liveness probe: a controller whose reconciles hang does
+// nothing, while the Lease is renewed and no other replica takes over.
 type inFlight struct {
 	mu      sync.Mutex
 	next    int

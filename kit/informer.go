@@ -97,7 +97,7 @@ func answered(err error) bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		return false
 	case http.StatusGatewayTimeout:
-		// A replica that is behind the version that was asked for says so in this way. The reflector then asks for the newest one.
+		// A replica that is behind the requested version answers in this way. The reflector then asks for the newest one.
 		return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 	}
 	return !apierrors.IsServerTimeout(err)

@@ -92,7 +92,7 @@ func assertFoundAgain(t *testing.T, answer error) {
 	})
 }
 
-// tooLarge is the answer of an API server whose own cache is behind the version that was asked for. The reflector then asks for the newest.
+// tooLarge is the answer of an API server whose own cache is behind the requested version. The reflector then asks for the newest.
 func tooLarge() error {
 	err := apierrors.NewTimeoutError("Too large resource version: 7, current: 5", 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
@@ -152,7 +152,7 @@ func TestUnreachableAPIServerIsTriedUntilTheProgramEnds(t *testing.T) {
 	})
 }
 
-// An informer that has missed a deletion hears of it when it lists again.
+// An informer that has missed a deletion learns of it when it lists again.
 func TestInformerReportsWhatItNoLongerHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -12,9 +12,9 @@ import (
 // ErrNotLeading is the answer to every write of a process that does not lead, or can no longer be sure that it does.
 var ErrNotLeading = errors.New("not leading: the lease was not renewed in time")
 
-// Leadership is what this process knows of its own rule. It begins with winning the Lease and ends once, for good: by
-// release, or when the last renewal that succeeded is older than the renew deadline. Who wakes up from being frozen finds
-// it ended, whatever the Lease says, and starts anew as another holder with another term.
+// Leadership is what this process knows of its own term. It begins with winning the Lease and ends once, for good: by
+// release, or when the last renewal that succeeded is older than the renew deadline. A process that wakes up from being frozen finds
+// it ended, whatever the Lease says, and starts again as another holder with another term.
 type Leadership struct {
 	identity  string
 	pod       pod
@@ -52,7 +52,7 @@ func newLeadership(election Election) *Leadership {
 // Identity is how the Lease names this process: every start is another holder.
 func (l *Leadership) Identity() string { return l.identity }
 
-// Holder is the identity of whoever held the Lease when this process last saw it, which a standby does every retry period:
+// Holder is the identity of the holder of the Lease when this process last saw it, which a standby does every retry period:
 // "" before that, and after it was given back. It may be gone since; only Fresh is sure of anything.
 func (l *Leadership) Holder() string {
 	l.lock.Lock()
@@ -60,7 +60,8 @@ func (l *Leadership) Holder() string {
 	return l.holder
 }
 
-// see notes whom the Lease names. Once that is another process, it may have begun to act: this one ends at once, and not with its deadline.
+// see notes the holder of the Lease. Once that is another process, it may have begun to act: this one ends at once, and not with its
+// deadline.
 func (l *Leadership) see(holder string) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -94,15 +95,15 @@ func (l *Leadership) Succeeds() bool {
 	return l.heir
 }
 
-// mayRelease reports whether the Lease may be given back. While a former leader may go on it must expire instead: whoever takes a Lease that was given
-// back believes that no other process leads.
+// mayRelease reports whether the Lease may be given back. While a former leader may go on it must expire instead: a process that takes a
+// Lease that was given back assumes that no other process leads.
 func (l *Leadership) mayRelease() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	return !l.heir || !time.Now().Before(l.alone)
 }
 
-// Fresh tells whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
+// Fresh reports whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
 func (l *Leadership) Fresh() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -113,7 +114,7 @@ func (l *Leadership) fresh() bool {
 	return l.tenure.Err() == nil && !l.renewed.IsZero() && l.age() <= l.deadline
 }
 
-// age is that of the last renewal, by whichever clock says most: too old is safe and too young is not.
+// age is that of the last renewal, by the clock that shows most: too old is safe and too young is not.
 func (l *Leadership) age() time.Duration { return l.clock().Since(l.renewed) }
 
 // Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process leads.
@@ -132,7 +133,7 @@ func (l *Leadership) RaiseTerm(above int64) int64 {
 	return l.term
 }
 
-// Ended is closed when this process leads no more.
+// Ended is closed when this process no longer leads.
 func (l *Leadership) Ended() <-chan struct{} { return l.tenure.Done() }
 
 // Start implements manager.Runnable for the time of leadership: it calls back, and ends the program when leadership ends

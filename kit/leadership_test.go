@@ -317,7 +317,7 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 	})
 }
 
-// Somebody has deleted the Lease, or taken it by force. Its new holder may have begun to act.
+// The Lease was deleted, or taken by force. Its new holder may have begun to act.
 func TestLeaderEndsWhenItSeesAnotherHolder(t *testing.T) {
 	l, inner := lockOver("", false)
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {

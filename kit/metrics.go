@@ -32,8 +32,8 @@ const (
 // oneWord is what a reason looks like; a sentence, or the name of an object, does not.
 var oneWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
-// A vocabulary bounds the reasons that become labels: whatever a reconciler says, the metric has at most mostReasons of
-// them. The log line has the reason as it was given.
+// A vocabulary bounds the reasons that become labels: whatever a reconciler returns, the metric has at most mostReasons of
+// them. The log line has the original reason.
 type vocabulary struct {
 	lock  sync.Mutex
 	words map[string]bool

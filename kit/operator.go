@@ -23,7 +23,7 @@ const (
 	defaultSyncTimeout = 30 * time.Second
 )
 
-// Options say what an Operator is to be. The zero value of each, but for the Election, is a good default.
+// Options configure an Operator. Except for the Election, the zero value of each is a good default.
 type Options struct {
 	// Manager is everything controller-runtime lets you choose: scheme, probes, metrics, webhooks, logger. What kit is
 	// about (election, client, sync timeout) is set by kit.
@@ -33,11 +33,11 @@ type Options struct {
 	NewClients NewClientsFunc
 	// Election names the Lease.
 	Election Election
-	// Prefix of the annotations <prefix>paused and <prefix>reconcile-at; swarm.io/ unless told.
+	// Prefix of the annotations <prefix>paused and <prefix>reconcile-at; swarm.io/ by default.
 	Prefix string
 	// Uncached is called for each object that a cache no longer holds, as the cache last held it. Any goroutine may call it.
 	Uncached func(client.Object)
-	// SyncTimeout is how long the caches may take; 30 s unless told. A missing permission shows here.
+	// SyncTimeout is how long the caches may take; 30 s by default. A missing permission shows here.
 	SyncTimeout time.Duration
 }
 
@@ -48,7 +48,7 @@ type NewClientsFunc func(*rest.Config, client.Options) (cached client.Client, li
 // the program is ready, it stands for election, controllers run. Webhooks are served from the beginning, on every replica.
 type Operator struct {
 	manager.Manager
-	// Leadership tells whether this process leads, and in which term.
+	// Leadership reports whether this process leads, and in which term.
 	Leadership *Leadership
 
 	prefix      string
@@ -136,7 +136,7 @@ func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// claim lets a kind have one controller only, but for those that stand beside it: two would undo each other's work.
+// claim lets a kind have one controller only, except for those marked Beside: two would undo each other's work.
 func (o *Operator) claim(name string, object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, o.GetScheme())
 	if err != nil {
@@ -168,7 +168,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	case <-timeout.C:
 		return fmt.Errorf("caches not synced within %s: %s: is the kind installed, and may we list and watch it?", o.syncTimeout, o.unsynced(ctx))
 	case <-ctx.Done():
-		return nil // nobody elected us yet, so there is nothing to hand over
+		return nil // we were not elected yet, so there is nothing to hand over
 	}
 }
 
@@ -187,7 +187,7 @@ func (o *Operator) sync(ctx context.Context) error {
 	return nil
 }
 
-// unsynced names the kinds whose caches are not there.
+// unsynced names the kinds whose caches are not synced.
 func (o *Operator) unsynced(ctx context.Context) string {
 	var names []string
 	for _, kind := range o.kinds {

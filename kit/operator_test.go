@@ -159,7 +159,7 @@ func labelled(object client.Object, value string) client.Object {
 	return changed
 }
 
-// started waits until the controller hears of signals.
+// started waits until the controller receives signals.
 func (v visits) started(t *testing.T, signal *Signal) {
 	t.Helper()
 	for range 2000 {

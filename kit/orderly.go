@@ -10,10 +10,10 @@ import (
 )
 
 // orderly keeps errors out of the log that are none:
-//   - When a manager is told to stop it gives the Lease back, and now and then tells of that as if it had lost it. When it does lose it, Start returns
+//   - When a manager is asked to stop it gives the Lease back, and now and then logs that as if it had lost it. When it does lose it, Start returns
 //     the error.
 //   - A request whose caller has cancelled it, as at every stop, has not failed. The caller gets the error as well.
-//   - A Lease that is left to expire, or that another replica was faster to take, is told as information.
+//   - A Lease that is left to expire, or that another replica was faster to take, is logged as information.
 type orderly struct{ logr.LogSink }
 
 // quietly is the logger, or controller-runtime's when there is none, without that error.

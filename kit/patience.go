@@ -18,14 +18,14 @@ type patience[T client.Object] struct {
 	wrote Recent[types.UID, time.Time]
 }
 
-// Patient lets small news wait: a report in which nothing has changed but what mute takes away is due no sooner than the period after
+// Patient lets small news wait: a report in which nothing has changed outside of what mute removes is due no sooner than the period after
 // the last one. See Report.Patience.
 func (s *Status[T]) Patient(period time.Duration, mute func(T)) *Status[T] {
 	s.patience = &patience[T]{period: period, mute: mute, wrote: Recent[types.UID, time.Time]{Keep: period}}
 	return s
 }
 
-// Patience is how long this report should wait: nothing when it has something to say that cannot, or nothing at all.
+// Patience is how long this report should wait: zero if it has news that cannot wait, or no news at all.
 func (r *Report[T]) Patience() time.Duration {
 	p := r.status.patience
 	if p == nil || equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {

@@ -8,13 +8,13 @@ import (
 
 // A PodLock proves that the earlier processes of a pod have ended.
 type PodLock interface {
-	// ID is that of all processes that have ever had the lock, which have ended but for this one; "" when nothing is proven.
+	// ID is the ID of all processes that have ever had the lock; all but this one have ended. It is "" when nothing is proven.
 	ID() string
 	// Disown gives the next process another ID.
 	Disown() error
 }
 
-// A pod is what this process knows of the earlier ones of its pod.
+// A pod is what this process knows about earlier processes of its pod.
 type pod struct {
 	lock PodLock // may be nil
 }

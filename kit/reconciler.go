@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Reconciler makes the world as an object wants it. It is told what is, not what happened: it must come to the same
+// A Reconciler makes the world as an object wants it. It receives the current state, not what happened: it must come to the same
 // end however often and from wherever it begins. The object is its own copy.
 type Reconciler[T client.Object] interface {
 	Reconcile(ctx context.Context, object T) (Result, error)
@@ -99,7 +99,7 @@ func (c *control[T]) reconcile(ctx context.Context, object T) (Result, error) {
 	return c.reconciler.Reconcile(ctx, object)
 }
 
-// paused leaves an object alone while its annotation says so. Hold, if there is one, is told.
+// paused leaves an object alone while its annotation says so. Hold, if there is one, is called.
 func paused(annotation string, hold func(types.NamespacedName)) guard {
 	return func(_ context.Context, object client.Object) (string, error) {
 		if object.GetAnnotations()[annotation] != "true" {

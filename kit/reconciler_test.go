@@ -197,7 +197,7 @@ func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Somebody may add a finalizer between our read and our write: a patch of the whole list must not remove it.
+// Another client may add a finalizer between our read and our write: a patch of the whole list must not remove it.
 func TestFinalizerIsRemovedOnlyFromTheObjectThatWasRead(t *testing.T) {
 	cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) {
 		object.Finalizers, object.DeletionTimestamp = []string{held}, new(metav1.Now())

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Result says when to look at the object again, and why. The zero Result is Done.
+// A Result is when to look at the object again, and why. The zero Result is Done.
 type Result struct {
 	outcome outcome
 	delay   time.Duration
@@ -28,20 +28,20 @@ const (
 	requeue      outcome = "requeue"
 	requeueAfter outcome = "requeue_after"
 	skipped      outcome = "skipped"  // paused, out of scope, being deleted and not ours: no write was made
-	conflict     outcome = "conflict" // somebody else wrote first
+	conflict     outcome = "conflict" // another client wrote first
 	fenced       outcome = "fenced"   // no longer the leader
 	terminal     outcome = "terminal" // needs a human
 	failed       outcome = "error"
 )
 
-// Done says that the world is as the object wants it. It resets the back-off.
+// Done means that the world is as the object wants it. It resets the back-off.
 func Done() Result { return Result{} }
 
-// Requeue asks for another look soon: at once the first time, later each time after that, until a reconcile is Done.
+// Requeue requests another look soon: at once the first time, later each time after that, until a reconcile is Done.
 // The reason is one word, such as "PodPending".
 func Requeue(reason string) Result { return Result{outcome: requeue, reason: reason} }
 
-// RequeueAfter asks for another look after the delay. It resets the back-off. The reason is one word.
+// RequeueAfter requests another look after the delay. It resets the back-off. The reason is one word.
 func RequeueAfter(delay time.Duration, reason string) Result {
 	return Result{outcome: requeueAfter, delay: delay, reason: reason}
 }
@@ -54,8 +54,8 @@ func (r Result) LowPriority() Result {
 
 func skip(reason string) Result { return Result{outcome: skipped, reason: reason} }
 
-// Terminal marks an error that only a human can do away with: it is logged and counted, and not tried again until the
-// object changes. Set a condition that tells the human.
+// Terminal marks an error that only a human can fix: it is logged and counted, and not tried again until the
+// object changes. Set a condition that informs the user.
 func Terminal(err error) error {
 	if err == nil {
 		return nil
@@ -106,7 +106,7 @@ func (r Result) verdict(again reconcile.Result, resync time.Duration) verdict {
 	return verdict{outcome: done, reason: r.reason, answer: reconcile.Result{RequeueAfter: jittered(resync)}}
 }
 
-// priority is that of the next look; nil leaves it as it is.
+// priority is that of the next look; nil keeps the current one.
 func (r Result) priority() *int {
 	if !r.last {
 		return nil
@@ -122,8 +122,8 @@ func jittered(period time.Duration) time.Duration {
 	return period - rand.N(period/10+1)
 }
 
-// lostRace tells a stale resource version from a field that another manager owns: the first is cured by reading again,
-// the second is not.
+// lostRace distinguishes a stale resource version from a field that another manager owns: reading again helps with the first,
+// not with the second.
 func lostRace(err error) bool {
 	if !apierrors.IsConflict(err) {
 		return false

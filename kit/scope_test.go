@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// untouchable is a reader for those who must not read.
+// untouchable is a reader that must not be used.
 type untouchable struct{ client.Reader }
 
 func (untouchable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

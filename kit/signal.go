@@ -16,10 +16,10 @@ type Signal struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// Now asks for a reconcile. It never waits. Before the controller runs it does nothing: everything is reconciled when it starts.
+// Now requests a reconcile. It never waits. Before the controller runs it does nothing: everything is reconciled when it starts.
 func (s *Signal) Now(name types.NamespacedName) { s.After(name, 0) }
 
-// After asks for a reconcile when the delay is over; an earlier one that is asked for meanwhile takes its place.
+// After requests a reconcile when the delay is over; an earlier request in the meantime replaces it.
 func (s *Signal) After(name types.NamespacedName, delay time.Duration) {
 	s.lock.Lock()
 	queue := s.queue

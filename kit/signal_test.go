@@ -16,7 +16,7 @@ import (
 
 func TestSignalQueuesWhatItNames(t *testing.T) {
 	signal, name := &Signal{}, types.NamespacedName{Namespace: "demo", Name: "a"}
-	signal.Now(name) // nobody listens yet, and that is no error
+	signal.Now(name) // there is no listener yet, and that is no error
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	if err := signal.Start(t.Context(), queue); err != nil {

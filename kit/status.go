@@ -19,20 +19,20 @@ import (
 const (
 	// mostNote is what the API server accepts as the text of an event.
 	mostNote = 1024
-	// mostMessage is how much of a message a condition keeps. The API server accepts 32 KiB, and would refuse the whole status for more: what it says
-	// about an object that it refuses has no bound.
+	// mostMessage is how much of a message a condition keeps. The API server accepts 32 KiB, and would refuse the whole status for more:
+	// its messages about refused objects have no bound.
 	mostMessage = 4096
 )
 
-// Status writes the status of one kind, and tells of it.
+// Status writes the status of one kind, and sends events about it.
 type Status[T client.Object] struct {
 	client   client.Client
 	recorder events.EventRecorder
-	patience *patience[T] // nil: everything is told at once
+	patience *patience[T] // nil: everything is reported at once
 	written  written
 }
 
-// NewStatus makes a Status whose events say that they come from the named controller.
+// NewStatus makes a Status whose events come from the named controller.
 func NewStatus[T client.Object](operator *Operator, name string) *Status[T] {
 	return &Status[T]{client: operator.GetClient(), recorder: operator.GetEventRecorder(name)}
 }
@@ -68,10 +68,10 @@ func (r *Report[T]) Condition(condition metav1.Condition) {
 	meta.SetStatusCondition(r.conditions, condition)
 }
 
-// Normal sets a condition, and when its status or reason is news, tells it in an event with the same reason.
+// Normal sets a condition, and when its status or reason is news, sends an event with the same reason.
 func (r *Report[T]) Normal(condition metav1.Condition) { r.tell(corev1.EventTypeNormal, condition) }
 
-// Warning is Normal for news that somebody should look at.
+// Warning is Normal for news that needs attention.
 func (r *Report[T]) Warning(condition metav1.Condition) { r.tell(corev1.EventTypeWarning, condition) }
 
 func (r *Report[T]) tell(kind string, condition metav1.Condition) {
@@ -82,12 +82,12 @@ func (r *Report[T]) tell(kind string, condition metav1.Condition) {
 	r.Condition(condition)
 }
 
-// Event tells of something that no condition shows, once the status is written or needs no writing.
+// Event sends an event about something that no condition shows, once the status is written or needs no writing.
 func (r *Report[T]) Event(kind, reason, note string) {
 	r.happened = append(r.happened, happening{kind: kind, reason: reason, note: note})
 }
 
-// EventAbout is Event with another object that it is about. Events that differ in their note alone are counted as one, under the first
+// EventAbout is Event with a related object. Events that differ in their note alone are counted as one, under the first
 // note; those about different objects are not.
 func (r *Report[T]) EventAbout(related *corev1.ObjectReference, kind, reason, note string) {
 	r.happened = append(r.happened, happening{kind, reason, note, related})
@@ -106,7 +106,7 @@ func (r *Report[T]) Write(ctx context.Context) error {
 		}
 		err = r.status.client.Status().Patch(ctx, r.object, patch)
 		if apierrors.IsNotFound(err) {
-			return nil // the object is gone, and nobody is left to be told
+			return nil // the object is gone, and so is the need to report
 		}
 		if err != nil {
 			return fmt.Errorf("write status: %w", err)

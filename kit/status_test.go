@@ -39,7 +39,7 @@ func (l *ledger) AnnotatedEventf(regarding, related runtime.Object, _ map[string
 	l.Eventf(regarding, related, kind, reason, action, note, arguments...)
 }
 
-// stage is a Service in a cluster, and what is told of it. Services have conditions, and so does this test.
+// stage is a Service in a cluster, and the events about it. Services have conditions, and so does this test.
 type stage struct {
 	*ledger
 	cluster client.Client
@@ -111,7 +111,7 @@ func TestEventsNameTheirObject(t *testing.T) {
 	report := s.report()
 	report.Event(corev1.EventTypeNormal, "Moved", "gone north")
 	report.EventAbout(&corev1.ObjectReference{Kind: "Pod", Name: "b"}, corev1.EventTypeWarning, "Evicted", "b")
-	for range 2 { // a report is told once
+	for range 2 { // a report is sent once
 		if err := report.Write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestNoteOfTheLongestLengthStaysWhole(t *testing.T) {
 	}
 }
 
-// What is remembered of objects must not grow for ever, and what still matters must not be dropped.
+// What is kept in memory about objects must not grow for ever, and what still matters must not be dropped.
 func TestMessageOfAConditionIsBounded(t *testing.T) {
 	s := staged(t, interceptor.Funcs{})
 	report := s.report()

@@ -170,7 +170,7 @@ func TestLeaderWaitsForTheFormerOneAlsoWhenAnAnswerWasLost(t *testing.T) {
 	})
 }
 
-// Whoever takes a Lease that was released believes that no other process leads.
+// A process that takes a Lease that was released assumes that no other process leads.
 func TestLeaseIsReleasedWhenNoFormerLeaderCanAct(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder string

@@ -17,7 +17,7 @@ type turns struct {
 
 	busy     int                       // workers that have a key
 	running  map[string]int            // likewise, by namespace
-	wanted   map[reconcile.Request]int // the priorities of all keys that are due, also of those that a worker has
+	wanted   map[reconcile.Request]int // the priorities of all keys that are due, including those that a worker has
 	places   map[reconcile.Request]place
 	bands    []*band // the highest priority first
 	priority int     // of the key that was handed out last
@@ -109,8 +109,8 @@ func (t *turns) hasNext() bool {
 	return at != nil
 }
 
-// next is the flow whose turn it is, nil when there is none that may have a worker. Those that may not are passed over: workers have keys of each of them,
-// so there are not many.
+// next is the flow whose turn it is, nil when none may have a worker. Flows that may not are passed over: workers have keys of each of
+// them, so there are not many.
 func (t *turns) next() (*band, *list.Element) {
 	for _, one := range t.bands {
 		for at := one.order.Front(); at != nil; at = at.Next() {
@@ -151,7 +151,7 @@ func (t *turns) remove(key reconcile.Request) {
 	}
 }
 
-// tenants are the namespaces whose objects a controller reconciles. A namespace whose objects it only leaves alone is none.
+// tenants are the namespaces whose objects a controller reconciles. Namespaces whose objects it only leaves alone do not count.
 type tenants struct {
 	mu    sync.Mutex
 	first string

@@ -35,13 +35,13 @@ type wire struct {
 // Write sends nothing once leadership is over. Before it has begun, all that is sent are reads.
 func (w *wire) Write(bytes []byte) (int, error) {
 	if w.leadership.Over() {
-		_ = w.Close() // whoever waits for an answer need not
+		_ = w.Close() // callers need not wait for an answer
 		return 0, ErrNotLeading
 	}
 	return w.Conn.Write(bytes)
 }
 
-// Over tells whether this process did lead and does no more.
+// Over reports whether this process led and no longer does.
 func (l *Leadership) Over() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()

@@ -14,13 +14,13 @@ import (
 
 // written remembers the last version of each object that was written here. The cache may still hold an earlier one, and a report made of
 // that is worth nothing, even if it finds nothing to change: A was stored, B was written over it, the world is back at A, and so is the
-// cache; nobody would ever write A again.
+// cache; without this check A would never be written again.
 type written struct {
 	lock sync.Mutex
 	last Recent[types.UID, string] // resource versions
 }
 
-// caughtUp is when a cache has surely heard of a write.
+// caughtUp is when a cache has surely seen a write.
 const caughtUp = 5 * time.Minute
 
 func (w *written) note(object client.Object) {
