@@ -18,7 +18,7 @@ type measuredRun struct {
 	Suite    string
 	Commit   string
 	Date     string
-	Machine  *struct{ OS string } // of which it matters only that it is known
+	Machine  *struct{ OS string } // only its presence matters
 	Packages map[string]string    // folders that were measured, with the hash of their Git trees
 	Lines    []measure
 	Digest   string
@@ -34,7 +34,7 @@ type measure struct {
 	NotReached bool
 }
 
-// met is worked out anew: what the file says is not believed.
+// met is computed again: the value in the file is not used.
 func (m measure) met() bool {
 	switch {
 	case m.NotReached:
@@ -46,7 +46,7 @@ func (m measure) met() bool {
 	}
 }
 
-// readBench takes lines that met their target for tests that passed. It also says which runs are stale, and why.
+// readBench takes lines that met their target for tests that passed. It also returns which runs are stale, and why.
 func readBench(ctx context.Context, root, file string) (tests []test, old []string, err error) {
 	runs, err := readRuns(file)
 	if err != nil {
@@ -138,7 +138,7 @@ func (r measuredRun) tests(old bool) []test {
 	return tests
 }
 
-// staleness is why a run says nothing about the source as it is now, or empty.
+// staleness is why a run does not apply to the current source, or empty.
 func (r measuredRun) staleness(ctx context.Context, root string) string {
 	if unknown := r.unknown(); unknown != "" {
 		return unknown + " unknown"
@@ -171,7 +171,7 @@ func (r measuredRun) unknown() string {
 	return ""
 }
 
-// treeOf is the hash of a folder as it is committed, or an error when there are changes beside that.
+// treeOf is the hash of a folder as committed, or an error when there are uncommitted changes.
 func treeOf(ctx context.Context, root, folder string) (string, error) {
 	git := func(arguments ...string) (string, error) {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", root}, arguments...)...).Output()

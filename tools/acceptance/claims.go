@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A claim is what the name of a test says that it proves: a clause of a row, or the row alone.
+// A claim is what a test proves according to its name: a clause of a row, or the row alone.
 type claim struct {
 	id     string
-	clause string // as it is in the list; none: only the row is named
+	clause string // as in the list; none: only the row is named
 	words  string // what follows the id in the name of a Go function, and may begin with a clause
 }
 
@@ -84,7 +84,7 @@ func (c claim) in(r row) (string, bool) {
 	return best, true
 }
 
-// begins tells whether words in camel case begin with those of a clause: CriticalFirstOfTwenty with critical-first.
+// begins reports whether words in camel case begin with those of a clause: CriticalFirstOfTwenty with critical-first.
 func begins(words, clause string) bool {
 	joined := strings.ReplaceAll(clause, "-", "")
 	if len(words) < len(joined) || !strings.EqualFold(words[:len(joined)], joined) {

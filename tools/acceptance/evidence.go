@@ -31,7 +31,7 @@ func (f found) failed() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(f)), func(at map[outcome][]string) bool { return len(at[failed]) > 0 })
 }
 
-// proves tells whether tests of a level show a clause. All measurements of a clause must be good, while one passing test is enough.
+// proves reports whether tests of a level show a clause. All measurements of a clause must be good, while one passing test is enough.
 func (f found) proves(level string, c clause) bool {
 	at := f[level]
 	return suffices(level, c.level) && len(at[passed]) > 0 && (level != bench || len(at) == 1)
@@ -71,7 +71,7 @@ func (e evidence) judge(r row) verdict {
 	return open
 }
 
-// openClauses are those that are not proven.
+// openClauses are the clauses that are not proven.
 func (e evidence) openClauses(r row) []clause {
 	return slices.DeleteFunc(slices.Clone(r.clauses), func(c clause) bool { return e[c.name].judge(c) == proven })
 }

@@ -47,7 +47,7 @@ func readGoTest(content []byte) ([]test, error) {
 	return tests, nil
 }
 
-// splitPath takes the name of a test apart at its slashes, but for those between an id and its clause.
+// splitPath splits the name of a test at its slashes, except those between an id and its clause.
 func splitPath(name string) []string {
 	const slash = "\x00"
 	hidden := bracketed.ReplaceAllStringFunc(name, func(group string) string { return strings.ReplaceAll(group, "/", slash) })

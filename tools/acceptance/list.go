@@ -32,7 +32,7 @@ type clause struct {
 	level string
 }
 
-// String is the clause as it is in the list.
+// String is the clause as in the list.
 func (c clause) String() string { return c.name + "@" + c.level }
 
 var (
@@ -41,7 +41,7 @@ var (
 	aClause  = regexp.MustCompile(`^(` + clausePattern + `)@([a-z0-9]+)$`)
 )
 
-// columns are those after the id: capability, seen when, clauses.
+// columns are the columns after the id: capability, seen when, clauses.
 const columns = 3
 
 func parseList(content string) ([]section, error) {

@@ -1,6 +1,6 @@
-// Command acceptance says which rows of docs/acceptance.md are proven, clause by clause, at which level and by which tests. It believes only
-// results: a skipped test proves nothing, a failed one marks its clauses failed whatever else passed, and a claim that is not in the list
-// is an error. It never runs a test itself.
+// Command acceptance reports which rows of docs/acceptance.md are proven, clause by clause, at which level and by which tests. It believes
+// only results: a skipped test proves nothing, a failed one marks its clauses failed whatever else passed, and a claim that is not in the
+// list is an error. It never runs a test itself.
 //
 // Tests name clauses in their names or Ginkgo texts as [S08/critical-first], or right after Test: TestS08_CriticalFirst. Results are files
 // of `go test -json` or Ginkgo's --json-report; what stands before the first dot or dash of a file's name is the level: unit.json,
@@ -101,10 +101,10 @@ func (f files) judge(ctx context.Context) (report, error) {
 	return report{sections: sections, evidence: all, stale: old}, err
 }
 
-// fix is what a missing or foreign result asks for.
+// fix is the remedy for a missing or foreign result.
 const fix = "run make check"
 
-// tests are the results, which must be of the source as it is now.
+// tests are the results, which must be of the current source.
 func (f files) tests(ctx context.Context) ([]test, error) {
 	if err := f.checkStamp(ctx); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (f files) tests(ctx context.Context) ([]test, error) {
 	return tests, nil
 }
 
-// checkStamp fails unless the results are of the source as it is now, and every report is there that a run on it was to write.
+// checkStamp fails unless the results are of the current source, and every report is there that a run on it was to write.
 func (f files) checkStamp(ctx context.Context) error {
 	now, err := stamp.Current(ctx, f.root)
 	if err != nil {

@@ -16,7 +16,7 @@ type report struct {
 	most     int      // how many tests are named for each clause, level and outcome; 0: all
 }
 
-// healthy tells whether nothing failed. Missing proofs are no failure: they are what is left to do.
+// healthy reports whether nothing failed. Missing proofs are no failure: they are what is left to do.
 func (r report) healthy() bool {
 	for id, one := range rowsByID(r.sections) {
 		if r.evidence[id].judge(one) == broken {
@@ -55,7 +55,7 @@ func (r report) writeRow(to io.Writer, one row) {
 	}
 }
 
-// hint says that an open clause has tests, only not of its level.
+// hint reports that an open clause has tests, only not of its level.
 func hint(tests found, c clause) string {
 	var below []string
 	for _, level := range levels {

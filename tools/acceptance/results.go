@@ -34,10 +34,10 @@ type test struct {
 
 const bench = "bench"
 
-// levels in the order they are printed. A test proves clauses of its own level and of those before it, but for the last, which is apart.
+// levels in the order they are printed. A test proves clauses of its own level and of those before it, except for the last, which is apart.
 var levels = []string{"unit", "integration", "e2e", bench}
 
-// suffices tells whether a test of a level can prove a clause that needs another.
+// suffices reports whether a test of a level can prove a clause that needs another.
 func suffices(level, needed string) bool {
 	if level == bench || needed == bench {
 		return level == needed

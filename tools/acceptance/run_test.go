@@ -105,7 +105,7 @@ func (r tree) again() {
 	r.put("bin/results/unit-root.json", `{"Action":"pass","Package":"p","Test":"TestS01_CRDs"}`)
 }
 
-// engineRun is a run that measured the engine as it is committed.
+// engineRun is a run that measured the committed engine.
 func (r tree) engineRun() map[string]any {
 	r.Helper()
 	return map[string]any{
@@ -230,7 +230,7 @@ func TestNumbersThatCannotBeTrustedAreAnError(t *testing.T) {
 	}
 }
 
-// forge writes a run that says that it met a target which it missed, with a digest that fits.
+// forge writes a run that claims to have met a target which it missed, with a digest that fits.
 func (r tree) forge() {
 	r.Helper()
 	run := r.engineRun()

@@ -132,7 +132,7 @@ func levelOfSource(name string) string {
 	return "unit"
 }
 
-// What the list itself must keep to: its letters are those that count in the names of Go functions.
+// The rules for the list itself: its letters are those that count in the names of Go functions.
 func TestOurOwnList(t *testing.T) {
 	content, err := os.ReadFile("../../docs/acceptance.md")
 	if err != nil {

@@ -9,7 +9,7 @@ var bounds = []string{
 	"x-kubernetes-validations",
 }
 
-// trim walks a schema of ours. Property names are told from keywords by the level they stand on, so that a field may
+// trim walks a schema of ours. Property names differ from keywords by the level they stand on, so that a field may
 // be called description.
 func trim(schema map[string]any) {
 	if isQuantity, _ := schema["x-kubernetes-int-or-string"].(bool); isQuantity {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// changes tells, line by line, what is different since the scene before: for logs, where nothing can be drawn over.
+// changes returns, line by line, what is different since the scene before: for logs, where nothing can be drawn over.
 func changes(before, now scene) []string {
 	found := []string{}
 	say := func(was, is string) {

@@ -62,7 +62,7 @@ func (c cluster) check(ctx context.Context) error {
 	return nil
 }
 
-// apply makes an object what it should be, whoever made it.
+// apply makes an object what it should be, whatever created it.
 func (c cluster) apply(ctx context.Context, to dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 	stored, err := to.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "swarm-demo", Force: true})
 	switch {
@@ -109,7 +109,7 @@ func (h host) devcluster(ctx context.Context, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// owns tells whether the API server is that of the development cluster (DEVCLUSTER_DATA, or the default one).
+// owns reports whether the API server is that of the development cluster (DEVCLUSTER_DATA, or the default one).
 func (h host) owns(ctx context.Context, server string) bool {
 	text, err := h.devcluster(ctx, "kubeconfig").Output()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// A board holds what was last seen of a list of objects. It keeps itself up to date, and says so on changed.
+// A board holds what was last seen of a list of objects. It keeps itself up to date, and signals changes on changed.
 type board struct {
 	source  dynamic.ResourceInterface
 	changed chan<- struct{}
@@ -86,7 +86,7 @@ func (b *board) update(change func()) {
 	b.lock.Unlock()
 	select {
 	case b.changed <- struct{}{}:
-	default: // somebody will look soon anyway
+	default: // a change is already signalled
 	}
 }
 

@@ -2,7 +2,7 @@
 // happens, and ends with what was found.
 //
 // It promises to touch nothing outside of namespace swarm-demo, to leave the terminal as it was, also when it is interrupted, and to fail
-// when a task did not complete. It makes nothing up: what it shows is what the API server says.
+// when a task did not complete. It makes nothing up: everything that it shows comes from the API server.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run(arguments []string) error {
 	return err
 }
 
-// until is the time that a run may take. Whoever waits learns why it is over.
+// until is the time that a run may take. The cause of the context says why it is over.
 func until(timeout time.Duration) (context.Context, func()) {
 	limited, stop := context.WithTimeoutCause(context.Background(), timeout, errTimeout)
 	ctx, cancel := context.WithCancelCause(limited)

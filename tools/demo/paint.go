@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// codes are how a terminal is told about a style.
+// codes are the terminal's codes for styles.
 var codes = map[style]string{bold: "1", faint: "2", good: "32", busy: "33", bad: "31", urgent: "1;35"}
 
 // ansi is the line for a terminal that knows colours.

@@ -20,7 +20,7 @@ const (
 	pictureWidth = 110 // columns
 )
 
-// colours are those of a dark terminal.
+// colours are for a dark terminal.
 var colours = map[style]string{plain: "#d4d4d8", bold: "#fafafa", faint: "#8b8b94", good: "#4ade80", busy: "#fbbf24", bad: "#f87171", urgent: "#e879f9"}
 
 // picture is the lines as SVG: the same bytes for the same lines.

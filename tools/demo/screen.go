@@ -45,7 +45,7 @@ func screen(s scene, width int) []line {
 	return lines
 }
 
-// heading is who is there, by type.
+// heading lists the agents, by type.
 func heading(s scene) line {
 	found := line{{"swarm " + s.swarm.Name, bold}, {"  ", plain}, phaseOf(s.swarm)}
 	for _, kind := range s.swarm.Types {

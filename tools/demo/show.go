@@ -14,7 +14,7 @@ import (
 const (
 	// beat is how often the clock on the screen moves.
 	beat = 100 * time.Millisecond
-	// unseen is how long the operator may leave a new swarm without a word.
+	// unseen is how long the operator may take to notice a new swarm.
 	unseen = 20 * time.Second
 )
 
@@ -24,7 +24,7 @@ var (
 	errUnattended  = errors.New("unattended")
 )
 
-// A show is one run of the demo, as it is watched.
+// A show is one run of the demo, as the viewer sees it.
 type show struct {
 	swarms, tasks *board
 	changed       chan struct{}
@@ -86,7 +86,7 @@ func (s *show) look(elapsed time.Duration) {
 	s.last = now
 }
 
-// lookAtTasks keeps their order, and what was known of those that cannot be seen.
+// lookAtTasks keeps their order, and the last known state of tasks that cannot be seen.
 func (s *show) lookAtTasks(now *scene) []task {
 	found, trouble := s.tasks.seen()
 	if now.trouble == "" {
@@ -102,7 +102,7 @@ func (s *show) lookAtTasks(now *scene) []task {
 	return all
 }
 
-// explain says why the show ended early, and what to do about it.
+// explain returns why the show ended early, and what to do about it.
 func (s *show) explain(err error, patience time.Duration, next hints) error {
 	look := fmt.Sprintf("%s -n %s get pods", next.kubectl, namespace)
 	switch {

@@ -23,7 +23,7 @@ const example = "../../examples/research"
 func pretended(objects ...runtime.Object) cluster {
 	lists := map[schema.GroupVersionResource]string{swarms: "SwarmList", tasks: "TaskList", namespaces: "NamespaceList"}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
-	// The fake applies only to what is there; we also want what is not.
+	// The fake applies only to existing objects; we also need others.
 	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		object := &unstructured.Unstructured{}
 		if err := object.UnmarshalJSON(action.(clienttesting.PatchAction).GetPatch()); err != nil {

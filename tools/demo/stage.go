@@ -30,7 +30,7 @@ func (c cluster) stage(ctx context.Context, wanted play) error {
 	return nil
 }
 
-// makeNamespace refuses pods below the restricted standard: agents need no more.
+// makeNamespace refuses pods below the restricted standard: agents need nothing beyond it.
 func (c cluster) makeNamespace(ctx context.Context) error {
 	wanted := &unstructured.Unstructured{}
 	wanted.SetAPIVersion("v1")

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A swarm is what the cluster tells about ours. The words are those of the API.
+// A swarm is the state of ours in the cluster. The words are those of the API.
 type swarm struct {
 	Name       string      `json:"-"`
 	Phase      string      `json:"phase"`
@@ -73,7 +73,7 @@ func taskOf(object *unstructured.Unstructured, before task) task {
 	return found
 }
 
-// author is who says in the result that it was them, or else who was last seen at it.
+// author is the agent that the result names, or else the one that was last seen at the task.
 func (t task) author() string {
 	var signed struct {
 		Agent string `json:"agent"`
@@ -84,7 +84,7 @@ func (t task) author() string {
 	return t.Agent
 }
 
-// readStatus fills in what is there. An object that the operator has not seen yet has nothing.
+// readStatus fills in the status. An object that the operator has not seen yet has none.
 func readStatus(object *unstructured.Unstructured, into any) {
 	status, err := json.Marshal(object.Object["status"])
 	if err == nil {
@@ -103,7 +103,7 @@ func (s swarm) condition(kind string) condition {
 
 func (s swarm) ready() bool { return s.condition("Ready").Status == "True" }
 
-// seen tells whether an operator looks after the swarm at all.
+// seen reports whether an operator looks after the swarm at all.
 func (s swarm) seen() bool { return s.Phase != "" || len(s.Conditions) > 0 }
 
 // explanation is why the swarm is not ready, in the operator's own words.

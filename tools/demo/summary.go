@@ -17,7 +17,7 @@ type hints struct {
 	down    string // what removes the demo
 }
 
-// summary is what is said at the end.
+// summary is the output at the end.
 func summary(s scene, first time.Duration, next hints) []line {
 	lines := append([]line{nil, times(s, first), nil}, result(s)...)
 	lines = append(lines, line{{"Try next:", bold}})

@@ -25,7 +25,7 @@ func save(image v1.Image, reference, version, file string) error {
 	return replaceFile(file, func(to io.Writer) error { return writeEntries(to, entries, Stamp{}) })
 }
 
-// replaceFile lets nobody see a half-written file: a build may be interrupted, and an import may run beside it.
+// replaceFile never leaves a half-written file visible: a build may be interrupted, and an import may run beside it.
 func replaceFile(name string, write func(io.Writer) error) error {
 	draft, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {

@@ -34,7 +34,7 @@ func compile(ctx context.Context, root string, service Service, platform string,
 	return os.ReadFile(binary)
 }
 
-// targetEnvironment pins every variable that changes what the compiler makes, whatever the caller's shell says.
+// targetEnvironment pins every variable that changes the compiler's output, whatever the caller's shell sets.
 func targetEnvironment(platform string) []string {
 	system, architecture, _ := strings.Cut(platform, "/")
 	return []string{

@@ -39,7 +39,7 @@ func instructions(content string) [][2]string {
 	return found
 }
 
-// parseDockerfile reads the stages as they are for one service. The last stage, which has no name, is called "".
+// parseDockerfile reads the stages for one service. The last stage, which has no name, is called "".
 func parseDockerfile(t *testing.T, file, service string) map[string]*stage {
 	t.Helper()
 	content, err := os.ReadFile(file)

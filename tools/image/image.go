@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// An entry is a file of the image, root's own and writable by nobody: the user it runs as can change none of it.
+// An entry is a file of the image, owned by root and read-only: the user it runs as can change none of it.
 type entry struct {
 	path    string
 	mode    int64

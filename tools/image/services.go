@@ -17,7 +17,7 @@ type Service struct {
 	Links     []string // other names of the binary in the image, by which it is another program
 }
 
-// A File is copied from the repository into the image, readable by everybody and writable by nobody.
+// A File is copied from the repository into the image, readable by everybody and not writable.
 type File struct {
 	From string // from the root of the repository
 	To   string // absolute, in the image
@@ -38,7 +38,7 @@ var services = []Service{
 	{Name: "probe", Module: ".", Package: "./test/cmd/probe", Platforms: everyPlatform, Files: []File{licence}},
 }
 
-// user is nobody's account anywhere, so that pods may demand runAsNonRoot without naming a user.
+// user is an ID without an account anywhere, so that pods may demand runAsNonRoot without naming a user.
 const user = "65532:65532"
 
 func (s Service) reference(version string) string { return "localhost/" + s.Name + ":" + version }

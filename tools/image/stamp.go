@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Stamp says what an image was built from. The date is the commit's and never the clock's, or no image could be built
+// A Stamp is the origin of an image. The date is the commit's and never the clock's, or no image could be built
 // a second time.
 type Stamp struct {
 	Version string

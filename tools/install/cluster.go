@@ -24,7 +24,7 @@ type cluster struct {
 	complaints io.Writer
 }
 
-// kubectl runs it for people to see.
+// kubectl runs it with its output visible to the user.
 func (c cluster) kubectl(ctx context.Context, arguments ...string) error {
 	command := c.command(ctx, arguments)
 	command.Stdout, command.Stderr = c.out, c.complaints
@@ -56,7 +56,7 @@ func (c cluster) devcluster(ctx context.Context, arguments []string) *exec.Cmd {
 	return command
 }
 
-// ours tells whether the cluster is our development cluster (DEVCLUSTER_DATA, or the default one), by the API server's address.
+// ours reports whether the cluster is our development cluster (DEVCLUSTER_DATA, or the default one), by the API server's address.
 func (c cluster) ours(ctx context.Context) (bool, error) {
 	server, err := c.ask(ctx, "config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
 	if err != nil {

@@ -1,8 +1,8 @@
 // Command install brings the operator into a cluster and takes it out again.
 //
 // It promises that no tracked file changes (what an installation adds to deploy/kustomize goes into an overlay in bin/install), that
-// the operator restarts when its image or its configuration is another, also under the same name, and that swarms go while the
-// operator is there to clean up after them. It never touches another cluster than the one it was named.
+// the operator restarts when its image or its configuration changes, also under the same name, and that swarms are deleted while the
+// operator is there to clean up after them. It never touches another cluster than the named one.
 package main
 
 import (

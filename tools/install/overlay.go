@@ -68,7 +68,7 @@ func (o overlay) write() (string, error) {
 	return folder, nil
 }
 
-// digest is of everything that a pod reads once: its image and its configuration. An image of somebody else is known by its name.
+// digest is of everything that a pod reads once: its image and its configuration. A third-party image is known by its name.
 func (o overlay) digest() (string, error) {
 	sum := sha256.New()
 	for _, name := range append([]string{"deploy/kustomize/operator/config.yaml"}, o.tarballs...) {

@@ -45,7 +45,7 @@ func install(ctx context.Context, target cluster, wanted overlay) error {
 	return err
 }
 
-// bringImages puts our images onto the nodes of our own cluster, and says how they get onto those of another.
+// bringImages puts our images onto the nodes of our own cluster, and prints how they get onto those of another.
 func bringImages(ctx context.Context, target cluster, wanted overlay) error {
 	if len(wanted.tarballs) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func uninstall(ctx context.Context, target cluster, crds bool) error {
 			return err
 		}
 	}
-	// While there is nobody to answer, the API server would refuse every pod that it has to ask about.
+	// While the webhook has no endpoint, the API server would refuse every pod that it has to ask about.
 	if err := target.kubectl(ctx, "delete", "--ignore-not-found", admission, "swarm-operator"); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func uninstall(ctx context.Context, target cluster, crds bool) error {
 	return err
 }
 
-// kept is said when the CRDs stay.
+// kept is printed when the CRDs stay.
 const kept = `removed the operator; the CRDs, the roles for users and all swarms, tasks and pools are kept, and agents stay without work until it is installed again
 (make uninstall CRDS=delete, with the operator installed, removes them, too; kubectl swarm unstick lets go of a Swarm that is deleted without an operator)`
 

@@ -18,11 +18,11 @@ var mutantInError = regexp.MustCompile(`mutant_(\d+)\.go:`)
 // builder compiles test programs with mutants of one package from an overlay, so that the source tree is never written to.
 type builder struct {
 	pkg    goPackage // that is mutated
-	tests  goPackage // whose tests are run: mostly the same
+	tests  goPackage // the package with the tests: mostly the same
 	folder string    // for overlays and programs
 }
 
-// sampled are the mutants that compile, and the program that holds those inside of functions.
+// sampled are the mutants that compile, and the program with those inside of functions.
 type sampled struct {
 	mutants []mutant
 	program string

@@ -1,6 +1,6 @@
 // Command mutate measures the unit tests of packages: it changes the code in small ways, one at a time, and counts how many of these
 // mutants the tests notice. The mutants are a sample that depends only on the seed and the code. Nothing is written to the source tree.
-// A mutant on a line that no test reaches counts as a survivor, without a test run. docs/mutation.md says how to read the result.
+// A mutant on a line that no test reaches counts as a survivor, without a test run. docs/mutation.md explains the result.
 package main
 
 import (
@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	root   string
-	tests  string // the package whose tests are run; empty for those of each package
+	tests  string // the package with the tests; empty for those of each package
 	number int
 	seed   uint64
 	limit  time.Duration
@@ -75,7 +75,7 @@ func run(ctx context.Context, out io.Writer, arguments []string) error {
 	return nil
 }
 
-// testsOf finds the package whose tests are run for the mutants of a package.
+// testsOf finds the package with the tests for the mutants of a package.
 func (o options) testsOf(ctx context.Context, p goPackage) (goPackage, error) {
 	if o.tests == "" {
 		return p, nil
@@ -153,7 +153,7 @@ func (o options) try(ctx context.Context, b builder, mutants []mutant, r *report
 	return nil
 }
 
-// judge returns what becomes of a mutant, or nothing for a change that does not compile.
+// judge returns the verdict on a mutant, or nothing for a change that does not compile.
 func (t *trial) judge(ctx context.Context, b builder, program string, m mutant, covered coverage) (verdict, error) {
 	if !covered.covers(m) {
 		return notCovered, nil

@@ -16,7 +16,7 @@ type mutant struct {
 	function    *ast.FuncDecl // nil: the change is outside of functions
 	start, end  int           // the bytes of the file that are replaced
 	replacement string
-	change      string // what was changed, for people
+	change      string // what was changed, for reports
 }
 
 func (m mutant) line() int {

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// goPackage is what `go list` says about a package.
+// goPackage is a package in the output of `go list`.
 type goPackage struct {
 	Dir, ImportPath, Name              string
 	GoFiles, TestGoFiles, XTestGoFiles []string
@@ -93,7 +93,7 @@ func moduleOf(folder string) (string, error) {
 	}
 }
 
-// mutantsOf lists every mutant of a package, in the order of its files. Generated files are left as they are.
+// mutantsOf lists every mutant of a package, in the order of its files. Generated files have none.
 func mutantsOf(p goPackage) ([]mutant, error) {
 	var all []mutant
 	for _, name := range p.GoFiles {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// outcome is a mutant and what became of it.
+// outcome is a mutant and its verdict.
 type outcome struct {
 	mutant
 	verdict

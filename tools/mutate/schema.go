@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// selector names the variable that says which mutant is active, and selectorFile the file that declares it.
+// selector is the variable that selects the active mutant, and selectorFile the file that declares it.
 const (
 	selector     = "mutantActive"
 	selectorFile = "mutant_active.go"
@@ -89,8 +89,8 @@ func copyFunction(file *source, m mutant, header []edit) []byte {
 	return apply(file.content[start:end], edits)
 }
 
-// signature returns the edits that name every parameter of a function, and the statement that calls its copy, whose name is left open as
-// \x00.
+// signature returns the edits that name every parameter of a function, and the statement that calls its copy, with \x00 for the copy's
+// name.
 func signature(file *source, function *ast.FuncDecl) ([]edit, string) {
 	var edits []edit
 	arguments := parameters(file, function.Type.Params, &edits)

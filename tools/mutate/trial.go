@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// verdict is what became of a mutant.
+// verdict is the result for a mutant.
 type verdict string
 
 const (
@@ -33,7 +33,7 @@ const (
 )
 
 // rapidPath is the library for properties. It writes a file into the source tree when a property fails, after half a minute of shrinking,
-// and draws other values in each run, unless it is told not to.
+// and draws other values in each run, unless flags disable that.
 const rapidPath = "pgregory.net/rapid"
 
 // trial runs the tests of one package.

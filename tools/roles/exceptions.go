@@ -9,7 +9,7 @@ type exception struct {
 	why             string
 }
 
-// matches tells whether a rule of one resource is about it. The group alone stands for all of its resources.
+// matches reports whether a rule of one resource is about it. The group alone stands for all of its resources.
 func (e exception) matches(one rule) bool {
 	return one.APIGroups[0] == e.group && (e.resource == "" || one.Resources[0] == e.resource)
 }
@@ -41,8 +41,8 @@ var leftOut = []exception{
 	{"apps", "deployments", []string{"patch"}, onlyForSpread},
 }
 
-// adminLacks are rights that the ClusterRole admin of Kubernetes does not have, in all versions that we work with. Nobody can give away what
-// they do not have.
+// adminLacks are rights that the ClusterRole admin of Kubernetes does not have, in all versions that we work with. Users cannot grant
+// rights that they do not have.
 var adminLacks = []exception{
 	{"swarm.io", "", nil, "no version knows our kinds"},
 	{"apps", "controllerrevisions", nil, "may be read, and not written"},

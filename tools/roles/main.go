@@ -1,7 +1,7 @@
 // Command roles turns the roles of an operator for a whole cluster into those of one that is confined to namespaces.
 //
 // It promises that every right is one that controller-gen wrote, that none is lost but those that leftOut names with a reason, and that
-// the same input gives the same bytes. It never grants anything to anybody: bindings are written by hand.
+// the same input gives the same bytes. It never grants anything: bindings are written by hand.
 package main
 
 import (

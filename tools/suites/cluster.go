@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A cluster is a development cluster that lives as long as a pipe to this process, or one that somebody has named.
+// A cluster is a development cluster that lives as long as a pipe to this process, or one that the user has named.
 type cluster struct {
 	environment []string // by which programs find it
 	pipe        io.Closer
@@ -32,7 +32,7 @@ func (l *lane) hold(ctx context.Context, wanted kind, log *os.File) (*cluster, e
 	began := time.Now()
 	arguments := append([]string{"run"}, flagsOf[wanted]...)
 	arguments = append(arguments, "--", "sh", "-c", holdScript)
-	// An interruption ends the wait below. A cluster that is there ends when it is released.
+	// An interruption ends the wait below. A running cluster ends when it is released.
 	holder := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(l.root, "bin", "devcluster"), arguments...)
 	holder.Stderr = log
 	pipe, err := holder.StdinPipe()

@@ -13,7 +13,7 @@ import (
 // levels that can be named on the command line.
 var levels = []string{"unit", "integration", "e2e"}
 
-// A kind says what a suite runs on.
+// A kind is what a suite runs on.
 type kind string
 
 const (
@@ -34,7 +34,7 @@ type suite struct {
 	folder  string // relative to the root; empty: the unit tests
 	level   string
 	kind    kind
-	modules []module // whose unit tests these are
+	modules []module // modules of the unit tests
 }
 
 // report is the base name of its results: the level comes first, because `make acceptance` reads it from there.

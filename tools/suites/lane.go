@@ -49,8 +49,8 @@ func (l *lane) playTo(ctx context.Context, s suite, log *os.File) error {
 	return command.Run()
 }
 
-// arguments of a compiled suite. Its own limit comes first: it interrupts the spec, says where that was, and lets it clean up. The limit of
-// the testing package dumps all goroutines.
+// arguments of a compiled suite. Its own limit comes first: it interrupts the spec, reports its location, and lets it clean up. The limit
+// of the testing package dumps all goroutines.
 func (l *lane) arguments(s suite) []string {
 	arguments := []string{
 		"-test.v", "-test.timeout=" + (l.timeout + 2*time.Minute).String(), "-ginkgo.timeout=" + l.timeout.String(),

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A result is what became of a suite.
+// A result is the result of a suite.
 type result struct {
 	suite
 	took   time.Duration

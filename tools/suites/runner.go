@@ -16,7 +16,7 @@ import (
 	"github.com/swarm-io/swarm-operator/tools/internal/stamp"
 )
 
-// progressEvery is how often a run says what it is doing.
+// progressEvery is how often a run reports what it is doing.
 const progressEvery = time.Minute
 
 // A runner runs suites in lanes.
@@ -118,7 +118,7 @@ func (r *runner) run(ctx context.Context) error {
 	return errors.Join(context.Cause(ctx), r.summarize(os.Stdout))
 }
 
-// runIn runs suites in so many lanes.
+// runIn runs suites in this many lanes.
 func (r *runner) runIn(ctx context.Context, count int, suites []suite) {
 	r.mu.Lock()
 	r.waiting = append(r.waiting[:0:0], suites...)

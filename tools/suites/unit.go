@@ -15,7 +15,7 @@ import (
 // need none of it.
 const withoutDWARF = "-ldflags=-w"
 
-// A module is one whose unit tests run together.
+// A module is a Go module with its unit tests, which run together.
 type module struct {
 	root     string   // relative to the repository's; "." is that itself
 	packages []string // with tests, relative to the module's root

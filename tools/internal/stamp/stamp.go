@@ -61,7 +61,7 @@ func untracked(ctx context.Context, folder string) ([]byte, error) {
 	return lines.Bytes(), nil
 }
 
-// A Stamp is what the file in a folder of results says.
+// A Stamp is the content of the file in a folder of results.
 type Stamp struct {
 	Source  string   // as Current describes it
 	Planned []string // the reports that runs on this source were to write, sorted
