@@ -15,7 +15,7 @@ type answer struct {
 	Agent    string    `json:"agent,omitempty"`
 	Findings []finding `json:"findings,omitempty"` // search
 	Ask      []string  `json:"ask,omitempty"`      // plan
-	Notes    []string  `json:"notes,omitempty"`    // plan, count: those that mention the topic
+	Notes    []string  `json:"notes,omitempty"`    // plan, count: notes that mention the topic
 	Times    int       `json:"times,omitempty"`    // count
 	Beside   []tally   `json:"beside,omitempty"`   // count
 }
@@ -74,7 +74,7 @@ func (l library) score(in sentence, topic []string) float64 {
 	return sum
 }
 
-// count tells how often the topic is mentioned, where, and beside which words.
+// count returns how often the topic is mentioned, where, and beside which words.
 func count(read library, topic string) answer {
 	found := answer{Beside: most(read.beside(topic), func(string) float64 { return 1 })}
 	for _, note := range read {

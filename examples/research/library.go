@@ -20,7 +20,7 @@ type note struct {
 
 type sentence struct {
 	text  string
-	words []string // in their basic form, without those that say nothing
+	words []string // in their basic form, without stop words
 }
 
 type library []note
@@ -78,7 +78,7 @@ var silent = strings.Fields(`a after again all also always an and another any ar
 	seen should since so some soon still such than that the their them then there they this those through time to together two under until up
 	upon use used very was way were what when which while who whoever whole will with within without would you your six seven three four five`)
 
-// rarity is how much a word tells: little when every note has it.
+// rarity is the weight of a word: low when every note has it.
 func (l library) rarity(word string) float64 {
 	having := 0
 	for _, note := range l {

@@ -1,5 +1,5 @@
-// Command research is what the agents of the demo run: one process for each attempt of a task. It reads a few notes about a topic, tells
-// how far it is, and prints what it found. Everything that it says is computed from the notes; only its pace is set by the payload.
+// Command research is what the agents of the demo run: one process for each attempt of a task. It reads a few notes about a topic, reports
+// its progress, and prints what it found. Its whole output is computed from the notes; only its pace is set by the payload.
 //
 // It is also the shortest example of a program for runtime.exec, which docs/link.md describes.
 package main
@@ -26,7 +26,7 @@ var (
 	errTryAgain = errors.New("try again")
 )
 
-// An attempt is what the agent tells about this one.
+// An attempt is what the agent passes to this one.
 type attempt struct {
 	agent    string
 	number   string

@@ -47,7 +47,7 @@ func TestAgentsRunThisProgram(t *testing.T) {
 	}
 }
 
-// A task that nobody can take, or whose payload is refused, would be a poor first impression.
+// A task that no agent can take, or whose payload is refused, would be a poor first impression.
 func TestEveryTaskCanBeDone(t *testing.T) {
 	swarm := theSwarm(t)
 	for _, task := range documents[v1alpha1.Task](t, "tasks.yaml") {

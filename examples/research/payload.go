@@ -21,7 +21,7 @@ const (
 	mostSeconds = 600
 )
 
-// parse refuses what cannot be meant, and says what would be right.
+// parse refuses invalid input, and the error says what would be right.
 func parse(in io.Reader) (payload, error) {
 	wanted := payload{Steps: 20, Seconds: 3}
 	if err := json.NewDecoder(in).Decode(&wanted); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// study reads the notes, a few in each step, and tells how far it is.
+// study reads the notes, a few in each step, and reports its progress.
 func study(ctx context.Context, this attempt, wanted payload) (library, error) {
 	all, err := shelf()
 	if err != nil {
@@ -23,7 +23,7 @@ func study(ctx context.Context, this attempt, wanted payload) (library, error) {
 		if wanted.Flaky && this.number == "1" && step*2 >= wanted.Steps {
 			return nil, fmt.Errorf("%w: a flaky topic fails its first attempt, here after %d of %d notes", errTryAgain, len(read), len(all))
 		}
-		// Who reads this may be gone already, and then nobody misses the number.
+		// The reader may be gone already, and then the number is not missed.
 		_, _ = fmt.Fprintln(this.progress, step*100/wanted.Steps, strings.TrimSpace("read "+titles(next)))
 	}
 	return read, nil

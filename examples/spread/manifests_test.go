@@ -1,4 +1,4 @@
-// Package spread has manifests of workloads on spot and on-demand nodes, and checks that they mean what README.md says.
+// Package spread has manifests of workloads on spot and on-demand nodes, and checks that they match README.md.
 package spread
 
 import (

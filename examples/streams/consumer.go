@@ -55,7 +55,7 @@ func (c *consumer) Start(_ context.Context, job string) error {
 	return nil
 }
 
-// Stop asks the server to end the stream and waits until it has, so that whoever is next finds it free.
+// Stop asks the server to end the stream and waits until it has, so that the next consumer finds it free.
 func (c *consumer) Stop(ctx context.Context, job string) error {
 	c.mu.Lock()
 	ending := c.reading[job]
@@ -66,7 +66,7 @@ func (c *consumer) Stop(ctx context.Context, job string) error {
 	defer cancel()
 	response, err := c.request(ctx, http.MethodDelete, job)
 	if err != nil {
-		ending.abort() // there is nobody who could serve it to two
+		ending.abort() // no server is reachable that could send it to two consumers
 	} else {
 		_ = response.Body.Close()
 	}
@@ -79,7 +79,7 @@ func (c *consumer) Stop(ctx context.Context, job string) error {
 	return nil
 }
 
-// read reads the stream, and asks for it again when it breaks off.
+// read reads the stream, and requests it again when it breaks off.
 func (c *consumer) read(ctx context.Context, job string, stopping <-chan struct{}, body io.ReadCloser) {
 	for {
 		if body != nil {

@@ -1,5 +1,5 @@
 // Command streams is an example of a worker pool: a server of endless streams that notices when one has two consumers, and a
-// worker that consumes those the pool gives to its pod. See README.md.
+// worker that consumes the streams that the pool gives to its pod. See README.md.
 package main
 
 import (

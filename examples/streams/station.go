@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// mostConflicts is how many are told; all are counted.
+// mostConflicts is how many are reported; all are counted.
 const mostConflicts = 100
 
-// A station sends streams to whoever asks, and remembers who does. It is the referee: it does not know of pools, files or
+// A station sends streams to its clients, and remembers which of them are connected. It is the referee: it does not know of pools, files or
 // acknowledgements, only of connections.
 type station struct {
 	every time.Duration // between two lines of a stream
 
 	mu        sync.Mutex
-	listeners map[string][]*listener // by stream, those at this moment
+	listeners map[string][]*listener // current ones, by stream
 	report    report
 }
 
@@ -32,7 +32,7 @@ type listener struct {
 type report struct {
 	Consumers map[string][]string `json:"consumers"` // of each stream at this moment
 	Served    int                 `json:"served"`    // connections in all
-	Conflicts int                 `json:"conflicts"` // connections to a stream that somebody was consuming
+	Conflicts int                 `json:"conflicts"` // connections to a stream that already had a consumer
 	Last      []string            `json:"last,omitempty"`
 }
 
@@ -108,7 +108,7 @@ func (s *station) dismiss(response http.ResponseWriter, request *http.Request) {
 
 func (s *station) tell(response http.ResponseWriter, _ *http.Request) {
 	response.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(response).Encode(s.seen()) // the one who asked is gone
+	_ = json.NewEncoder(response).Encode(s.seen()) // the client is gone
 }
 
 func (s *station) seen() report {

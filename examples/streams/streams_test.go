@@ -56,7 +56,7 @@ func newPool(t *testing.T) *pool {
 	return p
 }
 
-// publish writes the lists as they are.
+// publish writes the lists unchanged.
 func (p *pool) publish(t *testing.T) {
 	t.Helper()
 	p.version++

@@ -1,5 +1,5 @@
 // Command webapp is an example of an operator on kit: a WebApp owns a Deployment and a Service, and is registered in an
-// HTTP registry outside of the cluster as long as it lives. README.md tells how to write it in ten minutes.
+// HTTP registry outside of the cluster as long as it exists. README.md shows how to write it in ten minutes.
 package main
 
 import (

@@ -41,7 +41,7 @@ func service(app *v1.WebApp) *corev1ac.ServiceApplyConfiguration {
 		WithSpec(corev1ac.ServiceSpec().WithSelector(labels(app)).WithPorts(port))
 }
 
-// deployed tells whether the Deployment is the one we would apply.
+// deployed reports whether the Deployment is the one we would apply.
 func deployed(app *v1.WebApp, found *appsv1.Deployment) bool {
 	if found == nil || found.Spec.Replicas == nil || *found.Spec.Replicas != replicas(app) || len(found.Spec.Template.Spec.Containers) == 0 {
 		return false
@@ -50,7 +50,7 @@ func deployed(app *v1.WebApp, found *appsv1.Deployment) bool {
 	return container.Image == app.Spec.Image && len(container.Ports) == 1 && container.Ports[0].ContainerPort == app.Spec.Port
 }
 
-// served tells whether the Service is the one we would apply.
+// served reports whether the Service is the one we would apply.
 func served(app *v1.WebApp, found *corev1.Service) bool {
 	return found != nil && len(found.Spec.Ports) == 1 && found.Spec.Ports[0].TargetPort == targetPort(app)
 }
