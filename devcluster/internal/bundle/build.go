@@ -25,7 +25,7 @@ func flags() []string {
 	return []string{"-trimpath", "-buildvcs=false", "-ldflags", stamp}
 }
 
-// Build makes the bundle from the module in source, unless it is there. Progress goes to out.
+// Build makes the bundle from the module in source, unless it exists. Progress goes to out.
 func (b Bundle) Build(ctx context.Context, source string, out io.Writer) error {
 	if b.Built() == nil {
 		return nil
@@ -85,7 +85,7 @@ func golang(ctx context.Context, source string, args ...string) *exec.Cmd {
 	return command
 }
 
-// follow runs the compiler, which names each package it compiles on its standard error; all else it says there is a complaint.
+// follow runs the compiler, which names each package it compiles on its standard error; all its other output there is a complaint.
 func follow(ctx context.Context, command *exec.Cmd, progress *progress) error {
 	said, err := command.StderrPipe()
 	if err != nil {

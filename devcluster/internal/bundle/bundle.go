@@ -24,7 +24,7 @@ const Version = "v1.37.1"
 // Bundle is a place for the built programs; whether they are there is another question.
 type Bundle struct{ folder string }
 
-// Locate tells where the bundle that belongs to this program lies.
+// Locate returns the bundle that belongs to this program.
 func Locate() (Bundle, error) {
 	cache, err := Cache()
 	if err != nil {
@@ -63,7 +63,7 @@ func (b Bundle) Pause() string { return filepath.Join(b.folder, "pause.tar") }
 // Tools is a folder to put on the PATH: kubectl under its own name.
 func (b Bundle) Tools() string { return filepath.Join(b.folder, "tools") }
 
-// Built tells whether the bundle is ready for use.
+// Built reports whether the bundle is ready for use.
 func (b Bundle) Built() error {
 	_, err := os.Stat(b.Kube())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func (b Bundle) Built() error {
 	return err
 }
 
-// forget removes bundles of other sources that nobody has used for a month.
+// forget removes bundles of other sources that were not used for a month.
 func (b Bundle) forget() {
 	siblings, _ := filepath.Glob(filepath.Join(filepath.Dir(b.folder), "kubernetes-*"))
 	old := slices.DeleteFunc(siblings, func(folder string) bool {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// progress tells every few seconds how far a build is. Packages count by the size of their sources: the standard library, which
-// comes first, is many small packages, and counting heads would promise an end far too soon. What the build cache has already
-// is never named by the compiler, so a build may end earlier than told.
+// progress reports every few seconds how far a build is. Packages count by the size of their sources: the standard library, which
+// comes first, is many small packages, and counting packages would promise an end far too soon. What the build cache has already
+// is never named by the compiler, so a build may end earlier than announced.
 type progress struct {
 	out   io.Writer
 	sizes map[string]int64 // by package
@@ -62,7 +62,7 @@ func size(folder string, files []string) int64 {
 	return total
 }
 
-// compiled takes a line of the compiler's, and tells whether it was the name of a package and not a complaint.
+// compiled takes a line of the compiler's, and reports whether it was the name of a package and not a complaint.
 func (p *progress) compiled(line string) bool {
 	size, known := p.sizes[line]
 	if !known {

@@ -60,7 +60,7 @@ func logs() *cobra.Command {
 func copyLog(ctx context.Context, out io.Writer, path string, follow bool) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it has said nothing yet
+		return nil // it has not printed anything yet
 	}
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)

@@ -111,7 +111,7 @@ func readyNodes(ctx context.Context, client kubernetes.Interface) (int, error) {
 	return len(slices.DeleteFunc(nodes.Items, func(node corev1.Node) bool { return !ready(&node) })), nil
 }
 
-// ready tells whether pods can go to a node: the controller manager takes the taint away shortly after the kubelet says Ready.
+// ready reports whether pods can go to a node: the controller manager takes the taint away shortly after the kubelet says Ready.
 // It may also set one late, for what it had seen before, and leave it there until it looks again, 5 s later. Pods tolerate
 // that one.
 func ready(node *corev1.Node) bool {

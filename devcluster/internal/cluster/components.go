@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/devcluster/internal/supervise"
 )
 
-// Component is one process of the cluster and what has become of it.
+// Component is one process of the cluster and its state.
 type Component struct {
 	Name  string `json:"name"` // node-1/kubelet on a node, plain on the control plane
 	State State  `json:"state"`
@@ -130,7 +130,7 @@ func (c *Cluster) Log(name string) (string, error) {
 	return component.role.Log(c.Data, component.own), nil
 }
 
-// Pause freezes a component; it keeps its connections and answers nobody.
+// Pause freezes a component; it keeps its connections and answers no requests.
 func (c *Cluster) Pause(name string) error { return c.signal(name, unix.SIGSTOP) }
 
 // Resume lets a frozen component go on.

@@ -1,6 +1,6 @@
-// Package cluster brings a whole development cluster up, looks at it, and takes it away without a trace.
+// Package cluster brings a whole development cluster up, inspects it, and removes it without a trace.
 //
-// All a cluster is lies in its data folder and in the process table. Nothing else is remembered, so every command works after
+// The whole state of a cluster is in its data folder and in the process table. Nothing else is remembered, so every command works after
 // a crash of any other: `down` after a killed `up` removes exactly what is there.
 package cluster
 
@@ -44,7 +44,7 @@ type Ports struct {
 	API      []int `json:"api"`
 }
 
-// ErrNone says that there is no cluster in the data folder.
+// ErrNone means that there is no cluster in the data folder.
 var ErrNone = errors.New("no cluster")
 
 func file(data string) string { return filepath.Join(data, "cluster.json") }
@@ -76,7 +76,7 @@ func (c *Cluster) save() error {
 	return nil
 }
 
-// Described tells whether `up` came far enough for the other commands to know what they are dealing with.
+// Described reports whether `up` came far enough for the other commands to know what they are dealing with.
 func (c *Cluster) Described() bool { return len(c.Ports.API) > 0 }
 
 // Kubeconfig is the file by which the user reaches the cluster.
@@ -89,7 +89,7 @@ func (c *Cluster) path(elements ...string) string {
 	return filepath.Join(append([]string{c.Data}, elements...)...)
 }
 
-// id tells clusters of one machine apart. It follows from the data folder, so that what a crash left can be found.
+// id distinguishes the clusters of one machine. It follows from the data folder, so that what a crash left can be found.
 func id(data string) string {
 	sum := sha256.Sum256([]byte(data))
 	return hex.EncodeToString(sum[:4])

@@ -7,8 +7,8 @@ import (
 	"github.com/swarm-io/swarm-operator/devcluster/internal/pki"
 )
 
-// identities are the certificates and kubeconfigs of everybody who talks in the cluster. Each component is a user of its own, so
-// that request counts and the audit log tell who did what.
+// identities are the certificates and kubeconfigs of all clients in the cluster. Each component is a user of its own, so
+// that request counts and the audit log show which of them sent a request.
 type identities struct {
 	authority *pki.Authority
 	serving   pki.Pair // of the API servers
@@ -20,7 +20,7 @@ type identities struct {
 // bootstrapper is the only member of system:masters: it binds the others to their roles during `up`, and is not used again.
 const bootstrapper = "bootstrapper"
 
-// users by component, those of the nodes excepted.
+// users by component, except those of the nodes.
 var users = map[string]pki.Subject{
 	bootstrapper:              {Name: "devcluster:bootstrapper", Groups: []string{"system:masters"}},
 	"admin":                   {Name: "devcluster:admin"},

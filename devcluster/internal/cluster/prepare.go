@@ -79,7 +79,7 @@ func vacant(data string) error {
 	return nil
 }
 
-// prepare makes the data folder, says first of all in it that it is a cluster's, and claims ports and addresses.
+// prepare makes the data folder, first marks it as a cluster's, and claims ports and addresses.
 func prepare(data string, options Options, kubernetes bundle.Bundle) (*Cluster, error) {
 	c := &Cluster{Data: data, Options: options, Kube: kubernetes.Kube(), Network: network.Unclaimed()}
 	if err := os.MkdirAll(data, 0o755); err != nil {

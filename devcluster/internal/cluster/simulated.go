@@ -65,7 +65,7 @@ func (c *Cluster) simulatedNode(n int) *corev1.Node {
 	return node
 }
 
-// stages tells kwok how nodes and pods live: they become ready at once.
+// stages configures the life cycle of nodes and pods in kwok: they become ready at once.
 func (c *Cluster) stages() error {
 	text := strings.Join([]string{
 		nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease,

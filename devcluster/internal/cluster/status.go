@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Status is the cluster as it is now.
+// Status is the current state of the cluster.
 type Status struct {
 	Data       string      `json:"data"`
 	Server     string      `json:"server"`
@@ -21,7 +21,7 @@ type Status struct {
 	Components []Component `json:"components"`
 }
 
-// Status looks at the process table, and asks the API for the nodes.
+// Status reads the process table, and asks the API for the nodes.
 func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	status := Status{Data: c.Data, Server: c.Server(), Kubeconfig: c.Kubeconfig(), Nodes: c.nodes(ctx)}
 	var err error

@@ -16,10 +16,10 @@ import (
 	"github.com/swarm-io/swarm-operator/devcluster/internal/supervise"
 )
 
-// patience is how long a step of `up` may take on a slow and busy machine before it is called a failure.
+// patience is how long a step of `up` may take on a slow and busy machine before it counts as failed.
 const patience = 2 * time.Minute
 
-// Say tells the user what has been reached.
+// Say reports progress to the user.
 type Say func(format string, args ...any)
 
 // Up makes a cluster in data and returns when it is ready for use. What a failed or cancelled Up leaves, Down removes.

@@ -70,7 +70,7 @@ func inheritCpuset(tree, name string) error {
 	return nil
 }
 
-// RemoveCgroup removes a control group with all below it. The kernel lets go of a group shortly after its last process.
+// RemoveCgroup removes a control group with all below it. The kernel releases a group shortly after its last process.
 func RemoveCgroup(name string, within time.Duration) error {
 	trees, err := hierarchies()
 	if err != nil {

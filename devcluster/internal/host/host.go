@@ -1,4 +1,4 @@
-// Package host asks the machine what a cluster needs of it. Every answer that is a no names the fix in the same line.
+// Package host checks that the machine meets a cluster's needs. Every negative answer names the fix in the same line.
 package host
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Root tells whether namespaces, interfaces and control groups may be made.
+// Root reports whether namespaces, interfaces and control groups may be made.
 func Root() bool { return os.Geteuid() == 0 }
 
 // programs are what a real node runs beside Kubernetes itself, all from Debian packages.
@@ -88,7 +88,7 @@ const (
 	ports     = 12000
 )
 
-// FreePorts picks n loopback ports that nobody listens on, none of them twice and none of them taken.
+// FreePorts picks n loopback ports without a listener, none of them twice and none of them taken.
 func FreePorts(n int, taken ...int) ([]int, error) {
 	free := make([]int, 0, n)
 	for _, at := range rand.Perm(ports) { // each is tried once, so that all that are free are found

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrTaken says that another process has the name.
+// ErrTaken means that another process has the name.
 var ErrTaken = errors.New("taken by another process")
 
-// Take takes a name on this machine, if nobody has it. The kernel gives it back when this process ends, however it ends, and
-// no file is left: the name is that of a socket which nobody ever connects to.
+// Take takes a name on this machine, if it is free. The kernel gives it back when this process ends, however it ends, and
+// no file is left: the name is that of a socket without connections.
 func Take(name string) (release func(), err error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "@devcluster-" + name})
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -26,7 +26,7 @@ func Take(name string) (release func(), err error) {
 	return func() { _ = listener.Close() }, nil
 }
 
-// Lock takes the lock that the file at path stands for. When somebody else has it, waiting is called and then waited for.
+// Lock takes the lock that the file at path stands for. When another process has it, waiting is called, and Lock waits.
 func Lock(path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder of lock %s: %w", path, err)

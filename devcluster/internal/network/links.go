@@ -83,7 +83,7 @@ func (p Plan) build(realNodes int) error {
 	return route(nil, link, p.Services(), gateway)
 }
 
-// Attach joins the network namespace of a process to the bridge as real node n of so many nodes.
+// Attach joins the network namespace of a process to the bridge as real node n of this number of nodes.
 func (p Plan) Attach(pid, n, nodes int) error {
 	space, err := netns.GetFromPid(pid)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p Plan) configure(inside *netlink.Handle, n, nodes int) error {
 // mostTries is how often a list is asked for that others change meanwhile.
 const mostTries = 20
 
-// whole asks again for a list that the kernel could not give in one piece, because interfaces came or went: those of other clusters do.
+// whole retries a list that the kernel could not give in one piece, because interfaces came or went: those of other clusters do.
 func whole[T any](list func() ([]T, error)) (found []T, err error) {
 	for range mostTries {
 		if found, err = list(); !errors.Is(err, nl.ErrDumpInterrupted) {
@@ -172,7 +172,7 @@ func whole[T any](list func() ([]T, error)) (found []T, err error) {
 	return found, err
 }
 
-// Remove takes away a cluster's bridge and the cables to its nodes, and with them all addresses and routes. The kernel would take
+// Remove removes a cluster's bridge and the cables to its nodes, and with them all addresses and routes. The kernel would remove
 // the cables, too, but only some time after the last process of the node.
 func Remove(id string) error {
 	links, err := whole(netlink.LinkList)

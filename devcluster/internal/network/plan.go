@@ -1,6 +1,6 @@
 // Package network gives each cluster an address range, interfaces and routes of its own.
 //
-// Every real node has a network namespace, joined to the others by one bridge on the host. A node knows no way but to the
+// Every real node has a network namespace, joined to the others by one bridge on the host. A node has routes only to the
 // cluster's own ranges, and the host's routes to those ranges end at the bridge, so no packet of a cluster ever leaves the machine.
 package network
 
@@ -42,7 +42,7 @@ func (p Plan) Host() netip.Addr { return p.address(0, 1) }
 // API is the Service address of the API server.
 func (p Plan) API() netip.Addr { return p.Services().Addr().Next() }
 
-// SimulatedPods is where simulated pods say they are; nobody is there.
+// SimulatedPods is the range of the addresses in the status of simulated pods; nothing listens there.
 func (p Plan) SimulatedPods() netip.Prefix { return p.prefix(128, 18) }
 
 // DNS is the Service address of the DNS server.

@@ -31,7 +31,7 @@ type Authority struct {
 // Pair names the two files of a certificate.
 type Pair struct{ Cert, Key string }
 
-// Subject is who a certificate speaks for: a user with groups, or a server with names and addresses.
+// Subject is the subject of a certificate: a user with groups, or a server with names and addresses.
 type Subject struct {
 	Name      string
 	Groups    []string

@@ -1,5 +1,5 @@
-// Package relay leads TCP connections from one address to another. It knows nothing of what they carry; frozen, it is a network
-// that has stopped delivering without anybody being told.
+// Package relay forwards TCP connections from one address to another. It does not interpret what they carry; frozen, it is a network
+// that has silently stopped delivering.
 package relay
 
 import (

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// echo answers every connection with what it said, once it has said all.
+// echo answers every connection with its whole input.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -55,7 +55,7 @@ func enter(node Node) error {
 // characters, and the data folder's path may be long.
 const kubeletFolder = "/var/lib/kubelet"
 
-// empty covers folder with a new file system; those to keep that lie below it stay in sight.
+// empty covers folder with a new file system; folders to keep below it stay visible.
 func empty(folder string, keep []string) error {
 	kept := map[string]*os.File{}
 	for _, path := range keep {

@@ -91,7 +91,7 @@ func Find(data string) (map[string]int, error) {
 	}
 	found := map[string]int{}
 	for pid, role := range roles {
-		// A supervisor that is just starting a component is there twice: its child is still a copy of it.
+		// A supervisor that is just starting a component appears twice: its child is still a copy of it.
 		if roles[parents[pid]] != role {
 			found[role] = pid
 		}
@@ -121,10 +121,10 @@ func Running(supervisor int, role Role) (map[string]Process, error) {
 	return running, nil
 }
 
-// Look tells a supervisor that holds have changed.
+// Look signals a supervisor that holds have changed.
 func Look(supervisor int) error { return unix.Kill(supervisor, unix.SIGHUP) }
 
-// Gone waits until none of the processes is there any more.
+// Gone waits until all of the processes have ended.
 func Gone(pids []int, within time.Duration) bool {
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if !slices.ContainsFunc(pids, alive) {

@@ -1,7 +1,7 @@
 // Package supervise keeps the processes of one part of a cluster (the control plane, or one node) running.
 //
-// It is level-based: a component that is not held must run, one that is held is left alone. Holds are files, so whoever
-// wants a component dead, frozen or started again says so there and tells the supervisor to look. Which processes run is never
+// It is level-based: a component that is not held must run, one that is held is left alone. Holds are files: to kill, freeze
+// or restart a component, write its hold and make the supervisor look. Which processes run is never
 // written down: the process table is asked. When the supervisor dies, all that it started dies with it.
 package supervise
 
@@ -84,7 +84,7 @@ func (r Role) Hold(data, component string) error {
 	return nil
 }
 
-// Release lets a held component be started; the supervisor must then be told to look.
+// Release lets a held component be started; the supervisor must look for this to take effect.
 func (r Role) Release(data, component string) error {
 	if err := os.Remove(r.hold(data, component)); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("release %s: %w", component, err)
@@ -92,7 +92,7 @@ func (r Role) Release(data, component string) error {
 	return nil
 }
 
-// Held tells whether a component is to stay down.
+// Held reports whether a component is to stay down.
 func (r Role) Held(data, component string) bool {
 	_, err := os.Stat(r.hold(data, component))
 	return err == nil

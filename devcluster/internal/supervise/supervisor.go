@@ -75,7 +75,7 @@ func (s *supervisor) reap() {
 	}
 }
 
-// start brings up all that should run and does not, and tells how long nothing more is to be done.
+// start starts all that should run and does not, and returns how long there is nothing more to do.
 func (s *supervisor) start(now time.Time) time.Duration {
 	wait := time.Hour
 	for _, component := range s.role.Components {
