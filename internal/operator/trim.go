@@ -94,8 +94,8 @@ func reduceValue(value reflect.Value) {
 			reduceValue(value.Elem())
 		}
 	case reflect.Struct:
-		for n := range value.NumField() {
-			if field := value.Field(n); field.CanSet() {
+		for _, field := range value.Fields() {
+			if field.CanSet() {
 				reduceValue(field)
 			}
 		}
@@ -138,8 +138,8 @@ func footprint(value reflect.Value) (bytes int) {
 		if value.Type() == timeType { // its location is shared
 			return 0
 		}
-		for n := range value.NumField() {
-			bytes += footprint(value.Field(n))
+		for _, field := range value.Fields() {
+			bytes += footprint(field)
 		}
 	}
 	return bytes

@@ -140,7 +140,7 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 // isGone reports whether no pod of the worker's name exists, whatever its labels, owner and phase. The API server is asked, not a cache.
 // It counts when no create that was admitted before the worker's list was published may still store one.
 func (t *transition) isGone(worker, version uint8) bool {
-	if t.Rules.Has(CreatesAwaited) && t.create.active && t.Scenario.workerOf(2) == worker && t.create.after < version {
+	if t.isArriving(worker, version) {
 		return false
 	}
 	existing := t.existing()
@@ -155,6 +155,11 @@ func (t *transition) isGone(worker, version uint8) bool {
 		}
 	}
 	return true
+}
+
+// isArriving reports whether a create that was admitted before a list was published may still store a pod of the worker's name.
+func (t *transition) isArriving(worker, version uint8) bool {
+	return t.Rules.Has(CreatesAwaited) && t.create.active && t.Scenario.workerOf(2) == worker && t.create.after < version
 }
 
 func (t *transition) existing() uint8 {
