@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -22,21 +23,34 @@ var _ = Describe("A Swarm that is paused by its annotation", Serial, func() {
 		Eventually(phaseOf(in, "before")).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
 
 		change(ctx, swarm, func() { swarm.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"} })
-		submit(ctx, swarm, "waiting", order{})
-		Eventually(reasonOf(in, "waiting")).WithContext(ctx).Should(Equal(v1alpha1.ReasonPaused))
+		waiting := firstPaused(ctx, swarm)
 
 		Eventually(session.Terminate()).Should(gexec.Exit(0))
 		program(linkAddress)
 		submit(ctx, swarm, "later", order{})
 		Eventually(reasonOf(in, "later")).WithContext(ctx).Should(Equal(v1alpha1.ReasonPaused))
-		Expect(phaseOf(in, "waiting")(ctx)).To(Equal(v1alpha1.TaskPending))
+		Expect(phaseOf(in, waiting)(ctx)).To(Equal(v1alpha1.TaskPending))
 
 		change(ctx, swarm, func() { delete(swarm.Annotations, v1alpha1.AnnotationPaused) })
-		for _, task := range []string{"waiting", "later"} {
+		for _, task := range []string{waiting, "later"} {
 			Eventually(phaseOf(in, task)).WithContext(ctx).Should(Equal(v1alpha1.TaskCompleted))
 		}
 	})
 })
+
+// firstPaused submits tasks until one is held back, and returns its name. The operator may hear of a task before it hears of the pause.
+func firstPaused(ctx context.Context, swarm *v1alpha1.Swarm) (name string) {
+	GinkgoHelper()
+	n := 0
+	Eventually(func(g Gomega) {
+		n++
+		name = fmt.Sprint("waiting-", n)
+		submit(ctx, swarm, name, order{})
+		g.Eventually(reasonOf(swarm.Namespace, name)).WithContext(ctx).ShouldNot(BeEmpty())
+		g.Expect(reasonOf(swarm.Namespace, name)(ctx)).To(Equal(v1alpha1.ReasonPaused))
+	}).WithContext(ctx).Should(Succeed())
+	return name
+}
 
 // reasonOf is for Eventually.
 func reasonOf(in, task string) func(context.Context) (v1alpha1.Reason, error) {
