@@ -1,14 +1,14 @@
-// Package authorizer stands between the link and the dispatcher: authentication has proven which pod is at the other end of a stream, and this package
-// decides what that pod may say.
+// Package authorizer sits between the link and the dispatcher: authentication has proven which pod is at the other end of a stream,
+// and this package decides which messages of that pod are passed on.
 //
 // It promises:
-//   - Only pods of swarms in scope join. The pod is controlled by a StatefulSet of the Swarm, or is the pod that Agent status names as linked; and the
-//     Agent object, if there is one, is controlled by that Swarm and names it.
+//   - Only pods of swarms in scope join. The pod is controlled by a StatefulSet of the Swarm, or is the pod that Agent status names
+//     as linked; and the Agent object, if it exists, is controlled by that Swarm and names it.
 //   - An agent names no more running attempts than it has slots for, and no two of the same work.
-//   - An agent speaks only for attempts of tasks in its own namespace. The dispatcher compares their swarm, their UID and their epoch.
+//   - An agent can only report on attempts of tasks in its own namespace. The dispatcher compares their swarm, UID and epoch.
 //   - What is passed on can be stored: its size and its shape are within the bounds of the API.
 //
-// It never changes what an honest agent says, and it never tells an agent that it may forget a result.
+// It never changes messages of an honest agent, and it never lets an agent forget a result.
 package authorizer
 
 import (
@@ -34,9 +34,9 @@ import (
 const (
 	// readTimeout bounds how long a stream waits for the API server.
 	readTimeout = 5 * time.Second
-	// liveReads is how many objects are read past the cache in a second, for all agents. Agents whose objects are in the cache need none.
+	// liveReads is how many objects are read past the cache per second, for all agents. Agents whose objects are in the cache need none.
 	liveReads = 50
-	// liveShare is how many of them, in percent, one namespace can use up. Namespaces that wait take turns.
+	// liveShare is how many of them, in percent, one namespace can use. Waiting namespaces take turns.
 	liveShare = 50
 )
 
@@ -45,33 +45,33 @@ type Scope interface {
 	IncludesNamed(ctx context.Context, reader client.Reader, namespace string) (bool, error)
 }
 
-// Config is what an Authorizer needs.
+// Config configures an Authorizer.
 type Config struct {
 	Cache    client.Reader
 	Live     client.Reader // past the cache
 	Scope    Scope
 	Refusals *limit.Refusals
-	Next     link.Events // gets what is authorized
+	Next     link.Events // gets the authorized messages
 }
 
-// An Authorizer passes on what agents may say. It implements link.Events.
+// An Authorizer passes on the messages that agents may send. It implements link.Events.
 type Authorizer struct {
 	config Config
 	live   *limit.FairLimiter // by namespace
 
 	mu      sync.Mutex
-	refused map[string]time.Time // UIDs of pods, and until when they are refused without looking again
+	refused map[string]time.Time // UIDs of pods, and until when they are refused without another lookup
 }
 
 var _ link.Events = &Authorizer{}
 
-// New makes an Authorizer.
+// New returns an Authorizer.
 func New(config Config) *Authorizer {
 	live := limit.NewFairLimiter(limit.Budget{PerSecond: liveReads, Burst: 2 * liveReads, Share: liveShare})
 	return &Authorizer{config: config, live: live, refused: map[string]time.Time{}}
 }
 
-// A denial is final until an object changes. Every other error means that the agent may try again at once.
+// A denial is final until an object changes. Any other error means that the agent may retry at once.
 type denial struct{ reason string }
 
 func (d denial) Error() string { return d.reason }
@@ -124,7 +124,7 @@ func (a *Authorizer) Received(agent link.Agent, message *linkv1.AgentMessage) {
 // Left implements link.Events.
 func (a *Authorizer) Left(agent link.Agent) { a.config.Next.Left(agent) }
 
-// mayName reports whether an agent may speak of an attempt.
+// mayName reports whether an agent may report on an attempt.
 func (a *Authorizer) mayName(agent link.Agent, attempt *linkv1.Attempt) bool {
 	if attempt.GetNamespace() == agent.Namespace && canName(attempt) {
 		attempt.ProtoReflect().SetUnknown(nil) // the dispatcher keeps attempts
@@ -134,7 +134,7 @@ func (a *Authorizer) mayName(agent link.Agent, attempt *linkv1.Attempt) bool {
 	return false
 }
 
-// authorize reports why a pod is not an agent of the swarm that it names; nil if it is one.
+// authorize returns why a pod is not an agent of the swarm that it names, or nil if it is one.
 func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID string, hello *linkv1.Hello) error {
 	included, err := a.config.Scope.IncludesNamed(ctx, a.config.Cache, agent.Namespace)
 	switch {
@@ -154,7 +154,7 @@ func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID str
 		return err
 	case known && !metav1.IsControlledBy(object, swarm):
 		return denyf("Agent %q is not controlled by Swarm %q", agent.Name, swarm.Name)
-	case known && object.Spec.SwarmRef.Name != swarm.Name: // by which the dispatcher counts the agent
+	case known && object.Spec.SwarmRef.Name != swarm.Name: // the dispatcher counts the agent by this name
 		return denyf("Agent %q names another Swarm than %q", agent.Name, swarm.Name)
 	case known && object.Status.LinkedPodUID == podUID:
 		return nil
@@ -162,7 +162,7 @@ func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID str
 	return a.authorizePod(ctx, agent, podUID, swarm)
 }
 
-// authorizePod reports why a pod does not belong to a Swarm.
+// authorizePod returns why a pod does not belong to a Swarm.
 func (a *Authorizer) authorizePod(ctx context.Context, agent link.Agent, podUID string, swarm *v1alpha1.Swarm) error {
 	pod, name := &corev1.Pod{}, types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}
 	found, err := a.readIf(ctx, name, pod, func() bool { return string(pod.UID) == podUID })
@@ -181,7 +181,7 @@ func (a *Authorizer) authorizePod(ctx context.Context, agent link.Agent, podUID 
 	return nil
 }
 
-// orDenied returns the error if there is one, and a denial otherwise.
+// orDenied returns the error if it is not nil, and a denial otherwise.
 func orDenied(err error, format string, args ...any) error {
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (a *Authorizer) read(ctx context.Context, name types.NamespacedName, into c
 	return a.readIf(ctx, name, into, func() bool { return true })
 }
 
-// readIf reads an object from the cache, and past it if the cache has none that is right: the cache may be behind.
+// readIf reads an object from the cache, and from the API server if the cache has none that is right: the cache may lag.
 func (a *Authorizer) readIf(ctx context.Context, name types.NamespacedName, into client.Object, right func() bool) (found bool, err error) {
 	if err := a.config.Cache.Get(ctx, name, into); err == nil && right() {
 		return true, nil

@@ -29,7 +29,7 @@ import (
 
 var coder = link.Agent{Namespace: "ns", Name: "s-coder-0"}
 
-// A consumer notes what reaches it.
+// A consumer records what reaches it.
 type consumer struct {
 	joined   []*linkv1.Hello
 	received []*linkv1.AgentMessage
@@ -50,7 +50,7 @@ func (n namespaces) IncludesNamed(_ context.Context, _ client.Reader, name strin
 	return n[name], nil
 }
 
-// objects are what an honest agent has.
+// objects are those of an honest agent.
 type objects struct {
 	swarm *v1alpha1.Swarm
 	agent *v1alpha1.Agent
@@ -107,7 +107,7 @@ func reader(o objects) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(scheme()).WithObjects(o.all()...).WithStatusSubresource(&v1alpha1.Agent{}).Build()
 }
 
-// newAuthorizer has a cache and an API server that may differ.
+// newAuthorizer uses a cache and an API server that may differ.
 func newAuthorizer(cached, stored objects) (*Authorizer, *consumer) {
 	next := &consumer{}
 	return New(Config{Cache: reader(cached), Live: reader(stored), Scope: namespaces{"ns": true}, Next: next}), next
@@ -164,7 +164,7 @@ func TestNamespaceOutOfScopeIsRefused(t *testing.T) {
 	}
 }
 
-// A pod that is refused costs no requests for a while. One that could not be looked up is looked up again at once.
+// A refused pod costs no requests for a while. A pod that could not be looked up is looked up again at once.
 func TestRefusalsAreRemembered(t *testing.T) {
 	reads, away := 0, error(nil)
 	stored := interceptor.NewClient(reader(objects{}), interceptor.Funcs{
@@ -195,8 +195,8 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	}
 }
 
-// Pods of one namespace that are no agents use up its share of the reads past the cache. New agents of another namespace, which are not in the
-// cache yet, join without a wait, and all namespaces together read no more than liveReads.
+// Pods of one namespace that are not agents use up its share of the reads past the cache. New agents of another namespace,
+// which are not in the cache yet, join without waiting, and all namespaces together read no more than liveReads.
 func TestStrangersOfOneNamespaceLeaveTheOthersTheirReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -257,7 +257,7 @@ func TestAgentsSpeakForTheirNamespaceOnly(t *testing.T) {
 	}
 }
 
-// manyAttempts are those of as many tasks.
+// manyAttempts returns attempts of as many tasks.
 func manyAttempts(count int) []*linkv1.Attempt {
 	var attempts []*linkv1.Attempt
 	for n := range count {
@@ -324,7 +324,7 @@ func TestResultsAreBounded(t *testing.T) {
 	}
 }
 
-// What an agent names is remembered: results of unknown tasks, and the process that holds an attempt.
+// Names from an agent are remembered: results of unknown tasks, and the process that holds an attempt.
 func TestNamesThatNothingCanHaveAreRefused(t *testing.T) {
 	a, next := newAuthorizer(honest(), honest())
 	long, unknown := strings.Repeat("n", 254), attempt("ns")

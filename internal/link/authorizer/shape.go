@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	valueBytes   = 4 << 10 // of a result, by the API
+	valueBytes   = 4 << 10 // of a result, according to the API
 	messageBytes = 4 << 10
 	reasonBytes  = 128
-	mostSlots    = 1000 // by the API
+	mostSlots    = 1000 // according to the API
 	spareRunning = 16   // attempts beyond the slots of an agent
 	nameBytes    = 253  // of objects
 	idBytes      = 64   // of UIDs, and of processes in Task status
@@ -25,7 +25,7 @@ const (
 	mostRefused = 10_000
 )
 
-// checkNames reports whether Hello has names that nothing can have. They are remembered for as long as the agent is known.
+// checkNames reports whether Hello has impossible names. Names are remembered for as long as the agent is known.
 func checkNames(hello *linkv1.Hello) error {
 	if len(hello.GetSwarm()) > nameBytes || len(hello.GetProcess()) > idBytes {
 		return denyf("the name of the swarm or of the process is too long: at most %d and %d bytes", nameBytes, idBytes)
@@ -33,15 +33,15 @@ func checkNames(hello *linkv1.Hello) error {
 	return nil
 }
 
-// canName reports whether there can be such an attempt.
+// canName reports whether such an attempt can exist.
 func canName(attempt *linkv1.Attempt) bool {
 	return within(attempt.GetTask(), nameBytes) && within(attempt.GetTaskUid(), idBytes) && attempt.GetEpoch() > 0
 }
 
-// within reports whether a text has 1 to so many bytes.
+// within reports whether a text has 1 to most bytes.
 func within(text string, most int) bool { return text != "" && len(text) <= most }
 
-// restrict leaves of Hello what the agent may say.
+// restrict reduces Hello to what the agent may report.
 func (a *Authorizer) restrict(agent link.Agent, hello *linkv1.Hello) {
 	hello.Slots = min(max(hello.GetSlots(), 0), mostSlots)
 	hello.Running = slices.DeleteFunc(hello.GetRunning(), func(attempt *linkv1.Attempt) bool { return !a.mayName(agent, attempt) })
@@ -53,9 +53,9 @@ func (a *Authorizer) restrict(agent link.Agent, hello *linkv1.Hello) {
 	}
 }
 
-// checkRunning reports whether an agent runs more than it can. The bound is the slots that Hello itself names: those of the Agent object may
-// have been lowered while attempts run. An agent declines an assignment while an earlier attempt of the same work is being stopped, so it
-// runs no two of them.
+// checkRunning reports whether an agent runs more than it can. The bound is the slots that Hello itself names: the slots of
+// the Agent object may have been lowered while attempts run. An agent declines an assignment while an earlier attempt of the
+// same work is being stopped, so it never runs two of them.
 func checkRunning(hello *linkv1.Hello) error {
 	if most := min(int(hello.GetSlots())+spareRunning, mostSlots); len(hello.GetRunning()) > most {
 		return denyf("%d attempts run in %d slots", len(hello.GetRunning()), hello.GetSlots())
@@ -71,8 +71,9 @@ func checkRunning(hello *linkv1.Hello) error {
 	return nil
 }
 
-// bound makes a result small enough for Task status. A result that is too large, or whose outcome is unknown, becomes a failure, because an agent sends
-// again what is not acknowledged. Whether a value is JSON and a reason is valid is for the controller to judge.
+// bound makes a result small enough for Task status. A result that is too large, or has an unknown outcome, becomes a
+// failure, because an agent keeps sending results that are not acknowledged. The controller judges whether a value is JSON
+// and a reason is valid.
 func bound(result *linkv1.Result) {
 	switch _, known := linkv1.Outcome_name[int32(result.GetOutcome())]; {
 	case !known || result.GetOutcome() == linkv1.Outcome_OUTCOME_UNSPECIFIED:
@@ -91,7 +92,7 @@ func fail(result *linkv1.Result, reason v1alpha1.Reason, message string) {
 	result.Outcome, result.Value, result.Reason, result.Message = linkv1.Outcome_OUTCOME_FAILED, nil, string(reason), message
 }
 
-// shorten keeps the end of a text, where programs say what went wrong. The rest of it is freed.
+// shorten keeps the end of a text, where programs report what went wrong. The rest is freed.
 func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -105,7 +106,7 @@ func (a *Authorizer) isRefused(podUID string) bool {
 	return time.Now().Before(a.refused[podUID])
 }
 
-// refuse remembers a refusal, so that a pod that connects again and again costs no requests.
+// refuse remembers a refusal, so that a pod that keeps reconnecting costs no requests.
 func (a *Authorizer) refuse(podUID string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
