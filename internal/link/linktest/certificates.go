@@ -1,6 +1,6 @@
 // Package linktest is an operator's end of the link for tests: a real server on a real socket, with a certificate authority,
-// tokens and leadership that a test can bend, a recorder of what agents say, and a network that can be frozen. It is for
-// the tests of link, agent and whoever dispatches.
+// tokens and leadership that a test can control, a recorder of agents' messages, and a network that can be frozen. It is for
+// the tests of link, agent and dispatchers.
 package linktest
 
 import (
@@ -54,7 +54,7 @@ func (c *CA) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) { retur
 // File writes the CA's certificate for an agent to read.
 func (c *CA) File(t testing.TB) string { return WriteFile(t, "ca.crt", c.PEM) }
 
-// WriteFile puts content into a folder of the test's.
+// WriteFile writes content to a temporary folder of the test.
 func WriteFile(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -8,37 +8,37 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// Attempt is the first try at the task, with an epoch.
+// Attempt returns the first attempt at the task, with an epoch.
 func Attempt(task string, epoch int64) *linkv1.Attempt {
 	return &linkv1.Attempt{Namespace: "default", Task: task, TaskUid: "uid-of-" + task, Attempt: 1, Epoch: epoch}
 }
 
-// Assign gives an attempt with a payload; the grace is short.
+// Assign assigns an attempt with a payload and a short grace period.
 func Assign(attempt *linkv1.Attempt, payload string) *linkv1.OperatorMessage {
 	return AssignWith(&linkv1.Assign{Attempt: attempt, Payload: []byte(payload), Grace: durationpb.New(200 * time.Millisecond)})
 }
 
-// AssignWith gives any assignment.
+// AssignWith wraps any assignment.
 func AssignWith(assign *linkv1.Assign) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: assign}}
 }
 
-// Cancel ends an attempt with a grace.
+// Cancel ends an attempt with a grace period.
 func Cancel(attempt *linkv1.Attempt, grace time.Duration) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: &linkv1.Cancel{Attempt: attempt, Reason: "Cancelled", Grace: durationpb.New(grace)}}}
 }
 
-// Drain drains the agent; what runs may go on for a while.
+// Drain drains the agent; running attempts may continue for a while.
 func Drain(finish time.Duration) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Drain{Drain: &linkv1.Drain{Finish: durationpb.New(finish), Reason: "ScaleIn"}}}
 }
 
-// Acknowledge settles a result.
+// Acknowledge acknowledges a result.
 func Acknowledge(attempt *linkv1.Attempt) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Acknowledge{Acknowledge: &linkv1.Acknowledge{Attempt: attempt}}}
 }
 
-// Peers tells the names of the peers.
+// Peers sends the names of the peers.
 func Peers(names ...string) *linkv1.OperatorMessage {
 	peers := &linkv1.Peers{}
 	for _, name := range names {

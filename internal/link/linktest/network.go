@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A Network lies between agents and an operator and can be frozen: connections stay open and nothing passes, which is
-// what a stopped operator looks like.
+// A Network lies between agents and an operator and can be frozen: connections stay open and nothing passes, as if the
+// operator were stopped.
 type Network struct {
 	Address string
 
@@ -74,14 +74,14 @@ func (n *Network) passage() <-chan struct{} {
 	return n.gate
 }
 
-// Freeze lets nothing pass any more.
+// Freeze blocks all traffic.
 func (n *Network) Freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.gate = make(chan struct{})
 }
 
-// Thaw lets everything pass, what was held back first.
+// Thaw lets everything pass, starting with what was held back.
 func (n *Network) Thaw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// Tokens authenticates: a token is "namespace/pod", and the pod's UID is "uid-of-pod". All others are denied.
+// Tokens is an Authenticator: a token is "namespace/pod", and the pod's UID is "uid-of-pod". All others are denied.
 type Tokens struct{}
 
 // Authenticate implements link.Authenticator.
@@ -29,7 +29,7 @@ func (Tokens) Authenticate(_ context.Context, token string) (link.Identity, erro
 	return link.Identity{Namespace: namespace, Pod: pod, PodUID: "uid-of-" + pod}, nil
 }
 
-// Terms proves terms to all operators of tests: the proof of a term is its number.
+// Terms proves terms to all operators in tests: the proof of a term is its number.
 type Terms struct{}
 
 // Prove implements link.Terms.
@@ -49,7 +49,7 @@ type Leader struct {
 // Lead makes this operator the leader of a term.
 func (l *Leader) Lead(term int64) { l.set(term, true, "") }
 
-// Follow makes another the leader.
+// Follow makes another operator the leader.
 func (l *Leader) Follow(address string) { l.set(0, false, address) }
 
 func (l *Leader) set(term int64, leading bool, address string) {
@@ -120,24 +120,24 @@ func (o *Operator) serve(t testing.TB) {
 	t.Cleanup(o.Stop)
 }
 
-// Ready is for a consumer that agents can join at once.
+// Ready returns a closed channel, for a consumer that agents can join at once.
 func Ready() <-chan struct{} {
 	ready := make(chan struct{})
 	close(ready)
 	return ready
 }
 
-// Lease changes the lease.
+// Lease sets the lease.
 func Lease(length time.Duration) func(*link.Config) {
 	return func(c *link.Config) { c.Events.(*Recorder).Length = length }
 }
 
-// ClientTLS is what a client of this operator trusts.
+// ClientTLS returns what a client of this operator trusts.
 func (o *Operator) ClientTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: o.CA.Pool, ServerName: ServerName, NextProtos: []string{"h2"}}
 }
 
-// Count sums a metric over all series whose labels include the value; all of them when it is "".
+// Count sums a metric over all series that have the label value, or over all series if it is "".
 func (o *Operator) Count(t testing.TB, name, label string) int {
 	t.Helper()
 	families, err := o.Metrics.Gather()

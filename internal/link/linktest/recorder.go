@@ -9,10 +9,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// patience is far longer than anything takes, so that only what never happens fails.
+// patience is far longer than anything takes, so that only things that never happen fail.
 const patience = 20 * time.Second
 
-// An Event is something that the server told.
+// An Event is one call of the server to its consumer.
 type Event struct {
 	At      time.Time
 	Agent   link.Agent
@@ -22,11 +22,11 @@ type Event struct {
 	Left    bool
 }
 
-// A Recorder is a link.Events that remembers.
+// A Recorder is a link.Events that records all calls.
 type Recorder struct {
-	// Refusal is asked before an agent joins.
+	// Refusal is called before an agent joins.
 	Refusal func(hello *linkv1.Hello) error
-	// Length of the lease that agents are told.
+	// Length of the lease that agents get.
 	Length time.Duration
 
 	busy   sync.Mutex
@@ -60,7 +60,7 @@ func (r *Recorder) Received(agent link.Agent, message *linkv1.AgentMessage) {
 	r.add(Event{Agent: agent, Message: message})
 }
 
-// Hold keeps whatever is received waiting until it is released.
+// Hold blocks received messages until release is called.
 func (r *Recorder) Hold() (release func()) {
 	r.busy.Lock()
 	return r.busy.Unlock
@@ -78,7 +78,7 @@ func (r *Recorder) add(event Event) {
 	r.more = make(chan struct{})
 }
 
-// Events are all so far.
+// Events returns all events so far.
 func (r *Recorder) Events() []Event {
 	events, _ := r.since(0)
 	return events
@@ -90,7 +90,7 @@ func (r *Recorder) since(from int) ([]Event, <-chan struct{}) {
 	return append([]Event(nil), r.events[from:]...), r.more
 }
 
-// Await waits for the n-th event, from 1, that is wanted.
+// Await waits for the n-th wanted event, counted from 1.
 func (r *Recorder) Await(t testing.TB, n int, what string, wanted func(Event) bool) Event {
 	t.Helper()
 	seen, found := 0, 0
@@ -133,7 +133,7 @@ func (r *Recorder) AwaitResult(t testing.TB, n int, epoch int64) *linkv1.Result 
 	}).Message.GetResult()
 }
 
-// AwaitProgress waits until an epoch has come this far.
+// AwaitProgress waits until an epoch has reached this percentage.
 func (r *Recorder) AwaitProgress(t testing.TB, epoch int64, percent int32) *linkv1.Progress {
 	t.Helper()
 	return r.Await(t, 1, "progress", func(e Event) bool {
@@ -148,7 +148,7 @@ func (r *Recorder) AwaitCredit(t testing.TB, granted int64) *linkv1.Credit {
 	return r.Await(t, 1, "credit", func(e Event) bool { return e.Message.GetCredit().GetGranted() >= granted }).Message.GetCredit()
 }
 
-// Eventually waits for a condition that nothing announces.
+// Eventually polls a condition that no event announces.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
