@@ -68,7 +68,7 @@ func oversize() *linkv1.AgentMessage {
 	return message
 }
 
-// sendGarbage sends a frame that is not even protobuf, by way of a message that carries it as unknown fields.
+// sendGarbage sends a frame that is not valid protobuf, as unknown fields of a message.
 func sendGarbage(t *testing.T, to client) {
 	t.Helper()
 	sendRaw(t, to, protowire.AppendTag(nil, 1, protowire.BytesType)) // a length is missing
@@ -137,7 +137,7 @@ func TestGarbageBytesAreRefused(t *testing.T) {
 	linktest.Eventually(t, "connections are closed", func() bool { return operator.Count(t, "swarm_link_connections", "") == 0 })
 }
 
-// Somebody who connects and says nothing holds a place no longer than the limit.
+// A client that connects and sends nothing holds a place no longer than the limit.
 func TestSilentConnectionsEnd(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.HelloTimeout = 200 * time.Millisecond })
 	raw, err := net.Dial("tcp", operator.Address)
@@ -153,7 +153,7 @@ func TestSilentConnectionsEnd(t *testing.T) {
 	assertRefused(t, operator, "handshake", 1)
 }
 
-// Half of the places are kept for agents: those that are linked stay, and one of them finds its way back.
+// Half of the places are reserved for agents: linked agents stay, and one of them can reconnect.
 func TestFloodOfConnectionsIsBounded(t *testing.T) {
 	const most, linked, flood = 20, 8, 500
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = most })
@@ -191,7 +191,7 @@ func TestConnectionsOfAgentsAreBounded(t *testing.T) {
 	assertRefused(t, operator, "too_many_connections", 1)
 }
 
-// One agent, or whoever has its token, cannot hold more than a few streams.
+// An agent, or any client with its token, cannot hold more than a few streams.
 func TestStreamsOfOneAgentAreBounded(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	release := make(chan struct{})
@@ -228,7 +228,7 @@ func TestReaderThatNeverReadsIsCutOff(t *testing.T) {
 	assertFlat(t, before, 12, 8<<20)
 }
 
-// A reader that does not even read its socket stops the server's writes; its connection must not hold the session.
+// A reader that does not even read its socket blocks the server's writes; its connection must not hold the session.
 func TestSocketThatIsNeverReadIsCutOff(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.QueueBytes = 1 << 20 })
 	network := linktest.NewNetwork(t, operator.Address)
@@ -262,11 +262,11 @@ func TestFloodOfMessagesIsReadSlowly(t *testing.T) {
 	}
 }
 
-// Agents that come and go leave nothing behind.
+// Agents that connect and disconnect leave nothing behind.
 func TestMemoryStaysFlat(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.HelloBurst = 1000 })
 	round := func(n int) {
-		// A test of its own, because the clients would otherwise be kept until the end of this one.
+		// In a separate test, because the clients would otherwise be kept until the end of this one.
 		t.Run("round", func(t *testing.T) {
 			for range n {
 				c, _ := join(t, operator, coder)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A pod that is listed is let in without a review only if its service account was vouched for.
+// A listed pod is admitted without a review only if its service account was vouched for.
 func TestListedPodOfAnUnknownAccountIsNotLetIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -15,7 +15,7 @@ func TestListedPodOfAnUnknownAccountIsNotLetIn(t *testing.T) {
 		if err := to.roster.renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.slow = 5 * time.Second // the roster is trusted for longer
+		c.slow = 5 * time.Second // the roster stays trusted for longer
 		go func() { _, _ = to.Authenticate(t.Context(), tokens[0]) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -39,7 +39,7 @@ func TestFirstTokenOfAnAccountIsReviewedOnce(t *testing.T) {
 	})
 }
 
-// An answer that is no proof must not look like one.
+// An answer that proves nothing must not look like a proof.
 func TestKeysThatCannotBeFetchedAreAnError(t *testing.T) {
 	c := newCluster()
 	to := NewTokenAuthenticator(TokenOptions{

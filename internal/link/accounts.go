@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// An account is a service account as tokens and reviews name it.
+// An account is a service account as named in tokens and reviews.
 type account struct{ username, uid string }
 
-// accounts remembers for which service accounts the API server has vouched a short time ago.
+// accounts remembers which service accounts the API server has recently vouched for.
 type accounts struct {
 	now func() time.Time
 
@@ -18,9 +18,9 @@ type accounts struct {
 	known map[account]*voucher
 }
 
-// A voucher is what is known of one account.
+// A voucher is what is known about one account.
 type voucher struct {
-	turn  chan struct{} // held by whoever asks the API server
+	turn  chan struct{} // held while the API server is asked
 	until time.Time
 }
 
@@ -28,7 +28,7 @@ func newAccounts(now func() time.Time) *accounts {
 	return &accounts{now: now, known: map[account]*voucher{}}
 }
 
-// vouch notes that a review, asked for at a time, has found the account.
+// vouch records that a review, requested at the given time, has found the account.
 func (a *accounts) vouch(known account, asked time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +45,7 @@ func (a *accounts) vouched(known account) bool {
 	return of != nil && a.now().Before(of.until)
 }
 
-// acquire waits until nobody else asks the API server about the account.
+// acquire waits until no other goroutine is asking the API server about the account.
 func (a *accounts) acquire(ctx context.Context, known account) (release func(), err error) {
 	a.mu.Lock()
 	turn := a.voucherOf(known).turn
@@ -68,7 +68,8 @@ func (a *accounts) voucherOf(known account) *voucher {
 	return of
 }
 
-// makeRoom drops what is over. Only accounts of which a token was verified are here, so that there are no more than exist; to forget one costs a review.
+// makeRoom drops expired entries. Only accounts with a verified token get here, so there are no more entries than accounts
+// exist; forgetting one costs a review.
 func (a *accounts) makeRoom() {
 	if len(a.known) < mostAnswers {
 		return

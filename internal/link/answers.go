@@ -18,8 +18,8 @@ type answer struct {
 	until    time.Time
 }
 
-// answers remembers a bounded number of reviews for a short time. Denials are kept apart, so that strangers, who can cause any number of them, make
-// nothing else be forgotten.
+// answers remembers a bounded number of reviews for a short time. Denials are kept separately: strangers can cause any number
+// of them, and must not evict other answers.
 type answers struct {
 	now func() time.Time
 
@@ -41,7 +41,7 @@ func (a *answers) find(key [sha256.Size]byte) (answer, bool) {
 	return known, found && a.now().Before(known.until)
 }
 
-// keep replaces what was known of a token.
+// keep replaces what was known about a token.
 func (a *answers) keep(key [sha256.Size]byte, given answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -57,7 +57,7 @@ func (a *answers) keep(key [sha256.Size]byte, given answer) {
 	into[key] = given
 }
 
-// makeRoom drops what is over, and everything else when that is not enough: asking again is cheap, growing is not.
+// makeRoom drops expired answers, and all others if that is not enough: asking again is cheap, growing is not.
 func (a *answers) makeRoom(in map[[sha256.Size]byte]answer) {
 	now := a.now()
 	for key, known := range in {

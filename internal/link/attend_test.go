@@ -16,7 +16,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// consumer ignores everything that a server needs to be made.
+// consumer stubs everything that a server needs.
 type consumer struct{}
 
 func (consumer) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -35,7 +35,7 @@ func wholeConfig() Config {
 	}
 }
 
-// A server without an authenticator, or without leadership to ask, would trust everyone.
+// A server without an authenticator, or without leadership, would trust everyone.
 func TestServerNeedsEachOfItsParts(t *testing.T) {
 	for reason, change := range map[string]func(*Config){
 		"certificates":  func(c *Config) { c.Certificates = nil },

@@ -2,8 +2,8 @@ package link
 
 import "sync"
 
-// A budget is memory that holders share. A holder may have no more than it leaves free for all others. So one that takes all it can has
-// half, and while n of them do, one part in n+1 is still free. No holder waits for another.
+// A budget is memory shared by holders. A holder may have no more than what stays free for all others. So one that takes all
+// it can gets half, and when n holders do so, 1/(n+1) is still free. No holder waits for another.
 type budget struct {
 	most int
 
@@ -35,7 +35,7 @@ func (b *budget) give(holder string, size int) {
 	}
 }
 
-// An allowance is what one stream, or one connection that has none yet, takes of the budget of its holder. A nil one bounds nothing.
+// An allowance is the part of its holder's budget that one stream takes, or one connection without a stream. A nil allowance is unlimited.
 type allowance struct {
 	budget *budget
 	holder string
@@ -45,7 +45,7 @@ type allowance struct {
 	over  bool
 }
 
-// forNamespace and forSource keep names and addresses apart.
+// forNamespace and forSource use different prefixes, so that a name never collides with an address.
 func (b *budget) forNamespace(name string) *allowance {
 	return &allowance{budget: b, holder: "namespace/" + name}
 }
@@ -80,7 +80,7 @@ func (a *allowance) give(size int) {
 	}
 }
 
-// release gives everything back. Nothing can be taken any more.
+// release gives everything back. Nothing can be taken after that.
 func (a *allowance) release() {
 	if a == nil {
 		return

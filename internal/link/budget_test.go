@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// However many namespaces take what they can, the next one finds room.
+// However many namespaces take all they can, the next one finds room.
 func TestHoldersOfABudgetLeaveRoomForOthers(t *testing.T) {
 	const most = 120_000
 	for greedy := 1; greedy <= 11; greedy++ {
@@ -50,7 +50,7 @@ func TestAllowanceGivesBackWhatItTook(t *testing.T) {
 	}
 }
 
-// What the documentation says is what the defaults are.
+// The documented defaults are the real ones.
 func TestBoundOfWhatIsReceivedIsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {

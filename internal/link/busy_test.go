@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// The consumer may take longer than a lease. Agents must not stop their work for that, however much they have to say.
+// The consumer may take longer than a lease. Agents must not stop their work because of that, however much they send.
 func TestHeartbeatsAreAnsweredWhileTheConsumerIsBusy(t *testing.T) {
 	for reason, c := range map[string]struct {
 		messages int
@@ -41,8 +41,9 @@ func TestHeartbeatsAreAnsweredWhileTheConsumerIsBusy(t *testing.T) {
 	}
 }
 
-// Past 2 MiB the operator reads nothing more of an agent. It neither echoes nor notes that the agent was heard, so the lease ends, first by
-// the agent's count and then by the operator's. Nothing is lost, and all goes on when the consumer does.
+// Past 2 MiB the operator stops reading from an agent. It neither echoes nor records that the agent was heard, so the lease
+// ends, first by the agent's clock and then by the operator's. Nothing is lost, and everything continues when the consumer
+// does.
 func TestAgentThatSaysTooMuchIsNotHeardUntilTheConsumerIsFree(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
 	client, _ := join(t, operator, coder)
@@ -62,7 +63,7 @@ func TestAgentThatSaysTooMuchIsNotHeardUntilTheConsumerIsFree(t *testing.T) {
 	before := memory()
 	linktest.Eventually(t, "the operator reads no more", func() bool { return operator.Count(t, "swarm_link_stalled_total", "") == 1 })
 	heard, _ := operator.LastHeard(coder)
-	assertFlat(t, before, 1, 8<<20) // test's and operator's end together, of 20 MiB
+	assertFlat(t, before, 1, 8<<20) // both ends, the test's and the operator's, of 20 MiB
 	if again, _ := operator.LastHeard(coder); again != heard {
 		t.Error("an agent was heard whose heartbeat is not echoed")
 	}
@@ -79,7 +80,7 @@ func TestAgentThatSaysTooMuchIsNotHeardUntilTheConsumerIsFree(t *testing.T) {
 	}
 }
 
-// Only the last report of an attempt counts, and it comes before what the agent said after the first.
+// Only the last report of an attempt counts, and it comes before what the agent sent after the first.
 func TestProgressThatWaitsIsReplacedByLaterProgress(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
 	client, _ := join(t, operator, coder)
@@ -110,7 +111,7 @@ func TestProgressThatWaitsIsReplacedByLaterProgress(t *testing.T) {
 	}
 }
 
-// Hello is the one message that is many times larger in memory than on the wire, and only the first one is of use.
+// Hello is the one message that is many times larger in memory than on the wire, and only the first one is useful.
 func TestSecondHelloDoesNotWait(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
 	client, _ := join(t, operator, coder)

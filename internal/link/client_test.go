@@ -20,7 +20,7 @@ const patience = 20 * time.Second
 
 var coder = link.Agent{Namespace: "default", Name: "research-coder-0"}
 
-// A client is the other end of the link, message by message.
+// A client is the agent's end of the link, message by message.
 type client struct {
 	grpc.BidiStreamingClient[linkv1.AgentMessage, linkv1.OperatorMessage]
 	connection *grpc.ClientConn
@@ -46,7 +46,7 @@ func connect(t *testing.T, to *linktest.Operator, token string) client {
 	return client{stream, connection}
 }
 
-// join says Hello as an agent and returns its Welcome.
+// join sends Hello as an agent and returns its Welcome.
 func join(t *testing.T, to *linktest.Operator, as link.Agent) (client, *linkv1.Welcome) {
 	t.Helper()
 	c := connect(t, to, as.String())

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// helloField is the number of Hello in AgentMessage.
+	// helloField is the field number of Hello in AgentMessage.
 	helloField = 1
-	// mostFields is how many fields an AgentMessage may have. It has one, and perhaps some of later versions.
+	// mostFields is how many fields an AgentMessage may have. It has one, and possibly some of later versions.
 	mostFields = 16
-	// mostRunning is how many attempts an agent may run, by the API.
+	// mostRunning is how many attempts an agent may run according to the API.
 	mostRunning = 1000
-	// mostResults is how many results an agent may have that are not acknowledged: with 128 of them it takes no more work, but what runs then
-	// may add to them. Agents name 128 in Hello. Those of versions without Complete name all of them.
+	// mostResults is how many unacknowledged results an agent may have: with 128 of them it takes no more work, but attempts
+	// that are still running may add to them. Agents name 128 in Hello. Versions without Complete name all of them.
 	mostResults = 128 + mostRunning
-	// mostFeatures leaves room for those of later versions.
+	// mostFeatures leaves room for features of later versions.
 	mostFeatures = 64
 )
 
-// mostEntries are the bounds of the lists in Hello, by the numbers of their fields.
+// mostEntries are the limits of the lists in Hello, by field number.
 var mostEntries = map[protowire.Number]int{2: mostFeatures, 7: mostRunning, 8: mostResults}
 
-// A boundedCodec decodes messages of agents only if their lists are not too long. An empty entry has 2 bytes on the wire and more than 100
-// in memory, so a bound on the bytes of a frame is not enough.
+// A boundedCodec refuses agent messages whose lists are too long. An empty entry has 2 bytes on the wire and more than 100 in
+// memory, so a limit on the size of a frame is not enough.
 type boundedCodec struct{ encoding.CodecV2 }
 
 func newCodec() encoding.CodecV2 { return boundedCodec{encoding.GetCodecV2(proto.Name)} }
 
-// A received message has its size on the wire, with what gRPC puts before it.
+// A received message carries its size on the wire, including gRPC's prefix.
 type received struct {
 	*linkv1.AgentMessage
 	wire int
@@ -56,7 +56,7 @@ func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
 	return c.CodecV2.Unmarshal(mem.BufferSlice{frame}, into)
 }
 
-// checkLists reports which list of an encoded AgentMessage is too long. Parts of Hello may be in several fields, which are merged.
+// checkLists reports which list of an encoded AgentMessage is too long. Hello may be split over several fields, which are merged.
 func checkLists(message []byte) error {
 	fields, entries := 0, map[protowire.Number]int{}
 	count := func(number protowire.Number, _ []byte) error {

@@ -11,7 +11,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// listsOf is a Hello with lists of these lengths.
+// listsOf returns a Hello with lists of these lengths.
 func listsOf(running, results, features int) *linkv1.Hello {
 	hello := &linkv1.Hello{Features: make([]string, features)}
 	for range running {
@@ -55,7 +55,7 @@ func TestListsOfHelloAreBounded(t *testing.T) {
 	}
 }
 
-// Fields that occur again are merged, and those of another kind are decoded to be thrown away.
+// Repeated fields are merged, and unknown fields are decoded to be thrown away.
 func TestPartsOfHelloAreCountedTogether(t *testing.T) {
 	half := encode(t, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: listsOf(mostRunning/2+1, 0, 0)}})
 	if _, err := unmarshal(append(bytes.Clone(half), half...)); err == nil {

@@ -40,7 +40,7 @@ func frozen(t *testing.T) protoreflect.FileDescriptor {
 	return described
 }
 
-// Every message, field and enum value that was ever there is still there, with its number and type.
+// Every message, field and enum value of the frozen protocol still exists, with its number and type.
 func TestProtocolOnlyGrows(t *testing.T) {
 	now := linkv1.File_api_link_v1_link_proto
 	old := frozen(t)
@@ -73,7 +73,7 @@ func assertFieldsKept(t *testing.T, before, after protoreflect.MessageDescriptor
 	}
 }
 
-// An oldAgent speaks by the frozen descriptors alone.
+// An oldAgent uses the frozen descriptors alone.
 type oldAgent struct {
 	grpc.ClientStream
 	says, hears protoreflect.MessageDescriptor
@@ -90,7 +90,7 @@ func (a oldAgent) say(t *testing.T, text string) {
 	}
 }
 
-// hear returns the kind of the next message, "" when the agent does not know it, and one field of it.
+// hear returns the kind of the next message, or "" if the agent does not know it, and one field of it.
 func (a oldAgent) hear(t *testing.T, field protoreflect.Name) (kind string, value string) {
 	t.Helper()
 	message := dynamicpb.NewMessage(a.hears)
@@ -125,7 +125,7 @@ func joinOld(t *testing.T, operator *linktest.Operator) oldAgent {
 func TestOldAgentIsSpared(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	old := joinOld(t, operator)
-	// What it never heard of is not sent, or, where that is harmless, ignored by it.
+	// Messages that an old agent does not know are not sent or, where that is harmless, ignored by it.
 	if err := operator.Send(coder, linktest.Peers("a")); !errors.Is(err, link.ErrUnsupported) {
 		t.Errorf("peers: %v", err)
 	}
@@ -167,7 +167,7 @@ func TestOldAgentWorksWithThisOperator(t *testing.T) {
 	}
 }
 
-// An agent from the future says things that this operator does not know.
+// An agent of a later version sends messages that this operator does not know.
 func TestNewAgentWorksWithThisOperator(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	c := connect(t, operator, coder.String())

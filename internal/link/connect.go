@@ -31,7 +31,7 @@ func (s *Server) Connect(connected stream) error {
 	return err
 }
 
-// converse is a stream from its first byte to its last.
+// converse serves a stream from its first byte to its last.
 func (s *Server) converse(connected stream) error {
 	markUsed(connected.Context())
 	identity, err := s.prove(connected.Context())
@@ -63,8 +63,9 @@ func (s *Server) converse(connected stream) error {
 	return s.host(connected, heard, hosted, arrival{identity.PodUID, hello})
 }
 
-// forgetUnprovenTerm removes a term from Hello that no leader has given out, as far as can be proven, and reports whether it did. Agents of earlier
-// versions carry no proof. Their terms are below that of the leader, unless the Lease and the Secret were both deleted.
+// forgetUnprovenTerm removes a term from Hello if no leader can be proven to have issued it, and reports whether it did.
+// Agents of earlier versions carry no proof. Their terms are below that of the leader, unless the Lease and the Secret were
+// both deleted.
 func (s *Server) forgetUnprovenTerm(hello *linkv1.Hello) bool {
 	if hello.GetTerm() == 0 || s.config.Terms != nil && s.config.Terms.Proven(hello.GetTerm(), hello.GetTermProof()) {
 		return false
@@ -79,7 +80,7 @@ type arrival struct {
 	hello  *linkv1.Hello
 }
 
-// prove asks whose token the stream came with.
+// prove authenticates the token of the stream.
 func (s *Server) prove(ctx context.Context) (Identity, error) {
 	token := bearer(ctx)
 	if token == "" {
@@ -92,7 +93,7 @@ func (s *Server) prove(ctx context.Context) (Identity, error) {
 	case errors.Is(err, ErrDenied):
 		return Identity{}, &ending{refusedToken, status.Error(codes.Unauthenticated, err.Error())}
 	case err != nil:
-		// The details are the operator's own business, not a stranger's.
+		// The details are not for strangers.
 		return Identity{}, &ending{refusedUnproven, status.Error(codes.Unavailable, "the token could not be checked: try again")}
 	}
 	return identity, nil
@@ -110,10 +111,10 @@ func bearer(ctx context.Context) string {
 	return token
 }
 
-// The longest names that can be: those of objects, and of processes in Task status.
+// The longest possible names of objects, and of processes in Task status.
 const mostNameBytes, mostProcessBytes = 253, 64
 
-// check compares who the agent says it is with who its token says it is. It refuses names that nothing can have, because some are
+// check compares the agent named in Hello with the identity of its token. It refuses impossible names, because some are
 // remembered for longer than the stream lasts.
 func check(identity Identity, hello *linkv1.Hello) error {
 	if len(hello.GetSwarm()) > mostNameBytes || len(hello.GetProcess()) > mostProcessBytes {
@@ -155,7 +156,7 @@ func (s *Server) redirect(connected stream) error {
 	return &ending{refusal: refusedRedirected}
 }
 
-// turnAway tells a proven agent why it is not wanted.
+// turnAway tells a proven agent why it is refused.
 func turnAway(connected stream, why refusal, reason, text string) error {
 	message := &linkv1.Refuse{Reason: reason, Message: text}
 	if err := connected.Send(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Refuse{Refuse: message}}); err != nil {

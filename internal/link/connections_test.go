@@ -15,14 +15,14 @@ func comings(operator *linktest.Operator) []linktest.Event {
 	return slices.DeleteFunc(operator.Events(), func(event linktest.Event) bool { return event.Message != nil })
 }
 
-// numbered is the Hello of a process's connection.
+// numbered returns the Hello of a process's connection.
 func numbered(process string, number int64) *linkv1.AgentMessage {
 	message := hello(coder)
 	message.GetHello().Process, message.GetHello().Connection = process, number
 	return message
 }
 
-// The agent has given up its first connection. Its Hello was under way for longer than that of the second one.
+// The agent has abandoned its first connection, whose Hello took longer to arrive than that of the second one.
 func TestOlderConnectionDoesNotReplaceANewerOne(t *testing.T) {
 	for _, number := range []int64{1, 2} {
 		operator := linktest.Start(t, linktest.NewCA(t))

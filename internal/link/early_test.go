@@ -59,7 +59,7 @@ func TestAgentThatWasWelcomedEarlyCanBeRefused(t *testing.T) {
 	}
 }
 
-// Nothing of an agent that has gone reaches the consumer: its Hello is old.
+// Nothing about an agent that is gone reaches the consumer: its Hello is outdated.
 func TestAgentThatLeavesEarlyNeverJoins(t *testing.T) {
 	operator, open := startClosed(t)
 	c, _ := join(t, operator, coder)

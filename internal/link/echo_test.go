@@ -11,7 +11,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// The end of a lease is counted from the last receipt. An echo that the agent gets after that was counted would prolong its work.
+// The end of a lease is counted from the last receipt. An echo that the agent gets after that would prolong its work.
 func TestNothingIsEchoedOrHeardOnceASessionIsOver(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 10, QueueBytes: 1 << 20})
 	heard := 0
@@ -67,7 +67,7 @@ func assignOf(bytes int) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: assign}}
 }
 
-// A burst of large payloads is no fault of the agent's.
+// A burst of large payloads is not the agent's fault.
 func TestAssignmentsWaitInsteadOfCuttingTheAgentOff(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 100, QueueBytes: 4 << 20})
 	s.grant(&linkv1.Credit{Granted: 16})

@@ -6,16 +6,16 @@ const (
 	dataFrame        = 0 // the type of frames that carry messages
 )
 
-// A frameScanner finds the frames in what an HTTP/2 client sends, in pieces of any length.
+// A frameScanner finds the frames in the byte stream of an HTTP/2 client, in pieces of any length.
 type frameScanner struct {
-	skip   int // bytes that are of no interest
+	skip   int // bytes to ignore
 	header [frameHeaderBytes]byte
-	have   int // bytes of the header
+	have   int // bytes of the header so far
 }
 
 func newFrameScanner() frameScanner { return frameScanner{skip: prefaceBytes} }
 
-// scan calls data with the length of each frame of data whose header ends in this piece.
+// scan calls data with the length of each DATA frame whose header ends in this piece.
 func (f *frameScanner) scan(piece []byte, data func(length int)) {
 	for len(piece) > 0 {
 		if f.skip > 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A gate lets a limited number of connections through and closes further ones at once: before TLS, which is what costs.
+// A gate admits a limited number of connections and closes further ones at once: before TLS, which is the expensive part.
 //
-// A connection is proven while it has the stream of an agent whose token was accepted, or belongs to another replica. Before that, and
-// after the stream has ended, anyone may hold it. So connections that are not proven are bounded for each source, and get half of the
-// places at most. Of the others each agent has a few, wherever it comes from: many agents behind one address need its places only while
-// they connect. How many connections of a source are let in over time is bounded as well, whoever they belong to.
+// A connection is proven while it carries the stream of an agent whose token was accepted, or belongs to another replica. Before that, and
+// after the stream has ended, anyone may hold it. So unproven connections are limited per source, and get at most half of the places. Each
+// agent has a few of the other places, whatever its address: many agents behind one address need its places only while they connect. The
+// rate of new connections per source is limited as well, proven or not.
 type gate struct {
 	net.Listener
 	most, mostUnproven, mostPerSource int
@@ -46,11 +46,11 @@ func (g *gate) Accept() (net.Conn, error) {
 			g.metrics.transports.Inc()
 			return &gated{Conn: connection, gate: g, source: source}, nil
 		}
-		_ = connection.Close() // without an answer, which would cost more than the question
+		_ = connection.Close() // without an answer, which would cost more than the connection
 	}
 }
 
-// admit counts a new connection, if there is a place for it. A flood is counted and not logged.
+// admit counts a new connection if there is room for it. A flood is counted, not logged.
 func (g *gate) admit(source string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,7 +79,7 @@ func (g *gate) addUnproven(source string, count int) {
 	}
 }
 
-// gated is a connection that has a place.
+// gated is an admitted connection.
 type gated struct {
 	net.Conn
 	gate   *gate
@@ -92,7 +92,7 @@ type gated struct {
 	used   bool // and a stream was opened
 }
 
-// prove notes whether it is known whose connection this is.
+// prove records whether the owner of this connection is known.
 func (c *gated) prove(proven bool) {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
@@ -113,15 +113,14 @@ func (c *gated) markSecure() {
 	c.secure = true
 }
 
-// markUsed notes that the connection has opened a stream.
+// markUsed records that the connection has opened a stream.
 func (c *gated) markUsed() {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	c.used = true
 }
 
-// Close also counts who passed the handshake and never opened a stream: what sends garbage inside TLS reaches no other
-// code of ours.
+// Close also counts clients that passed the handshake and never opened a stream: garbage inside TLS reaches no other code of ours.
 func (c *gated) Close() error {
 	if c.giveUpPlace() {
 		c.gate.metrics.refuse(refusedNoStream)
@@ -129,7 +128,7 @@ func (c *gated) Close() error {
 	return c.Conn.Close()
 }
 
-// giveUpPlace reports whether the connection was of no use.
+// giveUpPlace reports whether the connection was useless.
 func (c *gated) giveUpPlace() (useless bool) {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()

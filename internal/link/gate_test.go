@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// callers is a listener to whom others come.
+// callers is a listener that remote addresses connect to.
 type callers struct {
 	net.Listener
 	come chan net.Conn
@@ -34,7 +34,7 @@ func (c callFrom) RemoteAddr() net.Addr {
 
 func (callFrom) Close() error { return nil }
 
-// dial returns the connections that are let in, of those from the remotes.
+// dial returns the admitted connections from the remotes.
 func dial(t *testing.T, g *gate, remotes ...string) (admitted []*gated) {
 	t.Helper()
 	listener := callers{come: make(chan net.Conn, len(remotes))}
@@ -65,7 +65,7 @@ func TestSourceIsHalfAnIPv6Address(t *testing.T) {
 	}
 }
 
-// Whatever happens to connections in whatever order, the places are free in the end.
+// Whatever happens to connections in whatever order, all places are free in the end.
 func TestPlacesAreGivenBackOnce(t *testing.T) {
 	g := gateOf(100, 2)
 	for range 50 {
@@ -93,7 +93,7 @@ func TestPlacesAreGivenBackOnce(t *testing.T) {
 	}
 }
 
-// Agents behind one address have tried again and again while no replica led. Within what is left of their leases all of them connect.
+// Agents behind one address kept retrying while no replica led. All of them connect within the rest of their leases.
 func TestManyAgentsOfOneSourceConnectInTime(t *testing.T) {
 	const places, burst = 64, 512
 	const agents, left, step = 2000, 8750 * time.Millisecond, 50 * time.Millisecond

@@ -13,19 +13,19 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// errTooMuch ends the stream that finds no room, so that no other namespace waits for it. The agent comes back, and names again what was
-// not acknowledged.
+// errTooMuch ends a stream when there is no room for its messages, so that no other namespace waits for it. The agent
+// reconnects, and reports again what was not acknowledged.
 var errTooMuch = &ending{refusedReceived, status.Error(codes.ResourceExhausted,
 	"too much that the agents of this namespace sent waits to be handled: connect again")}
 
-// hearing is what an agent says. What it holds counts until it is handled.
+// hearing is what an agent has sent. It counts as received until it is handled.
 type hearing struct {
 	inbox *inbox
 	share *allowance
 	meter *meter
-	taken int                                     // what the message costs that is being handled
+	taken int                                     // cost of the message that is being handled
 	beat  atomic.Pointer[func(*linkv1.Heartbeat)] // answers heartbeats, once there is a session
-	hello bool                                    // one has come
+	hello bool                                    // Hello was received
 	first *linkv1.AgentMessage                    // heartbeat that was answered at once; it is passed on as well
 	over  chan struct{}                           // closed when the stream is over; then err says why
 	err   error
@@ -35,10 +35,10 @@ func newHearing(stream context.Context, limits Limits, share *allowance) *hearin
 	return &hearing{inbox: newInbox(2 * limits.FrameBytes), share: share, meter: meterOfStream(stream), over: make(chan struct{})}
 }
 
-// begin has what was received already counted for the namespace, and reports whether there is room for it.
+// begin counts what was already received for the namespace, and reports whether there is room for it.
 func (h *hearing) begin() bool { return h.meter.begin(h.share) }
 
-// end gives back what the stream holds.
+// end releases what the stream holds.
 func (h *hearing) end() {
 	h.meter.end()
 	h.share.release()
@@ -57,11 +57,11 @@ func (h *hearing) receive(from stream) (*linkv1.AgentMessage, error) {
 	return next.AgentMessage, nil
 }
 
-// drop gives back what a message costs that nobody handles.
+// drop releases the cost of a message that will not be handled.
 func (h *hearing) drop(message *linkv1.AgentMessage) { h.share.give(costOf(message)) }
 
-// listen reads the stream, no faster than its rate allows, until it fails or its handler returns. Heartbeats are answered at once: however
-// long the consumer takes, an agent that is heard must not stop its work.
+// listen reads the stream at its allowed rate, until it fails or its handler returns. Heartbeats are answered at once:
+// however long the consumer takes, an agent that is heard must not stop its work.
 func (s *Server) listen(connected stream, heard *hearing) {
 	ctx, perSecond := connected.Context(), s.config.Limits.MessagesPerSecond
 	bucket := rate.NewLimiter(rate.Limit(perSecond), 2*perSecond)
@@ -75,14 +75,14 @@ func (s *Server) listen(connected stream, heard *hearing) {
 			}
 			if !bucket.Allow() {
 				s.metrics.throttled.Inc()
-				_ = bucket.Wait(ctx) // fails only when the stream is over, which Recv says next
+				_ = bucket.Wait(ctx) // fails only when the stream is over, which Recv reports next
 			}
 			s.hear(ctx, heard, message)
 		}
 	}()
 }
 
-// hear answers a heartbeat, and leaves everything else to the consumer. Of heartbeats it gets the first one as well.
+// hear answers heartbeats, and leaves all other messages and the first heartbeat to the consumer.
 func (s *Server) hear(ctx context.Context, heard *hearing, message *linkv1.AgentMessage) {
 	switch beat := heard.beat.Load(); {
 	case beat != nil && message.GetHeartbeat() != nil:
@@ -92,7 +92,7 @@ func (s *Server) hear(ctx context.Context, heard *hearing, message *linkv1.Agent
 			return
 		}
 		heard.first = message
-	case heard.hello && message.GetHello() != nil: // of no use, and it may be a hundred times larger in memory than on the wire
+	case heard.hello && message.GetHello() != nil: // useless, and it may be a hundred times larger in memory than on the wire
 		s.metrics.received(kindOf(message))
 		s.metrics.drop(droppedUnknown)
 		heard.drop(message)
@@ -102,8 +102,8 @@ func (s *Server) hear(ctx context.Context, heard *hearing, message *linkv1.Agent
 	s.leave(ctx, heard, message)
 }
 
-// leave puts a message into the inbox. While that is full the stream is not read, heartbeats included. The agent then stops its work when
-// its lease is over, and the operator counts from the last heartbeat that it did read.
+// leave puts a message into the inbox. While the inbox is full, the stream is not read, heartbeats included. The agent then
+// stops its work when its lease expires, and the operator counts from the last heartbeat that it did read.
 func (s *Server) leave(ctx context.Context, heard *hearing, message *linkv1.AgentMessage) {
 	inbox := heard.inbox
 	superseded, added := inbox.push(message)
@@ -121,8 +121,8 @@ func (s *Server) leave(ctx context.Context, heard *hearing, message *linkv1.Agen
 	}
 }
 
-// next waits for a message; nil when enough is done. What was said before the stream was over still counts. The message before is handled
-// by now.
+// next waits for a message, and returns nil when enough is closed. Messages that arrived before the stream ended still count.
+// The previous message has been handled by now.
 func (h *hearing) next(enough <-chan struct{}) (*linkv1.AgentMessage, error) {
 	h.share.give(h.taken)
 	h.taken = 0
@@ -145,7 +145,7 @@ func (h *hearing) next(enough <-chan struct{}) (*linkv1.AgentMessage, error) {
 	}
 }
 
-// take returns nil when nothing waits. A message is measured before the consumer changes it.
+// take returns nil if no message waits. A message is measured before the consumer changes it.
 func (h *hearing) take() *linkv1.AgentMessage {
 	message, found := h.inbox.first()
 	if !found {
@@ -155,7 +155,7 @@ func (h *hearing) take() *linkv1.AgentMessage {
 	return message
 }
 
-// broken tells a stream that simply ended from one that broke the rules.
+// broken distinguishes a stream that ended normally from one that broke the rules.
 func broken(err error) error {
 	switch end, ended := errors.AsType[*ending](err); {
 	case ended:

@@ -9,7 +9,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// host gives a proven agent its place and keeps it until one of the two has had enough.
+// host admits a proven agent and serves it until either side ends the session.
 func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived arrival) error {
 	if err := s.registry.enter(hosted.agent, time.Now()); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 	hosted.lease = s.config.Leases.Lease(hosted.agent, arrived.hello)
 	defer s.config.Events.Left(hosted.agent)
 	defer hosted.release()
-	defer hosted.end(nil) // before the lease is counted out: nothing is echoed after that
+	defer hosted.end(nil) // before the lease is counted out: no echo follows
 
 	s.registry.hear(hosted.agent, time.Now()) // Hello is heartbeat 0, and Welcome its echo
 	hosted.queue.push(s.welcome(hosted, arrived.hello))
@@ -33,7 +33,7 @@ func (s *Server) host(connected stream, heard *hearing, hosted *session, arrived
 		return s.hostEarly(connected, heard, hosted, arrived)
 	}
 	if err := s.config.Events.Joined(hosted.agent, arrived.podUID, arrived.hello); err != nil {
-		hosted.end(nil) // from here on no heartbeat is noted
+		hosted.end(nil) // no heartbeat is recorded after this
 		s.registry.refused(hosted.agent)
 		return turnAway(connected, refusedByConsumer, "NotWanted", err.Error())
 	}
@@ -52,7 +52,8 @@ func (s *Server) isReady() bool {
 	}
 }
 
-// hostEarly keeps the agent working until the consumer is ready for it. The agent may be refused then, and may go on until its lease is over.
+// hostEarly keeps the agent working until the consumer is ready for it. The consumer may then refuse the agent, which may go
+// on until its lease expires.
 func (s *Server) hostEarly(connected stream, heard *hearing, hosted *session, arrived arrival) error {
 	s.registry.welcomed(hosted.agent, 2*hosted.lease)
 	go hosted.write(connected)
@@ -72,7 +73,7 @@ func (s *Server) hostEarly(connected stream, heard *hearing, hosted *session, ar
 	return s.attend(heard, hosted)
 }
 
-// answer has heartbeats answered until the returned function is called. An agent that sends none for two leases has long stopped working.
+// answer answers heartbeats until the returned function is called. An agent that sends none for two leases has long stopped working.
 func (s *Server) answer(heard *hearing, hosted *session) (stop func()) {
 	silence := time.AfterFunc(2*hosted.lease, func() { hosted.end(cutOff(refusedSilent, "no heartbeat came for two leases")) })
 	beat := func(heartbeat *linkv1.Heartbeat) {
@@ -85,7 +86,7 @@ func (s *Server) answer(heard *hearing, hosted *session) (stop func()) {
 	return func() { silence.Stop() }
 }
 
-// attend passes on what the agent says, until one of the two ends the stream.
+// attend passes on the agent's messages, until either side ends the stream.
 func (s *Server) attend(heard *hearing, hosted *session) error {
 	s.metrics.linked.Inc()
 	defer s.metrics.linked.Dec()
@@ -97,7 +98,7 @@ func (s *Server) attend(heard *hearing, hosted *session) error {
 		case message == nil:
 			return hosted.cause
 		case message.GetHeartbeat() != nil:
-			if message != heard.first { // it came before it could be answered at once
+			if message != heard.first { // it arrived before it could be answered at once
 				(*heard.beat.Load())(message.GetHeartbeat())
 			}
 			s.config.Events.Received(hosted.agent, message)
@@ -120,7 +121,7 @@ func (s *Server) take(from *session, message *linkv1.AgentMessage) {
 	}
 }
 
-// echo prolongs both leases: ours before the agent's, because the receipt is noted before the echo is sent.
+// echo extends both leases: ours before the agent's, because the receipt is recorded before the echo is sent.
 func (s *Server) echo(to *session, heartbeat *linkv1.Heartbeat) bool {
 	return to.echo(heartbeat.GetSequence(), func() { s.registry.hear(to.agent, time.Now()) })
 }

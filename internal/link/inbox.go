@@ -9,22 +9,23 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// messageOverhead is what a waiting message costs beyond its bytes on the wire: decoded structs, strings, and its place in the inbox.
-// Without it an agent could fill many times the limit with messages of a few bytes.
+// messageOverhead is the memory that a waiting message needs beyond its bytes on the wire: decoded structs, strings, and its
+// place in the inbox. Without it, an agent could exceed the limit many times over with messages of a few bytes.
 const messageOverhead = 640
 
-// entryOverhead is what an entry of the lists in Hello costs, likewise.
+// entryOverhead is the same for an entry of the lists in Hello.
 const entryOverhead = 320
 
-// costOf is what a message takes in memory until it is handled.
+// costOf returns the memory that a message takes until it is handled.
 func costOf(message *linkv1.AgentMessage) int {
 	hello := message.GetHello()
 	entries := len(hello.GetRunning()) + len(hello.GetUnacknowledged()) + len(hello.GetFeatures())
 	return proto.Size(message) + messageOverhead + entries*entryOverhead
 }
 
-// An inbox holds what an agent has said while the consumer is busy. It is bounded by bytes alone. Of an attempt only the last Progress and
-// the last Result wait, because an agent reports the one and repeats the other for as long as the consumer takes.
+// An inbox holds what an agent has sent while the consumer is busy. It is bounded by bytes alone. Only the last Progress and
+// the last Result of an attempt are kept, because an agent keeps reporting progress and repeats results for as long as the
+// consumer takes.
 type inbox struct {
 	mostBytes int
 
@@ -42,7 +43,7 @@ type waitingMessage struct {
 	size int
 }
 
-// An inboxKey is the same for messages of which only the last one counts. The zero value is for messages that all count.
+// An inboxKey is shared by messages of which only the last one counts. The zero value is for messages that all count.
 type inboxKey struct {
 	kind    string
 	attempt linkv1.AttemptKey
@@ -103,7 +104,7 @@ func (i *inbox) add(message *waitingMessage) {
 	signal(i.filled)
 }
 
-// first takes the message that has waited for longest.
+// first takes the oldest message.
 func (i *inbox) first() (message *linkv1.AgentMessage, found bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

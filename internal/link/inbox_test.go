@@ -18,7 +18,7 @@ func creditOf(granted int64) *linkv1.AgentMessage {
 	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: granted}}}
 }
 
-// An agent may send the smallest messages there are, each of another attempt. Their size in memory counts, not that on the wire.
+// An agent may send the smallest possible messages, each of another attempt. Their size in memory counts, not that on the wire.
 func TestFullInboxTakesNoMoreMemoryThanItMay(t *testing.T) {
 	const most = 2 << 20
 	for reason, message := range map[string]func(n int64) *linkv1.AgentMessage{
@@ -68,7 +68,7 @@ func TestInboxCountsWhatItHolds(t *testing.T) {
 	}
 	push(progressOf(9, ""), false, false)
 	push(progressOf(8, "a message"), true, true)
-	push(progressOf(8, string(make([]byte, 2*messageOverhead))), false, false) // what replaces needs room, too
+	push(progressOf(8, string(make([]byte, 2*messageOverhead))), false, false) // replacements need room, too
 	push(progressOf(8, ""), true, true)
 	for epoch := range int64(9) {
 		if message, found := box.first(); !found || message.GetProgress().GetAttempt().GetEpoch() != epoch {

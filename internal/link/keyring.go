@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// Where every API server publishes by which name and with which keys it signs tokens.
+	// Where every API server publishes its issuer and the keys with which it signs tokens.
 	issuerPath, keysPath = "/.well-known/openid-configuration", "/openid/v1/jwks"
 
-	// A key that is published no more is trusted this long.
+	// How long a key stays trusted after it is no longer published.
 	keysFor = time.Minute
-	// Whatever strangers show, what is published is not asked for more often than this.
+	// Requests for the published keys are at least this far apart, whatever tokens strangers present.
 	fetchEvery = 5 * time.Second
-	// fetchWithin does not depend on who caused it: a stranger who hangs up spoils it for nobody.
+	// fetchWithin is independent of the caller's context: a stranger that hangs up does not cancel the fetch for others.
 	fetchWithin = 5 * time.Second
 )
 
-// Documents reads what the API server has at a path.
+// Documents reads a document from the API server.
 type Documents func(ctx context.Context, path string) ([]byte, error)
 
-// published is what was read at one time.
+// published is one version of the issuer and its keys.
 type published struct {
 	issuer string
 	keys   jose.JSONWebKeySet
@@ -35,7 +35,7 @@ type published struct {
 
 func (p published) has(id string) bool { return id != "" && len(p.keys.Key(id)) > 0 }
 
-// verify reads the claims of a token if a key of that id has signed them.
+// verify reads the claims of a token if the key with that id has signed it.
 func (p published) verify(token *jwt.JSONWebToken) (claims, error) {
 	for _, key := range p.keys.Key(token.Headers[0].KeyID) {
 		said := claims{}
@@ -46,30 +46,31 @@ func (p published) verify(token *jwt.JSONWebToken) (claims, error) {
 	return claims{}, fmt.Errorf("%w: it is forged, or says what no API server would", ErrDenied)
 }
 
-// A keyring keeps what is published. Whoever finds it wanting fetches it for all; those who need it wait for that.
+// A keyring caches the published keys. The first caller that misses a key refreshes them; concurrent callers that need the
+// key wait for that refresh.
 type keyring struct {
 	documents Documents
 	now       func() time.Time
 
-	turn  chan struct{} // held by whoever fetches
-	tried time.Time     // last, known to the one in turn
-	err   error         // of that try, likewise
+	turn  chan struct{} // held while fetching
+	tried time.Time     // last fetch; guarded by turn
+	err   error         // of that fetch, likewise
 
 	mu    sync.Mutex
 	held  published
-	since time.Time // of held
+	since time.Time // when held was fetched
 }
 
 func newKeyring(documents Documents, now func() time.Time) *keyring {
 	return &keyring{documents: documents, now: now, turn: make(chan struct{}, 1)}
 }
 
-// current is what is published, as of a while ago at most.
+// current returns the published keys, at most a while old.
 func (k *keyring) current(ctx context.Context) (published, error) {
 	return k.holding(ctx, func(published) bool { return true })
 }
 
-// having is what is published now that a token came with this key. A key that nobody knows may be a new one.
+// having returns the published keys for a token signed with this key. An unknown key may be a new one.
 func (k *keyring) having(ctx context.Context, id string) (published, error) {
 	held, err := k.holding(ctx, func(held published) bool { return held.has(id) })
 	if err == nil && !held.has(id) {
@@ -78,8 +79,8 @@ func (k *keyring) having(ctx context.Context, id string) (published, error) {
 	return held, err
 }
 
-// holding is what is published, fetched if what is held is too old or not enough, and if the last try was not just now. What is enough is not kept
-// waiting by a fetch that others need.
+// holding returns the published keys, after a fetch if those held are too old or not enough and the last fetch was not just
+// now. Callers for which they are enough do not wait for a fetch that others need.
 func (k *keyring) holding(ctx context.Context, enough func(published) bool) (published, error) {
 	if held, valid := k.look(); valid && enough(held) {
 		return held, nil
@@ -96,14 +97,14 @@ func (k *keyring) holding(ctx context.Context, enough func(published) bool) (pub
 	return k.refresh(ctx)
 }
 
-// look returns what is held and whether it is young enough to be trusted.
+// look returns the keys held and whether they are recent enough to be trusted.
 func (k *keyring) look() (held published, valid bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.held, !k.since.IsZero() && k.now().Sub(k.since) < keysFor
 }
 
-// refresh fetches what is published, unless that was tried just now. It is called in turn.
+// refresh fetches the published keys, unless that was tried just now. The caller holds turn.
 func (k *keyring) refresh(ctx context.Context) (published, error) {
 	if now := k.now(); k.tried.IsZero() || now.Sub(k.tried) >= fetchEvery {
 		fetching, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchWithin)

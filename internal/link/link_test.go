@@ -83,7 +83,7 @@ func TestAssignNeedsCredit(t *testing.T) {
 	}
 }
 
-// Payloads that are too large to wait all at once for an agent that reads slowly follow when it has read some of them, on the same stream.
+// Payloads that are too large to wait all at once for a slow agent follow when it has read some of them, on the same stream.
 func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
 	const burst = 16
 	operator := linktest.Start(t, linktest.NewCA(t))
@@ -160,7 +160,7 @@ func TestFollowerRedirects(t *testing.T) {
 	}
 }
 
-// A leader that was frozen and replaced must not prolong anybody's lease when it wakes up.
+// A leader that was frozen and replaced must not prolong any lease when it wakes up.
 func TestNothingIsSaidWithoutLeadership(t *testing.T) {
 	for reason, lose := range map[string]func(*linktest.Leader){
 		"leadership lost":      func(l *linktest.Leader) { l.Follow("elsewhere:1") },
@@ -242,7 +242,7 @@ func TestServerNeedsItsParts(t *testing.T) {
 	}
 }
 
-// A term that no leader has given out is not passed on, and the agent is told to forget it.
+// A term that no leader has issued is not passed on, and the agent is asked to forget it.
 func TestTermsAreBelievedWhenProven(t *testing.T) {
 	for name, c := range map[string]struct {
 		term   int64

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// frameOverhead is what gRPC needs for a frame beside its bytes, at most: it joins small ones only while they wait to be read. Without
-	// it a client could fill many times its share with frames of one byte.
+	// frameOverhead is the most that gRPC needs for a frame besides its bytes: it joins small ones only while they wait to
+	// be read. Without it, a client could exceed its share many times over with frames of one byte.
 	frameOverhead = 64
-	// blockBytes is how much a connection may have received before it is counted: most agents never reach that.
+	// blockBytes is how much a connection may receive before it is counted: most agents never reach that.
 	blockBytes = 4 << 10
 	// prefixBytes is what gRPC puts before each message.
 	prefixBytes = 5
@@ -19,30 +19,31 @@ const (
 
 var errNoRoomToReceive = errors.New("too much is received at the moment")
 
-// A meter is a connection that counts what gRPC has received on it and not passed on yet. That can be a whole message of the largest size
-// for each stream: gRPC opens its window as far as the message is long that it has begun to read. It counts for the address that the
-// connection comes from, and for the namespace of an agent while its stream lasts. When there is no room the connection is read no further.
+// A meter is a connection that counts what gRPC has received on it and not passed on yet. That can be a whole message of the
+// largest size for each stream: gRPC opens its window to the length of the message that it has begun to read. The bytes count
+// for the source address of the connection, and for the namespace of an agent while its stream lasts. When there is no room,
+// the connection is no longer read.
 type meter struct {
 	net.Conn
 	budget *budget
 	source string
-	refuse func() // counts a connection that is closed for want of room
+	refuse func() // counts a connection that is closed for lack of room
 	frames frameScanner
 
 	mu        sync.Mutex
 	share     *allowance
-	streaming bool  // share is that of a stream
-	received  int64 // bytes in frames of data
+	streaming bool  // share belongs to a stream
+	received  int64 // bytes in DATA frames
 	taken     int64 // of these, in messages that were passed on
 	blocks    []block
 	open      block // not counted yet
 	full      bool
 
-	overflowed chan struct{} // closed when the present stream has no room
-	over       chan struct{} // closed when the present stream has ended
+	overflowed chan struct{} // closed when the current stream has no room
+	over       chan struct{} // closed when the current stream has ended
 }
 
-// A block is a part of what was received: where it ends, and what it costs.
+// A block is a part of the received bytes: where it ends, and what it costs.
 type block struct {
 	end  int64
 	cost int
@@ -64,7 +65,7 @@ func (m *meter) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// mayRead leaves a stream that has no room some time to say so.
+// mayRead gives a stream without room some time to report that.
 func (m *meter) mayRead() bool {
 	m.mu.Lock()
 	full, streaming, over := m.full, m.streaming, m.over
@@ -109,7 +110,7 @@ func (m *meter) overflow() {
 	}
 }
 
-// took notes that a message was passed on.
+// took records that a message was passed on.
 func (m *meter) took(bytes int) {
 	if m == nil {
 		return
@@ -160,7 +161,7 @@ func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.streaming {
-		return // it found no room to begin
+		return // there was no room to begin
 	}
 	m.share.release()
 	m.share, m.streaming = m.budget.forSource(m.source), false
@@ -178,7 +179,7 @@ func (m *meter) overflows() <-chan struct{} {
 	return m.overflowed
 }
 
-// Close gives back what was counted. The stream of the connection ends, and releases its own share.
+// Close releases what was counted. The stream of the connection ends, and releases its own share.
 func (m *meter) Close() error {
 	m.mu.Lock()
 	if !m.streaming {

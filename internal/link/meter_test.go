@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// frame is an HTTP/2 frame of stream 1.
+// frame returns an HTTP/2 frame of stream 1.
 func frame(kind byte, payload []byte) []byte {
 	length := len(payload)
 	return append([]byte{byte(length >> 16), byte(length >> 8), byte(length), kind, 0, 0, 0, 0, 1}, payload...)
@@ -53,7 +53,7 @@ func (r recorded) Close() error                  { return nil }
 
 type onlyReader struct{ io.Reader }
 
-// A stream reads its messages one by one. What it has not read counts for its namespace, and before that for its address.
+// A stream reads its messages one by one. Unread bytes count for its namespace, and before that for its address.
 func TestMeterCountsWhatTheStreamHasNotRead(t *testing.T) {
 	const size = 10 << 10
 	b := newBudget(1 << 20)
@@ -80,7 +80,7 @@ func TestMeterCountsWhatTheStreamHasNotRead(t *testing.T) {
 	}
 }
 
-// A frame of one byte takes many times as much in memory.
+// A frame of one byte takes many times as much memory.
 func TestMeterCountsFramesAtTheirSizeInMemory(t *testing.T) {
 	const frames = 1000
 	b := newBudget(frames * frameOverhead)
@@ -100,7 +100,7 @@ func TestMeterCountsFramesAtTheirSizeInMemory(t *testing.T) {
 	}
 }
 
-// A connection without a stream has nobody who could end it.
+// No handler could end a connection without a stream.
 func TestConnectionThatProvesNothingIsClosedWhenItHasNoRoom(t *testing.T) {
 	m, read := meterOf(newBudget(100<<10), bytes.Repeat(frame(dataFrame, make([]byte, 16<<10)), 20))
 	if err := read(); err == nil {

@@ -40,7 +40,7 @@ var refusals = []refusal{
 	refusedSlow, refusedSilent, refusedReplaced, refusedOutdated, refusedEnded, refusedRedirected,
 }
 
-// Why a message was dropped.
+// Reasons for which messages are dropped.
 const (
 	droppedUnknown      = "unknown_kind"
 	droppedNotLeading   = "not_leading"

@@ -14,7 +14,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A greeting is the operator's end of a stream on which an agent says Hello and nothing else.
+// A greeting is the operator's end of a stream on which an agent sends Hello and nothing else.
 type greeting struct {
 	grpc.ServerStream
 	hello *linkv1.Hello
@@ -38,14 +38,14 @@ func (g *greeting) RecvMsg(into any) error {
 
 func (g *greeting) Recv() (*linkv1.AgentMessage, error) { return nil, io.EOF }
 
-// onePod is whose every token is.
+// onePod is an Authenticator for which every token belongs to this pod.
 type onePod struct{}
 
 func (onePod) Authenticate(context.Context, string) (Identity, error) {
 	return Identity{"ns", "a", "uid"}, nil
 }
 
-// The link remembers the processes of agents for long after their streams are gone.
+// The link remembers the processes of agents long after their streams are gone.
 func TestNothingIsRememberedOfAHelloWithLongNames(t *testing.T) {
 	for what, c := range map[string]struct {
 		swarm, process string

@@ -15,8 +15,8 @@ import (
 // for each other.
 const peerStreams = 1000
 
-// A vestibule is where other replicas are received: a server of their own behind the same port. They are told from agents by the
-// certificate that they have shown when their connection was made, and are handed over then.
+// A vestibule is a separate server for other replicas behind the same port. They are recognized by the certificate that they
+// show in the TLS handshake, and are handed over after it.
 type vestibule struct {
 	server *grpc.Server
 	served sync.WaitGroup
@@ -33,7 +33,7 @@ type proven struct {
 	info credentials.TLSInfo
 }
 
-// openVestibule is nil when nobody is expected. A kept connection is not closed for being quiet: whoever asks next would wait for a new one.
+// openVestibule returns nil if no peers are expected. Idle connections stay open: otherwise the next call would wait for a new one.
 func (s *Server) openVestibule(at net.Addr) *vestibule {
 	if !s.config.Peers.wanted() {
 		return nil
@@ -54,7 +54,7 @@ func (s *Server) openVestibule(at net.Addr) *vestibule {
 	return v
 }
 
-// stop lets calls end that are open.
+// stop lets open calls finish.
 func (v *vestibule) stop() {
 	if v == nil {
 		return
@@ -63,7 +63,7 @@ func (v *vestibule) stop() {
 	v.served.Wait()
 }
 
-// receive hands a connection over. What it returns is for gRPC: the connection is no longer that server's.
+// receive hands a connection over. The error it returns tells gRPC that the connection no longer belongs to its first server.
 func (v *vestibule) receive(came proven) error {
 	select {
 	case v.arrive <- came:
@@ -93,7 +93,7 @@ func (v *vestibule) Close() error {
 // Addr implements net.Listener.
 func (v *vestibule) Addr() net.Addr { return v.at }
 
-// shaken are the credentials of connections that have theirs behind them.
+// shaken are the credentials of connections that have already completed their handshake.
 type shaken struct {
 	credentials.TransportCredentials
 }
@@ -110,8 +110,8 @@ func (shaken) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 // Clone keeps copies from being what they embed.
 func (s shaken) Clone() credentials.TransportCredentials { return s }
 
-// knowing verifies the certificate of a caller that shows one, against the CAs of that moment. Sessions are not resumed: who resumes one
-// would be known by a CA that may be trusted no more.
+// knowing verifies the certificate of a caller that shows one, against the current CAs. Sessions are not resumed: a resumed
+// session could rest on a CA that is no longer trusted.
 func knowing(config *tls.Config, peers Peers) *tls.Config {
 	config.SessionTicketsDisabled = true
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

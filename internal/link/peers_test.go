@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// A bureau answers peers. Each call waits until all are there that the test has announced.
+// A bureau answers peers. Each call waits until all calls that the test has announced are there.
 type bureau struct {
 	linkv1.UnimplementedPlacementServer
 	together sync.WaitGroup
@@ -40,7 +40,7 @@ func (b *bureau) Place(ctx context.Context, _ *linkv1.PlaceRequest) (*linkv1.Pla
 	return &linkv1.PlaceResponse{Managed: true}, nil
 }
 
-// withPeers has an operator trust whoever the pool of the moment says.
+// withPeers has an operator trust the CAs that are in the pool at that moment.
 func withPeers(b *bureau, trusted *x509.CertPool) func(*link.Config) {
 	return func(c *link.Config) {
 		c.Peers = link.Peers{
@@ -50,7 +50,7 @@ func withPeers(b *bureau, trusted *x509.CertPool) func(*link.Config) {
 	}
 }
 
-// caller is a client of the operator that shows these certificates.
+// caller returns a client of the operator that shows these certificates.
 func caller(t *testing.T, of *linktest.Operator, shows ...tls.Certificate) linkv1.PlacementClient {
 	t.Helper()
 	config := of.ClientTLS()
@@ -85,7 +85,7 @@ func TestPeersAreKnownByTheirCertificate(t *testing.T) {
 		if c.code != codes.OK {
 			b.together.Done()
 		}
-		// The client is done with its handshake before the server has looked at its certificate.
+		// The client completes its handshake before the server has checked its certificate.
 		counted := func(context.Context) (bool, error) {
 			return (operator.Count(t, "swarm_link_refused_total", "handshake") > 0) == (c.refused > 0), nil
 		}
@@ -95,7 +95,7 @@ func TestPeersAreKnownByTheirCertificate(t *testing.T) {
 	}
 }
 
-// A CA that comes while the server runs is known at the next connection.
+// A CA that is added while the server runs is known at the next connection.
 func TestPeersFollowTheAuthority(t *testing.T) {
 	ca, next := linktest.NewCA(t), linktest.NewCA(t)
 	trusted := x509.NewCertPool()
@@ -111,7 +111,7 @@ func TestPeersFollowTheAuthority(t *testing.T) {
 	}
 }
 
-// Agents have one stream to a connection; what peers ask must not wait for what they asked before.
+// Agents have one stream per connection; calls of peers must not wait for earlier ones.
 func TestPeersAskManyThingsAtOnce(t *testing.T) {
 	const many = 100
 	ca, b := linktest.NewCA(t), &bureau{}
@@ -146,7 +146,7 @@ func TestAgentsGoOnBesidePeers(t *testing.T) {
 	}
 }
 
-// The link is for agents: a peer has nothing to say there.
+// The link is for agents: peers cannot use it.
 func TestPeersHaveNoLink(t *testing.T) {
 	ca := linktest.NewCA(t)
 	operator := linktest.Start(t, ca, withPeers(&bureau{}, ca.Pool))

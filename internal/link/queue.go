@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A queue holds messages that wait, bounded by number and by bytes.
+// A queue holds waiting messages, bounded by number and by bytes.
 type queue[M proto.Message] struct {
 	mostMessages, mostBytes int
 
@@ -26,7 +26,7 @@ func (q *queue[M]) push(message M) bool {
 	return q.pushWithin(message, q.mostMessages, q.mostBytes)
 }
 
-// pushSparing is push, but leaves a quarter of the room to others.
+// pushSparing is push, but leaves a quarter of the room to other messages.
 func (q *queue[M]) pushSparing(message M) bool {
 	return q.pushWithin(message, q.mostMessages*3/4, q.mostBytes*3/4)
 }
@@ -44,7 +44,7 @@ func (q *queue[M]) pushWithin(message M, mostMessages, mostBytes int) bool {
 	return true
 }
 
-// pop waits for a message; false when the queue's owner is done.
+// pop waits for a message, and returns false when done is closed.
 func (q *queue[M]) pop(done <-chan struct{}) (message M, more bool) {
 	for {
 		select {
@@ -74,7 +74,7 @@ func (q *queue[M]) first() (message M, found bool) {
 	return message, true
 }
 
-// close returns what waits. Nothing is added any more.
+// close returns the waiting messages. No more are added.
 func (q *queue[M]) close() []M {
 	q.mu.Lock()
 	defer q.mu.Unlock()

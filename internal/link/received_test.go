@@ -23,7 +23,7 @@ func hostile(n int) link.Agent {
 	return link.Agent{Namespace: "hostile", Name: fmt.Sprintf("intruder-%d", n)}
 }
 
-// receiving gives agents so much together. One namespace gets half of it.
+// receiving sets how much agents may send in total. One namespace gets half of it.
 func receiving(bytes int) func(*link.Config) {
 	return func(c *link.Config) { c.Limits.ReceivedBytes = bytes; c.Limits.MessagesPerSecond = 1 << 30 }
 }
@@ -33,7 +33,7 @@ func tooMuch(t *testing.T, by *linktest.Operator) int {
 	return by.Count(t, "swarm_link_refused_total", "too_much_received")
 }
 
-// assertServed has an agent of another namespace say much and be heard.
+// assertServed has an agent of another namespace send a lot, and requires that it is heard.
 func assertServed(t *testing.T, by *linktest.Operator, open func()) {
 	t.Helper()
 	c, _ := join(t, by, coder)
@@ -45,7 +45,7 @@ func assertServed(t *testing.T, by *linktest.Operator, open func()) {
 	by.AwaitResult(t, 1, 99)
 }
 
-// A new leader that still reads what is stored handles nothing yet.
+// A new leader that is still reading what is stored handles nothing yet.
 func TestWhatWaitsOfOneNamespaceIsBounded(t *testing.T) {
 	const agents, results = 8, 400
 	opened := make(chan struct{})
@@ -93,7 +93,7 @@ func TestHellosOfOneNamespaceThatWaitAreBounded(t *testing.T) {
 	}
 }
 
-// A stalling connection passes on only so much of what is sent.
+// A stalling connection passes on only so many bytes.
 type stalling struct {
 	net.Conn
 	left atomic.Int64
@@ -106,7 +106,7 @@ func (s *stalling) Write(data []byte) (int, error) {
 	return s.Conn.Write(data)
 }
 
-// joinStalling joins, and sends all but the end of a message that is as long as it may be.
+// joinStalling joins, and sends all but the end of a message of the largest size.
 func joinStalling(t *testing.T, to *linktest.Operator, as link.Agent, bytes int64) {
 	t.Helper()
 	dial := func(ctx context.Context, address string) (net.Conn, error) {
@@ -131,11 +131,11 @@ func joinStalling(t *testing.T, to *linktest.Operator, as link.Agent, bytes int6
 	}
 	c := client{stream, connection}
 	c.say(t, hello(as))
-	_, _ = c.Recv() // those before may have left no room for a Hello
+	_, _ = c.Recv() // earlier ones may have left no room for a Hello
 	_ = c.Send(progress(1, 1, strings.Repeat("x", 1000<<10)))
 }
 
-// gRPC holds what has come of a message until the rest has come.
+// gRPC holds what it has received of a message until the rest has arrived.
 func TestMessagesOfOneNamespaceThatNeverEndAreBounded(t *testing.T) {
 	const agents = 20
 	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20))
@@ -148,7 +148,7 @@ func TestMessagesOfOneNamespaceThatNeverEndAreBounded(t *testing.T) {
 	t.Logf("%d of %d were ended, heap %d -> %d KiB", tooMuch(t, operator), agents, before.heap>>10, memory().heap>>10)
 }
 
-// A frame of one byte takes many times as much in memory.
+// A frame of one byte takes many times as much memory.
 func TestFramesOfOneByteAreBounded(t *testing.T) {
 	const agents, frames = 4, 60_000
 	operator := linktest.Start(t, linktest.NewCA(t), receiving(2<<20))
@@ -195,7 +195,7 @@ func rawFrame(kind, flags, stream byte, payload []byte) []byte {
 	return append([]byte{0, byte(len(payload) >> 8), byte(len(payload)), kind, flags, 0, 0, 0, stream}, payload...)
 }
 
-// An agent that is heard may say any amount, one message after the other.
+// An agent that is heard may send any amount, one message after the other.
 func TestWhatIsHandledCountsNoMore(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), receiving(12<<20))
 	c, _ := join(t, operator, coder)

@@ -9,7 +9,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// A strict consumer refuses agents, and notes whether they were known to have been heard when they left.
+// A strict consumer refuses agents, and records whether they were known to have been heard when they left.
 type strict struct {
 	consumer
 	server *Server
@@ -68,7 +68,7 @@ func TestRefusedAgentsLeaveNothing(t *testing.T) {
 	}
 }
 
-// An agent that has joined may run what it was given, until its lease is over.
+// An agent that has joined may run its assignments until its lease expires.
 func TestAgentThatHasJoinedIsRememberedWhenItIsRefusedLater(t *testing.T) {
 	server, events := strictServer(t, true)
 	events.refuse = false
@@ -81,7 +81,7 @@ func TestAgentThatHasJoinedIsRememberedWhenItIsRefusedLater(t *testing.T) {
 	}
 }
 
-// An agent that was welcomed before the consumer was ready goes by the lease that it was told then.
+// An agent that was welcomed before the consumer was ready keeps the lease that it received then.
 func TestAgentThatWasWelcomedEarlyIsRememberedForItsLease(t *testing.T) {
 	server, _ := strictServer(t, false)
 	_ = greet(server, "p", 1)

@@ -14,22 +14,23 @@ import (
 const (
 	// forgetAfter is how long the last heartbeat of an agent that has joined is remembered: longer than any lease.
 	forgetAfter = 2 * time.Hour
-	// sweepEvery is how often what is old is looked for.
+	// sweepEvery is how often old entries are looked for.
 	sweepEvery = time.Minute
 )
 
-// A registry knows the one session of each agent and when each agent was heard last. Of an agent that was never welcomed it remembers
-// nothing once its streams have ended: any pod with a token can say Hello, whether it is authorized to join or not.
+// A registry holds the one session of each agent and when each agent was last heard. It remembers nothing about an agent that
+// was never welcomed once its streams have ended: any pod with a token can say Hello, whether it is authorized to join or
+// not.
 type registry struct {
 	perAgent int
 
 	mu       sync.Mutex
 	sessions map[Agent]*session
-	streams  map[Agent]int // proven, waiting ones included
+	streams  map[Agent]int // proven, including waiting ones
 	heard    map[Agent]time.Time
 	latest   map[Agent]connections
-	arrived  map[Agent]time.Time     // when the last of latest came
-	keep     map[Agent]time.Duration // how long agents that were welcomed are remembered after that
+	arrived  map[Agent]time.Time     // when the newest of latest arrived
+	keep     map[Agent]time.Duration // how long welcomed agents are remembered after that
 	swept    time.Time
 	hellos   *limit.Buckets // by agent
 }
@@ -43,7 +44,7 @@ func newRegistry(limits Limits) *registry {
 	}
 }
 
-// enter counts a proven stream, unless its agent has too many of them, or has opened too many one after the other.
+// enter counts a proven stream, unless its agent has too many of them or opens them too often.
 func (r *registry) enter(agent Agent, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,14 +70,14 @@ func (r *registry) exit(agent Agent) {
 	}
 }
 
-// welcomed has an agent remembered for at least this long after it was last heard.
+// welcomed keeps an agent for at least this long after it was last heard.
 func (r *registry) welcomed(agent Agent, atLeast time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keep[agent] = max(r.keep[agent], atLeast)
 }
 
-// refused forgets when an agent was heard, unless it was welcomed on any stream: no lease of it counts from that time.
+// refused forgets when an agent was heard, unless it was welcomed on any stream: none of its leases counts from that time.
 func (r *registry) refused(agent Agent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +93,7 @@ func (r *registry) forget(agent Agent) {
 	delete(r.keep, agent)
 }
 
-// admit makes the session its agent's only one. It ends the one before and waits until that has left, so that the
+// admit makes the session its agent's only one. It ends the previous session and waits until that has left, so that the
 // consumer never sees two of them at once.
 func (r *registry) admit(ctx context.Context, admitted *session) error {
 	if !r.arrive(admitted) {
@@ -111,10 +112,10 @@ func (r *registry) admit(ctx context.Context, admitted *session) error {
 	}
 }
 
-// errOutdated is for a connection that its process has given up: its bytes have arrived after those of the next one.
+// errOutdated is for a connection that its process has abandoned: it arrived after its successor.
 var errOutdated = cutOff(refusedOutdated, "a newer connection of this process has arrived before")
 
-// arrive notes a connection; false when it is not later than all others of its process.
+// arrive records a connection, and returns false if it is not later than all others of its process.
 func (r *registry) arrive(arrived *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +130,8 @@ func (r *registry) arrive(arrived *session) bool {
 	return true
 }
 
-// replace takes the agent's place if it is free, or returns who holds it. A stream that is over, or that was overtaken while it waited, gets
-// no place: what its Hello says is old.
+// replace takes the agent's place if it is free, or returns the session that holds it. A stream that is over, or was
+// overtaken while it waited, gets no place: its Hello is outdated.
 func (r *registry) replace(ctx context.Context, admitted *session) (*session, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -90,7 +90,7 @@ func TestConnectionsOfAnAgentThatWasNeverHeardAreForgotten(t *testing.T) {
 	}
 }
 
-// Looking at all agents takes long when there are many, and agents come in crowds.
+// Looking at all agents takes long when there are many, and agents connect in crowds.
 func TestOldAgentsAreLookedForOnceAMinute(t *testing.T) {
 	r, now, agent := newRegistry(Limits{PerAgent: 3}.withDefaults()), time.Now(), Agent{"ns", "a"}
 	r.sweep(now)
@@ -107,7 +107,7 @@ func TestOldAgentsAreLookedForOnceAMinute(t *testing.T) {
 	}
 }
 
-// The consumer checks each Hello, so an agent that connects again and again is refused before that.
+// The consumer checks each Hello, so an agent that keeps reconnecting is refused before that.
 func TestHellosOfOneAgentAreBounded(t *testing.T) {
 	r, now, agent := newRegistry(Limits{}.withDefaults()), time.Now(), Agent{"ns", "a"}
 	connect := func(agent Agent) error {
@@ -138,7 +138,7 @@ func TestHellosOfOneAgentAreBounded(t *testing.T) {
 	}
 }
 
-// Pods come and go, and each has a name of its own.
+// Pods come and go, each with its own name.
 func TestAgentsWhoseHellosAreCountedAreBounded(t *testing.T) {
 	limits := Limits{}.withDefaults()
 	r, now := newRegistry(limits), time.Now()

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// Whatever anybody shows, pods are not listed more often than this.
+	// Lists of pods are at least this far apart, whatever tokens are presented.
 	listEvery = 5 * time.Second
-	// listWithin does not depend on who caused the list: whoever hangs up spoils it for nobody.
+	// listWithin is independent of the caller's context: a caller that hangs up does not cancel the list for others.
 	listWithin = 5 * time.Second
 )
 
-// Pods lists the pods that may be agents, as the API server has them now: no cache, which may be behind for any time. A pod that is past the end of
-// its deletion is not among them.
+// Pods lists the pods that may be agents, from the API server and not from a cache, which may lag by any amount. Pods past
+// the end of their deletion are excluded.
 type Pods func(ctx context.Context) ([]Identity, error)
 
 // A roster holds the last list of pods.
@@ -23,20 +23,20 @@ type roster struct {
 	list Pods
 	now  func() time.Time
 
-	turn  chan struct{} // held by whoever lists
-	tried time.Time     // when a list was last asked for, known to the one in turn
+	turn  chan struct{} // held while listing
+	tried time.Time     // when pods were last listed; guarded by turn
 	err   error         // of that try, likewise
 
 	mu     sync.Mutex
 	listed map[Identity]struct{}
-	since  time.Time // when listed was asked for
+	since  time.Time // when listed was requested
 }
 
 func newRoster(list Pods, now func() time.Time) *roster {
 	return &roster{list: list, now: now, turn: make(chan struct{}, 1)}
 }
 
-// holds reports whether a pod was there a short time ago.
+// holds reports whether a pod existed a short time ago.
 func (r *roster) holds(identity Identity) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *roster) holds(identity Identity) bool {
 	return listed && r.now().Sub(r.since) < trustFor
 }
 
-// renew lists the pods, unless that was done just now. Those who come meanwhile wait for it.
+// renew lists the pods, unless that was done just now. Concurrent callers wait for it.
 func (r *roster) renew(ctx context.Context) error {
 	select {
 	case r.turn <- struct{}{}:

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// A dead connection is found by pings; they also keep middle boxes from forgetting a quiet one.
+	// Pings find dead connections, and keep middleboxes from forgetting quiet ones.
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 	// Agents may ping this often; more often is abuse.
 	pingAtMostEvery = 3 * time.Second
-	// A connection without a stream is of no use to anybody.
+	// A connection without a stream is useless.
 	idleTimeout = 30 * time.Second
 	// How long streams may take to end when the server stops.
 	farewell = 2 * time.Second
-	// Streams are many and quiet: what each keeps for reading and writing counts more than a few calls saved.
+	// Streams are many and quiet: small buffers matter more than a few saved calls.
 	bufferBytes = 4 << 10
-	// What a stream may send before it is read, beside the message that is being read. Left to itself, gRPC lets it grow to 16 MiB for an
-	// agent that sends fast. It takes no smaller one.
+	// How much a stream may send before it is read, besides the message that is being read. By default, gRPC lets it grow to
+	// 16 MiB for an agent that sends fast. gRPC accepts no smaller window.
 	windowBytes = 64 << 10
 	// A projected token has about 1 KiB.
 	headerBytes = 16 << 10
@@ -44,7 +44,7 @@ type Server struct {
 	receiving *budget
 }
 
-// New makes a server. It accepts nobody before Serve.
+// New returns a server. It accepts no connections before Serve.
 func New(config Config) (*Server, error) {
 	if config.Certificates == nil || config.Authenticator == nil || config.Leadership == nil || config.Events == nil ||
 		config.Leases == nil || config.Ready == nil || config.Metrics == nil {
@@ -60,7 +60,7 @@ func New(config Config) (*Server, error) {
 	}, nil
 }
 
-// Serve takes connections until the context ends; then it says goodbye to every agent.
+// Serve accepts connections until the context ends; then it says goodbye to every agent.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	peers := s.openVestibule(listener.Addr())
 	server := grpc.NewServer(s.options(peers)...)
@@ -110,14 +110,14 @@ func (s *Server) farewell(server *grpc.Server, peers *vestibule) {
 	both.Wait()
 }
 
-// gently stops a server that has sent everybody away, and does not wait for those who stay.
+// gently stops a server that has ended its sessions, and does not wait for streams that stay.
 func gently(server *grpc.Server) {
 	timer := time.AfterFunc(farewell, server.Stop)
 	defer timer.Stop()
 	server.GracefulStop()
 }
 
-// Send queues a message for an agent. It never waits, and success does not mean that the agent has it: an Assign is
+// Send queues a message for an agent. It never waits, and success does not mean that the agent has received it: an Assign is
 // known to have arrived by its Progress, its Result or the next Hello.
 func (s *Server) Send(agent Agent, message *linkv1.OperatorMessage) error {
 	linked := s.registry.session(agent)
@@ -128,12 +128,12 @@ func (s *Server) Send(agent Agent, message *linkv1.OperatorMessage) error {
 	return linked.send(message)
 }
 
-// LastHeard is when the last Hello or Heartbeat of an agent was received, with a monotonic reading; false when it was not
-// heard for a long time. Its lease is over when this time plus the lease, plus a margin for clocks, has passed.
+// LastHeard returns when the last Hello or Heartbeat of an agent was received, with a monotonic reading, or false if it was
+// not heard for a long time. Its lease is over when this time plus the lease, plus a margin for clocks, has passed.
 func (s *Server) LastHeard(agent Agent) (time.Time, bool) { return s.registry.lastHeard(agent) }
 
-// Disconnect ends the stream of an agent that was not heard since a time: before its lease is counted out, or to tell it another one when it connects
-// again. Nothing is echoed any more. False when the agent was heard since.
+// Disconnect ends the stream of an agent that was not heard since the given time: before its lease is counted out, or to send
+// it another lease when it reconnects. No echo follows. It returns false if the agent was heard since.
 func (s *Server) Disconnect(agent Agent, unheardSince time.Time) bool {
 	linked := s.registry.session(agent)
 	if linked == nil {
@@ -146,5 +146,5 @@ func (s *Server) Disconnect(agent Agent, unheardSince time.Time) bool {
 	return linked.endUnless(heardSince, cutOff(refusedEnded, "the operator ended this stream: connect again"))
 }
 
-// Linked says whether the agent has a stream now.
+// Linked reports whether the agent has a stream now.
 func (s *Server) Linked(agent Agent) bool { return s.registry.session(agent) != nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// sender is the half of a stream that speaks.
+// sender is the sending half of a stream.
 type sender interface {
 	Send(message *linkv1.OperatorMessage) error
 }
@@ -23,7 +23,7 @@ type session struct {
 	agent      Agent
 	connection connection
 	term       int64
-	resetTerm  bool // the agent named a term that is not proven
+	resetTerm  bool // the agent named an unproven term
 	lease      time.Duration
 	features   []string
 	frameBytes int
@@ -35,15 +35,15 @@ type session struct {
 
 	cause error
 	ended chan struct{} // closed by end
-	left  chan struct{} // closed when the consumer has been told
+	left  chan struct{} // closed when the consumer has been notified
 
 	mu       sync.Mutex
 	over     bool
-	granted  int64 // Assigns that the agent allows on this stream
+	granted  int64 // Assigns that the agent accepts on this stream
 	assigned int64 // Assigns that were sent on it
 }
 
-// An ending is why a session ended: a status for the agent, and a count for us unless it is empty.
+// An ending is why a session ended: a status for the agent, and a refusal to count unless it is empty.
 type ending struct {
 	refusal refusal
 	status  error
@@ -55,7 +55,7 @@ func cutOff(why refusal, message string) error {
 	return &ending{refusal: why, status: status.Error(codes.Aborted, message)}
 }
 
-// end is called by whoever finds first that the session is over.
+// end ends the session. The first cause counts.
 func (s *session) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *session) endLocked(cause error) {
 	}
 }
 
-// endUnless ends the session, unless something is true that no echo can change meanwhile.
+// endUnless ends the session, unless lives returns true. No echo can change its answer meanwhile.
 func (s *session) endUnless(lives func() bool, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *session) endUnless(lives func() bool, cause error) bool {
 	return true
 }
 
-// echo answers a heartbeat and notes its receipt, both or neither. Once the session is over, the end of the agent's lease is counted from the
-// last receipt: an echo after that would let the agent work for longer.
+// echo answers a heartbeat and records its receipt, both or neither. Once the session is over, the end of the agent's lease
+// is counted from the last receipt: a later echo would let the agent work for longer.
 func (s *session) echo(sequence int64, note func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *session) isOver() bool {
 	return s.over
 }
 
-// speaks says whether what this session was admitted for still holds.
+// speaks reports whether this session may still send.
 func (s *session) speaks() bool {
 	term, leading := s.leadership.Leading()
 	return leading && term == s.term
@@ -135,8 +135,8 @@ func (s *session) send(message *linkv1.OperatorMessage) error {
 	return nil
 }
 
-// assign queues an assignment if the agent has granted it and there is room. Assignments are large and can wait: they are the consumer's to
-// give out again, and leave room for what cannot.
+// assign queues an assignment if the agent has granted it and there is room. Assignments are large and can wait: the consumer
+// can assign them again, so they leave room for messages that cannot wait.
 func (s *session) assign(message *linkv1.OperatorMessage) error {
 	if !s.spendCredit() {
 		return s.dropped(droppedNoCredit, ErrNoCredit)
@@ -153,14 +153,14 @@ func (s *session) assign(message *linkv1.OperatorMessage) error {
 	return s.dropped(droppedNoRoom, ErrNoRoom)
 }
 
-// settle notes that a message does not wait any more.
+// settle records that a message no longer waits.
 func (s *session) settle(message *linkv1.OperatorMessage) {
 	if message.GetAssign() != nil {
 		s.waiting.remove(s.agent.Namespace, proto.Size(message))
 	}
 }
 
-// release gives back what the queue takes of the namespace's room.
+// release returns the queue's share of the namespace's room.
 func (s *session) release() {
 	for _, message := range s.queue.close() {
 		s.settle(message)
@@ -172,7 +172,7 @@ func (s *session) dropped(why string, err error) error {
 	return err
 }
 
-// knows says whether the agent named the feature that a message belongs to.
+// knows reports whether the agent named the feature that a message belongs to.
 func (s *session) knows(message *linkv1.OperatorMessage) bool {
 	switch {
 	case message.GetPeers() != nil:
@@ -205,8 +205,8 @@ func (s *session) grant(credit *linkv1.Credit) {
 	s.granted = max(s.granted, credit.GetGranted())
 }
 
-// write carries the queue to the stream until the session ends. Leadership is asked again for each message: it may have
-// been queued before it was lost.
+// write sends the queue to the stream until the session ends. Leadership is checked again for each message: it may have been
+// queued before it was lost.
 func (s *session) write(to sender) {
 	for {
 		message, more := s.queue.pop(s.ended)

@@ -14,7 +14,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// tenure is leadership in the hands of a test.
+// tenure is a Leadership that a test controls.
 type tenure struct {
 	term atomic.Int64
 	lost atomic.Bool
@@ -23,7 +23,7 @@ type tenure struct {
 func (t *tenure) Leading() (int64, bool) { return t.term.Load(), !t.lost.Load() }
 func (t *tenure) Leader() string         { return "" }
 
-// outlet is the agent's end of a stream. It calls after each message that it gets.
+// outlet is the agent's end of a stream. It calls a function after each message that it gets.
 type outlet struct {
 	got   []*linkv1.OperatorMessage
 	after func()
@@ -126,7 +126,7 @@ func TestStreamThatFailsEndsTheSession(t *testing.T) {
 	assertEnded(t, s, codes.Canceled)
 }
 
-// Limits of memory are what a reader that does not read cannot exceed, and what others can use to the last byte.
+// A reader that does not read cannot exceed the memory limits, and others can use them to the last byte.
 func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
 	size := proto.Size(cancelOf("a"))
 	q := newQueue[*linkv1.OperatorMessage](10, 2*size)
@@ -141,7 +141,7 @@ func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
 	}
 }
 
-// The last heartbeat of an agent says until when nobody else may have its work. It may be forgotten only long after that.
+// The last heartbeat of an agent decides until when its work must not go to another. It may be forgotten only long after that.
 func TestLastHeartbeatIsForgottenLate(t *testing.T) {
 	r, now := newRegistry(Limits{PerAgent: 2}.withDefaults()), time.Now()
 	linked, recent, old := Agent{Name: "linked"}, Agent{Name: "recent"}, Agent{Name: "old"}

@@ -16,7 +16,7 @@ func coderNumber(n int) link.Agent {
 	return link.Agent{Namespace: "default", Name: fmt.Sprintf("research-coder-%d", n)}
 }
 
-// from is a dialer of an address of this machine, as if it were another pod.
+// from returns a dialer for a local address, as if it were another pod.
 func from(source string) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
 }
@@ -25,7 +25,7 @@ func perSource(most int) func(*link.Config) {
 	return func(c *link.Config) { c.Limits.ConnectionsPerSource = most }
 }
 
-// floodFrom opens connections that say nothing, and holds those that are let in until the test ends.
+// floodFrom opens silent connections, and holds the admitted ones until the test ends.
 func floodFrom(t *testing.T, source string, operator *linktest.Operator, connections int) {
 	t.Helper()
 	for range connections {
@@ -42,7 +42,7 @@ func refusedForTheirSource(t *testing.T, by *linktest.Operator) int {
 	return by.Count(t, "swarm_limit_refused_total", "connectionsPerSource")
 }
 
-// A flood from one address leaves the places of all others.
+// A flood from one address leaves the places of all others free.
 func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	const most, flood = 8, 100
 	operator := linktest.Start(t, linktest.NewCA(t), perSource(most))
@@ -59,7 +59,7 @@ func TestConnectionsOfASourceAreBounded(t *testing.T) {
 	}
 }
 
-// Connections that are closed at once hold no place. Each may cost a handshake all the same.
+// Connections that are closed at once hold no place, but each may cost a handshake.
 func TestConnectionsThatComeAndGoAreBounded(t *testing.T) {
 	const flood, perSecond, burst = 1000, 256, 512
 	operator := linktest.Start(t, linktest.NewCA(t))
@@ -83,8 +83,8 @@ func TestConnectionsThatComeAndGoAreBounded(t *testing.T) {
 	join(t, operator, coder) // from 127.0.0.1
 }
 
-// Agents that are linked need none of the places of their source: any number of them may be behind one address. They leave it for those
-// that connect.
+// Linked agents need none of the places of their source: any number of them may be behind one address. They leave the places
+// to agents that are connecting.
 func TestLinkedAgentsDoNotCountForTheirSource(t *testing.T) {
 	const agents, most = 20, 2
 	operator := linktest.Start(t, linktest.NewCA(t), perSource(most))
@@ -98,7 +98,7 @@ func TestLinkedAgentsDoNotCountForTheirSource(t *testing.T) {
 	linktest.Eventually(t, "the flood is refused", func() bool { return refusedForTheirSource(t, operator) == 5 })
 }
 
-// A stream that has ended leaves a connection that proves nothing any more. It cannot be kept to hold another place.
+// After its stream has ended, a connection is no longer proven. It cannot be kept to hold another place.
 func TestConnectionWithoutAStreamCountsForItsSource(t *testing.T) {
 	const most = 3
 	operator := linktest.Start(t, linktest.NewCA(t), perSource(most))
@@ -114,7 +114,7 @@ func TestConnectionWithoutAStreamCountsForItsSource(t *testing.T) {
 	linktest.Eventually(t, "the source has no place left", func() bool { return !isLetIn(t, operator) })
 }
 
-// isLetIn reports whether a connection that says nothing stays open. It is closed then.
+// isLetIn reports whether a silent connection stays open, and closes it.
 func isLetIn(t *testing.T, to *linktest.Operator) bool {
 	t.Helper()
 	raw, err := net.Dial("tcp", to.Address)

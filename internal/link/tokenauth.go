@@ -11,16 +11,17 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// Reviews of single tokens, before the pods of all agents are listed: an agent that restarts costs a review, and not a list of ten thousand pods.
+// Reviews of single tokens before the pods of all agents are listed: an agent that restarts costs a review, not a list of ten
+// thousand pods.
 const singlesPerSecond, singlesAtOnce = 2, 20
 
-// A TokenAuthenticator knows agents at a cost that does not grow with their number, so that all of them can come at once after a change of leader.
-// It verifies a token by the keys that the cluster publishes, and finds its pod in a list of all pods of agents that is at most 10 s old. The API
-// server vouches for the service account: a review of any token of that account, at most 10 s ago. Together these are what a review of the token
-// itself would have checked.
+// A TokenAuthenticator authenticates agents at a cost that does not grow with their number, so that all of them can connect at once
+// after a change of leader. It verifies a token by the keys that the cluster publishes, and finds its pod in a list of all agent pods
+// that is at most 10 s old. The API server vouches for the service account: a review of any token of that account, at most 10 s ago.
+// Together these are what a review of the token itself would have checked.
 //
-// It only ever accepts tokens in this way. Whatever it cannot accept is reviewed, unless what it says of itself rules it out: tokens of
-// new pods, of keys or issuers that are not published, everything while the keys or the pods cannot be read, or while the clock of this
+// It only ever accepts tokens in this way. Tokens that it cannot accept are reviewed, unless their own claims rule them out: tokens of
+// new pods, of unpublished keys or issuers, and all tokens while the keys or the pods cannot be read, or while the clock of this
 // process is wrong.
 type TokenAuthenticator struct {
 	reviewer *TokenReviewer
@@ -28,23 +29,23 @@ type TokenAuthenticator struct {
 	roster   *roster
 	accounts *accounts
 	singles  *rate.Limiter
-	verified *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces: strangers do not hold them up
+	verified *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces: strangers do not delay them
 	options  TokenOptions
 }
 
-// TokenOptions are what a TokenAuthenticator needs. All fields but InScope and Refusals must be set.
+// TokenOptions configure a TokenAuthenticator. All fields but InScope and Refusals must be set.
 type TokenOptions struct {
 	Reviews   TokenReviews
 	Published Documents
 	Pods      Pods
-	// ClockReliable reports whether the clock of this process tells when a token expires.
+	// ClockReliable reports whether this process's clock is good enough to judge expiry.
 	ClockReliable func() bool
-	// InScope reports whether there can be agents in a namespace. It must not wait. Left out: in all of them.
+	// InScope reports whether a namespace can have agents. It must not wait. Defaults to all namespaces.
 	InScope  func(ctx context.Context, namespace string) bool
-	Refusals *limit.Refusals // counts reviews that would have had to wait for too long
+	Refusals *limit.Refusals // counts reviews that would have had to wait too long
 }
 
-// NewTokenAuthenticator makes an Authenticator.
+// NewTokenAuthenticator returns an Authenticator.
 func NewTokenAuthenticator(options TokenOptions) *TokenAuthenticator {
 	made := &TokenAuthenticator{
 		reviewer: NewTokenReviewer(options.Reviews), keys: newKeyring(options.Published, time.Now),
@@ -56,7 +57,7 @@ func NewTokenAuthenticator(options TokenOptions) *TokenAuthenticator {
 	return made
 }
 
-// Prepare fetches the keys. Without them every token is reviewed, which takes long when many agents come at once.
+// Prepare fetches the keys. Without them every token is reviewed, which takes long when many agents connect at once.
 func (a *TokenAuthenticator) Prepare(ctx context.Context) error {
 	_, err := a.keys.current(ctx)
 	return err
@@ -89,8 +90,8 @@ func (a *TokenAuthenticator) turnOf(verified claims) reviewTurn {
 	return reviewTurn{a.verified, verified.Kubernetes.Namespace}
 }
 
-// presume refuses what no review would accept, and tokens of namespaces that have no agents. What a token says is not proven here, so
-// nothing is accepted for it.
+// presume refuses tokens that no review would accept, and tokens of namespaces without agents. Claims are not proven here, so
+// nothing is accepted because of them.
 func (a *TokenAuthenticator) presume(ctx context.Context, token string, clockReliable bool) error {
 	said, err := unverified(token)
 	if err != nil {
@@ -111,8 +112,8 @@ func (a *TokenAuthenticator) presume(ctx context.Context, token string, clockRel
 	return nil
 }
 
-// awaitAccount returns when the API server has vouched for the service account. If nobody has had that checked in time, this token is reviewed, and the
-// answer is for it alone. Those who come meanwhile wait for that one review.
+// awaitAccount returns when the API server has vouched for the service account. If no recent review has done so, this token
+// is reviewed, and the answer is for it alone. Concurrent callers wait for that one review.
 func (a *TokenAuthenticator) awaitAccount(ctx context.Context, verified claims, token string) (reviewed bool, identity Identity, err error) {
 	known := verified.account()
 	if a.accounts.vouched(known) {
@@ -130,7 +131,7 @@ func (a *TokenAuthenticator) awaitAccount(ctx context.Context, verified claims, 
 	return true, identity, err
 }
 
-// isListed looks a pod up. The list is renewed only if more tokens come than are reviewed one by one.
+// isListed looks a pod up. The list is renewed only if more tokens arrive than are reviewed one by one.
 func (a *TokenAuthenticator) isListed(ctx context.Context, identity Identity) bool {
 	if a.roster.holds(identity) {
 		return true

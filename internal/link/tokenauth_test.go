@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A cluster issues tokens, and judges them as an API server does.
+// A cluster issues tokens, and reviews them as an API server does.
 type cluster struct {
 	*server // publishes keys
 	signer  signer
@@ -24,11 +24,11 @@ type cluster struct {
 	reviews  int
 	lists    int
 	listErr  error
-	unlisted map[string]bool // UIDs of pods that a list does not have yet
-	slow     time.Duration   // every answer takes so long
+	unlisted map[string]bool // UIDs of pods that are not in the list yet
+	slow     time.Duration   // delay of every answer
 }
 
-// An issue is what a token says.
+// An issue is the contents of a token.
 type issue struct {
 	identity Identity
 	account  account
@@ -44,7 +44,7 @@ func (c *cluster) authenticator() *TokenAuthenticator {
 	return NewTokenAuthenticator(TokenOptions{Reviews: c, Published: c.documents, Pods: c.listPods, ClockReliable: func() bool { return true }})
 }
 
-// token is one of pod number n, of a service account.
+// token returns a token of pod number n, of a service account.
 func (c *cluster) token(t testing.TB, n int, serviceAccount string) string {
 	t.Helper()
 	now := time.Now()
@@ -96,7 +96,7 @@ func (c *cluster) listPods(context.Context) ([]Identity, error) {
 	return pods, c.listErr
 }
 
-// counts returns what the API server was asked for since the last call.
+// counts returns the requests to the API server since the last call.
 func (c *cluster) counts() (reviews, lists int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *cluster) counts() (reviews, lists int) {
 	return reviews, lists
 }
 
-// come has agents with these tokens come at once, and counts those that are let in.
+// come has agents with these tokens connect at once, and counts the admitted ones.
 func come(t *testing.T, to *TokenAuthenticator, tokens []string) (accepted int) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -136,7 +136,7 @@ func (c *cluster) tokens(t testing.TB, count int, serviceAccount func(n int) str
 
 func oneAccount(int) string { return "agents" }
 
-// 2,000 agents come to a new leader at once.
+// 2,000 agents connect to a new leader at once.
 func TestManyAgentsCostFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -168,7 +168,7 @@ func TestFewAgentsAreReviewed(t *testing.T) {
 	})
 }
 
-// Whatever was asked when, nothing that is deleted is let in 10 s later.
+// Whatever was requested when, nothing that is deleted is admitted 10 s later.
 func TestWhatIsDeletedIsLetInForTenSecondsAtMost(t *testing.T) {
 	for _, deleted := range []string{"uid-coder-7", "uid-agents"} {
 		for before := time.Duration(0); before < 12*time.Second; before += 1500 * time.Millisecond {
@@ -176,7 +176,7 @@ func TestWhatIsDeletedIsLetInForTenSecondsAtMost(t *testing.T) {
 				c := newCluster()
 				tokens := c.tokens(t, 30, oneAccount)
 				to := c.authenticator()
-				to.singles.SetBurst(0) // all by the list
+				to.singles.SetBurst(0) // all go through the list
 				come(t, to, tokens)
 				time.Sleep(before)
 				come(t, to, tokens)
@@ -185,7 +185,7 @@ func TestWhatIsDeletedIsLetInForTenSecondsAtMost(t *testing.T) {
 				c.mu.Unlock()
 				for range 9 {
 					time.Sleep(time.Second)
-					come(t, to, tokens[:7]) // others renew what is remembered
+					come(t, to, tokens[:7]) // others renew the cached answers
 					come(t, to, tokens[8:])
 				}
 				time.Sleep(time.Second)
@@ -197,7 +197,7 @@ func TestWhatIsDeletedIsLetInForTenSecondsAtMost(t *testing.T) {
 	}
 }
 
-// Whatever cannot be verified here is for the API server to judge: nobody is locked out by what this process does not know.
+// The API server reviews tokens that cannot be verified here: an agent is never locked out by what this process does not know.
 func TestWhatCannotBeVerifiedIsReviewed(t *testing.T) {
 	for reason, spoil := range map[string]func(c *cluster, to *TokenAuthenticator){
 		"the keys cannot be read":     func(c *cluster, _ *TokenAuthenticator) { c.down = errors.New("forbidden") },
@@ -249,7 +249,7 @@ func TestWhatTheAPIServerDeniesIsDenied(t *testing.T) {
 	})
 }
 
-// A new key is fetched when a token comes that is signed with it, and from then on costs no review.
+// A new key is fetched when the first token signed with it arrives, and from then on costs no review.
 func TestNewKeysAreFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -269,7 +269,7 @@ func TestNewKeysAreFetched(t *testing.T) {
 	})
 }
 
-// A flood of tokens of pods that are gone causes no more lists than it may.
+// A flood of tokens of deleted pods causes no more lists than allowed.
 func TestPodsAreListedNotTooOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()
@@ -289,7 +289,7 @@ func TestPodsAreListedNotTooOften(t *testing.T) {
 	})
 }
 
-// Strangers use up the reviews that they can cause. Agents have their own.
+// Strangers use up the reviews that they can cause. Agents have a separate budget.
 func TestStrangersDoNotHoldUpAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

@@ -16,18 +16,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// comingFrom is the context of a stream from an address.
+// comingFrom returns the context of a stream from an address.
 func comingFrom(ctx context.Context, source string) context.Context {
 	return peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(source), Port: 1}})
 }
 
-// forgery says of itself what the token of an agent says, and was never issued.
+// forgery has the claims of an agent's token, and was never issued.
 func (c *cluster) forgery(t testing.TB, n int) string {
 	t.Helper()
 	return c.signer.signs(t, podClaims(fmt.Sprintf("forged-%d", n)))
 }
 
-// floodWith has strangers at an address show tokens, over and over, each as soon as it was refused and with an ID that was not seen yet.
+// floodWith has strangers at an address present tokens, over and over, each as soon as the one before was refused and with a new ID.
 func floodWith(ctx context.Context, to *TokenAuthenticator, source string, tokens <-chan string) {
 	for range 64 { // what a source may have open
 		go func() {
@@ -44,8 +44,9 @@ func floodWith(ctx context.Context, to *TokenAuthenticator, source string, token
 	}
 }
 
-// After a change of leader 100 agents come back while four pods show forged tokens. The keys cannot be read, which is the worst case:
-// everything is reviewed. All agents are let in before a lease could end; without fair turns the flood has used up the reviews.
+// After a change of leader 100 agents reconnect while four pods present forged tokens. The keys cannot be read, which is the
+// worst case: everything is reviewed. All agents are admitted before a lease could end; without fair turns the flood would
+// have used up the reviews.
 func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 	const bound = 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -62,7 +63,7 @@ func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 		go func() {
 			for n := 0; ; n++ {
 				select {
-				case shown <- forgeries[n%len(forgeries)]: // denials are forgotten before it is shown again
+				case shown <- forgeries[n%len(forgeries)]: // denials are forgotten before a token is presented again
 				case <-ctx.Done():
 					return
 				}
@@ -85,7 +86,7 @@ func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 	})
 }
 
-// comeFrom has agents come at once, and returns how long the last of them waited.
+// comeFrom has agents connect at once, and returns how long the last of them waited.
 func comeFrom(t *testing.T, to *TokenAuthenticator, tokens []string, source func(n int) string) (slowest time.Duration) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -107,7 +108,7 @@ func comeFrom(t *testing.T, to *TokenAuthenticator, tokens []string, source func
 	return slowest
 }
 
-// A tenant can have any number of good tokens, of pods that no list has. It uses up the reviews of its own namespace.
+// A tenant can have any number of valid tokens, of pods that are in no list. It uses up the reviews of its own namespace.
 func TestNamespacesDoNotHoldUpEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := newReviewBudget()
@@ -135,7 +136,7 @@ func TestNamespacesDoNotHoldUpEachOther(t *testing.T) {
 	})
 }
 
-// What a token says of itself may rule it out. That costs the API server nothing.
+// The claims of a token may rule it out. That costs the API server nothing.
 func TestWhatCannotBeAnAgentsTokenIsNotReviewed(t *testing.T) {
 	for reason, spoil := range map[string]func(said map[string]any){
 		"another audience":      func(said map[string]any) { said["aud"] = []string{"kubernetes"} },
@@ -173,7 +174,7 @@ func TestWhatCannotBeAnAgentsTokenIsNotReviewed(t *testing.T) {
 	}
 }
 
-// podClaims are what is in the token of a pod.
+// podClaims are the claims in the token of a pod.
 func podClaims(name string) map[string]any {
 	now := time.Now()
 	return map[string]any{
@@ -186,7 +187,7 @@ func podClaims(name string) map[string]any {
 	}
 }
 
-// While the clock of this process is wrong, it does not judge by it.
+// While its clock is wrong, this process does not judge expiry by it.
 func TestExpiryIsLeftToTheAPIServerWhileTheClockIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

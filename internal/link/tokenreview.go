@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Audience is what an agent's token must be meant for, so that no other token of the pod opens the link.
+	// Audience is the audience of agents' tokens, so that no other token of the pod opens the link.
 	Audience = "swarm.io"
 
 	podNameClaim  = "authentication.kubernetes.io/pod-name"
@@ -25,40 +25,40 @@ const (
 	// A real token has about 1 KiB; anything far above is not worth the API server's time.
 	longestToken = 8 << 10
 
-	// How many reviews can be caused: a swarm of a thousand may start at once, a flood gets no further. No flow uses up more than this
-	// share, in percent.
+	// How many reviews agents can cause: a swarm of a thousand may start at once, a flood gets no further. No flow gets more
+	// than this share, in percent.
 	reviewsPerSecond, reviewsAtOnce, reviewShare = 100, 1000, 50
 )
 
-// newReviewBudget makes a budget of reviews that is fair between those flows.
+// newReviewBudget returns a budget of reviews that is fair between flows.
 func newReviewBudget() *limit.FairLimiter {
 	return limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewsAtOnce, Share: reviewShare})
 }
 
-// A reviewTurn is by which budget a review is made, and as whose.
+// A reviewTurn is the budget that a review is charged to, and the flow.
 type reviewTurn struct {
 	budget *limit.FairLimiter
 	of     string
 }
 
-// TokenReviews is the part of client-go that asks the API server about a token.
+// TokenReviews is the part of client-go that creates token reviews.
 type TokenReviews interface {
 	Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
-// A TokenReviewer has tokens checked by the API server: signature, expiry, audience, and that the pod they are bound to
-// exists with the same UID. Answers are remembered for a few seconds, so that an agent that reconnects costs nothing
-// and a deleted pod loses its access soon.
+// A TokenReviewer has the API server check tokens: signature, expiry, audience, and that the pod they are bound to exists
+// with the same UID. Answers are remembered for a few seconds, so that an agent that reconnects costs nothing and a deleted
+// pod soon loses its access.
 type TokenReviewer struct {
 	reviews TokenReviews
 	answers *answers
-	budget  *limit.FairLimiter                   // of tokens of which nothing is known, fair between the addresses that they come from
-	vouched func(known account, asked time.Time) // hears of the service accounts of good tokens
+	budget  *limit.FairLimiter                   // for tokens about which nothing is known, fair between source addresses
+	vouched func(known account, asked time.Time) // called with the service accounts of valid tokens
 
 	refusals *limit.Refusals
 }
 
-// NewTokenReviewer makes an Authenticator of a client.
+// NewTokenReviewer returns an Authenticator that uses the client.
 func NewTokenReviewer(reviews TokenReviews) *TokenReviewer {
 	return &TokenReviewer{
 		reviews: reviews,
@@ -73,7 +73,7 @@ func (r *TokenReviewer) Authenticate(ctx context.Context, token string) (Identit
 	return r.review(ctx, token, reviewTurn{r.budget, sourceOfStream(ctx)})
 }
 
-// review has a token checked, when it is its turn.
+// review has a token checked when its turn comes.
 func (r *TokenReviewer) review(ctx context.Context, token string, turn reviewTurn) (Identity, error) {
 	if token == "" || len(token) > longestToken {
 		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)

@@ -113,7 +113,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// docs/link.md says for how long: it is how long a deleted pod may still open a link.
+// docs/link.md gives this duration: it is how long a deleted pod may still open a link.
 func TestAnswersAreRememberedAsLongAsDocumented(t *testing.T) {
 	for token, lifetime := range map[string]time.Duration{"good": 10 * time.Second, "bad": 2 * time.Second} {
 		asked, now := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
@@ -155,7 +155,7 @@ func TestFloodOfTokensReachesTheAPIServerSlowly(t *testing.T) {
 	}
 }
 
-// A flood of denials fills what is kept of them, and the answers about agents stay.
+// A flood of denials fills the space for denials, and the answers about agents stay.
 func TestDenialsMakeNoGoodAnswerForgotten(t *testing.T) {
 	asked := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
 		if token == "good" {

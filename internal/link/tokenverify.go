@@ -14,17 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// skew is how far the API server's clock may be from ours.
+// skew is how far the API server's clock may differ from ours.
 const skew = 10 * time.Second
 
-// algorithms are those by which API servers sign. None of them takes a public key for a secret.
+// algorithms returns the ones that API servers sign with. None of them uses a public key as a secret.
 func algorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 }
 
-// A TokenVerifier checks tokens by the keys that the cluster publishes, for operators that may not have them reviewed: signature, expiry,
-// audience, and that the pod they are bound to is there with the same UID. It asks nobody but a cache, so a deleted pod loses its access at
-// once. What it cannot know is that a service account was deleted while a pod of it lives on.
+// A TokenVerifier checks tokens by the keys that the cluster publishes, for operators that may not create token reviews:
+// signature, expiry, audience, and that the pod they are bound to exists with the same UID. It reads pods from a cache, so a
+// deleted pod loses its access at once. It does not notice that a service account was deleted while one of its pods lives on.
 type TokenVerifier struct {
 	keys       *keyring
 	pods       client.Reader
@@ -32,18 +32,18 @@ type TokenVerifier struct {
 	now        func() time.Time
 }
 
-// NewTokenVerifier makes an Authenticator of what the cluster publishes and a cache of the pods in these namespaces.
+// NewTokenVerifier returns an Authenticator that uses the published keys and a cache of the pods in these namespaces.
 func NewTokenVerifier(published Documents, pods client.Reader, namespaces []string) *TokenVerifier {
 	return &TokenVerifier{keys: newKeyring(published, time.Now), pods: pods, namespaces: namespaces, now: time.Now}
 }
 
-// Prepare fetches the keys, so that whoever starts learns whether they can be had.
+// Prepare fetches the keys, so that the caller learns at startup whether they are available.
 func (v *TokenVerifier) Prepare(ctx context.Context) error {
 	_, err := v.keys.current(ctx)
 	return err
 }
 
-// claims are what is in the token of a service account.
+// claims are the contents of a service account token.
 type claims struct {
 	jwt.Claims
 
@@ -79,8 +79,8 @@ func (v *TokenVerifier) Authenticate(ctx context.Context, token string) (Identit
 	return identity, v.alive(ctx, identity)
 }
 
-// read returns what is in a token if the cluster has signed it and it is good at a time: issuer, audience, expiry, and that it is bound to a pod.
-// Whether that pod exists is not known.
+// read returns the claims of a token if the cluster has signed it and it is valid at the given time: issuer, audience,
+// expiry, and that it is bound to a pod. It does not check whether that pod exists.
 func (k *keyring) read(ctx context.Context, token string, now time.Time) (claims, error) {
 	signed, err := parse(token)
 	if err != nil {
@@ -109,7 +109,7 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return signed, nil
 }
 
-// unverified returns what is in a token, without a look at its signature. All of its errors are final.
+// unverified returns the claims of a token without checking its signature. All of its errors are final.
 func unverified(token string) (claims, error) {
 	signed, err := parse(token)
 	if err != nil {
@@ -122,7 +122,7 @@ func unverified(token string) (claims, error) {
 	return said, nil
 }
 
-// check looks at claims whose signature is good. All of its errors are final.
+// check checks claims whose signature is valid. All of its errors are final.
 func (c claims) check(issuer string, now time.Time) error {
 	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{Audience}, Time: now}
 	if c.Expiry == nil {
@@ -134,7 +134,7 @@ func (c claims) check(issuer string, now time.Time) error {
 	return c.checkBinding()
 }
 
-// checkBinding wants the token of a pod.
+// checkBinding requires the token of a pod.
 func (c claims) checkBinding() error {
 	in := c.Kubernetes
 	if c.Subject != accountPrefix+in.Namespace+":"+in.ServiceAccount.Name || in.Namespace == "" || in.Pod.Name == "" || in.Pod.UID == "" {
@@ -143,7 +143,7 @@ func (c claims) checkBinding() error {
 	return nil
 }
 
-// wrong says what is wrong with claims in words of ours: those of the library name itself.
+// wrong describes what is wrong with claims: the library's errors name the library.
 func wrong(err error) string {
 	switch {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
@@ -156,7 +156,7 @@ func wrong(err error) string {
 	return "its time has not come"
 }
 
-// alive looks for the pod. One that has gone, or that has taken the name of another, proves nothing.
+// alive looks for the pod. A pod that is gone, or another one of the same name, proves nothing.
 func (v *TokenVerifier) alive(ctx context.Context, identity Identity) error {
 	pod := &corev1.Pod{}
 	err := v.pods.Get(ctx, client.ObjectKey{Namespace: identity.Namespace, Name: identity.Pod}, pod)

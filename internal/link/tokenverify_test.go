@@ -60,7 +60,7 @@ func newCurveKey() crypto.Signer {
 func byRSA() signer   { return signer{"one", jose.RS256, rsaKey()} }
 func byCurve() signer { return signer{"two", jose.ES256, curveKey()} }
 
-// signs makes a token of claims.
+// signs returns a signed token with these claims.
 func (s signer) signs(t testing.TB, claims map[string]any) string {
 	t.Helper()
 	return signed(t, s.algorithm, s.id, s.key, claims)
@@ -80,7 +80,7 @@ func signed(t testing.TB, algorithm jose.SignatureAlgorithm, id string, key any,
 	return token
 }
 
-// A server publishes keys, and knows pods.
+// A server publishes keys, and has pods.
 type server struct {
 	issuer  string
 	keys    []signer
@@ -110,7 +110,7 @@ func (s *server) documents(_ context.Context, path string) ([]byte, error) {
 	return json.Marshal(set)
 }
 
-// Get is a cache of pods.
+// Get reads the cache of pods.
 func (s *server) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	uid, found := s.pods[key]
 	if !found && s.podsErr == nil {
@@ -144,14 +144,14 @@ func genuine() map[string]any {
 	}
 }
 
-// but is a copy with another value.
+// but returns a copy with another value.
 func but(claims map[string]any, name string, value any) map[string]any {
 	changed := maps.Clone(claims)
 	changed[name] = value
 	return changed
 }
 
-// bound are claims of a pod.
+// bound returns the claims of a pod.
 func bound(namespace, pod, uid string) map[string]any {
 	of := but(genuine(), "sub", "system:serviceaccount:"+namespace+":default")
 	return but(of, "kubernetes.io", map[string]any{
@@ -377,7 +377,7 @@ func TestStrangerWhoHangsUpSpoilsNothing(t *testing.T) {
 
 func TestWhoWaitsForKeysWaitsNoLongerThanAsked(t *testing.T) {
 	verifier, _ := newServer(byCurve()).verifier()
-	verifier.keys.turn <- struct{}{} // somebody fetches
+	verifier.keys.turn <- struct{}{} // another goroutine fetches
 	waiting, give := context.WithCancel(t.Context())
 	give()
 	if _, err := verifier.Authenticate(waiting, byCurve().signs(t, genuine())); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDenied) {

@@ -11,14 +11,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// origin is how a stream knows the connection that it came on.
+// origin lets a stream find the connection that it belongs to.
 type origin struct {
 	credentials.TLSInfo
 	connection *gated
 	meter      *meter
 }
 
-// connectionOfStream returns nil if the stream came on no connection of ours.
+// connectionOfStream returns nil if the connection is not one of ours.
 func connectionOfStream(stream context.Context) *gated {
 	if from, known := peer.FromContext(stream); known {
 		if came, ours := from.AuthInfo.(origin); ours {
@@ -28,7 +28,7 @@ func connectionOfStream(stream context.Context) *gated {
 	return nil
 }
 
-// meterOfStream returns nil if the stream came on no connection of ours.
+// meterOfStream returns nil if the connection is not one of ours.
 func meterOfStream(stream context.Context) *meter {
 	if from, known := peer.FromContext(stream); known {
 		if came, ours := from.AuthInfo.(origin); ours {
@@ -38,14 +38,14 @@ func meterOfStream(stream context.Context) *meter {
 	return nil
 }
 
-// markUsed notes that a connection has opened a stream.
+// markUsed records that a connection has opened a stream.
 func markUsed(stream context.Context) {
 	if came := connectionOfStream(stream); came != nil {
 		came.markUsed()
 	}
 }
 
-// markProven notes that the connection of a stream is an agent's, until the returned function is called.
+// markProven records that a stream's connection belongs to an agent, until the returned function is called.
 func markProven(stream context.Context) (until func()) {
 	came := connectionOfStream(stream)
 	if came == nil {
@@ -55,7 +55,7 @@ func markProven(stream context.Context) (until func()) {
 	return func() { came.prove(false) }
 }
 
-// sourceOfStream names where a stream comes from.
+// sourceOfStream returns the source address of a stream.
 func sourceOfStream(stream context.Context) string {
 	if from, known := peer.FromContext(stream); known {
 		return limit.Source(from.Addr)
@@ -63,12 +63,12 @@ func sourceOfStream(stream context.Context) string {
 	return ""
 }
 
-// countedTLS counts handshakes that fail, and sends peers on to where they are expected.
+// countedTLS counts failed handshakes, and hands peers over to their own server.
 type countedTLS struct {
 	credentials.TransportCredentials
 	metrics   *metrics
 	receiving *budget
-	peers     *vestibule // nil: nobody is expected
+	peers     *vestibule // nil: no peers are expected
 }
 
 func newTLS(config Config, metrics *metrics, receiving *budget, peers *vestibule) credentials.TransportCredentials {

@@ -2,7 +2,7 @@ package link
 
 import "sync"
 
-// A waitingSum bounds what the assignments take together that wait for the agents of each namespace. A nil one bounds nothing.
+// A waitingSum bounds the total size of the assignments that wait for the agents of each namespace. A nil one is unlimited.
 type waitingSum struct {
 	most int
 

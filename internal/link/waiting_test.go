@@ -8,7 +8,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// muteSession is one of an agent that grants credit and reads nothing.
+// muteSession returns the session of an agent that grants credit and reads nothing.
 func muteSession(agent Agent, waiting *waitingSum) *session {
 	made, _ := newSession(Limits{}.withDefaults())
 	made.agent, made.waiting = agent, waiting
@@ -61,7 +61,7 @@ func TestWhatWaitsForANamespaceIsBounded(t *testing.T) {
 	}
 }
 
-// What is being written still counts: a mute agent holds it as well.
+// A message that is being written still counts: a mute agent holds it as well.
 func TestWhatIsWrittenCountsUntilItIsSent(t *testing.T) {
 	waiting := newWaitingSum(1 << 20)
 	hosted := muteSession(Agent{"ns", "a"}, waiting)
