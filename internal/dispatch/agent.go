@@ -15,12 +15,12 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// An agent is what the board knows of one: from its object, from its stream, and from what it was given.
+// An agent is what the board knows about one: from its object, from its stream, and from its assignments.
 type agent struct {
 	name  link.Agent
 	swarm types.NamespacedName
 
-	enrolled bool   // its object exists and says what it offers
+	enrolled bool   // its object exists and declares what it offers
 	version  string // of the object
 	kind     string
 	offers   []string
@@ -28,20 +28,20 @@ type agent struct {
 	attached bool // a stream is open for which Lease was called; cleared by Left
 	linked   bool
 	process  Process                    // of the last Hello
-	named    map[linkv1.AttemptKey]bool // by a Hello from which nothing is concluded yet
+	named    map[linkv1.AttemptKey]bool // by a Hello from which no conclusions were drawn yet
 	partial  bool                       // more is to come
 	recorded Process                    // that Agent status names as linked
 	offered  int                        // slots, by its Hello
 	declared int                        // slots, by its object; 0 while unknown
-	draining bool                       // it says so itself
+	draining bool                       // by its own report
 	lease    leases
-	granted  int64 // Assigns that it allows on this stream
+	granted  int64 // Assigns that it accepts on this stream
 	sent     int64 // Assigns on this stream
 
 	setbacks int       // in a row
 	rests    time.Time // until when it rests after the last one
 
-	leaving   time.Time // since when it is to go; zero when it is not
+	leaving   time.Time // since when it is to leave; zero when it is not
 	holds     map[types.UID]*entry
 	strays    map[linkv1.AttemptKey]*stray
 	given     int
@@ -49,21 +49,21 @@ type agent struct {
 	failed    int64
 }
 
-// A stray is an attempt that an agent reports and that belongs to no task that the board knows, or that the agent has no business to run.
+// A stray is an attempt that an agent reports and that belongs to no task that the board knows, or that the agent must not run.
 type stray struct {
 	attempt  *linkv1.Attempt
 	process  Process   // that reported it
-	ended    bool      // the agent has a result of it, and sends it again until it is acknowledged
+	ended    bool      // the agent has a result of it, and repeats it until it is acknowledged
 	contests bool      // its epoch is impossible: its task waits
-	refused  bool      // its task is over or gone, and its agent was told so
-	until    time.Time // it is surely over by then; zero while its agent is linked
+	refused  bool      // its task is over or gone, and its agent was informed
+	until    time.Time // when it is certainly over; zero while its agent is linked
 }
 
 // spareStrays is how many strays of an agent are remembered beyond its slots.
 const spareStrays = 16
 
-// addStray remembers what a linked agent reports, and reports whether there was room for it. An honest agent runs no more than it has slots for, and
-// sends results again.
+// addStray remembers an attempt that a linked agent reports, and reports whether there was room for it. An honest agent runs
+// no more than it has slots for, and repeats its results.
 func (b *Board) addStray(member *agent, lone *stray) bool {
 	key := lone.attempt.Key()
 	if known := member.strays[key]; known != nil {
@@ -90,7 +90,7 @@ func (b *Board) putStray(member *agent, lone *stray) bool {
 	return true
 }
 
-// removeStray forgets a stray. If it was the last one that contested a task, the task waits no longer for it.
+// removeStray forgets a stray. If it was the last one that contested a task, the task no longer waits for it.
 func (b *Board) removeStray(member *agent, lone *stray) {
 	delete(member.strays, lone.attempt.Key())
 	if task := taskOf(lone.attempt); b.strayed[task] > 1 {
@@ -120,13 +120,13 @@ func (b *Board) agentOf(name link.Agent) *agent {
 	return known
 }
 
-// Enrol takes in what an Agent object says, and the lease that its type asks for: 0 for the default.
+// Enrol learns an Agent object and the lease that its type asks for: 0 for the default.
 func (b *Board) Enrol(object *v1alpha1.Agent, lease time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	member := b.agentOf(link.Agent{Namespace: object.Namespace, Name: object.Name})
 	if member.knowsNewer(object) {
-		return // a cache that is behind shows a lease or a pod that is not stored any more
+		return // a stale cache shows a lease or a pod that is no longer stored
 	}
 	member.version = object.ResourceVersion
 	if workload := object.Status.Workload; workload != nil && !member.enrolled {
@@ -158,7 +158,7 @@ func (a *agent) knowsNewer(object *v1alpha1.Agent) bool {
 	return err == nil && order < 0
 }
 
-// Dismiss forgets the object of an agent. What the agent holds stays its own until it ends.
+// Dismiss forgets the object of an agent. The agent keeps what it holds until that ends.
 func (b *Board) Dismiss(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ func (b *Board) Dismiss(name types.NamespacedName) {
 	}
 }
 
-// discard lets go of an agent of which nothing is left.
+// discard drops an agent of which nothing is left.
 func (b *Board) discard(member *agent) {
 	if member.enrolled || member.hasStream() || member.busy() > 0 || member.lease.stored > 0 || b.isLeased(member, time.Now()) {
 		return
@@ -192,11 +192,13 @@ func (a *agent) busy() int {
 // hasStream reports whether the agent has a stream, on which it may not have joined yet.
 func (a *agent) hasStream() bool { return a.attached || a.linked }
 
-// isHeardOut reports whether conclusions were drawn from the last Hello. What is sent before that is missing in it, and would count as not delivered.
+// isHeardOut reports whether conclusions were drawn from the last Hello. An assignment sent before that is missing in Hello,
+// and would count as not delivered.
 func (a *agent) isHeardOut() bool { return a.named == nil }
 
-// room is how many more attempts it would take now. It gets none before it is heard out, and none before its process is recorded: the next leader waits
-// for whom it knows to have been linked, and a first assignment may be sent before it is written.
+// room returns how many more attempts the agent can take now. It gets none before it is heard out, and none before its
+// process is recorded: the next leader waits only for processes that are recorded as linked, and a first assignment may be
+// sent before it is written.
 func (a *agent) room(now time.Time) int {
 	if a.recorded != a.process || !a.isHeardOut() {
 		return 0
@@ -214,7 +216,7 @@ func (a *agent) room(now time.Time) int {
 	return max(0, min(a.slots()-a.busy(), int(credit), most))
 }
 
-// slots is how many attempts the agent may run at once: what it offers, and never more than its object declares.
+// slots returns how many attempts the agent may run at once: what it offers, and never more than its object declares.
 func (a *agent) slots() int {
 	if a.declared == 0 {
 		return a.offered
@@ -222,7 +224,7 @@ func (a *agent) slots() int {
 	return min(a.offered, a.declared)
 }
 
-// leave notes since when the agent is to go.
+// leave records since when the agent is to leave.
 func (a *agent) leave(leaving bool, now time.Time) {
 	switch {
 	case !leaving:
@@ -235,15 +237,15 @@ func (a *agent) leave(leaving bool, now time.Time) {
 // An AgentView is an agent as the board sees it.
 type AgentView struct {
 	Linked    bool
-	ToRecord  Process   // to be stored as the process that is linked; the zero value for no change
-	Holders   []Process // that hold attempts, or may
+	ToRecord  Process   // to be stored as the linked process; the zero value for no change
+	Holders   []Process // that hold attempts, or may hold them
 	LastHeard time.Time // zero when never
 	Leaving   bool
-	Lease     time.Duration // to be stored: the longest that the agent may have been told; 0 while unknown
+	Lease     time.Duration // to be stored: the longest that the agent may have received; 0 while unknown
 	Workload  v1alpha1.AgentWorkload
 }
 
-// Agent shows an agent.
+// Agent returns the view of an agent.
 func (b *Board) Agent(name types.NamespacedName) AgentView {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -15,20 +15,20 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// A desk is a board with everything around it in the hands of a test, which calls step itself.
+// A desk is a board with all dependencies controlled by a test, which calls step itself.
 type desk struct {
 	*Board
 	registry *prometheus.Registry
 	term     int64
 	version  int
-	refuse   error // what Send answers
+	refuse   error // result of Send
 	room     *int  // for assignments, nil without a limit
 	sent     []*linkv1.OperatorMessage
 	heard    map[link.Agent]time.Time
 
 	disconnected []link.Agent
 	signals      []signal
-	heardLate    bool // a heartbeat arrives just when a stream is to be ended
+	heardLate    bool // a heartbeat arrives just before a stream is ended
 	noHandBack   bool // the agents do not know the feature
 	known        map[string]*v1alpha1.Task
 }
@@ -64,7 +64,7 @@ func (d *desk) Disconnect(agent link.Agent, unheardSince time.Time) bool {
 	return !d.heard[agent].After(unheardSince)
 }
 
-// lapse is how long after its last sign of life an agent with the default lease can still be working.
+// lapse returns how long after its last sign of life an agent with the default lease can still be working.
 func (d *desk) lapse() time.Duration { return lapse(d.config.Lease) }
 
 func (d *desk) Term() int64                 { return d.term }
@@ -75,13 +75,14 @@ func (d *desk) After(name types.NamespacedName, delay time.Duration) {
 	d.signals = append(d.signals, signal{name.Name, delay})
 }
 
-// A signal asks for the reconcile of an object.
+// A signal requests a reconcile of an object.
 type signal struct {
 	name  string
 	delay time.Duration
 }
 
-// atDesk runs a test with an open board that has found the pods. It runs in a synctest bubble: time.Sleep advances a fake clock and takes no time.
+// atDesk runs a test with an open board that has found the pods. It runs in a synctest bubble: time.Sleep advances a fake
+// clock and takes no time.
 func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +94,7 @@ func atDesk(t *testing.T, pods []corev1.Pod, test func(t *testing.T, d *desk)) {
 	})
 }
 
-// agentsOf are the Agent objects of pods. Their default lease is stored, which happens as soon as an object exists, and no pod is.
+// agentsOf returns the Agent objects of pods. Their default lease is stored, which happens as soon as an object exists, and no pod is.
 func agentsOf(pods []corev1.Pod) []v1alpha1.Agent {
 	agents := make([]v1alpha1.Agent, len(pods))
 	for n := range pods {
@@ -124,7 +125,7 @@ func (d *desk) joins(t *testing.T, name, swarm string, slots int, running ...*li
 	return who
 }
 
-// records is the controller's turn: it stores which pod of an agent of swarm s is linked.
+// records acts as the controller: it stores which pod of an agent of swarm s is linked.
 func (d *desk) records(who link.Agent, podUID string) {
 	object := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
 	object.Namespace, object.Name, object.Status.LinkedPodUID = who.Namespace, who.Name, podUID
@@ -143,7 +144,7 @@ func (d *desk) progresses(who link.Agent, attempt *linkv1.Attempt) {
 	d.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: attempt, Percent: 50}}})
 }
 
-// task is a new one of a swarm, observed.
+// task returns a new, observed task of a swarm.
 func (d *desk) task(name, swarm string) *v1alpha1.Task {
 	made := &v1alpha1.Task{}
 	made.Namespace, made.Name, made.UID, made.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), swarm
@@ -157,7 +158,7 @@ func (d *desk) stores(task *v1alpha1.Task) {
 	task.ResourceVersion = strconv.Itoa(d.version)
 }
 
-// settles is a controller's turn: it writes the outcome of an attempt.
+// settles acts as the controller: it writes the outcome of an attempt.
 func (d *desk) settles(task *v1alpha1.Task) {
 	view := d.Observe(task, Brief{})
 	switch {
@@ -176,7 +177,7 @@ func (d *desk) rule(swarms ...string) {
 	}
 }
 
-// busyOf is how many attempts are known to be held.
+// busyOf returns how many attempts are known to be held.
 func (d *desk) busyOf(swarm types.NamespacedName, agent string) int {
 	attempts, known := d.Busy(swarm, agent)
 	if !known {
@@ -187,7 +188,7 @@ func (d *desk) busyOf(swarm types.NamespacedName, agent string) int {
 
 func (d *desk) steps() { d.step(time.Now()) }
 
-// assigned are the attempts that were sent since the last call.
+// assigned returns the attempts that were sent since the last call.
 func (d *desk) assigned() []*linkv1.Attempt {
 	var list []*linkv1.Attempt
 	for _, message := range d.sent {
@@ -199,7 +200,7 @@ func (d *desk) assigned() []*linkv1.Attempt {
 	return list
 }
 
-// stales is how many messages of a kind were refused.
+// stales returns how many messages of a kind were refused.
 func (d *desk) stales(t *testing.T, kind string) float64 {
 	t.Helper()
 	families, err := d.registry.Gather()

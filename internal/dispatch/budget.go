@@ -13,8 +13,9 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
-// A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in a line of its
-// namespace, which has only names, and is looked at again when there is room for it. A task that an agent has is always held.
+// A Budget is how much of a namespace's unfinished tasks the board holds in memory. A task beyond it is not held: it waits in
+// its namespace's line, which holds only names, and is looked at again when there is room for it. A task that an agent has is
+// always held.
 type Budget struct {
 	Tasks int   // 0: no limit
 	Bytes int64 // 0: no limit
@@ -23,9 +24,9 @@ type Budget struct {
 const (
 	// entryBytes is what a task counts without its name, its capabilities and its payload. It takes at most that much memory.
 	entryBytes = 1 << 10
-	// mostInvited tasks of a namespace are asked to come again at the same time.
+	// mostInvited is how many tasks of a namespace are invited at the same time.
 	mostInvited = 100
-	// invitedFor is how long room is kept for a task that was asked to come again. It may be paused, and never come.
+	// invitedFor is how long room is kept for an invited task. It may be paused, and never come.
 	invitedFor = 30 * time.Second
 	// toldEvery is the pause between tasks of a namespace when their wait for room is reported: there may be many, and each costs a write.
 	toldEvery = 20 * time.Millisecond
@@ -56,8 +57,8 @@ func (b *Board) usageOf(namespace string) *usage {
 	return known
 }
 
-// sizeOf is how much a task counts. A payload that is not kept counts as well: it is in memory while it is sent, and the answer to a write brings
-// it along.
+// sizeOf returns how much a task counts. A payload that is not kept counts as well: it is in memory while it is sent, and the
+// response to a write includes it.
 func sizeOf(task *v1alpha1.Task) int64 {
 	const header = 16 // of a string
 	size := entryBytes + len(task.Name)
@@ -78,7 +79,7 @@ func (b *Board) mayEnter(task *v1alpha1.Task) bool {
 	return invited || len(of.line.waiting) == 0 && of.exceeds(b.config.Budget, sizeOf(task)) == ""
 }
 
-// exceeds returns the limit that would be exceeded with another task, "" if there is room for it. There is always room for one.
+// exceeds returns the limit that would be exceeded with another task, or "" if there is room for it. There is always room for one.
 func (u *usage) exceeds(budget Budget, size int64) limit.Limit {
 	tasks := u.tasks + len(u.invited)
 	switch {
@@ -101,7 +102,7 @@ func (b *Board) charge(of *entry, task *v1alpha1.Task) {
 	b.leaveLine(of.name)
 }
 
-// learn takes in a newer version of a task, which may have another size.
+// learn records a newer version of a task, which may have another size.
 func (b *Board) learn(of *entry, task *v1alpha1.Task) {
 	of.learn(task)
 	if held, given := of.held, task.Status.AssignedAgents; held != nil && len(given) > 0 && given[0].Epoch == held.epoch {
@@ -120,7 +121,7 @@ func (b *Board) discharge(of *entry) {
 	b.invite(of.name.Namespace)
 }
 
-// turnAway has a task wait for room, and returns what is to be written about it.
+// turnAway makes a task wait for room, and returns what to write about it.
 func (b *Board) turnAway(task *v1alpha1.Task, brief Brief) View {
 	if until := b.endWaitsUnheld(task, brief); !until.IsZero() {
 		return View{HeldBack: until}
@@ -159,7 +160,7 @@ func (b *Board) joinLine(task *v1alpha1.Task) *waiter {
 	}
 	size, now := sizeOf(task), time.Now()
 	reached := of.exceeds(b.config.Budget, size)
-	if reached == "" { // there is room, and others wait for it
+	if reached == "" { // there is room, but other tasks wait for it
 		reached = of.line.waiting[0].limit
 	}
 	b.config.Refusals.Count(reached)
@@ -169,7 +170,7 @@ func (b *Board) joinLine(task *v1alpha1.Task) *waiter {
 	return joined
 }
 
-// leaveLine takes a task out of the line, or takes its invitation back.
+// leaveLine removes a task from the line, or withdraws its invitation.
 func (b *Board) leaveLine(name types.NamespacedName) {
 	of := b.usage[name.Namespace]
 	if of == nil {
@@ -197,7 +198,8 @@ func (b *Board) invite(namespace string) {
 	}
 }
 
-// expireInvitations gives the room of tasks that did not come to others, and returns when to look again. A task that comes later joins the line again.
+// expireInvitations gives the room of invited tasks that did not come to others, and returns when to look again. A task that
+// comes later joins the line again.
 func (b *Board) expireInvitations(now time.Time) time.Time {
 	var next time.Time
 	for namespace, of := range b.usage {

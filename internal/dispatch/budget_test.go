@@ -34,7 +34,7 @@ func (d *desk) limitTo(budget Budget) {
 	d.config.Budget, d.config.Refusals = budget, limit.NewRefusals(d.registry)
 }
 
-// aged is a task of swarm s that was created so many seconds after the first.
+// aged returns a task of swarm s that was created so many seconds after the first.
 func (d *desk) aged(name string, seconds int) *v1alpha1.Task {
 	made := &v1alpha1.Task{}
 	made.Namespace, made.Name, made.UID, made.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"
@@ -43,7 +43,7 @@ func (d *desk) aged(name string, seconds int) *v1alpha1.Task {
 	return made
 }
 
-// reasons are why tasks wait, by an Observe of each.
+// reasons returns why tasks wait, from an Observe of each.
 func (d *desk) reasons(tasks ...*v1alpha1.Task) []v1alpha1.Reason {
 	var reasons []v1alpha1.Reason
 	for _, task := range tasks {
@@ -59,7 +59,7 @@ func (d *desk) ends(task *v1alpha1.Task) {
 	d.Settle(task, nil)
 }
 
-// called are the tasks for which a reconcile was asked at once since the last call.
+// called returns the tasks for which an immediate reconcile was requested since the last call.
 func (d *desk) called() []string {
 	var names []string
 	for _, signal := range d.signals {
@@ -108,7 +108,7 @@ func TestTaskBeyondTheLimitIsNotHeld(t *testing.T) {
 	}
 }
 
-// line are the names of the tasks of namespace ns that wait for room.
+// line returns the names of the tasks of namespace ns that wait for room.
 func (d *desk) line() []string {
 	var names []string
 	if used := d.usage["ns"]; used != nil {
@@ -145,7 +145,7 @@ func TestOldestTaskIsTakenUpFirst(t *testing.T) {
 	})
 }
 
-// However many wait, one that finishes has one other looked at, and time alone has none.
+// However many tasks wait, one that finishes has one other looked at, and time alone has none.
 func TestManyThatWaitCostNothing(t *testing.T) {
 	withBudget(t, Budget{Tasks: 300}, func(t *testing.T, d *desk) {
 		var held []*v1alpha1.Task
@@ -177,7 +177,7 @@ func TestManyThatWaitCostNothing(t *testing.T) {
 	})
 }
 
-// A task that is taken up brings the next one: all are taken up in the end.
+// A task that is held brings the next one: in the end all are held.
 func TestTasksThatAreTakenUpBringOthers(t *testing.T) {
 	withBudget(t, Budget{Tasks: 2 * mostInvited}, func(t *testing.T, d *desk) {
 		all := map[string]*v1alpha1.Task{}
@@ -200,7 +200,7 @@ func TestTasksThatAreTakenUpBringOthers(t *testing.T) {
 	})
 }
 
-// A task may be paused when there is room for it, and is not looked at then.
+// A task may be paused when there is room for it, and then it is not observed.
 func TestTaskThatDoesNotComeGivesItsRoomToTheNext(t *testing.T) {
 	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
 		first, paused, next := d.aged("first", 0), d.aged("paused", 1), d.aged("next", 2)
@@ -235,7 +235,7 @@ func TestTaskThatIsGoneLeavesTheLine(t *testing.T) {
 	})
 }
 
-// The room of a task is that of its payload, whatever came before it.
+// The room of a task is that of its current payload.
 func TestLargeTaskIsNotPassedBySmallOnes(t *testing.T) {
 	withBudget(t, Budget{Bytes: 16 << 10}, func(t *testing.T, d *desk) {
 		large := func(name string, seconds int) *v1alpha1.Task {
@@ -290,7 +290,7 @@ func TestNewLeaderHoldsWhatAgentsHaveAndTheOldest(t *testing.T) {
 	})
 }
 
-// The end of a task is stored by its controller also when the task is not held. A cache that is behind does not bring it back.
+// The controller stores the end of a task even if the task is not held. A stale cache does not bring it back.
 func TestEndOfATaskThatIsNotHeldIsRemembered(t *testing.T) {
 	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
 		first, over := d.aged("first", 0), d.aged("over", 1)
@@ -304,7 +304,7 @@ func TestEndOfATaskThatIsNotHeldIsRemembered(t *testing.T) {
 	})
 }
 
-// A former leader may have given the task out without a trace in its status. It must not end before its agents have reported.
+// A former leader may have assigned the task without a trace in its status. It must not end before its agents have reported.
 func TestEndOfATaskThatIsNotHeldWaitsForAgents(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s")}, func(t *testing.T, d *desk) {
 		d.limitTo(Budget{Tasks: 1})
@@ -321,7 +321,7 @@ func TestEndOfATaskThatIsNotHeldWaitsForAgents(t *testing.T) {
 	})
 }
 
-// Each of many tasks that wait costs a write.
+// Each of many waiting tasks costs a write.
 func TestTasksBeyondTheLimitAreToldOneAfterTheOther(t *testing.T) {
 	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
 		d.reasons(d.aged("first", 0))
@@ -344,7 +344,7 @@ func TestTasksBeyondTheLimitAreShown(t *testing.T) {
 	})
 }
 
-// Whatever happens, what is counted is what is held, and no task waits while there is room.
+// In every order of events, the usage matches what is held, and no task waits while there is room.
 func TestBudgetIsKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		withBudget(t, Budget{Tasks: 3, Bytes: 8 << 10}, func(t *testing.T, d *desk) {
@@ -412,14 +412,14 @@ func (d *desk) checkUsage(t *testing.T) {
 	}
 }
 
-// quiet is everything around a board that remembers nothing.
+// quiet stubs the dependencies of a board and remembers nothing.
 type quiet struct{}
 
 func (quiet) Term() int64                               { return 1 }
 func (quiet) RaiseTerm(int64) int64                     { return 1 }
 func (quiet) After(types.NamespacedName, time.Duration) {}
 
-// observeMany shows a new board this many tasks with large payloads and lists of items, and returns the bytes that it keeps of each.
+// observeMany shows a new board this many tasks with large payloads and lists of items, and returns how many bytes of each it keeps.
 func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Task)) (each, counted int64) {
 	t.Helper()
 	board := New(Config{Leadership: quiet{}, Tasks: quiet{}, Agents: quiet{}, Swarms: quiet{}, Metrics: prometheus.NewRegistry(), Budget: budget})

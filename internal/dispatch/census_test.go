@@ -11,7 +11,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// A pod that was removed by force while there was no leader may still run a first attempt that was never written, wherever its node is.
+// A pod that was force-deleted while there was no leader may still run a first attempt that was never written, wherever its node is.
 func TestNewLeaderWaitsForAPodOfWhichOnlyTheNameIsLeft(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		linked := v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}}}
@@ -34,7 +34,7 @@ func TestNewLeaderWaitsForAPodOfWhichOnlyTheNameIsLeft(t *testing.T) {
 	})
 }
 
-// The leader after this one has to wait for that pod as well, so the successor of the pod is stored as the one that is linked when the wait is over.
+// The next leader has to wait for that pod as well, so the pod's successor is stored as linked only when the wait is over.
 func TestPodIsNamedInStatusAsLongAsItIsAwaited(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		former := v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}}}

@@ -21,7 +21,7 @@ func succeeded(attempt *linkv1.Attempt) *linkv1.Result {
 	return &linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED}
 }
 
-// Hello has no room for all results. What follows it must not be given up before.
+// Hello has no room for all results. Those that follow it must not be given up before.
 func TestNothingIsConcludedFromAPartialHello(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -56,8 +56,8 @@ func TestNothingIsConcludedFromAPartialHello(t *testing.T) {
 	})
 }
 
-// An agent that grants credit before Complete does not name in its Hello what it is given then. That would count as not delivered, and be given to
-// another agent as well.
+// An agent that grants credit before Complete does not name in its Hello what it receives then. That would count as not
+// delivered, and be assigned to another agent as well.
 func TestAgentGetsNothingBeforeItHasNamedEverything(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -80,7 +80,7 @@ func TestAgentGetsNothingBeforeItHasNamedEverything(t *testing.T) {
 	})
 }
 
-// The assignment was made on the stream before, and is stored while the agent has not yet named everything on this one.
+// The assignment was made on the previous stream, and is stored while the agent has not yet named everything on this one.
 func TestStoredAssignmentIsNotSentBeforeTheAgentHasNamedEverything(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -103,7 +103,7 @@ func TestStoredAssignmentIsNotSentBeforeTheAgentHasNamedEverything(t *testing.T)
 	})
 }
 
-// Its results are those of attempts that the leader before has never written: without them the tasks look new.
+// Its results are those of attempts that the previous leader has never written: without them the tasks look new.
 func TestNewLeaderWaitsForTheRestOfAPartialHello(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "s")}, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -125,7 +125,7 @@ func TestNewLeaderWaitsForTheRestOfAPartialHello(t *testing.T) {
 	})
 }
 
-// The pod was deleted by force, and its successor is there already. The first may still run what was never written.
+// The pod was force-deleted, and its successor already exists. The first may still run what was never written.
 func TestSuccessorDoesNotSpeakForThePodThatWasLinked(t *testing.T) {
 	agent := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
 	agent.Spec.SwarmRef.Name, agent.Status.PodUID, agent.Status.LinkedPodUID = "s", "pod-a", "earlier"

@@ -11,13 +11,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// asked notes which tasks are to be reconciled.
+// asked records which tasks should be reconciled.
 type asked map[types.NamespacedName]int
 
 func (a asked) After(name types.NamespacedName, _ time.Duration) { a[name]++ }
 
-// A former leader gave attempt 1 to a, which has ended, and attempt 2, when a's lease was over, to b. Neither is stored. The assignment of
-// b may still be under way: if the task became final now, it would start after that.
+// A former leader gave attempt 1 to a, which has ended, and attempt 2, when a's lease was over, to b. Neither is stored. The
+// assignment of b may still be in transit: if the task became final now, it would start after that.
 func TestEndThatIsNotStoredWaitsForTheGate(t *testing.T) {
 	for name, opens := range map[string]func(t *testing.T, d *desk){
 		"until the others have said what they run": func(t *testing.T, d *desk) { d.joins(t, "b", "s", 1) },
@@ -51,7 +51,7 @@ func TestEndThatIsNotStoredWaitsForTheGate(t *testing.T) {
 	}
 }
 
-// An attempt that is stored has no newer one that is not: reassignments are stored first.
+// A stored attempt has no newer one that is not stored: reassignments are stored first.
 func TestEndOfAnAttemptThatIsStoredDoesNotWait(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "s")}, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -67,7 +67,7 @@ func TestEndOfAnAttemptThatIsStoredDoesNotWait(t *testing.T) {
 	})
 }
 
-// An attempt was given up, and its agent comes back with a failure before that is stored.
+// An attempt was given up, and its agent returns with a failure before that is stored.
 func TestFailureIsAcknowledgedWhenTheLossIsStored(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")

@@ -18,26 +18,26 @@ type Wait struct {
 	Message string
 }
 
-// Stop is what should become of a running attempt.
+// Stop is what should happen to a running attempt.
 type Stop int
 
 // The stops.
 const (
 	GoOn     Stop = iota
-	HandBack      // the task is to wait
-	Cancel        // the task is to end
+	HandBack      // the task should wait
+	Cancel        // the task should end
 )
 
 // A Brief is what only the controller knows about a task.
 type Brief struct {
 	Payload  []byte
 	Referred bool  // the payload may be large and is not kept: Settle gets it when the assignment is stored (see Held.Unsent)
-	Blocked  *Wait // it cannot be given out, for this reason
+	Blocked  *Wait // it cannot be assigned, for this reason
 	Stop     Stop
 	Ends     bool // it gets a final phase, unless an agent has it
 }
 
-// An entry is a task that is not finished.
+// An entry is an unfinished task.
 type entry struct {
 	name    types.NamespacedName
 	uid     types.UID
@@ -46,11 +46,11 @@ type entry struct {
 	size    int64 // as it counts against the budget of its namespace
 	created time.Time
 	version string // the latest resource version known
-	epoch   int64  // the latest given out, stored or not
+	epoch   int64  // the latest assigned, stored or not
 	attempt int32  // likewise
 	stored  int64  // the latest epoch that is stored
 	brief   Brief
-	briefed bool // its controller has spoken
+	briefed bool // Observe was called for it
 
 	held      *hold
 	ended     *End
@@ -62,7 +62,7 @@ type entry struct {
 	wrote     time.Time // when the status was last written
 }
 
-// wants is what the board has to know of a task's spec. Nothing else of the spec is kept: lists of items and payloads may be large.
+// wants is what the board needs of a task's spec. Nothing else of the spec is kept: lists of items and payloads may be large.
 type wants struct {
 	priority     v1alpha1.TaskPriority
 	agentType    string
@@ -80,11 +80,11 @@ func wantsOf(task *v1alpha1.Task) wants {
 	return made
 }
 
-// A hold is an attempt in the hands of an agent.
+// A hold is an attempt that an agent holds.
 type hold struct {
 	agent    *agent
-	process  Process // that has it; the zero value when that is not stored
-	restored bool    // from what a former leader stored; no process has named it to this one
+	process  Process // that has it; the zero value if that is not stored
+	restored bool    // from what a former leader stored; no process has named it to this leader
 	attempt  int32
 	epoch    int64
 	since    time.Time
@@ -94,7 +94,7 @@ type hold struct {
 	expires  time.Time // zero while the agent is linked
 	progress int32
 	message  string
-	// lease is what is stored with the assignment, or is being stored; 0 before. If the Agent object is deleted, the next leader goes by it.
+	// lease is stored with the assignment, or is being stored; 0 before. If the Agent object is deleted, the next leader uses it.
 	lease time.Duration
 }
 
@@ -104,7 +104,7 @@ type End struct {
 	Attempt         int32
 	Epoch           int64
 	Since           time.Time
-	Lost            bool // the result is unknown; the attempt is surely over
+	Lost            bool // the result is unknown; the attempt is certainly over
 	Undelivered     bool // the agent never had it
 	Outcome         linkv1.Outcome
 	Value           []byte
@@ -116,8 +116,8 @@ type End struct {
 // Held is an attempt that an agent has, or will have once it is written.
 type Held struct {
 	Agent    string
-	Process  Process       // the zero value when it is not known
-	Lease    time.Duration // the longest that the agent may go by
+	Process  Process       // the zero value if it is not known
+	Lease    time.Duration // the longest that the agent may use
 	Attempt  int32
 	Epoch    int64
 	Since    time.Time
@@ -130,8 +130,8 @@ type Held struct {
 
 // A View is a task as the board sees it, to be written. At most one of the pointers is set.
 type View struct {
-	Stale    bool      // the object is older than one already seen: come again with the newer one
-	HeldBack time.Time // write nothing before, unless the board asks for a reconcile earlier: agents have not reported what they run
+	Stale    bool      // the object is older than one already seen: call again with the newer one
+	HeldBack time.Time // write nothing before, unless the board requests a reconcile earlier: agents have not reported what they run
 	Held     *Held
 	Ended    *End
 	Wait     *Wait
@@ -160,7 +160,7 @@ func (e *entry) view() View {
 	return view
 }
 
-// learn takes in a newer version of the object.
+// learn records a newer version of the object.
 func (e *entry) learn(task *v1alpha1.Task) {
 	e.version, e.wants, e.stored = task.ResourceVersion, wantsOf(task), task.Status.Epoch
 	e.epoch, e.attempt = max(e.epoch, task.Status.Epoch), max(e.attempt, task.Status.Attempt)
@@ -169,22 +169,22 @@ func (e *entry) learn(task *v1alpha1.Task) {
 	}
 }
 
-// older reports whether an object is older than what is known.
+// older reports whether an object is older than the known version.
 func (e *entry) older(task *v1alpha1.Task) bool {
 	order, err := resourceversion.CompareResourceVersion(task.ResourceVersion, e.version)
 	return err == nil && order < 0
 }
 
-// waits reports whether the task wants an agent.
+// waits reports whether the task needs an agent.
 func (e *entry) waits() bool {
 	ending := e.brief.Ends && e.fresh() // it is too late for a first attempt
 	return e.held == nil && e.ended == nil && e.briefed && e.brief.Blocked == nil && e.brief.Stop == GoOn && !ending
 }
 
-// fresh reports whether the task was never given out, as far as is known.
+// fresh reports whether the task was never assigned, as far as is known.
 func (e *entry) fresh() bool { return e.epoch == 0 }
 
-// demand is the task as the engine sees it.
+// demand returns the task as the engine sees it.
 func (e *entry) demand() schedule.Task {
 	return schedule.Task{
 		ID: string(e.uid), Class: classes[e.wants.priority], Created: e.created.UnixNano(),

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// expire gives up attempts that can no longer be running, asks back what leaving agents hold for too long, and returns when to look
-// again.
+// expire gives up attempts that can no longer be running, asks leaving agents for attempts that they hold for too long, and
+// returns when to look again.
 func (b *Board) expire(now time.Time) time.Time {
 	var next time.Time
 	for _, member := range b.agents {
@@ -40,8 +40,8 @@ func (b *Board) expireOf(member *agent, now time.Time) time.Time {
 	return earliest(next, b.askBack(member, now))
 }
 
-// aliveUntil is when an agent can no longer be working, as far as is known now. A stream that is up proves nothing: only heartbeats count.
-// Before a stream counts for nothing it is ended, so that no echo prolongs the agent's lease afterwards.
+// aliveUntil returns when an agent can no longer be working, as far as is known now. An open stream proves nothing: only
+// heartbeats count. The stream is ended before it is given up, so that no echo prolongs the agent's lease afterwards.
 func (b *Board) aliveUntil(member *agent, now time.Time) time.Time {
 	over := b.over(member)
 	if member.linked && !now.Before(over) && !b.link.Disconnect(member.name, b.lastHeard(member)) {

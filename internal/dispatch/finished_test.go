@@ -8,7 +8,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// finishes runs a task to its end and stores that. It returns the object as it was before.
+// finishes runs a task to its end and stores that. It returns the object from before.
 func (d *desk) finishes(t *testing.T) (before, after *v1alpha1.Task) {
 	t.Helper()
 	d.rule("s")
@@ -25,7 +25,7 @@ func (d *desk) finishes(t *testing.T) (before, after *v1alpha1.Task) {
 	return before, task
 }
 
-// A reconcile may meet a cache that does not know yet that its task is finished.
+// A reconcile may read a cache that does not know yet that its task is finished.
 func TestFinishedTaskIsNotRunAgainFromACacheThatIsBehind(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		cached, _ := d.finishes(t)
@@ -40,7 +40,7 @@ func TestFinishedTaskIsNotRunAgainFromACacheThatIsBehind(t *testing.T) {
 	})
 }
 
-// Once the cache shows the end of a task, or no longer has it, nothing has to be remembered.
+// Once the cache shows the end of a task, or no longer has it, nothing needs to be remembered.
 func TestFinishedTaskIsForgottenWhenTheCacheShowsItsEnd(t *testing.T) {
 	for name, shows := range map[string]func(*desk, *v1alpha1.Task){
 		"it is finished": func(d *desk, task *v1alpha1.Task) { d.Observe(task, Brief{}) },

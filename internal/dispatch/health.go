@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stuckAfter is how long the dispatcher may be silent. It takes a step every 30 s at least, and a step takes milliseconds.
+// stuckAfter is how long the dispatcher may be silent. It takes a step at least every 30 s, and a step takes milliseconds.
 const stuckAfter = 2 * time.Minute
 
 // A pulse is when the dispatcher last finished a step. It is zero while the dispatcher does not run.
@@ -20,8 +20,8 @@ func (p *pulse) beat() {
 
 func (p *pulse) stop() { p.last.Store(nil) }
 
-// Healthy is a check for a liveness probe: it fails when the dispatcher hangs. The Lease would be renewed nevertheless, and no other replica would take over.
-// It waits for nothing that the dispatcher could hold.
+// Healthy is a check for a liveness probe: it fails when the dispatcher hangs. The Lease would still be renewed, and no other
+// replica would take over. It takes no lock that the dispatcher could hold.
 func (b *Board) Healthy(*http.Request) error {
 	last := b.pulse.last.Load()
 	if last == nil {

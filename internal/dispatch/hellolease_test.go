@@ -10,8 +10,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// The Agent object was deleted, so neither the lease that the former leader sent nor what the agent runs is stored. Its Hello names both.
-// The Welcome to it may be lost: then the agent goes by the former lease.
+// The Agent object was deleted, so neither the lease that the former leader sent nor what the agent runs is stored. Its Hello
+// names both. The Welcome to it may be lost: then the agent keeps the former lease.
 func TestWorkThatIsNotStoredExpiresByTheLeaseInHello(t *testing.T) {
 	for name, agents := range map[string][]v1alpha1.Agent{"made again": {*agentWith(0)}, "the object is gone": nil} {
 		t.Run(name, func(t *testing.T) {

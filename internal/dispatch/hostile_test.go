@@ -39,7 +39,7 @@ func TestAgentSpeaksForItsSwarmOnly(t *testing.T) {
 	}
 }
 
-// The holder itself may answer with the epoch that it was given, and with no later one.
+// The holder itself may report the epoch that it was assigned, and no later one.
 func TestResultOfAnEpochThatWasNotGivenOutIsRefused(t *testing.T) {
 	for _, epoch := range []int64{1<<32 | math.MaxUint32, 2 << 32, math.MaxInt64, -1, 0} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -53,7 +53,8 @@ func TestResultOfAnEpochThatWasNotGivenOutIsRefused(t *testing.T) {
 	}
 }
 
-// If Lease and Secret were both deleted, an agent may run what an earlier leader of a later term gave out. It is stopped, and the task waits for that.
+// If Lease and Secret were both deleted, an agent may run what an earlier leader of a later term assigned. It is stopped, and
+// the task waits for that.
 func TestTaskWaitsForAnAttemptOfAnImpossibleEpoch(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -124,8 +125,8 @@ func TestTaskIsNotContestedForEver(t *testing.T) {
 	})
 }
 
-// An agent receives a lease before it is known whether it may join. If it may not, it is forgotten when that lease is over, and no sooner:
-// a former leader may have given it work.
+// An agent receives a lease before it is known whether it may join. If it may not, it is forgotten when that lease is over,
+// and no sooner: a former leader may have assigned work to it.
 func TestAgentThatMayNotJoinIsForgotten(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		for n := range 100 {
@@ -146,8 +147,8 @@ func TestAgentThatMayNotJoinIsForgotten(t *testing.T) {
 	})
 }
 
-// An agent claims one epoch of its own task after the other, in Hellos from which nothing is concluded. Each takes the task from the one
-// before.
+// An agent claims one epoch of its own task after the other, in Hellos from which no conclusions are drawn. Each takes the
+// task from the one before.
 func TestStraysOfSupersededAttemptsAreBounded(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -196,7 +197,7 @@ func TestNoHelloChangesTheTerm(t *testing.T) {
 	})
 }
 
-// An agent connects again and again, and each time claims the highest epoch that one Hello moves the sequence to.
+// An agent keeps reconnecting, and each time claims the highest epoch to which one Hello moves the sequence.
 func TestHellosMoveTheSequenceOnlySoFarInATerm(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")

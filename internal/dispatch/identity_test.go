@@ -68,7 +68,7 @@ func TestAttemptOfAnEarlierTaskOfTheNameIsStopped(t *testing.T) {
 		d.rule("s")
 		earlier := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "earlier", Attempt: 1, Epoch: 5}
 		a := d.joins(t, "a", "s", 1, earlier)
-		d.task("t", "s") // seen only now
+		d.task("t", "s") // observed only now
 		if got := d.cancelled(); len(got) != 1 || got[0] != 5 {
 			t.Errorf("cancelled: %v", got)
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// lost is a task whose attempt was given up, and stored as that.
+// lost returns a task whose attempt was given up and stored as lost.
 func (d *desk) lost(t *testing.T) (*v1alpha1.Task, *linkv1.Attempt) {
 	t.Helper()
 	a, task, attempt := d.given(t)
 	d.Left(a)
-	d.Govern(inNS("s"), Rules{Halt: &Wait{}}) // it is not given out again
+	d.Govern(inNS("s"), Rules{Halt: &Wait{}}) // it is not assigned again
 	time.Sleep(d.lapse())
 	d.steps()
 	d.settles(task)
@@ -35,13 +35,13 @@ func TestLateResultOfALostAttempt(t *testing.T) {
 	}
 }
 
-// A former leader gave the task out and wrote nothing: its agent has finished it, while this leader's attempt runs on another one.
+// A former leader assigned the task and wrote nothing: its agent has finished it, while this leader's attempt runs on another one.
 func TestResultOfALaterEpochStopsTheAttemptThatRuns(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		_, task, attempt := d.given(t)
 		b := d.joins(t, "b", "s", 1)
 		d.sent = nil
-		d.sequence += 5 // given out by an earlier leader of the same term
+		d.sequence += 5 // issued by an earlier leader of the same term
 		later := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: attempt.GetAttempt() + 3, Epoch: attempt.GetEpoch() + 5}
 		d.concludes(b, later, linkv1.Outcome_OUTCOME_FAILED)
 		if view := d.Observe(task, Brief{}); view.Ended == nil || view.Ended.Epoch != later.GetEpoch() {

@@ -16,7 +16,7 @@ import (
 
 var leased = link.Agent{Namespace: "ns", Name: "a"}
 
-// asks is the reconcile of an Agent whose type asks for a lease: it stores what the board wants to have stored, and returns that.
+// asks reconciles an Agent whose type asks for a lease: it stores what the board wants to have stored, and returns that.
 func (d *desk) asks(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
 	d.Enrol(agent, lease)
 	stored := d.Agent(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}).Lease
@@ -25,7 +25,7 @@ func (d *desk) asks(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
 	return stored
 }
 
-// agentWith is agent a of swarm s with this lease in its status.
+// agentWith returns agent a of swarm s with this lease in its status.
 func agentWith(lease int32) *v1alpha1.Agent {
 	made := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
 	made.Namespace, made.Name = "ns", "a"
@@ -33,7 +33,7 @@ func agentWith(lease int32) *v1alpha1.Agent {
 	return made
 }
 
-// opens is what the link does with a new stream of agent a.
+// opens does what the link does with a new stream of agent a.
 func (d *desk) opens(t *testing.T, hello *linkv1.Hello) time.Duration {
 	t.Helper()
 	told := d.Lease(leased, hello)
@@ -41,7 +41,7 @@ func (d *desk) opens(t *testing.T, hello *linkv1.Hello) time.Duration {
 	return told
 }
 
-// cutOff is what the link does after Disconnect.
+// cutOff does what the link does after Disconnect.
 func (d *desk) cutOff(t *testing.T) {
 	t.Helper()
 	if !slices.Contains(d.disconnected, leased) {
@@ -72,7 +72,7 @@ func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
 	})
 }
 
-// The lease was lowered, and the Agent object deleted and created again, while a former leader's longer lease is sent again.
+// The lease was lowered, and the Agent object deleted and recreated, while a former leader's longer lease is sent again.
 func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.closed()
@@ -97,7 +97,7 @@ func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
 	})
 }
 
-// The Welcome with the shorter lease may be lost: until the longer one is over, it counts for what is stored, also with assignments.
+// The Welcome with the shorter lease may be lost: until the longer one is over, the longer one is stored, also with assignments.
 func TestFormerLeaseCountsUntilItIsOver(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(60)
@@ -141,7 +141,7 @@ func TestClaimedLeasesAreBounded(t *testing.T) {
 	}
 }
 
-// The lease was lowered, and then raised again: a cache that is behind still shows the long one.
+// The lease was lowered, and then raised again: a stale cache still shows the long one.
 func TestLeaseOfAnObjectThatIsOldIsNotTold(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		former, current := agentWith(50), agentWith(20)
@@ -189,8 +189,8 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 	})
 }
 
-// The agent comes back after a long time. It is sent the stored lease, and the type asks for a shorter one before the link has noted that
-// the agent was heard, and before it joins.
+// The agent returns after a long time. It gets the stored lease, and the type asks for a shorter one before the link has
+// recorded that the agent was heard, and before it joins.
 func TestStoredLeaseIsNotLoweredWhileAnAgentIsBeingTold(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(50)
@@ -216,7 +216,7 @@ func TestStoredLeaseIsNotLoweredWhileAnAgentIsBeingTold(t *testing.T) {
 	})
 }
 
-// The answer of the write that lowers the lease is lost, and the cache is behind.
+// The response to the write that lowers the lease is lost, and the cache lags.
 func TestLeaseIsNotToldThatMayHaveBeenLowered(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(50)
@@ -303,7 +303,7 @@ func TestWorkOfAnAgentExpiresByTheLeaseThatItWasTold(t *testing.T) {
 	})
 }
 
-// The Welcome with the shorter lease may be lost: then the agent goes by the longer one that it received before.
+// The Welcome with the shorter lease may be lost: then the agent keeps the longer one that it received before.
 func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -325,7 +325,7 @@ func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
 	})
 }
 
-// The Welcome of a new leader, with a shorter lease, may be lost: then the agent goes by the one that the former leader sent.
+// The Welcome of a new leader, with a shorter lease, may be lost: then the agent keeps the one that the former leader sent.
 func TestWorkExpiresByTheLeaseThatTheFormerLeaderTold(t *testing.T) {
 	for name, agents := range map[string][]v1alpha1.Agent{"stored": {*agentWith(50)}, "the object is gone": nil} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -435,8 +435,8 @@ func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {
 	}
 }
 
-// The stored lease was lowered when the longer one was over, and the agent still names the longer one. The leader after this one would wait
-// by the stored lease.
+// The stored lease was lowered when the longer one was over, and the agent still names the longer one. The next leader would
+// wait by the stored lease.
 func TestAgentWithALongerLeaseThanTheStoredOneGetsWhatIsStored(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(20)
@@ -459,7 +459,7 @@ func TestAgentWithALongerLeaseThanTheStoredOneGetsWhatIsStored(t *testing.T) {
 	})
 }
 
-// The agent was welcomed and answered before the census, and has gone before it joined.
+// The agent was welcomed and answered before the census, and has left before it joined.
 func TestGateCountsFromTheLastAnswer(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.closed()
@@ -505,10 +505,10 @@ func TestStoredAssignmentExpiresAfterTheLastAnswer(t *testing.T) {
 	})
 }
 
-// storedAs is a task that a former leader has given to an agent.
+// storedAs returns a task that a former leader has assigned to an agent.
 func (d *desk) storedAs(name, agent string) *v1alpha1.Task { return d.storedFor(name, agent, 0) }
 
-// storedFor is such a task, with the lease that was stored with it.
+// storedFor returns such a task, with the lease that was stored with it.
 func (d *desk) storedFor(name, agent string, lease int32) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"

@@ -37,7 +37,7 @@ func TestLongerLeaseIsStoredWithWhatRunsBeforeItIsTold(t *testing.T) {
 	})
 }
 
-// The write of an assignment is under way, with the lease that was stored when it began.
+// The write of an assignment is in flight, with the lease that was stored when it began.
 func TestLongerLeaseWaitsForAWriteThatIsUnderWay(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -53,7 +53,7 @@ func TestLongerLeaseWaitsForAWriteThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// writes is a controller's turn: it stores the assignment of a task with its lease.
+// writes acts as the controller: it stores the assignment of a task with its lease.
 func (d *desk) writes(task *v1alpha1.Task) {
 	held := d.Observe(task, Brief{}).Held
 	given := v1alpha1.AssignedAgent{Name: held.Agent, Epoch: held.Epoch, LeaseSeconds: int32(held.Lease / time.Second)}

@@ -7,8 +7,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// A line holds the tasks of a namespace that wait for room, the oldest first. There may be very many: of a task it keeps only the name and
-// a few numbers.
+// A line holds the tasks of a namespace that wait for room, the oldest first. There may be very many: only a task's name and
+// a few numbers are kept.
 type line struct {
 	waiting waiters
 	byName  map[string]*waiter
@@ -39,7 +39,7 @@ func (l *line) remove(name string) {
 	}
 }
 
-// next removes the oldest.
+// next removes the oldest task.
 func (l *line) next() *waiter {
 	first := heap.Pop(&l.waiting).(*waiter)
 	delete(l.byName, first.name)

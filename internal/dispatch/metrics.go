@@ -9,7 +9,7 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// metrics are never labelled by the name of an object.
+// metrics are never labelled with the name of an object.
 type metrics struct {
 	tasks       *prometheus.GaugeVec
 	attempts    *prometheus.CounterVec

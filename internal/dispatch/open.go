@@ -21,15 +21,15 @@ type Census struct {
 	Agents []v1alpha1.Agent
 	Tasks  []v1alpha1.Task
 	Pods   []corev1.Pod // of agents
-	// Succeeds is true if another leader is known to have been there. It may have stored nothing yet.
+	// Succeeds reports whether another leader is known to have existed. It may not have stored anything yet.
 	Succeeds bool
 }
 
-// errLaterTerm turns an agent away until this leader's term is above everything the agent has seen.
+// errLaterTerm refuses an agent until this leader's term is above everything the agent has seen.
 var errLaterTerm = errors.New("this operator has learned of a later term just now: connect again")
 
-// Open begins a leader's term: it raises the term above every epoch that is stored, takes up what is stored as running, and
-// holds back each swarm until its agents have reported what they run. Call it when the census says that it may be opened.
+// Open begins a leader's term: it raises the term above every stored epoch, takes over what is stored as running, and holds
+// back each swarm until its agents have reported what they run. Call it when MayOpen allows it.
 func (b *Board) Open(census Census) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *Board) Open(census Census) {
 	}
 }
 
-// unfinished are the tasks that can be run: first those that agents have, then by age, since there may not be room for all.
+// unfinished returns the tasks that can run: first those that agents have, then by age, since there may not be room for all.
 func (b *Board) unfinished(census Census) []*v1alpha1.Task {
 	var tasks []*v1alpha1.Task
 	for n := range census.Tasks {
@@ -68,11 +68,11 @@ func (b *Board) unfinished(census Census) []*v1alpha1.Task {
 	return tasks
 }
 
-// MayOpen reports whether a term may begin with this census, by a leader that is certain to be the only one from a time on. Until then a
-// former leader may store what the census lacks, so a later census is needed.
+// MayOpen reports whether a term may begin with this census, for a leader that is certain to be the only one from the given
+// time on. Until then a former leader may store what the census lacks, so a later census is needed.
 func (c Census) MayOpen(alone, now time.Time) bool { return !c.Led() || !now.Before(alone) }
 
-// Led reports whether there has been a leader before: a new cluster has no Lease either, and no agents to wait for.
+// Led reports whether there was a leader before: a new cluster has no Lease either, and no agents to wait for.
 func (c Census) Led() bool {
 	return c.Succeeds || c.hasEpoch() || slices.ContainsFunc(c.Agents, func(agent v1alpha1.Agent) bool { return lastLinked(&agent) != Process{} })
 }
@@ -83,9 +83,9 @@ type awaitedProcess struct {
 	process Process
 }
 
-// await notes whose Hello is missing: that of the process that was linked last, of which only the name may be left, and that of some
-// process of every other pod that may run something. The node of the first one may not have heard of its end; waiting for it in vain is
-// waiting for its lease.
+// await records whose Hello is missing: that of the process that was linked last, of which only the name may be left, and
+// that of any process of every other pod that may run something. The node of the first one may not have reported its end; in
+// that case the wait ends with its lease.
 func (b *Board) await(census Census) {
 	for n := range census.Agents {
 		agent := &census.Agents[n]
@@ -112,8 +112,8 @@ func (b *Board) await(census Census) {
 	}
 }
 
-// leaseOfPod returns the longest lease that the agent of a pod may go by that is not known to be linked. The Agent object of a pod that
-// runs may have been deleted, and may have been created again. The lease that was sent is not known then, but nothing is sent before it is
+// leaseOfPod returns the longest lease that an agent may have whose pod is not known to be linked. The Agent object of a
+// running pod may have been deleted and recreated. The lease that was sent is then unknown, but nothing is sent before it is
 // stored under a lease that is longer than this one.
 func (b *Board) leaseOfPod(name link.Agent) time.Duration {
 	if member := b.agents[name]; member != nil && member.lease.stored > 0 {
@@ -122,7 +122,7 @@ func (b *Board) leaseOfPod(name link.Agent) time.Duration {
 	return storeFirst
 }
 
-// lastLinked returns the process that was linked last. Status of earlier versions names only its pod, or only the pod that there is.
+// lastLinked returns the process that was linked last. Status of earlier versions names only its pod, or only the existing pod.
 func lastLinked(agent *v1alpha1.Agent) Process {
 	if agent.Status.LinkedPodUID == "" && meta.IsStatusConditionTrue(agent.Status.Conditions, v1alpha1.ConditionLinked) {
 		return Process{PodUID: agent.Status.PodUID}
@@ -135,8 +135,9 @@ func recordedOf(agent *v1alpha1.Agent) Process {
 	return Process{PodUID: agent.Status.LinkedPodUID, ID: agent.Status.LinkedProcess}
 }
 
-// processToRecord returns the process that Agent status is to name as linked, the zero value for no change. Another process of the agent that is
-// awaited may run what no leader has stored: as long as that is so, it goes on being named, and the next leader waits for it as well.
+// processToRecord returns the process that Agent status should name as linked, or the zero value for no change. Another,
+// awaited process of the agent may run what no leader has stored: until that is settled, status keeps naming that process,
+// and the next leader waits for it as well.
 func (b *Board) processToRecord(member *agent, now time.Time) Process {
 	if until := b.formerAwaitedUntil(member); now.Before(until) {
 		b.config.Agents.After(member.object(), until.Sub(now))
@@ -145,7 +146,7 @@ func (b *Board) processToRecord(member *agent, now time.Time) Process {
 	return member.process
 }
 
-// formerAwaitedUntil returns until when another process of an agent is awaited than the one that is linked; zero when none is.
+// formerAwaitedUntil returns until when another process of an agent than the linked one is awaited; zero if there is none.
 func (b *Board) formerAwaitedUntil(member *agent) time.Time {
 	var until time.Time
 	for by, lease := range b.awaitedOf(member) {
@@ -156,7 +157,7 @@ func (b *Board) formerAwaitedUntil(member *agent) time.Time {
 	return until
 }
 
-// awaitedOf are the processes of an agent whose Hello is missing, with their leases.
+// awaitedOf returns the processes of an agent whose Hello is missing, with their leases.
 func (b *Board) awaitedOf(member *agent) iter.Seq2[Process, time.Duration] {
 	return func(yield func(Process, time.Duration) bool) {
 		of := b.swarms[member.swarm]
@@ -178,7 +179,7 @@ func (b *Board) begin() {
 	}
 }
 
-// Ready is closed by Open: from then on agents can join.
+// Ready is closed by Open: after that, agents can join.
 func (b *Board) Ready() <-chan struct{} { return b.ready }
 
 // Opened reports whether agents can join.
@@ -191,18 +192,18 @@ func (b *Board) Opened() bool {
 	}
 }
 
-// believedTerm is the highest term that is accepted from stored epochs. A user who may write a status can store any epoch, and the term
-// could not grow above the highest one.
+// believedTerm is the highest term that is accepted from stored epochs. A user who may write a status can store any epoch,
+// and the term could not grow above the highest one.
 const believedTerm = 1 << 30
 
-// EpochInvalid reports whether a Task has an epoch that no leader can have given out, and above which none can be. Such a task cannot be run.
+// EpochInvalid reports whether a Task has an epoch that no leader can have issued, and above which none can be. Such a task cannot run.
 func (b *Board) EpochInvalid(task *v1alpha1.Task) bool { return b.isInvalid(epochOf(task)) }
 
 func (b *Board) isInvalid(epoch int64) bool {
 	return epoch>>32 > max(believedTerm, b.config.Leadership.Term())
 }
 
-// epochOf is the highest epoch that a Task names.
+// epochOf returns the highest epoch that a Task names.
 func epochOf(task *v1alpha1.Task) int64 {
 	highest := task.Status.Epoch
 	for _, given := range task.Status.AssignedAgents {
@@ -211,7 +212,7 @@ func epochOf(task *v1alpha1.Task) int64 {
 	return highest
 }
 
-// highestEpoch is the highest stored one that is believed.
+// highestEpoch returns the highest stored epoch that is believed.
 func (b *Board) highestEpoch(census Census) int64 {
 	highest := int64(0)
 	for epoch := range census.epochs() {
@@ -231,7 +232,7 @@ func (c Census) hasEpoch() bool {
 	return false
 }
 
-// epochs are all that are stored.
+// epochs returns all stored epochs.
 func (c Census) epochs() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		for n := range c.Swarms {
@@ -247,7 +248,7 @@ func (c Census) epochs() iter.Seq[int64] {
 	}
 }
 
-// heldBack returns until when a swarm's work waits for agents that have not yet reported what they run; zero when it does not wait.
+// heldBack returns until when a swarm's work waits for agents that have not yet reported what they run; zero if it does not wait.
 func (b *Board) heldBack(of *swarm, now time.Time) time.Time {
 	var until time.Time
 	for awaited, lease := range of.awaited {

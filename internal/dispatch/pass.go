@@ -21,7 +21,7 @@ const (
 	toldSoon, toldLate = time.Second, 10 * time.Second
 )
 
-// pass gives out what can be given out in a swarm, and returns when to look again.
+// pass assigns what can be assigned in a swarm, and returns when to look again.
 func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	until := b.heldBack(of, now)
 	if until.IsZero() {
@@ -50,8 +50,8 @@ func (b *Board) pass(of *swarm, now time.Time) time.Time {
 	return of.due
 }
 
-// openGate has everything reconciled that had to wait until the agents of a swarm have reported what they run: ends of attempts and tasks,
-// and the swarm itself.
+// openGate reconciles everything that had to wait until the agents of a swarm have reported what they run: ends of attempts
+// and tasks, and the swarm itself.
 func (b *Board) openGate(of *swarm) {
 	for name := range of.ends {
 		b.config.Tasks.After(name, 0)
@@ -63,7 +63,7 @@ func (b *Board) openGate(of *swarm) {
 	}
 }
 
-// ready are the tasks that may start, and next is when there will be more.
+// ready returns the tasks that may start, and when there will be more.
 func (s *swarm) ready(now time.Time) (next time.Time, tasks map[string]*entry) {
 	tasks = make(map[string]*entry, len(s.queue))
 	for _, task := range s.queue {
@@ -92,7 +92,7 @@ func (b *Board) bind(of *swarm, ready map[string]*entry, now time.Time) {
 	}
 }
 
-// members are the agents of a swarm, for us and for the engine.
+// members returns the agents of a swarm, for us and for the engine.
 func (b *Board) members(of types.NamespacedName, now time.Time) (map[string]*agent, []schedule.Agent) {
 	members, offers := map[string]*agent{}, []schedule.Agent{}
 	for member := range maps.Values(b.agents) {
@@ -108,7 +108,7 @@ func (b *Board) members(of types.NamespacedName, now time.Time) (map[string]*age
 	return members, offers
 }
 
-// park notes why a task waits, and has it reported if that is news.
+// park records why a task waits, and requests a report if the reason is new.
 func (b *Board) park(task *entry, why Wait) {
 	if task.wait == why {
 		return
@@ -129,8 +129,8 @@ func ToldAfter(reason v1alpha1.Reason) time.Duration {
 	return toldSoon
 }
 
-// assign gives a task to an agent: at once if it is the task's first time, the agent may have what is not stored and the payload is here;
-// once it is written if not.
+// assign gives a task to an agent: at once if it is the task's first attempt, the agent may have what is not stored and the
+// payload is here; otherwise once it is written.
 func (b *Board) assign(task *entry, member *agent, now time.Time) {
 	fresh := task.fresh()
 	first := fresh && b.mayRunUnstored(member) && !task.brief.Referred
@@ -148,7 +148,7 @@ func (b *Board) assign(task *entry, member *agent, now time.Time) {
 	b.config.Tasks.After(task.name, 0)
 }
 
-// deliver sends an assignment. One that cannot be sent never was.
+// deliver sends an assignment. One that cannot be sent counts as never made.
 func (b *Board) deliver(task *entry, payload []byte) {
 	held := task.held
 	member := held.agent
@@ -166,7 +166,7 @@ func (b *Board) deliver(task *entry, payload []byte) {
 	b.metrics.undelivered.Inc()
 	b.release(task)
 	if held.first {
-		task.epoch, task.attempt = 0, 0 // no agent has seen it: the next one is the first
+		task.epoch, task.attempt = 0, 0 // no agent has seen it: the next attempt is the first
 	}
 	task.notBefore = time.Now().Add(declinedPause)
 	b.queue(task)
@@ -188,9 +188,9 @@ func duration(seconds int32) *durationpb.Duration {
 	return durationpb.New(time.Duration(seconds) * time.Second)
 }
 
-// order asks an agent to stop an attempt, and reports whether that could be sent. An agent that does not know how to hand an attempt back
-// is asked to cancel it: the result is lost with it, but the slot does not stay blocked. The task goes to another agent either way, and
-// that costs it a hand-back.
+// order asks an agent to stop an attempt, and reports whether that could be sent. An agent that does not know how to hand an
+// attempt back is asked to cancel it: the result is lost, but the slot does not stay blocked. The task goes to another agent
+// either way, which counts as a hand-back.
 func (b *Board) order(member *agent, attempt *linkv1.Attempt, how Stop) bool {
 	if how == HandBack {
 		err := b.sendCancel(member, &linkv1.Cancel{Attempt: attempt, Reason: "HandBack", HandBack: true})

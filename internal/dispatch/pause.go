@@ -11,9 +11,9 @@ import (
 // longestHandBackPause is the longest pause after a hand-back, whatever the retry rules of the task are.
 const longestHandBackPause = time.Minute
 
-// pausedUntil returns when a task may be given out again. Status holds whole seconds, so tasks that failed together are spread over the
-// second after that. The time comes from the clock of the leader that wrote it: however wrong that clock or ours is, a pause that begins
-// now ends when the rules say at the latest.
+// pausedUntil returns when a task may be assigned again. Status holds whole seconds, so tasks that failed together are spread
+// over the second after that. The time comes from the clock of the leader that wrote it: however wrong that clock or ours is,
+// a pause that begins now ends at the latest when the rules require.
 func pausedUntil(task *v1alpha1.Task, now time.Time) time.Time {
 	until := task.Status.NextRetryTime.Add(spread(task))
 	if latest := now.Add(longestPause(task.Spec.Retry)); until.After(latest) {
@@ -22,13 +22,13 @@ func pausedUntil(task *v1alpha1.Task, now time.Time) time.Time {
 	return until
 }
 
-// longestPause is the longest that the rules allow, with jitter and with what rounding to seconds adds.
+// longestPause is the longest pause that the rules allow, including jitter and rounding to seconds.
 func longestPause(rules v1alpha1.TaskRetry) time.Duration {
 	longest := max(time.Duration(max(rules.MaxSeconds, rules.InitialSeconds))*time.Second, longestHandBackPause)
 	return longest*11/10 + 2*time.Second
 }
 
-// spread is a part of a second that depends on the task and the attempt alone.
+// spread returns a fraction of a second that depends on the task and the attempt alone.
 func spread(task *v1alpha1.Task) time.Duration {
 	digest := fnv.New32a()
 	_, _ = digest.Write([]byte(string(task.UID) + "." + strconv.Itoa(int(task.Status.Attempt))))

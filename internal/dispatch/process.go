@@ -16,10 +16,10 @@ import (
 // A Process is one run of an agent's program. Containers restart, and pods of the same name follow one another.
 type Process struct {
 	PodUID string
-	ID     string // "" when the agent is from before processes had one
+	ID     string // "" for agents of versions without processes
 }
 
-// processOf returns the process that is stored with an assignment. Versions before stored the agent only.
+// processOf returns the process that is stored with an assignment. Earlier versions stored the agent only.
 func processOf(given v1alpha1.AssignedAgent) Process {
 	if given.PodUID == "" || given.Process == "" {
 		return Process{}
@@ -27,13 +27,14 @@ func processOf(given v1alpha1.AssignedAgent) Process {
 	return Process{PodUID: given.PodUID, ID: given.Process}
 }
 
-// mayBeOf reports whether a process may have what is held.
+// mayBeOf reports whether a process may hold this attempt.
 func (h *hold) mayBeOf(member *agent, by Process) bool {
 	return h.agent == member && (h.process == by || h.process == Process{})
 }
 
-// holders are the processes of an agent that hold attempts, or may because they are awaited or linked. They keep them until their lease is
-// over, or until they are known to have ended. That one is linked does not mean that it lives: its stream may be half open.
+// holders returns the processes of an agent that hold attempts, or may hold them because they are awaited or linked. They
+// keep them until their lease is over, or until they are known to have ended. A linked process is not necessarily alive: its
+// stream may be half open.
 func (b *Board) holders(member *agent) []Process {
 	var list []Process
 	add := func(by Process) {
@@ -74,7 +75,7 @@ func (b *Board) Ended(name types.NamespacedName, process Process) {
 	}
 }
 
-// bury gives up what a process had that has ended. Results of known tasks that it has reported still count.
+// bury gives up what an ended process had. Results of known tasks that it has reported still count.
 func (b *Board) bury(member *agent, ended Process) {
 	for _, of := range member.holds {
 		if of.held.sent && of.held.process == ended {
@@ -89,8 +90,9 @@ func (b *Board) bury(member *agent, ended Process) {
 	b.hasSpoken(member, ended)
 }
 
-// HasEnded reports whether a pod's status proves that a process has ended: a container of it was terminated, the kubelet has seen that, and
-// the process had left its name in the termination message when it started. A phase proves nothing: for a node that is lost others write it.
+// HasEnded reports whether a pod's status proves that a process has ended: a container of it was terminated, the kubelet has
+// seen that, and the process had left its name in the termination message when it started. A phase proves nothing: for a lost
+// node, the control plane writes it.
 func HasEnded(pod *corev1.Pod, process Process) bool {
 	return string(pod.UID) == process.PodUID && process.ID != "" && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return names(c.State.Terminated, process) || names(c.LastTerminationState.Terminated, process)

@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// says is the Hello of a process of an agent's pod.
+// says returns the Hello of a process of an agent's pod.
 func (d *desk) says(t *testing.T, who link.Agent, process string, hello *linkv1.Hello) {
 	t.Helper()
 	hello.Swarm, hello.Process, hello.Slots = "s", process, max(hello.GetSlots(), 1)
@@ -29,7 +29,7 @@ func (d *desk) says(t *testing.T, who link.Agent, process string, hello *linkv1.
 	d.credit(who, int64(hello.Slots))
 }
 
-// given is a task that process "p" of agent a runs, and is stored as that.
+// given returns a task that process "p" of agent a runs, and is stored as that.
 func (d *desk) given(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) {
 	t.Helper()
 	d.rule("s")
@@ -50,7 +50,7 @@ func TestHelloOfAnotherProcessProvesNothing(t *testing.T) {
 			d.Left(a)
 			d.says(t, a, other, &linkv1.Hello{})
 			time.Sleep(d.lapse() - time.Millisecond)
-			d.heard[a] = time.Now() // the other process goes on to send heartbeats
+			d.heard[a] = time.Now() // the other process continues to send heartbeats
 			d.steps()
 			if view := d.Observe(task, Brief{}); view.Held == nil {
 				t.Fatalf("process %q: given up while the first one may work: %+v", other, view.Ended)
@@ -124,7 +124,7 @@ func TestWorkOfAProcessThatHasEndedGoesOnAtOnce(t *testing.T) {
 	}
 }
 
-// It may run nothing, and would be given work on a stream without a reader.
+// It may run nothing, and would get work on a stream without a reader.
 func TestStreamOfAnIdleProcessThatHasEndedIsEnded(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		a := d.joins(t, "a", "s", 1)
@@ -165,7 +165,7 @@ func TestAttemptOfAnEarlierProcessExpires(t *testing.T) {
 		d.Left(a)
 		d.says(t, a, "p", &linkv1.Hello{Running: []*linkv1.Attempt{attempt}})
 		d.Left(a)
-		task := d.task("t", "s") // seen only now
+		task := d.task("t", "s") // observed only now
 		d.settles(task)
 		d.says(t, a, "q", &linkv1.Hello{})
 		if view := d.Observe(task, Brief{}); view.Held == nil {
@@ -208,7 +208,7 @@ func TestWhatProvesThatAProcessHasEnded(t *testing.T) {
 	}
 }
 
-// Nothing may be echoed to an agent any more when its work is given away.
+// An agent must get no echo after its work was given to another.
 func TestStreamIsEndedBeforeItsLeaseIsCountedOut(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		a, task, _ := d.given(t)
@@ -231,7 +231,7 @@ func TestStreamIsEndedBeforeItsLeaseIsCountedOut(t *testing.T) {
 	})
 }
 
-// The Hello was under way for long: its agent has given the stream up since, and works for another leader.
+// The Hello was in transit for a long time: its agent has abandoned the stream since, and works for another leader.
 func TestNothingIsConcludedFromAHelloThatIsNotConfirmed(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "s")}, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -254,7 +254,7 @@ func TestNothingIsConcludedFromAHelloThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
-// The next leader waits for the pods that it knows to have been linked.
+// The next leader waits for the pods that are recorded as linked.
 func TestAgentGetsNothingBeforeItsPodIsRecorded(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -308,7 +308,8 @@ func TestSuccessorWaitsUntilTheWorkOfTheFormerPodIsStored(t *testing.T) {
 	})
 }
 
-// strays has process "p" of agent a name an attempt that a former leader gave out and never wrote, and whose task is not known yet. Then p is gone.
+// strays has process "p" of agent a name an attempt that a former leader assigned and never wrote, and whose task is not
+// known yet. Then p is gone.
 func (d *desk) strays(t *testing.T) (link.Agent, *linkv1.Attempt) {
 	t.Helper()
 	d.term = 2
@@ -321,7 +322,7 @@ func (d *desk) strays(t *testing.T) (link.Agent, *linkv1.Attempt) {
 	return a, attempt
 }
 
-// succeeds is the Hello of process "q", the successor of "p".
+// succeeds returns the Hello of process "q", the successor of "p".
 func (d *desk) succeeds(a link.Agent) error {
 	return d.Joined(a, "pod-a", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "q"})
 }
@@ -370,7 +371,8 @@ func TestSuccessorDoesNotWaitForStraysThatAreOver(t *testing.T) {
 	}
 }
 
-// The epoch of an attempt was never given out, as far as this leader knows. It cannot be stored, so only its process has the next leader wait for it.
+// The epoch of an attempt was never issued, as far as this leader knows. It cannot be stored, so only its process has the
+// next leader wait for it.
 func TestSuccessorWaitsForAnAttemptThatIsContested(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")

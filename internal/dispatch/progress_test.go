@@ -34,7 +34,7 @@ func TestProgressNeverGoesBackWithinAnAttempt(t *testing.T) {
 	})
 }
 
-// A later attempt starts at zero: what an earlier one reached is not its progress.
+// A later attempt starts at zero: the progress of an earlier one does not count.
 func TestProgressOfTheNextAttemptStartsAnew(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -58,7 +58,7 @@ func TestProgressOfTheNextAttemptStartsAnew(t *testing.T) {
 	})
 }
 
-// A task waits in the line of its namespace when an agent names an attempt of it, which a former leader gave out and never wrote.
+// A task waits in the line of its namespace when an agent names an attempt of it, which a former leader assigned and never wrote.
 func TestProgressDoesNotCancelAnAttemptWhoseTaskWaitsInLine(t *testing.T) {
 	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
 		d.Observe(d.aged("first", 0), Brief{})

@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// givenBack counts what an agent is given in a time, all of which it ends with an outcome at once.
+// givenBack counts the assignments that an agent gets in a time, all of which it ends with an outcome at once.
 func (d *desk) givenBack(who link.Agent, outcome linkv1.Outcome, lasts time.Duration) int {
 	all := 0
 	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
@@ -27,7 +27,7 @@ func (d *desk) givenBack(who link.Agent, outcome linkv1.Outcome, lasts time.Dura
 	return all
 }
 
-// givenOut are the attempts that are given out now, and written where that comes first.
+// givenOut returns the attempts that are assigned now, written first where that is required.
 func (d *desk) givenOut() []*linkv1.Attempt {
 	d.steps()
 	for _, name := range slices.Sorted(maps.Keys(d.known)) {
@@ -38,7 +38,7 @@ func (d *desk) givenOut() []*linkv1.Attempt {
 	return d.assigned()
 }
 
-// withQueue runs a test with an agent of ten slots and more tasks than it can be given.
+// withQueue runs a test with an agent of ten slots and more tasks than it can get.
 func withQueue(t *testing.T, test func(t *testing.T, d *desk, a link.Agent)) {
 	t.Helper()
 	atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -53,7 +53,7 @@ func withQueue(t *testing.T, test func(t *testing.T, d *desk, a link.Agent)) {
 	})
 }
 
-// Each turn costs two writes, for each of the tasks that wait: pauses of the tasks alone do not bound them.
+// Each round costs two writes, for each of the waiting tasks: pauses of the tasks alone do not bound them.
 func TestAgentThatRunsNothingIsGivenLittle(t *testing.T) {
 	for _, outcome := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED, linkv1.Outcome_OUTCOME_CANCELLED} {
 		withQueue(t, func(t *testing.T, d *desk, a link.Agent) {
@@ -84,7 +84,7 @@ func TestAgentThatGetsNothingIsGivenLittle(t *testing.T) {
 	})
 }
 
-// One attempt that goes on is enough to be trusted with more.
+// One lasting attempt is enough to be trusted with more.
 func TestAgentIsTrustedWhenAnAttemptLasts(t *testing.T) {
 	withQueue(t, func(t *testing.T, d *desk, a link.Agent) {
 		d.givenBack(a, linkv1.Outcome_OUTCOME_DECLINED, 500*time.Millisecond)
@@ -103,7 +103,7 @@ func TestAgentIsTrustedWhenAnAttemptLasts(t *testing.T) {
 	})
 }
 
-// An attempt that is given back because the operator asks for it is no fault of the agent.
+// An attempt that is handed back at the operator's request is not the agent's fault.
 func TestAgentThatDoesAsItIsToldDoesNotRest(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")

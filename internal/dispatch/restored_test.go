@@ -13,7 +13,7 @@ import (
 
 var former = Process{PodUID: "pod-a", ID: "p"}
 
-// storedBy is a task that a former leader has given to a process of agent a, under a lease of an hour.
+// storedBy returns a task that a former leader has assigned to a process of agent a, under a lease of an hour.
 func (d *desk) storedBy(process Process) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", "t", "uid-t", "s"
@@ -80,7 +80,7 @@ func TestStoredAssignmentThatWasNeverSentIsFreeWhenItsProcessSaysSo(t *testing.T
 	}
 }
 
-// For an agent whose object is gone, only what is stored with the assignment says how long it may work.
+// For an agent whose object is gone, only the lease stored with the assignment shows how long it may work.
 func TestStoredAssignmentKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		task := d.storedBy(former)
@@ -126,7 +126,8 @@ func TestGateKeepsTheLeaseOfAnAgentThatIsGone(t *testing.T) {
 	}
 }
 
-// Two processes of a pod are alive. A former leader has given the first one a task that is not stored, and the other one says Hello first.
+// Two processes of a pod are alive. A former leader has assigned the first one a task that is not stored, and the other one
+// says Hello first.
 func TestGateWaitsForTheProcessThatWasLinked(t *testing.T) {
 	linked := agentWith(15)
 	linked.Status.LinkedProcess = "p"
@@ -172,7 +173,7 @@ func TestGateWaitsForTheProcessThatWasLinked(t *testing.T) {
 	}
 }
 
-// A process that has ended is no longer awaited, and the one that is linked can be stored in its place.
+// An ended process is no longer awaited, and the linked one can be stored in its place.
 func TestSuccessorOfAProcessThatHasEndedIsRecorded(t *testing.T) {
 	linked := agentWith(15)
 	linked.Status.LinkedProcess = "p"

@@ -10,8 +10,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// conclude takes a result if it is of the attempt that counts. Any other is too old to matter, which the agent is told, so that it
-// does not send it again.
+// conclude accepts a result if it is of the attempt that counts. Any other result is too old to matter, and is acknowledged
+// so that the agent does not send it again.
 func (b *Board) conclude(member *agent, result *linkv1.Result) {
 	attempt := result.GetAttempt()
 	of := b.tasks[taskOf(attempt)]
@@ -20,7 +20,7 @@ func (b *Board) conclude(member *agent, result *linkv1.Result) {
 		b.keep(member, &stray{attempt: attempt, ended: true})
 		return
 	case of.ended != nil && of.ended.Epoch == attempt.GetEpoch() && (!of.ended.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
-		// How it ended, or that it was lost, is being stored. The agent keeps its result until then, and sends it again.
+		// The end of the attempt, or its loss, is being stored. The agent keeps its result until then, and sends it again.
 	case of.swarm == member.swarm && !b.isImpossible(attempt.GetEpoch()) && of.awaits(member, result):
 		b.accept(of, member, result)
 	default:
@@ -30,7 +30,7 @@ func (b *Board) conclude(member *agent, result *linkv1.Result) {
 	b.drop(member, attempt.Key())
 }
 
-// drop forgets a stray, which gives its agent the room back.
+// drop forgets a stray, which frees its room at the agent.
 func (b *Board) drop(member *agent, key linkv1.AttemptKey) {
 	lone := member.strays[key]
 	if lone == nil {
@@ -41,8 +41,8 @@ func (b *Board) drop(member *agent, key linkv1.AttemptKey) {
 	b.settle(member)
 }
 
-// awaits tells whether a result is of the attempt that counts: the one that is held; one that a leader before us gave out and never
-// wrote; or one that was given up for lost, was not given to anybody since, and has ended well after all.
+// awaits reports whether a result is of the attempt that counts: the one that is held; one that an earlier leader assigned
+// and never wrote; or one that was given up as lost, was not reassigned since, and has succeeded after all.
 func (e *entry) awaits(member *agent, result *linkv1.Result) bool {
 	epoch := result.GetAttempt().GetEpoch()
 	switch {
@@ -90,7 +90,7 @@ func (b *Board) accept(of *entry, member *agent, result *linkv1.Result) {
 	b.config.Agents.After(member.object(), shownEvery)
 }
 
-// lose gives up an attempt whose end nobody will ever report.
+// lose gives up an attempt whose end will never be reported.
 func (b *Board) lose(of *entry, why string) {
 	held := of.held
 	of.ended = &End{
@@ -102,8 +102,8 @@ func (b *Board) lose(of *entry, why string) {
 	b.config.Tasks.After(of.name, 0)
 }
 
-// keep remembers an attempt of a task that the board does not know, and has its controller look for the task: if there is one, it
-// comes to Observe, and if not, to Forget. A result is not kept: the agent sends it again.
+// keep remembers an attempt of a task that the board does not know, and has its controller look for the task: if it exists,
+// Observe gets it, and if not, Forget. A result is not kept: the agent sends it again.
 func (b *Board) keep(member *agent, lone *stray) {
 	if b.addStray(member, lone) {
 		b.config.Tasks.After(taskOf(lone.attempt), 0)
@@ -117,7 +117,7 @@ func (b *Board) Reported(name types.NamespacedName) bool {
 	return b.strayed[name] > 0
 }
 
-// adoptStrays gives a new entry what agents have said about it already.
+// adoptStrays gives a new entry what agents have already reported about it.
 func (b *Board) adoptStrays(of *entry) {
 	if b.strayed[of.name] == 0 {
 		return
@@ -154,7 +154,7 @@ func (b *Board) refuseStrays(name types.NamespacedName) {
 	}
 }
 
-// refuse tells an agent that nobody wants an attempt. While it runs it keeps its slot.
+// refuse informs an agent that an attempt is not wanted. While it runs, it keeps its slot.
 func (b *Board) refuse(member *agent, lone *stray) {
 	lone.refused = true
 	if !lone.ended {

@@ -24,7 +24,7 @@ func (d *desk) runs(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) 
 	return a, task, attempt
 }
 
-// resumed is task t, whose agent has disconnected and has named the attempt when it came back in time.
+// resumed returns task t, whose agent has disconnected and has named the attempt when it reconnected in time.
 func (d *desk) resumed(t *testing.T) *v1alpha1.Task {
 	t.Helper()
 	a, task, attempt := d.runs(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// cancels are the orders to stop that were sent since the last call.
+// cancels returns the stop orders that were sent since the last call.
 func (d *desk) cancels() []*linkv1.Cancel {
 	var list []*linkv1.Cancel
 	for _, message := range d.sent {
@@ -106,8 +106,8 @@ func TestOnlyAnAgentThatLeavesIsAskedToHandBack(t *testing.T) {
 	})
 }
 
-// An agent that cannot hand back is asked to cancel: it would hold its slot for as long as its code likes, and block the agent that is to
-// leave, or a task that is to wait.
+// An agent that cannot hand back is asked to cancel: it would hold its slot for as long as its code likes, and block the
+// agent that should leave, or a task that should wait.
 func TestAgentThatCannotHandBackIsToldToCancel(t *testing.T) {
 	stops := map[string]func(d *desk, task *v1alpha1.Task){
 		"its agent leaves": func(d *desk, _ *v1alpha1.Task) {
@@ -142,7 +142,7 @@ func TestAgentThatCannotHandBackIsToldToCancel(t *testing.T) {
 	}
 }
 
-// The same pod that does not mention what it was given does not have it. Another pod of that name proves nothing.
+// If the same pod does not name an assignment, it does not have it. Another pod of that name proves nothing.
 func TestHelloThatDoesNotMentionAnAttempt(t *testing.T) {
 	for pod, lost := range map[string]bool{"pod-a": true, "pod-successor": false} {
 		atDesk(t, nil, func(t *testing.T, d *desk) {
@@ -165,7 +165,7 @@ func TestHelloThatDoesNotMentionAnAttempt(t *testing.T) {
 	}
 }
 
-// The Lease may have been deleted: then this leader's term is not its own alone.
+// The Lease may have been deleted: then other leaders may share this leader's term.
 func TestEpochsGrowAboveThoseOfTheSameTerm(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -235,7 +235,7 @@ func TestDissolvedSwarmGivesNothingOut(t *testing.T) {
 	})
 }
 
-// A task that a user finished, such as by cancelling it, must not go on behind its back.
+// A task that a user finished, for example by cancelling it, must not continue unnoticed.
 func TestTaskStoredAsFinalIsStopped(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")
@@ -265,7 +265,7 @@ func TestResultIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 		d.concludes(who, given, linkv1.Outcome_OUTCOME_SUCCEEDED)
 		d.concludes(who, given, linkv1.Outcome_OUTCOME_SUCCEEDED) // again
 		d.Observe(task, Brief{})
-		d.Settle(task, nil) // of before the result
+		d.Settle(task, nil) // the version before the result
 		if got := d.acknowledged(); got != 0 {
 			t.Fatal("the agent may forget a result that nobody has stored")
 		}
@@ -276,7 +276,7 @@ func TestResultIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 	})
 }
 
-// An agent that reported what it runs and then fell silent holds it until its lease is over, also when the task becomes known later.
+// An agent that reported what it runs and then fell silent holds it until its lease is over, even if the task becomes known later.
 func TestAttemptOfAnAgentThatLeftExpiresWithItsLease(t *testing.T) {
 	atDesk(t, []corev1.Pod{pod("a", "s")}, func(t *testing.T, d *desk) {
 		d.rule("s")

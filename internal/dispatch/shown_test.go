@@ -50,7 +50,7 @@ func TestMetricsCountTasksAndAttempts(t *testing.T) {
 	})
 }
 
-// A new leader goes on from the counters that are stored, once.
+// A new leader continues with the stored counters, once.
 func TestCountersOfAnAgentGoOn(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		agent := agentWith(0)
@@ -91,7 +91,7 @@ func TestLeaseStaysAsItIsStoredBeforeTheCensus(t *testing.T) {
 	})
 }
 
-// The agent that was given the least comes next, so that equal tasks are shared out evenly.
+// The agent with the fewest assignments comes next, so that equal tasks are shared out evenly.
 func TestEqualTasksAreSharedOutOneAfterTheOther(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.rule("s")

@@ -15,7 +15,7 @@ func inNS(object string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: object}
 }
 
-// signalled returns the delays with which an object was asked for since the last call.
+// signalled returns the delays of the requests for an object since the last call.
 func (d *desk) signalled(name string) []time.Duration {
 	var delays []time.Duration
 	for _, one := range d.signals {
@@ -27,7 +27,7 @@ func (d *desk) signalled(name string) []time.Duration {
 	return delays
 }
 
-// A swarm that waits for its last attempt to end is looked at when that has happened. Else only its numbers have changed.
+// A swarm that waits for its last attempt to end is reconciled when that has happened. Otherwise only its numbers have changed.
 func TestSwarmIsLookedAtWhenItsLastAttemptEnds(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -79,7 +79,7 @@ func TestEndsAreWrittenAtOnce(t *testing.T) {
 	})
 }
 
-// Tasks that were blocked because their swarm was unknown are looked at when it appears.
+// Tasks that were blocked because their swarm was unknown are reconciled when it appears.
 func TestTasksAreLookedAtWhenTheirSwarmAppears(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		task := d.task("t", "s")
@@ -117,7 +117,7 @@ func TestWaitIsToldWhenItsReasonChanges(t *testing.T) {
 	})
 }
 
-// Run looks again when the time of a leaving agent is over.
+// Run looks again when a leaving agent's time is over.
 func TestEndOfPatienceIsDue(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		a, _, _ := d.given(t)

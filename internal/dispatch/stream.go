@@ -12,10 +12,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// shownEvery is how often the load of an agent is written, at most.
+// shownEvery is how often, at most, the load of an agent is written.
 const shownEvery = 10 * time.Second
 
-// Joined implements link.Events: an agent tells what it runs and what it never got acknowledged.
+// Joined implements link.Events: an agent reports what it runs and which results were never acknowledged.
 func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,11 +46,11 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 	return nil
 }
 
-// errUnwritten turns the successor of a process away until everything that the former one may run is stored. From then on Agent status names the
-// successor, and the next leader would not wait for the former one.
+// errUnwritten refuses the successor of a process until everything that the former one may run is stored. After that, Agent
+// status names the successor, and the next leader would not wait for the former process.
 var errUnwritten = errors.New("an assignment of the process before is being stored: connect again")
 
-// writeHoldsOfOthers has what other processes of an agent hold, or may, written, and reports whether there is any.
+// writeHoldsOfOthers requests a write of what other processes of an agent hold, or may hold, and reports whether there is any.
 func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
 	unwritten := false
 	for _, of := range member.holds {
@@ -68,21 +68,23 @@ func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
 	return unwritten
 }
 
-// mayBeUnwritten reports whether a stray may run without being stored, so that only the process which Agent status names has the next leader wait for
-// it: its task is still being looked for, or it was never given out as far as this leader can know, and cannot be stored.
+// mayBeUnwritten reports whether a stray may run without being stored, so that the next leader waits for it only if Agent
+// status names its process: its task is still being looked for, or as far as this leader can know it was never assigned, and
+// cannot be stored.
 func (b *Board) mayBeUnwritten(lone *stray) bool {
 	return !lone.ended && !lone.refused && (lone.contests || b.tasks[taskOf(lone.attempt)] == nil)
 }
 
 const (
-	// passOverAtMost bounds how far one Hello moves the sequence, and passOverInAll how far all Hellos of a term do together. So agents that lie can use up
-	// one 256th of a term, however often they connect, and no Hello ends a term. Beyond that, epochs that this leader has not given out are impossible.
+	// passOverAtMost bounds how far one Hello moves the sequence, and passOverInAll how far all Hellos of a term do
+	// together. So lying agents can use up 1/256 of a term, however often they connect, and no Hello ends a term. Beyond
+	// that, epochs that this leader has not issued are impossible.
 	passOverAtMost = 1 << 16
 	passOverInAll  = 1 << 24
 )
 
-// passOver moves the sequence above epochs of this term that this leader has not given out. If the Lease and the Secret were both deleted, terms have
-// begun again, and these are of an earlier leader of the same term.
+// passOver moves the sequence above epochs of this term that this leader has not issued. If the Lease and the Secret were
+// both deleted, terms have restarted, and these epochs come from an earlier leader of the same term.
 func (b *Board) passOver(hello *linkv1.Hello) {
 	newest := b.newestEpoch()
 	highest := newest + min(passOverAtMost, passOverInAll-b.skipped)
@@ -94,7 +96,7 @@ func (b *Board) passOver(hello *linkv1.Hello) {
 	b.skipped += b.newestEpoch() - newest
 }
 
-// named are the attempts that an agent has mentioned.
+// named returns the attempts that an agent has named.
 func named(hello *linkv1.Hello) map[linkv1.AttemptKey]bool {
 	all := map[linkv1.AttemptKey]bool{}
 	for _, attempt := range hello.GetRunning() {
@@ -106,16 +108,18 @@ func named(hello *linkv1.Hello) map[linkv1.AttemptKey]bool {
 	return all
 }
 
-// confirm is called when the agent has said anything after its Hello, which it does once it is welcomed. Until then the Hello may be one that was
-// under way for long: the agent may have given the stream up, and have got work from another leader since.
+// confirm is called when the agent has sent anything after its Hello, which it does once it is welcomed. Until then the Hello
+// may have been in transit for a long time: the agent may have abandoned the stream, and have received work from another
+// leader since.
 func (b *Board) confirm(member *agent) {
 	if member.named != nil && !member.partial {
 		b.complete(member)
 	}
 }
 
-// complete draws conclusions from what an agent has not named, once it has named everything. A process that does not name an attempt does
-// not have it. That says nothing about other processes, whether of the same pod or of another one of the same name.
+// complete draws conclusions from the attempts that an agent has not named, once it has named everything. A process that does
+// not name an attempt does not have it. That proves nothing about other processes, whether of the same pod or of another one
+// of the same name.
 func (b *Board) complete(member *agent) {
 	for _, of := range member.holds {
 		if held := of.held; held.sent && held.process == member.process && !member.named[of.attemptOf(held).Key()] {
@@ -132,7 +136,7 @@ func (b *Board) complete(member *agent) {
 	b.hasSpoken(member, member.process)
 }
 
-// hasSpoken ends the wait for a process that has said what it runs, or that runs nothing.
+// hasSpoken ends the wait for a process that has reported what it runs, or that runs nothing.
 func (b *Board) hasSpoken(member *agent, process Process) {
 	swarm, awaited := b.swarmOf(member.swarm), awaitedProcess{member.name, process}
 	if _, found := swarm.awaited[awaited]; found {
@@ -142,8 +146,8 @@ func (b *Board) hasSpoken(member *agent, process Process) {
 	b.stir(swarm)
 }
 
-// miss ends an attempt that its agent does not have. A process that names itself has never received it, which costs the task nothing. Of
-// older agents only the pod is known: the process that had it may have ended.
+// miss ends an attempt that its agent does not have. A process that names itself has never received it, which costs the task
+// nothing. For older agents only the pod is known: the process that had the attempt may have ended.
 func (b *Board) miss(of *entry) {
 	held := of.held
 	if held.process.ID == "" {
@@ -161,7 +165,7 @@ func (b *Board) miss(of *entry) {
 	b.config.Tasks.After(of.name, 0)
 }
 
-// resume takes up what a process of an agent says it runs.
+// resume takes over an attempt that a process of an agent reports as running.
 func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
 	of := b.tasks[taskOf(attempt)]
 	switch {
@@ -186,7 +190,7 @@ func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
 	}
 }
 
-// stop ends what an agent has no business to run.
+// stop ends an attempt that an agent must not run.
 func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
 	b.metrics.stale(staleRunning)
 	if b.addStray(member, &stray{attempt: attempt}) {
@@ -194,11 +198,12 @@ func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
 	}
 }
 
-// isImpossible reports whether no leader can have given out an epoch: this one has not, and all others had earlier terms.
+// isImpossible reports whether no leader can have issued an epoch: this one has not, and all others had earlier terms.
 func (b *Board) isImpossible(epoch int64) bool { return epoch <= 0 || epoch > b.newestEpoch() }
 
-// contest stops an attempt whose epoch is impossible. The agent may lie. It may also tell the truth, if the Lease and the Secret were both deleted, so
-// that terms began again. So its task is given to no other agent as long as this one may be running it.
+// contest stops an attempt whose epoch is impossible. The agent may lie. It may also tell the truth, if the Lease and the
+// Secret were both deleted, so that terms restarted. So its task is assigned to no other agent as long as this one may be
+// running it.
 func (b *Board) contest(member *agent, of *entry, attempt *linkv1.Attempt) {
 	b.stop(member, attempt)
 	if lone := member.strays[attempt.Key()]; lone != nil && !lone.contests {
@@ -233,7 +238,7 @@ func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
 	}
 }
 
-// advance notes progress. Only a finished task has reached 100.
+// advance records progress. Only a finished task has reached 100.
 func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	attempt := progress.GetAttempt()
 	of := b.tasks[taskOf(attempt)]
@@ -255,13 +260,13 @@ func (b *Board) advance(member *agent, progress *linkv1.Progress) {
 	}
 }
 
-// isToBeResumed reports whether the process that is linked has named an attempt as running whose task the board does not know yet.
+// isToBeResumed reports whether the linked process has named an attempt as running whose task the board does not know yet.
 func (a *agent) isToBeResumed(attempt *linkv1.Attempt) bool {
 	lone := a.strays[attempt.Key()]
 	return lone != nil && !lone.ended && !lone.refused && lone.process == a.process
 }
 
-// Left implements link.Events, also for an agent that has not joined. What the agent holds stays its own until it can no longer be working.
+// Left implements link.Events, also for an agent that has not joined. The agent keeps what it holds until it can no longer be working.
 func (b *Board) Left(name link.Agent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

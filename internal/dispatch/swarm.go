@@ -8,25 +8,25 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/schedule"
 )
 
-// Rules are the settings of a Swarm for giving out work.
+// Rules are the settings of a Swarm for assigning work.
 type Rules struct {
 	Strategy schedule.Strategy
-	Halt     *Wait    // nothing new is given out, for this reason
-	Leaving  []string // agents that are to go: they get nothing new, and what they hold is asked back in the end
+	Halt     *Wait    // nothing new is assigned, for this reason
+	Leaving  []string // agents that are to leave: they get nothing new, and what they hold is eventually asked back
 }
 
 // A swarm is what the board knows about one.
 type swarm struct {
 	name    types.NamespacedName
 	rules   Rules
-	ruled   bool // its controller has spoken
+	ruled   bool // Govern was called
 	queue   map[types.NamespacedName]*entry
 	awaited map[awaitedProcess]time.Duration  // processes from before this leader that have not yet reported what they run: their leases
 	ends    map[types.NamespacedName]struct{} // tasks whose end is stored when no process is awaited
 	unheard bool                              // its controller knows that the holdings of its agents are unknown
 	epoch   int64
 	stirred bool
-	due     time.Time // when something happens by itself
+	due     time.Time // when something happens without a trigger
 }
 
 func (b *Board) swarmOf(name types.NamespacedName) *swarm {
@@ -62,7 +62,7 @@ func (b *Board) Govern(name types.NamespacedName, rules Rules) {
 	b.stir(of)
 }
 
-// callBack has the tasks looked at that waited for their swarm to appear.
+// callBack requests a reconcile of the tasks that waited for their swarm to appear.
 func (b *Board) callBack(swarm types.NamespacedName) {
 	for _, task := range b.tasks {
 		if task.swarm == swarm && task.brief.Blocked != nil {
@@ -71,7 +71,7 @@ func (b *Board) callBack(swarm types.NamespacedName) {
 	}
 }
 
-// Dissolve takes note that a swarm is gone. Tasks that still name it wait.
+// Dissolve records that a swarm is gone. Tasks that still name it wait.
 func (b *Board) Dissolve(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,9 +79,9 @@ func (b *Board) Dissolve(name types.NamespacedName) {
 	of.ruled, of.rules = false, Rules{}
 }
 
-// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm when no agent is named. The count is known when
-// every agent of the swarm has reported what it runs. Until then no agent may be taken for idle; the board asks for a reconcile of the
-// swarm when the count is known.
+// Busy counts the attempts that agents hold: of one agent, or of all agents of a swarm if no agent is named. The count is
+// known when every agent of the swarm has reported what it runs. Until then no agent may be treated as idle; the board
+// requests a reconcile of the swarm when the count is known.
 func (b *Board) Busy(swarm types.NamespacedName, agent string) (attempts int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,8 +98,8 @@ func (b *Board) Busy(swarm types.NamespacedName, agent string) (attempts int, kn
 	return sum, true
 }
 
-// EpochToStore returns the epoch that Swarm status is to name: the highest that was given out. A stored one that no leader can have given out is forged,
-// and the first one of this term takes its place.
+// EpochToStore returns the epoch that Swarm status should name: the highest that was issued. A stored one that no leader can
+// have issued is forged, and the first one of this term replaces it.
 func (b *Board) EpochToStore(name types.NamespacedName, stored int64) (epoch int64, forged bool) {
 	if b.isInvalid(stored) {
 		return max(b.Epoch(name), b.config.Leadership.Term()<<32), true
@@ -107,7 +107,7 @@ func (b *Board) EpochToStore(name types.NamespacedName, stored int64) (epoch int
 	return max(b.Epoch(name), stored), false
 }
 
-// Epoch is the highest that was given out in a swarm by this leader.
+// Epoch returns the highest epoch that this leader has issued in a swarm.
 func (b *Board) Epoch(name types.NamespacedName) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -103,7 +103,7 @@ func TestResultThatIsSaidAgainIsNotStale(t *testing.T) {
 	})
 }
 
-// Of a task that is not known no result is kept, and a process that has ended does not send it again.
+// Results of unknown tasks are not kept, and an ended process does not send them again.
 func TestWhatAProcessReportsOfUnknownTasksEndsWithIt(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		attempt := func(task string) *linkv1.Attempt {
@@ -123,7 +123,7 @@ func TestWhatAProcessReportsOfUnknownTasksEndsWithIt(t *testing.T) {
 	})
 }
 
-// Of what an agent runs, something may be unknown here.
+// Some of what an agent runs may be unknown here.
 func TestLongLeaseWaitsForTasksThatAreNotKnown(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.Enrol(agentWith(600), 600*time.Second)

@@ -11,10 +11,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// declinedPause keeps a task that was declined from being tried again at once.
+// declinedPause is the delay before a declined task is tried again.
 const declinedPause = time.Second
 
-// Observe takes in a Task and returns what should be written about it.
+// Observe learns a Task and returns what should be written about it.
 func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,9 +72,10 @@ func (b *Board) passedOver(task *v1alpha1.Task) (View, bool) {
 	return View{}, false
 }
 
-// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero when it may be stored now. A former leader
-// may have given out an attempt that is not stored. It may run on an agent that has not reported what it runs, or be under way to it. If
-// the task became final now, that attempt would start afterwards, or its success would be thrown away.
+// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero if it may be stored now. A
+// former leader may have assigned an attempt that is not stored. It may run on an agent that has not reported what it runs,
+// or be in transit to it. If the task became final now, that attempt would start afterwards, or its success would be thrown
+// away.
 func (b *Board) endWaits(of *entry) time.Time {
 	if !of.mayRunUnseen() {
 		return time.Time{}
@@ -87,8 +88,8 @@ func (b *Board) endWaits(of *entry) time.Time {
 	return until
 }
 
-// mayRunUnseen reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first one, or a
-// newer one than the one that has ended. All others are stored before they are sent.
+// mayRunUnseen reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first
+// one, or a newer one than the one that has ended. All others are stored before they are sent.
 func (e *entry) mayRunUnseen() bool {
 	if e.ended != nil {
 		return e.ended.Epoch > e.stored
@@ -96,7 +97,8 @@ func (e *entry) mayRunUnseen() bool {
 	return e.brief.Ends && e.held == nil && e.stored == 0
 }
 
-// enter makes an entry of a task. What is stored as assigned is taken to be running until its agent reports otherwise, or time passes.
+// enter creates the entry of a task. What is stored as assigned is assumed to be running until its agent reports otherwise,
+// or its time has passed.
 func (b *Board) enter(task *v1alpha1.Task) *entry {
 	name := client.ObjectKeyFromObject(task)
 	made := &entry{
@@ -112,7 +114,7 @@ func (b *Board) enter(task *v1alpha1.Task) *entry {
 	return made
 }
 
-// restore takes up an assignment that is stored and that this leader did not make.
+// restore takes over a stored assignment that this leader did not make.
 func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 	if len(task.Status.AssignedAgents) == 0 || task.Status.AssignedAgents[0].Epoch <= of.epoch {
 		return
@@ -122,7 +124,7 @@ func (b *Board) restore(of *entry, task *v1alpha1.Task) {
 		since = given.Since.Time
 	}
 	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
-	// If the object of the agent is gone, only the lease that is stored with the assignment is left.
+	// If the agent's object is gone, only the lease that is stored with the assignment is left.
 	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second)
 	now := time.Now()
 	over := now.Add(lapse(lease))
@@ -146,7 +148,7 @@ func (b *Board) take(of *entry, held *hold) {
 	delete(b.swarmOf(of.swarm).queue, of.name)
 }
 
-// release takes the hold away again, and gives its agent the room back.
+// release removes the hold, and frees its room at the agent.
 func (b *Board) release(of *entry) {
 	if of.held == nil {
 		return
@@ -159,7 +161,7 @@ func (b *Board) release(of *entry) {
 	b.discard(member)
 }
 
-// settle has a swarm looked at: at once when it waits for its last attempts to end, else because of its numbers, which can wait.
+// settle requests a reconcile of a swarm: at once if it waits for its last attempts to end, otherwise for its numbers, which can wait.
 func (b *Board) settle(member *agent) {
 	delay := shownEvery
 	if halted := b.swarmOf(member.swarm).rules.Halt; member.busy() == 0 && (!member.leaving.IsZero() || halted != nil) {
@@ -224,7 +226,7 @@ func (b *Board) Settle(task *v1alpha1.Task, payload []byte) {
 	b.queue(known)
 }
 
-// close lets the agent forget a result that is stored.
+// close lets the agent forget a stored result.
 func (b *Board) close(of *entry) {
 	ended := of.ended
 	of.ended = nil
@@ -250,7 +252,7 @@ func assigned(task *v1alpha1.Task, epoch int64) bool {
 	return false
 }
 
-// settleUnheld takes note of the end of a task that is not held, because its namespace has reached a limit.
+// settleUnheld records the end of a task that is not held because its namespace has reached a limit.
 func (b *Board) settleUnheld(task *v1alpha1.Task) {
 	if task.Status.Phase.Final() {
 		name := client.ObjectKeyFromObject(task)
@@ -269,13 +271,13 @@ func (b *Board) finish(name types.NamespacedName) {
 	b.refuseStrays(name)
 }
 
-// isFinished reports whether a final phase of the task was stored. A final phase never changes, so whatever shows another one is old.
+// isFinished reports whether a final phase of the task was stored. A final phase never changes, so an object with another phase is old.
 func (b *Board) isFinished(task *v1alpha1.Task) bool {
 	uid, finished := b.finished[client.ObjectKeyFromObject(task)]
 	return finished && uid == task.UID
 }
 
-// Forget drops a task that is gone. An agent that runs it is asked to stop, and its slot stays taken until it has.
+// Forget drops a deleted task. An agent that runs it is asked to stop, and its slot stays taken until it has.
 func (b *Board) Forget(name types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -292,9 +294,10 @@ func (b *Board) forget(known *entry) {
 	}
 }
 
-// supersede takes an attempt away from its holder, which keeps the slot until it has stopped. An agent that claims one epoch of its task
-// after the other causes any number of these, so only some are remembered. Beyond that bound an attempt is still cancelled,
-// but its slot counts as free: the task is gone, or has a later epoch, and an agent that still runs it declines what it has no slot for.
+// supersede takes an attempt away from its holder, which keeps the slot until it has stopped. An agent that claims one epoch
+// of its task after the other causes any number of these, so only some are remembered. Beyond that bound an attempt is still
+// cancelled, but its slot counts as free: the task is gone, or has a later epoch, and an agent that still runs it declines
+// assignments beyond its slots.
 func (b *Board) supersede(known *entry) {
 	if held := known.held; held != nil && held.sent {
 		attempt := known.attemptOf(held)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Before the term is open nothing is known of what agents hold. That is not the same as nothing.
+// Before the term is open nothing is known about what agents hold. That is not the same as nothing.
 func TestNobodyIsIdleBeforeTheTermIsOpen(t *testing.T) {
 	atDesk(t, nil, func(t *testing.T, d *desk) {
 		d.Board = New(Config{Lease: 15 * time.Second, Leadership: d, Tasks: d, Agents: d, Swarms: d, Metrics: prometheus.NewRegistry()})
