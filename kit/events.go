@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// The events of one namespace: as many a second in the long run, and as many at once. Every event is a write to the API server, and stays in the
-// broadcaster's memory for six minutes. A namespace whose objects change all the time has to leave room for the events of others, of which the
-// broadcaster queues 1,000.
+// The event rate of one namespace in the long run, and its burst. Every event is a write to the API server, and stays in the
+// broadcaster's memory for six minutes. A namespace whose objects change all the time has to leave room for the events of
+// others, of which the broadcaster queues 1,000.
 const (
 	eventsPerSecond = 10
 	eventBurst      = 500
-	// eventNamespaces is how many namespaces have their rate remembered. A namespace that is forgotten begins with a full burst.
+	// eventNamespaces is how many namespaces have their rate remembered. A forgotten namespace starts with a full burst.
 	eventNamespaces = 10_000
 )
 
@@ -28,7 +28,8 @@ var eventsDropped = prometheus.NewCounter(prometheus.CounterOpts{
 	Help: "Events that were not recorded because their namespace had too many.",
 })
 
-// GetEventRecorder returns a recorder that drops the events of a namespace that has too many. All recorders of the operator count together.
+// GetEventRecorder returns a recorder that drops the events of a namespace that has too many. All recorders of the operator
+// share these limits.
 func (o *Operator) GetEventRecorder(name string) recorder.EventRecorder {
 	return &limitedRecorder{o.Manager.GetEventRecorder(name), &o.events}
 }
@@ -74,13 +75,13 @@ func namespaceRegarded(object runtime.Object) string {
 	return ""
 }
 
-// eventLimits has a token bucket for each namespace. The zero value is ready for use.
+// eventLimits holds a token bucket for each namespace. The zero value is ready for use.
 type eventLimits struct {
 	mu      sync.Mutex
 	buckets *lru.Cache // of *rate.Limiter, by namespace
 }
 
-// allow reports whether an event of the namespace may be recorded, and counts it then.
+// allow reports whether an event of the namespace may be recorded, and counts it if so.
 func (l *eventLimits) allow(namespace string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// pendingRetry is how long a cleanup that is Pending is left in peace.
+// pendingRetry is how long a Pending cleanup waits before the next try.
 const pendingRetry = 5 * time.Second
 
-// A Cleaner undoes what an object has caused outside of the cluster, or waits for it to end. It is called for objects
-// that are being deleted and carry the finalizer, as often as it takes.
+// A Cleaner undoes what an object has caused outside of the cluster, or waits for it to end. It is called, as often as
+// necessary, for objects that are being deleted and carry the finalizer.
 type Cleaner[T client.Object] func(ctx context.Context, object T) (Cleanup, error)
 
-// A Cleanup is what a Cleaner has come to: Continue, Cleaned, Pending or NotOurs.
+// A Cleanup is the outcome of a Cleaner: Continue, Cleaned, Pending or NotOurs.
 type Cleanup struct {
 	outcome cleanupOutcome
 	reason  string
-	after   time.Duration // of a cleanup that is pending
+	after   time.Duration // retry delay of a pending cleanup
 }
 
 type cleanupOutcome int
@@ -32,34 +32,33 @@ const (
 	pending
 )
 
-// Continue says that the cleanup is ordinary work: the reconciler is called, though the object is being deleted, and the
-// finalizer stays.
+// Continue means that the cleanup is ordinary work: the reconciler is called although the object is being deleted, and the finalizer stays.
 func Continue() Cleanup { return Cleanup{outcome: continued} }
 
-// Cleaned says that nothing is left: the finalizer is removed, and the object may go.
+// Cleaned means that nothing is left: the finalizer is removed, and the object can be deleted.
 func Cleaned() Cleanup { return Cleanup{outcome: cleaned} }
 
-// Pending says that something is left: the Cleaner is called again in 5 seconds. The reason is one word.
+// Pending means that something is left: the Cleaner is called again in 5 seconds. The reason is one word.
 func Pending(reason string) Cleanup { return PendingFor(pendingRetry, reason) }
 
-// PendingFor is Pending for a cleanup that goes on after another pause: one that does its work in batches.
+// PendingFor is Pending with another delay, for a cleanup that works in batches.
 func PendingFor(pause time.Duration, reason string) Cleanup {
 	return Cleanup{outcome: pending, reason: reason, after: pause}
 }
 
-// NotOurs says that somebody else has to clean up: the finalizer stays, and nothing else happens.
+// NotOurs means that another party has to clean up: the finalizer stays, and nothing else happens.
 func NotOurs() Cleanup { return Cleanup{outcome: notOurs} }
 
-// A finalizer holds an object back until its Cleaner says that it is cleaned. Without an id it only keeps the reconciler
-// away from objects that are being deleted, lest it recreate what the garbage collector takes away.
+// A finalizer holds an object back until its Cleaner returns Cleaned. Without an id it only keeps the reconciler away from
+// objects that are being deleted, so that it does not recreate what the garbage collector removes.
 type finalizer[T client.Object] struct {
 	id     string
 	clean  Cleaner[T]
 	writer client.Writer
-	opened bool // the reconciler wants to see objects that are being deleted
+	opened bool // the reconciler also gets objects that are being deleted
 
 	terminating func(ctx context.Context, namespace string) (bool, error) // nil: never
-	lookAgain   time.Duration                                             // for what is left alone; 0 if the deletion of a namespace is an event
+	lookAgain   time.Duration                                             // for objects left alone; 0 if namespace deletion is an event
 }
 
 // holds reports whether the finalizer keeps an object whose deletion has begun.
@@ -67,7 +66,7 @@ func (f *finalizer[T]) holds(object T) bool {
 	return !object.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(object, f.id)
 }
 
-// leave is the result for an object that is left alone for the reason.
+// leave is the result for an object that is left alone for this reason.
 func (f *finalizer[T]) leave(object T, reason string) Result {
 	if f.lookAgain > 0 && reason != "" && f.holds(object) {
 		return RequeueAfter(f.lookAgain, reason)
@@ -75,8 +74,9 @@ func (f *finalizer[T]) leave(object T, reason string) Result {
 	return skip(reason)
 }
 
-// letGo removes the finalizer of an object whose namespace is being deleted, and reports whether it did. Everything in the namespace goes anyway, so
-// there is nothing to clean up, and neither a pause nor the scope may keep the namespace from going.
+// letGo removes the finalizer of an object whose namespace is being deleted, and reports whether it did. Everything in the
+// namespace is deleted anyway, so there is nothing to clean up, and neither a pause nor the scope may block the deletion of
+// the namespace.
 func (f *finalizer[T]) letGo(ctx context.Context, object T) (bool, error) {
 	if f.terminating == nil || !f.holds(object) {
 		return false, nil
@@ -87,7 +87,7 @@ func (f *finalizer[T]) letGo(ctx context.Context, object T) (bool, error) {
 	return true, f.release(ctx, object)
 }
 
-// settle comes before the reconciler, and tells whether it is its turn.
+// settle runs before the reconciler, and reports whether to call it.
 func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, result Result, err error) {
 	switch {
 	case object.GetDeletionTimestamp().IsZero():
@@ -112,7 +112,7 @@ func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, resul
 	return false, skip("NotOurs"), nil
 }
 
-// hold puts the finalizer on the object before anything is created for it: whatever happens next, it can be cleaned up.
+// hold adds the finalizer before anything is created for the object: whatever happens next, it can be cleaned up.
 func (f *finalizer[T]) hold(ctx context.Context, object T) error {
 	if f.id == "" || controllerutil.ContainsFinalizer(object, f.id) {
 		return nil
@@ -130,8 +130,7 @@ func (f *finalizer[T]) release(ctx context.Context, object T) error {
 	return nil
 }
 
-// patch names the resource version: a merge patch replaces the whole list, and with it a finalizer that somebody added
-// since we read it.
+// patch includes the resource version: a merge patch replaces the whole list, including a finalizer that was added since we read it.
 func (f *finalizer[T]) patch(ctx context.Context, object T, change func(client.Object, string) bool) error {
 	before := object.DeepCopyObject().(client.Object)
 	change(object, f.id)

@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Scope is the namespaces that controllers work in, chosen by their labels. Both may change at any time: a namespace
-// that comes into scope has its objects reconciled at once, one that leaves it is left alone from then on, finalizers
-// included, because from then on they may be another operator's. Finalizers do not hold up the deletion of a namespace.
+// A Scope is the set of namespaces that controllers work in, chosen by their labels. Both may change at any time: a namespace
+// that comes into scope has its objects reconciled at once. One that leaves it is left alone from then on, finalizers
+// included, because its objects may now belong to another operator. Finalizers do not hold up the deletion of a namespace.
 type Scope struct {
 	lock     sync.RWMutex
 	selector labels.Selector
@@ -32,16 +32,16 @@ type Scope struct {
 	watched  []client.Object // whose changes may bring a namespace into scope
 }
 
-// A lookup finds a namespace by its name.
+// A lookup finds a namespace by name.
 type lookup func(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error)
 
-// NewScope is the namespaces whose labels the selector matches.
+// NewScope returns the scope of namespaces whose labels the selector matches.
 func NewScope(selector labels.Selector) *Scope {
 	return &Scope{selector: selector, look: read, watched: []client.Object{&corev1.Namespace{}}}
 }
 
-// NewScopeOf is the namespaces of these names. It neither reads nor watches any, for operators that have rights in them and none to them:
-// what it knows of a namespace is the label with its name, which each one has.
+// NewScopeOf returns the scope of the named namespaces. It neither reads nor watches namespaces, for operators with rights in
+// them but none to them: all it knows of a namespace is the label with its name, which each one has.
 func NewScopeOf(names ...string) *Scope {
 	return &Scope{selector: named(names), look: presume}
 }
@@ -52,7 +52,7 @@ func named(names []string) labels.Selector {
 	}
 	among, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, names)
 	if err != nil {
-		return labels.Nothing() // what cannot be the value of a label is no namespace's name
+		return labels.Nothing() // a name that is not a valid label value is not the name of a namespace
 	}
 	return labels.NewSelector().Add(*among)
 }
@@ -62,12 +62,12 @@ func read(ctx context.Context, reader client.Reader, name string) (*corev1.Names
 	return namespace, reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 }
 
-// presume says of a namespace what every one has.
+// presume returns a namespace with the label that every namespace has.
 func presume(_ context.Context, _ client.Reader, name string) (*corev1.Namespace, error) {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}, nil
 }
 
-// Select chooses other namespaces from now on.
+// Select changes the selector.
 func (s *Scope) Select(selector labels.Selector) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -75,19 +75,19 @@ func (s *Scope) Select(selector labels.Selector) {
 	for _, listener := range s.changed {
 		select {
 		case listener <- event.GenericEvent{Object: &corev1.Namespace{}}:
-		default: // one is waiting there already, and whoever takes it will see the new selector
+		default: // a notification is already pending, and its receiver will see the new selector
 		}
 	}
 }
 
-// Includes tells whether a namespace is in scope.
+// Includes reports whether a namespace is in scope.
 func (s *Scope) Includes(namespace *corev1.Namespace) bool {
 	s.lock.RLock()
 	defer s.lock.RUnlock()
 	return s.selector.Matches(labels.Set(namespace.Labels))
 }
 
-// IncludesNamed reports whether the namespace of a name is in scope. One that does not exist is not.
+// IncludesNamed reports whether the named namespace is in scope. One that does not exist is not.
 func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	namespace, err := s.look(ctx, reader, name)
 	if client.IgnoreNotFound(err) != nil {
@@ -96,7 +96,7 @@ func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name st
 	return err == nil && s.Includes(namespace), nil
 }
 
-// lookAgain is how often objects that are left alone are looked at for the deletion of their namespace: 0 where that is an event.
+// lookAgain is how often objects that are left alone are checked for the deletion of their namespace: 0 if that is an event.
 func (s *Scope) lookAgain() time.Duration {
 	if len(s.watched) > 0 {
 		return 0
@@ -107,8 +107,8 @@ func (s *Scope) lookAgain() time.Duration {
 // namespaceLookAgain is how late an operator that may not watch namespaces learns that one is being deleted.
 const namespaceLookAgain = 30 * time.Second
 
-// terminating returns a function that reports whether the namespace of a name is being deleted. A scope of names has no right to read it, and tries
-// whether it takes new objects.
+// terminating returns a function that reports whether the named namespace is being deleted. A scope of names has no right to
+// read namespaces, so it tests whether the namespace accepts new objects.
 func (s *Scope) terminating(cluster client.Client) func(context.Context, string) (bool, error) {
 	if len(s.watched) == 0 {
 		return func(ctx context.Context, name string) (bool, error) { return refusesObjects(ctx, cluster, name) }
@@ -143,7 +143,7 @@ func refusesObjects(ctx context.Context, cluster client.Writer, namespace string
 	return false, nil
 }
 
-// changes is told whenever the selector is another one.
+// changes returns a channel that is notified when the selector changes.
 func (s *Scope) changes() <-chan event.GenericEvent {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -152,7 +152,7 @@ func (s *Scope) changes() <-chan event.GenericEvent {
 	return listener
 }
 
-// guard keeps reconcilers out of the other namespaces, and tells whoever wants to know. Objects without a namespace are always in scope.
+// guard keeps reconcilers out of other namespaces, and calls outside for their objects. Objects without a namespace are always in scope.
 func (s *Scope) guard(reader client.Reader, outside func(types.NamespacedName)) guard {
 	return func(ctx context.Context, object client.Object) (string, error) {
 		if object.GetNamespace() == "" {
@@ -169,7 +169,7 @@ func (s *Scope) guard(reader client.Reader, outside func(types.NamespacedName)) 
 	}
 }
 
-// within finds all objects of a kind in a namespace, in all of them if it has no name.
+// within lists all objects of a kind in a namespace, or in all of them if it has no name.
 func within[T client.Object](reader client.Reader, scheme *runtime.Scheme) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, namespace client.Object) []reconcile.Request {
 		list, err := listOf(blank[T](), scheme)

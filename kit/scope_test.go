@@ -71,7 +71,7 @@ func TestSelectorThatChangesIsToldToEveryController(t *testing.T) {
 	scope := NewScope(labels.Nothing())
 	first, second := scope.changes(), scope.changes()
 	scope.Select(labels.Everything())
-	scope.Select(labels.Everything()) // the one that waits is enough
+	scope.Select(labels.Everything()) // one pending notification is enough
 	for n, listener := range []<-chan event.GenericEvent{first, second} {
 		if len(listener) != 1 {
 			t.Errorf("controller %d has %d to hear, want 1", n, len(listener))
