@@ -1,4 +1,4 @@
-// Command model searches the models of the protocols and prints what it searched and found. docs/explanation/model.md describes it.
+// Command model searches the models of the protocols and prints the results. docs/explanation/model.md describes it.
 package main
 
 import (

@@ -2,7 +2,7 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// agent has what a process does by itself, and what it does with messages.
+// agent has the steps of a process by itself, and its handling of messages.
 func (t *transition) agent(n uint8) {
 	if p := &t.processes[n]; !p.alive || p.suspended {
 		return
@@ -41,12 +41,12 @@ func (t *transition) fence(p *process) bool {
 	return true
 }
 
-// takesIn reports whether agents find a replica that leads, or believes so.
+// takesIn reports whether agents can connect to a replica that leads, or believes so.
 func (t *transition) takesIn(r uint8) bool {
 	return t.replicas[r].opened || t.Scenario.DialsAnyReplica || t.welcomesEarly(r)
 }
 
-// dial opens the next connection to a replica that takes agents in. Hello names everything that the process has.
+// dial opens the next connection to a replica that accepts agents. Hello names everything that the process has.
 func (t *transition) dial(p *process, to uint8, partial bool) bool {
 	if !t.takesIn(to) || p.current.number >= t.Scenario.Connections || partial && p.ended == 0 {
 		return false
@@ -67,12 +67,12 @@ func (p *process) send(m message) bool {
 	return welcomed && !holds(&p.current.up, m.kind) && push(&p.current.up, m)
 }
 
-// sendResult may happen again and again until the result is acknowledged.
+// sendResult may repeat until the result is acknowledged.
 func (p *process) sendResult() bool {
 	return p.ended != 0 && p.send(message{kind: result, epoch: p.ended, outcome: p.outcome})
 }
 
-// sayGoodbye is the last message of a process. It proves that nothing runs, so everything was stopped and reaped before.
+// sayGoodbye sends the last message of a process. It proves that nothing runs, so everything was stopped and reaped before.
 func (t *transition) sayGoodbye(n uint8) bool {
 	p := &t.processes[n]
 	if p.running != 0 && t.Rules.Has(GoodbyeAfterReaping) || !p.send(message{kind: goodbye}) {
@@ -108,7 +108,7 @@ func (t *transition) receiveDown(p *process) bool {
 	return true
 }
 
-// leaseIsExtended counts from when the agent sent what was answered, not from when the answer came.
+// leaseIsExtended counts from when the agent sent the message that was answered, not from when the answer arrived.
 func (t *transition) leaseIsExtended(p *process, answer message) {
 	p.told = answer.lease
 	age := answer.age
@@ -116,13 +116,13 @@ func (t *transition) leaseIsExtended(p *process, answer message) {
 		age = 0
 	}
 	if age >= answer.lease {
-		p.abandon() // the answer came too late to be of use
+		p.abandon() // the answer came too late
 		return
 	}
 	p.lease = max(p.lease, answer.lease-age)
 }
 
-// attemptArrives starts a program, or declines. There is one slot, and a result that was not acknowledged takes it.
+// attemptArrives starts a program, or declines. There is one slot, and an unacknowledged result takes it.
 func (t *transition) attemptArrives(p *process, e epoch) {
 	switch {
 	case p.running != 0 || p.ended != 0:

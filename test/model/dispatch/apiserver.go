@@ -21,7 +21,7 @@ func (t *transition) apiServer(r uint8) {
 	})
 }
 
-// readsCaches reports whether a replica will read its caches as they are, and not bring them up to date first.
+// readsCaches reports whether a replica reads its caches as they are, without bringing them up to date first.
 func (t *transition) readsCaches(r uint8) bool {
 	return t.replicas[r].opened || !t.Rules.Has(CacheBarrier)
 }
@@ -42,7 +42,7 @@ func (t *transition) cachesFollow() {
 	}
 }
 
-// storeAssignment stores the first assignment, which was sent already.
+// storeAssignment stores the first assignment, which was already sent.
 func (t *transition) storeAssignment(r uint8) bool {
 	memory := &t.replicas[r].memory
 	return t.mayAct(r) && memory.state == held && !memory.written && t.writeAssignment(r)
@@ -54,8 +54,8 @@ func (t *transition) writeAssignment(r uint8) bool {
 	return t.request(r, write{task: task})
 }
 
-// storeEnd stores how an attempt ended. If the object says so already, because the answer to an earlier write was lost, nothing is
-// counted again.
+// storeEnd stores how an attempt ended. If the object already records that, because the answer to an earlier write was lost,
+// nothing is counted again.
 func (t *transition) storeEnd(r uint8) bool {
 	memory, task := t.replicas[r].memory, t.replicas[r].cache.task
 	if !t.mayAct(r) || !t.mayStoreEnd(r) {
@@ -73,8 +73,8 @@ func (t *transition) storeEnd(r uint8) bool {
 	return t.request(r, w)
 }
 
-// storeCancel ends a cancelled task that no agent is known to have. If no attempt is stored, this waits for the gate: a former leader may
-// have given out the first one, and not stored it.
+// storeCancel ends a cancelled task that no agent is known to have. If no attempt is stored, this waits for the gate: a
+// former leader may have assigned the first one without storing it.
 func (t *transition) storeCancel(r uint8) bool {
 	l, task := &t.replicas[r], t.replicas[r].cache.task
 	if !t.mayAct(r) || l.memory.state != waiting || !task.cancel || task.final() {
@@ -87,8 +87,8 @@ func (t *transition) storeCancel(r uint8) bool {
 	return t.request(r, write{task: task})
 }
 
-// mayStoreEnd reports whether an attempt has ended and that can be stored now. An attempt that is not stored waits for the gate: a newer
-// one may have been given out, which is not stored either.
+// mayStoreEnd reports whether an attempt has ended and its end can be stored now. An attempt that is not stored waits for the
+// gate: a newer one may have been assigned, which is not stored either.
 func (t *transition) mayStoreEnd(r uint8) bool {
 	l := &t.replicas[r]
 	if l.memory.state != ended || l.write.active {
@@ -97,7 +97,7 @@ func (t *transition) mayStoreEnd(r uint8) bool {
 	return l.memory.epoch <= l.cache.task.epoch || t.gateIsOpen(r) || !t.Rules.Has(UnstoredResultAfterGate)
 }
 
-// after is the task after the end of an attempt.
+// after returns the task after the end of an attempt.
 func (t taskObject) after(attempt taskState) taskObject {
 	t.epoch, t.owner, t.lease = max(t.epoch, attempt.epoch), 0, 0
 	switch {
@@ -116,7 +116,7 @@ func (t taskObject) after(attempt taskState) taskObject {
 	return t
 }
 
-// request sends a write. It is based on what the cache has.
+// request sends a write that is based on the cache.
 func (t *transition) request(r uint8, w write) bool {
 	l := &t.replicas[r]
 	if l.write.active {
@@ -130,7 +130,7 @@ func (t *transition) request(r uint8, w write) bool {
 	return true
 }
 
-// land is when a write reaches the store: refused when the object has changed since. A write of a former leader may land, too.
+// land delivers a write to the store: it is refused if the object has changed since. A write of a former leader may land, too.
 func (t *transition) land(r uint8, answered bool) bool {
 	l := &t.replicas[r]
 	w := l.write
@@ -155,7 +155,7 @@ func (t *transition) land(r uint8, answered bool) bool {
 	return true
 }
 
-// record notes in the journal what a write has stored.
+// record adds to the journal what a write has stored.
 func (t *transition) record(w write, inTime bool) {
 	switch w.outcome {
 	case failed:
@@ -167,14 +167,14 @@ func (t *transition) record(w write, inTime bool) {
 	t.journal.late = t.journal.late || !inTime
 }
 
-// conflict leaves everything as it was. What was reserved was not sent, so it waits again.
+// conflict leaves everything as it was. A reserved assignment was not sent, so the task waits again.
 func (t *transition) conflict(r uint8, inTerm bool) {
 	if memory := &t.replicas[r].memory; inTerm && memory.state == reserved {
 		*memory = taskState{state: waiting, epoch: max(memory.epoch, t.store.task.epoch)}
 	}
 }
 
-// writeIsLost is a request that never arrives, because its sender has ended.
+// writeIsLost drops a request that never arrives, because its sender has ended.
 func (t *transition) writeIsLost(r uint8) bool {
 	l := &t.replicas[r]
 	if !l.write.active || l.leading && l.term == l.write.term {
@@ -184,7 +184,7 @@ func (t *transition) writeIsLost(r uint8) bool {
 	return true
 }
 
-// settle is when a leader knows that the object is stored as it is given.
+// settle is called when a leader knows that its version of the object is stored.
 func (t *transition) settle(r uint8, task taskObject) {
 	memory := &t.replicas[r].memory
 	switch {
@@ -200,7 +200,7 @@ func (t *transition) settle(r uint8, task taskObject) {
 	}
 }
 
-// attemptIsOver lets the agent forget its result, and the leader what it need not remember.
+// attemptIsOver lets the agent forget its result, and the leader what it no longer needs.
 func (t *transition) attemptIsOver(r uint8, task taskObject) {
 	memory := &t.replicas[r].memory
 	over := *memory
@@ -213,7 +213,7 @@ func (t *transition) attemptIsOver(r uint8, task taskObject) {
 	}
 }
 
-// taskIsOver is when a leader knows that a final phase is stored.
+// taskIsOver is called when a leader knows that a final phase is stored.
 func (t *transition) taskIsOver(r uint8, task taskObject) {
 	memory := &t.replicas[r].memory
 	*memory = taskState{state: finished, epoch: task.epoch}

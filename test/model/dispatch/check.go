@@ -23,7 +23,7 @@ const (
 // Violation names the invariant that the last step has broken.
 func (m Model) Violation(s state) string { return s.journal.violation.String() }
 
-// violate notes the first invariant that is broken, of those that are watched.
+// violate records the first broken invariant that is watched.
 func (t *transition) violate(broken ...Invariant) {
 	for _, one := range broken {
 		if t.journal.violation == 0 && (t.Watch == 0 || t.Watch == one) {
@@ -32,7 +32,7 @@ func (t *transition) violate(broken ...Invariant) {
 	}
 }
 
-// running counts the programs that run. A suspended one does nothing.
+// running counts the running programs. A suspended one does nothing.
 func (t *transition) running() (owners int) {
 	for _, p := range t.processes {
 		if p.alive && !p.suspended && p.running != 0 {
@@ -48,18 +48,18 @@ func (t *transition) attemptStarts(e epoch) {
 	t.violate(t.journal.history.Start(e, t.running(), t.journal.final && !t.journal.late)...)
 }
 
-// checkAcknowledged is for each result that a leader lets an agent forget.
+// checkAcknowledged is called for each result that a leader lets an agent forget.
 func (t *transition) checkAcknowledged(e epoch) {
 	t.violate(t.journal.history.Acknowledge(e, t.store.task.stored())...)
 }
 
-// stored is the object as the invariants see it.
+// stored returns the object as the invariants see it.
 func (t taskObject) stored() invariant.Stored[epoch] {
 	phases := [...]string{pending: "", completed: "Completed", exhausted: "Failed", cancelled: "Cancelled"}
 	return invariant.Stored[epoch]{Epoch: t.epoch, Phase: phases[t.phase], Assigned: t.owner != 0}
 }
 
-// checkGivenUp is for each attempt that a leader gives up.
+// checkGivenUp is called for each attempt that a leader gives up.
 func (t *transition) checkGivenUp(owner uint8, e epoch) {
 	p := &t.processes[owner]
 	if p.alive && p.lease > 0 && p.ended == e && p.outcome == succeeded {
@@ -67,7 +67,7 @@ func (t *transition) checkGivenUp(owner uint8, e epoch) {
 	}
 }
 
-// checkStored compares what is stored with what was, and its counters with the attempts whose ends were recorded.
+// checkStored compares the stored object with the previous one, and its counters with the attempts whose ends were recorded.
 func (t *transition) checkStored(before taskObject) {
 	after := t.store.task
 	t.violate(invariant.Change(before.stored(), after.stored())...)

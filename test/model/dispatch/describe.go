@@ -14,7 +14,7 @@ var outcomeNames = [...]string{succeeded: "success", failed: "failure", handedBa
 
 func (e epoch) String() string { return fmt.Sprintf("%d.%d", e>>4, e&15) }
 
-// Sentences of steps without more to say. %s is the name of the process or replica that the step is about.
+// Sentences for steps without further details. %s is the name of the step's process or replica.
 var ofWorld = map[uint8]string{
 	tick:               "a tick passes",
 	tickWithoutRenewal: "a tick passes without a renewal of the Lease",
@@ -55,7 +55,7 @@ var ofReplica = map[uint8]string{
 	syncPods:        "the caches of %s hear of the newest pods and agents",
 }
 
-// Describe says in a sentence what a step from the state does.
+// Describe describes a step from the state in a sentence.
 func (m Model) Describe(s state, step explore.Step) string {
 	if sentence, found := ofWorld[step.Action]; found {
 		return sentence

@@ -2,7 +2,7 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// replica has what a replica of the operator does by itself.
+// replica has the steps of a replica of the operator by itself.
 func (t *transition) replica(r uint8) {
 	t.Step(elect, r, 0, func() bool { return t.takeLease(r) })
 	t.Step(takeOver, r, 0, func() bool { return t.takeOverLease(r) })
@@ -32,12 +32,12 @@ func (t *transition) mayAct(r uint8) bool {
 	return l.leading && (l.fresh > 0 || !t.Rules.Has(LeaderFreshness))
 }
 
-// takeLease makes a standby the leader, when the Lease was not renewed for its duration, or does not exist.
+// takeLease makes a standby the leader if the Lease was not renewed for its duration, or does not exist.
 func (t *transition) takeLease(r uint8) bool {
 	return t.store.lease.left == 0 && t.lead(r)
 }
 
-// lead makes a standby the leader. The term is above that of every leader before, also when the Lease was deleted and counts from 1 again.
+// lead makes a standby the leader. The term is above that of every earlier leader, even if the Lease was deleted and counts from 1 again.
 func (t *transition) lead(r uint8) bool {
 	l, current := &t.replicas[r], &t.store.lease
 	deleted := current.term == 0
@@ -59,7 +59,7 @@ func (t *transition) lead(r uint8) bool {
 	return true
 }
 
-// recreateLease is what a leader does when its Lease was deleted, if no other replica has claimed a term since.
+// recreateLease is the reaction of a leader to the deletion of its Lease, if no other replica has claimed a term since.
 func (t *transition) recreateLease(r uint8) bool {
 	l := &t.replicas[r]
 	if !l.leading || l.fresh == 0 || t.store.lease.term != 0 || t.store.termFloor > l.term && t.Rules.Has(RecreateUnchallenged) {
@@ -70,8 +70,9 @@ func (t *transition) recreateLease(r uint8) bool {
 	return true
 }
 
-// open begins the term. Caches have reached what the API server holds, the task is read, and the gate is closed until every pod that
-// may run something has said what it runs. All of that counts only when no former leader can speak: it might change again.
+// open begins the term. Caches have caught up with the API server, the task is read, and the gate is closed until every pod
+// that may run something has reported what it runs. All of that counts only when no former leader can send: it might change
+// again.
 func (t *transition) open(r uint8) bool {
 	l := &t.replicas[r]
 	if l.opened || l.hold > 0 && t.Rules.Has(TermOpensAlone) || !t.mayAct(r) {
@@ -96,8 +97,8 @@ func (t *transition) open(r uint8) bool {
 	return true
 }
 
-// isAwaited reports whether a new leader waits for a process, because it is stored as linked, or for some process of the pod of the same number,
-// which exists, and of which none is stored.
+// isAwaited reports whether a new leader waits for a process, because it is stored as linked, or for any process of the pod
+// of the same number, which exists and of which none is stored.
 func (t *transition) isAwaited(r, n uint8) bool {
 	l := &t.replicas[r]
 	if linked := l.cache.linked[nameOf(n)]; linked != 0 && t.Rules.Has(LinkedPodAwaited) {
@@ -115,7 +116,7 @@ func (t *transition) isAwaited(r, n uint8) bool {
 	return exists
 }
 
-// writing reports whether a write of this term is on its way.
+// writing reports whether a write of this term is in flight.
 func (r *replica) writing() bool { return r.write.active && r.write.term == r.term }
 
 func (t *transition) gateIsOpen(r uint8) bool {
@@ -123,8 +124,8 @@ func (t *transition) gateIsOpen(r uint8) bool {
 	return l.hold == 0 && l.gates == [processes]uint8{} || !t.Rules.Has(LeaderGate)
 }
 
-// observe takes in the Task as the cache has it, and reports whether that was news. What is stored as assigned is taken to be running
-// until its agent, or time, says otherwise.
+// observe reads the Task from the cache, and reports whether it was news. A stored assignment is assumed to be running until
+// its agent, or time, proves otherwise.
 func (t *transition) observe(r uint8) bool {
 	l := &t.replicas[r]
 	task, memory := l.cache.task, &l.memory
@@ -144,8 +145,8 @@ func (t *transition) observe(r uint8) bool {
 	return false
 }
 
-// storeLink notes in the Agent's status which process is linked. The next leader waits for that one, so the process before it stays
-// until it is certain to run nothing.
+// storeLink stores the linked process in the Agent's status. The next leader waits for that one, so the previous process
+// stays there until it is certain to run nothing.
 func (t *transition) storeLink(r, n uint8) bool {
 	l, stored := &t.replicas[r], &t.store.linked[nameOf(n)]
 	if !t.mayAct(r) || !l.opened || !l.links[n].open || *stored == n+1 {
@@ -167,7 +168,7 @@ func (t *transition) runsNothing(r, n uint8) bool {
 	return t.replicas[r].links[n].timer == 0 || t.store.terminated&bit(n) != 0
 }
 
-// giveOut assigns the task to a process that is linked. Only a first assignment is sent before it is stored.
+// giveOut assigns the task to a linked process. Only a first assignment is sent before it is stored.
 func (t *transition) giveOut(r, n uint8) bool {
 	l := &t.replicas[r]
 	waits := t.mayAct(r) && t.gateIsOpen(r) && l.memory.state == waiting && !l.write.active && l.sequence < t.Scenario.Assignments
@@ -184,7 +185,7 @@ func (t *transition) giveOut(r, n uint8) bool {
 	return t.writeAssignment(r)
 }
 
-// stopAttempt tells the holder of a cancelled task to stop.
+// stopAttempt orders the holder of a cancelled task to stop.
 func (t *transition) stopAttempt(r uint8) bool {
 	l := &t.replicas[r]
 	down := &t.processes[l.memory.owner].current.down
@@ -195,7 +196,7 @@ func (t *transition) stopAttempt(r uint8) bool {
 	return holds(down, cancel)
 }
 
-// takesWork reports whether a process is linked, has said all, and is stored as linked.
+// takesWork reports whether a process is linked, has reported everything, and is stored as linked.
 func (t *transition) takesWork(r, n uint8) bool {
 	known := t.replicas[r].links[n]
 	if t.Rules.Has(LinkStoredFirst) && t.store.linked[nameOf(n)] != n+1 {
@@ -204,7 +205,7 @@ func (t *transition) takesWork(r, n uint8) bool {
 	return known.open && !known.partial && known.timer > 0
 }
 
-// deliver sends what is reserved.
+// deliver sends a reserved assignment.
 func (t *transition) deliver(r uint8) {
 	memory := &t.replicas[r].memory
 	memory.state = held
@@ -212,7 +213,7 @@ func (t *transition) deliver(r uint8) {
 	t.send(r, memory.owner, message{kind: assign, epoch: memory.epoch})
 }
 
-// expire gives a process up that was not heard for its lease and the margin: first the stream, then what it ran.
+// expire gives up a process that was not heard for its lease and the margin: first the stream, then what it ran.
 func (t *transition) expire(r, n uint8) bool {
 	l := &t.replicas[r]
 	held := l.memory.state == held && l.memory.owner == n
@@ -226,7 +227,7 @@ func (t *transition) expire(r, n uint8) bool {
 	return true
 }
 
-// proveDeath gives up what a process ran whose end is certain: its container status names it. A new leader awaits such a process no more.
+// proveDeath gives up what a process ran whose end is certain: its container status names it. A new leader no longer awaits such a process.
 func (t *transition) proveDeath(r uint8) bool {
 	l := &t.replicas[r]
 	if !t.mayAct(r) || !l.opened {
@@ -266,8 +267,8 @@ func (t *transition) runsNothingMore(r, n uint8) bool {
 	return awaited
 }
 
-// releaseLease is how a leader ends in order: it says nothing more, and then gives the Lease back. While a former leader may speak it
-// does not: the next one would take it for free.
+// releaseLease is how a leader ends in order: it sends nothing more, and then gives the Lease back. It does not do so while a
+// former leader may send: the next leader would take it for free.
 func (t *transition) releaseLease(r uint8) bool {
 	l := &t.replicas[r]
 	if !l.leading || t.store.lease.holder != r+1 || t.store.lease.term != l.term || l.hold > 0 && t.Rules.Has(ReleaseWhenAlone) {
@@ -277,7 +278,7 @@ func (t *transition) releaseLease(r uint8) bool {
 	return t.leaderEnds(r)
 }
 
-// leaderEnds makes a replica a standby of a new identity, with caches that it has just filled. Its connections break.
+// leaderEnds turns a replica into a standby with a new identity and fresh caches. Its connections break.
 func (t *transition) leaderEnds(r uint8) bool {
 	l := &t.replicas[r]
 	if !l.leading {

@@ -64,7 +64,7 @@ const (
 	actionCount
 )
 
-// initial has replica 0 leading in term 1, mostly with both agents linked, and a task that waits.
+// initial has replica 0 leading in term 1, mostly with both agents linked, and a waiting task.
 func (m Model) initial() state {
 	s := state{left: m.Scenario.Faults}
 	s.store = store{
@@ -94,7 +94,7 @@ func (m Model) initial() state {
 	return s
 }
 
-// begin has the first replica open its term, and agents linked to it that were told the stored lease.
+// begin opens the term of the first replica, with linked agents that have the stored lease.
 func (m Model) begin(s *state, told uint8) {
 	first := &s.replicas[0]
 	first.opened, first.memory = true, taskState{state: waiting}
@@ -111,7 +111,7 @@ func (m Model) begin(s *state, told uint8) {
 	}
 }
 
-// takeDeletedLease makes the second replica a leader while the first one still is.
+// takeDeletedLease makes the second replica a leader while the first one still leads.
 func (m Model) takeDeletedLease(s *state) {
 	m.Scenario.WithinATick = false // time has passed before
 	t := &transition{Model: m, state: *s}
@@ -129,11 +129,12 @@ func (m Model) takeDeletedLease(s *state) {
 	*s = t.state
 }
 
-// confirmsHello reports whether a Hello counts only when the agent has answered the Welcome: it may have been sent to a replica that did
-// not lead yet, by an agent that is with another leader since. Where agents dial leaders only, that step is left out.
+// confirmsHello reports whether a Hello counts only when the agent has answered the Welcome: it may have been sent to a
+// replica that did not lead yet, by an agent that has connected to another leader since. Where agents dial leaders only, that
+// step is omitted.
 func (m Model) confirmsHello() bool { return m.Scenario.DialsAnyReplica && m.Rules.Has(HelloConfirmed) }
 
-// Next has every transition of the world, the agents, the replicas and the API server.
+// Next emits every transition of the world, the agents, the replicas and the API server.
 func (m Model) Next(s state, emit func(explore.Step, state)) {
 	t := &transition{Model: m, state: s, acting: m.acting(&s)}
 	t.Transition = explore.NewTransition(&t.state, t.canonicalize, emit)
@@ -147,16 +148,16 @@ func (m Model) Next(s state, emit func(explore.Step, state)) {
 	}
 }
 
-// A transition makes the states that follow one.
+// A transition creates the states that follow one.
 type transition struct {
 	Model
 	explore.Transition[state]
 	acting []uint8 // the processes whose steps are taken
 
-	state // the one that is being made
+	state // the one that is being created
 }
 
-// canonicalize removes what can have no effect any more, so that states which differ only by that are one.
+// canonicalize removes what no longer has any effect, so that states which differ only by that become one.
 func (t *transition) canonicalize() {
 	for n := range t.processes {
 		p := &t.processes[n]
@@ -184,7 +185,7 @@ func (t *transition) canonicalize() {
 	}
 }
 
-// isIgnored reports whether nothing will come of what is left of a connection that the agent has given up.
+// isIgnored reports whether the rest of a connection that the agent has abandoned has no effect.
 func (t *transition) isIgnored(n uint8, former *connection) bool {
 	if former.replica == 0 || former.broken || former.up[0].kind == noMessage {
 		return true
@@ -193,8 +194,8 @@ func (t *transition) isIgnored(n uint8, former *connection) bool {
 	return former.up[0].kind != hello && (former.number != known.connection || !known.open)
 }
 
-// forgetCaches is for caches that are not read before they are brought up to date: those of a standby, and those of pods and agents, which
-// are read when a term begins.
+// forgetCaches clears caches that are not read before they are brought up to date: those of a standby, and those of pods and
+// agents, which are read when a term begins.
 func (t *transition) forgetCaches(r *replica) {
 	if !t.Rules.Has(CacheBarrier) {
 		return

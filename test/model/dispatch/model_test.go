@@ -8,9 +8,9 @@ import (
 	"github.com/swarm-io/swarm-operator/test/model/explore/prove"
 )
 
-// What CI searches: a few seconds on two cores, and a little more than a million states with all rules. `make model` and `make soak` go
-// further. Without a rule as many states are allowed as `make soak` searches with all of them, so a violation that is found here is within
-// its reach.
+// What CI searches: a few seconds on two cores, and a little more than a million states with all rules. `make model` and
+// `make soak` go further. Without a rule, as many states are allowed as `make soak` searches with all of them, so a violation
+// that is found here is within its reach.
 const (
 	statesWithAllRules   = 40_000
 	statesOfPairs        = 3_000

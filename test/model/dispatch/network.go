@@ -2,8 +2,8 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// network has what a replica does with messages of agents. Messages of one connection come in order; those of a connection that the
-// agent has given up may come at any time.
+// network has what a replica does with messages of agents. Messages of one connection arrive in order; those of a connection
+// that the agent has abandoned may arrive at any time.
 func (t *transition) network(r uint8) {
 	for _, n := range t.acting {
 		t.Step(receiveUp, n, r, func() bool { return t.receive(r, n, &t.processes[n].current) })
@@ -56,7 +56,7 @@ func (t *transition) receiveOnStream(r, n uint8, m message) {
 	}
 }
 
-// send sends to the newest connection that the leader knows of a process. What goes to one that the agent has given up is lost.
+// send sends to the newest connection that the leader knows of a process. Messages to an abandoned connection are lost.
 func (t *transition) send(r, n uint8, m message) {
 	c, known := &t.processes[n].current, t.replicas[r].links[n]
 	if c.replica == r+1 && !c.broken && known.open && known.connection == c.number {
@@ -64,7 +64,7 @@ func (t *transition) send(r, n uint8, m message) {
 	}
 }
 
-// receiveHello takes a connection in. A connection that is not newer than the newest one of its process is refused.
+// receiveHello accepts a connection. One that is not newer than the newest one of its process is refused.
 func (t *transition) receiveHello(r, n, number uint8, m message) {
 	known := &t.replicas[r].links[n]
 	if t.Rules.Has(ConnectionOrder) && number <= known.connection {
@@ -75,7 +75,7 @@ func (t *transition) receiveHello(r, n, number uint8, m message) {
 	t.takeNote(r, n, m)
 }
 
-// takeNote is when a leader learns what a Hello says.
+// takeNote is called when a leader learns the contents of a Hello.
 func (t *transition) takeNote(r, n uint8, m message) {
 	known := &t.replicas[r].links[n]
 	t.resumeAttempt(r, n, m.epoch)
@@ -90,7 +90,7 @@ func (t *transition) takeNote(r, n uint8, m message) {
 	}
 }
 
-// welcome answers a Hello on a new connection. Until the answer arrives, the process goes by the lease that it was told before.
+// welcome answers a Hello on a new connection. Until the answer arrives, the process uses its previous lease.
 func (t *transition) welcome(r, n uint8, m message, made link) {
 	made.timer = t.replicas[r].links[n].timer
 	if t.Rules.Has(HelloLeaseCounts) {
@@ -102,7 +102,7 @@ func (t *transition) welcome(r, n uint8, m message, made link) {
 
 func (t *transition) echo(r, n uint8, m message) { t.answer(r, n, message{kind: echo, age: m.age}) }
 
-// answer prolongs the lease of a process.
+// answer extends the lease of a process.
 func (t *transition) answer(r, n uint8, m message) {
 	l := &t.replicas[r]
 	known := &l.links[n]
@@ -113,13 +113,13 @@ func (t *transition) answer(r, n uint8, m message) {
 	t.send(r, n, m)
 }
 
-// welcomesEarly reports whether a replica welcomes agents before it takes note of their Hello, which may be before its term is open. It does so
-// when no other leader can speak.
+// welcomesEarly reports whether a replica welcomes agents before it processes their Hello, which may be before its term is
+// open. It does so when no other leader can send.
 func (t *transition) welcomesEarly(r uint8) bool {
 	return t.Scenario.WelcomesEarly && t.replicas[r].leading && t.replicas[r].hold == 0
 }
 
-// welcomeEarly welcomes an agent. What its Hello says waits.
+// welcomeEarly welcomes an agent. The contents of its Hello wait.
 func (t *transition) welcomeEarly(r, n uint8, from *connection) bool {
 	known := &t.replicas[r].links[n]
 	if t.Rules.Has(ConnectionOrder) && from.number <= known.connection {
@@ -134,7 +134,7 @@ func (t *transition) welcomeEarly(r, n uint8, from *connection) bool {
 	return true
 }
 
-// echoEarly answers a heartbeat that came after a Hello that the leader has not taken note of.
+// echoEarly answers a heartbeat that came after a Hello that the leader has not processed.
 func (t *transition) echoEarly(r, n uint8, from *connection) bool {
 	if from.replica != r+1 || from.broken || !t.mayAct(r) || from.up[0].kind != heldHello || from.up[1].kind != heartbeat {
 		return false
@@ -148,7 +148,7 @@ func (t *transition) echoEarly(r, n uint8, from *connection) bool {
 	return true
 }
 
-// gateCountsAgain is for an agent whose lease was prolonged before the leader knows what it runs.
+// gateCountsAgain is for an agent whose lease was extended before the leader knows what it runs.
 func (t *transition) gateCountsAgain(r, n uint8) {
 	l := &t.replicas[r]
 	for _, gate := range []uint8{n, t.processes[n].pod} {
@@ -172,7 +172,7 @@ func (t *transition) closeOthers(r, n uint8) {
 	}
 }
 
-// helloIsComplete draws conclusions from what a process did not mention: it does not have it.
+// helloIsComplete draws conclusions from attempts that a process did not name: it does not have them.
 func (t *transition) helloIsComplete(r, n uint8, m message) {
 	memory := &t.replicas[r].memory
 	for _, gate := range []uint8{n, t.processes[n].pod} {
@@ -186,19 +186,20 @@ func (t *transition) helloIsComplete(r, n uint8, m message) {
 	}
 }
 
-// opensGate reports whether a process speaks for what is awaited: for itself, or for its pod if it is not known which process of it was linked.
+// opensGate reports whether a process can answer for an awaited one: for itself, or for its pod if it is unknown which
+// process of it was linked.
 func (t *transition) opensGate(r, n, gate uint8) bool {
 	ofPod := gate == t.processes[n].pod && (t.replicas[r].anyProcess&bit(gate) != 0 || !t.Rules.Has(LinkedProcessAwaited))
 	return gate == n || ofPod
 }
 
-// resumeAttempt takes up what a process says it runs, unless the task has gone to another since.
+// resumeAttempt takes over an attempt that a process reports as running, unless the task was reassigned since.
 func (t *transition) resumeAttempt(r, n uint8, e epoch) {
 	memory := &t.replicas[r].memory
 	switch {
 	case e == 0 || memory.state == held && memory.epoch == e && memory.owner == n:
 	case memory.state == unknown:
-		// The task is not in the cache; what a Hello says about it is heard again when it is.
+		// The task is not in the cache; a Hello about it is processed again when it is.
 	case memory.state != finished && e > memory.epoch:
 		*memory = taskState{state: held, epoch: e, owner: n}
 	default:
@@ -206,14 +207,14 @@ func (t *transition) resumeAttempt(r, n uint8, e epoch) {
 	}
 }
 
-// receiveResult takes a result if it is of the attempt that counts. Any other is acknowledged, so that it is not sent again.
+// receiveResult accepts a result if it is of the attempt that counts. Any other is acknowledged, so that it is not sent again.
 func (t *transition) receiveResult(r, n uint8, e epoch, outcome uint8) {
 	memory := &t.replicas[r].memory
 	switch {
 	case memory.state == unknown && t.Rules.Has(CacheBarrier):
-		// Nothing is refused on the word of a cache that may be behind.
+		// Nothing is refused because of a cache that may lag.
 	case memory.state == ended && memory.epoch == e && (memory.outcome != lost || outcome != succeeded || t.replicas[r].write.active):
-		// How the attempt ended is being stored. Until then the agent keeps the result, and sends it again.
+		// The end of the attempt is being stored. Until then the agent keeps the result, and sends it again.
 	case t.replicas[r].awaitsResult(n, e, outcome, t.Rules):
 		*memory = taskState{state: ended, epoch: max(e, memory.epoch), owner: n, outcome: outcome}
 		if !t.Rules.Has(AcknowledgeAfterStore) {
@@ -224,8 +225,8 @@ func (t *transition) receiveResult(r, n uint8, e epoch, outcome uint8) {
 	}
 }
 
-// awaitsResult reports whether a result is of the attempt that counts: the one that is held; a newer one, which a former leader gave
-// out and did not store; or one that was given up for lost, was not given to another since, and has succeeded after all.
+// awaitsResult reports whether a result is of the attempt that counts: the one that is held; a newer one, which a former
+// leader assigned and did not store; or one that was given up as lost, was not reassigned since, and has succeeded after all.
 func (r *replica) awaitsResult(n uint8, e epoch, outcome uint8, rules explore.Rules) bool {
 	memory := r.memory
 	switch memory.state {
@@ -244,7 +245,7 @@ func (t *transition) acknowledge(r, n uint8, e epoch) {
 	t.checkAcknowledged(e)
 }
 
-// giveUp notes that an attempt ended without a result.
+// giveUp records that an attempt ended without a result.
 func (t *transition) giveUp(r uint8) {
 	memory := &t.replicas[r].memory
 	t.checkGivenUp(memory.owner, memory.epoch)

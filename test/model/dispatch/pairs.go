@@ -1,6 +1,6 @@
 package dispatch
 
-// single is each fault once, by name. An outage lasts until others may take the Lease.
+// single has each fault once, by name. An outage lasts until others may take the Lease.
 var single = []struct {
 	name string
 	add  func(*Faults)
@@ -21,8 +21,8 @@ var single = []struct {
 	{"cancel", func(f *Faults) { f.Cancels++ }},
 }
 
-// Pairs has a scenario for every two faults, the same one twice included. Most defects of a protocol need two faults, and a search
-// with only these gets further than one with all.
+// Pairs returns a scenario for every two faults, including the same one twice. Most defects of a protocol need two faults,
+// and a search with only these gets further than one with all.
 func Pairs() []Scenario {
 	var scenarios []Scenario
 	for n, first := range single {

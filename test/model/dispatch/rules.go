@@ -48,34 +48,34 @@ const (
 	ruleCount
 )
 
-// A Scenario says which faults may happen, and how often. What it leaves out cannot happen, so a search gets deeper.
+// A Scenario defines which faults may happen, and how often. Other faults cannot happen, so a search gets deeper.
 type Scenario struct {
 	Name   string
 	Faults Faults
-	// Connections that a process may open, the first one included; assignments per term; terms.
+	// Connections that a process may open, including the first one; assignments per term; terms.
 	Connections, Assignments, Terms uint8
 	// Whether caches lag, writes arrive late, and agents send heartbeats.
 	CachesLag, WritesLag, Heartbeats bool
-	// Whether the caches of the standby have not yet heard of the task and of agent b.
+	// Whether the caches of the standby do not contain the task and agent b yet.
 	StandbyBehind bool
 	// Whether programs run until they are stopped, and whether everything happens within one tick, so that no lease ends.
 	Endless, WithinATick bool
 	// Whether the Lease was deleted, and taken by the other replica, just before, or as many ticks ago.
 	TwoLeaders      bool
 	TwoLeadersSince uint8
-	// Whether the Lease was then deleted again a tick ago, and the former leader has looked for it first.
+	// Whether the Lease was then deleted again a tick ago, and the former leader was the first to look for it.
 	DeletedAgain bool
 	// Whether agents dial any replica, as they do through a Service, and not only leaders.
 	DialsAnyReplica bool
 	// Whether the operator has not yet stored which processes are linked.
 	LinksNotStored bool
-	// The agents' lease as each replica is configured, in ticks, and the one that is stored at first; 0: that of the first replica.
+	// The agents' lease as configured in each replica, in ticks, and the initially stored one; 0: that of the first replica.
 	Leases      [replicas]uint8
 	StoredLease uint8
-	// The lease that agents were told last, which is over, while the first replica is about to open its term; 0: agents are linked.
+	// The last lease of the agents, which is over, while the first replica is about to open its term; 0: agents are linked.
 	LeaseOver uint8
-	// Whether a leader welcomes agents, and answers their heartbeats, before it has taken note of what they say.
+	// Whether a leader welcomes agents, and answers their heartbeats, before it processes their Hello.
 	WelcomesEarly bool
-	// The longest lease that a new leader waits for before it gives out work; 0: any.
+	// The longest lease that a new leader waits for before it assigns work; 0: any.
 	LongestGate uint8
 }

@@ -2,8 +2,8 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// Scenarios in which each rule is needed. They are small, so that a search gets deep; Everything has all faults at once, but for
-// deleted Agent objects: with other faults, what only they have named is lost.
+// Scenarios in which each rule is needed. They are small, so that a search gets deep; Everything has all faults at once,
+// except deleted Agent objects: with other faults, information that only they had is lost.
 var (
 	SlowNetwork = Scenario{
 		Name: "slow network", Connections: 1, Assignments: 2, Terms: 1, Leases: [2]uint8{2, 2}, Heartbeats: true,
@@ -128,7 +128,7 @@ var (
 	}
 )
 
-// Scenarios is all of them.
+// Scenarios returns all of them.
 var Scenarios = []Scenario{
 	SlowNetwork, Reconnects, Suspension, PodReplaced, AgentStops, LeaderReplaced, LeaderReplacedAtOnce, TwoProcesses, LinksNotStored,
 	LeaderLost, LeaderCutOff, LeaseDeleted, AgentsGoBack, ReleasedTooSoon, StaleHello, TwoLeaderChanges, Retries,
@@ -136,7 +136,7 @@ var Scenarios = []Scenario{
 	LeaseRecreated, LeaseRecreatedBefore, LeaderRestarted, StaleCaches, LateWrites, Cancelled, Everything,
 }
 
-// Removals has an entry for each rule; two where a rule keeps two invariants.
+// Removals has an entry for each rule; two where a rule maintains two invariants.
 var Removals = []explore.Removal[Scenario]{
 	explore.NewRemoval(LeaseFromSending, "LeaseFromSending", "", SlowNetwork, TwoOwners),
 	explore.NewRemoval(LeaseMargin, "LeaseMargin", "", SlowNetwork, TwoOwners),

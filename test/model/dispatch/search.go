@@ -23,7 +23,7 @@ func Check(limits explore.Limits) iter.Seq[explore.Report] {
 	return protocol.Check(slices.Concat(Scenarios, Pairs()), limits)
 }
 
-// Without searches what a rule is needed for, without it.
+// Without searches the scenarios that need a rule, without it.
 func Without(rule string, limits explore.Limits) iter.Seq[explore.Report] {
 	return protocol.Without(rule, limits)
 }

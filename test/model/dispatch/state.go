@@ -1,5 +1,5 @@
 // Package dispatch models how a task gets from its Task object to an agent and back, over leader changes, lost messages and
-// replaced pods. The protocol is described in docs/link.md; docs/explanation/model.md says how to read this package.
+// replaced pods. docs/link.md describes the protocol; docs/explanation/model.md explains how to read this package.
 //
 // The model has one task; two agents, a and b, of which a may get a second process; two replicas of the operator that compete for
 // the Lease; and an API server that all of them reach through caches that lag and writes that arrive late.
@@ -47,19 +47,19 @@ const (
 	cancelled
 )
 
-// A taskObject is the Task as it is stored, or as a cache has it. Version 0: the cache has not heard of it.
+// A taskObject is the Task as stored, or as cached. Version 0: the cache does not contain it yet.
 type taskObject struct {
 	version, phase         uint8
 	epoch                  epoch
-	owner                  uint8 // process that it is assigned to, plus 1
-	lease                  uint8 // the longest lease that the process may go by, when it was assigned
+	owner                  uint8 // process that has it, plus 1
+	lease                  uint8 // the longest lease of the process when it was assigned
 	retries, reassignments uint8
 	cancel                 bool // the user wants it to end
 }
 
 func (t taskObject) final() bool { return t.phase != pending }
 
-// recorded reports whether the object says how the attempt ended.
+// recorded reports whether the object records how the attempt ended.
 func (t taskObject) recorded(e epoch) bool {
 	return t.epoch > e || t.epoch == e && t.owner == 0
 }
@@ -68,7 +68,7 @@ func (t taskObject) recorded(e epoch) bool {
 const (
 	noMessage uint8 = iota
 	hello
-	heldHello // a Hello that was welcomed, and of which the leader has not taken note
+	heldHello // a Hello that was welcomed, but not processed by the leader
 	confirm   // a Welcome was received
 	heartbeat
 	result
@@ -80,22 +80,22 @@ const (
 	acknowledge
 )
 
-// A message is on its way between an agent and a replica.
+// A message is in transit between an agent and a replica.
 type message struct {
 	kind    uint8
 	epoch   epoch // of the attempt; in a Hello: of the one that runs
-	ended   epoch // Hello: of the result that was not acknowledged
+	ended   epoch // Hello: of the unacknowledged result
 	outcome uint8
-	age     uint8 // ticks since the agent sent the Hello or the heartbeat that this is, or answers
-	lease   uint8 // Hello: the lease that the agent was told last. Welcome, echo: the one that it is told
-	partial bool  // Hello: a result was left out. Result: it ends a partial Hello
+	age     uint8 // ticks since the agent sent this Hello or heartbeat, or the one that this answers
+	lease   uint8 // Hello: the last lease that the agent received. Welcome, echo: the new one
+	partial bool  // Hello: a result was omitted. Result: it ends a partial Hello
 }
 
 // A connection carries messages in order. Connections of one process are independent of each other.
 type connection struct {
 	number  uint8 // of the process, from 1
 	replica uint8 // plus 1; 0: it is closed
-	broken  bool  // the replica has ended; what it had sent may still arrive
+	broken  bool  // the replica has ended; messages that it sent before may still arrive
 	up      [2]message
 	down    [2]message
 }
@@ -105,19 +105,19 @@ type process struct {
 	alive, suspended bool
 	pod              uint8
 	lease            uint8 // ticks until the lease ends
-	told             uint8 // how long it was when it was told last; 0: it was never told
+	told             uint8 // the length of the last lease it received; 0: none
 	running          epoch // 0: nothing
-	ended            epoch // of a result that was not acknowledged
+	ended            epoch // of an unacknowledged result
 	outcome          uint8
 	current          connection
-	former           connection // given up by the agent, but its bytes may still arrive
+	former           connection // abandoned by the agent, but its bytes may still arrive
 }
 
-// What a leader knows about the task.
+// States of the task in a leader's memory.
 const (
 	unknown uint8 = iota
 	waiting
-	reserved // an assignment is being written and was not sent
+	reserved // an assignment is being written and was not sent yet
 	held     // an assignment was sent
 	ended    // an attempt has ended, which is not stored yet
 	finished
@@ -136,19 +136,19 @@ type taskState struct {
 type link struct {
 	connection uint8 // the number of the newest connection; 0: none was seen
 	open       bool
-	partial    bool  // its Hello is not complete, or not confirmed, so it is given nothing
+	partial    bool  // its Hello is not complete, or not confirmed, so it gets no work
 	timer      uint8 // ticks until the process is certain to be past its lease
-	told       uint8 // the lease that it was told on the newest connection
+	told       uint8 // the lease that was sent on the newest connection
 }
 
-// A cache is what a replica has heard from the API server.
+// A cache is a replica's view of the API server.
 type cache struct {
 	task   taskObject
-	pods   uint8    // those that exist, as bits
-	linked [2]uint8 // Agent status: process that is linked, plus 1
+	pods   uint8    // existing pods, as bits
+	linked [2]uint8 // Agent status: linked process, plus 1
 }
 
-// A write is a request on its way to the API server.
+// A write is a request in flight to the API server.
 type write struct {
 	active  bool
 	term    uint8 // in which it was sent
@@ -183,18 +183,18 @@ type lease struct {
 	disowned bool // the next process of the holder's pod has to wait like the others
 }
 
-// A store is what the API server holds.
+// A store is the content of the API server.
 type store struct {
 	task       taskObject
 	lease      lease
 	termFloor  uint8    // the highest term of a leader, kept outside of the Lease
-	pods       uint8    // those that exist, as bits
-	linked     [2]uint8 // Agent status: process that is linked, plus 1
-	leases     [2]uint8 // Agent status: no longer lease is in force; 0: it is not known
+	pods       uint8    // existing pods, as bits
+	linked     [2]uint8 // Agent status: linked process, plus 1
+	leases     [2]uint8 // Agent status: no longer lease is in force; 0: unknown
 	terminated uint8    // processes whose container status proves their end, as bits
 }
 
-// A journal is what truly happened, for the invariants. The protocol does not read it.
+// A journal records what really happened, for the invariants. The protocol does not read it.
 type journal struct {
 	history   invariant.History[epoch]
 	failures  uint16 // attempts whose failure is stored, as bits
@@ -204,10 +204,10 @@ type journal struct {
 	violation Invariant
 }
 
-// Faults says how often each fault may happen, or may still happen.
+// Faults holds how often each fault may happen, or may still happen.
 type Faults struct {
-	ProcessEnds     uint8 // the process of an agent ends, and its container status says so
-	AgentDeletions  uint8 // agent a's object is deleted, and made again
+	ProcessEnds     uint8 // the process of an agent ends, and its container status records it
+	AgentDeletions  uint8 // agent a's object is deleted, and recreated
 	PodReplacements uint8 // agent a's pod is deleted by force and replaced, while its process lives on
 	SecondProcesses uint8 // another process of agent a starts in a's pod, while the first one lives on
 	LeaderCrashes   uint8 // a leader ends, and others wait for its Lease to expire

@@ -5,8 +5,8 @@ var (
 	withoutB     = []uint8{0, 2}
 )
 
-// acting are the processes whose steps have to be taken. While a and b are in the same situation, every step of b has its mirror image
-// in a step of a, and what follows has, too: it is enough to take those of a.
+// acting returns the processes whose steps have to be taken. While a and b are in the same situation, every step of b mirrors
+// a step of a, and so do its successors: it is enough to take those of a.
 func (m Model) acting(s *state) []uint8 {
 	if m.isSymmetric() && s.isMirrored() {
 		return withoutB
@@ -14,13 +14,14 @@ func (m Model) acting(s *state) []uint8 {
 	return everyProcess
 }
 
-// isSymmetric reports whether what can happen to a can happen to b: neither can get a second process or lose its object, and caches know both.
+// isSymmetric reports whether everything that can happen to a can happen to b: neither can get a second process or lose its
+// object, and caches contain both.
 func (m Model) isSymmetric() bool {
 	f := m.Scenario.Faults
 	return f.ProcessEnds+f.AgentDeletions+f.PodReplacements+f.SecondProcesses+f.Goodbyes == 0 && !m.Scenario.StandbyBehind
 }
 
-// isMirrored reports whether the state stays the same when a and b change places.
+// isMirrored reports whether the state stays the same when a and b are exchanged.
 func (s *state) isMirrored() bool {
 	a, b := s.processes[0], s.processes[1]
 	b.pod = a.pod

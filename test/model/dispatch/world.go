@@ -2,7 +2,7 @@ package dispatch
 
 import "github.com/swarm-io/swarm-operator/test/model/explore"
 
-// world has what happens by itself: time, and faults of pods and of the Lease.
+// world has what happens without an actor: time, and faults of pods and of the Lease.
 func (t *transition) world() {
 	t.Step(tick, 0, 0, func() bool { return t.timePasses(true) })
 	t.Fault(&t.left.Outages, explore.Step{Action: tickWithoutRenewal}, func() bool { return t.timePasses(false) })
@@ -27,7 +27,7 @@ func countDown(timers ...*uint8) {
 	}
 }
 
-// timePasses is one tick. It waits for agents that have to stop a program: what keeps time in an agent cannot be blocked.
+// timePasses is one tick. It waits for agents that have to stop a program: an agent's timers cannot be blocked.
 func (t *transition) timePasses(renewed bool) bool {
 	if t.Scenario.WithinATick {
 		return false
@@ -57,7 +57,7 @@ func (t *transition) timePasses(renewed bool) bool {
 	return true
 }
 
-// leaseIsRenewed happens between two ticks, when nothing keeps the holder from it and its last renewal is not too old.
+// leaseIsRenewed happens between two ticks, if nothing prevents the holder and its last renewal is not too old.
 func (t *transition) leaseIsRenewed() {
 	for n := range t.replicas {
 		r := &t.replicas[n]
@@ -75,7 +75,7 @@ func (t *transition) leaseIsDeleted() bool {
 
 func (p *process) mustFence() bool { return p.alive && !p.suspended && p.lease == 0 && p.running != 0 }
 
-// processAges counts the lease down, and the age of what the process has sent up. The clock counts suspension.
+// processAges decreases the lease, and increases the age of the messages that the process has sent. The clock counts suspension.
 func (t *transition) processAges(p *process) {
 	if p.alive && (!p.suspended || t.Rules.Has(ClockCountsSuspension)) {
 		countDown(&p.lease)
@@ -99,14 +99,14 @@ func (t *transition) messageAges(m *message) {
 	}
 }
 
-// streamEnds throws the stream of an agent away that is past its lease.
+// streamEnds drops the stream of an agent that is past its lease.
 func (t *transition) streamEnds(p *process) {
 	if t.Rules.Has(StreamEndsWithLease) {
 		p.abandon()
 	}
 }
 
-// abandon gives a connection up. What was sent on it may still arrive.
+// abandon gives a connection up. Messages that were sent on it may still arrive.
 func (p *process) abandon() {
 	if p.current.replica != 0 {
 		p.former = p.current
@@ -114,7 +114,7 @@ func (p *process) abandon() {
 	}
 }
 
-// taskIsCancelled is what a user does, who waits for nothing.
+// taskIsCancelled is an action of the user, who may take it at any time.
 func (t *transition) taskIsCancelled() bool {
 	if t.store.task.cancel || t.store.task.final() {
 		return false
@@ -125,7 +125,7 @@ func (t *transition) taskIsCancelled() bool {
 	return true
 }
 
-// agentIsDeleted loses what a's object says: which process is linked, and how long its lease is. The operator makes the object again.
+// agentIsDeleted loses the contents of a's object: which process is linked, and how long its lease is. The operator recreates the object.
 func (t *transition) agentIsDeleted() bool {
 	known := t.store.linked[0] != 0 || t.store.leases[0] != 0
 	t.store.linked[0], t.store.leases[0] = 0, 0
@@ -133,7 +133,7 @@ func (t *transition) agentIsDeleted() bool {
 	return known
 }
 
-// podIsReplaced removes a's pod by force. Its node was not asked, so the process lives on; a pod of the same name takes its place.
+// podIsReplaced force-deletes a's pod. Its node did not confirm, so the process lives on; a pod of the same name takes its place.
 func (t *transition) podIsReplaced() bool {
 	if t.store.pods&bit(0) == 0 || t.processes[2].alive || t.store.terminated&bit(2) != 0 {
 		return false
@@ -185,7 +185,7 @@ func (t *transition) processIsSuspended(n uint8) bool {
 	return true
 }
 
-// processResumes looks at its clock first: a suspended program runs on only within the lease.
+// processResumes checks its clock first: a suspended program continues only within the lease.
 func (t *transition) processResumes(n uint8) bool {
 	p := &t.processes[n]
 	if !p.suspended {

@@ -2,7 +2,7 @@
 // It promises that the same model and the same limits give the same answer every time. It stops at a number of states, which
 // bounds its memory: a visited state costs about 30 bytes, and only the states of the current depth and the next one are kept whole.
 //
-// Visited states are recognized by a 64-bit hash. A collision would hide a state; with ten million states the chance that there is
+// Visited states are recognized by a 64-bit hash. A collision would hide a state; with ten million states the probability of
 // one is about three in a million.
 package explore
 
@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// A Step names one transition: what happened, and to what. Two transitions from one state differ by their steps.
+// A Step identifies one transition: what happened, and to what. Two transitions from one state have different steps.
 type Step struct {
 	Action, Subject, Detail uint8
 }
@@ -20,28 +20,28 @@ type Step struct {
 type Model[S comparable] interface {
 	// Next calls emit for every transition from the state, always in the same order.
 	Next(state S, emit func(Step, S))
-	// Violation names the invariant that does not hold in the state, or is empty.
+	// Violation returns the name of an invariant that does not hold in the state, or "".
 	Violation(state S) string
-	// Describe says in a sentence what a step from the state does.
+	// Describe describes a step from the state in a sentence.
 	Describe(state S, step Step) string
 }
 
-// Limits bound a search. A limit of 0 does not count.
+// Limits bound a search. A limit of 0 means no limit.
 type Limits struct {
 	States, Depth int
 }
 
-// A Result says what was searched and what was found.
+// A Result reports what was searched and what was found.
 type Result struct {
 	States    int
 	Depth     int
-	Complete  bool      // every state that can be reached was visited
+	Complete  bool      // every reachable state was visited
 	Violation string    // of the first violating state, or empty
-	Trace     []string  // what led to it, in sentences
+	Trace     []string  // the steps that led to it, in sentences
 	Taken     [256]bool // the actions that were taken at least once
 }
 
-// Violations is what a report prints: the search ends with the first one.
+// Violations returns the number for a report: the search ends with the first one.
 func (r Result) Violations() int {
 	if r.Violation == "" {
 		return 0
@@ -66,8 +66,8 @@ type search[S comparable] struct {
 	result  Result
 }
 
-// Search visits the states that can be reached from the initial one, breadth first, until one violates an invariant, all were visited,
-// or a limit is reached.
+// Search visits the states that can be reached from the initial one, breadth first, until one violates an invariant, all were
+// visited, or a limit is reached.
 func Search[S comparable](model Model[S], initial S, limits Limits) Result {
 	s := &search[S]{model: model, initial: initial, limits: limits, seed: maphash.MakeSeed()}
 	s.visit(0, Step{}, initial)

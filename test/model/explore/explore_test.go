@@ -9,7 +9,7 @@ import (
 	"github.com/swarm-io/swarm-operator/test/model/explore"
 )
 
-// A jug model: two jugs of 3 and 5 liters can be filled, emptied and poured into each other. It is wrong to measure 4 liters.
+// A jug model: two jugs of 3 and 5 liters can be filled, emptied and poured into each other. Measuring 4 liters is the violation.
 type jugs struct{}
 
 type levels struct{ small, large int }
@@ -42,7 +42,7 @@ func (jugs) Describe(_ levels, step explore.Step) string {
 	return fmt.Sprintf("%s %d", [...]string{"fill", "empty", "pour"}[step.Action], step.Subject)
 }
 
-// harmless is the same without anything that is wrong.
+// harmless is the same without a violation.
 type harmless struct{ jugs }
 
 func (harmless) Violation(levels) string { return "" }

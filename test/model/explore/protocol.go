@@ -8,23 +8,24 @@ import (
 // A Protocol has a model for each scenario and each set of rules. C is its type of scenarios.
 type Protocol[S comparable, C any] struct {
 	Name     string
-	Rules    Rule // how many there are
+	Rules    Rule // number of rules
 	Removals []Removal[C]
 	NameOf   func(scenario C) string
-	// Model is the protocol with some of its rules, in a scenario, and the state in which it begins. Only the invariant that is watched is checked; nil: all.
+	// Model returns the protocol with some of its rules, in a scenario, and its initial state. Only the watched invariant is
+	// checked; nil: all.
 	Model func(rules Rules, scenario C, watch fmt.Stringer) (Model[S], S)
 }
 
-// A Removal says what a rule is good for: without it, a scenario violates an invariant.
+// A Removal shows why a rule is needed: without it, a scenario violates an invariant.
 type Removal[C any] struct {
 	Rule     Rule
 	Name     string
-	Finding  string // of the review of the protocol, if it was one
+	Finding  string // of the review of the protocol, if there was one
 	Scenario C
 	Violates fmt.Stringer
 }
 
-// NewRemoval is a row of a table of removals.
+// NewRemoval returns a row of a table of removals.
 func NewRemoval[C any](rule Rule, name, finding string, scenario C, violates fmt.Stringer) Removal[C] {
 	return Removal[C]{Rule: rule, Name: name, Finding: finding, Scenario: scenario, Violates: violates}
 }
@@ -40,7 +41,7 @@ func (p Protocol[S, C]) Check(scenarios []C, limits Limits) iter.Seq[Report] {
 	}
 }
 
-// Without searches what a rule is needed for, without it.
+// Without searches the scenarios that need a rule, without it.
 func (p Protocol[S, C]) Without(rule string, limits Limits) iter.Seq[Report] {
 	return func(yield func(Report) bool) {
 		for _, removal := range p.Removals {

@@ -18,7 +18,7 @@ func (r Report) String() string {
 		r.Model, r.Scenario, r.Result.States, r.Result.Depth, r.Result.Complete, r.Result.Violations())
 }
 
-// Story is the violation and the steps that led to it, one to a line.
+// Story returns the violation and the steps that led to it, one per line.
 func (r Result) Story() string {
 	if r.Violation == "" {
 		return ""
@@ -31,8 +31,8 @@ func (r Result) Story() string {
 	return story.String()
 }
 
-// Print writes a line for each report as it comes, with the trace of a violation, then one for the model as a whole. It returns how
-// many violations there are.
+// Print writes a line for each report as it arrives, with the trace of a violation, then one for the model as a whole. It
+// returns the number of violations.
 func Print(out io.Writer, reports iter.Seq[Report]) int {
 	var model string
 	states, depth, violations := 0, 0, 0

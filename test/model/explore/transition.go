@@ -1,19 +1,19 @@
 package explore
 
-// A Transition makes the states that follow one.
+// A Transition creates the states that follow one.
 type Transition[S any] struct {
 	from  S
-	state *S // the one that is being made
+	state *S // the one that is being created
 	tidy  func()
 	emit  func(Step, S)
 }
 
-// NewTransition begins with the state that is pointed to, and changes it. Before a new state is emitted, tidy may remove what has no effect.
+// NewTransition starts from the given state, and changes it. Before a new state is emitted, tidy may remove what has no effect.
 func NewTransition[S any](state *S, tidy func(), emit func(Step, S)) Transition[S] {
 	return Transition[S]{from: *state, state: state, tidy: tidy, emit: emit}
 }
 
-// Step makes one following state by changing a copy. A change that returns false has changed nothing.
+// Step creates one following state by changing a copy. A change that returns false has changed nothing.
 func (t *Transition[S]) Step(action, subject, detail uint8, change func() bool) {
 	if change() {
 		t.tidy()
@@ -22,7 +22,7 @@ func (t *Transition[S]) Step(action, subject, detail uint8, change func() bool) 
 	}
 }
 
-// Fault is a step that may happen only so often.
+// Fault is a step that may happen only a limited number of times.
 func (t *Transition[S]) Fault(budget *uint8, step Step, change func() bool) {
 	t.Step(step.Action, step.Subject, step.Detail, func() bool {
 		if *budget == 0 || !change() {

@@ -1,6 +1,6 @@
 package explore
 
-// visited is a set of hashes. It has one array, so a look costs one access to memory, which is what a search does most.
+// visited is a set of hashes. It has one array, so a lookup costs one memory access, the most frequent operation of a search.
 type visited struct {
 	slots []uint64 // 0: free
 	count int

@@ -1,6 +1,6 @@
 package handover
 
-// apiServer has what happens to writes on their way.
+// apiServer has what happens to writes in transit.
 func (t *transition) apiServer() {
 	t.Step(landWrite, t.leader, 0, func() bool { return t.arrives(&t.write, true) })
 	t.Step(landLate, 1-t.leader, 0, func() bool { return t.arrives(&t.late, false) })
@@ -16,7 +16,7 @@ func (t *transition) arrives(w *write, ours bool) bool {
 	return arrived.active
 }
 
-// publish sends the ConfigMap that has the worker's list, based on the version that the leader knows.
+// publish sends the ConfigMap with the worker's list, based on the version that the leader knows.
 func (t *transition) publish(worker uint8, r record, records [workers]record) bool {
 	object := t.Scenario.objectOf(worker)
 	records[worker] = r
@@ -25,7 +25,7 @@ func (t *transition) publish(worker uint8, r record, records [workers]record) bo
 	return true
 }
 
-// lands is when a write reaches the store. An update is refused if the object has changed since, a create if it exists.
+// lands delivers a write to the store. An update is refused if the object has changed since, a create if it exists.
 func (t *transition) lands(w write, ours bool) {
 	current := t.config.versions[w.object]
 	if w.create && current != 0 || !w.create && w.base != current && t.Rules.Has(UpdateNamesVersion) {
@@ -55,7 +55,7 @@ func (t *transition) store(worker uint8, r record) {
 	t.config.records[worker] = r
 }
 
-// knows brings what the leader has just written into its cache.
+// knows adds what the leader has just written to its cache.
 func (t *transition) knows(object uint8) {
 	for worker := range uint8(workers) {
 		if t.Scenario.objectOf(worker) == object {

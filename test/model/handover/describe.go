@@ -24,7 +24,7 @@ var sentences = map[uint8]string{
 	loseLate:         "the late write of %s never arrives",
 }
 
-// Describe says in a sentence what a step from the state does.
+// Describe describes a step from the state in a sentence.
 func (m Model) Describe(s state, step explore.Step) string {
 	known := &s.caches[s.leader].config
 	switch step.Action {
@@ -80,7 +80,7 @@ func replicaName(n uint8) string { return fmt.Sprintf("operator-%d", n+1) }
 
 func workerName(n uint8) string { return fmt.Sprintf("w-%d", n) }
 
-// podName tells the second pod of a StatefulSet's worker from the first.
+// podName distinguishes the second pod of a StatefulSet's worker from the first.
 func (m Model) podName(n uint8) string {
 	if n == 2 && !m.Scenario.Deployment {
 		return "w-0'"

@@ -8,7 +8,7 @@ func (t *transition) replica() {
 	t.Step(grant, t.leader, 0, t.grants)
 }
 
-// cached is what the leader plans from. It knows its own writes.
+// cached is what the leader plans from. It includes its own writes.
 func (t *transition) cached() *cache { return &t.caches[t.leader] }
 
 // termBegins brings the caches up to date and stamps the term into every ConfigMap, so that a late update of the former leader
@@ -27,7 +27,7 @@ func (t *transition) termBegins() bool {
 	return true
 }
 
-// stamps writes to every ConfigMap that the leader knows of. It has to know the newest version of each.
+// stamps writes to every ConfigMap that the leader knows. It has to know the newest version of each.
 func (t *transition) stamps() bool {
 	known := &t.cached().config
 	for object := range known.versions {
@@ -46,7 +46,7 @@ func (t *transition) stamps() bool {
 
 func (t *transition) mayPlan() bool { return t.prepared && !t.write.active }
 
-// revokes publishes lists without the job to workers that are to lose it, one at a time. They may hold it until they are heard.
+// revokes publishes lists without the job to workers that should lose it, one at a time. They may hold it until they are heard.
 func (t *transition) revokes() bool {
 	known := &t.cached().config
 	for worker := range uint8(workers) {
@@ -62,8 +62,8 @@ func (t *transition) revokes() bool {
 	return false
 }
 
-// createsSheet makes an empty ConfigMap for the worker that is to have the job, if it has none. A create that arrives late grants
-// nothing.
+// createsSheet creates an empty ConfigMap for the worker that should get the job, if it has none. A create that arrives late
+// grants nothing.
 func (t *transition) createsSheet() bool {
 	known := &t.cached().config
 	object := t.Scenario.objectOf(known.target)
@@ -74,7 +74,7 @@ func (t *transition) createsSheet() bool {
 	return true
 }
 
-// grants publishes the list with the job, when no other worker may hold it.
+// grants publishes the list with the job if no other worker may hold it.
 func (t *transition) grants() bool {
 	known := &t.cached().config
 	object := t.Scenario.objectOf(known.target)
@@ -98,7 +98,7 @@ func (t *transition) grants() bool {
 	return t.publish(known.target, gaining, records)
 }
 
-// freed is the record of a worker that holds nothing. A list that still has the job is replaced.
+// freed returns the record of a worker that holds nothing. A list that still has the job is replaced.
 func freed(r record) record {
 	r.mayHold = false
 	if r.list.has {
@@ -137,8 +137,9 @@ func (t *transition) hasAcknowledged(worker, version uint8) bool {
 	return false
 }
 
-// isGone reports whether no pod of the worker's name exists, whatever its labels, owner and phase. The API server is asked, not a cache.
-// It counts when no create that was admitted before the worker's list was published may still store one.
+// isGone reports whether no pod of the worker's name exists, whatever its labels, owner and phase. It reads from the API
+// server, not from a cache. The answer counts only if no create that was admitted before the worker's list was published may
+// still store one.
 func (t *transition) isGone(worker, version uint8) bool {
 	if t.isArriving(worker, version) {
 		return false

@@ -55,7 +55,7 @@ func (m Model) initial() state {
 	return s
 }
 
-// Next has every transition of pods and kubelets, of the replicas and of the API server.
+// Next emits every transition of pods and kubelets, of the replicas and of the API server.
 func (m Model) Next(s state, emit func(explore.Step, state)) {
 	t := &transition{Model: m, state: s}
 	t.Transition = explore.NewTransition(&t.state, func() {}, emit)
@@ -70,12 +70,12 @@ func (m Model) Next(s state, emit func(explore.Step, state)) {
 	t.apiServer()
 }
 
-// A transition makes the states that follow one.
+// A transition creates the states that follow one.
 type transition struct {
 	Model
 	explore.Transition[state]
 
-	state // the one that is being made
+	state // the one that is being created
 }
 
 // An Invariant is what must hold in every state.

@@ -23,19 +23,19 @@ const (
 	ruleCount
 )
 
-// A Scenario says what may happen, and how often.
+// A Scenario defines what may happen, and how often.
 type Scenario struct {
 	Name   string
 	Faults Faults
-	// Deployment: pods have names of their own. Else the workload is a StatefulSet.
+	// Deployment: each pod has its own name. Otherwise the workload is a StatefulSet.
 	Deployment bool
-	// PerWorker: each worker has a ConfigMap of its own. Else all share one.
+	// PerWorker: each worker has its own ConfigMap. Otherwise all share one.
 	PerWorker bool
-	// CachesLag: replicas hear late of what the API server holds.
+	// CachesLag: replicas learn late about changes in the API server.
 	CachesLag bool
 }
 
-// workerOf is the name under which a pod finds its list.
+// workerOf returns the name under which a pod finds its list.
 func (s Scenario) workerOf(pod uint8) uint8 {
 	if pod == 2 && !s.Deployment {
 		return 0
@@ -43,7 +43,7 @@ func (s Scenario) workerOf(pod uint8) uint8 {
 	return pod
 }
 
-// objectOf is the ConfigMap that has the list of a worker.
+// objectOf returns the ConfigMap with the list of a worker.
 func (s Scenario) objectOf(worker uint8) uint8 {
 	if s.PerWorker {
 		return worker

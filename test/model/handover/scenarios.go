@@ -5,7 +5,7 @@ import "github.com/swarm-io/swarm-operator/test/model/explore"
 // Scenarios in which each rule is needed.
 var (
 	Shared = Scenario{Name: "Shared", Faults: Faults{Plans: 3, LeaderChanges: 2, ContainerRestarts: 1}, CachesLag: true}
-	// Replaced has pods of a StatefulSet that go and come under the same name.
+	// Replaced has pods of a StatefulSet that are replaced under the same name.
 	Replaced = Scenario{Name: "StatefulSet", Faults: Faults{Plans: 3, Deletions: 2}, CachesLag: true}
 	Released = Scenario{Name: "released pod", Faults: Faults{Plans: 3, Releases: 1, Deletions: 1}, Deployment: true, CachesLag: true}
 	Orphaned = Scenario{Name: "orphaned pods", Faults: Faults{Plans: 3, Orphanings: 1, Deletions: 1}, CachesLag: true}
@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// Scenarios is all of them.
+// Scenarios returns all of them.
 var Scenarios = []Scenario{
 	Shared, Replaced, Released, Orphaned, LostNode, PerWorker, PerWorkerDeployment, Everything, EverythingPerWorker,
 }

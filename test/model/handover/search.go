@@ -19,7 +19,7 @@ var protocol = explore.Protocol[state, Scenario]{
 // Check searches every scenario with all rules.
 func Check(limits explore.Limits) iter.Seq[explore.Report] { return protocol.Check(Scenarios, limits) }
 
-// Without searches what a rule is needed for, without it.
+// Without searches the scenarios that need a rule, without it.
 func Without(rule string, limits explore.Limits) iter.Seq[explore.Report] {
 	return protocol.Without(rule, limits)
 }

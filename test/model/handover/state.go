@@ -24,18 +24,18 @@ type record struct {
 	mayHold bool
 }
 
-// A config is what the ConfigMaps of the pool hold. With layout Shared object 0 has all records; with PerWorker each has one.
+// A config is the content of the pool's ConfigMaps. With layout Shared object 0 has all records; with PerWorker each has one.
 type config struct {
 	versions [workers]uint8 // resourceVersion of each object; 0: it does not exist
 	records  [workers]record
-	target   uint8 // worker that the newest revision gives the job to
+	target   uint8 // worker that the newest revision assigns the job to
 }
 
 // A pod is a Pod object and the process in it.
 type pod struct {
 	exists, selected bool // the object; whether the workload's selector and owner reference match it
 	terminating      bool
-	failed           bool // phase Failed, as the control plane writes it for pods of lost nodes
+	failed           bool // phase Failed, as the control plane sets it for pods of lost nodes
 	alive            bool // the process
 	file             list // what the kubelet has written
 	floor            uint8
@@ -45,24 +45,24 @@ type pod struct {
 	over             bool // it existed and is gone
 }
 
-// A create is what was admitted as pod 2 and is not stored yet.
+// A create is the admitted pod 2 that is not stored yet.
 type create struct {
 	active bool
 	floor  uint8
 	after  uint8 // version of the worker's list that was published when it was admitted
 }
 
-// A write is a request on its way to the API server: an update, or a create.
+// A write is a request in flight to the API server: an update, or a create.
 type write struct {
 	active, create bool
 	object, base   uint8
 	records        [workers]record
 }
 
-// A cache is what a replica has heard from the API server.
+// A cache is a replica's view of the API server.
 type cache struct {
 	config config
-	pods   uint8 // that exist, as bits
+	pods   uint8 // existing pods, as bits
 }
 
 type state struct {
@@ -80,13 +80,13 @@ type state struct {
 	violation Invariant
 }
 
-// Faults says how often each fault or change may happen, or may still happen.
+// Faults holds how often each fault or change may happen, or may still happen.
 type Faults struct {
 	Plans             uint8 // the pool gives the job to another worker
-	LeaderChanges     uint8 // another replica leads; a write of the former leader may still be on its way
+	LeaderChanges     uint8 // another replica leads; a write of the former leader may still be in flight
 	Deletions         uint8 // a pod is deleted in order
-	Releases          uint8 // the labels of a pod are changed, so that its workload lets it go
-	Orphanings        uint8 // the workload is deleted without its pods, and made again
+	Releases          uint8 // the labels of a pod are changed, so that its workload releases it
+	Orphanings        uint8 // the workload is deleted without its pods, and recreated
 	LostNodes         uint8 // the phase of a pod becomes Failed, while its process lives on
 	ContainerRestarts uint8
 }

@@ -15,7 +15,7 @@ func (t *transition) world() {
 	t.Step(createPod, 2, 1, func() bool { return t.podIsCreated(t.previous[t.Scenario.workerOf(2)]) })
 }
 
-// planFor stores a revision in which another worker has the job. It can be one whose pod is not there at the moment.
+// planFor stores a revision in which another worker has the job. Its pod need not exist at the moment.
 func (t *transition) planFor(worker uint8) bool {
 	known := worker < 2 || t.Scenario.Deployment && t.pods[2].exists
 	if !known || t.config.target == worker {
@@ -26,7 +26,7 @@ func (t *transition) planFor(worker uint8) bool {
 	return true
 }
 
-// leaderChanges makes the other replica the leader. What the former one has sent may arrive late; it sends nothing more.
+// leaderChanges makes the other replica the leader. A write of the former one may arrive late; it sends nothing more.
 func (t *transition) leaderChanges() bool {
 	t.leader, t.prepared, t.ledger = 1-t.leader, false, 0
 	t.late, t.write = t.write, write{}
@@ -91,7 +91,7 @@ func change[T comparable](field *T, value T) bool {
 	return changed
 }
 
-// podEnds is the end of an orderly deletion: first the process ends, then the object goes.
+// podEnds completes a graceful deletion: first the process ends, then the object is removed.
 func (t *transition) podEnds(p *pod) bool {
 	if !p.terminating {
 		return false
@@ -101,7 +101,7 @@ func (t *transition) podEnds(p *pod) bool {
 	return true
 }
 
-// restarts begins again with the file that is there.
+// restarts starts over with the existing file.
 func (t *transition) restarts(p *pod) bool {
 	if p.terminating {
 		return false
@@ -116,8 +116,8 @@ func (t *transition) fileFollows(n uint8) bool {
 	return t.config.versions[t.Scenario.objectOf(worker)] != 0 && change(&t.pods[n].file, t.config.records[worker].list)
 }
 
-// loads is when the process reads its file. It stops what is not on the list before it says that it has loaded it, and ignores
-// a file that is older than the floor of its pod.
+// loads makes the process read its file. It stops jobs that are not on the list before it reports the list as loaded, and
+// ignores a file that is older than the floor of its pod.
 func (t *transition) loads(p *pod) bool {
 	if p.file.version < p.floor || p.loaded == p.file.version {
 		return false
@@ -130,7 +130,7 @@ func (t *transition) loads(p *pod) bool {
 	return true
 }
 
-// stops is the end of a job that the process has acknowledged to have stopped.
+// stops ends a job that the process has acknowledged as stopped.
 func (t *transition) stops(p *pod) bool {
 	return p.loaded == p.file.version && !p.file.has && change(&p.runs, false)
 }

@@ -1,4 +1,4 @@
-// Package prove has what the tests of all models do.
+// Package prove has what the tests of all models share.
 package prove
 
 import (
@@ -41,7 +41,7 @@ func Holds(t *testing.T, reports iter.Seq[explore.Report], last uint8, forbidden
 	}
 }
 
-// EveryRuleIsNeeded leaves out each rule of a protocol in turn, and expects the violation that the rule prevents.
+// EveryRuleIsNeeded removes each rule of a protocol in turn, and expects the violation that the rule prevents.
 func EveryRuleIsNeeded[S comparable, C any](t *testing.T, protocol explore.Protocol[S, C], limits explore.Limits) {
 	tested := map[explore.Rule]bool{}
 	for _, removal := range protocol.Removals {
@@ -76,8 +76,8 @@ func DocumentationNamesEveryRule[C any](t *testing.T, removals []explore.Removal
 	}
 }
 
-// StepsAreDescribed expects a sentence for each of some steps from a state. Every sentence comes from a table or a switch: a step without one would be
-// described as another.
+// StepsAreDescribed expects a sentence for each of some steps from a state. Every sentence comes from a table or a switch: a
+// step without one would be described as another step.
 func StepsAreDescribed[S comparable](t *testing.T, model explore.Model[S], from S, sentences map[explore.Step]string) {
 	t.Helper()
 	for step, want := range sentences {
