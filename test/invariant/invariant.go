@@ -1,5 +1,5 @@
-// Package invariant says what must hold for every task, in every order of events. The model of dispatch checks the states that it reaches by it, and
-// `make robustness` checks the journals of real processes by it.
+// Package invariant defines what must hold for every task, in every order of events. The model of dispatch uses it to check the states that
+// it reaches, and `make robustness` to check the journals of real processes.
 //
 // It does no input or output. A History is a small value without pointers, so that it can be part of a state of the model.
 package invariant
@@ -40,7 +40,7 @@ var names = [...]string{
 
 func (i Invariant) String() string { return names[i] }
 
-// Owners is for each moment at which the number of running attempts of a task changes. A suspended process does not count: it does nothing.
+// Owners is called whenever the number of running attempts of a task changes. A suspended process does not count: it does nothing.
 func Owners(running int) (broken []Invariant) {
 	if running > 1 {
 		broken = append(broken, TwoOwners)
@@ -48,16 +48,16 @@ func Owners(running int) (broken []Invariant) {
 	return broken
 }
 
-// A History is what happened to a task so far.
+// A History records what has happened to a task so far.
 type History[E cmp.Ordered] struct {
 	Given   E // the newest epoch that was sent to an agent
 	Started E // the newest epoch that was started
 }
 
-// Give is for each assignment that is sent.
+// Give is called for each assignment that is sent.
 func (h *History[E]) Give(epoch E) { h.Given = max(h.Given, epoch) }
 
-// Start is for each attempt that starts: how many attempts run from now on, and whether a final phase was stored before.
+// Start is called for each attempt that starts: how many attempts run from now on, and whether a final phase was stored before.
 func (h *History[E]) Start(epoch E, running int, final bool) (broken []Invariant) {
 	broken = Owners(running)
 	if epoch <= h.Started {
@@ -70,7 +70,7 @@ func (h *History[E]) Start(epoch E, running int, final bool) (broken []Invariant
 	return broken
 }
 
-// Acknowledge is for each result that an agent may forget. A result of an attempt that was superseded does not count.
+// Acknowledge is called for each result that an agent may forget. A result of an attempt that was superseded does not count.
 func (h *History[E]) Acknowledge(epoch E, stored Stored[E]) (broken []Invariant) {
 	if epoch >= h.Given && !stored.Records(epoch) && !stored.Final() {
 		broken = append(broken, AcknowledgedNotStored)
@@ -78,20 +78,20 @@ func (h *History[E]) Acknowledge(epoch E, stored Stored[E]) (broken []Invariant)
 	return broken
 }
 
-// Stored is a Task as the API server holds it.
+// Stored is a Task as stored by the API server.
 type Stored[E cmp.Ordered] struct {
 	Epoch    E
 	Phase    string // a final one, or empty
-	Assigned bool   // an attempt with the epoch was given out, and its end is not recorded
+	Assigned bool   // an attempt with the epoch was assigned, and its end is not recorded
 }
 
 // Final reports whether the phase is final.
 func (s Stored[E]) Final() bool { return s.Phase != "" }
 
-// Records reports whether the object says how an attempt ended.
+// Records reports whether the object records how an attempt ended.
 func (s Stored[E]) Records(epoch E) bool { return s.Epoch > epoch || s.Epoch == epoch && !s.Assigned }
 
-// Change is for each write of a Task.
+// Change is called for each write of a Task.
 func Change[E cmp.Ordered](before, after Stored[E]) (broken []Invariant) {
 	if after.Epoch < before.Epoch || before.Final() && after.Phase != before.Phase {
 		broken = append(broken, EpochDecreased)
