@@ -26,21 +26,21 @@ import (
 const (
 	// admissionTime is the operator's own histogram of its answers.
 	admissionTime = "swarm_webhook_request_duration_seconds"
-	// askedFor is how long the webhook is asked at a rate.
+	// askedFor is how long the webhook is called at each rate.
 	askedFor = 10 * time.Second
-	// atOnce is how many requests may be under way.
+	// atOnce is how many requests may be in flight.
 	atOnce = 100
 )
 
-// admissions asks the webhook as the API server does, at two rates. Who asks counts from the moment the question was due, so that one slow
-// answer is not hidden by the questions that it kept back.
+// admissions calls the webhook as the API server does, at two rates. Times count from the moment a request was due, so that
+// one slow answer does not hide the delay of the requests behind it.
 func (b *bench) admissions(ctx context.Context) error {
 	bundle, err := b.cluster.authorities(ctx)
 	if err != nil {
 		return err
 	}
 	asker := newAsker(bundle)
-	if _, err := asker.storm(ctx, 10, time.Second); err != nil { // whose connections are then there
+	if _, err := asker.storm(ctx, 10, time.Second); err != nil { // opens the connections
 		return err
 	}
 	for _, pace := range []struct {
@@ -69,7 +69,7 @@ func (b *bench) admissions(ctx context.Context) error {
 	return nil
 }
 
-// admitted is what the operator's histogram says of the answers since a reading.
+// admitted returns what the operator's histogram has counted since a reading.
 func (b *bench) admitted(ctx context.Context, rate int, target float64, before reading) error {
 	after, err := b.operator.read(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *bench) admitted(ctx context.Context, rate int, target float64, before r
 	return nil
 }
 
-// stormed asks for a while, and tells what that cost the operator.
+// stormed calls the webhook for a while, and reports what that cost the operator.
 func (b *bench) stormed(ctx context.Context, asker asker, rate int) ([]time.Duration, error) {
 	before, err := b.operator.worked()
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *bench) stormed(ctx context.Context, asker asker, rate int) ([]time.Dura
 	return took, err
 }
 
-// An asker asks the webhook.
+// An asker calls the webhook.
 type asker struct{ client *http.Client }
 
 func newAsker(bundle []byte) asker {
@@ -110,7 +110,7 @@ func newAsker(bundle []byte) asker {
 	}}}
 }
 
-// storm asks so many times a second, and gives how long the answers took, the shortest first.
+// storm sends so many requests per second, and returns how long the answers took, shortest first.
 func (a asker) storm(ctx context.Context, rate int, length time.Duration) ([]time.Duration, error) {
 	count := int(length.Seconds()) * rate
 	took, failed := make([]time.Duration, count), make([]error, count)
@@ -132,7 +132,7 @@ func (a asker) storm(ctx context.Context, rate int, length time.Duration) ([]tim
 	return took, errors.Join(failed...)
 }
 
-// ask asks about a pod that nobody makes.
+// ask sends a review of a pod that is never created.
 func (a asker) ask(ctx context.Context, n int) error {
 	body, err := review(n)
 	if err != nil {
@@ -158,8 +158,8 @@ func (a asker) ask(ctx context.Context, n int) error {
 	return nil
 }
 
-// review is the question about the nth pod: each of another workload than the one before, with a place to be found among the pods that it
-// has. For Deployments it is the first pod of a new template, since those of the present one are all there.
+// review is the request about the nth pod: each belongs to another workload than the one before, and has to be placed among
+// that workload's pods. For Deployments it is the first pod of a new template, since all pods of the current one exist.
 func review(n int) ([]byte, error) {
 	workload, hash := n%spreadWorkloads, "next"
 	template := spreadTemplate(workload)

@@ -27,10 +27,10 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// space is where the benchmark works.
+// space is the benchmark's namespace.
 const space = "swarm-bench"
 
-// A cluster is the one that `devcluster run` has brought up for us.
+// A cluster is the one that `devcluster run` has started for us.
 type cluster struct {
 	config *rest.Config
 	api    client.WithWatch
@@ -59,7 +59,7 @@ func connect(ctx context.Context) (*cluster, error) {
 	return made, made.prepare(ctx)
 }
 
-// prepare installs the kinds and makes the namespaces.
+// prepare installs the CRDs and creates the namespaces.
 func (c *cluster) prepare(ctx context.Context) error {
 	output, err := exec.CommandContext(ctx, "kubectl", "apply", "--server-side", "--filename", "deploy/crds").CombinedOutput()
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// keepFinished keeps tasks until a measurement is over: what is measured does not include deleting them.
+// keepFinished keeps tasks until a measurement is over, so that deleting them is not measured.
 var keepFinished = v1alpha1.TaskLimits{FinishedLimit: new(int32(100_000)), TTLSecondsAfterFinished: new(int32(24 * 3600))}
 
 // swarm creates a swarm of simulated pods.
@@ -98,7 +98,7 @@ func (c *cluster) swarmIn(ctx context.Context, in, name string, agents, slots in
 	return c.api.Create(ctx, swarm)
 }
 
-// ready waits until every swarm is.
+// ready waits until every swarm is ready.
 func (c *cluster) ready(ctx context.Context) error { return c.readyIn(ctx, space) }
 
 func (c *cluster) readyIn(ctx context.Context, in string) error {
@@ -116,7 +116,7 @@ func (c *cluster) readyIn(ctx context.Context, in string) error {
 	})
 }
 
-// task creates a task of a length.
+// task creates a task of a given duration.
 func (c *cluster) task(ctx context.Context, name, swarm string, length time.Duration) error {
 	return c.taskIn(ctx, space, name, swarm, length)
 }
@@ -132,7 +132,7 @@ func (c *cluster) taskIn(ctx context.Context, in, name, swarm string, length tim
 	})
 }
 
-// finished watches tasks and tells when each is completed, until the context ends.
+// finished watches tasks and reports when each is completed, until the context ends.
 func (c *cluster) finished(ctx context.Context) (<-chan string, error) {
 	watching, err := c.watch(ctx, &v1alpha1.TaskList{})
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *cluster) finished(ctx context.Context) (<-chan string, error) {
 	return names, nil
 }
 
-// serverTime is the processor time that the API server and etcd have taken so far.
+// serverTime is the processor time that the API server and etcd have used so far.
 func (c *cluster) serverTime(ctx context.Context) (time.Duration, error) {
 	text, err := exec.CommandContext(ctx, "bin/devcluster", "status", "-o", "json").Output()
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *cluster) serverTime(ctx context.Context) (time.Duration, error) {
 	return sum, nil
 }
 
-// watch begins with what happens from now on: events for thousands of objects that are there already would make the API server end the watch.
+// watch starts with the next change: events for thousands of existing objects would make the API server end the watch.
 func (c *cluster) watch(ctx context.Context, list client.ObjectList) (watch.Interface, error) {
 	if err := c.api.List(ctx, list, client.InNamespace(space), client.Limit(1)); err != nil {
 		return nil, fmt.Errorf("list %T: %w", list, err)

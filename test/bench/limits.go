@@ -32,11 +32,12 @@ const (
 	meshAgents   = 1_000           // the most that a swarm may have
 	meshChange   = 10              // agents fewer, and then more again
 	meshScalings = 10              // and so many times in all
-	calm         = 5 * time.Second // after something, in which the memory of the operator may still grow
+	calm         = 5 * time.Second // after each step, in which the memory of the operator may still grow
 	sampleEvery  = 50 * time.Millisecond
 )
 
-// limits measures what one tenant can cost the operator, etcd and another tenant. The mesh comes first, because its measure is the growth of etcd.
+// limits measures what one tenant can cost the operator, etcd and another tenant. The mesh comes first, because it measures
+// the growth of etcd.
 func (b *bench) limits(ctx context.Context) error {
 	for _, measure := range []func(context.Context) error{b.mesh, b.sharedPayload, b.foreignConfigs, b.posts, b.handBacks, b.tenants} {
 		if err := b.cluster.clear(ctx, &v1alpha1.TaskList{}, &v1alpha1.Task{}); err != nil {
@@ -52,7 +53,7 @@ func (b *bench) limits(ctx context.Context) error {
 	return nil
 }
 
-// mostMemory does something and returns the largest resident set of the operator in MB, until a little later.
+// mostMemory runs a step and returns the largest resident set of the operator in MB, until a little later.
 func (b *bench) mostMemory(ctx context.Context, something func(context.Context) error) (float64, error) {
 	var most atomic.Int64
 	watching, stop := context.WithCancel(ctx)
@@ -82,7 +83,7 @@ func pause(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// mesh measures a mesh of the largest size that is scaled to and fro.
+// mesh measures a mesh of the largest size that is scaled down and up again.
 func (b *bench) mesh(ctx context.Context) error {
 	fmt.Printf("waiting for a mesh of %d agents\n", meshAgents)
 	var grown float64
@@ -125,8 +126,8 @@ func (b *bench) reportMesh(memory, grown float64) {
 	b.report.Count("growth of etcd, "+what, grown, etcdGrowth, "MB")
 }
 
-// reportLeader reports what the leader took while a tenant did something, which fails the benchmark on any machine: that memory stays below its bound
-// is a promise. It is not reached if the tenant could not do all of it.
+// reportLeader reports what the leader used while a tenant was active. Exceeding the bound fails the benchmark on any
+// machine, because the bound is a promise. The row is not reached if the tenant could not finish.
 func (b *bench) reportLeader(what string, memory float64, reached bool) {
 	b.report.Add(report.Line{
 		Measure: "RSS of the leader, " + what, Ours: memory, Target: leaderMemory, Unit: "MB", Counted: true, NotReached: !reached,
@@ -142,7 +143,7 @@ func (c *cluster) resize(ctx context.Context, name string, replicas int32) error
 	return c.sized(ctx, name, replicas)
 }
 
-// sized waits until so many agents of a swarm are ready, and no more are there.
+// sized waits until so many agents of a swarm are ready, and no others exist.
 func (c *cluster) sized(ctx context.Context, name string, agents int32) error {
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
 		swarm := &v1alpha1.Swarm{}
@@ -155,7 +156,7 @@ func (c *cluster) sized(ctx context.Context, name string, agents int32) error {
 	return nil
 }
 
-// storage is the size of etcd's database in MB, as the API server tells it.
+// storage is the size of etcd's database in MB, as reported by the API server.
 func (c *cluster) storage(ctx context.Context) (float64, error) {
 	core, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
@@ -173,7 +174,7 @@ func (c *cluster) storage(ctx context.Context) (float64, error) {
 	return size / 1e6, err
 }
 
-// sharedPayload measures tasks that have one large payload in common, while they wait and while they are done.
+// sharedPayload measures tasks that share one large payload, while they wait and while they finish.
 func (b *bench) sharedPayload(ctx context.Context) error {
 	if err := b.cluster.swarm(ctx, "payload", 5, 2); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (c *cluster) payloadTask(ctx context.Context, n int) error {
 	})
 }
 
-// foreignConfigs measures ConfigMaps that are none of the operator's business: while they are created, and when an operator starts beside them.
+// foreignConfigs measures ConfigMaps that do not concern the operator: while they are created, and when an operator starts with them.
 func (b *bench) foreignConfigs(ctx context.Context) error {
 	count := 0
 	growing, err := b.mostMemory(ctx, func(ctx context.Context) error {
@@ -238,7 +239,7 @@ func (b *bench) foreignConfigs(ctx context.Context) error {
 	}
 	starting, err := b.mostMemory(ctx, b.operator.ready)
 	b.reportForeign(count, max(growing, starting))
-	// One by one: a deletion of all of them together would have the API server list them.
+	// One by one: for a collective deletion, the API server would list all of them.
 	return errors.Join(err, each(ctx, count, func(ctx context.Context, n int) error {
 		return client.IgnoreNotFound(b.cluster.api.Delete(ctx, foreignConfig(n)))
 	}))
@@ -249,7 +250,7 @@ func (b *bench) reportForeign(created int, memory float64) {
 	b.reportLeader(fmt.Sprintf("%d foreign ConfigMaps of 1 MiB", foreign), memory, created == foreign)
 }
 
-// createForeign creates large ConfigMaps, as many as the machine can take in time.
+// createForeign creates as many large ConfigMaps as the machine can in time.
 func (c *cluster) createForeign(ctx context.Context) (int, error) {
 	var made atomic.Int64
 	limited, cancel := context.WithTimeout(ctx, foreignTime)

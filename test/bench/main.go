@@ -1,7 +1,7 @@
-// Command bench measures the operator as a program on a real API server and prints, for each measure, what it found beside what it should
-// be. Pods are simulated; their agents are real and run in this process, so a task's way is whole: API server, operator, link, agent and
-// back. Counts that miss their target fail it, and so do the bounds of what one tenant may cost; times never do, because machines differ. Run it
-// by `make bench`.
+// Command bench measures the operator as a program on a real API server and prints each measure next to its target. Pods are
+// simulated; their agents are real and run in this process, so a task takes its whole path: API server, operator, link, agent
+// and back. Counts that miss their target fail it, and so do the bounds of what one tenant may cost; times never do, because
+// machines differ. Run it with `make bench`.
 package main
 
 import (
@@ -37,14 +37,14 @@ func main() {
 	}
 }
 
-// parts are what is measured, in this order. The last one leaves more tasks behind than can be deleted in a reasonable time.
+// parts are the measurements, in this order. The last one leaves more tasks behind than can be deleted in a reasonable time.
 var parts = []string{"rest", "tasks", "idle", "pools", "spread", "limits", "queue"}
 
 // partLimit is how long the measures of a part may take.
 const partLimit = 20 * time.Minute
 
-// measured are the packages that a part measures. Its numbers also depend on every package that these import, and are stale once one of them has
-// changed.
+// measured are the packages that a part measures. Its numbers also depend on every package that these import, and are stale
+// once one of them has changed.
 var measured = map[string][]string{
 	"rest":   {"kit"},
 	"tasks":  swarms,
@@ -57,10 +57,11 @@ var measured = map[string][]string{
 
 var swarms = []string{"agent", "internal/controller/agent", "internal/controller/swarm", "internal/controller/task"}
 
-// composition starts the parts of the operator, and so imports all of them. Every part depends on it, and not on everything that it imports.
+// composition starts the parts of the operator, and so imports all of them. Every part depends on it, but not on everything
+// that it imports.
 const composition = "internal/operator"
 
-// A bench is what measures need.
+// A bench holds what measurements need.
 type bench struct {
 	cluster  *cluster
 	operator *operator
@@ -72,7 +73,7 @@ type bench struct {
 // starts are when agents began tasks, by name.
 var starts sync.Map
 
-// measures are those of a part.
+// measures are the measurements of a part.
 func (b *bench) measures(part string) ([]func(context.Context) error, error) {
 	all := map[string][]func(context.Context) error{
 		"rest": {b.rest}, "tasks": {b.writes, b.throughput, b.latency}, "queue": {b.queue}, "idle": {b.idle}, "pools": {b.pools}, "spread": {b.spread},
@@ -105,7 +106,7 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 	for _, part := range only {
 		err := b.take(ctx, part)
 		if ctx.Err() != nil || b.report == nil {
-			return err // interrupted, or not begun: numbers of before are kept
+			return err // interrupted, or not started: earlier numbers are kept
 		}
 		missed = append(missed, err, b.report.Close(results))
 		if err != nil {
@@ -115,7 +116,7 @@ func run(ctx context.Context, results string, quiet time.Duration, only []string
 	return errors.Join(missed...)
 }
 
-// take takes the measures of a part.
+// take runs the measurements of a part.
 func (b *bench) take(ctx context.Context, part string) error {
 	b.report = nil
 	measures, err := b.measures(part)

@@ -16,7 +16,7 @@ const (
 	paced     = 20 * time.Second
 )
 
-// rest is what an operator weighs that has nothing to do.
+// rest measures the memory of an idle operator.
 func (b *bench) rest(ctx context.Context) error {
 	if err := b.operator.ready(ctx); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (b *bench) costs(since time.Time) (float64, error) {
 	return float64(written) / sampled, nil
 }
 
-// run creates tasks at a pace and returns the times from creation to start, as the agent sees it, and to completion, as a watch sees it.
+// run creates tasks at a pace and returns the times from creation to start, as seen by the agent, and to completion, as seen by a watch.
 func (b *bench) run(ctx context.Context, name string, count int, length, pace time.Duration) (latencies, error) {
 	watching, stop := context.WithTimeout(ctx, time.Duration(count)*pace+length+time.Minute)
 	defer stop()
@@ -115,8 +115,8 @@ func (b *bench) run(ctx context.Context, name string, count int, length, pace ti
 // latencies are sorted times since the creation of tasks.
 type latencies struct{ started, completed []time.Duration }
 
-// latency is how long tasks that take no time are on their way to warm agents, at three rates. The last one is half of the throughput that
-// was measured before.
+// latency measures how long tasks of zero duration take on warm agents, at three rates. The last rate is half of the
+// throughput that was measured before.
 func (b *bench) latency(ctx context.Context) error {
 	for _, rate := range []float64{perSecond, 50, b.ceiling / 2} {
 		if err := b.latencyAt(ctx, rate); err != nil {
@@ -126,7 +126,7 @@ func (b *bench) latency(ctx context.Context) error {
 	return nil
 }
 
-// latencyAt measures one rate. Half of a throughput that was not reached is 0: nothing can be measured at it, and its rows say so.
+// latencyAt measures one rate. Half of a throughput that was not reached is 0: nothing can be measured at it, and its rows show that.
 func (b *bench) latencyAt(ctx context.Context, rate float64) error {
 	if rate == 0 {
 		b.reportLatency("half of the throughput", latencies{})
@@ -164,7 +164,7 @@ func percentile(sorted []time.Duration, percent int) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// idle watches a hundred swarms that have nothing to do.
+// idle watches a hundred idle swarms.
 func (b *bench) idle(ctx context.Context) error {
 	for n := range 100 {
 		if err := b.cluster.swarm(ctx, fmt.Sprintf("idle-%03d", n), 3, 1); err != nil {

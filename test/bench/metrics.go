@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// A reading is what the operator's metrics say in one moment.
+// A reading is the operator's metrics at one moment.
 type reading []sample
 
 type sample struct {
@@ -24,7 +24,7 @@ type sample struct {
 	value        float64
 }
 
-// read asks the operator for its metrics.
+// read reads the operator's metrics.
 func (o *operator) read(ctx context.Context) (reading, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+metricsPort+"/metrics", nil)
 	if err != nil {
@@ -79,7 +79,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// sum adds up what has that name and, among its labels, these.
+// sum adds up the samples that have this name and, among their labels, these.
 func (r reading) sum(name string, labels ...string) (total float64) {
 	for _, one := range r {
 		if one.name == name && one.has(labels) {
@@ -93,7 +93,7 @@ func (s sample) has(labels []string) bool {
 	return !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(s.labels, label) })
 }
 
-// buckets are those of a histogram, by their upper bounds.
+// buckets are those of a histogram, by upper bound.
 func (r reading) buckets(name string, labels ...string) map[float64]float64 {
 	all := map[float64]float64{}
 	for _, one := range r {
@@ -109,7 +109,7 @@ func (r reading) buckets(name string, labels ...string) map[float64]float64 {
 	return all
 }
 
-// bound is the upper bound of the bucket that a share of what was observed between two readings lies below, and how many there were.
+// bound returns the upper bound of the bucket that contains a quantile of the observations between two readings, and their number.
 func bound(before, after map[float64]float64, share float64) (limit time.Duration, observed int) {
 	total := after[math.Inf(1)] - before[math.Inf(1)]
 	least := math.Inf(1)

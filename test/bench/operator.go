@@ -39,7 +39,7 @@ type operator struct {
 	leads   atomic.Bool
 }
 
-// operate starts the operator as `make run` does, with ports of its own and whatever else is to be set.
+// operate starts the operator as `make run` does, with its own ports and extra settings.
 func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, error) {
 	group, err := newMemoryGroup()
 	if err != nil {
@@ -65,14 +65,14 @@ func (c *cluster) operate(ctx context.Context, settings ...string) (*operator, e
 	return started, nil
 }
 
-// ready waits until it leads, which its log says.
+// ready waits until the operator leads, according to its log.
 func (o *operator) ready(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return o.leads.Load(), nil
 	})
 }
 
-// count keeps the log in a file of its own, after those of operators before it, for whoever wonders what the lines are.
+// count keeps the log in its own file, after those of earlier operators, so that the lines can be looked up.
 func (o *operator) count(log io.Reader) {
 	copied, err := os.OpenFile("bin/bench-operator.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -109,16 +109,16 @@ func (o *operator) memory() (float64, error) {
 	return 0, fmt.Errorf("read memory: no VmRSS in %q", text)
 }
 
-// worked is how much time of a processor it has taken so far. It says what something costs also where others keep the machine busy.
+// worked is how much processor time the operator has used so far. It measures cost even when other programs keep the machine busy.
 func (o *operator) worked() (time.Duration, error) { return processorTime(o.command.Process.Pid) }
 
-// processorTime is how much a process has taken so far.
+// processorTime is how much a process has used so far.
 func processorTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
 	}
-	_, after, _ := strings.Cut(string(text), ") ") // what is before has the program's name in it
+	_, after, _ := strings.Cut(string(text), ") ") // the part before it includes the program's name
 	fields := strings.Fields(after)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("read processor time: %q", text)
@@ -141,10 +141,10 @@ type request struct {
 	} `json:"objectRef"`
 }
 
-// notWrites are requests that store nothing, and the Lease by which the leader leads, which is renewed every second whatever happens.
+// notWrites are requests that store nothing, and the leader's Lease, which is renewed every second in any case.
 var notWrites = []string{"leases", "tokenreviews", "subjectaccessreviews"}
 
-// writes are what the operator has written since a moment, as the API server saw it.
+// writes are what the operator has written since a moment, as seen by the API server.
 func (c *cluster) writes(since time.Time) ([]request, error) {
 	all, err := c.requests(since)
 	return slices.DeleteFunc(all, func(seen request) bool {
@@ -152,7 +152,7 @@ func (c *cluster) writes(since time.Time) ([]request, error) {
 	}), err
 }
 
-// requests are all that the operator has asked for since a moment. A log that has become too long lies beside the one that followed it.
+// requests are all requests of the operator since a moment. A rotated log lies next to its successor.
 func (c *cluster) requests(since time.Time) ([]request, error) {
 	files, err := filepath.Glob(strings.TrimSuffix(c.audit, ".log") + "*.log")
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 // perSource is how many jobs fit well into one ConfigMap.
 const perSource = 25_000
 
-// pools measures worker pools, the largest and the many each with an operator that has seen nothing else. Their workers are simulated
-// pods that cannot be asked: a list counts as loaded a second after it was published, and that second is not counted.
+// pools measures worker pools: the largest one and the many small ones, each with a fresh operator. Their workers are
+// simulated pods that cannot be called: a list counts as loaded a second after it was published, and that second is not
+// counted.
 func (b *bench) pools(ctx context.Context) error {
 	for _, measure := range []func(context.Context) error{b.anew, b.hugePool, b.anew, b.idlePools, b.scaleOut} {
 		if err := measure(ctx); err != nil {
@@ -46,7 +47,7 @@ func (b *bench) anew(ctx context.Context) error {
 	return b.operator.ready(ctx)
 }
 
-// idlePools watches a thousand pools that have nothing to do.
+// idlePools watches a thousand idle pools.
 func (b *bench) idlePools(ctx context.Context) error {
 	const count = 1000
 	for n := range count {
@@ -78,7 +79,7 @@ func (b *bench) idlePools(ctx context.Context) error {
 	return err
 }
 
-// scaleOut counts what one worker more costs a pool of 100, and how long it takes until the last list is published.
+// scaleOut measures what one more worker costs a pool of 100, and how long it takes until the last list is published.
 func (b *bench) scaleOut(ctx context.Context) error {
 	shape := poolShape{name: "big", jobs: 10_000, workers: 100}
 	if err := b.cluster.pool(ctx, shape); err != nil {
@@ -107,20 +108,21 @@ func (b *bench) scaleOut(ctx context.Context) error {
 	return nil
 }
 
-// cost is what a hand-over took.
+// cost is what a hand-over cost.
 type cost struct {
 	writes, nudged int
 	last           time.Time
 	waited         time.Duration
 }
 
-// costOf goes through the writes of a hand-over: what it waited lies between the last nudge before the second config and that config.
+// costOf goes through the writes of a hand-over: the time between the last nudge before the second config and that config was
+// spent waiting.
 func costOf(written []request) (sum cost) {
 	configs := 0
 	for _, request := range written {
 		switch request.Object.Resource {
 		case "workerpools", "events":
-			continue // which tell of it
+			continue // which report it
 		case "configmaps":
 			if configs++; configs == 2 {
 				sum.waited = request.Received.Sub(sum.last)
@@ -134,7 +136,7 @@ func costOf(written []request) (sum cost) {
 	return sum
 }
 
-// hugePool shares out a hundred thousand jobs.
+// hugePool distributes a hundred thousand jobs.
 func (b *bench) hugePool(ctx context.Context) error {
 	begun := time.Now()
 	fmt.Println("waiting for a pool of 1,000 workers")
@@ -151,7 +153,7 @@ func (b *bench) hugePool(ctx context.Context) error {
 	return err
 }
 
-// poolShape is a pool and its workload.
+// poolShape describes a pool and its workload.
 type poolShape struct {
 	name          string
 	jobs, workers int
@@ -218,7 +220,7 @@ func (c *cluster) follows(ctx context.Context, name string, workers int) error {
 	})
 }
 
-// converged waits until so many pools are.
+// converged waits until so many pools have converged.
 func (c *cluster) converged(ctx context.Context, count int) error {
 	return wait.PollUntilContextTimeout(ctx, time.Second, patient, true, func(ctx context.Context) (bool, error) {
 		pools := &v1alpha1.WorkerPoolList{}

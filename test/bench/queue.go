@@ -16,14 +16,14 @@ import (
 
 const (
 	rowLimit = 5 * time.Minute // after which a row counts as not reached
-	besides  = 2_000           // tasks whose throughput is measured beside those that wait
+	besides  = 2_000           // tasks whose throughput is measured beside the waiting ones
 )
 
-// depths are how many tasks wait in a paused swarm while another one works. They are also compared with none.
+// depths are how many tasks wait in a paused swarm while another one works. They are also compared with an empty queue.
 var depths = []int{10_000, 100_000}
 
-// queue measures what waiting tasks cost: the throughput of another swarm beside them, and how soon the first of them is finished once their
-// swarm is no longer paused.
+// queue measures what waiting tasks cost: the throughput of another swarm beside them, and how soon the first of them
+// finishes once their swarm is unpaused.
 func (b *bench) queue(ctx context.Context) error {
 	for _, swarm := range []string{"fleet", "parked"} {
 		if err := b.cluster.swarm(ctx, swarm, fleet, 1); err != nil {
@@ -49,7 +49,7 @@ func (b *bench) queue(ctx context.Context) error {
 	return nil
 }
 
-// queued adds the rows of a depth. If so many tasks could not be created in time, nothing can be said of them.
+// queued adds the rows of a depth. If so many tasks could not be created in time, the rows are not reached.
 func (b *bench) queued(ctx context.Context, depth int, alone float64) error {
 	switch err := b.park(ctx, depth); {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -67,7 +67,8 @@ func (b *bench) queued(ctx context.Context, depth int, alone float64) error {
 	return b.unpause(ctx, depth)
 }
 
-// besideLine compares a throughput with that of a swarm beside which nothing waits. Nothing can be said of either if one of them was not measured.
+// besideLine compares a throughput with that of a swarm without waiting tasks beside it. If either was not measured, the row
+// is not reached.
 func besideLine(depth int, perSecond, alone float64) report.Line {
 	return report.Line{
 		Measure: claim(depth, "[X05/throughput] ") + fmt.Sprintf("throughput of %d short tasks beside %d that wait", besides, depth),
@@ -87,7 +88,7 @@ func (b *bench) park(ctx context.Context, depth int) error {
 	return b.cluster.submit(limited, "parked", "parked", depth)
 }
 
-// beside returns the throughput of one swarm while the given number of tasks waits in the other, or 0 when it did not end in time.
+// beside returns the throughput of one swarm while the given number of tasks waits in the other, or 0 if it did not finish in time.
 func (b *bench) beside(ctx context.Context, depth int) (float64, error) {
 	began := time.Now()
 	if err := b.finish(ctx, fmt.Sprintf("beside%d", depth), "fleet", besides); err != nil {
@@ -96,7 +97,7 @@ func (b *bench) beside(ctx context.Context, depth int) (float64, error) {
 	return besides / time.Since(began).Seconds(), nil
 }
 
-// ignoreDeadline lets a row end that took longer than it may. It is reported as not reached.
+// ignoreDeadline ends a row that took too long. It is reported as not reached.
 func ignoreDeadline(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil
@@ -121,7 +122,7 @@ func unpauseLine(depth int, took time.Duration, err error) report.Line {
 	}
 }
 
-// firstOfParked unpauses the swarm in which tasks wait, and returns when one of them is finished.
+// firstOfParked unpauses the swarm of the waiting tasks, and returns when the first of them is finished.
 func (b *bench) firstOfParked(ctx context.Context) error {
 	finished, err := b.cluster.finished(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func (b *bench) firstOfParked(ctx context.Context) error {
 	return awaitAll(ctx, finished, nil, "parked", 1)
 }
 
-// claim names a clause of the acceptance list on the rows of the greatest depth, which it is about.
+// claim attaches a clause of the acceptance list to the rows of the greatest depth.
 func claim(depth int, clause string) string {
 	if depth < depths[len(depths)-1] {
 		return ""

@@ -46,7 +46,7 @@ func TestQueueThatIsNotCreatedInTimeEndsItsRows(t *testing.T) {
 	})
 }
 
-// What one tenant may cost is bounded on any machine: a bound that is missed fails the benchmark.
+// The bounds for one tenant hold on any machine: a bound that is missed fails the benchmark.
 func TestBoundsOfOneTenantFailTheBenchmark(t *testing.T) {
 	handBacks := int(handingBack.Seconds()) * backWrites
 	for name, row := range map[string]func(b *bench, beyond int){

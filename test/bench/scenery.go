@@ -18,16 +18,16 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// capacity is the label that tells spot from on-demand nodes.
+// capacity is the label that distinguishes spot from on-demand nodes.
 const capacity = "karpenter.sh/capacity-type"
 
-// hookPort is where the API server, on the same machine, asks the operator.
+// hookPort is where the API server, on the same machine, calls the operator's webhook.
 var hookPort = ports.Free()
 
-// hooked are the settings of an operator that is asked about pods.
+// hooked are the settings of an operator with a webhook for pods.
 var hooked = []string{"SWARM_WEBHOOK_ENABLED=true", "SWARM_WEBHOOK_PORT=" + hookPort}
 
-// furnish adds simulated nodes until there are so many, of both classes in three zones.
+// furnish adds simulated nodes up to this number, of both classes in three zones.
 func (c *cluster) furnish(ctx context.Context, count int) error {
 	there := &corev1.NodeList{}
 	if err := c.api.List(ctx, there); err != nil {
@@ -57,7 +57,7 @@ func simulatedNode(n int) *corev1.Node {
 	}
 }
 
-// hook has the API server ask the operator as the installed configuration does.
+// hook has the API server call the webhook as the installed configuration does.
 func (c *cluster) hook(ctx context.Context) error {
 	text, err := os.ReadFile("deploy/kustomize/operator/admission.yaml")
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *cluster) hook(ctx context.Context) error {
 	return nil
 }
 
-// authorities are whom the API server trusts to answer.
+// authorities are the CAs that the API server trusts for the webhook.
 func (c *cluster) authorities(ctx context.Context) ([]byte, error) {
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	if err := c.api.Get(ctx, client.ObjectKey{Name: admission.ConfigurationName}, found); err != nil {

@@ -22,13 +22,13 @@ const (
 	spreadPods      = spreadWorkloads * spreadReplicas
 )
 
-// What the operator says of itself.
+// Metrics of the operator.
 const (
 	moves      = "swarm_spread_moves_total"
-	judgements = "controller_runtime_reconcile_time_seconds" // how long controllers take to look at something once
+	judgements = "controller_runtime_reconcile_time_seconds" // how long controllers take for one reconcile
 )
 
-// spread measures the keeping of workloads between spot and on-demand nodes, all of them in one namespace.
+// spread measures how workloads are kept spread over spot and on-demand nodes, all of them in one namespace.
 func (b *bench) spread(ctx context.Context) error {
 	for _, measure := range []func(context.Context) error{b.crowd, b.coldStart, b.still, b.admissions, b.nodeLoss} {
 		if err := measure(ctx); err != nil {
@@ -38,7 +38,7 @@ func (b *bench) spread(ctx context.Context) error {
 	return nil
 }
 
-// crowd fills the cluster while the operator says where each pod goes.
+// crowd fills the cluster while the operator places each pod.
 func (b *bench) crowd(ctx context.Context) error {
 	if err := b.anew(ctx); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (b *bench) crowd(ctx context.Context) error {
 	return b.reportMemory("of the operator that has seen 1,000 spread workloads grow, 10,000 pods, 500 nodes")
 }
 
-// reportMemory reports the working set, by which a container is judged, and beside it the resident set.
+// reportMemory reports the working set, by which a container is judged, and the resident set.
 func (b *bench) reportMemory(what string) error {
 	workingSet, err := b.operator.group.workingSet()
 	if err != nil {
@@ -85,12 +85,14 @@ func (b *bench) reportMemory(what string) error {
 	return err
 }
 
-// misplaced is how many pods were moved from one class to the other. Those whose node was taken for lost, on a busy machine, stay in theirs.
+// misplaced is how many pods were moved from one class to the other. Pods whose node was taken for lost, on a busy machine,
+// stay in their class.
 func misplaced(seen reading) float64 {
 	return seen.sum(moves, `from="spot"`, `to="on-demand"`) + seen.sum(moves, `from="on-demand"`, `to="spot"`)
 }
 
-// cover makes the first workload, for whose sake the API server comes to ask about pods. Its own may come before that, and be moved.
+// cover creates the first workload, after which the API server begins to call the webhook. The pods of this workload may be
+// created before that, and be moved.
 func (b *bench) cover(ctx context.Context) (reading, error) {
 	if err := b.cluster.workload(ctx, 0); err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (b *bench) cover(ctx context.Context) (reading, error) {
 	return b.operator.read(ctx)
 }
 
-// populate makes the others.
+// populate creates the others.
 func (b *bench) populate(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() {
@@ -119,11 +121,11 @@ func (b *bench) populate(ctx context.Context) error {
 	return <-failed
 }
 
-// balanced waits until so many workloads are, and all their pods are there. It asks the operator, lest it disturb the API server.
+// balanced waits until so many workloads are balanced, and all their pods exist. It polls the operator so as not to disturb the API server.
 func (b *bench) balanced(ctx context.Context, workloads int) error {
 	told := time.Now()
 	return wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
-		seen, _ := b.operator.read(ctx) // nothing, while it is only just starting
+		seen, _ := b.operator.read(ctx) // empty while it is still starting
 		done, pods := seen.sum("swarm_spread_workloads", `status="Balanced"`), seen.sum("swarm_spread_pods", `state="current"`)
 		if time.Since(told) > 15*time.Second {
 			told = time.Now()
@@ -133,7 +135,7 @@ func (b *bench) balanced(ctx context.Context, workloads int) error {
 	})
 }
 
-// load is that of the machine in the last minute.
+// load is the load average of the last minute.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -142,7 +144,7 @@ func load() string {
 	return strings.Fields(string(text))[0]
 }
 
-// coldStart is how long an operator that knows nothing takes to judge all workloads.
+// coldStart is how long an operator without any state takes to judge all workloads.
 func (b *bench) coldStart(ctx context.Context) error {
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -169,7 +171,7 @@ func (b *bench) coldStart(ctx context.Context) error {
 	return b.reportMemory("of the operator then")
 }
 
-// still counts what the operator asks for while nothing happens. Watches that end are begun again, and the Lease is renewed.
+// still counts the requests of the operator while nothing happens. Watches that end are restarted, and the Lease is renewed.
 func (b *bench) still(ctx context.Context) error {
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -189,7 +191,7 @@ func (b *bench) still(ctx context.Context) error {
 	return b.reportMemory("of the operator after that")
 }
 
-// asked is how often the operator has asked for anything since a moment, and shows what.
+// asked returns how many requests the operator has made since a moment, and shows them.
 func (b *bench) asked(since time.Time) (int, error) {
 	all, err := b.cluster.requests(since)
 	if err != nil {
@@ -208,7 +210,7 @@ func (b *bench) asked(since time.Time) (int, error) {
 	return total, nil
 }
 
-// nodeLoss takes a node away and waits for the first of its pods to be replaced.
+// nodeLoss removes a node and waits for the first of its pods to be replaced.
 func (b *bench) nodeLoss(ctx context.Context) error {
 	node, err := b.cluster.spotNode(ctx)
 	if err != nil {
@@ -239,7 +241,7 @@ func (b *bench) nodeLoss(ctx context.Context) error {
 	return b.judged(ctx)
 }
 
-// judged is how long a workload takes to be judged, since the operator's start.
+// judged is how long it takes to judge a workload, since the operator's start.
 func (b *bench) judged(ctx context.Context) error {
 	seen, err := b.operator.read(ctx)
 	if err != nil {

@@ -29,14 +29,14 @@ import (
 const (
 	posted      = 200
 	postedBytes = 7 << 20
-	reluctant   = "reluctant" // the swarm whose agent hands everything back
+	reluctant   = "reluctant" // the swarm whose agent hands every attempt back
 	handingBack = time.Minute
 	quietPace   = 200 * time.Millisecond // between two tasks of the quiet tenant
-	loudTimes   = 50                     // so many times as many tasks has the other one
-	tenantTime  = 30 * time.Second       // that each of the two measurements takes
+	loudTimes   = 50                     // the other tenant has this many times as many tasks
+	tenantTime  = 30 * time.Second       // of each of the two measurements
 )
 
-// posts measures what posts to the webhook cost that no API server makes, half of them without a length.
+// posts measures what forged posts to the webhook cost, half of them without a length.
 func (b *bench) posts(ctx context.Context) error {
 	b.operator.stop()
 	if err := b.cluster.hook(ctx); err != nil {
@@ -62,7 +62,7 @@ func (b *bench) posts(ctx context.Context) error {
 	return err
 }
 
-// post sends a large admission review. That it is refused, or that the connection is closed, is well.
+// post sends a large admission review, which may be refused, or its connection closed.
 func post(ctx context.Context, poster *http.Client, n int) error {
 	body, err := largeReview(n)
 	if err != nil {
@@ -98,7 +98,7 @@ func largeReview(n int) ([]byte, error) {
 	return json.Marshal(asked)
 }
 
-// runAgent is a pod's agent: one of ours, or one that hands everything back at once.
+// runAgent is a pod's agent: a normal one, or one that hands every attempt back at once.
 func runAgent(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 	if config.Swarm != reluctant {
 		return agent.RunWith(ctx, config, agent.HandlerFunc(work))
@@ -112,7 +112,7 @@ func runAgent(ctx context.Context, _ *corev1.Pod, config agent.Config) error {
 	return nil
 }
 
-// handBacks counts what an agent costs that hands back everything at once: with a task for each of its slots, and with a queue.
+// handBacks measures what an agent costs that hands every attempt back at once: with a task for each of its slots, and with a queue.
 func (b *bench) handBacks(ctx context.Context) error {
 	const slots = 8
 	if err := b.cluster.swarm(ctx, reluctant, 1, slots); err != nil {
@@ -142,13 +142,13 @@ func (b *bench) handBacks(ctx context.Context) error {
 	return nil
 }
 
-// reportHandBacks reports the writes of the time that was counted.
+// reportHandBacks reports the writes in the measured time.
 func (b *bench) reportHandBacks(tasks, slots, writes int) {
 	what := fmt.Sprintf("writes for an agent that hands back %d tasks at once, %d slots", tasks, slots)
 	b.report.Count(what, float64(writes)/handingBack.Seconds(), backWrites, "1/s")
 }
 
-// tenants compares the latency of a tenant beside another one that submits many times as much with its latency alone.
+// tenants compares the latency of a tenant next to another one that submits many times as much with its latency alone.
 func (b *bench) tenants(ctx context.Context) error {
 	const loud = "swarm-bench-loud"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: loud}}

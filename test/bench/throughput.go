@@ -23,14 +23,14 @@ const (
 	creators = 8     // clients that create objects at the same time
 )
 
-// A pace is how fast objects got done, and what each cost the API server and etcd. It is zero if they were not done in time.
+// A pace is how fast objects were finished, and what each cost the API server and etcd. It is zero if they were not finished in time.
 type pace struct {
 	perSecond    float64
 	milliseconds float64 // of processor time
 }
 
-// throughput measures our tasks beside two peers in the same run: raw writes of the same objects, which nothing that stores them can beat, and
-// Jobs. The peers run without an operator, so that all of the machine is theirs.
+// throughput measures our tasks and two peers in the same run: raw writes of the same objects, which no controller that
+// stores them can beat, and Jobs. The peers run without an operator, so that they have the whole machine.
 func (b *bench) throughput(ctx context.Context) error {
 	if err := b.cluster.swarm(ctx, "fleet", fleet, 1); err != nil {
 		return err
@@ -135,7 +135,7 @@ func awaitAll(ctx context.Context, finished <-chan string, failed <-chan error, 
 	return nil
 }
 
-// submit creates tasks that take no time, as fast as possible.
+// submit creates tasks of zero duration as fast as possible.
 func (c *cluster) submit(ctx context.Context, name, swarm string, count int) error {
 	return each(ctx, count, func(ctx context.Context, n int) error { return c.task(ctx, fmt.Sprintf("%s-%05d", name, n), swarm, 0) })
 }

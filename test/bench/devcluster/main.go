@@ -1,5 +1,6 @@
-// Command devcluster measures how long the development cluster takes to come up on a machine that has built and started it before, with one real
-// node Ready. Each cluster is removed before the next one is made. Run it by `make bench PART=devcluster`, as root.
+// Command devcluster measures how long the development cluster takes to start on a machine that has built and started it
+// before, until its one real node is Ready. Each cluster is removed before the next one is created. Run it with `make bench
+// PART=devcluster`, as root.
 package main
 
 import (
@@ -53,7 +54,7 @@ func measure(ctx context.Context, program, results string) error {
 	return measured.Close(results)
 }
 
-// bringUp makes a cluster, which returns when its node is Ready, and removes it.
+// bringUp creates a cluster, which returns when its node is Ready, and removes it.
 func bringUp(ctx context.Context, program string) (time.Duration, error) {
 	folder, err := os.MkdirTemp("", "bench-devcluster-")
 	if err != nil {

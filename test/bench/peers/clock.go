@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// timed runs a contender several times: its answer, the median of its times, and the least that it allocated.
+// timed runs a contender several times: its answer, the median of its times, and its smallest allocation.
 func (c contender) timed(several int, in pool, before *answer) (found answer, took time.Duration, allocations uint64) {
 	times, counts := make([]time.Duration, several), make([]uint64, several)
 	for n := range several {

@@ -22,7 +22,7 @@ type contender struct {
 
 const kafka = "cooperative-sticky"
 
-// contenders are ours, then those of others, each as its documentation shows it.
+// contenders are ours, then the others, each used as documented.
 var contenders = append(slices.Clone(ours),
 	contender{name: kafka, prepare: balanced},
 	contender{name: "go-jump", prepare: jumped},
@@ -41,7 +41,7 @@ var ours = []contender{
 	{name: "Hashed, 10 %", shuffled: true, prepare: planned(assign.Hashed, 10)},
 }
 
-// planned is the engine. Without a previous answer the list is a new one, so that nothing of it is known.
+// planned is the engine. Without a previous answer the list is a new one, so that nothing is known about it.
 func planned(strategy assign.Strategy, imbalance int) func(pool, *answer) func() answer {
 	return func(in pool, before *answer) func() answer {
 		input := assign.Input{Jobs: in.list, Workers: in.workers, Strategy: strategy, ImbalancePercent: imbalance}
@@ -62,7 +62,7 @@ func asJobs(names []string) []assign.Job {
 	return jobs
 }
 
-// fromNames is Sticky with all that a restart costs: the list is checked, and the previous revision was only stored.
+// fromNames is Sticky with all costs of a restart: the list is checked, and the previous revision is only known as stored.
 func fromNames(in pool, before *answer) func() answer {
 	jobs := asJobs(in.names)
 	var stored []assign.Share
@@ -79,7 +79,7 @@ func fromNames(in pool, before *answer) func() answer {
 	}
 }
 
-// hash is FNV-1a with the finish of splitmix64: what the others leave to their caller.
+// hash is FNV-1a with the finalizer of splitmix64, which the other libraries leave to their caller.
 func hash(name string) uint64 {
 	sum := uint64(14695981039346656037)
 	for n := range len(name) {
@@ -100,7 +100,7 @@ func jumped(in pool, _ *answer) func() answer {
 	}
 }
 
-// looked has a table of a hundred places for each worker, or the largest that is offered.
+// looked uses a table of a hundred places for each worker, or the largest table available.
 func looked(in pool, _ *answer) func() answer {
 	names := in.workerNames()
 	return func() answer {
@@ -137,7 +137,7 @@ type hasher struct{}
 
 func (hasher) Sum64(data []byte) uint64 { return hash(string(data)) }
 
-// located has the numbers with which the target allocator of OpenTelemetry configures it.
+// located uses the parameters of OpenTelemetry's target allocator.
 func located(in pool, _ *answer) func() answer {
 	members := make([]consistent.Member, len(in.workers))
 	for n := range in.workers {

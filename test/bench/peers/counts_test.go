@@ -6,8 +6,8 @@ import (
 	"github.com/swarm-io/swarm-operator/test/bench/report"
 )
 
-// Counts are the same on every machine, and ours take seconds: a change that makes one miss its target must not wait for the next
-// benchmark. Times, and what the peers do, are left to make bench; so is the largest size.
+// Counts are the same on every machine, and ours take seconds: a change that makes one miss its target must not wait for the
+// next benchmark. Times, the peers and the largest size are left to make bench.
 func TestCountsMeetTheirTargets(t *testing.T) {
 	kept, err := report.New(t.Context(), "assign", measured)
 	if err != nil {

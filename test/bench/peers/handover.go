@@ -7,7 +7,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// handover measures the steps to one worker more, each with the records as they are then.
+// handover measures the steps to one more worker, each with the current records.
 func (b bench) handover() {
 	for _, size := range []scale{small, medium} {
 		c := chainOf(size)
@@ -23,7 +23,7 @@ func (b bench) handover() {
 	}
 }
 
-// walk goes all steps to a target: the time of the slowest, and how many of them publish.
+// walk takes all steps to a target, and returns the time of the slowest and how many of them publish.
 func walk(target []assign.Share, records []assign.Record) (slowest time.Duration, configs int) {
 	for version := int64(2); ; version++ {
 		var step assign.Step
@@ -44,7 +44,7 @@ func walk(target []assign.Share, records []assign.Record) (slowest time.Duration
 	}
 }
 
-// publish writes down what a step says.
+// publish records the lists of a step.
 func publish(records []assign.Record, step assign.Step, version int64) []assign.Record {
 	index := make(map[string]int, len(records))
 	for n := range records {
@@ -61,7 +61,7 @@ func publish(records []assign.Record, step assign.Step, version int64) []assign.
 	return records
 }
 
-// confirm lets everybody confirm what was published last.
+// confirm has all workers confirm what was published last.
 func confirm(records []assign.Record) {
 	for n, record := range records {
 		uid := "uid-" + record.Worker

@@ -13,7 +13,7 @@ import (
 // topic is the one of which all jobs are partitions.
 const topic = "jobs"
 
-// balanced is what a Kafka consumer group does. The members' messages are made and read outside of the time.
+// balanced does what a Kafka consumer group does. The members' messages are created and read outside of the measured time.
 func balanced(in pool, before *answer) func() answer {
 	var owned []int32
 	if before != nil {
@@ -46,7 +46,7 @@ func prepared(in pool, owned []int32) func() *kgo.BalancePlan {
 	}
 	balance, _, err := balancer.MemberBalancer(members)
 	if err != nil {
-		panic(fmt.Errorf("join members: %w", err)) // all messages are made here
+		panic(fmt.Errorf("join members: %w", err)) // all messages are created here
 	}
 	group := balance.(kgo.GroupMemberBalancerOrError)
 	return func() *kgo.BalancePlan {
@@ -58,7 +58,7 @@ func prepared(in pool, owned []int32) func() *kgo.BalancePlan {
 	}
 }
 
-// agreed are the owners when all is done: what was revoked in the first round is given away in a second.
+// agreed returns the final owners: what was revoked in the first round is assigned in a second.
 func agreed(in pool, plan *kgo.BalancePlan) []int32 {
 	owners := ownersIn(in.workers, plan, len(in.names))
 	if slices.Contains(owners, none) {

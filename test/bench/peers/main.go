@@ -1,8 +1,8 @@
-// Command peers measures the assign engine beside the libraries that people use for the same: in one process, one after the other, on
+// Command peers measures the assign engine and the libraries that are used for the same purpose: in one process, one after the other, on
 // the same jobs and workers. It prints a table for each size, then the targets.
 //
 // Counts that miss their target fail it: moves, allocations, loads, and any difference between two runs. Times never do, because
-// machines differ; where a time is a ratio, the two were measured in turns. Run it by `make bench`.
+// machines differ; where a time is a ratio, the two were measured alternately. Run it with `make bench`.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 // scale is how much there is to assign.
 type scale struct {
 	jobs, workers int
-	several       int  // how often what takes part is timed; the median counts
+	several       int  // how often each contender is timed; the median counts
 	doubled       bool // whether twice the workers are tried
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// pool is what is to be assigned, in the forms that algorithms want it in.
+// pool holds the jobs and workers, in the forms that algorithms need.
 type pool struct {
 	names   []string
 	list    *assign.Jobs
 	workers []assign.Worker
 }
 
-// answer is who has which job.
+// answer holds the owner of each job.
 type answer struct {
 	owners func() []int32 // the ordinal of each job's worker, by the number of the job; not part of the time
 	kept   *assign.Revision
@@ -49,7 +49,7 @@ func numberOf(name string) int32 {
 	}
 	number, err := strconv.Atoi(name[at:])
 	if err != nil {
-		panic(err) // all names are made here
+		panic(err) // all names are created here
 	}
 	return int32(number)
 }

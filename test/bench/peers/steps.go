@@ -12,7 +12,7 @@ import (
 // turns is how often a small change is made and undone.
 const turns = 7
 
-// chain is a pool that changes a little each time, with the indexes that a controller keeps.
+// chain is a pool with small changes, with the indexes that a controller keeps.
 type chain struct {
 	list     *assign.Jobs
 	revision *assign.Revision
@@ -37,7 +37,7 @@ func (c *chain) crew(workers []assign.Worker) {
 	c.revision = assign.Plan(assign.Input{Jobs: c.list, Workers: workers, Previous: c.revision}).Next
 }
 
-// steps are the incremental changes at the largest size. One worker more is part of the race.
+// steps are the incremental changes at the largest size. One more worker is part of the race.
 func (b bench) steps() {
 	c, n := chainOf(large), large.workers
 	crew := func(name string, changed []assign.Worker) {
@@ -66,7 +66,7 @@ func (b bench) steps() {
 	})
 }
 
-// step prepares a change, times it and undoes it, in turns.
+// step prepares a change, times it and undoes it, alternately.
 func (b bench) step(name string, prepare func() func(), undo func()) {
 	times := make([]time.Duration, turns)
 	for n := range times {
@@ -76,7 +76,7 @@ func (b bench) step(name string, prepare func() func(), undo func()) {
 	b.report.Time(fmt.Sprintf("%s, %s, %s", sticky, large, name), milliseconds(median(times)), 5, "ms")
 }
 
-// allocations are those of a plan when there are ten times as many jobs, over those when there are not.
+// allocations is the ratio of a plan's allocations with ten times as many jobs to those without.
 func (b bench) allocations() {
 	count := func(jobs int, change func(c *chain)) float64 {
 		c := chainOf(scale{jobs: jobs, workers: medium.workers})

@@ -10,25 +10,25 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// added is how many jobs are added to see what that moves.
+// added is how many jobs are added to see how many move.
 const added = 10
 
-// row is what one contender does at one scale.
+// row is the result of one contender at one scale.
 type row struct {
 	contender
 	size        scale
-	first, more time.Duration // from nothing, and for one worker more
+	first, more time.Duration // from nothing, and for one more worker
 	allocations uint64        // from nothing
 	balance     balance       // from nothing
-	plus        change        // one worker more
-	tail        change        // the last worker less
-	middle      change        // one in the middle less
+	plus        change        // one more worker
+	tail        change        // without the last worker
+	middle      change        // without one in the middle
 	double      change        // twice the workers, if that was tried
-	jobs        change        // some jobs more
-	again       int           // jobs that a second run puts elsewhere
+	jobs        change        // some more jobs
+	again       int           // jobs that a second run places elsewhere
 }
 
-// changes are all that were tried.
+// changes are all changes that were measured.
 func (r row) changes() []change { return []change{r.plus, r.tail, r.middle, r.double, r.jobs} }
 
 // table measures contenders at a scale and prints them.
@@ -74,7 +74,7 @@ func (c contender) measure(size scale, in, larger pool) row {
 	return measured
 }
 
-// again is the same pool, in another order where order shall not count.
+// again is the same pool, in another order where order must not matter.
 func (c contender) again(in pool) pool {
 	if !c.shuffled {
 		return in
@@ -120,7 +120,7 @@ func balanceOf(owners []int32, workers []assign.Worker) balance {
 
 // change is what a change of the pool has moved.
 type change struct {
-	minimum int // that balance asks for
+	minimum int // needed for balance
 	moves   int
 	touched int // workers that lost or gained a job
 	after   balance

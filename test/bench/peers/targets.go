@@ -12,7 +12,7 @@ import (
 
 const sticky = "Sticky"
 
-// bench reports what has been measured beside the targets of the design.
+// bench reports the measures next to the targets of the design.
 type bench struct {
 	report *report.Report
 }
@@ -42,7 +42,7 @@ func (b bench) promises(rows []row) {
 	}
 }
 
-// race runs Sticky and its nearest peer in turns.
+// race runs Sticky and its nearest peer alternately.
 func (b bench) race() {
 	const rounds = 3
 	in := poolOf(jobsOf(large.jobs), workersOf(large.workers))
@@ -69,7 +69,7 @@ func (b bench) race() {
 	}
 }
 
-// quick is what the smaller size must not take longer than.
+// quick is the time limit of the smaller size.
 func (b bench) quick(rows []row) {
 	at := func(name string) row {
 		return rows[slices.IndexFunc(rows, func(r row) bool { return r.size == small && r.name == name })]

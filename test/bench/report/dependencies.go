@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Dependencies returns the folders, from the root of the module, of some packages and of everything in the module that they import. It is called at the
-// root of the module.
+// Dependencies returns the folders, relative to the root of the module, of some packages and of everything in the module that
+// they import. It must be called at the root of the module.
 func Dependencies(ctx context.Context, packages ...string) ([]string, error) {
 	arguments := []string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}} {{.Path}}{{end}}{{end}}"}
 	for _, one := range packages {

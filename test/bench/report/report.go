@@ -1,9 +1,9 @@
-// Package report prints measures beside their targets and keeps them in a file that several programs share.
+// Package report prints measures next to their targets and keeps them in a file that several programs share.
 //
-// Each suite has one run in the file and replaces only its own. A run says where its numbers come from: the commit, the date, the machine,
-// and the packages that were measured, so that numbers of code that has changed are noticed; a digest shows when a run was edited by hand.
-// Counts that miss their target are an error in the end; times and sizes are not, because machines differ, unless their target is a bound that the
-// project promises for every machine: such a size is counted.
+// Each suite has one run in the file and replaces only its own. A run records where its numbers come from: the commit, the date,
+// the machine, and the packages that were measured, so that stale numbers are noticed; a digest reveals edits by hand.
+// Counts that miss their target are an error in the end; times and sizes are not, because machines differ, unless their target is a
+// bound that the project promises for every machine: such a size is counted.
 package report
 
 import (
@@ -18,7 +18,7 @@ import (
 	"slices"
 )
 
-// Line is one measure beside its target.
+// Line is one measure and its target.
 type Line struct {
 	Measure string  `json:"measure"`
 	Ours    float64 `json:"ours"`
@@ -29,21 +29,21 @@ type Line struct {
 	Counted bool    `json:"counted"` // a count or a promised bound, which may fail the benchmark
 	Met     bool    `json:"met"`
 
-	NotReached bool `json:"notReached,omitempty"` // it took too long to be measured to its end, and so missed its target
+	NotReached bool `json:"notReached,omitempty"` // it took too long to be measured completely, and so missed its target
 }
 
-// Peer is what another program needs for the same, in the same run.
+// Peer is what another program needs for the same work in the same run.
 type Peer struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 }
 
-// Report is all measures of a suite so far.
+// Report holds all measures of a suite so far.
 type Report struct {
 	run run
 }
 
-// A run is what the file has of a suite. tools/acceptance reads it.
+// A run is the entry of a suite in the file. tools/acceptance reads it.
 type run struct {
 	Suite string `json:"suite"`
 	source
@@ -56,8 +56,8 @@ type results struct {
 	Runs []run `json:"runs"`
 }
 
-// New is an empty report. It fails when it cannot tell where its numbers will come from: packages are the folders, from the root of the
-// repository, whose code the numbers depend on.
+// New returns an empty report. It fails if it cannot determine where its numbers will come from: packages are the folders,
+// relative to the root of the repository, whose code the numbers depend on.
 func New(ctx context.Context, suite string, packages ...string) (*Report, error) {
 	from, err := sourceOf(ctx, packages)
 	if err != nil {
@@ -66,7 +66,7 @@ func New(ctx context.Context, suite string, packages ...string) (*Report, error)
 	return &Report{run: run{Suite: suite, source: from}}, nil
 }
 
-// Count adds a count, the same on every machine, or a bound that must hold on every machine.
+// Count adds a count that is the same on every machine, or a bound that must hold on every machine.
 func (r *Report) Count(measure string, ours, most float64, unit string) {
 	r.Add(Line{Measure: measure, Ours: ours, Target: most, Unit: unit, Counted: true})
 }
@@ -87,7 +87,7 @@ func (r *Report) Add(line Line) {
 	fmt.Println(line)
 }
 
-// String is the line as people read it.
+// String formats the line for people.
 func (l Line) String() string {
 	sign, verdict, peer := "<=", "met", ""
 	if l.AtLeast {
@@ -105,7 +105,7 @@ func (l Line) String() string {
 	return fmt.Sprintf("%-72s %10.2f %-6s target %s %-6g %s%s", l.Measure, l.Ours, l.Unit, sign, l.Target, verdict, peer)
 }
 
-// Close puts the run into the file, and fails when a count missed its target.
+// Close writes the run to the file, and fails if a count missed its target.
 func (r *Report) Close(file string) error {
 	all, err := read(file)
 	if err != nil {
@@ -122,7 +122,7 @@ func (r *Report) Close(file string) error {
 	return r.Missed()
 }
 
-// Missed is an error when a count missed its target.
+// Missed returns an error if a count missed its target.
 func (r *Report) Missed() error {
 	var missed []error
 	for _, line := range r.run.Lines {
@@ -133,8 +133,8 @@ func (r *Report) Missed() error {
 	return errors.Join(missed...)
 }
 
-// digest is over everything else in a run, in the order of keys that encoding/json gives a map: it must not depend on how a file is laid
-// out, nor on the order of fields in Go.
+// digest covers everything else in a run, in the order of keys that encoding/json gives a map: it must depend neither on the
+// layout of the file nor on the order of fields in Go.
 func digest(of run) (string, error) {
 	of.Digest = ""
 	text, err := json.Marshal(of)
@@ -152,7 +152,7 @@ func digest(of run) (string, error) {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(text)), nil
 }
 
-// read is what suites have measured before, if there is anything.
+// read returns what suites have measured before, if there is anything.
 func read(file string) (all results, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// repository makes a commit with one package, engine, and goes there.
+// repository creates a commit with one package, engine, and changes to its folder.
 func repository(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// uncommitted stands for the tree of a package that has changes beside its commit: its numbers are of code that nobody can find again.
+// uncommitted stands for the tree of a package with uncommitted changes: the code behind its numbers cannot be found again.
 const uncommitted = "uncommitted"
 
 // source is where numbers come from.
@@ -29,8 +29,8 @@ type machine struct {
 	OS     string `json:"os"`
 	Arch   string `json:"arch"`
 	CPUs   int    `json:"cpus"`
-	CPU    string `json:"cpu,omitempty"`    // the model, where the system tells it
-	Memory int64  `json:"memory,omitempty"` // bytes, where the system tells them
+	CPU    string `json:"cpu,omitempty"`    // the model, if the system reports it
+	Memory int64  `json:"memory,omitempty"` // bytes, if the system reports it
 }
 
 func sourceOf(ctx context.Context, packages []string) (source, error) {
@@ -85,7 +85,7 @@ func thisMachine() *machine {
 	return found
 }
 
-// procfs is the first value of a key, or empty where there is none.
+// procfs returns the first value of a key, or "" if it is missing.
 func procfs(file, key string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
