@@ -60,12 +60,14 @@ func (s *cacheShares) keep(object client.Object) bool {
 func (s *cacheShares) take(object client.Object, bytes int64) bool {
 	s.remove(object.GetUID())
 	namespace := object.GetNamespace()
-	share := s.namespaces[namespace]
-	if share == nil {
+	share, known := s.namespaces[namespace]
+	if !known {
 		share = &namespaceShare{}
 	}
 	if share.bytes+bytes > s.limit {
-		s.warn(namespace, share)
+		if known { // an object that exceeds the limit alone could be logged again and again
+			s.warn(namespace, share)
+		}
 		return false
 	}
 	share.bytes += bytes

@@ -86,6 +86,12 @@ func TestExceededShareIsLoggedOnce(t *testing.T) {
 	if got := strings.Count(lines.String(), "namespace=team"); got != 1 {
 		t.Errorf("logged %d times:\n%s", got, lines.String())
 	}
+	for range 2 {
+		shares.take(taskOf("alone", "c"), 101)
+	}
+	if strings.Contains(lines.String(), "namespace=alone") {
+		t.Errorf("an object that exceeds the limit alone is logged:\n%s", lines.String())
+	}
 	shares.take(taskOf("team", "a"), 10)
 	shares.take(taskOf("team", "a"), 90)
 	exceed()
