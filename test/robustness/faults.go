@@ -62,7 +62,38 @@ func (r *Run) inject(ctx context.Context, f fault) bool {
 }
 
 // begins notes a fault. What comes of it cannot be in the journal before.
-func (r *Run) begins(f fault) { r.journal.Write(Event{Kind: faulted, Note: f.String()}) }
+func (r *Run) begins(f fault) {
+	r.journal.Write(Event{Kind: faulted, Note: f.String()})
+	r.faults.Add(f.kind)
+}
+
+// faultCounts counts faults by kind.
+type faultCounts struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *faultCounts) Add(kind string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[kind]++
+}
+
+// Missing returns a kind that happened less often than wanted, if there is one.
+func (c *faultCounts) Missing(wanted int) (kind string, found bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return missingFault(c.counts, wanted)
+}
+
+func missingFault(counts map[string]int, wanted int) (kind string, found bool) {
+	for _, kind := range faultKinds() {
+		if counts[kind] < wanted {
+			return kind, true
+		}
+	}
+	return "", false
+}
 
 func (r *Run) harmAgent(ctx context.Context, f fault) bool {
 	agent := r.kubelet.Agent(podName(f.agent))

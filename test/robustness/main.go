@@ -22,6 +22,7 @@ import (
 type options struct {
 	seed     uint64
 	attempts int
+	faults   int // of each kind
 	duration time.Duration
 	folder   string
 	operator string
@@ -34,8 +35,9 @@ func main() {
 	}
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 1, "order of faults and of work")
-	flag.IntVar(&o.attempts, "attempts", 10_000, "end when so many attempts were started")
-	flag.DurationVar(&o.duration, "duration", time.Hour, "fail if there were fewer attempts after this time")
+	flag.IntVar(&o.attempts, "attempts", 10_000, "end when so many attempts were started, and there were enough faults")
+	flag.IntVar(&o.faults, "faults", 3, "end when each kind of fault happened so often, and there were enough attempts")
+	flag.DurationVar(&o.duration, "duration", time.Hour, "fail if there were fewer attempts or faults after this time")
 	flag.StringVar(&o.folder, "folder", "bin/robustness", "for the journal and for what programs print; it is replaced")
 	flag.StringVar(&o.operator, "operator", "bin/race/swarm-operator", "program of the operator")
 	flag.StringVar(&o.journal, "judge", "", "a journal of before that is judged again, instead of a run")
@@ -56,7 +58,7 @@ func exit(err error) {
 // execute makes a run and judges it.
 func execute(ctx context.Context, o options) error {
 	if o.journal != "" {
-		o.attempts = 0 // however many there were
+		o.attempts, o.faults = 0, 0 // however many there were
 		return judgeFile(o, 0)
 	}
 	r, err := newRun(ctx, o)

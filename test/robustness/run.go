@@ -43,6 +43,7 @@ type Run struct {
 	tasks      *Tasks
 	background context.Context // ends with the program
 	apiServer  sync.Mutex      // held while it is away
+	faults     faultCounts
 }
 
 func (r *Run) journalPath() string { return filepath.Join(r.folder, "journal.jsonl") }
@@ -56,7 +57,7 @@ func newRun(ctx context.Context, o options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{folder: folder, background: ctx}
+	r := &Run{folder: folder, background: ctx, faults: faultCounts{counts: map[string]int{}}}
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (r *Run) install(ctx context.Context) error {
 	return r.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 }
 
-// Execute lets faults happen until there were enough attempts, then lets everything recover and finish.
+// Execute lets faults happen until there were enough attempts and faults of each kind, then lets everything recover and finish.
 func (r *Run) Execute(ctx context.Context, o options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -117,7 +118,7 @@ func (r *Run) Execute(ctx context.Context, o options) error {
 	all.Go(func() { r.Inject(harmed, newSchedule(o.seed, ofAgents, agents)) })
 	all.Go(func() { r.Inject(harmed, newSchedule(o.seed, ofLeaders, agents)) })
 	all.Go(func() { r.tasks.Submit(harmed) })
-	r.await(harmed, o.attempts)
+	r.await(harmed, o)
 	enough()
 	all.Wait()
 	fmt.Printf("faults are over: %d tasks, %d of them not finished\n", r.tasks.Submitted(), r.tasks.Unfinished())
@@ -192,18 +193,26 @@ func (r *Run) equip(ctx context.Context, addresses []string) error {
 // progressEvery is how often a run reports its progress.
 const progressEvery = 30 * time.Second
 
-// await returns when this many attempts were started, or the context ends.
-func (r *Run) await(ctx context.Context, attempts int) {
+// await returns when enough attempts were started and every kind of fault happened often enough, or the context ends.
+func (r *Run) await(ctx context.Context, o options) {
 	told := time.Now()
 	for ctx.Err() == nil {
 		pause(ctx, time.Second)
 		count, err := countStarts(r.journalPath())
-		if err != nil || count >= attempts {
+		if err != nil {
+			return
+		}
+		kind, missing := r.faults.Missing(o.faults)
+		if count >= o.attempts && !missing {
 			return
 		}
 		if time.Since(told) >= progressEvery {
 			told = time.Now()
-			fmt.Printf("%d attempts, %d tasks, %d of them not finished\n", count, r.tasks.Submitted(), r.tasks.Unfinished())
+			fmt.Printf("%d attempts, %d tasks, %d of them not finished", count, r.tasks.Submitted(), r.tasks.Unfinished())
+			if missing {
+				fmt.Printf(", fewer than %d times %s", o.faults, kind)
+			}
+			fmt.Println()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -29,7 +30,7 @@ const (
 	restartOperators = "restart-everything" // SIGKILL of all operators
 )
 
-// A mix is how often faults happen on average, and which, relative to the others.
+// A mix is how often faults happen on average, and how many of each kind there are in a round.
 type mix struct {
 	pause   time.Duration
 	calm    time.Duration // is added to every pauses-th pause
@@ -51,9 +52,17 @@ var (
 		{forceDeletePod, 6}, {deletePod, 3}, {relabelPod, 6}, {deleteAgent, 3}, {changeLease, 1},
 	}}
 	ofLeaders = mix{pause: 35 * time.Second, calm: longLease + 10*time.Second, pauses: 6, weights: []weight{
-		{killLeader, 3}, {suspendLeader, 3}, {stopLeader, 2}, {killAPIServer, 2}, {suspendAPIServer, 2}, {deleteLease, 3}, {restartOperators, 1},
+		{killLeader, 1}, {suspendLeader, 1}, {stopLeader, 1}, {killAPIServer, 1}, {suspendAPIServer, 1}, {deleteLease, 1}, {restartOperators, 1},
 	}}
 )
+
+// faultKinds are all that a run lets happen.
+func faultKinds() (kinds []string) {
+	for _, one := range slices.Concat(ofAgents.weights, ofLeaders.weights) {
+		kinds = append(kinds, one.kind)
+	}
+	return kinds
+}
 
 // A fault is its kind, its target and its duration.
 type fault struct {
@@ -73,14 +82,14 @@ type schedule struct {
 	mix
 	random *rand.Rand
 	agents int
-	count  int // of faults so far
+	count  int      // of faults so far
+	round  []string // kinds that are left of it
 }
 
 func newSchedule(seed uint64, faults mix, agents int) *schedule {
 	return &schedule{mix: faults, random: rand.New(rand.NewPCG(seed, uint64(faults.pause))), agents: agents}
 }
 
-// next draws the same numbers for every fault, whatever its kind.
 func (s *schedule) next() fault {
 	after := time.Duration(s.random.Int64N(int64(2 * s.pause)))
 	if s.count++; s.count%s.pauses == 0 {
@@ -92,18 +101,17 @@ func (s *schedule) next() fault {
 	}
 }
 
+// kind takes the kinds of each round in random order. So even a rare one comes soon.
 func (s *schedule) kind() string {
-	total := 0
-	for _, one := range s.weights {
-		total += one.weight
-	}
-	draw := s.random.IntN(total)
-	for _, one := range s.weights {
-		if draw -= one.weight; draw < 0 {
-			return one.kind
+	if len(s.round) == 0 {
+		for _, one := range s.weights {
+			s.round = append(s.round, slices.Repeat([]string{one.kind}, one.weight)...)
 		}
+		s.random.Shuffle(len(s.round), func(a, b int) { s.round[a], s.round[b] = s.round[b], s.round[a] })
 	}
-	panic("the weights do not add up")
+	kind := s.round[0]
+	s.round = s.round[1:]
+	return kind
 }
 
 // duration is mostly short. The others are near the end of an agent's lease, before and after it, where mistakes would show.

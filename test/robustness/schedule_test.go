@@ -34,6 +34,7 @@ func TestTheSameSeedGivesTheSameFaults(t *testing.T) {
 func TestAllKindsOfFaultsHappen(t *testing.T) {
 	for _, faults := range []mix{ofAgents, ofLeaders} {
 		seen, total := map[string]int{}, time.Duration(0)
+		expectRounds(t, faults)
 		for _, one := range faultsOf(1, faults, 2000) {
 			seen[one.kind]++
 			total += one.after
@@ -53,14 +54,49 @@ func TestAllKindsOfFaultsHappen(t *testing.T) {
 	}
 }
 
+// expectRounds checks that each round has every kind of fault as often as its weight says.
+func expectRounds(t *testing.T, faults mix) {
+	t.Helper()
+	length := 0
+	for _, one := range faults.weights {
+		length += one.weight
+	}
+	for round := range slices.Chunk(faultsOf(1, faults, 3*length), length) {
+		counts := map[string]int{}
+		for _, one := range round {
+			counts[one.kind]++
+		}
+		for _, one := range faults.weights {
+			if counts[one.kind] != one.weight {
+				t.Errorf("%d faults %s in a round, want %d", counts[one.kind], one.kind, one.weight)
+			}
+		}
+	}
+}
+
+func TestRunWithoutEnoughFaultsFails(t *testing.T) {
+	verdict := Verdict{Attempts: 10, Faults: map[string]int{}}
+	for _, kind := range faultKinds() {
+		verdict.Faults[kind] = 3
+	}
+	wanted := options{attempts: 10, faults: 3}
+	if err := verdict.problem(wanted); err != nil {
+		t.Error(err)
+	}
+	verdict.Faults[restartOperators] = 2
+	if err := verdict.problem(wanted); err == nil || !strings.Contains(err.Error(), "restart-everything happened only 2 of 3 times") {
+		t.Errorf("%v, want restart-everything to be missing", err)
+	}
+}
+
 func TestDocumentationNamesEveryFault(t *testing.T) {
 	page, err := os.ReadFile("../../docs/explanation/testing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range slices.Concat(ofAgents.weights, ofLeaders.weights) {
-		if !strings.Contains(string(page), "`"+one.kind+"`") {
-			t.Errorf("docs/explanation/testing.md does not name the fault %s", one.kind)
+	for _, kind := range faultKinds() {
+		if !strings.Contains(string(page), "`"+kind+"`") {
+			t.Errorf("docs/explanation/testing.md does not name the fault %s", kind)
 		}
 	}
 }

@@ -60,6 +60,9 @@ func (v Verdict) problem(o options) error {
 	case v.Attempts < o.attempts:
 		return fmt.Errorf("only %d of %d attempts were started in %s: allow more time (DURATION) or ask for fewer (ATTEMPTS)", v.Attempts, o.attempts, o.duration)
 	}
+	if kind, missing := missingFault(v.Faults, o.faults); missing {
+		return fmt.Errorf("%s happened only %d of %d times in %s: allow more time (DURATION) or ask for fewer (FAULTS)", kind, v.Faults[kind], o.faults, o.duration)
+	}
 	return nil
 }
 
