@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
@@ -22,7 +23,9 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 	const most, flood = 50, 200
 	var s *scene
 
-	BeforeAll(func(ctx SpecContext) { s = newScene(ctx, "SWARM_LIMITS_TASKS_PER_NAMESPACE="+strconv.Itoa(most)) })
+	BeforeAll(func(ctx SpecContext) {
+		s = newScene(ctx, "SWARM_LIMITS_TASKS_PER_NAMESPACE="+strconv.Itoa(most), "SWARM_LIMITS_CACHE_BYTES_PER_NAMESPACE=1Mi")
+	})
 
 	It("are spent by the tasks of a namespace, and honest tasks run beside those that wait", func(ctx SpecContext) {
 		for n := range flood {
@@ -32,6 +35,20 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 		Eventually(s.leader.refusals).WithContext(ctx).WithArguments("tasksPerNamespace").Should(BeNumerically(">", 0))
 		s.work(ctx, "beside", s.honest...)
 		s.expectJournal()
+	})
+
+	It("are spent by large objects of a namespace, which get what they ask for all the same", func(ctx SpecContext) {
+		var bulky []*v1alpha1.Swarm
+		for n := range 12 {
+			bulky = append(bulky, s.createBulky(ctx, n))
+		}
+		Eventually(s.leader.refusals).WithContext(ctx).WithArguments("cacheBytesPerNamespace").Should(BeNumerically(">", 0))
+		s.work(ctx, "bulk", s.honest...)
+		s.expectJournal()
+		for _, swarm := range bulky {
+			Expect(api.Patch(ctx, swarm, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))).To(Succeed())
+			Eventually(running).WithContext(ctx).WithArguments(swarm.Namespace, swarm.Name).Should(Equal(1))
+		}
 	})
 
 	It("are spent by connections from one address, and an agent that is new finds its place", func(ctx SpecContext) {
@@ -45,6 +62,20 @@ var _ = Describe("Budgets", Ordered, Serial, func() {
 		}, "open connections")
 	})
 })
+
+// createBulky creates a Swarm of the tenant whose template has more than half of the bytes that may be cached of a namespace.
+func (s *scene) createBulky(ctx context.Context, n int) *v1alpha1.Swarm {
+	GinkgoHelper()
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "agent", Image: "example.test/agent:1", Env: []corev1.EnvVar{{Name: "BULK", Value: strings.Repeat("x", 600<<10)}},
+	}}}}
+	made := &v1alpha1.Swarm{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: fmt.Sprintf("bulky-%02d", n)},
+		Spec:       v1alpha1.SwarmSpec{Replicas: new(int32(0)), MaxAgents: 1, Agents: []v1alpha1.AgentType{{Type: "worker", Slots: 1, Template: template}}},
+	}
+	Expect(s.tenant.Create(ctx, made)).To(Succeed())
+	return made
+}
 
 // linkedPod returns the UID of the pod by which an agent is linked.
 func linkedPod(ctx context.Context, in, name string) (string, error) {
