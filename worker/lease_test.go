@@ -58,6 +58,7 @@ func (p *paper) Present(context.Context) (bool, error) { return true, nil }
 
 // The whole way: a program that ignores SIGTERM, and would have a minute for it, is gone before the Lease is over.
 func TestAWorkerWithALease(t *testing.T) {
+	t.Parallel()
 	w, held := begin(t), &paper{}
 	w.config.Lease, w.config.Records, w.config.Grace = lease.Shortest, held, time.Minute
 	jobs, err := worker.Command(w.config, w.out, w.out, "bash", "-c", `echo $$ >$1/pids; test -e $1/once && exec sleep 1000; touch $1/once; trap '' TERM; while :; do sleep 1000; done`, "bash", w.folder())

@@ -243,6 +243,7 @@ func TestSocketThatIsNeverReadIsCutOff(t *testing.T) {
 }
 
 func TestFloodOfMessagesIsReadSlowly(t *testing.T) {
+	t.Parallel()
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.MessagesPerSecond = 50 })
 	c, _ := join(t, operator, coder)
 	go func() {

@@ -153,12 +153,16 @@ func eachEndpoint(t *testing.T, run func(*testing.T, served)) {
 		"metrics, no TLS": func(t *testing.T) served { return otherAt(t, config.metricsEndpoint(), false) },
 		"health":          func(t *testing.T) served { return otherAt(t, config.healthEndpoint(), false) },
 	} {
-		t.Run(name, func(t *testing.T) { run(t, start(t)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, start(t))
+		})
 	}
 }
 
 // A pod that sends partial headers, or nothing, on as many connections as it can uses up only its own places.
 func TestFloodOfHeadersIsBounded(t *testing.T) {
+	t.Parallel()
 	const flood, most = 200, otherConnectionsPerSource
 	eachEndpoint(t, func(t *testing.T, s served) {
 		// On a slow machine places become free meanwhile, because headers and handshakes have 5 s.
@@ -179,6 +183,7 @@ func TestFloodOfHeadersIsBounded(t *testing.T) {
 
 // Slow callers lose their places.
 func TestHalfOfAHeaderHoldsItsPlaceForSeconds(t *testing.T) {
+	t.Parallel()
 	s := webhookAt(t, func(c *Config) { c.Limits.WebhookConnectionsPerSource = 3 })
 	for range 3 {
 		s.halfHeader(t, "127.0.0.3")
@@ -193,6 +198,7 @@ func TestHalfOfAHeaderHoldsItsPlaceForSeconds(t *testing.T) {
 }
 
 func TestHeadersAreShort(t *testing.T) {
+	t.Parallel()
 	eachEndpoint(t, func(t *testing.T, s served) {
 		if code, err := s.post(t.Context(), "127.0.0.1", s.headerBytes/2); code != http.StatusOK {
 			t.Errorf("a header of half of the limit: got %d, %v", code, err)
