@@ -33,6 +33,9 @@ func TestTaskWithAnEpochThatWasNeverGivenOutFails(t *testing.T) {
 				if status := w.status("poisoned"); status.Phase != v1alpha1.TaskFailed || status.Reason != string(v1alpha1.ReasonEpochInvalid) {
 					t.Errorf("%+v", status)
 				}
+				if sent := w.events.count("poisoned", v1alpha1.ReasonEpochInvalid); sent != 1 {
+					t.Errorf("%d events, want 1", sent)
+				}
 				w.next()
 				w.submit("next", work{takes: time.Second})
 				w.pass(2 * time.Minute)

@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
@@ -155,7 +157,7 @@ type stubClient struct {
 	leader *leader
 }
 
-func (c *stubClient) Scheme() *runtime.Scheme { return runtime.NewScheme() }
+func (c *stubClient) Scheme() *runtime.Scheme { return scheme }
 
 func (c *stubClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	if swarm, ok := object.(*v1alpha1.Swarm); ok && key.Name == swarmName {
@@ -213,16 +215,38 @@ func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client
 	return nil
 }
 
+var scheme = func() *runtime.Scheme {
+	known := runtime.NewScheme()
+	utilruntime.Must(v1alpha1.AddToScheme(known))
+	return known
+}()
+
 // A stubManager is the part of a manager that the status writer needs.
 type stubManager struct {
 	manager.Manager
 	client client.Client
+	events *events
 }
 
 func (m stubManager) GetClient() client.Client                       { return m.client }
-func (m stubManager) GetEventRecorder(string) recorder.EventRecorder { return silence{} }
+func (m stubManager) GetEventRecorder(string) recorder.EventRecorder { return m.events }
 
-type silence struct{ recorder.EventRecorder }
+// events counts the events that leaders have sent, by object and reason.
+type events struct {
+	recorder.EventRecorder
+	mu   sync.Mutex
+	sent map[string]int
+}
 
 //nolint:revive // the recorder's interface has that many arguments
-func (silence) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (e *events) Eventf(about, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sent[about.(*corev1.ObjectReference).Name+" "+reason]++
+}
+
+func (e *events) count(name string, reason v1alpha1.Reason) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sent[name+" "+string(reason)]
+}

@@ -47,12 +47,13 @@ type cluster struct {
 	tasks     int                         // submitted by a script
 	works     map[string]func(attempt int32) work
 	problems  []string
+	events    events
 }
 
 func newCluster() *cluster {
 	w := &cluster{lease: lease, store: newStore(), workers: 1, agents: map[string]*process{}, works: map[string]func(int32) work{}}
 	w.linked, w.unseen = map[string]dispatch.Process{}, map[string]bool{}
-	w.journal.world = w
+	w.journal.world, w.events.sent = w, map[string]int{}
 	w.faults.each = 2 * time.Millisecond
 	w.lag.Store(int64(2 * time.Millisecond))
 	return w

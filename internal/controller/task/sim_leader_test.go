@@ -71,7 +71,7 @@ func (w *cluster) electBehind(behind int) *leader {
 	l.board.Connect(l.wire)
 	l.fill(behind)
 	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store, reads: &w.reads}, board: l.board, clock: w.clock}
-	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client}}, name)
+	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client, events: &w.events}}, name)
 	l.open()
 	w.runs.Go(func() { l.rule(ctx) })
 	w.runs.Go(func() { l.follow(ctx) })

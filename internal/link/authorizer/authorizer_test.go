@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -317,10 +318,29 @@ func TestResultsAreBounded(t *testing.T) {
 			&linkv1.Result{Outcome: failed, Message: strings.Repeat("ä", 2046) + "why"},
 		},
 	} {
-		bound(c.said)
-		if diff := cmp.Diff(c.want.String(), c.said.String()); diff != "" {
+		a, next := newAuthorizer(honest(), honest())
+		for _, result := range []*linkv1.Result{c.said, c.want} {
+			result.Attempt = attempt("ns")
+		}
+		a.Received(coder, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: proto.CloneOf(c.said)}})
+		if diff := cmp.Diff(c.want, next.received[0].GetResult(), protocmp.Transform()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+		if err := a.Joined(coder, "pod", &linkv1.Hello{Swarm: "s", Unacknowledged: []*linkv1.Result{c.said}}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]*linkv1.Result{c.want}, next.joined[0].GetUnacknowledged(), protocmp.Transform()); diff != "" {
+			t.Errorf("%s, in Hello: %s", name, diff)
+		}
+	}
+}
+
+func TestProgressIsBounded(t *testing.T) {
+	a, next := newAuthorizer(honest(), honest())
+	said := &linkv1.Progress{Attempt: attempt("ns"), Message: strings.Repeat("a", 4096) + "now"}
+	a.Received(coder, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: said}})
+	if got, want := next.received[0].GetProgress().GetMessage(), strings.Repeat("a", 4093)+"now"; got != want {
+		t.Errorf("passed on %d bytes that end with %q", len(got), got[len(got)-3:])
 	}
 }
 
