@@ -14,8 +14,8 @@ export GOLANGCI_LINT_CACHE := $(CURDIR)/bin/lint-cache
 VERSION ?= dev
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE ?= $(shell git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)
-# Without gRPC's trace pages nobody looks methods up by name, so that the linker leaves out those that nobody calls: a quarter of the operator.
-# Nor does anybody speak MessagePack to its HTTP API.
+# Without gRPC's trace pages no method is looked up by name, so that the linker drops methods that are never called: a quarter of the operator.
+# The HTTP API does not use MessagePack.
 TAGS = grpcnotrace,nomsgpack
 STAMP = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 ARCH := $(shell go env GOARCH)

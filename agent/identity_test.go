@@ -180,7 +180,7 @@ func TestTheTerminationLogNamesTheProcess(t *testing.T) {
 		want bool
 	}{
 		"it exists": {func(file string) error {
-			return os.WriteFile(file, []byte("left by somebody else, and longer than a process id"), 0o600)
+			return os.WriteFile(file, []byte("left by another process, and longer than a process id"), 0o600)
 		}, true},
 		"it does not exist": {func(string) error { return nil }, false},
 		"it is a folder":    {func(file string) error { return os.Mkdir(file, 0o700) }, false},

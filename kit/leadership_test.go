@@ -343,14 +343,14 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 		seconds         int
 		contested       time.Duration
 	}{
-		"expired or given back":      {},
-		"the Lease was deleted":      {created: true, contested: deadline},
-		"a long one was deleted":     {holder: "pod-2_x", created: true, seconds: 60, contested: 40 * time.Second},
-		"deleted, given back before": {created: true, seconds: 60, contested: deadline},
-		"taken by force":             {holder: "pod-2_x", forced: true, seconds: 1, contested: deadline},
-		"by force, of a long lease":  {holder: "pod-2_x", forced: true, seconds: 60, contested: 40 * time.Second},
-		"by force, but nobody held":  {forced: true, seconds: 60},
-		"expired, without any force": {holder: "pod-2_x", seconds: 60},
+		"expired or given back":          {},
+		"the Lease was deleted":          {created: true, contested: deadline},
+		"a long one was deleted":         {holder: "pod-2_x", created: true, seconds: 60, contested: 40 * time.Second},
+		"deleted, given back before":     {created: true, seconds: 60, contested: deadline},
+		"taken by force":                 {holder: "pod-2_x", forced: true, seconds: 1, contested: deadline},
+		"by force, of a long lease":      {holder: "pod-2_x", forced: true, seconds: 60, contested: 40 * time.Second},
+		"by force, but without a holder": {forced: true, seconds: 60},
+		"expired, without any force":     {holder: "pod-2_x", seconds: 60},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l, inner := lockOver(c.holder, c.forced)

@@ -91,7 +91,7 @@ func TestObjectsOfANamespaceThatComesIntoScope(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 	if found := within[*corev1.Pod](cluster, runtime.NewScheme())(t.Context(), namespace); found != nil {
-		t.Errorf("found %v of a kind that nobody knows", found)
+		t.Errorf("found %v of an unknown kind", found)
 	}
 }
 

@@ -149,7 +149,7 @@ func Converging(generation int64, reason Reason, message string) metav1.Conditio
 	return condition(ConditionConverged, metav1.ConditionFalse, generation, reason, message)
 }
 
-// condition leaves lastTransitionTime to whoever stores it: only they know whether anything changed.
+// condition leaves lastTransitionTime to the status writer, which knows whether anything changed.
 func condition(kind string, status metav1.ConditionStatus, generation int64, reason Reason, message string) metav1.Condition {
 	return metav1.Condition{
 		Type:               kind,

@@ -73,7 +73,7 @@ const (
 	LayoutPerWorker ConfigLayout = "PerWorker"
 )
 
-// ConfigAdoption is whether a ConfigMap that somebody else made may be taken over.
+// ConfigAdoption is whether a ConfigMap that the operator did not create may be taken over.
 // +kubebuilder:validation:Enum=Never;Always
 type ConfigAdoption string
 

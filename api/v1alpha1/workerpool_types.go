@@ -81,8 +81,8 @@ type WorkerPoolSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot change, since jobs could end up on two workers: delete this WorkerPool and create one for the other workload"
 	Workers WorkloadReference `json:"workers"`
 
-	// Replicas lets the pool scale the workload, draining jobs off the last workers first. Left out: whoever scales
-	// the workload does, and the pool follows.
+	// Replicas lets the pool scale the workload, draining jobs off the last workers first. Without it, scale
+	// the workload itself, and the pool follows.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional

@@ -47,7 +47,7 @@ func provision(kubeconfig, name string, in folders) error {
 
 type folders struct{ root string }
 
-// Provision makes the folder of a claim. Any user may write to it: pods of the restricted standard run as somebody.
+// Provision makes the folder of a claim. Any user may write to it: pods of the restricted standard run as users of any UID.
 func (f folders) Provision(_ context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
 	path := filepath.Join(f.root, options.PVName)
 	if err := os.MkdirAll(path, 0o777); err != nil {

@@ -94,7 +94,7 @@ func TestLeaderKeepsTheBundle(t *testing.T) {
 
 func TestConfigurationIsNeverCreated(t *testing.T) {
 	other := configuration()
-	other.Name = "somebody-elses"
+	other.Name = "foreign"
 	d := newDesk(other)
 	if err := d.look(t); err != nil || d.patches > 0 {
 		t.Errorf("%d patches: %v", d.patches, err)
@@ -108,7 +108,7 @@ func TestWhatAFailedPatchMeans(t *testing.T) {
 		answer error
 		told   bool
 	}{
-		{"somebody wrote in between", apierrors.NewConflict(configurations, ConfigurationName, errors.New("stale")), false},
+		{"another client wrote in between", apierrors.NewConflict(configurations, ConfigurationName, errors.New("stale")), false},
 		{"it was deleted in between", apierrors.NewNotFound(configurations, ConfigurationName), false},
 		{"we lead no more", kit.ErrNotLeading, false},
 		{"we may not", apierrors.NewForbidden(configurations, ConfigurationName, errors.New("no rule")), true},

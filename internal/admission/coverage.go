@@ -52,7 +52,7 @@ func (c Coverage) Covers(ctx context.Context, namespace string) (covered bool, n
 	if hook := spreadOf(found); hook != nil {
 		return asks(hook, namespace), ""
 	}
-	return false, fmt.Sprintf("MutatingWebhookConfiguration %q has no webhook %q: install it, or nobody is asked about pods", ConfigurationName, SpreadWebhook)
+	return false, fmt.Sprintf("MutatingWebhookConfiguration %q has no webhook %q: install it, or no webhook is called for pods", ConfigurationName, SpreadWebhook)
 }
 
 // never returns why the pods of a namespace are never covered, or "".

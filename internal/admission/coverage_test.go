@@ -140,7 +140,7 @@ func TestCoverageFollowsTheWorld(t *testing.T) {
 		{"one is gone", func() error { return m.client.Delete(t.Context(), deployment("a", nil)) }, []string{"b"}},
 		{"out of scope", func() error { return m.client.Update(t.Context(), foreign("b")) }, []string{nowhere}},
 		{"and in again", func() error { return m.client.Update(t.Context(), tenant("b")) }, []string{"b"}},
-		{"somebody made it as it was", func() error {
+		{"another client restored it", func() error {
 			again := spread()
 			again.ResourceVersion = m.stored(t).ResourceVersion
 			return m.client.Update(t.Context(), again)

@@ -89,7 +89,7 @@ func TestWorkersAreEquipped(t *testing.T) {
 		{"layout Shared", worker("worker-0", "StatefulSet", "worker", mount("worker-config", nil)), poolOf(set, v1alpha1.LayoutShared), "worker-config", ""},
 		{"another StatefulSet", worker("other-0", "StatefulSet", "other", mount("worker-config", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
 		{"another kind of the same name", worker("worker-x", "Job", "worker", mount("worker-config", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
-		{"nobody's pod", &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{mount("worker-config", nil)}}}, poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
+		{"a pod without an owner", &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{mount("worker-config", nil)}}}, poolOf(set, v1alpha1.LayoutPerWorker), "worker-config", ""},
 		{"a Deployment's pod", worker("", "ReplicaSet", "worker-abc", mount("worker-config", nil)), poolOf(deployment, v1alpha1.LayoutPerWorker), "worker-config", "use a StatefulSet, or a pool of layout Shared"},
 		{"another Deployment's pod", worker("", "ReplicaSet", "worker-more-abc", mount("worker-config", nil)), poolOf(deployment, v1alpha1.LayoutPerWorker), "worker-config", ""},
 		{"no volume of the list", worker("worker-0", "StatefulSet", "worker", mount("other", nil)), poolOf(set, v1alpha1.LayoutPerWorker), "other", `no volume of ConfigMap "worker-config": add it to the template of StatefulSet "worker"`},

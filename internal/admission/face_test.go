@@ -79,14 +79,14 @@ func TestWhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
 		want           *tls.Certificate
 	}{
 		{"nothing is there", nil, nil, []string{old.bundle}, 0, nil},
-		{"the first one, of which nobody has heard", fresh.leaf, nil, nil, 0, fresh.leaf},
+		{"the first one, which has not been published", fresh.leaf, nil, nil, 0, fresh.leaf},
 		{"the API server has yet to be told", fresh.leaf, old.leaf, []string{old.bundle}, time.Hour, old.leaf},
 		{"another API server may not have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, heardAfter - 1, old.leaf},
 		{"all have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, heardAfter, fresh.leaf},
 		{"all have, in any order", fresh.leaf, old.leaf, []string{both, old.bundle + fresh.bundle}, heardAfter - time.Second, fresh.leaf},
 		{"it was forgotten in between", fresh.leaf, old.leaf, []string{both, old.bundle, both}, heardAfter - time.Second, old.leaf},
 		{"the former one is known no more", fresh.leaf, old.leaf, []string{old.bundle, fresh.bundle}, 0, fresh.leaf},
-		{"somebody has deleted the configuration", fresh.leaf, old.leaf, []string{old.bundle, ""}, 0, fresh.leaf},
+		{"the configuration was deleted", fresh.leaf, old.leaf, []string{old.bundle, ""}, 0, fresh.leaf},
 		{"the former one has expired", fresh.leaf, old.leaf, []string{old.bundle}, authority.Standard().Serving, fresh.leaf},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
 		again   time.Duration
 	}{
 		{"nothing changes", 0, old.bundle, 1, 0, 0},
-		{"nobody knows what is stored", 0, "", 1, 0, 0},
+		{"what is stored is unknown", 0, "", 1, 0, 0},
 		{"the new one comes first", 0, fresh.bundle, 2, 1, farewell},
 		{"and is left alone", farewell / 2, fresh.bundle, 2, 1, farewell / 2},
 		{"then the old one goes", farewell, fresh.bundle, 1, 2, 0},

@@ -69,7 +69,7 @@ func TestUnassignedJobsAreToldWhy(t *testing.T) {
 		workers []Worker
 		want    string
 	}{
-		{"nobody is there", equal(1), nil, "the pool has no workers"},
+		{"no workers", equal(1), nil, "the pool has no workers"},
 		{"all leave", equal(1), []Worker{{Name: "w-0", State: Leaving}, {Name: "w-1", Ordinal: 1, State: Away}},
 			"none of the 2 workers can take a job: 1 leaving, 1 not ready"},
 		{"a job is too heavy", lone(Job{Name: "big", Weight: 11}), []Worker{small},

@@ -95,15 +95,15 @@ func TestWhatProvesNothing(t *testing.T) {
 		{"it confirms the version before", func(r Record) Record { return r.Confirmed("uid-w-0", 1) }, waits},
 		{"it confirms a version that was never published to it", func(r Record) Record { return r.Confirmed("uid-w-0", 3) }, waits},
 		{"another pod answers at its address", func(r Record) Record { return r.Confirmed("uid-w-9", 2) }, waits},
-		{"nobody says who it is", func(r Record) Record { return r.Confirmed("", 2) }, waits},
+		{"the worker does not identify itself", func(r Record) Record { return r.Confirmed("", 2) }, waits},
 		{"the pod was replaced, and the new one began before the revocation", func(r Record) Record { return r.Seen("uid-new") }, waits},
 		{"the old pod confirms after it was replaced", func(r Record) Record { return r.Seen("uid-new").Confirmed("uid-w-0", 2) }, waits},
-		{"nobody was there before the revocation only", func(r Record) Record {
+		{"no worker only before the revocation", func(r Record) Record {
 			return Record{Worker: "w-0", Lists: r.Lists[:1]}.Vacant().Published(2, []string{"a"})
 		}, waits},
 		{"it confirms", func(r Record) Record { return r.Confirmed("uid-w-0", 2) }, "Grant w-2=b+e"},
 		{"the new pod confirms", func(r Record) Record { return r.Seen("uid-new").Confirmed("uid-new", 2) }, "Grant w-2=b+e"},
-		{"nobody is there after the revocation", Record.Vacant, "Grant w-2=b+e"},
+		{"no worker after the revocation", Record.Vacant, "Grant w-2=b+e"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			records := apply(shared3, Handover(toW2, shared3, Exclusive), 2)
@@ -149,7 +149,7 @@ func TestBasisIsWhoMayHold(t *testing.T) {
 	}
 	records[0] = records[0].Confirmed("uid-w-0", 2)
 	if wanted, _ := Basis(Restore(toW2, 0), records).Of(2); !slices.Contains(wanted.Jobs, "b") {
-		t.Errorf("nobody holds b, so that it may go where the plan wants it: %v", wanted)
+		t.Errorf("b has no holder and may go where the plan wants it: %v", wanted)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestFirstCertificatesServeEveryName(t *testing.T) {
 		}
 	}
 	if err := verify(shown(t, stored), stored[bundleKey], start, "another.svc"); err == nil {
-		t.Error("serves a name that nobody asked for")
+		t.Error("serves a name that was not requested")
 	}
 	if ca := certificates(t, stored[bundleKey])[0]; !ca.NotAfter.Equal(start.AddDate(0, 0, 3650)) || ca.PublicKeyAlgorithm != x509.ECDSA {
 		t.Errorf("CA until %s, %s", ca.NotAfter, ca.PublicKeyAlgorithm)

@@ -94,7 +94,7 @@ func TestWhatAFailedWriteMeans(t *testing.T) {
 		told   bool
 	}{
 		{"another leader was first", apierrors.NewAlreadyExists(secrets, SecretName), time.Second, false},
-		{"somebody wrote in between", apierrors.NewConflict(secrets, SecretName, errors.New("stale")), time.Second, false},
+		{"another client wrote in between", apierrors.NewConflict(secrets, SecretName, errors.New("stale")), time.Second, false},
 		{"we lead no more", kit.ErrNotLeading, 0, false},
 		{"there is no such namespace", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "swarm-system"), 0, true},
 		{"we may not", apierrors.NewForbidden(secrets, SecretName, errors.New("no rule")), 0, true},

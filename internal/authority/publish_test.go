@@ -42,12 +42,12 @@ func TestLeaderPublishesTheBundle(t *testing.T) {
 		t.Error("it was written again though nothing had changed")
 	}
 
-	made.Data = map[string]string{bundleKey: "somebody else's", "key": "value"}
+	made.Data = map[string]string{bundleKey: "foreign", "key": "value"}
 	if err := d.cluster.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
 	d.look(t)
-	d.expectPublished(t, "after somebody else wrote")
+	d.expectPublished(t, "after another client wrote")
 	if err := d.cluster.Delete(t.Context(), d.published(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestWhatAFailedWriteOfTheBundleMeans(t *testing.T) {
 		told   bool
 	}{
 		{"another leader was first", apierrors.NewAlreadyExists(configMaps, ConfigMapName), time.Second, false},
-		{"somebody wrote in between", apierrors.NewConflict(configMaps, ConfigMapName, errors.New("stale")), time.Second, false},
+		{"another client wrote in between", apierrors.NewConflict(configMaps, ConfigMapName, errors.New("stale")), time.Second, false},
 		{"we lead no more", kit.ErrNotLeading, time.Hour, false},
 		{"we may not", apierrors.NewForbidden(configMaps, ConfigMapName, errors.New("no rule")), 0, true},
 	} {

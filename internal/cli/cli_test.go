@@ -73,7 +73,7 @@ func TestFailures(t *testing.T) {
 	empty := cameras()
 	empty.Name, empty.Spec.JobsFrom = "empty", nil
 	lost := cameras()
-	lost.Name, lost.Spec.Workers.Name = "lost", "nobody"
+	lost.Name, lost.Spec.Workers.Name = "lost", "missing"
 	listless := cameras()
 	listless.Name, listless.Spec.JobsFrom[0].ConfigMapKeyRef.Name = "listless", "none"
 	keyless := cameras()
@@ -92,9 +92,9 @@ func TestFailures(t *testing.T) {
 		{"no such pool", "pools camera", `there is no pool "camera" in namespace "default": kubectl swarm pools -A lists all there are`},
 		{"no such pool elsewhere", "jobs cameras -n other", `there is no pool "cameras" in namespace "other": kubectl swarm pools -A lists all there are`},
 		{"no such worker", "jobs cameras --worker w", `pool "cameras" has no worker "w": leave out --worker to see all`},
-		{"nothing published", "jobs lost", `pool "lost" has not published ConfigMap "nobody-config" yet: kubectl swarm pools lost -o wide says why`},
+		{"nothing published", "jobs lost", `pool "lost" has not published ConfigMap "missing-config" yet: kubectl swarm pools lost -o wide says why`},
 		{"a file that is none", "jobs garbled", `ConfigMap "garbled-config": read the workers' file: line 1: did not find expected node content: correct it, or delete it and let the operator write it anew`},
-		{"no workload", "plan pool lost", `there is no StatefulSet "nobody" in namespace "default": create it, or delete pool "lost"`},
+		{"no workload", "plan pool lost", `there is no StatefulSet "missing" in namespace "default": create it, or delete pool "lost"`},
 		{"no list of jobs", "plan pool listless", `there is no ConfigMap "none": create it, or take it out of spec.jobsFrom`},
 		{"no key with jobs", "plan pool keyless", `ConfigMap "camera-list" has no key "none": add it, or correct spec.jobsFrom`},
 		{"jobs twice", "plan pool twice", `plan pool "twice": job "stream:xxrtve1" is in the list twice: correct the list, which the operator refuses whole`},
@@ -124,7 +124,7 @@ func TestExplained(t *testing.T) {
 		{"no cluster", clientcmd.ErrEmptyConfig, "no cluster is configured: set KUBECONFIG, or use --kubeconfig"},
 		{"no right", apierrors.NewForbidden(pools, "cameras", errors.New("no")), ": ask for that right, or use --context or --as"},
 		{"no login", apierrors.NewUnauthorized("who are you"), "who are you: log in again, or use --context"},
-		{"nobody answers", &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused\nreally")}, `connection refused; really: check that the cluster runs, and --context and --kubeconfig`},
+		{"no answer", &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused\nreally")}, `connection refused; really: check that the cluster runs, and --context and --kubeconfig`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			w := worldOf(t)

@@ -24,8 +24,8 @@ func TestPlanOfGolden27(t *testing.T) {
 	}{
 		{"a third worker", "plan pool cameras --replicas 3", "plan-3.txt", "27 jobs over 2 -> 3 workers: 9 move, 18 stay; 2 published configs"},
 		{"as it is", "plan pool cameras", "plan-same.txt", "Nothing would move: 27 jobs over 2 workers"},
-		{"nobody", "plan pool cameras --replicas 0", "plan-0.txt", "27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
-		{"nobody, in full", "plan pool cameras --replicas 0 -o wide", "plan-0-wide.txt", "27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
+		{"no replicas", "plan pool cameras --replicas 0", "plan-0.txt", "27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
+		{"no replicas, in full", "plan pool cameras --replicas 0 -o wide", "plan-0-wide.txt", "27 jobs over 2 -> 0 workers: 0 move, 0 stay, 27 unassigned; 1 published config"},
 		{"other jobs", "plan pool cameras --add-job new --remove-job stream:foo:new", "plan-jobs.txt", "27 jobs over 2 workers: 0 move, 26 stay, 1 start, 1 end; 2 published configs"},
 		{"another strategy, in any case", "plan pool cameras --replicas 3 --strategy coNTiguous", "plan-contiguous.txt", "27 jobs over 2 -> 3 workers: 14 move, 13 stay; 2 published configs"},
 	} {
@@ -131,7 +131,7 @@ func TestPlanOfWhatThereIs(t *testing.T) {
 		{"a hand-over that is not over", []client.Object{small("a", "b"), statefulSet(2), flight, revisionOf(t, 2, fileOf(4, told("swarm-worker-0", "a"), told("swarm-worker-1", "b")))}, "plan-flight.txt"},
 		{"a job that its worker has not given up", []client.Object{waited, statefulSet(2), flight}, "plan-waited.txt"},
 		{"a job that its worker has given up", []client.Object{landed, statefulSet(2), flight}, "plan-landed.txt"},
-		{"a config of workers that nobody knows", []client.Object{small("a"), statefulSet(1), strange}, "plan-strange.txt"},
+		{"a config of unknown workers", []client.Object{small("a"), statefulSet(1), strange}, "plan-strange.txt"},
 		{"a config for each worker", []client.Object{per, statefulSet(2), configMap("swarm-worker-config-swarm-worker-0", "config.yml", alphabet), configMap("other", "config.yml", "{")}, "plan-perworker.txt"},
 		{"nothing at all", []client.Object{small(), statefulSet(0)}, "plan-nothing.txt"},
 	} {

@@ -47,8 +47,8 @@ func TestPools(t *testing.T) {
 
 // A query for several pools shows the existing ones, and reports the others.
 func TestPoolsOfWhichOneIsMissing(t *testing.T) {
-	code, out, said := worldOf(t, several(t)...).asked("pools cameras nobody -o name")
-	if code != badly || out != "workerpool.swarm.io/cameras\n" || !strings.Contains(said, `no pool "nobody"`) {
+	code, out, said := worldOf(t, several(t)...).asked("pools cameras unknown -o name")
+	if code != badly || out != "workerpool.swarm.io/cameras\n" || !strings.Contains(said, `no pool "unknown"`) {
 		t.Errorf("exit code %d, %q, %q", code, out, said)
 	}
 }
@@ -174,7 +174,7 @@ func TestCompletion(t *testing.T) {
 		{"jobs", "__complete plan pool cameras --remove-job stream:cars", "stream:cars:new stream:cars:updated"},
 		{"strategies", "__complete plan pool cameras --strategy ", "Sticky Contiguous Hashed"},
 		{"forms", "__complete plan pool cameras -o ", "wide json yaml"},
-		{"nothing of a pool that is not there", "__complete jobs nobody --worker ", ""},
+		{"nothing of a pool that is not there", "__complete jobs unknown --worker ", ""},
 		{"things to plan", "__complete plan ", "pool spread"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {

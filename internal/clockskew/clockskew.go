@@ -1,6 +1,6 @@
 // Package clockskew measures how far the clock of this process is from that of the API server.
 //
-// Times in objects come from the API server (creationTimestamp) or from whoever led before. Comparing them with a clock that is wrong
+// Times in objects come from the API server (creationTimestamp) or from an earlier leader. Comparing them with a clock that is wrong
 // would fail tasks that have time left and delete results that are to be kept, for good. So controllers ask here before they act by the
 // clock.
 //

@@ -85,7 +85,7 @@ func TestCreditAndSlotsBoundWhatIsGivenOut(t *testing.T) {
 		d.steps()
 		given := d.assigned()
 		if len(given) != 2 {
-			t.Fatalf("3 slots, one of them taken by what nobody knows: %d given", len(given))
+			t.Fatalf("3 slots, one of them taken by an unknown attempt: %d given", len(given))
 		}
 		d.concludes(a, given[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
 		d.steps()
@@ -134,7 +134,7 @@ func TestAssignmentThatCannotBeSentNeverWas(t *testing.T) {
 		d.refuse = link.ErrNotLeading
 		d.steps()
 		if view := d.Observe(task, Brief{}); view.Held != nil || view.Ended != nil {
-			t.Fatalf("nobody has it: %+v", view)
+			t.Fatalf("no agent has it: %+v", view)
 		}
 		d.refuse = nil
 		d.steps()

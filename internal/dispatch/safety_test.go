@@ -267,7 +267,7 @@ func TestResultIsAcknowledgedOnlyWhenItIsStored(t *testing.T) {
 		d.Observe(task, Brief{})
 		d.Settle(task, nil) // the version before the result
 		if got := d.acknowledged(); got != 0 {
-			t.Fatal("the agent may forget a result that nobody has stored")
+			t.Fatal("the agent may forget a result that is not stored")
 		}
 		d.settles(task)
 		if got := d.acknowledged(); got != 1 {

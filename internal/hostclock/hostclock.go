@@ -3,7 +3,7 @@
 // It promises that an age is never too low: it is the largest that any clock of the machine knows. The clock of the time since boot counts
 // suspension and cannot be set. The wall clock counts it too, also where the kernel was not told of it, but can be set back. Go's monotonic
 // clock stands still meanwhile, and is the only one in the bubbles of testing/synctest. Ages are for those who must stop in time: to wait
-// until somebody else has surely stopped is the opposite, and needs the lowest.
+// until another process has surely stopped is the opposite, and needs the lowest.
 package hostclock
 
 import "time"

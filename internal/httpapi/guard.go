@@ -173,7 +173,7 @@ func (g *guard) identify(ctx context.Context, shown credential) (authenticationv
 		return authenticationv1.UserInfo{}, err
 	}
 	if !known {
-		err := refuse(http.StatusUnauthorized, "the API server does not accept the token: it is expired, forged, revoked, or meant for somebody else")
+		err := refuse(http.StatusUnauthorized, "the API server does not accept the token: it is expired, forged, revoked, or issued for another audience")
 		g.refused.keep(key, err)
 		return authenticationv1.UserInfo{}, err
 	}

@@ -78,9 +78,9 @@ func TestCallersAskAboutThemselves(t *testing.T) {
 		{"one namespace is not all", "ana", right{"list", "tasks", "", ""}, oracle{}, 403, "at the cluster scope"},
 		{"a path", "ana", right{"get", "/metrics", "", ""}, oracle{}, 0, ""},
 		{"another path", "ana", right{"get", "/debug", "", ""}, oracle{}, 403, `forbidden: User "ana" cannot get path "/debug"`},
-		{"whom nobody knows", "bo", right{"list", "tasks", "a", ""}, oracle{}, 401, "the API server does not accept the token"},
+		{"who is unknown", "bo", right{"list", "tasks", "a", ""}, oracle{}, 401, "the API server does not accept the token"},
 		{"whom anybody could be", "ana", right{"list", "tasks", "a", ""}, oracle{anonymous: true}, 401, "the API server does not accept the token"},
-		{"nobody can tell", "ana", right{"list", "tasks", "a", ""}, oracle{down: true}, 503, "review token"},
+		{"the API server is away", "ana", right{"list", "tasks", "a", ""}, oracle{down: true}, 503, "review token"},
 	} {
 		err := judging(t, &c.oracle).admit(t.Context(), credential{token: c.token}, c.wanted)
 		if c.status == 0 {

@@ -19,10 +19,10 @@ func TestProtectedIsForThoseWhoMayGetThePath(t *testing.T) {
 		{"who may", "/metrics", "Bearer ana", nil, 200, "shown"},
 		{"who may, whatever else is asked", "/metrics?name[]=up", "Bearer ana", nil, 200, "shown"},
 		{"no token", "/metrics", "", nil, 401, "this path needs a header"},
-		{"a token of nobody", "/metrics", "Bearer forged", nil, 401, "does not accept the token"},
+		{"an unknown token", "/metrics", "Bearer forged", nil, 401, "does not accept the token"},
 		{"who may not", "/metrics", "Bearer bo", nil, 403, "cannot get path"},
 		{"a right to one path is none to another", "/debug/pprof", "Bearer ana", nil, 403, `User "ana" cannot get path "/debug/pprof"`},
-		{"nobody can tell", "/metrics", "Bearer ana", errors.New("away"), 503, "review token: away"},
+		{"the API server is away", "/metrics", "Bearer ana", errors.New("away"), 503, "review token: away"},
 	} {
 		of := &cluster{may: map[right]bool{{"get", "/metrics", "", ""}: c.reason != "who may not"}, down: c.down}
 		got := send(Protect(Reviews{tokens{of}, accesses{of}}, nil, behind), http.MethodGet, c.path, c.authorization)

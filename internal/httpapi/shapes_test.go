@@ -106,7 +106,7 @@ func TestWhereListsAreRead(t *testing.T) {
 			[]client.Object{keyed}, "w-0=x "},
 		{"none yet", cameras(), nil, "w-0= "},
 		{"an empty placeholder", cameras(), []client.Object{config("w-config", "")}, "w-0= "},
-		{"somebody else's", cameras(), []client.Object{foreign},
+		{"a foreign ConfigMap", cameras(), []client.Object{foreign},
 			`w-0= read the published lists: ConfigMap "w-config" is not this pool's: it has no label swarm.io/pool=cameras`},
 		{"not a file", cameras(), []client.Object{config("w-config", "version: [")}, `w-0= ConfigMap "w-config": read the workers' file: `},
 		{"one for each, in their order", cameras(perWorker),

@@ -33,7 +33,7 @@ func TestWelcomeTellsTermLeaseAndCommonFeatures(t *testing.T) {
 func TestHeartbeatIsEchoedAndItsReceiptRemembered(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	if _, known := operator.LastHeard(coder); known {
-		t.Fatal("somebody was heard who never spoke")
+		t.Fatal("heard an agent that never sent anything")
 	}
 	c, _ := join(t, operator, coder)
 	if !operator.Linked(coder) {
@@ -129,7 +129,7 @@ func (c client) hearsPayload(t *testing.T, epoch int64, size int) {
 func TestSendSaysWhyItCannot(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	if err := operator.Send(coder, linktest.Drain(0)); !errors.Is(err, link.ErrNotLinked) {
-		t.Errorf("to nobody: %v", err)
+		t.Errorf("to an unknown agent: %v", err)
 	}
 	c := connect(t, operator, coder.String())
 	plain := hello(coder)

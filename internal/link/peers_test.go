@@ -178,7 +178,7 @@ func TestStoppingLetsCallsEnd(t *testing.T) {
 	linktest.Eventually(t, "the call is there", func() bool { return b.asked.Load() == 1 })
 	stopped := make(chan struct{})
 	go func() { operator.Stop(); close(stopped) }()
-	linktest.Eventually(t, "nobody is let in", func() bool {
+	linktest.Eventually(t, "no replica is let in", func() bool {
 		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", operator.Address)
 		if err == nil {
 			_ = connection.Close()

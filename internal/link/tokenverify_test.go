@@ -188,7 +188,7 @@ func TestClaimsAreReadStrictly(t *testing.T) {
 		{"no pod", bound("ns", "", ""), "not bound to a pod"},
 		{"no UID", bound("ns", "coder-0", ""), "not bound to a pod"},
 		{"no namespace", bound("", "coder-0", "u-1"), "not bound to a pod"},
-		{"somebody else's name", but(genuine(), "sub", "alice"), "not bound to a pod"},
+		{"another user's name", but(genuine(), "sub", "alice"), "not bound to a pod"},
 		{"an account of another namespace", but(genuine(), "sub", "system:serviceaccount:other:default"), "not bound to a pod"},
 		{"another namespace", bound("other", "coder-0", "u-1"), `namespace "other" is not this operator's`},
 		{"pod gone", bound("ns", "coder-9", "u-1"), "its pod is gone"},
@@ -225,20 +225,20 @@ func TestForgedTokensAreDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	for reason, token := range map[string]string{
-		"another key of the same id":    signed(t, jose.RS256, "one", mustRSA(t), genuine()),
-		"another kind of key":           signed(t, jose.ES256, "one", own, genuine()),
-		"a key that it brings along":    carried,
-		"HS256 with the public key":     signed(t, jose.HS256, "one", der, genuine()),
-		"alg none":                      part(map[string]any{"alg": "none", "kid": "one"}) + "." + good[1] + ".",
-		"alg none with a signature":     part(map[string]any{"alg": "none", "kid": "one"}) + "." + good[1] + "." + good[2],
-		"other claims":                  good[0] + "." + part(but(genuine(), "sub", "system:serviceaccount:ns:other")) + "." + good[2],
-		"no signature":                  good[0] + "." + good[1] + ".",
-		"no key is named":               signed(t, jose.RS256, "", rsaKey(), genuine()),
-		"an algorithm that nobody uses": signed(t, jose.PS256, "one", rsaKey(), genuine()),
-		"JSON instead":                  `{"payload":"` + good[1] + `","protected":"` + good[0] + `","signature":"` + good[2] + `"}`,
-		"garbage":                       "garbage",
-		"nothing":                       "",
-		"far too long":                  strings.Repeat("x", longestToken+1),
+		"another key of the same id": signed(t, jose.RS256, "one", mustRSA(t), genuine()),
+		"another kind of key":        signed(t, jose.ES256, "one", own, genuine()),
+		"a key that it brings along": carried,
+		"HS256 with the public key":  signed(t, jose.HS256, "one", der, genuine()),
+		"alg none":                   part(map[string]any{"alg": "none", "kid": "one"}) + "." + good[1] + ".",
+		"alg none with a signature":  part(map[string]any{"alg": "none", "kid": "one"}) + "." + good[1] + "." + good[2],
+		"other claims":               good[0] + "." + part(but(genuine(), "sub", "system:serviceaccount:ns:other")) + "." + good[2],
+		"no signature":               good[0] + "." + good[1] + ".",
+		"no key is named":            signed(t, jose.RS256, "", rsaKey(), genuine()),
+		"an unused algorithm":        signed(t, jose.PS256, "one", rsaKey(), genuine()),
+		"JSON instead":               `{"payload":"` + good[1] + `","protected":"` + good[0] + `","signature":"` + good[2] + `"}`,
+		"garbage":                    "garbage",
+		"nothing":                    "",
+		"far too long":               strings.Repeat("x", longestToken+1),
 	} {
 		verifier, _ := newServer(byRSA()).verifier()
 		if got, err := verifier.Authenticate(t.Context(), token); !errors.Is(err, ErrDenied) || got != (Identity{}) {
@@ -269,7 +269,7 @@ func TestDeletedPodLosesAccessAtOnce(t *testing.T) {
 	}
 	of.podsErr = errors.New("the cache has not started")
 	if _, err := verifier.Authenticate(t.Context(), token); err == nil || errors.Is(err, ErrDenied) {
-		t.Errorf("nobody can tell, and got %v", err)
+		t.Errorf("the keys are not available, and got %v", err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A pipe blocks writes while nobody reads, as a full pipe does.
+// A pipe blocks writes while it is not read, as a full pipe does.
 type pipe struct {
 	mu      sync.Mutex
 	blocked chan struct{}

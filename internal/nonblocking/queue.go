@@ -20,7 +20,7 @@ type Queue struct {
 	size    int // bytes that wait or are being written
 	dropped int // since the last report
 	total   int
-	stuck   bool // waiting for room was in vain, so nobody waits again until there is some
+	stuck   bool // waiting for room was in vain: writers do not wait again until there is some
 	closed  bool
 	added   chan struct{} // has room for one
 	changed chan struct{} // closed and replaced when a write has ended
@@ -155,7 +155,7 @@ func (q *Queue) next() (first *write, more bool) {
 	return first, true
 }
 
-// wrote makes room, and reports what was dropped before somebody read again.
+// wrote makes room, and reports what was dropped before the pipe was read again.
 func (q *Queue) wrote(size int) {
 	q.mu.Lock()
 	dropped := q.dropped

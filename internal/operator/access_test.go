@@ -80,7 +80,7 @@ func TestConfinedOperatorAsksWithTheCallersTokenOnly(t *testing.T) {
 		t.Error("answered though the API server refused")
 	}
 	if len(cluster.asked) == 0 {
-		t.Fatal("nobody was asked")
+		t.Fatal("no review was requested")
 	}
 	for _, token := range cluster.asked {
 		if !strings.Contains(token, "of-the-caller") {

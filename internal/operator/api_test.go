@@ -26,7 +26,7 @@ func TestAPIIsForLoopbackOnly(t *testing.T) {
 	port := freePort(t, "127.0.0.1")
 	background(t, window{http.NotFoundHandler(), port}.Start)
 	if !answers(t, "127.0.0.1", port, 5*time.Second) {
-		t.Error("nobody answers")
+		t.Error("no answer")
 	}
 	for _, host := range others(t) {
 		if answers(t, host, port, 0) {

@@ -40,7 +40,7 @@ func (p parts) coverage() admission.Coverage {
 		covered.Open = p.registration.Settled
 	}
 	if !p.config.Webhook.Enabled {
-		covered.Off = "webhook.enabled is false, so nobody is asked where a pod should go: enable it"
+		covered.Off = "webhook.enabled is false, so pods are created without a capacity type: enable it"
 	}
 	return covered
 }

@@ -14,11 +14,11 @@ func TestWhoBringsTheCertificate(t *testing.T) {
 		want   bool
 		told   string
 	}{
-		{"nobody", nil, false, ""},
-		{"somebody", []string{"tls.crt", "tls.key"}, true, ""},
-		{"somebody who brings something else as well", []string{"ca.crt", "tls.crt", "tls.key"}, true, ""},
-		{"somebody who forgot the key", []string{"tls.crt"}, false, "must hold both tls.crt and tls.key, or neither"},
-		{"somebody who forgot the certificate", []string{"tls.key"}, false, "must hold both tls.crt and tls.key, or neither"},
+		{"no certificates", nil, false, ""},
+		{"certificates", []string{"tls.crt", "tls.key"}, true, ""},
+		{"certificates and something else", []string{"ca.crt", "tls.crt", "tls.key"}, true, ""},
+		{"the key is missing", []string{"tls.crt"}, false, "must hold both tls.crt and tls.key, or neither"},
+		{"the certificate is missing", []string{"tls.key"}, false, "must hold both tls.crt and tls.key, or neither"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			folder := t.TempDir()

@@ -117,7 +117,7 @@ func understood(said *linkv1.PlaceResponse) (Answer, error) {
 // connect returns the connection to an address, replacing one to another address. It does not block.
 func (s *Switchboard) connect(address string) (*grpc.ClientConn, error) {
 	if address == "" {
-		return nil, errors.New("nobody is known to lead")
+		return nil, errors.New("no leader is known")
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()

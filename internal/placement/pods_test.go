@@ -116,7 +116,7 @@ func TestPodsAreAnswered(t *testing.T) {
 	}{
 		{"a pod of a managed workload", creation(t, pod), says(onSpot, nil), standard(), placed, true},
 		{"a pod of another workload", creation(t, pod), says(Answer{}, nil), standard(), passed, true},
-		{"nobody's pod", creation(t, orphan), says(onSpot, nil), standard(), passed, false},
+		{"a pod without an owner", creation(t, orphan), says(onSpot, nil), standard(), passed, false},
 		{"a Job's pod", creation(t, job), says(onSpot, nil), standard(), passed, false},
 		{"a pod that names its node", bound, says(onSpot, nil), standard(), passed, false},
 		{"an update", changed(func(r *admission.Request) { r.Operation = admissionv1.Update }), says(onSpot, nil), standard(), passed, false},

@@ -91,7 +91,7 @@ func TestFilesOfOthers(t *testing.T) {
 		want   string
 	}{
 		{"no file yet", "", "version: 0\nworkloads: {}\n"},
-		{"nobody yet", "version: 3\nworkloads:\n", "version: 3\nworkloads: {}\n"},
+		{"no workers yet", "version: 3\nworkloads:\n", "version: 3\nworkloads: {}\n"},
 		{"JSON", `{"version": 3, "workloads": {"w": {"jobs": ["a"], "version": 2}}}`, "version: 3\nworkloads:\n  w:\n    jobs:\n      - a\n    version: 2\n"},
 		{"a worker of which nothing is said", "workloads: {w: }", "version: 0\nworkloads:\n  w:\n    jobs: []\n    version: 0\n"},
 	} {

@@ -53,7 +53,7 @@ func TestRevisionsThatAreRefused(t *testing.T) {
 		err    string
 	}{
 		{"nothing", "", "read revision: unexpected end of JSON input"},
-		{"somebody else's", `{"workers": 3}`, "read revision: json: cannot unmarshal number"},
+		{"of another kind", `{"workers": 3}`, "read revision: json: cannot unmarshal number"},
 		{"not packed", `{"packed": "hello"}`, "read revision: unpack: "},
 		{"a few bytes that become many", `{"packed": "` + pack(strings.Repeat("0", mostRevision+1)) + `"}`, "read revision: unpack: more than 16777216 bytes"},
 		{"packed, and not JSON", `{"packed": "` + pack("hello") + `"}`, "read revision: invalid character"},

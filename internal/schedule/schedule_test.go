@@ -48,7 +48,7 @@ func TestWhoFits(t *testing.T) {
 	}{
 		{"the type decides", Task{ID: "t", Type: "analyst"}, "analyst", Wait{}},
 		{"all capabilities are needed", Task{ID: "t", Needs: []string{"python", "go"}}, "coder", Wait{}},
-		{"nobody offers it", Task{ID: "t", Needs: []string{"rust"}}, "",
+		{"no agent offers it", Task{ID: "t", Needs: []string{"rust"}}, "",
 			Wait{"t", NoAgentOffers, "none of the 3 agents is of any type and offers rust"}},
 		{"the type does not offer it", Task{ID: "t", Type: "analyst", Needs: []string{"go"}}, "",
 			Wait{"t", NoAgentOffers, "none of the 3 agents is of type analyst and offers go"}},
@@ -199,7 +199,7 @@ func TestAgentsThatCannotBeReachedAreSaidToBeSo(t *testing.T) {
 		agents []Agent
 		wait   Wait
 	}{
-		{"nobody is there", nil, Wait{"t", NoAgentReady, "the swarm has no agents yet"}},
+		{"no agents", nil, Wait{"t", NoAgentReady, "the swarm has no agents yet"}},
 		{"all are away", []Agent{far}, Wait{"t", NoAgentReady, "none of the 1 agents that are of type coder is ready"}},
 		{"one is away, one is busy", []Agent{near, far}, Wait{"t", NoFreeSlot, "all slots of the 2 agents that are of type coder are taken (1 of them not ready)"}},
 	} {

@@ -62,7 +62,7 @@ func TestNext(t *testing.T) {
 		{"balanced is left alone", func(*World) {}, "", Balanced, "4 on-demand and 6 spot, as wanted"},
 		{"all on-demand: one pod tries spot first", func(w *World) { w.Pods, w.Budget.Step = crew("oooooooooo"), 5 }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"all spot: one pod tries on-demand first, highest number", func(w *World) { w.Pods, w.Budget.Step = crew("ssssssssss"), 5 }, "evict web-7 to on-demand", Rebalancing, "moving 1 pod"},
-		{"in steps when somebody is there", func(w *World) { w.Pods, w.Budget.Step = crew("oososooooo"), 3 }, "evict web-9 to spot, evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 3 pods"},
+		{"in steps when pods are Ready", func(w *World) { w.Pods, w.Budget.Step = crew("oososooooo"), 3 }, "evict web-9 to spot, evict web-8 to spot, evict web-6 to spot", Rebalancing, "moving 3 pods"},
 		{"no more than budgets allow", func(w *World) { w.Pods, w.Budget = crew("oososooooo"), Budget{Allowed: 1, Step: 3} }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"a budget allows nothing", func(w *World) { w.Pods, w.Budget = crew("oososooooo"), Budget{Step: 3} }, "", BlockedByPDB, "its PodDisruptionBudget allows no more"},
 		{"the override deletes", func(w *World) { w.Pods, w.Budget = crew("oososooooo"), Budget{Step: 1, Override: true} }, "delete web-9 to spot", Rebalancing, "moving 1 pod"},
@@ -90,11 +90,11 @@ func TestNext(t *testing.T) {
 		{"however long the cooldown is", func(w *World) {
 			w.Pods[2].Doomed, w.Pods[2].Created, w.Cooldown = true, w.Now.Add(-11*time.Second), time.Hour
 		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
-		{"and not where nobody is served", func(w *World) { w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Created = true, true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
+		{"and not where no pod is Ready", func(w *World) { w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Created = true, true, w.Now }, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
 		{"nor where it cannot serve yet, and may have come back to where it was", func(w *World) {
 			w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Phase, w.Pods[2].Created = true, true, Starting, w.Now
 		}, "", Rebalancing, "pods of nodes that are going away come first"},
-		{"who serves nobody leaves though its budget is exhausted", func(w *World) {
+		{"a pod that is not Ready leaves though its budget is exhausted", func(w *World) {
 			w.Pods[2].Doomed, w.Pods[2].Lost, w.Pods[2].Phase, w.Pods[3].Doomed, w.Budget.Allowed = true, true, Starting, true, 0
 		}, "evict web-2 to spot", Rebalancing, "moving 1 pod"},
 		{"and takes nothing from the others", func(w *World) {
@@ -103,7 +103,7 @@ func TestNext(t *testing.T) {
 		{"where there is no node for its replacement a pod serves as long as it can", func(w *World) {
 			w.Pods[0].Doomed, w.OnDemand = true, Supply{Static: true}
 		}, "", Rebalancing, "waiting: there is no other node for pods of nodes that are going away"},
-		{"and keeps nobody else from moving", func(w *World) {
+		{"and keeps no other pod from moving", func(w *World) {
 			w.Pods, w.OnDemand = crew("oososooooo"), Supply{Static: true}
 			w.Pods[0].Doomed = true
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
@@ -111,7 +111,7 @@ func TestNext(t *testing.T) {
 			w.Pods[2].Doomed, w.Pods[3].Doomed, w.Pods[3].Created, w.Budget.Allowed = true, true, w.Now, 0
 		}, "", BlockedByPDB, "its PodDisruptionBudget allows no more"},
 		{"but it goes if nodes are made for those that wait", func(w *World) { w.Pods[0].Doomed, w.OnDemand = true, Supply{} }, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
-		{"and if nobody is served", func(w *World) {
+		{"and if no pod is Ready", func(w *World) {
 			w.Pods[0].Doomed, w.Pods[0].Lost, w.OnDemand = true, true, Supply{Static: true}
 		}, "evict web-0 to on-demand", Rebalancing, "moving 1 pod"},
 		{"the last replacement came without a place: the others would fare no better", func(w *World) {
@@ -122,11 +122,11 @@ func TestNext(t *testing.T) {
 			w.Pods, w.LastMove, w.Budget.Step = crew("oososooooo"), w.Now.Add(-10*time.Minute), 3
 			w.Pods[8].Number, w.Pods[8].Made, w.Pods[8].Created = Unnumbered, "", w.LastMove
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"and does, whoever else there does not get Ready", func(w *World) {
+		{"and does, even if other pods there do not become Ready", func(w *World) {
 			w.Pods, w.LastMove, w.Budget.Step = crew("oososooooo"), w.Now.Add(-10*time.Minute), 3
 			w.Pods[8].Number, w.Pods[8].Made, w.Pods[8].Created, w.Pods[4].Phase = Unnumbered, "", w.LastMove, Starting
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
-		{"it came to its place, and somebody else came without later", func(w *World) {
+		{"it came to its place, and another pod came without later", func(w *World) {
 			w.Pods, w.LastMove = crew("oososooooo"), w.Now.Add(-time.Minute)
 			w.Pods[4].Created, w.Pods[8].Made, w.Pods[8].Created = w.LastMove, "", w.LastMove.Add(20*time.Second)
 		}, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
@@ -136,7 +136,7 @@ func TestNext(t *testing.T) {
 		{"invalid: the last good setting stays", func(w *World) { w.Problem, w.Pods = "x", crew("oososooooo") }, "evict web-9 to spot", Invalid, "the last good setting stays: at least 2 on-demand, 60% spot"},
 		{"invalid from the start", func(w *World) { w.Problem, w.Policy, w.Pods = "x", nil, crew("oooooooooo") }, "", Invalid, "nothing is moved"},
 		{"a number without a pod tries first", func(w *World) { w.Pods, w.Budget.Step = crew("ooooooooo"), 5 }, "", Rebalancing, "one pod tries spot nodes first"},
-		{"a pod that has no node disturbs nobody", func(w *World) {
+		{"a pod that has no node disturbs no other", func(w *World) {
 			w.Pods[9], w.Now, w.Budget = crew("oooooooooO")[9], noon.Add(30*time.Second), Budget{}
 		}, "delete web-9 to spot", Rebalancing, "moving 1 pod"},
 		{"a pod that does not get Ready may be the one to go", func(w *World) { w.Pods[9].Node, w.Pods[9].Phase = OnDemand, Starting }, "evict web-9 to spot", Rebalancing, "moving 1 pod"},
@@ -196,7 +196,7 @@ func TestWhoMakesAClassCountAsShort(t *testing.T) {
 		{"another may stay", func(w *World) { w.Pods[9].Created, w.Pods[8].Doomed = w.Now, false }, Open},
 		{"they have been there for long", func(*World) {}, Open},
 		{"the node of the one that has just come is silent", func(w *World) { w.Pods[9].Created, w.Pods[9].Lost = w.Now, true }, Open},
-		{"a failure of yesterday, and somebody came since", func(w *World) { w.Spot.Failed, w.Pods[8].Doomed = noon.Add(-time.Hour), false }, Open},
+		{"a failure of yesterday, and a pod came since", func(w *World) { w.Spot.Failed, w.Pods[8].Doomed = noon.Add(-time.Hour), false }, Open},
 		{"a new node is tried when a try and the way back have had their cooldowns", func(w *World) {
 			w.Pods[9].Created, w.Spot.Returned = w.Now.Add(-10*time.Second), w.Now
 		}, Closed},
@@ -225,7 +225,7 @@ func TestShortage(t *testing.T) {
 	}{
 		{"a pending pod is given time", func(w *World) { w.Pods[9], w.Now = crew("oooooooooS")[9], noon.Add(59*time.Second) }, "", Rebalancing, "waiting for 1 pod"},
 		{"then it falls back", func(w *World) { w.Pods[9] = crew("oooooooooS")[9]; late(w) }, "delete web-9 to on-demand", SpotUnavailable, "1 pod short on spot nodes, which have no room"},
-		{"at once where nobody makes nodes", func(w *World) {
+		{"at once where no provisioner adds nodes", func(w *World) {
 			w.Pods[9], w.Now, w.Spot = crew("oooooooooS")[9], noon.Add(time.Second), Supply{Static: true}
 		}, "delete web-9 to on-demand", SpotUnavailable, "no room"},
 		{"behind a gate it waits for no node", func(w *World) { w.Pods[9] = crew("oooooooooS")[9]; w.Pods[9].Gated = true; late(w) }, "", Rebalancing, "waiting: scheduling gates hold 1 pod back"},

@@ -112,7 +112,7 @@ func TestPodThatCameAndWentHoldsNothing(t *testing.T) {
 	numbers.Take("a", noon)
 	numbers.Appeared(Pod{Number: 0, Phase: Pending, Created: noon})
 	if _, given := numbers.Given("a", noon); given || numbers.Lowest(noon) != 0 {
-		t.Error("its number is held though nobody sees it")
+		t.Error("its number is held though no pod is seen")
 	}
 	numbers.Take("b", noon)
 	if number, given := numbers.Given("b", noon); !given || number != 0 {
@@ -151,7 +151,7 @@ func TestNumberOfAPodThatNeverCameIsTakenAgain(t *testing.T) {
 	numbers.Take("first", at)
 	numbers.Take("second", at.Add(time.Second))
 	if number, found := numbers.Retake("third", at.Add(2*time.Second), 3*time.Second); found {
-		t.Errorf("number %d was taken from somebody who is not late", number)
+		t.Errorf("number %d was taken from a pod that is not late", number)
 	}
 	late := at.Add(10 * time.Second)
 	for want, request := range []string{"third", "fourth"} {

@@ -44,13 +44,13 @@ func TestAllNodesGoAtOnce(t *testing.T) {
 		{"cordoned: the window is closed", cordon, func(w *World) { w.Hold = closed }, 0, closed, 0},
 		{"cordoned: a budget allows less than the step", cordon, func(w *World) { w.Budget = Budget{Allowed: 2, Step: 5} }, 2, "moving 2 pods", 0},
 		{"cordoned: an override deletes no faster", cordon, func(w *World) { w.Budget = Budget{Allowed: NoLimit, Step: 2, Override: true} }, 2, "moving 2 pods", 0},
-		{"cordoned: the nodes serve nobody", func(pod *Pod) { pod.Cordoned, pod.Lost = true, true }, func(w *World) { w.Hold = closed }, 10, "moving 10 pods", 0},
-		{"cordoned: a pod that is not Ready disturbs nobody", cordon, func(w *World) { w.Hold, w.Pods[3].Phase = closed, Starting }, 1, "moving 1 pod", 0},
+		{"cordoned: the nodes are lost", func(pod *Pod) { pod.Cordoned, pod.Lost = true, true }, func(w *World) { w.Hold = closed }, 10, "moving 10 pods", 0},
+		{"cordoned: a pod that is not Ready disturbs no other", cordon, func(w *World) { w.Hold, w.Pods[3].Phase = closed, Starting }, 1, "moving 1 pod", 0},
 		{"noticed: one stays, whatever the window", warned(time.Second), func(w *World) { w.Hold = closed }, 9, "moving 9 pods", urgency - time.Second},
 		{"noticed: the deadline is near", warned(urgency), func(w *World) { w.Hold = closed }, 10, "moving 10 pods", 0},
-		{"noticed: nobody knows since when", func(*Pod) {}, func(*World) {}, 10, "moving 10 pods", 0},
+		{"noticed: since when is unknown", func(*Pod) {}, func(*World) {}, 10, "moving 10 pods", 0},
 		{"noticed: a budget counts to the end", warned(time.Hour), func(w *World) { w.Budget.Allowed = 4 }, 4, "moving 4 pods", 0},
-		{"noticed: the nodes serve nobody", func(pod *Pod) { warned(0)(pod); pod.Lost = true }, func(*World) {}, 10, "moving 10 pods", 0},
+		{"noticed: the nodes are lost", func(pod *Pod) { warned(0)(pod); pod.Lost = true }, func(*World) {}, 10, "moving 10 pods", 0},
 		{"noticed: others are Ready elsewhere", warned(0), func(w *World) { w.Pods[0].Doomed = false }, 9, "moving 9 pods", 0},
 		{"noticed: the last one that is Ready stays", warned(0), func(w *World) {
 			for n := range 9 {
@@ -190,7 +190,7 @@ func TestNoticeToAllNodesKeepsOneReady(t *testing.T) {
 		for range 20 {
 			c.tick()
 			if c.ready("") == 0 {
-				t.Fatalf("nobody is served: %v", c.Pods)
+				t.Fatalf("no pod is Ready: %v", c.Pods)
 			}
 		}
 		c.leftBehind(t)

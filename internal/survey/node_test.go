@@ -49,7 +49,7 @@ func TestNodesAreJudged(t *testing.T) {
 		{"not Ready, and everybody says so", Standard(), shunned, spread.Spot, "", false, "node.kubernetes.io/unreachable"},
 		{"Ready, and the taint comes late", Standard(), node(spot, taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute)), spread.Spot, "", true, ""},
 		{"being deleted", standard(), leaving, spread.Spot, "", false, "deletion"},
-		{"a taint that nobody tolerates", standard(), node(spot, taint("gpu", corev1.TaintEffectNoSchedule)), spread.Spot, "", false, ""},
+		{"a taint that is not tolerated", standard(), node(spot, taint("gpu", corev1.TaintEffectNoSchedule)), spread.Spot, "", false, ""},
 		{"a taint that only prefers", standard(), node(spot, taint("gpu", corev1.TaintEffectPreferNoSchedule)), spread.Spot, "", true, ""},
 		{"the taint of its class", standard(), node(spot, corev1.Taint{Key: capacity, Value: "spot", Effect: corev1.TaintEffectNoSchedule}), spread.Spot, "", true, ""},
 		{"a notice", standard(), node(spot, taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule)), spread.Spot, "", false, "karpenter.sh/disrupted"},

@@ -57,7 +57,7 @@ func TestWish(t *testing.T) {
 		{"percent abc", said("spread", "enabled", "spot-percentage", "abc"), nil, `spot-percentage is "abc"`, true},
 		{"percent with a blank inside", said("spread", "enabled", "spot-percentage", "60 %"), nil, `spot-percentage is "60 %"`, true},
 		{"the last good setting stays", said("spread", "enabled", "spot-percentage", "x", "spread-settings", "min-on-demand:1,spot-percentage:30"), &spread.Policy{MinOnDemand: 1, SpotPercent: 30}, `spot-percentage is "x"`, true},
-		{"a last good setting that nobody wrote", said("spread", "enabled", "spot-percentage", "x", "spread-settings", "all spot!"), nil, `spot-percentage is "x"`, true},
+		{"a last good setting that the operator did not write", said("spread", "enabled", "spot-percentage", "x", "spread-settings", "all spot!"), nil, `spot-percentage is "x"`, true},
 		{"too large to decide about", said("spread", "enabled", "spot-percentage", "60", "too-large", "true"), nil, "its selector, and the node selector", true},
 		{"disabled though set before", said("spread", "disabled", "spot-percentage", "60", "spread-settings", "min-on-demand:1,spot-percentage:30"), nil, "", false},
 	} {

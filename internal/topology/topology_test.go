@@ -40,14 +40,14 @@ func TestFewAgents(t *testing.T) {
 		agent  int
 		want   []int
 	}{
-		{"nobody", Graph{Shape: Mesh}, 0, nil},
+		{"no agents", Graph{Shape: Mesh}, 0, nil},
 		{"alone in a ring", Graph{Shape: Ring, Size: 1}, 0, []int{}},
 		{"a ring of two is a line", Graph{Shape: Ring, Size: 2}, 0, []int{1}},
 		{"a ring closes at three", Graph{Shape: Ring, Size: 3}, 0, []int{1, 2}},
 		{"the hub follows the coordinator", Graph{Shape: Star, Size: 4, Hub: 2}, 2, []int{0, 1, 3}},
 		{"others see only the hub", Graph{Shape: Star, Size: 4, Hub: 2}, 3, []int{2}},
 		{"a leaf has only its parent", Graph{Shape: Hierarchical, Size: 4}, 3, []int{1}},
-		{"somebody who is not there", Graph{Shape: Mesh, Size: 3}, 3, nil},
+		{"an agent that does not exist", Graph{Shape: Mesh, Size: 3}, 3, nil},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			if got := c.graph.Peers(c.agent); !slices.Equal(got, c.want) {

@@ -74,7 +74,7 @@ func TestNoWatchdogWatchesNothing(t *testing.T) {
 	var none *Watchdog
 	none.Watch(func() { t.Error("killed") })()
 	if none.Passed() {
-		t.Error("a deadline has passed that nobody set")
+		t.Error("a deadline has passed that was not set")
 	}
 }
 

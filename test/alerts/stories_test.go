@@ -38,7 +38,7 @@ var stories = map[string]told{
 		},
 	},
 	"SwarmOperatorNoLeader": {
-		trouble: []story{{reason: "the leader leads no more and nobody follows", begins: 5 * time.Minute, series: `
+		trouble: []story{{reason: "the leader leads no more and has no successor", begins: 5 * time.Minute, series: `
 				leader_election_master_status{name="swarm-operator",pod="a"} 1x9 0x60
 				leader_election_master_status{name="swarm-operator",pod="b"} 0x60
 				leader_election_master_status{name="another",pod="c"} 1x60`}},
@@ -130,7 +130,7 @@ var stories = map[string]told{
 				apiserver_admission_webhook_rejection_count{name="pods.swarm.io",error_type="calling_webhook_error",rejection_code="503"} _x10 10 11 12x240`},
 			{reason: "pods are refused for what they are", series: `
 				apiserver_admission_webhook_rejection_count{name="pods.swarm.io",error_type="no_error",rejection_code="403"} 0+1x240`},
-			{reason: "somebody else's webhook is down", series: `
+			{reason: "another operator's webhook is down", series: `
 				apiserver_admission_webhook_rejection_count{name="pods.example.com",error_type="calling_webhook_error",rejection_code="503"} 0+1x240`},
 		},
 	},
@@ -159,7 +159,7 @@ var stories = map[string]told{
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="failed"} 0+1x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="passed"} 0+50x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="placed"} 0+49x240`},
-			{reason: "nobody asks", series: `
+			{reason: "no requests", series: `
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="failed"} 0x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="passed"} 0x240
 				swarm_webhook_request_duration_seconds_count{webhook="spread",outcome="placed"} 0x240`},
@@ -175,7 +175,7 @@ var stories = map[string]told{
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.1"} 0+995x240
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.2"} 0+999x240
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="+Inf"} 0+1000x240`},
-			{reason: "nobody asks", series: `
+			{reason: "no requests", series: `
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="0.2"} 0x240
 				swarm_webhook_request_duration_seconds_bucket{webhook="spread",outcome="placed",le="+Inf"} 0x240`},
 		},
@@ -202,17 +202,17 @@ var stories = map[string]told{
 			{reason: "all are balanced", series: `
 				swarm_spread_workloads{status="Invalid"} 0x240
 				swarm_spread_workloads{status="Balanced"} 9x240`},
-			{reason: "somebody corrects it after five minutes", series: `
+			{reason: "it is corrected after five minutes", series: `
 				swarm_spread_workloads{status="Invalid"} 0x9 1x9 0x240`},
 		},
 	},
 	"SwarmTasksStuck": {
 		trouble: []story{
-			{reason: "nobody takes them", begins: 5 * time.Minute, series: `
+			{reason: "no agent takes them", begins: 5 * time.Minute, series: `
 				swarm_task_unfinished{state="waiting"} 0x9 3x240
 				swarm_task_unfinished{state="running"} 0x240
 				swarm_task_wait_seconds_count 7x240`},
-			{reason: "nobody takes them, and there is a new leader", begins: 0, series: `
+			{reason: "no agent takes them, and there is a new leader", begins: 0, series: `
 				swarm_task_unfinished{state="waiting",pod="a"} 3x19 stale
 				swarm_task_unfinished{state="running",pod="a"} 0x19 stale
 				swarm_task_unfinished{state="waiting",pod="b"} _x24 3x200

@@ -23,7 +23,7 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 )
 
-// workers, queries and burst are what cert-manager starts with when nobody says otherwise.
+// workers, queries and burst are what cert-manager starts with by default.
 const (
 	workers = 5
 	queries = 20

@@ -75,7 +75,7 @@ func describeAudit(c *cluster) {
 		))
 	})
 
-	It("makes nobody a master but the API server and who prepared it", func() {
+	It("gives the masters group only to the API server and the administrator", func() {
 		masters := map[string]bool{}
 		for _, one := range c.deeds() {
 			if slices.Contains(one.User.Groups, "system:masters") {

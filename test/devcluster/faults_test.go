@@ -48,8 +48,8 @@ func describeSecondServer(c *cluster) {
 		one, two := c.client(first), c.client(second)
 		succeed(c.on("pause", "etcd-link"))
 		DeferCleanup(func() { succeed(c.on("resume", "etcd-link")) })
-		Expect(writeNote(ctx, two, "into-the-void")).To(MatchError(timedOut, "nobody answers"))
-		Expect(readNote(ctx, two, "by-the-first")).To(MatchError(timedOut, "nobody answers"))
+		Expect(writeNote(ctx, two, "into-the-void")).To(MatchError(timedOut, "no answer"))
+		Expect(readNote(ctx, two, "by-the-first")).To(MatchError(timedOut, "no answer"))
 		Expect(writeNote(ctx, one, "while-parted")).To(Succeed())
 		succeed(c.on("resume", "etcd-link"))
 		Eventually(readNote).WithContext(ctx).WithArguments(two, "while-parted").Should(Succeed())
@@ -59,11 +59,11 @@ func describeSecondServer(c *cluster) {
 
 // describeFaults hurts the control plane and lets it recover.
 func describeFaults(c *cluster) {
-	It("freezes an API server, which then answers nobody, and lets it go on", func(ctx SpecContext) {
+	It("freezes an API server, which then does not answer, and lets it go on", func(ctx SpecContext) {
 		client := c.client(first)
 		succeed(c.on("pause", "kube-apiserver"))
 		DeferCleanup(func() { succeed(c.on("resume", "kube-apiserver")) })
-		Expect(answers(ctx, client)).To(MatchError(timedOut, "nobody answers"))
+		Expect(answers(ctx, client)).To(MatchError(timedOut, "no answer"))
 		session := finish(c.on("status"))
 		Expect(session).To(gexec.Exit(1), "not every component runs")
 		Expect(string(session.Out.Contents())).To(MatchRegexp(`(?m)^kube-apiserver +paused +\d+$`))

@@ -65,12 +65,12 @@ func with(command *exec.Cmd, variables ...string) *exec.Cmd {
 	return command
 }
 
-// nobody is the UID of a user who owns nothing.
-const nobody = 65534
+// unprivileged is the UID of a user who owns nothing.
+const unprivileged = 65534
 
 // asNobody takes all rights from a command.
 func asNobody(command *exec.Cmd) *exec.Cmd {
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
 	command.Dir = ground
 	return command
 }

@@ -19,9 +19,9 @@ var _ = Describe("a plain user", func() {
 		before := theMachine()
 		home := filepath.Join(ground, "home")
 		copyBundles(filepath.Join(home, "swarm-operator"))
-		Expect(os.Chown(home, nobody, nobody)).To(Succeed())
+		Expect(os.Chown(home, unprivileged, unprivileged)).To(Succeed())
 		c := newCluster("home/cluster")
-		Expect(os.Chown(c.temporary(), nobody, nobody)).To(Succeed())
+		Expect(os.Chown(c.temporary(), unprivileged, unprivileged)).To(Succeed())
 		own := copyOf(program)
 		call := func(verb string, flags ...string) *exec.Cmd {
 			command := c.on(append([]string{verb}, flags...)...)
@@ -35,7 +35,7 @@ var _ = Describe("a plain user", func() {
 		Expect(readyNodes(ctx, c.client(first))).To(ConsistOf("simulated-1", "simulated-2", "simulated-3"))
 		Expect(succeed(call("status"))).To(ContainSubstring("3 of 3 Ready"))
 		for _, one := range c.processes() {
-			Expect(ownerOf(one.pid)).To(BeEquivalentTo(nobody), "%v", one.args)
+			Expect(ownerOf(one.pid)).To(BeEquivalentTo(unprivileged), "%v", one.args)
 		}
 
 		succeed(call("down"))
@@ -82,7 +82,7 @@ func copyBundles(to string) {
 			return copyEntry(path, filepath.Join(to, beside), entry)
 		})).To(Succeed())
 	}
-	Expect(os.Chown(to, nobody, nobody)).To(Succeed(), "locks are made here")
+	Expect(os.Chown(to, unprivileged, unprivileged)).To(Succeed(), "locks are made here")
 }
 
 func copyEntry(from, to string, entry fs.DirEntry) error {

@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 		"a start after the end": {[]Event{
 			start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), completed(3*second, first, "x"), start(4*second, "b", "y", next),
 		}, []invariant.Invariant{invariant.StartAfterFinal}},
-		"a result of nobody": {[]Event{
+		"a result without an attempt": {[]Event{
 			start(1*second, "a", "x", first), end(2*second, "a", "x", first, succeeded), completed(3*second, first, "z"),
 		}, []invariant.Invariant{invariant.ResultUnknown}},
 		"a result under another epoch": {[]Event{

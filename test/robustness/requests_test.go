@@ -74,13 +74,13 @@ func TestRequestsAreJudged(t *testing.T) {
 			create(Request{}), start(1*second, "a", "x", first), desire(2*second, v1alpha1.TaskCancel), end(3*second, "a", "x", first, stopped),
 			cancelled(4*second, first),
 		}, nil},
-		"cancelled by nobody": {[]Event{create(Request{}), cancelled(2*second, 0)}, unasked},
-		"cancelled too early": {[]Event{create(Request{}), cancelled(2*second, 0), desire(3*second, v1alpha1.TaskCancel)}, unasked},
+		"cancelled without a request": {[]Event{create(Request{}), cancelled(2*second, 0)}, unasked},
+		"cancelled too early":         {[]Event{create(Request{}), cancelled(2*second, 0), desire(3*second, v1alpha1.TaskCancel)}, unasked},
 		"suspended, then cancelled": {[]Event{
 			create(Request{}), desire(1*second, v1alpha1.TaskSuspend), suspendedTask(2*second, 0),
 			desire(3*second, v1alpha1.TaskCancel), cancelled(4*second, 0),
 		}, nil},
-		"suspended by nobody": {[]Event{
+		"suspended without a request": {[]Event{
 			create(Request{}), suspendedTask(2*second, 0), desire(3*second, v1alpha1.TaskCancel), cancelled(4*second, 0),
 		}, unasked},
 		"timed out in the queue": {[]Event{create(Request{QueueSeconds: 5}), timedOut(5 * second)}, nil},

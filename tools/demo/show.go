@@ -107,7 +107,7 @@ func (s *show) explain(err error, patience time.Duration, next hints) error {
 	look := fmt.Sprintf("%s -n %s get pods", next.kubectl, namespace)
 	switch {
 	case errors.Is(err, errUnattended):
-		return fmt.Errorf("nobody looks after swarm %s: is the operator running? %s -n swarm-system get pods", s.last.swarm.Name, next.kubectl)
+		return fmt.Errorf("swarm %s has no status: is the operator running? %s -n swarm-system get pods", s.last.swarm.Name, next.kubectl)
 	case !errors.Is(err, errTimeout):
 		return err
 	case !s.last.swarm.ready():

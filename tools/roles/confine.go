@@ -95,7 +95,7 @@ func without(rules []rule, taken []exception) ([]rule, error) {
 		}
 	}
 	if n := slices.Index(found, false); n >= 0 {
-		return nil, fmt.Errorf("%s of group %q is left out, and nobody has it: take it out of leftOut", taken[n].resource, taken[n].group)
+		return nil, fmt.Errorf("%s of group %q is left out, and no role has it: remove it from leftOut", taken[n].resource, taken[n].group)
 	}
 	return left, nil
 }

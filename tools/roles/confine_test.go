@@ -67,7 +67,7 @@ func TestBothRolesAreNeeded(t *testing.T) {
 func TestEveryExceptionHasAReason(t *testing.T) {
 	for _, one := range slices.Concat(leftOut, adminLacks) {
 		if one.why == "" {
-			t.Errorf("nobody knows why %s of %q is there", one.resource, one.group)
+			t.Errorf("there is no reason for %s of %q", one.resource, one.group)
 		}
 	}
 }

@@ -72,7 +72,7 @@ type Record struct {
 // What Records may answer.
 var (
 	ErrNone     = errors.New("there is no such Lease")
-	ErrConflict = errors.New("somebody else has written it")
+	ErrConflict = errors.New("another client has written it")
 )
 
 // Records are the Lease of one pod, and the pod.

@@ -64,7 +64,7 @@ func TestALossIsToldBeforeItIsLogged(t *testing.T) {
 		a.set(func() { a.cut = true })
 		time.Sleep(duration)
 		if a.told().Held {
-			t.Error("nobody was told of the loss while the log is stuck")
+			t.Error("the loss was not reported while the log is stuck")
 		}
 		a.end()
 	})
@@ -192,7 +192,7 @@ func TestTheDeadlineIsSetBeforeTheLeaseIsHeld(t *testing.T) {
 			if tenure.Held {
 				cancel()
 				if !set {
-					t.Error("whoever starts jobs now finds no deadline")
+					t.Error("a job that starts now finds no deadline")
 				}
 			}
 		})

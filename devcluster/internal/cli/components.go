@@ -19,7 +19,7 @@ import (
 // faults are the commands that hurt a component on purpose.
 func faults() []*cobra.Command {
 	return []*cobra.Command{
-		fault("pause", "Freeze a component: it keeps its connections and answers nobody", (*cluster.Cluster).Pause),
+		fault("pause", "Freeze a component: it keeps its connections but does not answer", (*cluster.Cluster).Pause),
 		fault("resume", "Let a frozen component go on", (*cluster.Cluster).Resume),
 		fault("kill", "End a component at once; it stays down until it is restarted", (*cluster.Cluster).Kill),
 		fault("restart", "End a component, if it runs, and start it again", (*cluster.Cluster).Restart),

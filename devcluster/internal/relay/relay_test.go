@@ -81,8 +81,8 @@ func TestHalfClosedConnectionStillAnswers(t *testing.T) {
 
 func TestConnectionToNobodyIsClosed(t *testing.T) {
 	address := freeAddress(t)
-	nobody := freeAddress(t)
-	go func() { _ = Serve(t.Context(), address, nobody) }()
+	absent := freeAddress(t)
+	go func() { _ = Serve(t.Context(), address, absent) }()
 	connection := dial(t, address)
 	defer connection.Close()
 	if got, err := io.ReadAll(connection); err != nil || len(got) > 0 {

@@ -48,7 +48,7 @@ func Launch(data string, role Role) (int, error) {
 	if err := command.Start(); err != nil {
 		return 0, fmt.Errorf("start the supervisor of %s: %w", role.Name, err)
 	}
-	go command.Wait() //nolint:errcheck // it ends long after this program, except in `run`, where nobody asks how
+	go command.Wait() //nolint:errcheck // it ends long after this program, except in `run`, where its result is not used
 	if !visible(command.Process.Pid, appears) {
 		return 0, fmt.Errorf("start the supervisor of %s: process %d does not appear in the process table", role.Name, command.Process.Pid)
 	}

@@ -61,7 +61,7 @@ func TestPlan(t *testing.T) {
 			pending: true, seen: sight{rules: rules{still: "read-only"}}, hold: "read-only", status: "SpotUnavailable", reason: "waiting: read-only"},
 		"never covered": {
 			seen: sight{rules: rules{never: "no webhook", still: "no webhook"}}, hold: "no webhook", problem: "no webhook", status: "Invalid: no webhook", reason: "nothing is moved"},
-		"windows that nobody can read": {
+		"windows that cannot be read": {
 			seen: sight{rules: rules{wrong: "what?", hold: "what?"}}, hold: "what?", problem: "what?", status: "Invalid: what?", reason: "Ready pods stay where they are"},
 		"a bad setting": {
 			problem: "101", wish: "101", moves: 1, status: "Invalid: 101", reason: "the last good setting stays: at least 0 on-demand, 50% spot"},

@@ -78,7 +78,7 @@ func TestAgentThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 				Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}, Type: "coder", Slots: 99},
 			}
 			if reason == "that the swarm has not" {
-				made.Name = "somebody"
+				made.Name = "foreign"
 			}
 			r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), made)
 			result, err := r.Reconcile(t.Context(), e.read(t))

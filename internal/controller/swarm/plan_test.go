@@ -121,7 +121,7 @@ func TestHowManyAgents(t *testing.T) {
 		{"as many as wanted, evenly", nil, []int{2, 1}},
 		{"never more than maxAgents", func(s *v1alpha1.SwarmSpec) { s.Replicas = new(int32(50)) }, []int{5, 5}},
 		{"never fewer than minAgents", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = new(int32(0)), new(int32(4)) }, []int{2, 2}},
-		{"none when nobody wants any", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = new(int32(0)), new(int32(0)) }, []int{0, 0}},
+		{"none when none is wanted", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = new(int32(0)), new(int32(0)) }, []int{0, 0}},
 		{"one when replicas is not set", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = nil, new(int32(0)) }, []int{1, 0}},
 		{"one when neither is set", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = nil, nil }, []int{1, 0}},
 		{"at least one when minAgents is not set", func(s *v1alpha1.SwarmSpec) { s.Replicas, s.MinAgents = new(int32(0)), nil }, []int{1, 0}},

@@ -144,7 +144,7 @@ func TestScalingInWaitsForTheAgentThatWorks(t *testing.T) {
 		e.concludes(attempt)
 		swarm := reconciles(t, r, e)
 		if all, replicas = e.state(t); replicas["research-coder"] != 0 || slices.Contains(all, "*v1alpha1.Agent research-coder-0") {
-			t.Errorf("replicas %v, %v: nobody works", replicas, all)
+			t.Errorf("replicas %v, %v: no agent works", replicas, all)
 		}
 		if readiness(swarm) != "False Suspended" {
 			t.Errorf("Ready %q", readiness(swarm))

@@ -35,8 +35,8 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 		want   string
 	}{
 		{"nothing is asked for", v1alpha1.SwarmSpec{}, "no nodes", ""},
-		{"somebody follows it", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "", ""},
-		{"nobody follows it", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "no nodes", "spread is not supported by this operator: no nodes"},
+		{"spread is supported", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "", ""},
+		{"spread is not supported", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "no nodes", "spread is not supported by this operator: no nodes"},
 		{"this version", overHTTP, "", `type "coder": runtime.http is not supported`},
 	} {
 		wanted := manifest.Swarm{Swarm: &v1alpha1.Swarm{Spec: c.spec}, Settings: manifest.Settings{SpreadOff: c.off}}

@@ -77,7 +77,7 @@ func TestScalingInWaitsUntilTheAgentsAreHeard(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after, replicas := e.state(t); replicas["research-coder"] != 1 || slices.Contains(after, "*v1.StatefulSet research-analyst") {
-			t.Errorf("nobody can hold anything, and there are %v with %v", after, replicas)
+			t.Errorf("no agent can hold an attempt, and there are %v with %v", after, replicas)
 		}
 	})
 }

@@ -51,9 +51,9 @@ func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
 		fails        error
 		acknowledged int
 	}{
-		"the cache is behind":      {nil, nil, 0},
-		"the task is gone":         {apierrors.NewNotFound(tasksResource, "t"), nil, 1},
-		"nobody can tell just now": {errAway, errAway, 0},
+		"the cache is behind":        {nil, nil, 0},
+		"the task is gone":           {apierrors.NewNotFound(tasksResource, "t"), nil, 1},
+		"it cannot be read just now": {errAway, errAway, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			around, live := &surroundings{}, &answers{err: c.answer}
@@ -74,7 +74,7 @@ func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
 				t.Errorf("acknowledged %d, %v", around.acknowledged, err)
 			}
 			if err := r.forget(t.Context(), named("unheard of")); err != nil || live.asked != 1 {
-				t.Errorf("asked the API server %d times, %v: nobody reports about the second task", live.asked, err)
+				t.Errorf("asked the API server %d times, %v: no agent reports on the second task", live.asked, err)
 			}
 		})
 	}

@@ -208,7 +208,7 @@ func TestPlanOfWaits(t *testing.T) {
 		return func(task *v1alpha1.Task) { task.Spec.Timeouts = &v1alpha1.TaskTimeouts{QueueSeconds: seconds} }
 	}
 	for _, c := range []planCase{
-		{reason: "nobody has looked yet", world: waits("", time.Hour)},
+		{reason: "it has not been considered yet", world: waits("", time.Hour)},
 		{reason: "a slot may come free soon", world: waits(v1alpha1.ReasonNoFreeSlot, 4*time.Second), again: 6 * time.Second},
 		{reason: "it did not", world: waits(v1alpha1.ReasonNoFreeSlot, 10*time.Second), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonNoFreeSlot},
 		{reason: "what needs a human is told sooner", world: waits(v1alpha1.ReasonNoAgentOffers, time.Second), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonNoAgentOffers},

@@ -138,7 +138,7 @@ func (w *cluster) audit() {
 				w.problem("%s has epoch %x and a result of epoch %x", task.Name, status.Epoch, result.Epoch)
 			}
 			if !w.journal.succeeded(string(task.UID), status.Epoch) {
-				w.problem("%s was completed with epoch %x, which nobody did", task.Name, status.Epoch)
+				w.problem("%s was completed with epoch %x, which no process completed", task.Name, status.Epoch)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func (w *cluster) audit() {
 	for _, p := range w.agents {
 		p.tell(func() {
 			if left := len(p.results); left > 0 {
-				w.problem("%v still has %d results that nobody acknowledged", p, left)
+				w.problem("%v still has %d results that were not acknowledged", p, left)
 			}
 		})
 	}

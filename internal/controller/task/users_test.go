@@ -42,7 +42,7 @@ func TestCancelledTaskWhoseAgentIsLostEndsAfterLeaseAndMargin(t *testing.T) {
 		w.desire(v1alpha1.TaskCancel)
 		w.pass(lease / 2)
 		if w.status("t").Phase != v1alpha1.TaskRunning {
-			t.Errorf("nobody knows whether it has stopped: %+v", w.status("t"))
+			t.Errorf("it is unknown whether it has stopped: %+v", w.status("t"))
 		}
 		w.pass(lapse)
 		if w.status("t").Phase != v1alpha1.TaskCancelled || len(w.journal.of("t")) != 1 {

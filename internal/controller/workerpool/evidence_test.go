@@ -59,7 +59,7 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 		"it is still the same pod":        {pod.UID, witness{}, true, false},
 		"its successor is there":          {"uid-before", witness{5, "uid-before"}, true, true},
 		"its successor is not ready":      {"uid-before", witness{5, "uid-before"}, false, false},
-		"nobody saw the former pod":       {"uid-before", witness{}, true, false},
+		"the former pod was not seen":     {"uid-before", witness{}, true, false},
 		"that was before the latest list": {"uid-before", witness{4, "uid-before"}, true, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestPodsOfOthersAreDisowned(t *testing.T) {
 		disowned bool
 	}{
 		"its own":                      {set, controlledBy("StatefulSet", "w", "uid-w", ""), false},
-		"nobody's":                     {set, podNamed("w-0"), true},
+		"without an owner":             {set, podNamed("w-0"), true},
 		"another StatefulSet's":        {set, controlledBy("StatefulSet", "v", "uid-v", ""), true},
 		"one's that had the same name": {set, controlledBy("StatefulSet", "w", "uid-before", ""), true},
 		"a Deployment's of that name":  {set, controlledBy("ReplicaSet", "w-5f", "uid-r", "5f"), true},

@@ -143,7 +143,7 @@ func TestASightingGoesByWhatWasSeen(t *testing.T) {
 			present.UID = types.UID(c.pod)
 		}
 		if got := c.seen.shadows(present); got != c.shadows {
-			t.Errorf("%s: somebody may live on: %t", reason, got)
+			t.Errorf("%s: a worker may live on: %t", reason, got)
 		}
 	}
 	if !first.saw(at(1, "2", "a")).renewed || first.saw(at(1, "2", "b")).renewed || first.renewed {

@@ -29,7 +29,7 @@ type story struct {
 	term   int64
 }
 
-func (s *story) somebody(t *rapid.T) *process {
+func (s *story) anyProcess(t *rapid.T) *process {
 	names := slices.Sorted(maps.Keys(s.pods))
 	if len(names) == 0 {
 		return nil
@@ -125,43 +125,43 @@ var steps = map[string]step{
 		}
 	},
 	"mount": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.mount(p)
 		}
 	},
 	"load": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.load(p)
 			s.note("%s loads, and runs %v", p.pod.Name, slices.Sorted(maps.Keys(p.running)))
 		}
 	},
 	"restartContainer": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			p.running, p.answer = map[string]bool{}, acknowledge.Answer{}
 		}
 	},
 	"ready": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			p.ready(true, s.now)
 		}
 	},
 	"unready": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			p.ready(false, s.now)
 		}
 	},
 	"silence": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			p.unheeding = !p.unheeding
 		}
 	},
 	"terminate": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.terminate(p.pod.Name)
 		}
 	},
 	"release": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.release(p.pod.Name)
 		}
 	},
@@ -171,12 +171,12 @@ var steps = map[string]step{
 		}
 	},
 	"adopt": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.adopt(p.pod.Name)
 		}
 	},
 	"bury": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.bury(p.pod.Name)
 		}
 	},
@@ -187,7 +187,7 @@ var steps = map[string]step{
 		s.pass(time.Duration(rapid.IntRange(1, 30).Draw(t, "tenths")) * 100 * time.Millisecond)
 	},
 	"vanish": func(t *rapid.T, s *story) {
-		if p := s.somebody(t); p != nil {
+		if p := s.anyProcess(t); p != nil {
 			s.vanish(p.pod.Name)
 		}
 	},

@@ -55,7 +55,7 @@ func (r *reconciler) published(ctx context.Context, pool *v1alpha1.WorkerPool, m
 		}
 		if !ours && pool.Spec.Config.Adopt != v1alpha1.AdoptAlways && len(object.Data)+len(object.BinaryData) > 0 {
 			return found, refuse(v1alpha1.ReasonConfigNotOurs,
-				"ConfigMap %q is somebody else's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
+				"ConfigMap %q is not the operator's, and nothing in it is overwritten: set config.adopt to Always, choose another config.name, or delete it", object.Name), nil
 		}
 		found.add(memory.sheet(object, pool.Spec.Config.Key), ours)
 	}

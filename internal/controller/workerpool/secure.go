@@ -80,7 +80,7 @@ func (r *reconciler) restore(ctx context.Context, pool *v1alpha1.WorkerPool, wor
 		restored.add(memory.sheets[name], true)
 	}
 	if len(world.history) > 0 {
-		memory.news = append(memory.news, event{reason: "ConfigRestored", message: "the config was deleted, or changed by somebody else, and is as the kept revisions have it"})
+		memory.news = append(memory.news, event{reason: "ConfigRestored", message: "the config was deleted, or changed by another client, and was restored from the kept revisions"})
 	}
 	world.published = restored
 	return nil

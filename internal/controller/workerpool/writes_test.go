@@ -83,7 +83,7 @@ func TestEvictionsNameTheirPodAndRespectBudgets(t *testing.T) {
 		t.Errorf("gone %v: only the first and the fifth go", gone)
 	}
 	if len(cluster.uids) != 6 || cluster.uids[0] != "uid-w-0" {
-		t.Errorf("by UID %v: nobody is evicted after a failure", cluster.uids)
+		t.Errorf("by UID %v: no pod is evicted after a failure", cluster.uids)
 	}
 }
 
@@ -161,15 +161,15 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 		draft *draft
 		want  int32 // 0: not scaled
 	}{
-		"more at once":                      {scaling(v1alpha1.WorkloadStatefulSet, 5, holder(0, "a")), 5},
-		"as many as there are":              {scaling(v1alpha1.WorkloadStatefulSet, 3, holder(2, "c")), 0},
-		"fewer, all of them free":           {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2)), 1},
-		"fewer, the last one holds":         {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2, "c")), 0},
-		"fewer, the second one holds":       {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1, "b"), holder(2)), 2},
-		"fewer, the last one may hold":      {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), revoked), 0},
-		"a Deployment waits for all":        {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1, "b"), holder(2)), 0},
-		"a Deployment whose rest is free":   {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1), holder(2)), 1},
-		"nobody says how many there are to": {&draft{pool: &v1alpha1.WorkerPool{}, world: world{workload: workload{replicas: 3}}}, 0},
+		"more at once":                       {scaling(v1alpha1.WorkloadStatefulSet, 5, holder(0, "a")), 5},
+		"as many as there are":               {scaling(v1alpha1.WorkloadStatefulSet, 3, holder(2, "c")), 0},
+		"fewer, all of them free":            {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2)), 1},
+		"fewer, the last one holds":          {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2, "c")), 0},
+		"fewer, the second one holds":        {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1, "b"), holder(2)), 2},
+		"fewer, the last one may hold":       {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), revoked), 0},
+		"a Deployment waits for all":         {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1, "b"), holder(2)), 0},
+		"a Deployment whose rest is free":    {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1), holder(2)), 1},
+		"the number of workers is not given": {&draft{pool: &v1alpha1.WorkerPool{}, world: world{workload: workload{replicas: 3}}}, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			c.draft.scale()
@@ -201,7 +201,7 @@ func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
 		want                  []int64
 	}{
 		"those above the limit":                 {2, 6, 0, []int64{1, 2, 3}},
-		"none that somebody may still hold":     {2, 2, 0, []int64{1}},
+		"none that a worker may still hold":     {2, 2, 0, []int64{1}},
 		"none before anything has converged":    {0, 0, 0, nil},
 		"not the one that is to be rolled back": {2, 6, 2, []int64{1, 3}},
 		"all fit":                               {9, 6, 0, nil},

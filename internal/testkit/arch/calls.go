@@ -15,7 +15,7 @@ func (f file) uses(wall int, pkg string, names []string, why string) []Breach {
 		return nil
 	}
 	if local == "." {
-		return []Breach{f.breach(wall, f.syntax.Name, "imports %s with a dot: nobody can see what it uses", pkg)}
+		return []Breach{f.breach(wall, f.syntax.Name, "imports %s with a dot, which hides what it uses", pkg)}
 	}
 	var breaches []Breach
 	ast.Inspect(f.syntax, func(node ast.Node) bool {

@@ -26,7 +26,7 @@ func TestAnEndBeforeTheSpecIsNoticed(t *testing.T) {
 	c := begin(nil)
 	c.take(watch.Event{Type: watch.Error, Object: &metav1.Status{}})
 	if !c.cut {
-		t.Error("nobody would know")
+		t.Error("the failure would go unnoticed")
 	}
 }
 

@@ -38,7 +38,7 @@ func TestR20_ReasonsForEveryRight(t *testing.T) {
 	}
 	for right := range reasons {
 		if !slices.Contains(granted, right) {
-			t.Errorf("docs/rbac.md explains what nobody may do. Remove: %s ... |", right)
+			t.Errorf("docs/rbac.md explains a right that is not granted. Remove: %s ... |", right)
 		}
 	}
 }

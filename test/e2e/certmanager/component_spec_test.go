@@ -41,7 +41,7 @@ func certified(gates ...string) {
 		Expect(pods(ctx, deployed)).To(HaveEach(Satisfy(func(pod corev1.Pod) bool { return gate.Placed(&pod) })))
 	})
 
-	It("is known by caBundle, which nobody but cert-manager writes", func(ctx SpecContext) {
+	It("is known by caBundle, which only cert-manager writes", func(ctx SpecContext) {
 		covered(ctx)
 		writers, version := written(ctx)
 		Expect(writers).To(HaveExactElements("cert-manager-cainjector"))

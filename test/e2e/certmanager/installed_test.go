@@ -44,7 +44,7 @@ func install(ctx context.Context) {
 	field.Said(ctx, "apply", "--server-side", "--kustomize", "testdata")
 	entrance.AwaitOperator(ctx)
 	awaitTrusted(ctx)
-	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "nobody writes against cert-manager, not even a leader of before")
+	Expect(changes(ctx)-before).To(BeNumerically("<", 10), "no replica overwrites cert-manager, not even an earlier leader")
 }
 
 // changes is how often the configuration of the webhook has become another.

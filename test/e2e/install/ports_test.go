@@ -27,14 +27,14 @@ var _ = Describe("The operator's ports", func() {
 		}
 	})
 
-	It("[K19/metrics] show metrics to those who may read them, and to nobody else", func(ctx SpecContext) {
+	It("[K19/metrics] show metrics only to users who may read them", func(ctx SpecContext) {
 		space := namespace(ctx)
 		reader, stranger := serviceAccount(ctx, space, "reader"), serviceAccount(ctx, space, "stranger")
 		allowMetrics(ctx, space, "reader")
 		url := "https://" + field.Forwarded("service/swarm-operator-metrics", "8080") + "/metrics"
 
 		Expect(status(ctx, url, "")).To(Equal(http.StatusUnauthorized), "without a token")
-		Expect(status(ctx, url, "forged")).NotTo(Equal(http.StatusOK), "with a token of nobody's")
+		Expect(status(ctx, url, "forged")).NotTo(Equal(http.StatusOK), "with a forged token")
 		Expect(status(ctx, url, stranger)).To(Equal(http.StatusForbidden), "without the right")
 		code, text := answer(ctx, url, reader)
 		Expect(code).To(Equal(http.StatusOK))

@@ -35,7 +35,7 @@ var _ = Describe("The operator's service account", func() {
 // rights are what the operator may do in a namespace, beyond what every service account may, as `kubectl auth can-i --list` has it.
 func rights(ctx context.Context, where string) []deploy.Right {
 	GinkgoHelper()
-	everybody := listed(ctx, where, "nobody-in-particular")
+	everybody := listed(ctx, where, "any-account")
 	return slices.DeleteFunc(listed(ctx, where, account), func(right deploy.Right) bool { return slices.Contains(everybody, right) })
 }
 

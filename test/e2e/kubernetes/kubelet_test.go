@@ -26,7 +26,7 @@ var _ = Describe("A killed kubelet", Serial, func() {
 		create(ctx, waiting)
 		Eventually(fetch[*corev1.Pod]).WithContext(ctx).WithArguments(waiting).Should(HaveField("Spec.NodeName", node), "the node is not given up yet")
 		Expect(answer(ctx, witness, url(old.Status.PodIP))).To(Equal("old"), "its process runs without a kubelet")
-		Expect(fetch(ctx, waiting)).To(HaveField("Status.ContainerStatuses", BeEmpty()), "nobody is there to start it")
+		Expect(fetch(ctx, waiting)).To(HaveField("Status.ContainerStatuses", BeEmpty()), "no kubelet runs to start it")
 
 		Expect(devcluster(ctx, "restart", kubelet)).To(BeEmpty())
 		Eventually(state).WithContext(ctx).WithArguments(kubelet).Should(Equal("running"))

@@ -88,7 +88,7 @@ var _ = Describe("A Prometheus that the Prometheus Operator has set up", Serial,
 		Eventually(seen.alert).WithContext(ctx).WithArguments("SwarmOperatorReplicaDown").Should(HaveField("State", "inactive"))
 	})
 
-	It("[R23/loaded] tells of an operator that is gone, and that nobody answers its webhooks", func(ctx SpecContext) {
+	It("[R23/loaded] tells of an operator that is gone, and of webhooks without an answer", func(ctx SpecContext) {
 		web := entrance.Covered(ctx, "swarm-e2e-monitoring-")
 		missed := map[string]float64{}
 		for alert, counter := range unanswered {

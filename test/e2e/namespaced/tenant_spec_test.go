@@ -19,7 +19,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-var _ = Describe("Somebody who is admin of one namespace", func() {
+var _ = Describe("An admin of one namespace", func() {
 	It("installs the operator there, which works for them and touches nothing else [R27]", func(ctx SpecContext) {
 		field.Said(ctx, "apply", "--server-side", "--force-conflicts", "--kustomize", field.FromRoot("deploy", "kustomize", "envs", "namespaced", "cluster"))
 		tenant, elsewhere := newTenant(ctx), namespace(ctx, nil)

@@ -89,7 +89,7 @@ var _ = Describe("A pool through faults", func() {
 		cluster.AwaitOperator(ctx)
 	})
 
-	It("gives the jobs of a quarantined pod to nobody while that pod lives, and to others after it was deleted [P21]", func(ctx SpecContext) {
+	It("keeps the jobs of a quarantined pod while that pod lives, and gives them to others after it was deleted [P21]", func(ctx SpecContext) {
 		workload, pool := deployment("ward", 2), poolOf("ward", numbered("stuck", 4)...)
 		workload.Spec.Template.Spec = worker(standing(), "ward") // it does not stop its jobs
 		pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment

@@ -41,7 +41,7 @@ var _ = Describe("The refresh of workers", func() {
 		scene.proveSingleOwners(ctx)
 	})
 
-	It("replaces a worker that does not acknowledge in time under Auto, and nobody has its jobs before [P08/silent-worker]", func(ctx SpecContext) {
+	It("replaces a worker that does not acknowledge in time under Auto, and gives its jobs to no other before [P08/silent-worker]", func(ctx SpecContext) {
 		pool := poolOf("auto", numbered("stuck", 4)...)
 		pool.Spec.Refresh.DeadlineSeconds = 3
 		create(ctx, statefulSet("auto", 2, standing()), pool)
@@ -64,7 +64,7 @@ var _ = Describe("The refresh of workers", func() {
 		lies := map[string]string{
 			"boaster":  `{"worker": "$(POD_NAME)", "podUID": "$(POD_UID)", "version": 99, "config": 99}`,
 			"impostor": `{"worker": "$(POD_NAME)", "podUID": "00000000-0000-0000-0000-000000000000", "version": 1, "config": 1}`,
-			"other":    `{"worker": "somebody", "podUID": "$(POD_UID)", "version": 1, "config": 1}`,
+			"other":    `{"worker": "another", "podUID": "$(POD_UID)", "version": 1, "config": 1}`,
 		}
 		truth := poolOf("honest", "honest")
 		create(ctx, statefulSet("honest", 1, lying(`{"worker": "$(POD_NAME)", "podUID": "$(POD_UID)", "version": 1, "config": 1}`)), truth)

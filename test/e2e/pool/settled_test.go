@@ -68,7 +68,7 @@ func proveRunning(ctx context.Context, g Gomega, pool *v1alpha1.WorkerPool, seen
 	count := 0
 	for worker, work := range seen.Workloads {
 		if seen.uids[worker] == "" {
-			g.Expect(work.Jobs).To(BeEmpty(), "nobody is %s", worker)
+			g.Expect(work.Jobs).To(BeEmpty(), "no pod is %s", worker)
 			continue
 		}
 		said, err := scene.ask(ctx, worker)

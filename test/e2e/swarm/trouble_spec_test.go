@@ -124,7 +124,7 @@ var _ = Describe("A swarm in trouble", func() {
 		awaitPhase(ctx, v1alpha1.TaskCompleted, "early")
 	})
 
-	It("says that nobody offers what a task needs", func(ctx SpecContext) {
+	It("says that no agent offers what a task needs", func(ctx SpecContext) {
 		assembled(ctx, crew("plain", 1, 1))
 		special := task("special", "plain", order{})
 		special.Spec.Capabilities = []string{"gpu"}
@@ -134,7 +134,7 @@ var _ = Describe("A swarm in trouble", func() {
 			HaveField("Reason", string(v1alpha1.ReasonNoAgentOffers)), HaveField("Message", ContainSubstring("gpu"))))
 	})
 
-	It("gives an Agent that somebody made for no swarm a condition, not a crash [S06/bad-ref]", func(ctx SpecContext) {
+	It("gives an Agent that names no existing swarm a condition, not a crash [S06/bad-ref]", func(ctx SpecContext) {
 		stray := &v1alpha1.Agent{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "stray"},
 			Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "nowhere"}, Type: "coder"},

@@ -25,7 +25,7 @@ func furnish(ctx context.Context, in string) {
 	pool := newPool(in, "cameras", v1alpha1.WorkloadStatefulSet, "swarm-worker")
 	pool.Spec.JobsFrom = []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "camera-list", Key: "jobs.txt"}}}
 	Expect(api.Create(ctx, pool)).To(Succeed())
-	Expect(api.Create(ctx, newPool(in, "empty", v1alpha1.WorkloadStatefulSet, "nobody"))).To(Succeed())
+	Expect(api.Create(ctx, newPool(in, "empty", v1alpha1.WorkloadStatefulSet, "missing"))).To(Succeed())
 	Expect(api.Create(ctx, newStatefulSet(in))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "camera-list", "jobs.txt", listed))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "swarm-worker-config", "config.yml", published))).To(Succeed())

@@ -27,7 +27,7 @@ var _ = Describe("kubectl swarm pools", func() {
 		out := says("pools")
 		Expect(out).To(MatchRegexp(row("NAME WORKLOAD SIZE JOBS VERSION CONVERGED REASON")))
 		Expect(out).To(MatchRegexp(row("cameras StatefulSet/swarm-worker 2/2 27 1 True Available")))
-		Expect(out).To(MatchRegexp(row("empty StatefulSet/nobody 0/0 0 0 - -")))
+		Expect(out).To(MatchRegexp(row("empty StatefulSet/missing 0/0 0 0 - -")))
 		Expect(out).NotTo(ContainSubstring("\x1b"))
 	})
 
@@ -220,12 +220,12 @@ var _ = Describe("kubectl swarm", func() {
 			Expect(strings.Count(got.said, "\n")).To(Equal(1))
 		},
 		Entry("no such pool", 1, "pools camera", `there is no pool "camera" in namespace "swarm-cli-`),
-		Entry("nothing published", 1, "jobs empty", `pool "empty" has not published ConfigMap "nobody-config" yet`),
-		Entry("no workload", 1, "plan pool empty", `there is no StatefulSet "nobody"`),
+		Entry("nothing published", 1, "jobs empty", `pool "empty" has not published ConfigMap "missing-config" yet`),
+		Entry("no workload", 1, "plan pool empty", `there is no StatefulSet "missing"`),
 		Entry("no such worker", 1, "jobs cameras --worker w", `has no worker "w": leave out --worker`),
-		Entry("no right", 1, "pools --as nobody", "is forbidden: User \"nobody\" cannot list"),
-		Entry("no right to go back", 1, "rollback pool cameras --to 1 --as nobody", "ask for that right"),
-		Entry("nobody answers", 1, "pools --server https://127.0.0.1:1", "connection refused: check that the cluster runs"),
+		Entry("no right", 1, "pools --as stranger", "is forbidden: User \"stranger\" cannot list"),
+		Entry("no right to go back", 1, "rollback pool cameras --to 1 --as stranger", "ask for that right"),
+		Entry("no answer", 1, "pools --server https://127.0.0.1:1", "connection refused: check that the cluster runs"),
 		Entry("no such context", 1, "pools --context moon", "kubectl config get-contexts lists the contexts"),
 		Entry("no such file", 1, "pools --kubeconfig /nowhere", "check --context and --kubeconfig"),
 		Entry("no such command", 2, "pool2", `there is no command "pool2": see kubectl swarm --help`),
@@ -234,7 +234,7 @@ var _ = Describe("kubectl swarm", func() {
 		Entry("no pool", 2, "history pool", "name a pool: see kubectl swarm history pool --help"),
 	)
 
-	It("takes no cluster that nobody has named", func() {
+	It("refuses to run when no cluster is named", func() {
 		command := exec.Command(field.FromRoot("bin", "kubectl-swarm"), "pools")
 		command.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
 		Expect(end(command)).To(Equal(answer{1, "", "kubectl swarm: no cluster is configured: set KUBECONFIG, or use --kubeconfig\n"}))

@@ -38,7 +38,7 @@ var _ = Describe("kubectl swarm unstick", func() {
 		for line, said := range map[string]string{
 			"unstick running":             `swarm "running" is not being deleted: kubectl delete swarm running comes first`,
 			"unstick missing":             `there is no swarm "missing" in namespace "` + namespace + `"`,
-			"unstick --as nobody":         `User "nobody" cannot list resource "swarms"`,
+			"unstick --as stranger":       `User "stranger" cannot list resource "swarms"`,
 			"unstick deleted --as reader": `User "reader" cannot patch resource "swarms"`,
 		} {
 			got := ask(strings.Fields(line)...)

@@ -38,7 +38,7 @@ var oddities = []string{
 	`{spec: {terminationGracePeriodSeconds: 0, serviceAccount: ghost, automountServiceAccountToken: true}}`,
 	`{spec: {serviceAccountName: Not_A_Name}}`,
 	`{spec: {dnsPolicy: None}}`,
-	`{spec: {priorityClassName: missing, schedulerName: nobody}}`,
+	`{spec: {priorityClassName: missing, schedulerName: missing}}`,
 	`{spec: {runtimeClassName: missing}}`,
 	`{spec: {nodeName: nowhere}}`,
 	`{spec: {nodeSelector: {"a b": c}}}`,

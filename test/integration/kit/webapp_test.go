@@ -118,7 +118,7 @@ var _ = It("[K02] the same end comes of whatever happened before: drift, changes
 	Expect(api.Delete(ctx, service)).To(Succeed())
 	Eventually(stored(ctx, service)).Should(HaveField("OwnerReferences", HaveLen(1)))
 
-	By("changes while nobody looks")
+	By("changes while no operator runs")
 	r.signal(syscall.SIGKILL)
 	Eventually(r.ended).Should(BeClosed())
 	change(ctx, app, func(app *v1.WebApp) { app.Spec.Image = "example/web:2" })

@@ -67,7 +67,7 @@ var _ = Describe("The introspection API", Serial, func() {
 		Eventually(leader.shows).WithContext(ctx).WithArguments("/healthz", "").Should(MatchJSON(`{"status": "ok"}`))
 	})
 
-	It("[P16/assignments, P16/versions, O23/introspection-guarded] shows pools, their workers, jobs and versions to those who may see them, and to nobody else", func(ctx SpecContext) {
+	It("[P16/assignments, P16/versions, O23/introspection-guarded] shows pools, their workers, jobs and versions only to users who may see them", func(ctx SpecContext) {
 		cameras(ctx, in)
 		pool := `"namespace": "` + in + `", "name": "cameras", "workload": {"kind": "StatefulSet", "name": "swarm-worker"}, "phase": "Converging",
 			"size": 2, "expectedSize": 2, "jobs": 3, "version": 7, "revision": 5, "convergedRevision": 4, "converged": false,

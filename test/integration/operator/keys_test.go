@@ -22,7 +22,7 @@ type proof struct {
 // proofs has one for every key of the configuration; that none is missing is checked here and, without a cluster, in internal/operator.
 var proofs = map[string]proof{
 	"controller.cacheSyncTimeout":             {"", "a missing right to list ends the program after this time, and it says which kinds", showCacheSyncTimeout},
-	"controller.resyncPeriod":                 {"[R08]", "drift that nobody hears of is repaired no later", showResync},
+	"controller.resyncPeriod":                 {"[R08]", "drift that no watch reports is repaired no later", showResync},
 	"controller.workers":                      {"[R09/spread] [R09/pool]", "so many objects are reconciled at once, 5 unless told", showWorkers},
 	"controller.leaderElection.enabled":       {"", "without it the Lease is taken at once, and the former holder ends", showForced},
 	"controller.leaderElection.namespace":     {"", "the Lease is there", showLeaseNamespace},
@@ -41,7 +41,7 @@ var proofs = map[string]proof{
 	"spread.pendingDeadline":                  {"", "a pod waits that long for a spot node, and then goes elsewhere", showPendingDeadline},
 	"spread.cooldown":                         {"", "moves of one workload are that far apart", showCooldown},
 	"spread.step":                             {"", "so many pods are moved at once", showStep},
-	"spread.provisioner":                      {"", "without one nobody waits for the first node of a class", showProvisioner},
+	"spread.provisioner":                      {"", "without one no pod waits for the first node of a class", showProvisioner},
 	"spread.notices":                          {"", "pods leave a node with such a taint", showNotices},
 	"spread.disruptionWindows":                {"", "outside of them Ready pods stay", showDisruptionWindows},
 	"link.port":                               {"", "agents are told of it, and are welcome there", showLinkPort},
@@ -53,7 +53,7 @@ var proofs = map[string]proof{
 	"metrics.port":                            {"", "they are served there", showMetricsPort},
 	"metrics.secure":                          {"", "with it they are for those who may see them, without it for everybody", showMetricsSecure},
 	"health.port":                             {"[K13/ready-after-sync]", "probes answer there, and the operator is ready when its caches are synced", showHealth},
-	"api.port":                                {"", "the introspection API answers there, and nobody without a token", showAPIPort},
+	"api.port":                                {"", "the introspection API answers there, but not without a token", showAPIPort},
 	"client.qps":                              {"[R24]", "all controllers together make so many requests in a second", showQPS},
 	"limits.connectionsPerSource":             {"", "so many connections of one address are let in before their agents are known", showConnectionsPerSource},
 	"limits.requestShare":                     {"", "one namespace uses up so much of the burst", showRequestShare},

@@ -90,7 +90,7 @@ var _ = Describe("A Swarm", Serial, func() {
 		Eventually(pods).WithContext(ctx).WithArguments(in).Should(ConsistOf("research-coordinator-0", "research-coder-0", "research-analyst-0"))
 	})
 
-	It("[S18/agent-recreated] gets back at once what somebody deletes or changes", func(ctx SpecContext) {
+	It("[S18/agent-recreated] restores at once what a user deletes or changes", func(ctx SpecContext) {
 		agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "research-coder-1"}}
 		Expect(api.Delete(ctx, agent)).To(Succeed())
 		began := time.Now()

@@ -105,7 +105,7 @@ func showWebhookCertDir(ctx SpecContext) {
 
 	second := brought(folder)
 	Eventually(shown).WithContext(ctx).WithArguments(port).Should(Equal(leaf(second)))
-	Expect(bundle(ctx, configuration)).To(Equal(string(first)), "whoever brings certificates tells the API server, too")
+	Expect(bundle(ctx, configuration)).To(Equal(string(first)), "a user who brings certificates tells the API server, too")
 }
 
 func showWebhookClientCA(ctx SpecContext) {
@@ -190,10 +190,10 @@ var _ = Describe("The webhook", Serial, func() {
 		Expect(standby.Err.Contents()).NotTo(ContainSubstring("Successfully acquired lease"))
 	})
 
-	It("stands in nobody's way but that of pods that name a pool, and readyz tells whether it is there", func(ctx SpecContext) {
+	It("fails only pods that name a pool, and readyz reports whether it is there", func(ctx SpecContext) {
 		in, port, health := namespace(ctx, nil), ports.Free(), ports.Free()
 		installed(ctx, in, port, nil)
-		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring("failed calling webhook")), "while nobody answers")
+		Eventually(refusal).WithContext(ctx).WithArguments(in).Should(MatchError(ContainSubstring("failed calling webhook")), "while there is no answer")
 		Expect(api.Create(ctx, stray(in, ""), client.DryRunAll)).To(Succeed())
 
 		program(append(answering(in, port), "SWARM_HEALTH_PORT="+health)...)

@@ -128,7 +128,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 		expectRestored(ctx, swarm, nil, "epoch") // which grows with the tasks
 	})
 
-	It("[K18/task-wipe-refused] keeps the epoch and the final phase of a Task, whoever wipes them", func(ctx SpecContext) {
+	It("[K18/task-wipe-refused] keeps the epoch and the final phase of a Task when a user wipes them", func(ctx SpecContext) {
 		fenced := at(&v1alpha1.Task{}, in, "endless")
 		Expect(wipe(ctx, fenced, nil)).To(MatchError(ContainSubstring("epoch never decreases and is never removed")))
 		finished := at(&v1alpha1.Task{}, in, "quick")

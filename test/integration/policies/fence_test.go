@@ -171,7 +171,7 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("to scale a Deployment by its spec", patched(deployment, `{"spec": {"replicas": 3}}`), "annotations of a Deployment"),
 		Entry("to label a Deployment",
 			patched(deployment, `{"metadata": {"labels": {"swarm.io/slot": "1"}}}`), "annotations of a Deployment"),
-		Entry("to make a StatefulSet of nobody",
+		Entry("to make a StatefulSet without an owner",
 			created(func(s stage) client.Object { made := statefulSetIn(s.in); made.Name = "new"; return made }), "StatefulSets of a Swarm"),
 		Entry("to change the template of a StatefulSet",
 			patched(statefulSet, `{"spec": {"template": {"spec": {"serviceAccountName": "other"}}}}`), "StatefulSets of a Swarm"),
@@ -196,7 +196,7 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 			patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": "3", "three": "3"}}`), "labels with their WorkerPool"),
 		Entry("to take a key out of a ConfigMap",
 			patched(settings, `{"metadata": {"labels": {"swarm.io/pool": "p"}}, "data": {"one": null}}`), "labels with their WorkerPool"),
-		Entry("to make a ConfigMap of nobody",
+		Entry("to make a ConfigMap without an owner",
 			created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("new")} }), "labels with their WorkerPool"),
 		Entry("to make a ConfigMap with its CA elsewhere",
 			created(func(s stage) client.Object { return &corev1.ConfigMap{ObjectMeta: s.named("swarm-operator-ca")} }), "labels with their WorkerPool"),
@@ -209,9 +209,9 @@ var _ = Describe("The account of the operator", Ordered, ContinueOnFailure, func
 		Entry("to write a Lease of another name",
 			created(func(s stage) client.Object { return &coordinationv1.Lease{ObjectMeta: s.named("other")} }), "Lease by which it leads"),
 		Entry("to change the spec of a Swarm", patched(swarm, `{"spec": {"maxAgents": 5}}`), "metadata of a Swarm"),
-		Entry("to make a WorkerPool of nobody",
+		Entry("to make a WorkerPool without an owner",
 			created(func(s stage) client.Object { return poolIn(s.in, 0) }), "WorkerPools of labelled StatefulSets"),
-		Entry("to make an Agent of nobody", created(func(s stage) client.Object {
+		Entry("to make an Agent without an owner", created(func(s stage) client.Object {
 			return &v1alpha1.Agent{ObjectMeta: s.named("new"), Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "ants"}, Type: "worker", Slots: 1}}
 		}), "Agents of a Swarm"),
 

@@ -158,7 +158,7 @@ var _ = Describe("Who asks", func() {
 func awaitCollector(ctx context.Context, in string) {
 	GinkgoHelper()
 	orphan := poolIn(in, 0)
-	orphan.Name, orphan.OwnerReferences = "orphan", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}}
+	orphan.Name, orphan.OwnerReferences = "orphan", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}}
 	made(ctx, orphan)
 	Eventually(absent).WithContext(ctx).WithArguments(orphan).Should(BeTrue())
 }

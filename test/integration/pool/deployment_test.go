@@ -106,7 +106,7 @@ var _ = Describe("A pool over a Deployment", func() {
 		drained.Hold()
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Replicas = new(int32(2)) })
 		s.waiting(ctx, leaving.Name)
-		Consistently(s.slots).WithContext(ctx).Should(HaveLen(3), "nobody goes who may hold something")
+		Consistently(s.slots).WithContext(ctx).Should(HaveLen(3), "no pod goes that may hold a job")
 		drained.Release()
 		Eventually(s.slots).WithContext(ctx).Should(HaveLen(2))
 		now, err := s.slots(ctx)

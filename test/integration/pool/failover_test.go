@@ -30,7 +30,7 @@ var _ = Describe("Workers that are not ready", func() {
 		Eventually(s.lists).WithContext(ctx).Should(HaveLen(4), "its successor takes part")
 	})
 
-	It("keep their jobs on a node that has vanished until somebody declares the pod gone, and the pool says for whom it waits", func(ctx SpecContext) {
+	It("keep their jobs on a node that has vanished until a user declares the pod gone, and the pool says for whom it waits", func(ctx SpecContext) {
 		s := stage(ctx, 4, named("a b c d e f g h"))
 		s.worker("w-3").Hold()
 		held := s.lists(ctx)["w-3"]
@@ -43,7 +43,7 @@ var _ = Describe("Workers that are not ready", func() {
 		Consistently(func() []string {
 			lists := s.lists(ctx)
 			return slices.Concat(lists["w-0"], lists["w-1"], lists["w-2"])
-		}).ShouldNot(ContainElements(held), "nobody else may have them")
+		}).ShouldNot(ContainElements(held), "no other worker may have them")
 
 		change(ctx, lost, func(pod *corev1.Pod) {
 			pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(name string) bool { return name == vanished })

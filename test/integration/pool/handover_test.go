@@ -180,7 +180,7 @@ var _ = Describe("A hand-over", func() {
 		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b"}}))
 		s.waiting(ctx, "w-1")
 		Consistently(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b"}}))
-		Expect(s.pod(ctx, "w-1").DeletionTimestamp).To(BeNil(), "nobody is scaled away who may hold something")
+		Expect(s.pod(ctx, "w-1").DeletionTimestamp).To(BeNil(), "no worker is scaled away that may hold a job")
 		held.Release()
 		Eventually(s.lists).WithContext(ctx).Should(Equal(map[string][]string{"w-0": {"a", "b", "c", "d"}}))
 		s.settle(ctx)

@@ -112,14 +112,14 @@ var _ = Describe("A pool that cannot do its work", func() {
 		Expect(s.text(ctx)).To(Equal(before))
 		Expect(api.Delete(ctx, first)).To(Succeed())
 		// The ConfigMap that the first pool has published still belongs to it.
-		s.degraded(ctx, v1alpha1.ReasonConfigNotOurs, `ConfigMap "w-config" is somebody else's`)
+		s.degraded(ctx, v1alpha1.ReasonConfigNotOurs, `ConfigMap "w-config" is not the operator's`)
 		Expect(s.text(ctx)).To(Equal(before))
 		s.change(ctx, func(spec *v1alpha1.WorkerPoolSpec) { spec.Config.Adopt = v1alpha1.AdoptAlways })
 		s.settle(ctx)
 		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"x"}, "w-1": {"y"}}))
 	})
 
-	It("finds a ConfigMap of somebody else's, and takes it over only when it is told to", func(ctx SpecContext) {
+	It("finds a foreign ConfigMap, and takes it over only when it is told to", func(ctx SpecContext) {
 		s := empty(ctx)
 		theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.in, Name: config}, Data: map[string]string{"config.yml": "theirs: true\n", "more": "of it"}}
 		Expect(api.Create(ctx, theirs)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = Describe("A pool that cannot do its work", func() {
 		Expect(s.lists(ctx)).To(Equal(map[string][]string{"w-0": {"a"}, "w-1": {"b"}}))
 	})
 
-	It("has no workload until somebody makes one", func(ctx SpecContext) {
+	It("has no workload until one is created", func(ctx SpecContext) {
 		s := empty(ctx)
 		s.create(ctx, named("a b"))
 		s.degraded(ctx, v1alpha1.ReasonWorkloadNotFound, `there is no StatefulSet "w"`)

@@ -43,7 +43,7 @@ func empty(ctx context.Context) *scene {
 		if CurrentSpecReport().Failed() {
 			GinkgoWriter.Printf("what the workers did:\n%s\n", workers.Journal(s.in))
 		}
-		Expect(workers.Journal(s.in).Verify()).To(Succeed(), "over the whole spec nobody has had what was another's")
+		Expect(workers.Journal(s.in).Verify()).To(Succeed(), "over the whole spec no worker had a job of another")
 		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}})).To(Succeed())
 	})
 	return s

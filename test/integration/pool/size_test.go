@@ -40,7 +40,7 @@ var _ = Describe("A pool of 150 workers", func() {
 		s.awaitSize(ctx, size)
 		Eventually(s.said).WithContext(ctx).WithArguments(v1alpha1.ConditionConverged).Should(HavePrefix("True"))
 		Expect(s.pool.Status).To(And(HaveField("ExpectedSize", BeEquivalentTo(size)), HaveField("Jobs", BeEquivalentTo(2*size))))
-		Expect(s.pool.Status.Workers).To(BeEmpty(), "nobody needs attention")
+		Expect(s.pool.Status.Workers).To(BeEmpty(), "no worker needs attention")
 
 		few := []string{"w-7", "w-77", "w-149"}
 		s.readiness(ctx, corev1.ConditionFalse, few...)

@@ -104,7 +104,7 @@ var _ = Describe("What is published", func() {
 		s.restart(ctx, func() { Expect(api.Delete(ctx, s.config(ctx))).To(Succeed()) })
 		Eventually(s.text).WithContext(ctx).Should(Equal(before), "it is created without a file first")
 		s.settle(ctx)
-		Expect(workers.Journal(s.in).Starts()).To(Equal(starts), "nobody has noticed")
+		Expect(workers.Journal(s.in).Starts()).To(Equal(starts), "no worker has noticed")
 	})
 
 	It("[P11/unchanged-otherwise] is written only when it changes, and by a new leader to raise its fence", func(ctx SpecContext) {

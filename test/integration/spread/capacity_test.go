@@ -100,7 +100,7 @@ var _ = Describe("When nodes go and come", func() {
 		}
 	})
 
-	It("somebody who warns of every spot node as soon as it has a pod causes one move in a cooldown, and no storm", func(ctx SpecContext) {
+	It("a client that warns of every spot node as soon as it has a pod causes one move in a cooldown, and no storm", func(ctx SpecContext) {
 		s := empty(ctx)
 		s.nodes(ctx, onDemand)
 		s.cover(ctx)

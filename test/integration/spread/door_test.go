@@ -54,7 +54,7 @@ func (f *fleet) close() { _ = f.server.Close() }
 func (f *fleet) ServeHTTP(writer http.ResponseWriter, request *http.Request) {
 	to := f.next()
 	if to == nil {
-		http.Error(writer, "nobody is here", http.StatusServiceUnavailable)
+		http.Error(writer, "not serving", http.StatusServiceUnavailable)
 		return
 	}
 	body, err := io.ReadAll(request.Body)

@@ -78,7 +78,7 @@ var _ = Describe("A workload that was made without us", func() {
 		w.status(ctx, v1alpha1.SpreadBlockedByPDB)
 		w.told(ctx, "Warning ConfigurationError: ")
 		Consistently(s.moves).Should(BeEmpty())
-		Expect(s.requests()).To(HaveEach(Satisfy(func(r request) bool { return !r.takes() })), "nobody is even asked")
+		Expect(s.requests()).To(HaveEach(Satisfy(func(r request) bool { return !r.takes() })), "the webhook is not even called")
 	})
 
 	It("is moved only while a disruption window is open: its own, else its namespace's, else that of the configuration", func(ctx SpecContext) {

@@ -94,7 +94,7 @@ var _ = Describe("A namespace", func() {
 		Eventually(s.pods).WithContext(ctx).WithArguments("scoped").Should(And(HaveLen(8), HaveEach(Satisfy(available))))
 		w.annotate(ctx, map[string]any{spreads(v1alpha1.SpreadSpotPercentage): "0"})
 		Consistently(s.moves).Should(BeEmpty())
-		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(2, 2)), "nobody has looked")
+		Expect(w.says(v1alpha1.SpreadDesired)(ctx)).To(Equal(distribution(2, 2)), "no reconcile has run")
 
 		began := time.Now()
 		relabel(ctx, s.in, "true")

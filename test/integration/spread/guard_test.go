@@ -82,7 +82,7 @@ var _ = Describe("No pod is lost", func() {
 		w.settles(ctx, 0, 8)
 	})
 
-	It("for five minutes because a budget would not let go of one that serves nobody", func(ctx SpecContext) {
+	It("for five minutes because a budget would not let go of one that is not Ready", func(ctx SpecContext) {
 		s := covered(ctx)
 		w := s.deployment(ctx, "silent", 4, wish("1", "100"))
 		w.settles(ctx, 1, 3)

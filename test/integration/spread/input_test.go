@@ -61,7 +61,7 @@ var _ = Describe("A setting that is wrong", func() {
 		Consistently(s.moves).Should(BeEmpty())
 	})
 
-	It("that is beyond all measure harms nobody else", func(ctx SpecContext) {
+	It("that is beyond all measure harms no other", func(ctx SpecContext) {
 		s := covered(ctx)
 		w := s.deployment(ctx, "modest", 4, wish("1", "50"))
 		w.settles(ctx, 2, 2)
@@ -73,7 +73,7 @@ var _ = Describe("A setting that is wrong", func() {
 		Expect(api.Patch(ctx, &pods[0], number)).To(Succeed())
 		Expect(api.Delete(ctx, &pods[3])).To(Succeed())
 		w.settles(ctx, 2, 2)
-		Expect(s.pods(ctx, "modest")).To(HaveEach(Not(Satisfy(untouched))), "whoever came was given a place")
+		Expect(s.pods(ctx, "modest")).To(HaveEach(Not(Satisfy(untouched))), "every new pod was given a place")
 		Expect(team.led(ctx).session).NotTo(gexec.Exit())
 	})
 

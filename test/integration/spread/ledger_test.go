@@ -151,12 +151,12 @@ func (s *soak) judge() {
 	for n, move := range moves {
 		one := s.ledger.taken(move)
 		if one == nil {
-			s.fault("%s: nobody has seen that pod go", move)
+			s.fault("%s: that pod was not seen to go", move)
 			continue
 		}
 		at := slices.IndexFunc(s.cast, func(a *actor) bool { return a.GetName() == one.app })
 		if at < 0 {
-			s.fault("%s: it is nobody's", move)
+			s.fault("%s: it has no owner", move)
 			continue
 		}
 		reason := why(move, notes)

@@ -47,7 +47,7 @@ func TestAStuckDutyIsFenced(t *testing.T) {
 		}
 		time.Sleep(watchdog.DeathTimeout)
 		if exited.Load() != 1 {
-			t.Error("the process goes on though nobody has said that b has stopped")
+			t.Error("the process goes on though b has not been reported as stopped")
 		}
 		w.stuck.Unlock()
 		synctest.Wait()

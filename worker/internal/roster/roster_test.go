@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 			Roster{3, 2, []string{"stream:a", "stream:b:new"}}},
 		{"a placeholder", "version: 1\nworkloads: {}\n", Roster{1, 0, nil}},
 		{"a placeholder without lists", "version: 0\n", Roster{0, 0, nil}},
-		{"somebody else's", "version: 4\nworkloads: {swarm-worker-00: {jobs: [a], version: 4}}", Roster{4, 0, nil}},
+		{"of another worker", "version: 4\nworkloads: {swarm-worker-00: {jobs: [a], version: 4}}", Roster{4, 0, nil}},
 		{"an empty list", "version: 4\nworkloads: {swarm-worker-0: {jobs: [], version: 4}}", Roster{4, 4, nil}},
 		{"no list", "version: 4\nworkloads: {swarm-worker-0: null}", Roster{4, 0, nil}},
 		{"a job twice is one job", "version: 4\nworkloads: {swarm-worker-0: {jobs: [b, a, b], version: 4}}", Roster{4, 4, []string{"a", "b"}}},
