@@ -127,7 +127,7 @@ named-cluster:
 	@test "$(origin KUBECONFIG)" = "command line" || { echo "name the cluster: make $(MAKECMDGOALS) KUBECONFIG=... (yours: $$(bin/devcluster status 2>/dev/null | awk '/^kubeconfig/ {print $$2}'))"; exit 1; }
 
 .PHONY: run
-run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=... (docs/install.md)
+run: named-cluster build ## Run the operator from source against a cluster: make run KUBECONFIG=... (docs/how-to/install.md)
 	@$(KUBECTL) apply --server-side -f deploy/crds
 	@$(KUBECTL) wait --for=condition=Established -f deploy/crds >/dev/null
 	@$(KUBECTL) get namespace swarm-system >/dev/null 2>&1 || $(KUBECTL) create namespace swarm-system
@@ -141,7 +141,7 @@ INSTALL_OPERATOR = $(INSTALL) --operator-image "$(or $(OPERATOR_IMAGE),localhost
   --agent-image "$(or $(AGENT_IMAGE),localhost/swarm-agent:$(VERSION))" $(OWN_IMAGES:%=$(IMAGES)/%-$(ARCH).tar)
 
 .PHONY: install
-install: named-cluster build ## Install the operator into a cluster: make install KUBECONFIG=... (docs/install.md)
+install: named-cluster build ## Install the operator into a cluster: make install KUBECONFIG=... (docs/how-to/install.md)
 	@$(if $(OWN_IMAGES),go -C tools run ./image --version $(VERSION) --platforms linux/$(ARCH) --services "$(OWN_IMAGES)" --out $(IMAGES) $(if $(RACE),--race))
 	@$(INSTALL_OPERATOR)
 
@@ -218,7 +218,7 @@ bench-parts:
 	@$(if $(filter-out $(BENCH_PARTS),$(PART)),echo "no part $(filter-out $(BENCH_PARTS),$(PART)): name some of $(BENCH_PARTS)"; exit 1)
 
 .PHONY: mutate
-mutate: ## Measure the unit tests of packages by mutants: make mutate PKG=./kit/... [N=100] [SEED=1] [TESTS=./agent] (docs/mutation.md)
+mutate: ## Measure the unit tests of packages by mutants: make mutate PKG=./kit/... [N=100] [SEED=1] [TESTS=./agent] (docs/explanation/mutation.md)
 	@test -n "$(PKG)" || { echo "name the packages: make mutate PKG=./kit/... [N=100] [SEED=1] [TESTS=./agent]"; exit 1; }
 	@nice -n 10 go -C tools run ./mutate --root $(CURDIR) -n $(or $(N),100) -seed $(or $(SEED),1) $(if $(TESTS),-tests $(TESTS)) $(PKG)
 

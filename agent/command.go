@@ -37,7 +37,7 @@ type commandHandler struct {
 }
 
 // Command is a handler that runs a program for each attempt, with the payload on standard input and the result on
-// standard output: see docs/link.md. RuntimeDir is where its pipes are made.
+// standard output: see docs/explanation/link.md. RuntimeDir is where its pipes are made.
 func Command(runtimeDir string, words ...string) (Handler, error) {
 	if len(words) == 0 || words[0] == "" {
 		return nil, errors.New("make command handler: no program is named")

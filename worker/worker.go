@@ -11,7 +11,7 @@
 // list, that a list is acknowledged to the operator only after each job that it took away has stopped, and that nothing
 // starts on a file that is older than what the operator asks for: the operator gives a job to another worker only after
 // that acknowledgement, so no job has two owners. A file that is missing or cannot be read changes nothing and crashes
-// nothing. See docs/worker.md.
+// nothing. See docs/reference/worker.md.
 //
 // One thing is out of its reach: a process that is cut off (a node that vanished, a pod deleted by force) may go on
 // while its jobs are given to others. Config.Lease covers that case, too.

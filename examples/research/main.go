@@ -1,7 +1,7 @@
 // Command research is what the agents of the demo run: one process for each attempt of a task. It reads a few notes about a topic, reports
 // its progress, and prints what it found. Its whole output is computed from the notes; only its pace is set by the payload.
 //
-// It is also the shortest example of a program for runtime.exec, which docs/link.md describes.
+// It is also the shortest example of a program for runtime.exec, which docs/explanation/link.md describes.
 package main
 
 import (

@@ -1,6 +1,6 @@
 package admission
 
-// What admission may do. docs/rbac.md says why, line by line; make manifests turns it into roles. A right to list or watch is bound to a
+// What admission may do. docs/reference/rbac.md says why, line by line; make manifests turns it into roles. A right to list or watch is bound to a
 // name when the request selects by it, as the cache does.
 //
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch

@@ -120,7 +120,7 @@ func TestExplained(t *testing.T) {
 		err    error
 		said   string
 	}{
-		{"the operator is not installed", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "swarm.io", Kind: "WorkerPool"}}, "the cluster knows no WorkerPool: install the operator, see docs/install.md"},
+		{"the operator is not installed", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "swarm.io", Kind: "WorkerPool"}}, "the cluster knows no WorkerPool: install the operator, see docs/how-to/install.md"},
 		{"no cluster", clientcmd.ErrEmptyConfig, "no cluster is configured: set KUBECONFIG, or use --kubeconfig"},
 		{"no right", apierrors.NewForbidden(pools, "cameras", errors.New("no")), ": ask for that right, or use --context or --as"},
 		{"no login", apierrors.NewUnauthorized("who are you"), "who are you: log in again, or use --context"},

@@ -84,7 +84,7 @@ func explained(err error) error {
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
 	case meta.IsNoMatchError(err):
-		return errors.New("the cluster knows no WorkerPool: install the operator, see docs/install.md")
+		return errors.New("the cluster knows no WorkerPool: install the operator, see docs/how-to/install.md")
 	case errors.Is(err, clientcmd.ErrEmptyConfig), clientcmd.IsEmptyConfig(err):
 		return errors.New("no cluster is configured: set KUBECONFIG, or use --kubeconfig")
 	case apierrors.IsUnauthorized(err):

@@ -52,7 +52,7 @@ func TestAllowanceGivesBackWhatItTook(t *testing.T) {
 
 // The documented defaults are the real ones.
 func TestBoundOfWhatIsReceivedIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
+	text, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestBoundOfWhatIsReceivedIsDocumented(t *testing.T) {
 		fmt.Sprintf("below %d KiB", blockBytes>>10),
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("docs/security.md does not say %q", want)
+			t.Errorf("docs/explanation/security.md does not say %q", want)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// docs/link.md gives this duration: it is how long a deleted pod may still open a link.
+// docs/explanation/link.md gives this duration: it is how long a deleted pod may still open a link.
 func TestAnswersAreRememberedAsLongAsDocumented(t *testing.T) {
 	for token, lifetime := range map[string]time.Duration{"good": 10 * time.Second, "bad": 2 * time.Second} {
 		asked, now := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// edges are the limits of what each key accepts, and values just beyond. docs/configuration.md names the former.
+// edges are the limits of what each key accepts, and values just beyond. docs/reference/configuration.md names the former.
 var edges = map[string]struct{ takes, refuses []string }{
 	"controller.cacheSyncTimeout":             {takes: []string{"1s"}, refuses: []string{"999ms", "-1s", "30"}},
 	"controller.resyncPeriod":                 {takes: []string{"5s"}, refuses: []string{"4999ms", "-1s", "30"}},
@@ -55,12 +55,12 @@ var edges = map[string]struct{ takes, refuses []string }{
 	"limits.bytesPerNamespace":                {takes: []string{"16Ki", "64Gi"}, refuses: []string{"16383", "65Gi", "-1", "much"}},
 }
 
-// A documented key is a row of the table in docs/configuration.md.
+// A documented key is a row of the table in docs/reference/configuration.md.
 type documented struct{ byDefault, takes, variable, effect string }
 
 func documentation(t *testing.T) map[string]documented {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func documentation(t *testing.T) map[string]documented {
 func TestR07_EveryKeyIsDocumentedAsItIs(t *testing.T) {
 	rows, defaults := documentation(t), texts(Defaults())
 	if documented := slices.Sorted(maps.Keys(rows)); !slices.Equal(documented, Keys()) {
-		t.Errorf("docs/configuration.md has %v,\nthe configuration has   %v", documented, Keys())
+		t.Errorf("docs/reference/configuration.md has %v,\nthe configuration has   %v", documented, Keys())
 	}
 	for key, row := range rows {
 		if row.byDefault != defaults[key] || row.variable != variable(key) || row.effect == "" {
@@ -120,7 +120,7 @@ func TestR07_R08_EveryKeyRefusesWhatCannotWork(t *testing.T) {
 }
 
 func TestExamplesOfTheDocumentWork(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ func help(out io.Writer, flags *flag.FlagSet) {
 	fmt.Fprint(out, "swarm-operator runs swarms of agents on the cluster that KUBECONFIG names, or the one that it is in.\n\nFlags:\n")
 	flags.SetOutput(out)
 	flags.PrintDefaults()
-	fmt.Fprint(out, "\nKeys of the configuration file, which the environment overrides (docs/configuration.md):\n")
+	fmt.Fprint(out, "\nKeys of the configuration file, which the environment overrides (docs/reference/configuration.md):\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defaults := texts(Defaults())
 	for _, key := range Keys() {

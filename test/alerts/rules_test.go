@@ -70,7 +70,7 @@ func engaged(t *testing.T, rule rulefmt.Rule) *rules.AlertingRule {
 }
 
 func TestEveryAlertSaysWhatToDo(t *testing.T) {
-	page := text(t, "docs", "alerts.md")
+	page := text(t, "docs", "how-to", "alerts.md")
 	for _, rule := range alerts(t) {
 		severity, notes := rule.Labels["severity"], rule.Annotations
 		if severity != "critical" && severity != "warning" {
@@ -79,15 +79,15 @@ func TestEveryAlertSaysWhatToDo(t *testing.T) {
 		if notes["summary"] == "" || len(strings.Fields(notes["description"])) < 15 {
 			t.Errorf("%s says too little: %q", rule.Alert, notes)
 		}
-		if want := "docs/alerts.md#" + strings.ToLower(rule.Alert); notes["runbook_url"] != want {
+		if want := "docs/how-to/alerts.md#" + strings.ToLower(rule.Alert); notes["runbook_url"] != want {
 			t.Errorf("%s has runbook %q, want %q", rule.Alert, notes["runbook_url"], want)
 		}
 		row := "| [`" + rule.Alert + "`](#" + strings.ToLower(rule.Alert) + ") | " + severity + " | " + rule.For.String() + " |"
 		if !strings.Contains(page, "\n## "+rule.Alert+"\n") || !strings.Contains(page, row) {
-			t.Errorf("docs/alerts.md has no section %s, or not the row %s", rule.Alert, row)
+			t.Errorf("docs/how-to/alerts.md has no section %s, or not the row %s", rule.Alert, row)
 		}
 	}
 	if sections := strings.Count(page, "\n## Swarm"); sections != len(alerts(t)) {
-		t.Errorf("docs/alerts.md explains %d alerts, there are %d", sections, len(alerts(t)))
+		t.Errorf("docs/how-to/alerts.md explains %d alerts, there are %d", sections, len(alerts(t)))
 	}
 }

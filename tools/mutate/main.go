@@ -1,6 +1,6 @@
 // Command mutate measures the unit tests of packages: it changes the code in small ways, one at a time, and counts how many of these
 // mutants the tests notice. The mutants are a sample that depends only on the seed and the code. Nothing is written to the source tree.
-// A mutant on a line that no test reaches counts as a survivor, without a test run. docs/mutation.md explains the result.
+// A mutant on a line that no test reaches counts as a survivor, without a test run. docs/explanation/mutation.md explains the result.
 package main
 
 import (

@@ -34,7 +34,7 @@ environment:
   SWARM_CONFIG_VERSION_FILE   the pod's annotation swarm.io/config-version (downward API volume), default /app/pod/config-version
   SWARM_PORT                  of /internal/version and /internal/health, default 9090
   SWARM_GRACE_SECONDS         between SIGTERM and SIGKILL, default 20
-  SWARM_LEASE_SECONDS         hold a Lease of so many seconds while jobs run (docs/worker.md), default 0: none
+  SWARM_LEASE_SECONDS         hold a Lease of so many seconds while jobs run (docs/reference/worker.md), default 0: none
   SWARM_JOURNAL               a file for starts, stops and acknowledgements, default none
 `
 

@@ -1,6 +1,6 @@
 package spread
 
-// Permissions of the spread controllers. docs/rbac.md explains each line; make manifests generates the role.
+// Permissions of the spread controllers. docs/reference/rbac.md explains each line; make manifests generates the role.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete

@@ -1,6 +1,6 @@
 package swarm
 
-// Permissions of the Swarm controller. docs/rbac.md explains each line; make manifests generates the role.
+// Permissions of the Swarm controller. docs/reference/rbac.md explains each line; make manifests generates the role.
 //
 // +kubebuilder:rbac:groups=swarm.io,resources=swarms,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=swarm.io,resources=swarms/status,verbs=patch

@@ -21,7 +21,7 @@ import (
 // soonest is how long an observed Lease is considered current, and the minimum delay before the next read.
 const soonest = time.Second
 
-// A sighting is a worker's own Lease (docs/worker.md) as observed past the cache. Its age is measured from the observation, never from
+// A sighting is a worker's own Lease (docs/reference/worker.md) as observed past the cache. Its age is measured from the observation, never from
 // the times in the Lease, which come from another clock.
 type sighting struct {
 	version  string // of the Lease; "" if there is none

@@ -1,6 +1,6 @@
 package workerpool
 
-// Permissions of the WorkerPool controller. docs/rbac.md explains each line; make manifests generates the role.
+// Permissions of the WorkerPool controller. docs/reference/rbac.md explains each line; make manifests generates the role.
 //
 // +kubebuilder:rbac:groups=swarm.io,resources=workerpools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=swarm.io,resources=workerpools/status,verbs=patch

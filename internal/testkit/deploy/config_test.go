@@ -33,7 +33,7 @@ func TestInstalledConfigurationIsUnderstood(t *testing.T) {
 
 // The suites have not run on kind yet. When they have, remove both this test and the sentence, and record it in docs/acceptance.md.
 func TestR19_KindMarkedAsUnproven(t *testing.T) {
-	if text := string(content(t, "docs", "install.md")); !strings.Contains(text, "**kind is unproven**") {
-		t.Error("docs/install.md does not say that kind is unproven")
+	if text := string(content(t, "docs", "how-to", "install.md")); !strings.Contains(text, "**kind is unproven**") {
+		t.Error("docs/how-to/install.md does not say that kind is unproven")
 	}
 }

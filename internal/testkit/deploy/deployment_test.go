@@ -52,7 +52,7 @@ func TestOperatorRunsOnLinux(t *testing.T) {
 	}
 }
 
-// The kubelet ends no process that would have ended by itself and logged the reason: docs/install.md, Health.
+// The kubelet ends no process that would have ended by itself and logged the reason: docs/how-to/install.md, Health.
 func TestStartupProbeOutlastsTheStart(t *testing.T) {
 	const apiServer = 30 * time.Second
 	probe := applied[appsv1.Deployment](t, "Deployment", "swarm-operator").Spec.Template.Spec.Containers[0].StartupProbe

@@ -129,7 +129,7 @@ func TestTheWorkersConfigIsAPlaceholder(t *testing.T) {
 	}
 }
 
-// The pool for the label expects the Workers of docs/worker.md.
+// The pool for the label expects the Workers of docs/reference/worker.md.
 func TestWorkersFitTheirPool(t *testing.T) {
 	workers := applied[appsv1.StatefulSet](t, "StatefulSet", "swarm-worker")
 	spec := workers.Spec.Template.Spec

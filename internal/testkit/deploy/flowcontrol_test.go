@@ -30,7 +30,7 @@ func TestFlowSchemasAreAboutTheOperatorsOwnAccount(t *testing.T) {
 	}
 }
 
-// As docs/install.md shows for operators of single namespaces.
+// As docs/how-to/install.md shows for operators of single namespaces.
 func TestFlowSchemasCanBeAboutOperatorsOfSeveralNamespaces(t *testing.T) {
 	objects, err := kustomized(filepath.Join("testdata", "flowcontrol"))
 	if err != nil {

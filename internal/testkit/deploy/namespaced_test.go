@@ -120,7 +120,7 @@ func confined(t *testing.T) []Right {
 	return Sorted(rights)
 }
 
-// missing returns what an operator for one namespace cannot do according to docs/rbac.md: rows of what, verbs, and what that costs.
+// missing returns what an operator for one namespace cannot do according to docs/reference/rbac.md: rows of what, verbs, and what that costs.
 func missing(text string) map[Right]string {
 	_, section, _ := strings.Cut(text, "## For one namespace")
 	costs := map[Right]string{}
@@ -138,7 +138,7 @@ func missing(text string) map[Right]string {
 }
 
 func TestWhatTenantsDoWithoutIsDocumented(t *testing.T) {
-	have, costs := confined(t), missing(string(content(t, "docs", "rbac.md")))
+	have, costs := confined(t), missing(string(content(t, "docs", "reference", "rbac.md")))
 	var want []Right
 	for _, right := range Granted(roles(t, "role.yaml")) {
 		if left := without(right, have); left.Verbs != "" {
@@ -147,11 +147,11 @@ func TestWhatTenantsDoWithoutIsDocumented(t *testing.T) {
 	}
 	for _, right := range want {
 		if len(strings.Fields(costs[right])) < 3 {
-			t.Errorf("docs/rbac.md does not say what is lost with: | %s | %s |", right.What, right.Verbs)
+			t.Errorf("docs/reference/rbac.md does not say what is lost with: | %s | %s |", right.What, right.Verbs)
 		}
 	}
 	if len(costs) != len(want) {
-		t.Errorf("docs/rbac.md has %d rows of what is left out, %d rights are", len(costs), len(want))
+		t.Errorf("docs/reference/rbac.md has %d rows of what is left out, %d rights are", len(costs), len(want))
 	}
 }
 

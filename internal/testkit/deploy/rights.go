@@ -89,7 +89,7 @@ func Sorted(rights []Right) []Right {
 	return slices.Compact(rights)
 }
 
-// Explained are the rights in the table of docs/rbac.md, each with its reason.
+// Explained are the rights in the table of docs/reference/rbac.md, each with its reason.
 func Explained(text string) map[Right]string {
 	reasons := map[Right]string{}
 	for line := range strings.Lines(text) {

@@ -30,15 +30,15 @@ func roles(t *testing.T, file string) []Role {
 
 func TestR20_ReasonsForEveryRight(t *testing.T) {
 	granted := Granted(roles(t, "role.yaml"))
-	reasons := Explained(string(content(t, "docs", "rbac.md")))
+	reasons := Explained(string(content(t, "docs", "reference", "rbac.md")))
 	for _, right := range granted {
 		if len(strings.Fields(reasons[right])) < 3 {
-			t.Errorf("docs/rbac.md does not say why. Add: %s why |", right)
+			t.Errorf("docs/reference/rbac.md does not say why. Add: %s why |", right)
 		}
 	}
 	for right := range reasons {
 		if !slices.Contains(granted, right) {
-			t.Errorf("docs/rbac.md explains a right that is not granted. Remove: %s ... |", right)
+			t.Errorf("docs/reference/rbac.md explains a right that is not granted. Remove: %s ... |", right)
 		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/field"
 )
 
-// followPage follows docs/alerts.md: its kustomization with our paths, and its commands unchanged.
+// followPage follows docs/how-to/alerts.md: its kustomization with our paths, and its commands unchanged.
 func followPage(ctx context.Context) {
 	GinkgoHelper()
-	page, err := os.ReadFile(field.FromRoot("docs", "alerts.md"))
+	page, err := os.ReadFile(field.FromRoot("docs", "how-to", "alerts.md"))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		for _, name := range []string{"scrape.yaml", "token.yaml", "rules.yaml"} {

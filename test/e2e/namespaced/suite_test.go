@@ -30,7 +30,7 @@ import (
 const (
 	// system is where the operator of the whole cluster lives.
 	system = field.System
-	// own is the label of namespaces that have an operator of their own, as docs/install.md has it.
+	// own is the label of namespaces that have an operator of their own, as docs/how-to/install.md has it.
 	own = "swarm.io/own-operator"
 )
 

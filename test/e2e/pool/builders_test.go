@@ -67,7 +67,7 @@ func lying(said string) corev1.Container {
 	return corev1.Container{Image: field.ProbeImage(), Args: []string{"answer", said}}
 }
 
-// worker is the pod of docs/worker.md, with a journal.
+// worker is the pod of docs/reference/worker.md, with a journal.
 func worker(container corev1.Container, of string) corev1.PodSpec {
 	field := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}

@@ -27,7 +27,7 @@ type introspectedWorker struct {
 	Acknowledged string
 }
 
-// introspect follows docs/api.md: it asks through kubectl port-forward, with the token of a service account that may get pools in the
+// introspect follows docs/reference/http-api.md: it asks through kubectl port-forward, with the token of a service account that may get pools in the
 // namespace.
 func introspect(ctx context.Context, pool string) introspection {
 	GinkgoHelper()

@@ -196,7 +196,7 @@ func newTenant(ctx context.Context) tenant {
 	return t
 }
 
-// borrows is a namespace whose admin has given the tenant's operator rights there, as in docs/install.md.
+// borrows is a namespace whose admin has given the tenant's operator rights there, as in docs/how-to/install.md.
 func (t tenant) borrows(ctx context.Context) string {
 	GinkgoHelper()
 	lent := namespace(ctx, nil)

@@ -94,7 +94,7 @@ var _ = Describe("A Swarm at work", Ordered, Serial, func() {
 	})
 
 	It("[S30/metrics] serves every metric that the documentation names", func(ctx SpecContext) {
-		names := documentedMetrics("task.md", "link.md", "kit.md")
+		names := documentedMetrics("reference/task.md", "explanation/link.md", "explanation/kit.md")
 		Expect(len(names)).To(BeNumerically(">=", 14))
 		_, text, err := visit(ctx, metricsURL("http", metrics), "")
 		Expect(err).NotTo(HaveOccurred())

@@ -1,5 +1,5 @@
 // Package dispatch models how a task gets from its Task object to an agent and back, over leader changes, lost messages and
-// replaced pods. docs/link.md describes the protocol; docs/explanation/model.md explains how to read this package.
+// replaced pods. docs/explanation/link.md describes the protocol; docs/explanation/model.md explains how to read this package.
 //
 // The model has one task; two agents, a and b, of which a may get a second process; two replicas of the operator that compete for
 // the Lease; and an API server that all of them reach through caches that lag and writes that arrive late.

@@ -1,5 +1,5 @@
 // Package handover models how a standing job of a WorkerPool changes hands, over leader changes, replaced and relabelled pods, caches,
-// files and writes that lag. docs/workerpool.md describes the protocol, docs/explanation/model.md how to read this package.
+// files and writes that lag. docs/reference/workerpool.md describes the protocol, docs/explanation/model.md how to read this package.
 //
 // The model has one job and up to three pods. Pods 0 and 1 exist from the start; pod 2 comes when pod 0 is gone, or, for a Deployment,
 // when pod 0 was released from its ReplicaSet. In a StatefulSet pod 2 has the name, and with it the list, of pod 0. In a Deployment it
