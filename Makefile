@@ -178,17 +178,17 @@ generate: manifests ## Generate deep copies and manifests from the API types
 	@go -C tools/proto run . ../.. api/link/v1/link.proto api/link/v1/placement.proto
 
 .PHONY: manifests
-manifests: ## Generate the CRDs and the operator's roles
+manifests: ## Generate the CRDs, the reference of their fields, and the operator's roles
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/v1alpha1 output:crd:dir=deploy/crds
-	@go -C tools run ./crds ../deploy/crds
+	@go -C tools run ./crds ../deploy/crds ../docs/reference/fields.md
 	@$(CONTROLLER_GEN) rbac:roleName=swarm-operator,fileName=role.yaml paths=./internal/... output:rbac:dir=deploy/kustomize/operator
 	@go -C tools run ./roles ../deploy/kustomize/operator/role.yaml ../deploy/kustomize/envs/namespaced
 	@$(CONTROLLER_GEN) crd paths=./examples/webapp/v1 output:crd:stdout > examples/webapp/crd.yaml
 
 .PHONY: verify
 verify: ## Fail when generated files or module files are not up to date
-	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples $$before && $(MAKE) --no-print-directory generate && \
-	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
+	@before=$$(mktemp -d) && trap "rm -rf $$before" EXIT && cp -R api deploy examples docs/reference/fields.md $$before && $(MAKE) --no-print-directory generate && \
+	  diff -r api $$before/api && diff -r deploy $$before/deploy && diff -r examples $$before/examples && diff docs/reference/fields.md $$before/fields.md || { echo "generated files were not up to date: commit what make generate made"; exit 1; }
 	@for module in $(MODULES); do go -C $$module mod tidy -diff || { echo "run go mod tidy in $$module"; exit 1; }; done
 
 .PHONY: lint

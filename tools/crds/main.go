@@ -2,7 +2,8 @@
 //
 // It promises that each file comes out the same whatever its formatting was, that nothing below a pod template carries
 // a description or a bound, that every quantity of ours has a longest form, that no CRD passes the size at which
-// client-side apply breaks, and that kustomize finds all of them. It never changes what a valid object looks like.
+// client-side apply breaks, and that kustomize finds all of them. It also writes the reference of their fields. It never
+// changes what a valid object looks like.
 package main
 
 import (
@@ -19,17 +20,18 @@ import (
 const maxBytes = 250_000
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: crds FOLDER")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: crds FOLDER PAGE")
 		os.Exit(2)
 	}
-	if err := finishAll(os.Args[1]); err != nil {
+	if err := finishAll(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func finishAll(folder string) error {
+// finishAll finishes the CRDs of a folder, and writes the page about their fields.
+func finishAll(folder, page string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
 		return fmt.Errorf("list %q: %w", folder, err)
@@ -37,10 +39,16 @@ func finishAll(folder string) error {
 	if len(files) == 0 {
 		return fmt.Errorf("no CRD in %q: run controller-gen first", folder)
 	}
+	var kinds []kind
 	for _, file := range files {
-		if err := finishFile(file); err != nil {
+		finished, err := finishFile(file)
+		if err != nil {
 			return fmt.Errorf("finish %q: %w", file, err)
 		}
+		kinds = append(kinds, finished)
+	}
+	if err := os.WriteFile(page, []byte(reference(kinds)), 0o644); err != nil {
+		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "Kustomization"), list(files), 0o644)
 }
@@ -55,35 +63,33 @@ func list(files []string) []byte {
 	return []byte(text.String())
 }
 
-func finishFile(file string) error {
+func finishFile(file string) (kind, error) {
 	before, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return kind{}, err
 	}
-	after, err := finish(before)
+	after, crd, err := finish(before)
 	if err != nil {
-		return err
+		return kind{}, err
 	}
-	return os.WriteFile(file, after, 0o644)
+	return kindOf(crd), os.WriteFile(file, after, 0o644)
 }
 
 // finish turns one CRD as controller-gen wrote it into the one we ship.
-func finish(before []byte) ([]byte, error) {
-	var crd map[string]any
+func finish(before []byte) (after []byte, crd map[string]any, err error) {
 	if err := yaml.Unmarshal(before, &crd); err != nil {
-		return nil, fmt.Errorf("parse: %w", err)
+		return nil, nil, fmt.Errorf("parse: %w", err)
 	}
 	for _, schema := range schemas(crd) {
 		trim(schema)
 	}
-	after, err := yaml.Marshal(crd)
-	if err != nil {
-		return nil, fmt.Errorf("print: %w", err)
+	if after, err = yaml.Marshal(crd); err != nil {
+		return nil, nil, fmt.Errorf("print: %w", err)
 	}
 	if len(after) > maxBytes {
-		return nil, fmt.Errorf("%d bytes, more than the %d that client-side apply can carry", len(after), maxBytes)
+		return nil, nil, fmt.Errorf("%d bytes, more than the %d that client-side apply can carry", len(after), maxBytes)
 	}
-	return append([]byte("---\n"), after...), nil
+	return append([]byte("---\n"), after...), crd, nil
 }
 
 // schemas are the roots of the OpenAPI schemas of all versions.

@@ -36,7 +36,7 @@ spec:
 `
 
 func TestFinishKeepsOursAndStripsTheirs(t *testing.T) {
-	after, err := finish([]byte(generated))
+	after, _, err := finish([]byte(generated))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +57,11 @@ func TestFinishKeepsOursAndStripsTheirs(t *testing.T) {
 }
 
 func TestFinishTwiceChangesNothing(t *testing.T) {
-	once, err := finish([]byte(generated))
+	once, _, err := finish([]byte(generated))
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice, err := finish(once)
+	twice, _, err := finish(once)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestFinishTwiceChangesNothing(t *testing.T) {
 
 func TestFinishRefusesWhatKubectlCannotApply(t *testing.T) {
 	large := strings.Replace(generated, "description: ours", "description: "+strings.Repeat("x", maxBytes), 1)
-	if _, err := finish([]byte(large)); err == nil || !strings.Contains(err.Error(), "client-side apply") {
+	if _, _, err := finish([]byte(large)); err == nil || !strings.Contains(err.Error(), "client-side apply") {
 		t.Errorf("got %v, want a sentence about client-side apply", err)
 	}
 }
