@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
@@ -189,10 +190,13 @@ func TestWhatProvesThatAProcessHasEnded(t *testing.T) {
 		pod.UID = uid
 		return pod
 	}
+	deleted := of("u", corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	deleted.DeletionTimestamp = new(metav1.Now())
 	for name, c := range map[string]struct {
 		pod    *corev1.Pod
 		proves bool
 	}{
+		"being deleted":                 {deleted, false},
 		"terminated":                    {of("u", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), true},
 		"terminated and started again":  {of("u", corev1.ContainerStatus{LastTerminationState: terminated("c", "OOMKilled", "p\n")}), true},
 		"another pod":                   {of("v", corev1.ContainerStatus{State: terminated("c", "Error", "p")}), false},

@@ -6,6 +6,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,6 +89,15 @@ var _ = Describe("Beside a hostile tenant", Ordered, ContinueOnFailure, Serial, 
 			g.Expect(now.Status.ObservedGeneration).To(Equal(pool.Generation))
 			g.Expect(now.Status.Jobs).To(BeEquivalentTo(3))
 		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("the namespace of the tenant can be deleted while its agents name attempts that they do not run", func(ctx SpecContext) {
+		hostile := s.startAttackers([]string{"agents"})
+		defer func() { Expect(hostile.stop()).To(Succeed()) }()
+		Eventually(hostile.count).WithContext(ctx).WithArguments("messages of hostile programs").Should(BeNumerically(">=", 500))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.in}}
+		Expect(api.Delete(ctx, namespace)).To(Succeed())
+		Eventually(gone).WithContext(ctx).WithArguments(namespace).WithTimeout(2*time.Minute).Should(MatchError(apierrors.IsNotFound, "NotFound"))
 	})
 
 	It("[X03/same-leader] the leader and its term are those of before, and so are the terms of honest objects", func(ctx SpecContext) {
