@@ -1,0 +1,57 @@
+package survey
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/spread"
+)
+
+// Number returns the number of a pod among the replicas of its workload: from its name, or from the annotation set by admission.
+func (s Settings) Number(workload Workload, pod metav1.Object) int {
+	text, first := pod.GetAnnotations()[s.Key(v1alpha1.SpreadNumber)], 0
+	if workload.Key.Kind == v1alpha1.WorkloadStatefulSet {
+		text, first = strings.TrimPrefix(pod.GetName(), workload.Key.Name+"-"), workload.First
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < first || number-first >= spread.MostReplicas {
+		return spread.Unnumbered
+	}
+	return number - first
+}
+
+// chosen returns how a template selects nodes itself: a label of the classes, or nodeName; "" if it does not.
+func (s Settings) chosen(workload Workload) string {
+	if workload.Pods.NodeName != "" {
+		return "nodeName"
+	}
+	for _, label := range slices.Concat(s.Spot, s.OnDemand) {
+		if _, found := workload.Pods.NodeSelector[label.Key]; found || requires(workload.Pods.Affinity, label.Key) {
+			return label.Key
+		}
+	}
+	return ""
+}
+
+func requires(affinity *corev1.Affinity, key string) bool {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == key }) {
+			return true
+		}
+	}
+	return false
+}
+
+// settled sorts pods by name.
+func settled(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+}
