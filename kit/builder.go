@@ -21,8 +21,8 @@ import (
 
 // The back-off of one object. It ends at a minute, so that a world that was repaired is noticed soon.
 const (
-	firstRetry = 10 * time.Millisecond
-	lastRetry  = time.Minute
+	baseRetryDelay = 10 * time.Millisecond
+	maxRetryDelay  = time.Minute
 )
 
 // A Mapper names the objects that another object concerns.
@@ -30,23 +30,23 @@ type Mapper func(ctx context.Context, object client.Object) []types.NamespacedNa
 
 // A Builder puts together the one controller of a kind, or one that stands beside it.
 type Builder[T client.Object] struct {
-	operator    *Operator
-	name        string
-	beside      bool
-	departing   bool
-	owns        []client.Object
-	watches     []watch
-	scope       *Scope
-	concurrency int
-	resync      time.Duration
-	finalizer   finalizer[T]
-	predicates  []predicate.Predicate
-	signals     []*Signal
-	gone        Forgetter
-	outside     func(types.NamespacedName)
-	paused      func(types.NamespacedName)
-	tenants     *tenants
-	problems    []error
+	operator        *Operator
+	name            string
+	secondary       bool
+	includeDeleting bool
+	owns            []client.Object
+	watches         []watch
+	scope           *Scope
+	concurrency     int
+	resync          time.Duration
+	finalizer       finalizer[T]
+	predicates      []predicate.Predicate
+	triggers        []*Trigger
+	onDeleted       Forgetter
+	onOutOfScope    func(types.NamespacedName)
+	onPaused        func(types.NamespacedName)
+	namespaces      *activeNamespaces
+	problems        []error
 }
 
 type watch struct {
@@ -57,13 +57,13 @@ type watch struct {
 
 // New begins the controller of kind T. Its name is what logs, metrics and events call it.
 func New[T client.Object](operator *Operator, name string) *Builder[T] {
-	return &Builder[T]{operator: operator, name: name, concurrency: 1, tenants: &tenants{}}
+	return &Builder[T]{operator: operator, name: name, concurrency: 1, namespaces: &activeNamespaces{}}
 }
 
-// Beside lets a kind have this controller and another. Use it only if the two controllers write different parts of the object: kit cannot
+// Secondary lets a kind have this controller and another. Use it only if the two controllers write different parts of the object: kit cannot
 // check this, and two that write the same part undo each other's work.
-func (b *Builder[T]) Beside() *Builder[T] {
-	b.beside = true
+func (b *Builder[T]) Secondary() *Builder[T] {
+	b.secondary = true
 	return b
 }
 
@@ -87,17 +87,17 @@ func (b *Builder[T]) Namespaces(scope *Scope) *Builder[T] {
 
 // Concurrency is how many objects are reconciled at once, 1 by default. One object is never reconciled twice at once. When there are
 // objects of several namespaces, one of them does not occupy the last worker.
-func (b *Builder[T]) Concurrency(most int) *Builder[T] {
-	if most < 1 {
-		b.problems = append(b.problems, fmt.Errorf("concurrency %d: at least 1", most))
+func (b *Builder[T]) Concurrency(workers int) *Builder[T] {
+	if workers < 1 {
+		b.problems = append(b.problems, fmt.Errorf("concurrency %d: at least 1", workers))
 	}
-	b.concurrency = most
+	b.concurrency = workers
 	return b
 }
 
-// Every looks at each object again after the period, a little earlier at random, when its last reconcile was Done: drift
+// ResyncPeriod looks at each object again after the period, a little earlier at random, when its last reconcile was Done: drift
 // that causes no event is repaired no later than that.
-func (b *Builder[T]) Every(period time.Duration) *Builder[T] {
+func (b *Builder[T]) ResyncPeriod(period time.Duration) *Builder[T] {
 	b.resync = period
 	return b
 }
@@ -112,9 +112,9 @@ func (b *Builder[T]) Finalizer(id string, clean Cleaner[T]) *Builder[T] {
 	return b
 }
 
-// Departing reconciles objects that are being deleted, too, and holds none of them back: for controllers that only observe.
-func (b *Builder[T]) Departing() *Builder[T] {
-	b.departing = true
+// IncludeDeleting reconciles objects that are being deleted, too, and holds none of them back: for controllers that only observe.
+func (b *Builder[T]) IncludeDeleting() *Builder[T] {
+	b.includeDeleting = true
 	return b
 }
 
@@ -124,9 +124,9 @@ func (b *Builder[T]) Predicates(predicates ...predicate.Predicate) *Builder[T] {
 	return b
 }
 
-// Signals reconciles the objects that the signal names.
-func (b *Builder[T]) Signals(signal *Signal) *Builder[T] {
-	b.signals = append(b.signals, signal)
+// TriggeredBy reconciles the objects that the signal names.
+func (b *Builder[T]) TriggeredBy(trigger *Trigger) *Builder[T] {
+	b.triggers = append(b.triggers, trigger)
 	return b
 }
 
@@ -141,21 +141,21 @@ func Forget(forget func(name types.NamespacedName)) Forgetter {
 	}
 }
 
-// Gone is called, instead of the reconciler, for an object that the cache does not hold, or no longer.
-func (b *Builder[T]) Gone(forget Forgetter) *Builder[T] {
-	b.gone = forget
+// OnDeleted is called, instead of the reconciler, for an object that the cache does not hold, or no longer.
+func (b *Builder[T]) OnDeleted(forget Forgetter) *Builder[T] {
+	b.onDeleted = forget
 	return b
 }
 
-// Outside is called, instead of the reconciler, for an object that is not in scope, or no longer: see Gone.
-func (b *Builder[T]) Outside(forget func(name types.NamespacedName)) *Builder[T] {
-	b.outside = forget
+// OnOutOfScope is called, instead of the reconciler, for an object that is not in scope, or no longer: see OnDeleted.
+func (b *Builder[T]) OnOutOfScope(forget func(name types.NamespacedName)) *Builder[T] {
+	b.onOutOfScope = forget
 	return b
 }
 
-// Paused is called, instead of the reconciler, for an object that its annotation pauses. It may change what is kept in memory, and writes nothing.
-func (b *Builder[T]) Paused(hold func(name types.NamespacedName)) *Builder[T] {
-	b.paused = hold
+// OnPaused is called, instead of the reconciler, for an object that its annotation pauses. It may change what is kept in memory, and writes nothing.
+func (b *Builder[T]) OnPaused(onPaused func(name types.NamespacedName)) *Builder[T] {
+	b.onPaused = onPaused
 	return b
 }
 
@@ -164,73 +164,73 @@ func (b *Builder[T]) Build(reconciler Reconciler[T]) error {
 	if err := errors.Join(b.problems...); err != nil {
 		return fmt.Errorf("build controller %q: %w", b.name, err)
 	}
-	if err := b.claim(); err != nil {
+	if err := b.claimKind(); err != nil {
 		return fmt.Errorf("build controller %q: %w", b.name, err)
 	}
-	if err := b.wire().Complete(b.control(reconciler)); err != nil {
+	if err := b.controllerBuilder().Complete(b.newAdapter(reconciler)); err != nil {
 		return fmt.Errorf("build controller %q: %w", b.name, err)
 	}
 	panics.WithLabelValues(b.name) // a counter that is absent until its first event hides that event from rate()
 	return nil
 }
 
-// claim takes the kind, unless this controller only stands beside the one that has it.
-func (b *Builder[T]) claim() error {
-	b.operator.needs(blank[T]())
-	if b.beside {
+// claimKind takes the kind, unless this controller only stands beside the one that has it.
+func (b *Builder[T]) claimKind() error {
+	b.operator.requireCache(newObject[T]())
+	if b.secondary {
 		return nil
 	}
-	return b.operator.claim(b.name, blank[T]())
+	return b.operator.claimKind(b.name, newObject[T]())
 }
 
-func (b *Builder[T]) control(reconciler Reconciler[T]) *control[T] {
-	guards := []guard{paused(b.operator.prefix+"paused", b.paused)}
+func (b *Builder[T]) newAdapter(reconciler Reconciler[T]) *adapter[T] {
+	filters := []filter{pausedFilter(b.operator.prefix+"paused", b.onPaused)}
 	if b.scope != nil {
-		guards = append(guards, b.scope.guard(b.operator.GetClient(), b.outside))
-		b.finalizer.terminating, b.finalizer.lookAgain = b.scope.terminating(b.operator.GetClient()), b.scope.lookAgain()
+		filters = append(filters, b.scope.filter(b.operator.GetClient(), b.onOutOfScope))
+		b.finalizer.terminating, b.finalizer.recheckAfter = b.scope.isTerminatingFunc(b.operator.GetClient()), b.scope.recheckInterval()
 	}
-	b.finalizer.opened = b.departing
-	return &control[T]{
+	b.finalizer.includeDeleting = b.includeDeleting
+	return &adapter[T]{
 		name: b.name, client: b.operator.GetClient(), reconciler: reconciler,
-		guards: guards, finalizer: &b.finalizer, resync: b.resync, gone: b.gone, inFlight: &b.operator.inFlight, tenants: b.tenants,
+		filters: filters, finalizer: &b.finalizer, resync: b.resync, onDeleted: b.onDeleted, inFlight: &b.operator.inFlight, namespaces: b.namespaces,
 	}
 }
 
-// wire registers the watches with controller-runtime, and the caches that must be synced before with the operator.
-func (b *Builder[T]) wire() *builder.Builder {
+// controllerBuilder registers the watches with controller-runtime, and the caches that must be synced before with the operator.
+func (b *Builder[T]) controllerBuilder() *builder.Builder {
 	if len(b.predicates) == 0 {
 		b.predicates = []predicate.Predicate{Changes()}
 	}
-	wired := builder.ControllerManagedBy(b.operator).Named(b.name).
-		For(blank[T](), builder.WithPredicates(b.predicates...)).
+	ctrl := builder.ControllerManagedBy(b.operator).Named(b.name).
+		For(newObject[T](), builder.WithPredicates(b.predicates...)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: b.concurrency,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-			NewQueue:                b.queue,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](baseRetryDelay, maxRetryDelay),
+			NewQueue:                b.newQueue,
 		})
 	for _, kind := range b.owns {
-		b.operator.needs(kind)
-		wired.Owns(kind)
+		b.operator.requireCache(kind)
+		ctrl.Owns(kind)
 	}
-	for _, other := range b.watches {
-		b.operator.needs(other.object)
-		wired.Watches(other.object, handler.EnqueueRequestsFromMapFunc(other.mapper.requests), builder.WithPredicates(other.predicates...))
+	for _, w := range b.watches {
+		b.operator.requireCache(w.object)
+		ctrl.Watches(w.object, handler.EnqueueRequestsFromMapFunc(w.mapper.requests), builder.WithPredicates(w.predicates...))
 	}
-	for _, signal := range b.signals {
-		wired.WatchesRawSource(signal)
+	for _, trigger := range b.triggers {
+		ctrl.WatchesRawSource(trigger)
 	}
 	if b.scope != nil {
-		b.follow(wired)
+		b.watchScope(ctrl)
 	}
-	return wired
+	return ctrl
 }
 
-func (b *Builder[T]) queue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return newFairQueue(name, limiter, newTurns(b.concurrency, b.tenants))
+func (b *Builder[T]) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return newFairQueue(name, limiter, newFairOrder(b.concurrency, b.namespaces))
 }
 
-// terminated passes namespaces whose deletion begins.
-var terminated = predicate.Funcs{
+// deletionStarted passes namespaces whose deletion begins.
+var deletionStarted = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(change event.UpdateEvent) bool {
 		return change.ObjectOld.GetDeletionTimestamp().IsZero() && !change.ObjectNew.GetDeletionTimestamp().IsZero()
@@ -239,15 +239,15 @@ var terminated = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// follow reconciles what may have come into scope: when a namespace has other labels, and when the selector is another. It also reconciles what is in a
+// watchScope reconciles what may have come into scope: when a namespace has other labels, and when the selector is another. It also reconciles what is in a
 // namespace that is being deleted.
-func (b *Builder[T]) follow(wired *builder.Builder) {
-	concerned := handler.EnqueueRequestsFromMapFunc(within[T](b.operator.GetClient(), b.operator.GetScheme()))
-	for _, kind := range b.scope.watched {
-		b.operator.needs(kind)
-		wired.Watches(kind, concerned, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, terminated)))
+func (b *Builder[T]) watchScope(ctrl *builder.Builder) {
+	enqueueAll := handler.EnqueueRequestsFromMapFunc(requestsIn[T](b.operator.GetClient(), b.operator.GetScheme()))
+	for _, kind := range b.scope.watchedKinds {
+		b.operator.requireCache(kind)
+		ctrl.Watches(kind, enqueueAll, builder.WithPredicates(predicate.Or(predicate.LabelChangedPredicate{}, deletionStarted)))
 	}
-	wired.WatchesRawSource(source.Channel(b.scope.changes(), concerned))
+	ctrl.WatchesRawSource(source.Channel(b.scope.subscribe(), enqueueAll))
 }
 
 func (m Mapper) requests(ctx context.Context, object client.Object) []reconcile.Request {

@@ -15,7 +15,7 @@ func Changes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld, update.ObjectNew
 		return before == nil || after == nil ||
-			changedSpec(before, after) ||
+			specChanged(before, after) ||
 			before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 			!reflect.DeepEqual(before.GetLabels(), after.GetLabels()) ||
 			!reflect.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
@@ -24,8 +24,8 @@ func Changes() predicate.Predicate {
 	}}
 }
 
-// changedSpec goes by the generation. Kinds that count none (ConfigMap, Secret) have no status either: all of it is spec.
-func changedSpec(before, after client.Object) bool {
+// specChanged goes by the generation. Kinds that count none (ConfigMap, Secret) have no status either: all of it is spec.
+func specChanged(before, after client.Object) bool {
 	if after.GetGeneration() == 0 {
 		return before.GetResourceVersion() != after.GetResourceVersion()
 	}

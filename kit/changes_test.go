@@ -50,10 +50,10 @@ func TestChanges(t *testing.T) {
 
 func TestLongNotesAreShortened(t *testing.T) {
 	long := make([]byte, 5000)
-	if got := len(shortened(string(long), mostNote)); got != mostNote {
+	if got := len(truncate(string(long), maxNoteLength)); got != maxNoteLength {
 		t.Errorf("%d bytes", got)
 	}
-	if shortened("short", mostNote) != "short" {
+	if truncate("short", maxNoteLength) != "short" {
 		t.Error("a short note was changed")
 	}
 }

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// relistEvery is how often the API server is asked again while a cache is behind.
-	relistEvery = time.Second
-	// compareEvery is how often the cache is looked at in between.
-	compareEvery = 20 * time.Millisecond
+	// relistInterval is how often the API server is asked again while a cache is behind.
+	relistInterval = time.Second
+	// compareInterval is how often the cache is looked at in between.
+	compareInterval = 20 * time.Millisecond
 	// pageSize is how many objects are asked for at once.
 	pageSize = 500
 )
@@ -41,31 +41,31 @@ type Kind struct {
 // sees changes of its own kind only. Like caches, it waits for no limit: a new leader serves nothing before.
 func (o *Operator) AwaitCurrent(ctx context.Context, kinds ...Kind) error {
 	for _, kind := range kinds {
-		described, err := apiutil.GVKForObject(kind.List, o.GetScheme())
+		gvk, err := apiutil.GVKForObject(kind.List, o.GetScheme())
 		if err != nil {
 			return err
 		}
-		if err := awaitCurrent(ctx, o.Manager.GetAPIReader(), o.GetClient(), described, kind); err != nil {
-			return fmt.Errorf("await the cache of %s: %w", described.Kind, err)
+		if err := awaitCurrent(ctx, o.Manager.GetAPIReader(), o.GetClient(), gvk, kind); err != nil {
+			return fmt.Errorf("await the cache of %s: %w", gvk.Kind, err)
 		}
 	}
 	return nil
 }
 
-func awaitCurrent(ctx context.Context, live, cached client.Reader, described schema.GroupVersionKind, kind Kind) error {
-	return wait.PollUntilContextCancel(ctx, relistEvery, true, func(ctx context.Context) (bool, error) {
-		stored, err := storedVersions(ctx, live, described, kind)
+func awaitCurrent(ctx context.Context, live, cached client.Reader, gvk schema.GroupVersionKind, kind Kind) error {
+	return wait.PollUntilContextCancel(ctx, relistInterval, true, func(ctx context.Context) (bool, error) {
+		stored, err := readStoredVersions(ctx, live, gvk, kind)
 		if err != nil {
-			logf.FromContext(ctx).Info("Cannot tell whether the cache is current", "kind", described.Kind, "error", err.Error())
+			logf.FromContext(ctx).Info("Cannot tell whether the cache is current", "kind", gvk.Kind, "error", err.Error())
 			return false, nil
 		}
-		patience, cancel := context.WithTimeout(ctx, relistEvery)
+		compareCtx, cancel := context.WithTimeout(ctx, relistInterval)
 		defer cancel()
-		err = wait.PollUntilContextCancel(patience, compareEvery, true, func(ctx context.Context) (bool, error) {
-			known, err := versions(ctx, cached, kind.List, slices.Concat(kind.Options, []client.ListOption{client.UnsafeDisableDeepCopy}))
-			return err == nil && stored.reachedBy(known), err
+		err = wait.PollUntilContextCancel(compareCtx, compareInterval, true, func(ctx context.Context) (bool, error) {
+			inCache, err := readCachedVersions(ctx, cached, kind.List, slices.Concat(kind.Options, []client.ListOption{client.UnsafeDisableDeepCopy}))
+			return err == nil && stored.isReachedBy(inCache), err
 		})
-		if patience.Err() != nil {
+		if compareCtx.Err() != nil {
 			return false, nil
 		}
 		return err == nil, err
@@ -73,66 +73,66 @@ func awaitCurrent(ctx context.Context, live, cached client.Reader, described sch
 }
 
 // A snapshot is the versions of all objects of a kind at one moment.
-type snapshot struct {
-	taken    map[string]string // resource version of each list, by namespace
-	versions map[types.UID]object
+type versionSnapshot struct {
+	listVersions map[string]string // resource version of each list, by namespace
+	versions     map[types.UID]objectVersion
 }
 
-type object struct{ namespace, version string }
+type objectVersion struct{ namespace, version string }
 
-// reachedBy reports whether a cache has seen everything that is in the snapshot, and forgotten what is not in it.
-func (s snapshot) reachedBy(cache snapshot) bool {
+// isReachedBy reports whether a cache has seen everything that is in the snapshot, and forgotten what is not in it.
+func (s versionSnapshot) isReachedBy(cache versionSnapshot) bool {
 	for uid, stored := range s.versions {
-		if known, found := cache.versions[uid]; !found || older(known.version, stored.version) {
+		if inCache, found := cache.versions[uid]; !found || isOlder(inCache.version, stored.version) {
 			return false
 		}
 	}
-	for uid, known := range cache.versions {
-		if _, stored := s.versions[uid]; !stored && older(known.version, s.takenOf(known.namespace)) {
+	for uid, inCache := range cache.versions {
+		if _, stored := s.versions[uid]; !stored && isOlder(inCache.version, s.listVersionOf(inCache.namespace)) {
 			return false // deleted before
 		}
 	}
 	return true
 }
 
-func (s snapshot) takenOf(namespace string) string {
-	if taken, found := s.taken[namespace]; found {
-		return taken
+func (s versionSnapshot) listVersionOf(namespace string) string {
+	if version, found := s.listVersions[namespace]; found {
+		return version
 	}
-	return s.taken[metav1.NamespaceAll]
+	return s.listVersions[metav1.NamespaceAll]
 }
 
-func older(version, than string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, than)
+func isOlder(version, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, other)
 	return err == nil && order < 0
 }
 
-// storedVersions reads the versions from the API server.
-func storedVersions(ctx context.Context, live client.Reader, described schema.GroupVersionKind, kind Kind) (snapshot, error) {
-	all := snapshot{taken: map[string]string{}, versions: map[types.UID]object{}}
+// readStoredVersions reads the versions from the API server.
+func readStoredVersions(ctx context.Context, live client.Reader, gvk schema.GroupVersionKind, kind Kind) (versionSnapshot, error) {
+	result := versionSnapshot{listVersions: map[string]string{}, versions: map[types.UID]objectVersion{}}
 	namespaces := kind.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
 		page := &metav1.PartialObjectMetadataList{}
-		page.SetGroupVersionKind(described)
-		if err := all.list(ctx, live, page, slices.Concat(kind.Options, []client.ListOption{client.InNamespace(namespace)})); err != nil {
-			return snapshot{}, err
+		page.SetGroupVersionKind(gvk)
+		if err := result.addPages(ctx, live, page, slices.Concat(kind.Options, []client.ListOption{client.InNamespace(namespace)})); err != nil {
+			return versionSnapshot{}, err
 		}
-		all.taken[namespace] = page.ResourceVersion
+		result.listVersions[namespace] = page.ResourceVersion
 	}
-	return all, nil
+	return result, nil
 }
 
-// list adds what the API server holds, page by page.
-func (s snapshot) list(ctx context.Context, live client.Reader, page *metav1.PartialObjectMetadataList, options []client.ListOption) error {
+// addPages adds what the API server holds, page by page.
+func (s versionSnapshot) addPages(ctx context.Context, live client.Reader, page *metav1.PartialObjectMetadataList, options []client.ListOption) error {
 	for {
 		if err := live.List(ctx, page, slices.Concat(options, []client.ListOption{client.Limit(pageSize), client.Continue(page.Continue)})...); err != nil {
 			return fmt.Errorf("list %s: %w", page.Kind, err)
 		}
 		for n := range page.Items {
-			s.versions[page.Items[n].UID] = object{page.Items[n].Namespace, page.Items[n].ResourceVersion}
+			s.versions[page.Items[n].UID] = objectVersion{page.Items[n].Namespace, page.Items[n].ResourceVersion}
 		}
 		if page.Continue == "" {
 			return nil
@@ -140,16 +140,16 @@ func (s snapshot) list(ctx context.Context, live client.Reader, page *metav1.Par
 	}
 }
 
-// versions reads the cache.
-func versions(ctx context.Context, cached client.Reader, list client.ObjectList, options []client.ListOption) (snapshot, error) {
-	all := snapshot{versions: map[types.UID]object{}}
+// readCachedVersions reads the cache.
+func readCachedVersions(ctx context.Context, cached client.Reader, list client.ObjectList, options []client.ListOption) (versionSnapshot, error) {
+	result := versionSnapshot{versions: map[types.UID]objectVersion{}}
 	if err := cached.List(ctx, list, options...); err != nil {
-		return all, fmt.Errorf("list %T: %w", list, err)
+		return result, fmt.Errorf("list %T: %w", list, err)
 	}
-	return all, meta.EachListItem(list, func(item runtime.Object) error {
-		found, err := meta.Accessor(item)
+	return result, meta.EachListItem(list, func(item runtime.Object) error {
+		accessor, err := meta.Accessor(item)
 		if err == nil {
-			all.versions[found.GetUID()] = object{found.GetNamespace(), found.GetResourceVersion()}
+			result.versions[accessor.GetUID()] = objectVersion{accessor.GetNamespace(), accessor.GetResourceVersion()}
 		}
 		return err
 	})

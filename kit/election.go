@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-const defaultLease = 12 * time.Second
+const defaultLeaseDuration = 12 * time.Second
 
 // An Election is the Lease for which this process competes, and its identity.
 type Election struct {
@@ -39,20 +39,22 @@ type Election struct {
 	OnStopped func()
 }
 
-func (e Election) leaseDuration() time.Duration { return orDefault(e.LeaseDuration, defaultLease) }
+func (e Election) leaseDuration() time.Duration {
+	return orDefault(e.LeaseDuration, defaultLeaseDuration)
+}
 func (e Election) renewDeadline() time.Duration { return e.leaseDuration() * 2 / 3 }
 func (e Election) retryPeriod() time.Duration   { return e.leaseDuration() / 12 }
 
-// join makes the manager's own elector compete, through a lock that kit listens at.
+// configureManager makes the manager's own elector compete, through a lock that kit listens at.
 //
 // Why not an elector of our own: the manager starts and stops its controllers by its elector's word, and the lock is the
 // one place where every renewal passes. What is known there is exactly what fencing needs: when a renewal was sent, and
 // that it succeeded.
-func (e Election) join(config *rest.Config, options *manager.Options, leadership *Leadership, ready <-chan struct{}) error {
+func (e Election) configureManager(config *rest.Config, options *manager.Options, leadership *Leadership, ready <-chan struct{}) error {
 	if e.Name == "" || e.Namespace == "" || e.Identity == "" {
 		return errors.New("election: name and namespace of the Lease and an identity are needed")
 	}
-	inner, err := e.leaseLock(config, leadership.identity)
+	resourceLock, err := e.newResourceLock(config, leadership.identity)
 	if err != nil {
 		return err
 	}
@@ -60,17 +62,17 @@ func (e Election) join(config *rest.Config, options *manager.Options, leadership
 	options.LeaderElection = true
 	options.LeaderElectionID = e.Name
 	options.LeaderElectionReleaseOnCancel = true
-	options.LeaderElectionResourceLockInterface = &lock{Interface: inner, leadership: leadership, ready: ready, forced: e.Forced, terms: e.Terms}
+	options.LeaderElectionResourceLockInterface = &leaseLock{Interface: resourceLock, leadership: leadership, ready: ready, forced: e.Forced, terms: e.Terms}
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lease, &renew, &retry
 	return nil
 }
 
-// leaseLock has a connection of its own: a request of a busy controller must not hold up a renewal, and a renewal that
+// newResourceLock has a connection of its own: a request of a busy controller must not hold up a renewal, and a renewal that
 // hangs must not take the whole deadline.
-func (e Election) leaseLock(config *rest.Config, identity string) (resourcelock.Interface, error) {
-	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
-	own.Timeout = e.renewDeadline() / 2
-	leases, err := coordinationv1.NewForConfig(own)
+func (e Election) newResourceLock(config *rest.Config, identity string) (resourcelock.Interface, error) {
+	leaseConfig := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	leaseConfig.Timeout = e.renewDeadline() / 2
+	leases, err := coordinationv1.NewForConfig(leaseConfig)
 	if err != nil {
 		return nil, fmt.Errorf("election: make client: %w", err)
 	}
@@ -86,20 +88,20 @@ var errFormerLeader = errors.New("a former leader may still act: the lease expir
 
 // A lock is a Lease that kit observes. It keeps out of the election until the caches are synced, reports renewals to Leadership,
 // keeps the term growing, and gives back only what it holds.
-type lock struct {
+type leaseLock struct {
 	resourcelock.Interface
-	leadership *Leadership
-	ready      <-chan struct{}
-	forced     bool
-	contested  time.Duration // how long a former leader may go on, if this process wins now
-	succeeds   bool          // whether it is known that there was one
-	longest    time.Duration // the longest renew deadline of another holder that was seen
-	terms      Terms         // may be nil
-	claimed    int64         // the newest term that this process has claimed
+	leadership       *Leadership
+	ready            <-chan struct{}
+	forced           bool
+	predecessorGrace time.Duration // how long a former leader may go on, if this process wins now
+	hasPredecessor   bool          // whether it is known that there was one
+	longestDeadline  time.Duration // the longest renew deadline of another holder that was seen
+	terms            Terms         // may be nil
+	claimedTerm      int64         // the newest term that this process has claimed
 }
 
 // Get waits until this process is ready: the winner of the Lease must be able to work.
-func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (l *leaseLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	select {
 	case <-l.ready:
 	case <-ctx.Done():
@@ -112,17 +114,17 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if record.HolderIdentity != l.Identity() && l.leadership.pod.hasEnded(record.HolderIdentity) {
 		record.HolderIdentity = "" // as if it had released the Lease
 	}
-	l.leadership.see(record.HolderIdentity)
-	former := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
+	l.leadership.observeHolder(record.HolderIdentity)
+	predecessor := Election{LeaseDuration: time.Duration(record.LeaseDurationSeconds) * time.Second}
 	if record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
-		l.longest = max(l.longest, former.renewDeadline())
+		l.longestDeadline = max(l.longestDeadline, predecessor.renewDeadline())
 	}
 	if record.HolderIdentity != l.Identity() { // else the answer to Create was lost
-		l.contested, l.succeeds = 0, false // the elector waits until the Lease has expired or was given back
+		l.predecessorGrace, l.hasPredecessor = 0, false // the elector waits until the Lease has expired or was given back
 	}
 	if l.forced {
 		if record.HolderIdentity != "" {
-			l.contested, l.succeeds = max(l.leadership.deadline, former.renewDeadline()), true
+			l.predecessorGrace, l.hasPredecessor = max(l.leadership.deadline, predecessor.renewDeadline()), true
 		}
 		record.HolderIdentity = "" // the elector does not wait
 	}
@@ -131,25 +133,25 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 
 // Create begins with term 1, or above the newest term that was claimed, because the Lease may have been deleted. Its former holder may not know yet.
 // A leader whose Lease was deleted makes it again if no other process can have held it since.
-func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	newest, err := l.newest(ctx)
+func (l *leaseLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	newest, err := l.newestTerm(ctx)
 	switch {
 	case err != nil:
 		return err
 	case l.leadership.Term() == 0:
-		l.claimed = 0 // what this process has claimed may be older than the Lease that was deleted
-	case newest > l.claimed:
+		l.claimedTerm = 0 // what this process has claimed may be older than the Lease that was deleted
+	case newest > l.claimedTerm:
 		l.leadership.resign()
-		return fmt.Errorf("the lease was deleted, and term %d was claimed after term %d: %w", newest, l.claimed, ErrNotLeading)
+		return fmt.Errorf("the lease was deleted, and term %d was claimed after term %d: %w", newest, l.claimedTerm, ErrNotLeading)
 	}
 	// The Lease that is gone cannot be asked how long its holder goes on.
-	l.contested, l.succeeds = max(l.leadership.deadline, l.longest), newest > 0
+	l.predecessorGrace, l.hasPredecessor = max(l.leadership.deadline, l.longestDeadline), newest > 0
 	return l.write(ctx, record, l.Interface.Create)
 }
 
 // Update renews the Lease, takes it over, or gives it back. The elector gives it back without checking its holder, which
 // after a long freeze may be the next leader.
-func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (l *leaseLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		l.leadership.resign()
 		if holder := l.leadership.Holder(); holder != l.Identity() {
@@ -162,12 +164,12 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.write(ctx, record, l.Interface.Update)
 }
 
-func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	if err := l.number(ctx, &record); err != nil {
+func (l *leaseLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	if err := l.assignTerm(ctx, &record); err != nil {
 		return err
 	}
-	if l.succeeds && l.leadership.Term() == 0 { // a former leader may still act, which the next process of this pod would not know
-		if err := l.leadership.pod.disown(); err != nil {
+	if l.hasPredecessor && l.leadership.Term() == 0 { // a former leader may still act, which the next process of this pod would not know
+		if err := l.leadership.pod.resetID(); err != nil {
 			return err
 		}
 	}
@@ -175,11 +177,11 @@ func (l *lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	if err := send(ctx, record); err != nil {
 		return err
 	}
-	l.leadership.see(record.HolderIdentity)
+	l.leadership.observeHolder(record.HolderIdentity)
 	if record.HolderIdentity == l.Identity() {
 		l.forced = false
-		l.leadership.win(sent.Monotonic.Add(l.contested), l.succeeds)
-		l.leadership.renew(sent, int64(record.LeaderTransitions))
+		l.leadership.recordWin(sent.Monotonic.Add(l.predecessorGrace), l.hasPredecessor)
+		l.leadership.recordRenewal(sent, int64(record.LeaderTransitions))
 	}
 	return nil
 }

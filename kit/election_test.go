@@ -13,20 +13,20 @@ import (
 )
 
 func TestElectionNeedsANamedLeaseAndAnIdentity(t *testing.T) {
-	whole := Election{Namespace: "swarm-system", Name: "operator", Identity: "pod-1"}
+	complete := Election{Namespace: "swarm-system", Name: "operator", Identity: "pod-1"}
 	for reason, change := range map[string]func(*Election){
 		"no namespace": func(e *Election) { e.Namespace = "" },
 		"no name":      func(e *Election) { e.Name = "" },
 		"no identity":  func(e *Election) { e.Identity = "" },
 	} {
-		lacking := whole
+		lacking := complete
 		change(&lacking)
-		if err := lacking.join(&rest.Config{}, &manager.Options{}, newLeadership(lacking), nil); err == nil {
+		if err := lacking.configureManager(&rest.Config{}, &manager.Options{}, newLeadership(lacking), nil); err == nil {
 			t.Errorf("%s: an election without it was joined", reason)
 		}
 	}
 	options := &manager.Options{}
-	if err := whole.join(&rest.Config{}, options, newLeadership(whole), nil); err != nil {
+	if err := complete.configureManager(&rest.Config{}, options, newLeadership(complete), nil); err != nil {
 		t.Fatal(err)
 	}
 	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || *options.LeaseDuration <= *options.RenewDeadline ||
@@ -36,7 +36,7 @@ func TestElectionNeedsANamedLeaseAndAnIdentity(t *testing.T) {
 }
 
 // unreachable is a Lease on an API server that does not answer.
-type unreachable struct{ memory }
+type unreachable struct{ leaseMemory }
 
 var errUnreachable = errors.New("unreachable")
 
@@ -49,8 +49,8 @@ func (u *unreachable) Update(context.Context, resourcelock.LeaderElectionRecord)
 }
 
 func TestRenewalThatFailsDoesNotCount(t *testing.T) {
-	l, _ := lockOver("", false)
-	l.Interface = &unreachable{memory{identity: l.Identity()}}
+	l, _ := newLeaseLock("", false)
+	l.Interface = &unreachable{leaseMemory{identity: l.Identity()}}
 	if record, _, err := l.Get(t.Context()); !errors.Is(err, errUnreachable) || record != nil {
 		t.Errorf("got %v, %v", record, err)
 	}
@@ -63,57 +63,57 @@ func TestRenewalThatFailsDoesNotCount(t *testing.T) {
 }
 
 // The elector compares the raw record with the last one to find out whether its holder is alive.
-func TestRecordIsPassedOnAsItWasRead(t *testing.T) {
-	l, inner := lockOver("pod-2_x", false)
+func TestLeaseRecordIsNotModified(t *testing.T) {
+	l, inner := newLeaseLock("pod-2_x", false)
 	l.Interface = rawLease{inner}
 	if _, raw, err := l.Get(t.Context()); err != nil || string(raw) != "raw" {
 		t.Errorf("got %q, %v", raw, err)
 	}
 }
 
-type rawLease struct{ *memory }
+type rawLease struct{ *leaseMemory }
 
 func (r rawLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, _, err := r.memory.Get(ctx)
+	record, _, err := r.leaseMemory.Get(ctx)
 	return record, []byte("raw"), err
 }
 
 // Nothing may be written between giving the Lease back and the end of the process.
 func TestLeadershipEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
-	l, inner := lockOver("", false)
+	l, inner := newLeaseLock("", false)
 	if err := l.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
 		t.Fatal(err)
 	}
 	if !l.leadership.Fresh() {
 		t.Fatal("does not lead")
 	}
-	watched := &watchedLease{memory: inner, leadership: l.leadership}
+	watched := &watchedLease{leaseMemory: inner, leadership: l.leadership}
 	l.Interface = watched
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
 		t.Fatal(err)
 	}
-	if watched.ledThen || inner.record.HolderIdentity != "" {
-		t.Errorf("led while the Lease was given back: %t, held by %q", watched.ledThen, inner.record.HolderIdentity)
+	if watched.ledDuringUpdate || inner.record.HolderIdentity != "" {
+		t.Errorf("led while the Lease was given back: %t, held by %q", watched.ledDuringUpdate, inner.record.HolderIdentity)
 	}
 }
 
 // watchedLease notes whether its holder leads at the moment of a write.
 type watchedLease struct {
-	*memory
-	leadership *Leadership
-	ledThen    bool
+	*leaseMemory
+	leadership      *Leadership
+	ledDuringUpdate bool
 }
 
 func (w *watchedLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	w.ledThen = w.leadership.Fresh()
-	return w.memory.Update(ctx, record)
+	w.ledDuringUpdate = w.leadership.Fresh()
+	return w.leaseMemory.Update(ctx, record)
 }
 
 // The timer may run just when a renewal has come.
 func TestTimerThatRunsEarlyDoesNotEndLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
-		l.renew(l.clock(), 1)
+		l.recordRenewal(l.clock(), 1)
 		time.Sleep(5 * time.Second)
 		l.expire()
 		if ended(l) || !l.Fresh() {

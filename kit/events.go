@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// The event rate of one namespace in the long run, and its burst. Every event is a write to the API server, and stays in the
+// The event rate of one namespace in the long run, and its burst. ResyncPeriod event is a write to the API server, and stays in the
 // broadcaster's memory for six minutes. A namespace whose objects change all the time has to leave room for the events of
 // others, of which the broadcaster queues 1,000.
 const (
@@ -58,15 +58,15 @@ func (r *limitedRecorder) AnnotatedEventf(regarding, related runtime.Object, ann
 }
 
 func (r *limitedRecorder) allows(regarding runtime.Object) bool {
-	allowed := r.limits.allow(namespaceRegarded(regarding), time.Now())
+	allowed := r.limits.allow(namespaceOfEvent(regarding), time.Now())
 	if !allowed {
 		eventsDropped.Inc()
 	}
 	return allowed
 }
 
-func namespaceRegarded(object runtime.Object) string {
-	if reference, is := object.(*corev1.ObjectReference); is {
+func namespaceOfEvent(object runtime.Object) string {
+	if reference, ok := object.(*corev1.ObjectReference); ok {
 		return reference.Namespace
 	}
 	if accessor, err := meta.Accessor(object); err == nil {
@@ -88,8 +88,8 @@ func (l *eventLimits) allow(namespace string, now time.Time) bool {
 	if l.buckets == nil {
 		l.buckets = lru.New(eventNamespaces)
 	}
-	bucket, known := l.buckets.Get(namespace)
-	if !known {
+	bucket, found := l.buckets.Get(namespace)
+	if !found {
 		bucket = rate.NewLimiter(eventsPerSecond, eventBurst)
 		l.buckets.Add(namespace, bucket)
 	}

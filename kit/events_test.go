@@ -13,27 +13,27 @@ import (
 // A namespace whose objects change all the time gets its share of events, whichever controllers send them, and others get theirs.
 func TestEventsOfANamespaceAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recorded, limits := &ledger{}, &eventLimits{}
+		recorded, limits := &eventLog{}, &eventLimits{}
 		tasks, pools := &limitedRecorder{recorded, limits}, &limitedRecorder{recorded, limits}
-		tell := func(by *limitedRecorder, namespace string, n int) (told int) {
+		tell := func(by *limitedRecorder, namespace string, n int) (recordedCount int) {
 			before := len(recorded.events)
 			for i := range n {
 				by.Eventf(&corev1.ObjectReference{Namespace: namespace, Name: fmt.Sprint(i)}, nil, "Normal", "Failed", "Reconcile", "%s", "failed")
 			}
 			return len(recorded.events) - before
 		}
-		if told := tell(tasks, "hostile", eventBurst-1); told != eventBurst-1 {
-			t.Errorf("%d events were recorded of a burst of %d", told, eventBurst-1)
+		if recordedCount := tell(tasks, "hostile", eventBurst-1); recordedCount != eventBurst-1 {
+			t.Errorf("%d events were recorded of a burst of %d", recordedCount, eventBurst-1)
 		}
-		if told := tell(pools, "hostile", 10_000); told != 1 {
-			t.Errorf("%d events were recorded beyond the burst", told)
+		if recordedCount := tell(pools, "hostile", 10_000); recordedCount != 1 {
+			t.Errorf("%d events were recorded beyond the burst", recordedCount)
 		}
-		if told := tell(tasks, "honest", 100); told != 100 {
-			t.Errorf("%d of 100 events of another namespace were recorded", told)
+		if recordedCount := tell(tasks, "honest", 100); recordedCount != 100 {
+			t.Errorf("%d of 100 events of another namespace were recorded", recordedCount)
 		}
 		time.Sleep(10 * time.Second)
-		if told := tell(tasks, "hostile", 10_000); told != 10*eventsPerSecond {
-			t.Errorf("%d events were recorded after 10 s", told)
+		if recordedCount := tell(tasks, "hostile", 10_000); recordedCount != 10*eventsPerSecond {
+			t.Errorf("%d events were recorded after 10 s", recordedCount)
 		}
 	})
 }
@@ -50,19 +50,19 @@ func TestEventNamespacesAreForgotten(t *testing.T) {
 }
 
 func TestNamespaceOfAnEvent(t *testing.T) {
-	if got := namespaceRegarded(&corev1.ObjectReference{Kind: "Task", Namespace: "a"}); got != "a" {
+	if got := namespaceOfEvent(&corev1.ObjectReference{Kind: "Task", Namespace: "a"}); got != "a" {
 		t.Errorf("a reference is in %q", got)
 	}
-	if got := namespaceRegarded(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b"}}); got != "b" {
+	if got := namespaceOfEvent(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "b"}}); got != "b" {
 		t.Errorf("a pod is in %q", got)
 	}
-	if got := namespaceRegarded(&corev1.Node{}); got != "" {
+	if got := namespaceOfEvent(&corev1.Node{}); got != "" {
 		t.Errorf("a node is in %q", got)
 	}
 }
 
 func TestAllRecordersOfAnOperatorShareTheLimits(t *testing.T) {
-	operator := newWorld(t, Options{}).Operator
+	operator := newOperatorHarness(t, Options{}).Operator
 	for _, name := range []string{"task", "pool"} {
 		if limited, is := operator.GetEventRecorder(name).(*limitedRecorder); !is || limited.limits != &operator.events {
 			t.Errorf("the recorder of %q does not have the operator's limits", name)

@@ -24,50 +24,50 @@ type fairQueue struct {
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 	retries workqueue.TypedDelayingInterface[reconcile.Request]
 
-	mu    sync.Mutex
-	due   workqueue.TypedInterface[reconcile.Request]
-	turns *turns
-	ready *sync.Cond // signalled when a worker may have a key
-	ended bool
+	mu           sync.Mutex
+	due          workqueue.TypedInterface[reconcile.Request]
+	order        *fairOrder
+	ready        *sync.Cond // signalled when a worker may have a key
+	shuttingDown bool
 }
 
 var _ priorityqueue.PriorityQueue[reconcile.Request] = &fairQueue{}
 
-func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], turns *turns) *fairQueue {
+func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], order *fairOrder) *fairQueue {
 	q := &fairQueue{
-		limiter: limiter, turns: turns,
+		limiter: limiter, order: order,
 		delayed: priorityqueue.New("", func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
-		due:     workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: turns}),
-		retries: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: discard{}}),
+		due:     workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order}),
+		retries: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: discardQueue{}}),
 	}
 	q.ready = sync.NewCond(&q.mu)
-	go q.collect()
+	go q.moveDueKeys()
 	return q
 }
 
-// collect passes on the keys that are due.
-func (q *fairQueue) collect() {
+// moveDueKeys passes on the keys that are due.
+func (q *fairQueue) moveDueKeys() {
 	for {
-		key, priority, ended := q.delayed.GetWithPriority()
-		if ended {
+		key, priority, shutdown := q.delayed.GetWithPriority()
+		if shutdown {
 			return
 		}
-		q.put(key, priority)
+		q.addDue(key, priority)
 		q.delayed.Done(key)
 	}
 }
 
-func (q *fairQueue) put(key reconcile.Request, priority int) {
+func (q *fairQueue) addDue(key reconcile.Request, priority int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.turns.want(key, priority)
+	q.order.raisePriority(key, priority)
 	q.due.Add(key)
-	q.wake()
+	q.wakeWorker()
 }
 
-// wake has a worker come that waits, if there is a key for it.
-func (q *fairQueue) wake() {
-	if q.turns.hasNext() {
+// wakeWorker has a worker come that waits, if there is a key for it.
+func (q *fairQueue) wakeWorker() {
+	if q.order.hasNext() {
 		q.ready.Signal()
 	}
 }
@@ -75,13 +75,13 @@ func (q *fairQueue) wake() {
 // AddWithOpts adds keys. A delay does not matter to a key that is due already.
 func (q *fairQueue) AddWithOpts(options priorityqueue.AddOpts, keys ...reconcile.Request) {
 	if options.After > 0 || options.RateLimited {
-		keys = q.notDue(options, keys)
+		keys = q.splitOffDue(options, keys)
 	}
 	q.delayed.AddWithOpts(options, keys...)
 }
 
-// notDue raises the priority of the keys that are due, and returns the others.
-func (q *fairQueue) notDue(options priorityqueue.AddOpts, keys []reconcile.Request) []reconcile.Request {
+// splitOffDue raises the priority of the keys that are due, and returns the others.
+func (q *fairQueue) splitOffDue(options priorityqueue.AddOpts, keys []reconcile.Request) []reconcile.Request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	priority := 0
@@ -92,13 +92,13 @@ func (q *fairQueue) notDue(options priorityqueue.AddOpts, keys []reconcile.Reque
 	for _, key := range keys {
 		q.retries.AddAfter(key, 0)
 		switch {
-		case !q.turns.isWanted(key):
+		case !q.order.isDue(key):
 			others = append(others, key)
 			continue
 		case options.RateLimited:
 			q.limiter.When(key) // it has failed once more
 		}
-		q.turns.want(key, priority)
+		q.order.raisePriority(key, priority)
 		q.due.Add(key)
 	}
 	return others
@@ -125,32 +125,32 @@ func (q *fairQueue) NumRequeues(key reconcile.Request) int { return q.limiter.Nu
 
 // Get waits for a key. See GetWithPriority.
 func (q *fairQueue) Get() (reconcile.Request, bool) {
-	key, _, ended := q.GetWithPriority()
-	return key, ended
+	key, _, shutdown := q.GetWithPriority()
+	return key, shutdown
 }
 
 // GetWithPriority waits for a key that the caller may have. It must be given back by Done. No key is handed out any more once the queue is shut down.
-func (q *fairQueue) GetWithPriority() (key reconcile.Request, priority int, ended bool) {
+func (q *fairQueue) GetWithPriority() (key reconcile.Request, priority int, shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for !q.ended && !q.turns.hasNext() {
+	for !q.shuttingDown && !q.order.hasNext() {
 		q.ready.Wait()
 	}
-	if q.ended {
+	if q.shuttingDown {
 		return key, 0, true
 	}
 	key, _ = q.due.Get() // it does not wait: there is one
-	q.wake()
-	return key, q.turns.priority, false
+	q.wakeWorker()
+	return key, q.order.lastPriority, false
 }
 
 // Done gives back a key.
 func (q *fairQueue) Done(key reconcile.Request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.turns.done(key)
+	q.order.done(key)
 	q.due.Done(key)
-	q.wake()
+	q.wakeWorker()
 }
 
 // Len is how many keys are due.
@@ -164,10 +164,10 @@ func (q *fairQueue) Len() int {
 func (q *fairQueue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.ended {
+	if q.shuttingDown {
 		return
 	}
-	q.ended = true
+	q.shuttingDown = true
 	q.delayed.ShutDown()
 	q.due.ShutDown()
 	q.retries.ShutDown()
@@ -181,14 +181,14 @@ func (q *fairQueue) ShutDownWithDrain() { q.ShutDown() }
 func (q *fairQueue) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.ended
+	return q.shuttingDown
 }
 
-// discard drops keys. The counter of retries belongs to the delaying queue of client-go and is not to be had alone.
-type discard struct {
+// discardQueue drops keys. The counter of retries belongs to the delaying queue of client-go and is not to be had alone.
+type discardQueue struct {
 	workqueue.TypedInterface[reconcile.Request]
 }
 
-func (discard) Add(reconcile.Request) {}
-func (discard) ShutDown()             {}
-func (discard) ShuttingDown() bool    { return false }
+func (discardQueue) Add(reconcile.Request) {}
+func (discardQueue) ShutDown()             {}
+func (discardQueue) ShuttingDown() bool    { return false }

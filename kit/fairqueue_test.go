@@ -20,12 +20,12 @@ import (
 func withQueue(t *testing.T, workers int, namespaces []string, test func(t *testing.T, q *fairQueue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		served := &tenants{}
+		served := &activeNamespaces{}
 		for _, namespace := range namespaces {
 			served.add(namespace)
 		}
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
-		q := newFairQueue("test-"+t.Name(), limiter, newTurns(workers, served))
+		q := newFairQueue("test-"+t.Name(), limiter, newFairOrder(workers, served))
 		defer q.ShutDown()
 		test(t, q)
 	})
@@ -35,8 +35,8 @@ func keyOf(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// asks gets a key as a worker does. It receives the key once there is one.
-func asks(q *fairQueue) <-chan string {
+// getAsync gets a key as a worker does. It receives the key once there is one.
+func getAsync(q *fairQueue) <-chan string {
 	got := make(chan string, 1)
 	go func() {
 		if key, ended := q.Get(); ended {
@@ -48,11 +48,11 @@ func asks(q *fairQueue) <-chan string {
 	return got
 }
 
-// gets returns the keys that this many workers get at once, "-" for a worker that waits.
-func gets(q *fairQueue, workers int) []string {
+// getAll returns the keys that this many workers get at once, "-" for a worker that waits.
+func getAll(q *fairQueue, workers int) []string {
 	var keys []string
 	for range workers {
-		got := asks(q)
+		got := getAsync(q)
 		synctest.Wait()
 		select {
 		case key := <-got:
@@ -73,18 +73,18 @@ func expect(t *testing.T, what string, got []string, want ...string) {
 
 func TestManyKeysOfANamespaceDoNotDelayAnother(t *testing.T) {
 	withQueue(t, 1, nil, func(t *testing.T, q *fairQueue) {
-		const many = 5000
-		for n := range many {
+		const busyNamespace = 5000
+		for n := range busyNamespace {
 			q.Add(keyOf("storm", fmt.Sprint(n)))
 		}
 		synctest.Wait()
 		q.Add(keyOf("calm", "a"))
 		synctest.Wait()
-		if q.Len() != many+1 {
+		if q.Len() != busyNamespace+1 {
 			t.Errorf("%d keys are due", q.Len())
 		}
 		seen := map[string]int{}
-		for turn := range many + 1 {
+		for turn := range busyNamespace + 1 {
 			key, ended := q.Get()
 			if key.Namespace == "calm" && turn > 1 || ended {
 				t.Fatalf("%s came in turn %d", key, turn)
@@ -92,7 +92,7 @@ func TestManyKeysOfANamespaceDoNotDelayAnother(t *testing.T) {
 			seen[key.String()]++
 			q.Done(key)
 		}
-		if len(seen) != many+1 || q.Len() != 0 {
+		if len(seen) != busyNamespace+1 || q.Len() != 0 {
 			t.Errorf("%d keys were handed out, %d are left", len(seen), q.Len())
 		}
 	})
@@ -104,7 +104,7 @@ func TestKeysOfANamespaceKeepTheirOrder(t *testing.T) {
 			q.Add(keyOf(key[:1], key))
 		}
 		synctest.Wait()
-		expect(t, "turns", gets(q, 6), "a/a1", "b/b1", "c/c1", "a/a2", "b/b2", "a/a3")
+		expect(t, "turns", getAll(q, 6), "a/a1", "b/b1", "c/c1", "a/a2", "b/b2", "a/a3")
 	})
 }
 
@@ -118,8 +118,8 @@ func testLastWorker(t *testing.T, q *fairQueue) {
 	for n := range 10 {
 		q.Add(keyOf("storm", fmt.Sprint(n)))
 	}
-	expect(t, "storm", gets(q, 3), "storm/0", "storm/1", "storm/2")
-	last := asks(q)
+	expect(t, "storm", getAll(q, 3), "storm/0", "storm/1", "storm/2")
+	last := getAsync(q)
 	synctest.Wait()
 	if len(last) > 0 {
 		t.Fatalf("the last worker has %s", <-last)
@@ -130,7 +130,7 @@ func testLastWorker(t *testing.T, q *fairQueue) {
 		t.Fatal("the last worker did not get the key of the other namespace")
 	}
 	q.Done(keyOf("calm", "a"))
-	expect(t, "after that", gets(q, 1), "-")
+	expect(t, "after that", getAll(q, 1), "-")
 	q.Done(keyOf("storm", "0"))
 	synctest.Wait()
 	if got := q.Len(); got != 6 {
@@ -143,16 +143,16 @@ func TestWaitingWorkerIsWokenForEveryKeyItMayHave(t *testing.T) {
 	withQueue(t, 3, []string{"a", "b"}, func(t *testing.T, q *fairQueue) {
 		q.Add(keyOf("a", "a1"))
 		q.Add(keyOf("b", "b1"))
-		expect(t, "first", gets(q, 2), "a/a1", "b/b1")
+		expect(t, "first", getAll(q, 2), "a/a1", "b/b1")
 		q.Add(keyOf("b", "b2"))
 		q.Add(keyOf("a", "a2"))
-		waits := asks(q)
+		waits := getAsync(q)
 		synctest.Wait()
 		q.mu.Lock() // the worker that gives its key back is faster than the one that waits
-		q.turns.done(keyOf("a", "a1"))
+		q.order.done(keyOf("a", "a1"))
 		q.due.Done(keyOf("a", "a1"))
 		q.mu.Unlock()
-		expect(t, "next", gets(q, 1), "b/b2")
+		expect(t, "next", getAll(q, 1), "b/b2")
 		if len(waits) == 0 || <-waits != "a/a2" {
 			t.Error("the worker waits, and the key as well")
 		}
@@ -165,7 +165,7 @@ func TestNamespaceThatIsAloneHasAllWorkers(t *testing.T) {
 			for n := range 3 {
 				q.Add(keyOf("storm", fmt.Sprint(n)))
 			}
-			expect(t, "alone", gets(q, 2), "storm/0", "storm/1")
+			expect(t, "alone", getAll(q, 2), "storm/0", "storm/1")
 		})
 	}
 }
@@ -185,12 +185,12 @@ func TestKeysOfLowPriorityComeLast(t *testing.T) {
 		if key.String() != "a/1" || priority != 0 {
 			t.Errorf("got %s of priority %d", key, priority)
 		}
-		expect(t, "order", gets(q, 4), "b/raised", "c/raised later", "a/2", "a/low")
+		expect(t, "order", getAll(q, 4), "b/raised", "c/raised later", "a/2", "a/low")
 		if key, priority, _ := q.GetWithPriority(); key.String() != "b/low" || priority != handler.LowPriority {
 			t.Errorf("got %s of priority %d", key, priority)
 		}
-		if q.Len() != 0 || len(q.turns.bands) != 0 || len(q.turns.wanted) != 0 {
-			t.Errorf("left: %d keys, %d bands, %d priorities", q.Len(), len(q.turns.bands), len(q.turns.wanted))
+		if q.Len() != 0 || len(q.order.levels) != 0 || len(q.order.priorities) != 0 {
+			t.Errorf("left: %d keys, %d bands, %d priorities", q.Len(), len(q.order.levels), len(q.order.priorities))
 		}
 	})
 }
@@ -201,10 +201,10 @@ func TestKeyIsInTheQueueOnce(t *testing.T) {
 	withQueue(t, 9, nil, func(t *testing.T, q *fairQueue) {
 		q.AddAfter(key, time.Hour)
 		q.AddAfter(key, time.Minute)
-		expect(t, "too early", gets(q, 1), "-")
+		expect(t, "too early", getAll(q, 1), "-")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if q.turns.running["ns"] != 1 {
+		if q.order.busyByNamespace["ns"] != 1 {
 			t.Error("it does not come after the shorter delay")
 		}
 		q.Done(key)
@@ -218,7 +218,7 @@ func TestKeyIsInTheQueueOnce(t *testing.T) {
 		synctest.Wait()
 		q.AddAfter(key, time.Hour)
 		q.AddRateLimited(key)
-		expect(t, "at once", gets(q, 1), name)
+		expect(t, "at once", getAll(q, 1), name)
 		if q.NumRequeues(key) != 1 {
 			t.Error("the failure does not count")
 		}
@@ -235,22 +235,22 @@ func TestKeyThatIsAddedDuringItsReconcileComesAgain(t *testing.T) {
 	key, name := keyOf("ns", "a"), "ns/a"
 	withQueue(t, 9, nil, func(t *testing.T, q *fairQueue) {
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, key)
-		expect(t, "first", gets(q, 1), name)
+		expect(t, "first", getAll(q, 1), name)
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, key)
 		q.Add(key)
 		q.Add(key)
-		again := asks(q)
+		again := getAsync(q)
 		synctest.Wait()
 		if len(again) > 0 {
 			t.Fatal("two workers have it at once")
 		}
 		q.Done(key)
 		synctest.Wait()
-		if len(again) == 0 || <-again != name || q.turns.priority != 0 {
-			t.Errorf("it does not come again, or with priority %d", q.turns.priority)
+		if len(again) == 0 || <-again != name || q.order.lastPriority != 0 {
+			t.Errorf("it does not come again, or with priority %d", q.order.lastPriority)
 		}
 		q.Done(key)
-		expect(t, "then", gets(q, 1), "-")
+		expect(t, "then", getAll(q, 1), "-")
 	})
 }
 
@@ -318,7 +318,7 @@ func TestQueueIsMeasured(t *testing.T) {
 
 func TestQueueEnds(t *testing.T) {
 	withQueue(t, 9, nil, func(t *testing.T, q *fairQueue) {
-		waits := []<-chan string{asks(q), asks(q)}
+		waits := []<-chan string{getAsync(q), getAsync(q)}
 		synctest.Wait()
 		q.ShutDown()
 		q.ShutDownWithDrain()
@@ -342,7 +342,7 @@ func TestNoKeyIsLostOrDoneTwiceAtOnce(t *testing.T) {
 		const keys = 30
 		key := func(n int) reconcile.Request { return keyOf(fmt.Sprint(n%3), fmt.Sprint(n%keys)) }
 		var mu sync.Mutex
-		added, seen, held := map[reconcile.Request]int{}, map[reconcile.Request]int{}, map[reconcile.Request]bool{}
+		added, seen, inProgress := map[reconcile.Request]int{}, map[reconcile.Request]int{}, map[reconcile.Request]bool{}
 		for range 4 {
 			go func() {
 				for {
@@ -351,14 +351,14 @@ func TestNoKeyIsLostOrDoneTwiceAtOnce(t *testing.T) {
 						return
 					}
 					mu.Lock()
-					if held[one] {
+					if inProgress[one] {
 						t.Errorf("two workers have %s", one)
 					}
-					held[one], seen[one] = true, added[one]
+					inProgress[one], seen[one] = true, added[one]
 					mu.Unlock()
 					time.Sleep(time.Millisecond)
 					mu.Lock()
-					held[one] = false
+					inProgress[one] = false
 					mu.Unlock()
 					q.Done(one)
 				}

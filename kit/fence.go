@@ -16,32 +16,32 @@ func Fenced(inner client.Client, leadership *Leadership) client.Client {
 	return &fencedClient{Client: inner, fence: fence{leadership}}
 }
 
-// fencing wraps the function that makes a manager's client.
-func fencing(inner client.NewClientFunc, leadership *Leadership) client.NewClientFunc {
+// fenceNewClient wraps the function that makes a manager's client.
+func fenceNewClient(inner client.NewClientFunc, leadership *Leadership) client.NewClientFunc {
 	if inner == nil {
 		inner = client.New
 	}
 	return func(config *rest.Config, options client.Options) (client.Client, error) {
-		made, err := inner(config, options)
+		c, err := inner(config, options)
 		if err != nil {
 			return nil, err
 		}
-		return Fenced(made, leadership), nil
+		return Fenced(c, leadership), nil
 	}
 }
 
 type fence struct{ leadership *Leadership }
 
-// pass makes the write if this process leads.
-func (f fence) pass(ctx context.Context, write func(context.Context) error) error {
+// do makes the write if this process leads.
+func (f fence) do(ctx context.Context, write func(context.Context) error) error {
 	if !f.leadership.Fresh() {
 		return ErrNotLeading
 	}
-	bounded, cancel := context.WithCancelCause(ctx)
+	writeCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(f.leadership.tenure, func() { cancel(ErrNotLeading) })()
-	err := write(bounded)
-	if err != nil && errors.Is(context.Cause(bounded), ErrNotLeading) {
+	defer context.AfterFunc(f.leadership.leaderCtx, func() { cancel(ErrNotLeading) })()
+	err := write(writeCtx)
+	if err != nil && errors.Is(context.Cause(writeCtx), ErrNotLeading) {
 		return fmt.Errorf("given up: %w: %w", ErrNotLeading, err)
 	}
 	return err
@@ -53,55 +53,57 @@ type fencedClient struct {
 }
 
 func (c *fencedClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Create(ctx, object, options...) })
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.Client.Create(ctx, object, options...) })
 }
 
 func (c *fencedClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Delete(ctx, object, options...) })
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.Client.Delete(ctx, object, options...) })
 }
 
 func (c *fencedClient) DeleteAllOf(ctx context.Context, object client.Object, options ...client.DeleteAllOfOption) error {
-	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.DeleteAllOf(ctx, object, options...) })
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.Client.DeleteAllOf(ctx, object, options...) })
 }
 
 func (c *fencedClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
-	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Update(ctx, object, options...) })
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.Client.Update(ctx, object, options...) })
 }
 
 func (c *fencedClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Patch(ctx, object, patch, options...) })
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.Client.Patch(ctx, object, patch, options...) })
 }
 
 func (c *fencedClient) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-	return c.fence.pass(ctx, func(ctx context.Context) error { return c.Client.Apply(ctx, object, options...) })
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.Client.Apply(ctx, object, options...) })
 }
 
 func (c *fencedClient) Status() client.SubResourceWriter { return c.SubResource("status") }
 
 func (c *fencedClient) SubResource(name string) client.SubResourceClient {
-	return &fencedPart{SubResourceClient: c.Client.SubResource(name), fence: c.fence}
+	return &fencedSubResource{SubResourceClient: c.Client.SubResource(name), fence: c.fence}
 }
 
-// A fencedPart writes a subresource, such as status or scale or eviction.
-type fencedPart struct {
+// A fencedSubResource writes a subresource, such as status or scale or eviction.
+type fencedSubResource struct {
 	client.SubResourceClient
 	fence fence
 }
 
-func (p *fencedPart) Create(ctx context.Context, object, part client.Object, options ...client.SubResourceCreateOption) error {
-	return p.fence.pass(ctx, func(ctx context.Context) error { return p.SubResourceClient.Create(ctx, object, part, options...) })
-}
-
-func (p *fencedPart) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
-	return p.fence.pass(ctx, func(ctx context.Context) error { return p.SubResourceClient.Update(ctx, object, options...) })
-}
-
-func (p *fencedPart) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-	return p.fence.pass(ctx, func(ctx context.Context) error {
-		return p.SubResourceClient.Patch(ctx, object, patch, options...)
+func (c *fencedSubResource) Create(ctx context.Context, object, subResource client.Object, options ...client.SubResourceCreateOption) error {
+	return c.fence.do(ctx, func(ctx context.Context) error {
+		return c.SubResourceClient.Create(ctx, object, subResource, options...)
 	})
 }
 
-func (p *fencedPart) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
-	return p.fence.pass(ctx, func(ctx context.Context) error { return p.SubResourceClient.Apply(ctx, object, options...) })
+func (c *fencedSubResource) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.SubResourceClient.Update(ctx, object, options...) })
+}
+
+func (c *fencedSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+	return c.fence.do(ctx, func(ctx context.Context) error {
+		return c.SubResourceClient.Patch(ctx, object, patch, options...)
+	})
+}
+
+func (c *fencedSubResource) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
+	return c.fence.do(ctx, func(ctx context.Context) error { return c.SubResourceClient.Apply(ctx, object, options...) })
 }

@@ -18,8 +18,8 @@ import (
 
 var errReached = errors.New("the write reached the API server")
 
-// reached is a client whose every write fails with errReached.
-func reached() client.Client {
+// newReachedClient is a client whose every write fails with errReached.
+func newReachedClient() client.Client {
 	return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			return errReached
@@ -74,13 +74,13 @@ func writes(ctx context.Context, c client.Client) map[string]func() error {
 
 func TestEveryWriteIsFenced(t *testing.T) {
 	l := newLeadership(Election{Identity: "pod-1"})
-	c := Fenced(reached(), l)
+	c := Fenced(newReachedClient(), l)
 	for name, write := range writes(t.Context(), c) {
 		if err := write(); !errors.Is(err, ErrNotLeading) || errors.Is(err, errReached) {
 			t.Errorf("%s before leadership: %v", name, err)
 		}
 	}
-	l.renew(l.clock(), 1)
+	l.recordRenewal(l.clock(), 1)
 	for name, write := range writes(t.Context(), c) {
 		if err := write(); !errors.Is(err, errReached) {
 			t.Errorf("%s by the leader: %v", name, err)
@@ -104,7 +104,7 @@ func TestReadsAreFree(t *testing.T) {
 
 func TestClientOfAManagerIsFenced(t *testing.T) {
 	l, refused := newLeadership(Election{Identity: "pod-1"}), errors.New("refused")
-	made, err := fencing(func(*rest.Config, client.Options) (client.Client, error) { return reached(), nil }, l)(&rest.Config{},
+	made, err := fenceNewClient(func(*rest.Config, client.Options) (client.Client, error) { return newReachedClient(), nil }, l)(&rest.Config{},
 		client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,18 +112,18 @@ func TestClientOfAManagerIsFenced(t *testing.T) {
 	if err := made.Create(t.Context(), &corev1.Pod{}); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("got %v", err)
 	}
-	_, err = fencing(func(*rest.Config, client.Options) (client.Client, error) { return nil, refused }, l)(&rest.Config{}, client.Options{})
+	_, err = fenceNewClient(func(*rest.Config, client.Options) (client.Client, error) { return nil, refused }, l)(&rest.Config{}, client.Options{})
 	if !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	if byDefault, err := fencing(nil, l)(&rest.Config{Host: "https://127.0.0.1:1"}, client.Options{}); err != nil || byDefault == nil {
+	if byDefault, err := fenceNewClient(nil, l)(&rest.Config{Host: "https://127.0.0.1:1"}, client.Options{}); err != nil || byDefault == nil {
 		t.Errorf("without a function of its own: %v, %v", byDefault, err)
 	}
 }
 
 func TestConnectionThatCannotBeMadeIsAnError(t *testing.T) {
 	refused := errors.New("refused")
-	config := newLeadership(Election{Identity: "pod-1"}).wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn,
+	config := newLeadership(Election{Identity: "pod-1"}).fenceConnections(&rest.Config{Dial: func(context.Context, string, string) (net.Conn,
 		error) {
 		return nil, refused
 	}})

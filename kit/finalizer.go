@@ -42,8 +42,8 @@ func Cleaned() Cleanup { return Cleanup{outcome: cleaned} }
 func Pending(reason string) Cleanup { return PendingFor(pendingRetry, reason) }
 
 // PendingFor is Pending with another delay, for a cleanup that works in batches.
-func PendingFor(pause time.Duration, reason string) Cleanup {
-	return Cleanup{outcome: pending, reason: reason, after: pause}
+func PendingFor(delay time.Duration, reason string) Cleanup {
+	return Cleanup{outcome: pending, reason: reason, after: delay}
 }
 
 // NotOurs means that another party has to clean up: the finalizer stays, and nothing else happens.
@@ -52,47 +52,47 @@ func NotOurs() Cleanup { return Cleanup{outcome: notOurs} }
 // A finalizer holds an object back until its Cleaner returns Cleaned. Without an id it only keeps the reconciler away from
 // objects that are being deleted, so that it does not recreate what the garbage collector removes.
 type finalizer[T client.Object] struct {
-	id     string
-	clean  Cleaner[T]
-	writer client.Writer
-	opened bool // the reconciler also gets objects that are being deleted
+	id              string
+	clean           Cleaner[T]
+	writer          client.Writer
+	includeDeleting bool // the reconciler also gets objects that are being deleted
 
-	terminating func(ctx context.Context, namespace string) (bool, error) // nil: never
-	lookAgain   time.Duration                                             // for objects left alone; 0 if namespace deletion is an event
+	terminating  func(ctx context.Context, namespace string) (bool, error) // nil: never
+	recheckAfter time.Duration                                             // for objects left alone; 0 if namespace deletion is an event
 }
 
-// holds reports whether the finalizer keeps an object whose deletion has begun.
-func (f *finalizer[T]) holds(object T) bool {
+// isBlockingDeletion reports whether the finalizer keeps an object whose deletion has begun.
+func (f *finalizer[T]) isBlockingDeletion(object T) bool {
 	return !object.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(object, f.id)
 }
 
-// leave is the result for an object that is left alone for this reason.
-func (f *finalizer[T]) leave(object T, reason string) Result {
-	if f.lookAgain > 0 && reason != "" && f.holds(object) {
-		return RequeueAfter(f.lookAgain, reason)
+// skipResult is the result for an object that is left alone for this reason.
+func (f *finalizer[T]) skipResult(object T, reason string) Result {
+	if f.recheckAfter > 0 && reason != "" && f.isBlockingDeletion(object) {
+		return RequeueAfter(f.recheckAfter, reason)
 	}
 	return skip(reason)
 }
 
-// letGo removes the finalizer of an object whose namespace is being deleted, and reports whether it did. Everything in the
+// releaseIfTerminating removes the finalizer of an object whose namespace is being deleted, and reports whether it did. Everything in the
 // namespace is deleted anyway, so there is nothing to clean up, and neither a pause nor the scope may block the deletion of
 // the namespace.
-func (f *finalizer[T]) letGo(ctx context.Context, object T) (bool, error) {
-	if f.terminating == nil || !f.holds(object) {
+func (f *finalizer[T]) releaseIfTerminating(ctx context.Context, object T) (bool, error) {
+	if f.terminating == nil || !f.isBlockingDeletion(object) {
 		return false, nil
 	}
 	if terminating, err := f.terminating(ctx, object.GetNamespace()); err != nil || !terminating {
 		return false, err
 	}
-	return true, f.release(ctx, object)
+	return true, f.remove(ctx, object)
 }
 
-// settle runs before the reconciler, and reports whether to call it.
-func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, result Result, err error) {
+// beforeReconcile runs before the reconciler, and reports whether to call it.
+func (f *finalizer[T]) beforeReconcile(ctx context.Context, object T) (proceed bool, result Result, err error) {
 	switch {
 	case object.GetDeletionTimestamp().IsZero():
-		return true, Done(), f.hold(ctx, object)
-	case f.opened && f.id == "":
+		return true, Done(), f.add(ctx, object)
+	case f.includeDeleting && f.id == "":
 		return true, Done(), nil
 	case f.id == "" || !controllerutil.ContainsFinalizer(object, f.id):
 		return false, skip("NotOurs"), nil
@@ -105,15 +105,15 @@ func (f *finalizer[T]) settle(ctx context.Context, object T) (onward bool, resul
 	case continued:
 		return true, Done(), nil
 	case cleaned:
-		return false, skip("Cleaned"), f.release(ctx, object)
+		return false, skip("Cleaned"), f.remove(ctx, object)
 	case pending:
 		return false, RequeueAfter(cleanup.after, cleanup.reason), nil
 	}
 	return false, skip("NotOurs"), nil
 }
 
-// hold adds the finalizer before anything is created for the object: whatever happens next, it can be cleaned up.
-func (f *finalizer[T]) hold(ctx context.Context, object T) error {
+// add adds the finalizer before anything is created for the object: whatever happens next, it can be cleaned up.
+func (f *finalizer[T]) add(ctx context.Context, object T) error {
 	if f.id == "" || controllerutil.ContainsFinalizer(object, f.id) {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (f *finalizer[T]) hold(ctx context.Context, object T) error {
 	return nil
 }
 
-func (f *finalizer[T]) release(ctx context.Context, object T) error {
+func (f *finalizer[T]) remove(ctx context.Context, object T) error {
 	if err := f.patch(ctx, object, controllerutil.RemoveFinalizer); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove finalizer: %w", err)
 	}

@@ -19,34 +19,34 @@ type inFlight struct {
 }
 
 type reconcileStart struct {
-	what string
-	at   time.Time
+	controller string
+	at         time.Time
 }
 
 // begin notes a reconcile, and returns what ends it.
-func (f *inFlight) begin(what string) (end func()) {
+func (f *inFlight) begin(controller string) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.started == nil {
 		f.started = map[int]reconcileStart{}
 	}
 	f.next++
-	number := f.next
-	f.started[number] = reconcileStart{what, time.Now()}
+	id := f.next
+	f.started[id] = reconcileStart{controller, time.Now()}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		delete(f.started, number)
+		delete(f.started, id)
 	}
 }
 
-// healthy implements healthz.Checker.
-func (f *inFlight) healthy(*http.Request) error {
+// check implements healthz.Checker.
+func (f *inFlight) check(*http.Request) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, start := range f.started {
-		if lasts := time.Since(start.at); lasts > stuckAfter {
-			return fmt.Errorf("a reconcile of controller %s has not returned for %s", start.what, lasts.Round(time.Second))
+		if age := time.Since(start.at); age > stuckAfter {
+			return fmt.Errorf("a reconcile of controller %s has not returned for %s", start.controller, age.Round(time.Second))
 		}
 	}
 	return nil

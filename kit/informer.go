@@ -17,49 +17,49 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// reachAgain is the shortest pause before an API server that could not be reached is tried again; the longest is twice that.
-const reachAgain = time.Second
+// unreachableRetryInterval is the shortest pause before an API server that could not be reached is tried again; the longest is twice that.
+const unreachableRetryInterval = time.Second
 
-// informers returns what makes informers that report the objects they no longer hold.
-func informers(uncached func(client.Object)) func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer {
-	if uncached == nil {
+// newInformerFunc returns what makes informers that report the objects they no longer hold.
+func newInformerFunc(onUncached func(client.Object)) func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer {
+	if onUncached == nil {
 		return newInformer
 	}
 	return func(source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-		made := newInformer(source, object, resync, indexers)
-		_, err := made.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(deleted any) {
-			if missed, is := deleted.(cache.DeletedFinalStateUnknown); is {
-				deleted = missed.Obj
+		informer := newInformer(source, object, resync, indexers)
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(deleted any) {
+			if tombstone, ok := deleted.(cache.DeletedFinalStateUnknown); ok {
+				deleted = tombstone.Obj
 			}
-			if known, is := deleted.(client.Object); is {
-				uncached(known)
+			if lastState, ok := deleted.(client.Object); ok {
+				onUncached(lastState)
 			}
 		}})
 		utilruntime.Must(err) // fails only for an informer that was stopped
-		return made
+		return informer
 	}
 }
 
 // newInformer makes an informer that finds an API server soon after it has come back. A reflector waits for up to a minute by then, and a new
 // leader does nothing before its caches are current.
 func newInformer(source cache.ListerWatcher, object runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-	from := cache.ToListerWatcherWithContext(source)
+	listerWatcher := cache.ToListerWatcherWithContext(source)
 	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return untilReached(ctx, listAgain, func() (runtime.Object, error) { return from.ListWithContext(ctx, options) })
+			return retryUntilAnswered(ctx, shouldRetryList, func() (runtime.Object, error) { return listerWatcher.ListWithContext(ctx, options) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-			return untilReached(ctx, watchAgain, func() (apiwatch.Interface, error) { return from.WatchWithContext(ctx, options) })
+			return retryUntilAnswered(ctx, shouldRetryWatch, func() (apiwatch.Interface, error) { return listerWatcher.WatchWithContext(ctx, options) })
 		},
 	}, object, resync, indexers)
 }
 
-// untilReached repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's business.
-func untilReached[R any](ctx context.Context, again func(error) bool, request func() (R, error)) (R, error) {
+// retryUntilAnswered repeats a request that no API server has decided about. What one has decided, errors included, is the reflector's business.
+func retryUntilAnswered[R any](ctx context.Context, shouldRetry func(error) bool, request func() (R, error)) (R, error) {
 	logged := false
 	for {
 		result, err := request()
-		if err == nil || ctx.Err() != nil || !again(err) {
+		if err == nil || ctx.Err() != nil || !shouldRetry(err) {
 			return result, err
 		}
 		if !logged && isInternalError(err) { // the reflector, which would log it, does not see it
@@ -69,26 +69,26 @@ func untilReached[R any](ctx context.Context, again func(error) bool, request fu
 		select {
 		case <-ctx.Done():
 			return result, err
-		case <-time.After(wait.Jitter(reachAgain, 1)):
+		case <-time.After(wait.Jitter(unreachableRetryInterval, 1)):
 		}
 	}
 }
 
-// watchAgain reports whether a watch is to be repeated. One that fails with an internal error is not: if the watch was to begin with a list, the
+// shouldRetryWatch reports whether a watch is to be repeated. One that fails with an internal error is not: if the watch was to begin with a list, the
 // reflector lists instead.
-func watchAgain(err error) bool { return !answered(err) }
+func shouldRetryWatch(err error) bool { return !isAnswered(err) }
 
-// listAgain reports whether a list is to be repeated. An API server that has lost etcd answers with an internal error.
-func listAgain(err error) bool { return !answered(err) || isInternalError(err) }
+// shouldRetryList reports whether a list is to be repeated. An API server that has lost etcd answers with an internal error.
+func shouldRetryList(err error) bool { return !isAnswered(err) || isInternalError(err) }
 
 func isInternalError(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
 }
 
-// answered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and one
+// isAnswered reports whether an API server has decided about a request. A load balancer without a backend, an API server without etcd and one
 // that sheds load (priority and fairness) answer as well, but only that the request has to be made again.
-func answered(err error) bool {
+func isAnswered(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false

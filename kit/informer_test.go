@@ -21,38 +21,38 @@ import (
 )
 
 // An outage is an API server that cannot be reached until it is back.
-type outage struct {
-	back   time.Time
+type outageAPI struct {
+	backAt time.Time
 	answer error // of whatever stands in its place
 }
 
-func (o outage) err() error {
-	if time.Now().Before(o.back) {
+func (o outageAPI) err() error {
+	if time.Now().Before(o.backAt) {
 		return fmt.Errorf("get pods: %w", o.answer)
 	}
 	return nil
 }
 
-// outages is how an API server that is down, or not ready, looks like.
-func outages() map[string]error {
+// outageAnswers is how an API server that is down, or not ready, looks like.
+func outageAnswers() map[string]error {
 	pods := corev1.Resource("pods")
-	from := func(code int) error { return apierrors.NewGenericServerResponse(code, "list", pods, "", "", 0, true) }
+	start := func(code int) error { return apierrors.NewGenericServerResponse(code, "list", pods, "", "", 0, true) }
 	return map[string]error{
 		"nothing listens":                 errors.New("connection refused"),
-		"load balancer without a backend": from(http.StatusServiceUnavailable),
-		"load balancer, cut off":          from(http.StatusBadGateway),
-		"load balancer, timeout":          from(http.StatusGatewayTimeout),
+		"load balancer without a backend": start(http.StatusServiceUnavailable),
+		"load balancer, cut off":          start(http.StatusBadGateway),
+		"load balancer, timeout":          start(http.StatusGatewayTimeout),
 		"shutting down":                   apierrors.NewServiceUnavailable("apiserver is shutting down"),
 		"priority and fairness":           apierrors.NewTooManyRequests("too many requests, please try again later", 30),
 		"too many requests":               apierrors.NewTooManyRequestsError("not yet"),
 		"etcd is down":                    apierrors.NewServerTimeout(pods, "list", 2),
-		"etcd is lost":                    from(http.StatusInternalServerError),
+		"etcd is lost":                    start(http.StatusInternalServerError),
 		"request timeout":                 apierrors.NewTimeoutError("request did not complete", 2),
 	}
 }
 
 // pods lists and watches the only pod there is.
-func (o outage) pods() *cache.ListWatch {
+func (o outageAPI) pods() *cache.ListWatch {
 	only := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "only"}}
 	return &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -70,7 +70,7 @@ func (o outage) pods() *cache.ListWatch {
 }
 
 func TestInformerFindsTheAPIServerWithinTwoSecondsOfItsReturn(t *testing.T) {
-	for reason, answer := range outages() {
+	for reason, answer := range outageAnswers() {
 		t.Run(reason, func(t *testing.T) { assertFoundAgain(t, answer) })
 	}
 }
@@ -79,10 +79,10 @@ func assertFoundAgain(t *testing.T, answer error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		api := outage{back: time.Now().Add(10 * time.Minute), answer: answer}
+		api := outageAPI{backAt: time.Now().Add(10 * time.Minute), answer: answer}
 		informer := newInformer(api.pods(), &corev1.Pod{}, 0, cache.Indexers{})
 		go informer.RunWithContext(ctx)
-		time.Sleep(time.Until(api.back) + 2*reachAgain)
+		time.Sleep(time.Until(api.backAt) + 2*unreachableRetryInterval)
 		synctest.Wait()
 		if !informer.HasSynced() {
 			t.Error("the cache is not current two seconds after the API server is back")
@@ -102,7 +102,7 @@ func tooLarge() error {
 func TestInformerResyncsAfterItsPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		informer := newInformer(outage{}.pods(), &corev1.Pod{}, time.Hour, cache.Indexers{})
+		informer := newInformer(outageAPI{}.pods(), &corev1.Pod{}, time.Hour, cache.Indexers{})
 		var updates atomic.Int64
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(any, any) { updates.Add(1) }})
 		if err != nil {
@@ -132,7 +132,7 @@ func TestAnswersOfTheAPIServerAreNotRepeated(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			requests := 0
-			_, err := untilReached(ctx, watchAgain, func() (int, error) { requests++; return 0, answer })
+			_, err := retryUntilAnswered(ctx, shouldRetryWatch, func() (int, error) { requests++; return 0, answer })
 			if requests != 1 || !errors.Is(err, answer) {
 				t.Errorf("%s: %d requests, %v", name, requests, err)
 			}
@@ -145,7 +145,7 @@ func TestUnreachableAPIServerIsTriedUntilTheProgramEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		requests := 0
-		_, err := untilReached(ctx, listAgain, func() (int, error) { requests++; return 0, errors.New("connection refused") })
+		_, err := retryUntilAnswered(ctx, shouldRetryList, func() (int, error) { requests++; return 0, errors.New("connection refused") })
 		if err == nil || requests < 1800 || requests > 3600 {
 			t.Errorf("%d requests in an hour, then %v", requests, err)
 		}
@@ -164,11 +164,11 @@ func TestInformerReportsWhatItNoLongerHolds(t *testing.T) {
 			defer lock.Unlock()
 			return fmt.Sprint(uncached)
 		}
-		informer := informers(func(object client.Object) {
+		informer := newInformerFunc(func(object client.Object) {
 			lock.Lock()
 			defer lock.Unlock()
 			uncached = append(uncached, object.GetName())
-		})(listsInTurn(lists, watched), &corev1.Pod{}, 0, cache.Indexers{})
+		})(sequentialLists(lists, watched), &corev1.Pod{}, 0, cache.Indexers{})
 		go informer.RunWithContext(ctx)
 		synctest.Wait()
 		watch := <-watched
@@ -190,8 +190,8 @@ func TestInformerReportsWhatItNoLongerHolds(t *testing.T) {
 
 func podNamed(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// listsInTurn lists these pods, the last ones for ever, and hands out its watches.
-func listsInTurn(lists [][]string, watched chan<- *apiwatch.FakeWatcher) *cache.ListWatch {
+// sequentialLists lists these pods, the last ones for ever, and hands out its watches.
+func sequentialLists(lists [][]string, watched chan<- *apiwatch.FakeWatcher) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 			list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}

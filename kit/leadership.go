@@ -17,35 +17,35 @@ var ErrNotLeading = errors.New("not leading: the lease was not renewed in time")
 // it ended, whatever the Lease says, and starts again as another holder with another term.
 type Leadership struct {
 	identity  string
-	pod       pod
+	pod       podProcesses
 	deadline  time.Duration
 	onStarted func(context.Context)
 	onStopped func()
 	clock     func() hostclock.Reading
 
-	tenure context.Context // done when leadership has ended
-	end    context.CancelCauseFunc
+	leaderCtx context.Context // done when leadership has ended
+	cancel    context.CancelCauseFunc
 
-	lock    sync.Mutex
-	holder  string // of the Lease, as last seen
-	term    int64
-	renewed hostclock.Reading // when the last renewal that succeeded was sent
-	alone   time.Time         // see AloneFrom
-	heir    bool              // of a leader that is known to have been there, and may go on until then
-	expiry  *time.Timer
+	lock           sync.Mutex
+	holder         string // of the Lease, as last seen
+	term           int64
+	renewed        hostclock.Reading // when the last renewal that succeeded was sent
+	soleFrom       time.Time         // see AloneFrom
+	hasPredecessor bool              // of a leader that is known to have been there, and may go on until then
+	expiry         *time.Timer
 }
 
 func newLeadership(election Election) *Leadership {
-	own := pod{election.PodLock}
+	processes := podProcesses{election.PodLock}
 	l := &Leadership{
-		identity:  election.Identity + "_" + own.newProcess(),
-		pod:       own,
+		identity:  election.Identity + "_" + processes.newProcessID(),
+		pod:       processes,
 		deadline:  election.renewDeadline(),
 		onStarted: election.OnStarted,
 		onStopped: election.OnStopped,
 		clock:     hostclock.Read,
 	}
-	l.tenure, l.end = context.WithCancelCause(context.Background())
+	l.leaderCtx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
 
@@ -60,14 +60,14 @@ func (l *Leadership) Holder() string {
 	return l.holder
 }
 
-// see notes the holder of the Lease. Once that is another process, it may have begun to act: this one ends at once, and not with its
+// observeHolder notes the holder of the Lease. Once that is another process, it may have begun to act: this one ends at once, and not with its
 // deadline.
-func (l *Leadership) see(holder string) {
+func (l *Leadership) observeHolder(holder string) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	l.holder = holder
 	if !l.renewed.IsZero() && holder != "" && holder != l.identity {
-		l.end(ErrNotLeading)
+		l.cancel(ErrNotLeading)
 	}
 }
 
@@ -76,15 +76,15 @@ func (l *Leadership) see(holder string) {
 func (l *Leadership) AloneFrom() time.Time {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	return l.alone
+	return l.soleFrom
 }
 
-// win notes from when this process is alone, and whether another one led before, which only the first renewal decides.
-func (l *Leadership) win(alone time.Time, heir bool) {
+// recordWin notes from when this process is alone, and whether another one led before, which only the first renewal decides.
+func (l *Leadership) recordWin(soleFrom time.Time, hasPredecessor bool) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if l.renewed.IsZero() {
-		l.alone, l.heir = alone, heir
+		l.soleFrom, l.hasPredecessor = soleFrom, hasPredecessor
 	}
 }
 
@@ -92,7 +92,7 @@ func (l *Leadership) win(alone time.Time, heir bool) {
 func (l *Leadership) Succeeds() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	return l.heir
+	return l.hasPredecessor
 }
 
 // mayRelease reports whether the Lease may be given back. While a former leader may go on it must expire instead: a process that takes a
@@ -100,7 +100,7 @@ func (l *Leadership) Succeeds() bool {
 func (l *Leadership) mayRelease() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	return !l.heir || !time.Now().Before(l.alone)
+	return !l.hasPredecessor || !time.Now().Before(l.soleFrom)
 }
 
 // Fresh reports whether this process leads and can be sure of it. It goes by its own clock, not by the API server.
@@ -111,11 +111,11 @@ func (l *Leadership) Fresh() bool {
 }
 
 func (l *Leadership) fresh() bool {
-	return l.tenure.Err() == nil && !l.renewed.IsZero() && l.age() <= l.deadline
+	return l.leaderCtx.Err() == nil && !l.renewed.IsZero() && l.renewalAge() <= l.deadline
 }
 
-// age is that of the last renewal, by the clock that shows most: too old is safe and too young is not.
-func (l *Leadership) age() time.Duration { return l.clock().Since(l.renewed) }
+// renewalAge is that of the last renewal, by the clock that shows most: too old is safe and too young is not.
+func (l *Leadership) renewalAge() time.Duration { return l.clock().Since(l.renewed) }
 
 // Term grows with every leader: it is the Lease's count of transitions, or above the newest one in Election.Terms; 0 until this process leads.
 func (l *Leadership) Term() int64 {
@@ -134,7 +134,7 @@ func (l *Leadership) RaiseTerm(above int64) int64 {
 }
 
 // Ended is closed when this process no longer leads.
-func (l *Leadership) Ended() <-chan struct{} { return l.tenure.Done() }
+func (l *Leadership) Ended() <-chan struct{} { return l.leaderCtx.Done() }
 
 // Start implements manager.Runnable for the time of leadership: it calls back, and ends the program when leadership ends
 // before the program does.
@@ -146,7 +146,7 @@ func (l *Leadership) Start(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
-	case <-l.tenure.Done():
+	case <-l.leaderCtx.Done():
 	}
 	stop()
 	if l.onStopped != nil {
@@ -155,35 +155,35 @@ func (l *Leadership) Start(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return context.Cause(l.tenure)
+	return context.Cause(l.leaderCtx)
 }
 
-// renew notes a renewal that was sent at that moment and has succeeded. One that comes too late changes nothing: others
+// recordRenewal notes a renewal that was sent at that moment and has succeeded. One that comes too late changes nothing: others
 // may have seen us silent.
-func (l *Leadership) renew(sent hostclock.Reading, term int64) {
+func (l *Leadership) recordRenewal(sent hostclock.Reading, term int64) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if l.over() {
-		l.end(ErrNotLeading)
+	if l.hasEnded() {
+		l.cancel(ErrNotLeading)
 		return
 	}
 	l.renewed, l.term = sent, max(l.term, term)
 	if l.expiry == nil {
-		l.expiry = time.AfterFunc(l.deadline-l.age(), l.expire)
+		l.expiry = time.AfterFunc(l.deadline-l.renewalAge(), l.expire)
 		return
 	}
-	l.expiry.Reset(l.deadline - l.age())
+	l.expiry.Reset(l.deadline - l.renewalAge())
 }
 
 // expire ends leadership if no renewal came in time. It looks again, since one may have come just now.
 func (l *Leadership) expire() {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if left := l.deadline - l.age(); left >= 0 {
-		l.expiry.Reset(left + time.Millisecond)
+	if remaining := l.deadline - l.renewalAge(); remaining >= 0 {
+		l.expiry.Reset(remaining + time.Millisecond)
 		return
 	}
-	l.end(ErrNotLeading)
+	l.cancel(ErrNotLeading)
 }
 
 // resign ends leadership before the Lease is given back.
@@ -193,5 +193,5 @@ func (l *Leadership) resign() {
 	if l.expiry != nil {
 		l.expiry.Stop()
 	}
-	l.end(ErrNotLeading)
+	l.cancel(ErrNotLeading)
 }

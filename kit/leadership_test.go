@@ -25,7 +25,7 @@ func TestK10_IdentityAndTerms(t *testing.T) {
 	if l.Term() != 0 || l.Fresh() {
 		t.Error("leads before it was elected")
 	}
-	l.renew(l.clock(), 3)
+	l.recordRenewal(l.clock(), 3)
 	if l.Term() != 3 || !l.Fresh() {
 		t.Error("does not lead after it was elected")
 	}
@@ -50,7 +50,7 @@ func TestLeadershipEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
 		for range 10 {
-			l.renew(l.clock(), 1)
+			l.recordRenewal(l.clock(), 1)
 			time.Sleep(7 * time.Second)
 		}
 		if !l.Fresh() {
@@ -61,7 +61,7 @@ func TestLeadershipEndsByItself(t *testing.T) {
 		if l.Fresh() || !ended(l) {
 			t.Error("leads though the last renewal is older than the deadline")
 		}
-		l.renew(l.clock(), 1)
+		l.recordRenewal(l.clock(), 1)
 		if l.Fresh() {
 			t.Error("leads again: leadership ends once")
 		}
@@ -72,10 +72,10 @@ func TestLeadershipEndsByItself(t *testing.T) {
 func TestLateRenewalDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
-		l.renew(l.clock(), 1)
+		l.recordRenewal(l.clock(), 1)
 		l.expiry.Stop()
 		time.Sleep(9 * time.Second)
-		l.renew(l.clock(), 1)
+		l.recordRenewal(l.clock(), 1)
 		if l.Fresh() || !ended(l) {
 			t.Error("a renewal that came too late restored leadership")
 		}
@@ -93,7 +93,7 @@ func TestSuspensionEndsLeadershipWhateverTheWallClockSays(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLeadership(Election{Identity: "pod-1"})
-				l.renew(l.clock(), 1)
+				l.recordRenewal(l.clock(), 1)
 				l.clock = func() hostclock.Reading {
 					reading := hostclock.Read()
 					reading.Wall, reading.Boot = reading.Wall.Add(c.wall), reading.Boot+c.boot
@@ -102,7 +102,7 @@ func TestSuspensionEndsLeadershipWhateverTheWallClockSays(t *testing.T) {
 				if l.Fresh() {
 					t.Error("leads an hour after its last renewal")
 				}
-				if l.renew(l.clock(), 1); l.Fresh() || !ended(l) {
+				if l.recordRenewal(l.clock(), 1); l.Fresh() || !ended(l) {
 					t.Error("a renewal that came too late restored leadership")
 				}
 			})
@@ -116,7 +116,7 @@ func TestRenewalCountsFromItsSending(t *testing.T) {
 		l := newLeadership(Election{Identity: "pod-1"})
 		sent := l.clock()
 		time.Sleep(3 * time.Second)
-		l.renew(sent, 1)
+		l.recordRenewal(sent, 1)
 		time.Sleep(5*time.Second + 10*time.Millisecond)
 		synctest.Wait()
 		if l.Fresh() || !ended(l) {
@@ -133,7 +133,7 @@ func TestCallbacks(t *testing.T) {
 			OnStarted: func(ctx context.Context) { started.Store(true); <-ctx.Done() },
 			OnStopped: func() { stopped.Store(true) },
 		})
-		l.renew(l.clock(), 1)
+		l.recordRenewal(l.clock(), 1)
 		result := make(chan error, 1)
 		go func() { result <- l.Start(t.Context()) }()
 		synctest.Wait()
@@ -148,7 +148,7 @@ func TestCallbacks(t *testing.T) {
 
 func TestResigningEndsLeadership(t *testing.T) {
 	l := newLeadership(Election{Identity: "pod-1"})
-	l.renew(l.clock(), 1)
+	l.recordRenewal(l.clock(), 1)
 	l.resign()
 	if l.Fresh() || !ended(l) {
 		t.Error("leads after it resigned")
@@ -165,38 +165,38 @@ func ended(l *Leadership) bool {
 }
 
 // A memory is a Lease without an API server.
-type memory struct {
+type leaseMemory struct {
 	resourcelock.Interface
 	identity string
 	record   resourcelock.LeaderElectionRecord
 }
 
-func (m *memory) Identity() string { return m.identity }
+func (m *leaseMemory) Identity() string { return m.identity }
 
-func (m *memory) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (m *leaseMemory) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record := m.record
 	return &record, nil, nil
 }
 
-func (m *memory) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+func (m *leaseMemory) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
 	m.record = record
 	return nil
 }
 
-func (m *memory) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+func (m *leaseMemory) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return m.Update(ctx, record)
 }
 
-func lockOver(held string, forced bool) (*lock, *memory) {
+func newLeaseLock(holder string, forced bool) (*leaseLock, *leaseMemory) {
 	l := newLeadership(Election{Identity: "pod-1"})
-	inner := &memory{identity: l.Identity(), record: resourcelock.LeaderElectionRecord{HolderIdentity: held, LeaderTransitions: 4}}
+	inner := &leaseMemory{identity: l.Identity(), record: resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: 4}}
 	ready := make(chan struct{})
 	close(ready)
-	return &lock{Interface: inner, leadership: l, ready: ready, forced: forced}, inner
+	return &leaseLock{Interface: inner, leadership: l, ready: ready, forced: forced}, inner
 }
 
 func TestNobodyReleasesAnothersLease(t *testing.T) {
-	l, inner := lockOver("pod-2_x", false)
+	l, inner := newLeaseLock("pod-2_x", false)
 	if _, _, err := l.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestNobodyReleasesAnothersLease(t *testing.T) {
 
 func TestHolderIsWhomTheLeaseNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, inner := lockOver("pod-2_x", true)
+		l, inner := newLeaseLock("pod-2_x", true)
 		if got := l.leadership.Holder(); got != "" {
 			t.Errorf("%q, before anybody looked", got)
 		}
@@ -238,7 +238,7 @@ func TestHolderIsWhomTheLeaseNamed(t *testing.T) {
 }
 
 func TestForcedElectionWaitsForNobody(t *testing.T) {
-	l, _ := lockOver("pod-2_x", true)
+	l, _ := newLeaseLock("pod-2_x", true)
 	if record, _, _ := l.Get(t.Context()); record.HolderIdentity != "" {
 		t.Error("the elector would wait for", record.HolderIdentity)
 	}
@@ -251,7 +251,7 @@ func TestForcedElectionWaitsForNobody(t *testing.T) {
 }
 
 func TestTermIsNeverNoughtAndStaysRaised(t *testing.T) {
-	l, inner := lockOver("", false)
+	l, inner := newLeaseLock("", false)
 	if err := l.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestTermIsNeverNoughtAndStaysRaised(t *testing.T) {
 }
 
 func TestElectionWaitsUntilReady(t *testing.T) {
-	l, _ := lockOver("", false)
+	l, _ := newLeaseLock("", false)
 	l.ready = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -278,15 +278,15 @@ func TestFence(t *testing.T) {
 	l := newLeadership(Election{Identity: "pod-1"})
 	wrote := 0
 	write := func(context.Context) error { wrote++; return nil }
-	if err := (fence{l}).pass(t.Context(), write); !errors.Is(err, ErrNotLeading) || wrote != 0 {
+	if err := (fence{l}).do(t.Context(), write); !errors.Is(err, ErrNotLeading) || wrote != 0 {
 		t.Errorf("a standby wrote: %v", err)
 	}
-	l.renew(l.clock(), 1)
-	if err := (fence{l}).pass(t.Context(), write); err != nil || wrote != 1 {
+	l.recordRenewal(l.clock(), 1)
+	if err := (fence{l}).do(t.Context(), write); err != nil || wrote != 1 {
 		t.Errorf("a leader did not write: %v", err)
 	}
 	hanging := func(ctx context.Context) error { l.resign(); <-ctx.Done(); return ctx.Err() }
-	if err := (fence{l}).pass(t.Context(), hanging); !errors.Is(err, ErrNotLeading) {
+	if err := (fence{l}).do(t.Context(), hanging); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("a write under way was not given up: %v", err)
 	}
 }
@@ -297,7 +297,7 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 		defer far.Close()
 		go func() { _, _ = io.Copy(io.Discard, far) }()
 		l := newLeadership(Election{Identity: "pod-1"})
-		config := l.wired(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil }})
+		config := l.fenceConnections(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) { return near, nil }})
 		connection, err := config.Dial(t.Context(), "tcp", "api:443")
 		if err != nil {
 			t.Fatal(err)
@@ -305,7 +305,7 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 		if _, err := connection.Write([]byte("a standby reads")); err != nil {
 			t.Error(err)
 		}
-		l.renew(l.clock(), 1)
+		l.recordRenewal(l.clock(), 1)
 		if _, err := connection.Write([]byte("a leader writes")); err != nil {
 			t.Error(err)
 		}
@@ -319,7 +319,7 @@ func TestNothingLeavesAFormerLeader(t *testing.T) {
 
 // The Lease was deleted, or taken by force. Its new holder may have begun to act.
 func TestLeaderEndsWhenItSeesAnotherHolder(t *testing.T) {
-	l, inner := lockOver("", false)
+	l, inner := newLeaseLock("", false)
 	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestLeaderIsAloneAtOnceUnlessAnotherMayGoOn(t *testing.T) {
 		"expired, without any force":     {holder: "pod-2_x", seconds: 60},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, inner := lockOver(c.holder, c.forced)
+			l, inner := newLeaseLock(c.holder, c.forced)
 			inner.record.LeaseDurationSeconds = c.seconds
 			won := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity()}
 			acquire := func() error { _, _, err := l.Get(t.Context()); return errors.Join(err, l.Update(t.Context(), won)) }

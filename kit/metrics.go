@@ -25,38 +25,38 @@ func init() {
 }
 
 const (
-	mostReasons = 64
+	maxReasons  = 64
 	otherReason = "Other"
 )
 
-// oneWord is what a reason looks like; a sentence, or the name of an object, does not.
-var oneWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
+// reasonPattern is what a reason looks like; a sentence, or the name of an object, does not.
+var reasonPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
-// A vocabulary bounds the reasons that become labels: whatever a reconciler returns, the metric has at most mostReasons of
+// A vocabulary bounds the reasons that become labels: whatever a reconciler returns, the metric has at most maxReasons of
 // them. The log line has the original reason.
-type vocabulary struct {
-	lock  sync.Mutex
-	words map[string]bool
+type reasonLimiter struct {
+	lock sync.Mutex
+	seen map[string]bool
 }
 
-func (v *vocabulary) label(reason string) string {
+func (v *reasonLimiter) labelFor(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	if !oneWord.MatchString(reason) {
+	if !reasonPattern.MatchString(reason) {
 		return otherReason
 	}
 	v.lock.Lock()
 	defer v.lock.Unlock()
-	if v.words[reason] {
+	if v.seen[reason] {
 		return reason
 	}
-	if len(v.words) >= mostReasons {
+	if len(v.seen) >= maxReasons {
 		return otherReason
 	}
-	if v.words == nil {
-		v.words = map[string]bool{}
+	if v.seen == nil {
+		v.seen = map[string]bool{}
 	}
-	v.words[reason] = true
+	v.seen[reason] = true
 	return reason
 }

@@ -18,36 +18,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func deletedNow(object *corev1.ConfigMap) {
+func markDeleted(object *corev1.ConfigMap) {
 	now := metav1.Now()
-	object.DeletionTimestamp, object.Finalizers = &now, append(object.Finalizers, held)
+	object.DeletionTimestamp, object.Finalizers = &now, append(object.Finalizers, testFinalizer)
 }
 
 // A paused object, one out of scope, and one whose cleanup never ends because an agent lies about what runs.
 func TestNothingHoldsAnObjectOfANamespaceThatIsDeleted(t *testing.T) {
 	const other = "example.com/other"
-	leave := guard(func(context.Context, client.Object) (string, error) { return "LeftAlone", nil })
+	leave := filter(func(context.Context, client.Object) (string, error) { return "LeftAlone", nil })
 	for reason, c := range map[string]struct {
 		change      func(*corev1.ConfigMap)
-		guards      []guard
+		guards      []filter
 		terminating bool
 		unreadable  error
 		left        []string // finalizers; nil when the object is gone
 	}{
-		"left alone":                        {deletedNow, []guard{leave}, true, nil, nil},
-		"never clean":                       {deletedNow, nil, true, nil, nil},
-		"left alone, namespace stays":       {deletedNow, []guard{leave}, false, nil, []string{held}},
-		"never clean, namespace stays":      {deletedNow, nil, false, nil, []string{held}},
-		"namespace cannot be read":          {deletedNow, []guard{leave}, true, errRefused, []string{held}},
-		"not deleted yet":                   {func(object *corev1.ConfigMap) { object.Finalizers = []string{held} }, []guard{leave}, true, nil, []string{held}},
-		"held by another controller, too":   {func(object *corev1.ConfigMap) { object.Finalizers = []string{other}; deletedNow(object) }, []guard{leave}, true, nil, []string{other}},
-		"held by another controller, alone": {func(object *corev1.ConfigMap) { deletedNow(object); object.Finalizers = []string{other} }, nil, true, nil, []string{other}},
+		"left alone":                        {markDeleted, []filter{leave}, true, nil, nil},
+		"never clean":                       {markDeleted, nil, true, nil, nil},
+		"left alone, namespace stays":       {markDeleted, []filter{leave}, false, nil, []string{testFinalizer}},
+		"never clean, namespace stays":      {markDeleted, nil, false, nil, []string{testFinalizer}},
+		"namespace cannot be read":          {markDeleted, []filter{leave}, true, errRefused, []string{testFinalizer}},
+		"not deleted yet":                   {func(object *corev1.ConfigMap) { object.Finalizers = []string{testFinalizer} }, []filter{leave}, true, nil, []string{testFinalizer}},
+		"held by another controller, too":   {func(object *corev1.ConfigMap) { object.Finalizers = []string{other}; markDeleted(object) }, []filter{leave}, true, nil, []string{other}},
+		"held by another controller, alone": {func(object *corev1.ConfigMap) { markDeleted(object); object.Finalizers = []string{other} }, nil, true, nil, []string{other}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			cluster := fake.NewClientBuilder().WithObjects(configMap("a", c.change)).Build()
-			s := controlOver(cluster, isDone)
-			s.guards = c.guards
-			s.finalizer.id, s.finalizer.clean = held, func(context.Context, *corev1.ConfigMap) (Cleanup, error) { return Pending("Draining"), nil }
+			s := newAdapterHarness(cluster, isDone)
+			s.filters = c.guards
+			s.finalizer.id, s.finalizer.clean = testFinalizer, func(context.Context, *corev1.ConfigMap) (Cleanup, error) { return Pending("Draining"), nil }
 			s.finalizer.terminating = func(_ context.Context, namespace string) (bool, error) {
 				return c.terminating && namespace == "demo", c.unreadable
 			}
@@ -64,7 +64,7 @@ func TestNothingHoldsAnObjectOfANamespaceThatIsDeleted(t *testing.T) {
 }
 
 func namespaceOf(name string, deleted bool) *corev1.Namespace {
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{held}}}
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{testFinalizer}}}
 	if deleted {
 		now := metav1.Now()
 		made.DeletionTimestamp = &now
@@ -74,7 +74,7 @@ func namespaceOf(name string, deleted bool) *corev1.Namespace {
 
 func TestScopeKnowsNamespacesThatAreDeleted(t *testing.T) {
 	cluster := fake.NewClientBuilder().WithObjects(namespaceOf("going", true), namespaceOf("staying", false)).Build()
-	terminating := NewScope(labels.Nothing()).terminating(cluster)
+	terminating := NewScope(labels.Nothing()).isTerminatingFunc(cluster)
 	for name, want := range map[string]bool{"going": true, "staying": false, "missing": false} {
 		if got, err := terminating(t.Context(), name); err != nil || got != want {
 			t.Errorf("%s: got %v, %v", name, got, err)
@@ -85,7 +85,7 @@ func TestScopeKnowsNamespacesThatAreDeleted(t *testing.T) {
 			return errRefused
 		},
 	}).Build()
-	if _, err := NewScope(labels.Nothing()).terminating(unreadable)(t.Context(), "going"); !errors.Is(err, errRefused) {
+	if _, err := NewScope(labels.Nothing()).isTerminatingFunc(unreadable)(t.Context(), "going"); !errors.Is(err, errRefused) {
 		t.Errorf("what cannot be read: got %v", err)
 	}
 }
@@ -116,19 +116,19 @@ func TestScopeOfNamesLearnsByADryRunThatANamespaceIsDeleted(t *testing.T) {
 				return c.answer
 			},
 		}).Build()
-		if got, err := NewScopeOf(name).terminating(cluster)(t.Context(), name); got != c.want || !errors.Is(err, c.failure) {
+		if got, err := NewNamedScope(name).isTerminatingFunc(cluster)(t.Context(), name); got != c.want || !errors.Is(err, c.failure) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
 }
 
 func TestLeftAloneIsLookedAtAgainWhereNamespacesAreNotWatched(t *testing.T) {
-	deleted, staying := configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{held}; deletedNow(object) }), configMap("b", nil)
-	asking, watching := &finalizer[*corev1.ConfigMap]{id: held, lookAgain: NewScopeOf("demo").lookAgain()}, &finalizer[*corev1.ConfigMap]{id: held, lookAgain: NewScope(labels.Nothing()).lookAgain()}
-	if got := asking.leave(deleted, "Paused"); got != RequeueAfter(namespaceLookAgain, "Paused") {
+	deleted, staying := configMap("a", func(object *corev1.ConfigMap) { object.Finalizers = []string{testFinalizer}; markDeleted(object) }), configMap("b", nil)
+	asking, watching := &finalizer[*corev1.ConfigMap]{id: testFinalizer, recheckAfter: NewNamedScope("demo").recheckInterval()}, &finalizer[*corev1.ConfigMap]{id: testFinalizer, recheckAfter: NewScope(labels.Nothing()).recheckInterval()}
+	if got := asking.skipResult(deleted, "Paused"); got != RequeueAfter(namespaceRecheckInterval, "Paused") {
 		t.Errorf("got %+v", got)
 	}
-	for _, got := range []Result{asking.leave(staying, "Paused"), watching.leave(deleted, "Paused")} {
+	for _, got := range []Result{asking.skipResult(staying, "Paused"), watching.skipResult(deleted, "Paused")} {
 		if got != skip("Paused") {
 			t.Errorf("got %+v", got)
 		}
@@ -143,11 +143,11 @@ func TestOnlyTheBeginningOfADeletionConcernsTheObjects(t *testing.T) {
 	}{
 		"begins": {staying, going, true}, "goes on": {going, going, false}, "another change": {staying, staying, false},
 	} {
-		if got := terminated.Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
+		if got := deletionStarted.Update(event.UpdateEvent{ObjectOld: c.before, ObjectNew: c.after}); got != c.want {
 			t.Errorf("%s: got %v", reason, got)
 		}
 	}
-	if terminated.Create(event.CreateEvent{Object: going}) || terminated.Delete(event.DeleteEvent{Object: going}) {
+	if deletionStarted.Create(event.CreateEvent{Object: going}) || deletionStarted.Delete(event.DeleteEvent{Object: going}) {
 		t.Error("namespaces that appear or are gone concern nothing")
 	}
 }

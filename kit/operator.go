@@ -35,8 +35,8 @@ type Options struct {
 	Election Election
 	// Prefix of the annotations <prefix>paused and <prefix>reconcile-at; swarm.io/ by default.
 	Prefix string
-	// Uncached is called for each object that a cache no longer holds, as the cache last held it. Any goroutine may call it.
-	Uncached func(client.Object)
+	// OnUncached is called for each object that a cache no longer holds, as the cache last held it. Any goroutine may call it.
+	OnUncached func(client.Object)
 	// SyncTimeout is how long the caches may take; 30 s by default. A missing permission shows here.
 	SyncTimeout time.Duration
 }
@@ -51,15 +51,15 @@ type Operator struct {
 	// Leadership reports whether this process leads, and in which term.
 	Leadership *Leadership
 
-	prefix      string
-	syncTimeout time.Duration
-	controllers map[schema.GroupVersionKind]string
-	kinds       []client.Object
-	synced      chan struct{}
-	inFlight    inFlight
-	live        client.Reader // nil if it is the manager's
-	events      eventLimits
-	probes      probes
+	prefix        string
+	syncTimeout   time.Duration
+	controllers   map[schema.GroupVersionKind]string
+	requiredKinds []client.Object
+	synced        chan struct{}
+	inFlight      inFlight
+	live          client.Reader // nil if it is the manager's
+	events        eventLimits
+	probes        probes
 }
 
 // NewOperator makes an Operator. Its client reads from the caches, and writes only while this process leads.
@@ -71,26 +71,26 @@ func NewOperator(config *rest.Config, options Options) (*Operator, error) {
 		synced:      make(chan struct{}),
 	}
 	o.Leadership = newLeadership(options.Election)
-	chosen := options.Manager
-	chosen.Controller.CacheSyncTimeout = o.syncTimeout
-	chosen.Cache.NewInformer = informers(options.Uncached)
+	managerOptions := options.Manager
+	managerOptions.Controller.CacheSyncTimeout = o.syncTimeout
+	managerOptions.Cache.NewInformer = newInformerFunc(options.OnUncached)
 	if options.NewClients != nil {
-		chosen.NewClient = o.keepLive(options.NewClients)
+		managerOptions.NewClient = o.newClientFunc(options.NewClients)
 	}
-	chosen.NewClient = fencing(chosen.NewClient, o.Leadership)
-	chosen.Logger = quietly(chosen.Logger)
-	if err := options.Election.join(config, &chosen, o.Leadership, o.synced); err != nil {
+	managerOptions.NewClient = fenceNewClient(managerOptions.NewClient, o.Leadership)
+	managerOptions.Logger = withLogFilter(managerOptions.Logger)
+	if err := options.Election.configureManager(config, &managerOptions, o.Leadership, o.synced); err != nil {
 		return nil, err
 	}
 	var err error
-	if o.Manager, err = manager.New(o.Leadership.wired(config), chosen); err != nil {
+	if o.Manager, err = manager.New(o.Leadership.fenceConnections(config), managerOptions); err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}
-	return o, o.register()
+	return o, o.addChecks()
 }
 
-// keepLive makes the client, and keeps the reader that comes with it.
-func (o *Operator) keepLive(newClients NewClientsFunc) client.NewClientFunc {
+// newClientFunc makes the client, and keeps the reader that comes with it.
+func (o *Operator) newClientFunc(newClients NewClientsFunc) client.NewClientFunc {
 	return func(config *rest.Config, options client.Options) (client.Client, error) {
 		cached, live, err := newClients(config, options)
 		o.live = live
@@ -106,75 +106,75 @@ func (o *Operator) GetAPIReader() client.Reader {
 	return o.live
 }
 
-func orDefault[V comparable](chosen, byDefault V) V {
-	var none V
-	if chosen == none {
-		return byDefault
+func orDefault[V comparable](value, fallback V) V {
+	var zero V
+	if value == zero {
+		return fallback
 	}
-	return chosen
+	return value
 }
 
-func (o *Operator) register() error {
+func (o *Operator) addChecks() error {
 	return errors.Join(
 		o.AddHealthzCheck("ping", healthz.Ping),
 		o.AddHealthzCheck("reconciles", o.CheckReconciles),
-		o.AddReadyzCheck("caches", o.ready),
-		o.Add(everywhere(o.sync)),
+		o.AddReadyzCheck("caches", o.checkReady),
+		o.Add(nonLeaderRunnable(o.awaitCaches)),
 		o.Add(o.Leadership),
 	)
 }
 
 // CheckReconciles returns an error while a reconcile has not returned for a quarter of an hour. It is part of the liveness probe, as "reconciles".
-func (o *Operator) CheckReconciles(request *http.Request) error { return o.inFlight.healthy(request) }
+func (o *Operator) CheckReconciles(request *http.Request) error { return o.inFlight.check(request) }
 
-// everywhere is a runnable that needs no leadership.
-type everywhere func(context.Context) error
+// nonLeaderRunnable is a runnable that needs no leadership.
+type nonLeaderRunnable func(context.Context) error
 
 // Start implements manager.Runnable.
-func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+func (f nonLeaderRunnable) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (everywhere) NeedLeaderElection() bool { return false }
+func (nonLeaderRunnable) NeedLeaderElection() bool { return false }
 
-// claim lets a kind have one controller only, except for those marked Beside: two would undo each other's work.
-func (o *Operator) claim(name string, object client.Object) error {
+// claimKind lets a kind have one controller only, except for those marked Secondary: two would undo each other's work.
+func (o *Operator) claimKind(name string, object client.Object) error {
 	kind, err := apiutil.GVKForObject(object, o.GetScheme())
 	if err != nil {
 		return err
 	}
-	if other, taken := o.controllers[kind]; taken {
+	if other, found := o.controllers[kind]; found {
 		return fmt.Errorf("kind %s has a controller already, %q", kind.Kind, other)
 	}
 	o.controllers[kind] = name
 	return nil
 }
 
-// needs makes readiness and election wait for the cache of a kind.
-func (o *Operator) needs(kind client.Object) { o.kinds = append(o.kinds, kind) }
+// requireCache makes readiness and election wait for the cache of a kind.
+func (o *Operator) requireCache(kind client.Object) { o.requiredKinds = append(o.requiredKinds, kind) }
 
 // Start runs the operator until the context is done or something fails; then end the process, since it may have been the
 // leader a moment ago. It gives up when the caches are not synced in time: controller-runtime would wait for ever, deaf
 // even to the context, for a cache that was asked for before the start.
 func (o *Operator) Start(ctx context.Context) error {
-	ended := make(chan error, 1)
-	go func() { ended <- o.Manager.Start(ctx) }()
+	stopped := make(chan error, 1)
+	go func() { stopped <- o.Manager.Start(ctx) }()
 	timeout := time.NewTimer(o.syncTimeout)
 	defer timeout.Stop()
 	select {
-	case err := <-ended:
+	case err := <-stopped:
 		return err
 	case <-o.synced:
-		return <-ended
+		return <-stopped
 	case <-timeout.C:
-		return fmt.Errorf("caches not synced within %s: %s: is the kind installed, and may we list and watch it?", o.syncTimeout, o.unsynced(ctx))
+		return fmt.Errorf("caches not synced within %s: %s: is the kind installed, and may we list and watch it?", o.syncTimeout, o.unsyncedKinds(ctx))
 	case <-ctx.Done():
 		return nil // we were not elected yet, so there is nothing to hand over
 	}
 }
 
-// sync opens the way to readiness and election once every cache is synced. It starts all of them before it waits for any.
-func (o *Operator) sync(ctx context.Context) error {
-	for _, kind := range o.kinds {
+// awaitCaches opens the way to readiness and election once every cache is synced. It starts all of them before it waits for any.
+func (o *Operator) awaitCaches(ctx context.Context) error {
+	for _, kind := range o.requiredKinds {
 		if _, err := o.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("start cache of %s: %w", o.kindOf(kind), err)
 		}
@@ -187,10 +187,10 @@ func (o *Operator) sync(ctx context.Context) error {
 	return nil
 }
 
-// unsynced names the kinds whose caches are not synced.
-func (o *Operator) unsynced(ctx context.Context) string {
+// unsyncedKinds names the kinds whose caches are not synced.
+func (o *Operator) unsyncedKinds(ctx context.Context) string {
 	var names []string
-	for _, kind := range o.kinds {
+	for _, kind := range o.requiredKinds {
 		informer, err := o.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil || !informer.HasSynced() {
 			names = append(names, o.kindOf(kind))
@@ -208,7 +208,7 @@ func (o *Operator) kindOf(object client.Object) string {
 	return kind.Kind
 }
 
-func (o *Operator) ready(*http.Request) error {
+func (o *Operator) checkReady(*http.Request) error {
 	select {
 	case <-o.synced:
 		return nil

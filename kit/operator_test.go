@@ -34,13 +34,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// leases is an API server that knows one Lease.
-type leases struct {
+// leaseServer is an API server that knows one Lease.
+type leaseServer struct {
 	lock   sync.Mutex
 	stored *coordinationv1.Lease
 }
 
-func (l *leases) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
+func (l *leaseServer) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	answer.Header().Set("Content-Type", "application/json")
@@ -57,7 +57,7 @@ func (l *leases) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	_ = json.NewEncoder(answer).Encode(l.stored)
 }
 
-func (l *leases) holder() string {
+func (l *leaseServer) holder() string {
 	l.lock.Lock()
 	defer l.lock.Unlock()
 	if l.stored == nil || l.stored.Spec.HolderIdentity == nil {
@@ -66,24 +66,24 @@ func (l *leases) holder() string {
 	return *l.stored.Spec.HolderIdentity
 }
 
-// world is an Operator with everything around it in memory.
-type world struct {
+// operatorHarness is an Operator with everything around it in memory.
+type operatorHarness struct {
 	*Operator
-	leases    *leases
-	informers *informertest.FakeInformers
-	caching   cache.Options // as kit passes them on
+	leases       *leaseServer
+	informers    *informertest.FakeInformers
+	cacheOptions cache.Options // as kit passes them on
 }
 
-func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
+func newOperatorHarness(t *testing.T, options Options, objects ...client.Object) *operatorHarness {
 	t.Helper()
-	w := &world{leases: &leases{}, informers: &informertest.FakeInformers{Scheme: scheme.Scheme}}
+	w := &operatorHarness{leases: &leaseServer{}, informers: &informertest.FakeInformers{Scheme: scheme.Scheme}}
 	api := httptest.NewServer(w.leases)
 	t.Cleanup(api.Close)
 	options.Election = Election{Namespace: "swarm-system", Name: "operator", Identity: "pod-1"}
 	options.Manager = manager.Options{
 		Scheme: scheme.Scheme, Metrics: server.Options{BindAddress: "0"},
-		NewCache: func(_ *rest.Config, chosen cache.Options) (cache.Cache, error) {
-			w.caching = chosen
+		NewCache: func(_ *rest.Config, cacheOptions cache.Options) (cache.Cache, error) {
+			w.cacheOptions = cacheOptions
 			return w.informers, nil
 		},
 		NewClient: func(*rest.Config, client.Options) (client.Client, error) {
@@ -105,24 +105,24 @@ func newWorld(t *testing.T, options Options, objects ...client.Object) *world {
 }
 
 // informer is the cache of a kind. Ask for it before the start.
-func (w *world) informer(t *testing.T, kind client.Object) *controllertest.FakeInformer {
+func (w *operatorHarness) informer(t *testing.T, kind client.Object) *controllertest.FakeInformer {
 	t.Helper()
-	found, err := w.informers.FakeInformerFor(t.Context(), kind)
+	informer, err := w.informers.FakeInformerFor(t.Context(), kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return informer
 }
 
-// runs starts the operator, and stops it at the end of the test.
-func (w *world) runs(t *testing.T) {
+// start starts the operator, and stops it at the end of the test.
+func (w *operatorHarness) start(t *testing.T) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Start(ctx) }()
+	done := make(chan error, 1)
+	go func() { done <- w.Start(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
+		if err := <-done; err != nil {
 			t.Errorf("ended with %v", err)
 		}
 		if holder := w.leases.holder(); holder != "" {
@@ -131,16 +131,16 @@ func (w *world) runs(t *testing.T) {
 	})
 }
 
-// visits are the names that were reconciled.
-type visits chan string
+// reconciledNames are the names that were reconciled.
+type reconciledNames chan string
 
-func (v visits) Reconcile(_ context.Context, object *corev1.ConfigMap) (Result, error) {
+func (v reconciledNames) Reconcile(_ context.Context, object *corev1.ConfigMap) (Result, error) {
 	v <- object.Name
 	return Done(), nil
 }
 
 // expect waits for the reconcile of a name.
-func (v visits) expect(t *testing.T, reason, want string) {
+func (v reconciledNames) expect(t *testing.T, reason, want string) {
 	t.Helper()
 	select {
 	case got := <-v:
@@ -159,11 +159,11 @@ func labelled(object client.Object, value string) client.Object {
 	return changed
 }
 
-// started waits until the controller receives signals.
-func (v visits) started(t *testing.T, signal *Signal) {
+// awaitStart waits until the controller receives signals.
+func (v reconciledNames) awaitStart(t *testing.T, trigger *Trigger) {
 	t.Helper()
 	for range 2000 {
-		signal.Now(types.NamespacedName{Namespace: "demo", Name: "signalled"})
+		trigger.Now(types.NamespacedName{Namespace: "demo", Name: "signalled"})
 		select {
 		case <-v:
 			return
@@ -174,14 +174,14 @@ func (v visits) started(t *testing.T, signal *Signal) {
 }
 
 func TestS16_DefaultPeriodOfCachesIsLeftToControllerRuntime(t *testing.T) {
-	if period := newWorld(t, Options{}).caching.SyncPeriod; period != nil {
+	if period := newOperatorHarness(t, Options{}).cacheOptions.SyncPeriod; period != nil {
 		t.Errorf("caches resync every %s", *period)
 	}
 }
 
 // Controllers write through this client, so that nothing is written before this process is elected.
 func TestOperatorThatDoesNotLeadWritesNothing(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newOperatorHarness(t, Options{})
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "c"}}
 	if err := w.GetClient().Create(t.Context(), config); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("got %v", err)
@@ -190,9 +190,9 @@ func TestOperatorThatDoesNotLeadWritesNothing(t *testing.T) {
 
 // An operator that is stopped before its caches are synced must not stand for election: it would act on what it has not seen.
 func TestCachesThatAreNotSyncedOpenNothing(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newOperatorHarness(t, Options{})
 	w.informers.Synced = new(false)
-	if err := w.sync(t.Context()); err != nil {
+	if err := w.awaitCaches(t.Context()); err != nil {
 		t.Error(err)
 	}
 	select {
@@ -200,21 +200,21 @@ func TestCachesThatAreNotSyncedOpenNothing(t *testing.T) {
 		t.Error("the way to the election is open")
 	default:
 	}
-	if w.ready(nil) == nil {
+	if w.checkReady(nil) == nil {
 		t.Error("it is ready")
 	}
 }
 
 // A controller that finds what it owns by the index must not start before that cache is synced: it would make everything again.
 func TestCacheOfOwnedObjectsIsWaitedFor(t *testing.T) {
-	w := newWorld(t, Options{})
+	w := newOperatorHarness(t, Options{})
 	if err := IndexOwner(t.Context(), w.Operator, &corev1.Pod{}); err != nil {
 		t.Fatal(err)
 	}
 	w.informers.InformersByGVK = map[schema.GroupVersionKind]toolscache.SharedIndexInformer{
 		corev1.SchemeGroupVersion.WithKind("Pod"): controllertest.NewFakeInformer(),
 	}
-	if got := w.unsynced(t.Context()); got != "Pod" {
+	if got := w.unsyncedKinds(t.Context()); got != "Pod" {
 		t.Errorf("waits for %q", got)
 	}
 }
@@ -225,12 +225,12 @@ func TestOwnedObjectsThatCannotBeListedAreAnError(t *testing.T) {
 	reader := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused },
 	})
-	if err := OwnedBy(t.Context(), reader, &corev1.ConfigMap{}, &corev1.PodList{}); !errors.Is(err, refused) {
+	if err := ListOwned(t.Context(), reader, &corev1.ConfigMap{}, &corev1.PodList{}); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
+func TestControllerReconcilesWhatItWatches(t *testing.T) {
 	var objects []client.Object
 	for _, name := range []string{"own", "owner", "mapped", "selected", "signalled"} {
 		objects = append(objects, configMap(name, nil))
@@ -238,24 +238,24 @@ func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
 	objects[3].SetNamespace("other")
 	objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
-	w := newWorld(t, Options{}, objects...)
+	w := newOperatorHarness(t, Options{}, objects...)
 	maps, secrets, pods, namespaces := w.informer(t, &corev1.ConfigMap{}), w.informer(t, &corev1.Secret{}), w.informer(t, &corev1.Pod{}),
 		w.informer(t, &corev1.Namespace{})
-	v, signal := make(visits, 10), &Signal{}
-	heard := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()["value"] != "unheard" })
+	v, signal := make(reconciledNames, 10), &Trigger{}
+	isRelevant := predicate.NewPredicateFuncs(func(object client.Object) bool { return object.GetLabels()["value"] != "unheard" })
 	gone := make(chan types.NamespacedName, 1)
 	scope := NewScope(labels.Everything())
 	err := New[*corev1.ConfigMap](w.Operator, "test-hears").Owns(&corev1.Secret{}).
 		Watches(&corev1.Pod{}, func(context.Context, client.Object) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: "demo", Name: "mapped"}}
-		}, heard).
-		Predicates(heard).Signals(signal).Namespaces(scope).
-		Gone(Forget(func(name types.NamespacedName) { gone <- name })).Build(v)
+		}, isRelevant).
+		Predicates(isRelevant).TriggeredBy(signal).Namespaces(scope).
+		OnDeleted(Forget(func(name types.NamespacedName) { gone <- name })).Build(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.runs(t)
-	v.started(t, signal)
+	w.start(t)
+	v.awaitStart(t, signal)
 	for len(v) > 0 {
 		<-v
 	}
@@ -292,10 +292,10 @@ func TestControllerHearsOfWhatItWasBuiltFor(t *testing.T) {
 }
 
 func TestControllerWorksOnAsManyObjectsAtOnceAsItMay(t *testing.T) {
-	w := newWorld(t, Options{}, configMap("a", nil), configMap("b", nil), configMap("signalled", nil))
+	w := newOperatorHarness(t, Options{}, configMap("a", nil), configMap("b", nil), configMap("signalled", nil))
 	maps := w.informer(t, &corev1.ConfigMap{})
-	both, free, signal, started := make(chan string), make(chan struct{}), &Signal{}, make(visits, 100)
-	err := New[*corev1.ConfigMap](w.Operator, "test-concurrency").Concurrency(2).Signals(signal).
+	both, free, signal, started := make(chan string), make(chan struct{}), &Trigger{}, make(reconciledNames, 100)
+	err := New[*corev1.ConfigMap](w.Operator, "test-concurrency").Concurrency(2).TriggeredBy(signal).
 		Build(Func[*corev1.ConfigMap](func(_ context.Context, object *corev1.ConfigMap) (Result, error) {
 			if object.Name == "signalled" {
 				started <- object.Name
@@ -308,8 +308,8 @@ func TestControllerWorksOnAsManyObjectsAtOnceAsItMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.runs(t)
-	started.started(t, signal)
+	w.start(t)
+	started.awaitStart(t, signal)
 	maps.Add(configMap("a", nil))
 	maps.Add(configMap("b", nil))
 	for range 2 {
@@ -323,8 +323,8 @@ func TestControllerWorksOnAsManyObjectsAtOnceAsItMay(t *testing.T) {
 }
 
 func TestControllerThatCannotBeBuilt(t *testing.T) {
-	w := newWorld(t, Options{})
-	if err := w.claim("first", &corev1.ConfigMap{}); err != nil {
+	w := newOperatorHarness(t, Options{})
+	if err := w.claimKind("first", &corev1.ConfigMap{}); err != nil {
 		t.Fatal(err)
 	}
 	clean := func(context.Context, *corev1.ConfigMap) (Cleanup, error) { return Cleaned(), nil }
@@ -338,28 +338,28 @@ func TestControllerThatCannotBeBuilt(t *testing.T) {
 		"finalizer's name":   {New[*corev1.ConfigMap](w.Operator, "bare").Finalizer("bare/", clean), `finalizer "bare/"`},
 		"kind that is taken": {New[*corev1.ConfigMap](w.Operator, "second"), "has a controller already"},
 	} {
-		if err := c.builder.Build(make(visits)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := c.builder.Build(make(reconciledNames)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", reason, err)
 		}
 	}
 }
 
-// deaf is a cache that never syncs.
-type deaf struct{ *informertest.FakeInformers }
+// neverSynced is a cache that never syncs.
+type neverSynced struct{ *informertest.FakeInformers }
 
-func (deaf) WaitForCacheSync(ctx context.Context) bool { <-ctx.Done(); return false }
+func (neverSynced) WaitForCacheSync(ctx context.Context) bool { <-ctx.Done(); return false }
 
 func TestOperatorNamesTheCachesThatAreMissing(t *testing.T) {
-	w := newWorld(t, Options{SyncTimeout: 50 * time.Millisecond})
-	w.Manager = cached{w.Manager, deaf{&informertest.FakeInformers{Scheme: scheme.Scheme, Error: errors.New("no such kind")}}}
+	w := newOperatorHarness(t, Options{SyncTimeout: 50 * time.Millisecond})
+	w.Manager = idleManager{w.Manager, neverSynced{&informertest.FakeInformers{Scheme: scheme.Scheme, Error: errors.New("no such kind")}}}
 	for _, kind := range []client.Object{&corev1.Secret{}, &corev1.Pod{}, &corev1.Secret{}} {
-		w.needs(kind)
+		w.requireCache(kind)
 	}
 	err := w.Start(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "50ms: Pod, Secret: ") {
 		t.Errorf("got %v", err)
 	}
-	if w.ready(nil) == nil || w.leases.holder() != "" {
+	if w.checkReady(nil) == nil || w.leases.holder() != "" {
 		t.Errorf("ready without its caches: held by %q", w.leases.holder())
 	}
 }
@@ -368,7 +368,7 @@ func TestOperatorGivesUpAtItsSyncTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		o := &Operator{Manager: cached{}, syncTimeout: 3 * time.Second, synced: make(chan struct{})}
+		o := &Operator{Manager: idleManager{}, syncTimeout: 3 * time.Second, synced: make(chan struct{})}
 		began := time.Now()
 		if err := o.Start(ctx); err == nil || !strings.Contains(err.Error(), "caches not synced within 3s") {
 			t.Errorf("got %v", err)
@@ -379,18 +379,18 @@ func TestOperatorGivesUpAtItsSyncTimeout(t *testing.T) {
 	})
 }
 
-// cached is a manager that only waits, with another cache.
-type cached struct {
+// idleManager is a manager that only waits, with another cache.
+type idleManager struct {
 	manager.Manager
 	cache cache.Cache
 }
 
-func (c cached) GetCache() cache.Cache           { return c.cache }
-func (c cached) Start(ctx context.Context) error { <-ctx.Done(); return nil }
+func (c idleManager) GetCache() cache.Cache           { return c.cache }
+func (c idleManager) Start(ctx context.Context) error { <-ctx.Done(); return nil }
 
 func TestOperatorThatIsStoppedBeforeItsCachesAreThereEnds(t *testing.T) {
-	w := newWorld(t, Options{})
-	w.Manager = cached{w.Manager, nil}
+	w := newOperatorHarness(t, Options{})
+	w.Manager = idleManager{w.Manager, nil}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := w.Start(ctx); err != nil {

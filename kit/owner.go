@@ -15,12 +15,12 @@ import (
 // ownerIndex files objects under the UID of their controller: names come again, UIDs do not.
 const ownerIndex = "kit.controller-uid"
 
-// IndexOwner lets OwnedBy find objects of this kind. Call it before the manager starts.
-func IndexOwner(ctx context.Context, of manager.Manager, kind client.Object) error {
-	if operator, ok := of.(*Operator); ok {
-		operator.needs(kind)
+// IndexOwner lets ListOwned find objects of this kind. Call it before the manager starts.
+func IndexOwner(ctx context.Context, mgr manager.Manager, kind client.Object) error {
+	if operator, ok := mgr.(*Operator); ok {
+		operator.requireCache(kind)
 	}
-	err := of.GetFieldIndexer().IndexField(ctx, kind, ownerIndex, func(object client.Object) []string {
+	err := mgr.GetFieldIndexer().IndexField(ctx, kind, ownerIndex, func(object client.Object) []string {
 		if owner := metav1.GetControllerOf(object); owner != nil {
 			return []string{string(owner.UID)}
 		}
@@ -32,8 +32,8 @@ func IndexOwner(ctx context.Context, of manager.Manager, kind client.Object) err
 	return nil
 }
 
-// OwnedBy lists what the owner controls, from the cache and by index: no request, no search through all objects.
-func OwnedBy(ctx context.Context, reader client.Reader, owner client.Object, list client.ObjectList) error {
+// ListOwned lists what the owner controls, from the cache and by index: no request, no search through all objects.
+func ListOwned(ctx context.Context, reader client.Reader, owner client.Object, list client.ObjectList) error {
 	err := reader.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: string(owner.GetUID())})
 	if err != nil {
 		return fmt.Errorf("list %T owned by %s: %w", list, owner.GetName(), err)
@@ -43,12 +43,12 @@ func OwnedBy(ctx context.Context, reader client.Reader, owner client.Object, lis
 
 // OwnerReference is what a server-side apply sets on a child, so that it goes when its owner goes.
 func OwnerReference(owner client.Object, scheme *runtime.Scheme) (*metav1ac.OwnerReferenceApplyConfiguration, error) {
-	kind, err := apiutil.GVKForObject(owner, scheme)
+	gvk, err := apiutil.GVKForObject(owner, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("refer to owner %s: %w", owner.GetName(), err)
 	}
 	return metav1ac.OwnerReference().
-		WithAPIVersion(kind.GroupVersion().String()).WithKind(kind.Kind).
+		WithAPIVersion(gvk.GroupVersion().String()).WithKind(gvk.Kind).
 		WithName(owner.GetName()).WithUID(owner.GetUID()).
 		WithController(true).WithBlockOwnerDeletion(true), nil
 }

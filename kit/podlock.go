@@ -15,20 +15,20 @@ type PodLock interface {
 }
 
 // A pod is what this process knows about earlier processes of its pod.
-type pod struct {
+type podProcesses struct {
 	lock PodLock // may be nil
 }
 
 // id returns what the processes of this pod have in common, "" when that is not known.
-func (p pod) id() string {
+func (p podProcesses) id() string {
 	if p.lock == nil {
 		return ""
 	}
 	return p.lock.ID()
 }
 
-// newProcess returns a fresh id, which begins with that of the pod.
-func (p pod) newProcess() string {
+// newProcessID returns a fresh id, which begins with that of the pod.
+func (p podProcesses) newProcessID() string {
 	if p.id() == "" {
 		return string(uuid.NewUUID())
 	}
@@ -36,12 +36,12 @@ func (p pod) newProcess() string {
 }
 
 // hasEnded reports whether another holder of the Lease is proven to have ended.
-func (p pod) hasEnded(holder string) bool {
+func (p podProcesses) hasEnded(holder string) bool {
 	return p.id() != "" && strings.HasPrefix(holder[strings.LastIndex(holder, "_")+1:], p.id()+".")
 }
 
-// disown lets the next process of this pod wait until the Lease of this one has expired.
-func (p pod) disown() error {
+// resetID lets the next process of this pod wait until the Lease of this one has expired.
+func (p podProcesses) resetID() error {
 	if p.lock == nil {
 		return nil
 	}

@@ -11,28 +11,28 @@ import (
 // A podID is the lock of a process whose pod has that id.
 type podID struct {
 	id       string
-	disowned bool
-	broken   error
+	wasReset bool
+	err      error
 }
 
 func (p *podID) ID() string { return p.id }
 
 func (p *podID) Disown() error {
-	p.disowned = true
-	return p.broken
+	p.wasReset = true
+	return p.err
 }
 
-// ofPod is a process of a pod, which looks at a Lease.
-func ofPod(pod PodLock, holder string) *lock {
+// lockOfPod is a process of a pod, which looks at a Lease.
+func lockOfPod(pod PodLock, holder string) *leaseLock {
 	l := newLeadership(Election{Identity: "pod-1", PodLock: pod})
 	ready := make(chan struct{})
 	close(ready)
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: 4}
-	return &lock{Interface: &memory{identity: l.Identity(), record: record}, leadership: l, ready: ready}
+	return &leaseLock{Interface: &leaseMemory{identity: l.Identity(), record: record}, leadership: l, ready: ready}
 }
 
-// waitsFor is the holder of the Lease for which the elector waits.
-func (l *lock) waitsFor(t *testing.T) string {
+// awaitedHolder is the holder of the Lease for which the elector waits.
+func (l *leaseLock) awaitedHolder(t *testing.T) string {
 	t.Helper()
 	record, _, err := l.Get(t.Context())
 	if err != nil {
@@ -41,50 +41,50 @@ func (l *lock) waitsFor(t *testing.T) string {
 	return record.HolderIdentity
 }
 
-func (l *lock) take(t *testing.T) error {
+func (l *leaseLock) acquire(t *testing.T) error {
 	t.Helper()
 	return l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaderTransitions: 5})
 }
 
 func TestLeaseOfAnEarlierProcessOfThePodIsTakenAtOnce(t *testing.T) {
-	former := ofPod(&podID{id: "p"}, "").Identity()
+	former := lockOfPod(&podID{id: "p"}, "").Identity()
 	for name, pod := range map[string]PodLock{"another pod": &podID{id: "q"}, "no proof": &podID{}, "no lock": nil} {
-		if got := ofPod(pod, former).waitsFor(t); got != former {
+		if got := lockOfPod(pod, former).awaitedHolder(t); got != former {
 			t.Errorf("%s: waits for %q", name, got)
 		}
 	}
-	next := ofPod(&podID{id: "p"}, former)
-	if got := next.waitsFor(t); got != "" || next.leadership.Holder() != "" {
+	next := lockOfPod(&podID{id: "p"}, former)
+	if got := next.awaitedHolder(t); got != "" || next.leadership.Holder() != "" {
 		t.Errorf("waits for %q, which has ended; agents are sent to %q", got, next.leadership.Holder())
 	}
-	if err := next.take(t); err != nil {
+	if err := next.acquire(t); err != nil {
 		t.Fatal(err)
 	}
-	if got := next.waitsFor(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.AloneFrom()) > 0 {
+	if got := next.awaitedHolder(t); got != next.Identity() || next.leadership.Term() != 5 || time.Until(next.leadership.AloneFrom()) > 0 {
 		t.Errorf("held by %q in term %d, alone from %s", got, next.leadership.Term(), next.leadership.AloneFrom())
 	}
 }
 
 // A process that took the Lease by force, or made a deleted one again, is not alone at once. Neither is the next process of its pod.
 func TestLeaseThatWasTakenFromALivingLeaderExpires(t *testing.T) {
-	broken := errors.New("read-only file system")
+	brokenLock := errors.New("read-only file system")
 	for name, c := range map[string]struct {
 		holder   string
 		broken   error
 		disowned bool
 	}{
 		"from a living leader":                    {"pod-2_x", nil, true},
-		"from a living leader, but not disowned":  {"pod-2_x", broken, true},
-		"after it was released":                   {"", broken, false},
-		"from an earlier process of the same pod": {"pod-1_p.x", broken, false},
+		"from a living leader, but not disowned":  {"pod-2_x", brokenLock, true},
+		"after it was released":                   {"", brokenLock, false},
+		"from an earlier process of the same pod": {"pod-1_p.x", brokenLock, false},
 	} {
-		pod := &podID{id: "p", broken: c.broken}
-		taker := ofPod(pod, c.holder)
+		pod := &podID{id: "p", err: c.broken}
+		taker := lockOfPod(pod, c.holder)
 		taker.forced = true
-		taker.waitsFor(t)
-		err := taker.take(t)
-		if failed := c.disowned && c.broken != nil; pod.disowned != c.disowned || errors.Is(err, broken) != failed || (taker.leadership.Term() == 0) != failed {
-			t.Errorf("%s: disowned %t, term %d: %v", name, pod.disowned, taker.leadership.Term(), err)
+		taker.awaitedHolder(t)
+		err := taker.acquire(t)
+		if failed := c.disowned && c.broken != nil; pod.wasReset != c.disowned || errors.Is(err, brokenLock) != failed || (taker.leadership.Term() == 0) != failed {
+			t.Errorf("%s: disowned %t, term %d: %v", name, pod.wasReset, taker.leadership.Term(), err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (o *Operator) AddHealthzCheck(name string, check healthz.Checker) error {
 	if err := o.Manager.AddHealthzCheck(name, check); err != nil {
 		return err
 	}
-	o.probes.live = with(o.probes.live, name, check)
+	o.probes.live = withCheck(o.probes.live, name, check)
 	return nil
 }
 
@@ -26,28 +26,28 @@ func (o *Operator) AddReadyzCheck(name string, check healthz.Checker) error {
 	if err := o.Manager.AddReadyzCheck(name, check); err != nil {
 		return err
 	}
-	o.probes.ready = with(o.probes.ready, name, check)
+	o.probes.ready = withCheck(o.probes.ready, name, check)
 	return nil
 }
 
-// with returns the checks and one more. Handlers that were made before do not have it.
-func with(checks map[string]healthz.Checker, name string, check healthz.Checker) map[string]healthz.Checker {
-	more := maps.Clone(checks)
-	if more == nil {
-		more = map[string]healthz.Checker{}
+// withCheck returns the checks and one more. Handlers that were made before do not have it.
+func withCheck(checks map[string]healthz.Checker, name string, check healthz.Checker) map[string]healthz.Checker {
+	extended := maps.Clone(checks)
+	if extended == nil {
+		extended = map[string]healthz.Checker{}
 	}
-	more[name] = check
-	return more
+	extended[name] = check
+	return extended
 }
 
-// Probes serves the checks that were added so far at /healthz and /readyz, and each of them below that, as the manager does at its
+// ProbeHandler serves the checks that were added so far at /healthz and /readyz, and each of them below that, as the manager does at its
 // HealthProbeBindAddress. It is for programs that bound the connections to their probes, which the manager does not.
-func (o *Operator) Probes() http.Handler {
-	paths := http.NewServeMux()
+func (o *Operator) ProbeHandler() http.Handler {
+	mux := http.NewServeMux()
 	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": o.probes.live, "/readyz": o.probes.ready} {
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
-		paths.Handle(path, handler)
-		paths.Handle(path+"/", handler)
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler)
 	}
-	return paths
+	return mux
 }

@@ -26,7 +26,7 @@ func TestProbesServeTheChecksOfAnOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	probes := o.Probes()
+	probes := o.ProbeHandler()
 	for path, want := range map[string]int{
 		"/healthz": http.StatusOK, "/healthz/": http.StatusOK, "/healthz/ping": http.StatusOK, "/healthz/caches": http.StatusNotFound,
 		"/readyz": http.StatusInternalServerError, "/readyz/caches": http.StatusInternalServerError, "/readyz/ping": http.StatusOK,
@@ -51,7 +51,7 @@ func TestProbesDoNotServeChecksThatTheManagerRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	answer := httptest.NewRecorder()
-	o.Probes().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	o.ProbeHandler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
 	if answer.Code != http.StatusOK {
 		t.Errorf("got %d", answer.Code)
 	}

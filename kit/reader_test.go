@@ -19,7 +19,7 @@ import (
 // Without NewClients the reader past the caches is the manager's.
 func TestReaderPastTheCachesComesWithTheClient(t *testing.T) {
 	live := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "live"}}).Build()
-	w := newWorld(t, Options{NewClients: func(*rest.Config, client.Options) (client.Client, client.Reader, error) {
+	w := newOperatorHarness(t, Options{NewClients: func(*rest.Config, client.Options) (client.Client, client.Reader, error) {
 		return fake.NewClientBuilder().Build(), live, nil
 	}})
 	if w.GetAPIReader() != client.Reader(live) || w.Manager.GetAPIReader() == client.Reader(live) {
@@ -28,7 +28,7 @@ func TestReaderPastTheCachesComesWithTheClient(t *testing.T) {
 	if err := w.GetClient().Delete(t.Context(), &corev1.ConfigMap{}); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("the client that was made writes before it leads: %v", err)
 	}
-	if plain := newWorld(t, Options{}); plain.GetAPIReader() != plain.Manager.GetAPIReader() {
+	if plain := newOperatorHarness(t, Options{}); plain.GetAPIReader() != plain.Manager.GetAPIReader() {
 		t.Error("without a choice, the reader is not the manager's")
 	}
 	refused := errors.New("refused")

@@ -28,52 +28,52 @@ func (f Func[T]) Reconcile(ctx context.Context, object T) (Result, error) { retu
 
 // A control stands between the queue and a Reconciler: it turns keys into objects, keeps its hands off what is paused or
 // out of scope, holds the finalizer, and turns results into answers for the queue.
-type control[T client.Object] struct {
+type adapter[T client.Object] struct {
 	name       string
 	client     client.Client
 	reconciler Reconciler[T]
-	guards     []guard
+	filters    []filter
 	finalizer  *finalizer[T]
 	resync     time.Duration
-	gone       Forgetter
-	reasons    vocabulary
+	onDeleted  Forgetter
+	reasons    reasonLimiter
 	inFlight   *inFlight
-	tenants    *tenants
+	namespaces *activeNamespaces
 }
 
 // A guard gives the reason why an object is left alone, "" when it is not.
-type guard func(ctx context.Context, object client.Object) (reason string, err error)
+type filter func(ctx context.Context, object client.Object) (reason string, err error)
 
 // Reconcile implements controller-runtime's reconcile.Reconciler.
-func (c *control[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+func (c *adapter[T]) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	defer c.inFlight.begin(c.name)()
-	object := blank[T]()
+	object := newObject[T]()
 	if err := c.client.Get(ctx, request.NamespacedName, object); err != nil {
-		return reconcile.Result{}, c.missing(ctx, request.NamespacedName, err)
+		return reconcile.Result{}, c.handleMissing(ctx, request.NamespacedName, err)
 	}
-	result, err := c.safely(ctx, object)
+	result, err := c.reconcileRecovering(ctx, object)
 	if err != nil && ctx.Err() != nil {
 		err = errStopping
 	}
-	verdict := judge(result, err, c.resync)
-	if verdict.outcome != skipped {
-		c.tenants.add(request.Namespace)
+	final := outcomeOf(result, err, c.resync)
+	if final.outcome != skipped {
+		c.namespaces.add(request.Namespace)
 	}
-	results.WithLabelValues(c.name, string(verdict.outcome), c.reasons.label(verdict.reason)).Inc()
-	log.FromContext(ctx).V(1).Info("reconciled", "outcome", verdict.outcome, "reason", verdict.reason, "after", verdict.answer.RequeueAfter.String())
-	return verdict.answer, verdict.err
+	results.WithLabelValues(c.name, string(final.outcome), c.reasons.labelFor(final.reason)).Inc()
+	log.FromContext(ctx).V(1).Info("reconciled", "outcome", final.outcome, "reason", final.reason, "after", final.result.RequeueAfter.String())
+	return final.result, final.err
 }
 
-// missing passes on that an object is gone.
-func (c *control[T]) missing(ctx context.Context, name types.NamespacedName, err error) error {
-	if apierrors.IsNotFound(err) && c.gone != nil {
-		return c.gone(ctx, name)
+// handleMissing passes on that an object is gone.
+func (c *adapter[T]) handleMissing(ctx context.Context, name types.NamespacedName, err error) error {
+	if apierrors.IsNotFound(err) && c.onDeleted != nil {
+		return c.onDeleted(ctx, name)
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// safely turns a panic into an error, so that one odd object does not stop the work on all others.
-func (c *control[T]) safely(ctx context.Context, object T) (result Result, err error) {
+// reconcileRecovering turns a panic into an error, so that one odd object does not stop the work on all others.
+func (c *adapter[T]) reconcileRecovering(ctx context.Context, object T) (result Result, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			panics.WithLabelValues(c.name).Inc()
@@ -83,37 +83,37 @@ func (c *control[T]) safely(ctx context.Context, object T) (result Result, err e
 	return c.reconcile(ctx, object)
 }
 
-func (c *control[T]) reconcile(ctx context.Context, object T) (Result, error) {
-	if letGo, err := c.finalizer.letGo(ctx, object); err != nil || letGo {
+func (c *adapter[T]) reconcile(ctx context.Context, object T) (Result, error) {
+	if released, err := c.finalizer.releaseIfTerminating(ctx, object); err != nil || released {
 		return skip("NamespaceTerminating"), err
 	}
-	for _, leftAlone := range c.guards {
-		if reason, err := leftAlone(ctx, object); err != nil || reason != "" {
-			return c.finalizer.leave(object, reason), err
+	for _, skipReason := range c.filters {
+		if reason, err := skipReason(ctx, object); err != nil || reason != "" {
+			return c.finalizer.skipResult(object, reason), err
 		}
 	}
-	onward, result, err := c.finalizer.settle(ctx, object)
-	if !onward || err != nil {
+	proceed, result, err := c.finalizer.beforeReconcile(ctx, object)
+	if !proceed || err != nil {
 		return result, err
 	}
 	return c.reconciler.Reconcile(ctx, object)
 }
 
-// paused leaves an object alone while its annotation says so. Hold, if there is one, is called.
-func paused(annotation string, hold func(types.NamespacedName)) guard {
+// pausedFilter leaves an object alone while its annotation says so. Hold, if there is one, is called.
+func pausedFilter(annotation string, onPaused func(types.NamespacedName)) filter {
 	return func(_ context.Context, object client.Object) (string, error) {
 		if object.GetAnnotations()[annotation] != "true" {
 			return "", nil
 		}
-		if hold != nil {
-			hold(client.ObjectKeyFromObject(object))
+		if onPaused != nil {
+			onPaused(client.ObjectKeyFromObject(object))
 		}
 		return "Paused", nil
 	}
 }
 
-// blank is an empty object: T is a pointer, and a nil one cannot be filled.
-func blank[T client.Object]() T {
-	var none T
-	return reflect.New(reflect.TypeOf(none).Elem()).Interface().(T)
+// newObject is an empty object: T is a pointer, and a nil one cannot be filled.
+func newObject[T client.Object]() T {
+	var zero T
+	return reflect.New(reflect.TypeOf(zero).Elem()).Interface().(T)
 }

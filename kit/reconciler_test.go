@@ -18,19 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-const held = "example.com/held"
+const testFinalizer = "example.com/held"
 
 var errRefused = errors.New("refused")
 
-// subject is a control over ConfigMaps, and the names of those that reached the reconciler.
-type subject struct {
-	*control[*corev1.ConfigMap]
+// adapterHarness is a control over ConfigMaps, and the names of those that reached the reconciler.
+type adapterHarness struct {
+	*adapter[*corev1.ConfigMap]
 	reconciled []string
 }
 
-func controlOver(cluster client.Client, outcome func() (Result, error)) *subject {
-	s := &subject{}
-	s.control = &control[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster}, inFlight: &inFlight{}, tenants: &tenants{}}
+func newAdapterHarness(cluster client.Client, outcome func() (Result, error)) *adapterHarness {
+	s := &adapterHarness{}
+	s.adapter = &adapter[*corev1.ConfigMap]{name: "test", client: cluster, finalizer: &finalizer[*corev1.ConfigMap]{writer: cluster}, inFlight: &inFlight{}, namespaces: &activeNamespaces{}}
 	s.reconciler = Func[*corev1.ConfigMap](func(_ context.Context, object *corev1.ConfigMap) (Result, error) {
 		s.reconciled = append(s.reconciled, object.Name)
 		return outcome()
@@ -38,7 +38,7 @@ func controlOver(cluster client.Client, outcome func() (Result, error)) *subject
 	return s
 }
 
-func (s *subject) reconcile(t *testing.T, name string) (reconcile.Result, error) {
+func (s *adapterHarness) reconcile(t *testing.T, name string) (reconcile.Result, error) {
 	t.Helper()
 	return s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "demo", Name: name}})
 }
@@ -57,11 +57,11 @@ func TestPausedObjectsAreLeftAlone(t *testing.T) {
 	annotated := func(value string) func(*corev1.ConfigMap) {
 		return func(object *corev1.ConfigMap) { object.Annotations = map[string]string{"swarm.io/paused": value} }
 	}
-	s := controlOver(fake.NewClientBuilder().WithObjects(
+	s := newAdapterHarness(fake.NewClientBuilder().WithObjects(
 		configMap("free", nil), configMap("paused", annotated("true")), configMap("resumed", annotated("false")),
 	).Build(), isDone)
 	var pausedNames []string
-	s.guards = []guard{paused("swarm.io/paused", func(name types.NamespacedName) { pausedNames = append(pausedNames, name.Name) })}
+	s.filters = []filter{pausedFilter("swarm.io/paused", func(name types.NamespacedName) { pausedNames = append(pausedNames, name.Name) })}
 	for _, name := range []string{"free", "paused", "resumed"} {
 		if _, err := s.reconcile(t, name); err != nil {
 			t.Error(err)
@@ -70,14 +70,14 @@ func TestPausedObjectsAreLeftAlone(t *testing.T) {
 	if !slices.Equal(s.reconciled, []string{"free", "resumed"}) || !slices.Equal(pausedNames, []string{"paused"}) {
 		t.Errorf("reconciled %v, told of %v", s.reconciled, pausedNames)
 	}
-	s.guards = []guard{paused("swarm.io/paused", nil)}
+	s.filters = []filter{pausedFilter("swarm.io/paused", nil)}
 	if _, err := s.reconcile(t, "paused"); err != nil || len(s.reconciled) != 2 {
 		t.Errorf("reconciled %v, %v", s.reconciled, err)
 	}
 }
 
 func TestPanicOfOneObjectIsAnErrorOfThatObject(t *testing.T) {
-	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result, error) { panic("odd object") })
+	s := newAdapterHarness(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result, error) { panic("odd object") })
 	_, err := s.reconcile(t, "a")
 	if err == nil || !strings.Contains(err.Error(), "odd object") {
 		t.Errorf("got %v", err)
@@ -90,30 +90,30 @@ func TestObjectThatCannotBeReadIsTriedAgain(t *testing.T) {
 			return errRefused
 		},
 	}).Build()
-	s := controlOver(cluster, isDone)
-	s.gone = Forget(func(name types.NamespacedName) { t.Errorf("%s is not gone, it could not be read", name) })
+	s := newAdapterHarness(cluster, isDone)
+	s.onDeleted = Forget(func(name types.NamespacedName) { t.Errorf("%s is not gone, it could not be read", name) })
 	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestMissingObjectNeedsNobodyWhoWantsToKnow(t *testing.T) {
-	s := controlOver(fake.NewClientBuilder().Build(), isDone)
+	s := newAdapterHarness(fake.NewClientBuilder().Build(), isDone)
 	if result, err := s.reconcile(t, "a"); err != nil || result != (reconcile.Result{}) {
 		t.Errorf("got %v, %v", result, err)
 	}
 }
 
-func TestGuardThatFailsIsAnError(t *testing.T) {
-	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), isDone)
-	s.guards = []guard{func(context.Context, client.Object) (string, error) { return "", errRefused }}
+func TestFilterThatFailsIsAnError(t *testing.T) {
+	s := newAdapterHarness(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), isDone)
+	s.filters = []filter{func(context.Context, client.Object) (string, error) { return "", errRefused }}
 	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) || len(s.reconciled) > 0 {
 		t.Errorf("got %v, reconciled %v", err, s.reconciled)
 	}
 }
 
 func TestResultsReachTheQueue(t *testing.T) {
-	s := controlOver(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result,
+	s := newAdapterHarness(fake.NewClientBuilder().WithObjects(configMap("a", nil)).Build(), func() (Result,
 		error) {
 		return RequeueAfter(time.Minute, "Waiting"), nil
 	})
@@ -126,13 +126,13 @@ func TestResultsReachTheQueue(t *testing.T) {
 func TestFinalizerIsHeldBeforeTheFirstReconcile(t *testing.T) {
 	cluster := fake.NewClientBuilder().WithObjects(configMap("a",
 		func(object *corev1.ConfigMap) { object.Finalizers = []string{"example.com/other"} })).Build()
-	s := controlOver(cluster, nil)
-	s.finalizer.id = held
+	s := newAdapterHarness(cluster, nil)
+	s.finalizer.id = testFinalizer
 	stored := &corev1.ConfigMap{}
 	s.reconciler = Func[*corev1.ConfigMap](func(ctx context.Context, object *corev1.ConfigMap) (Result, error) {
 		return Done(), cluster.Get(ctx, client.ObjectKeyFromObject(object), stored)
 	})
-	if _, err := s.reconcile(t, "a"); err != nil || !slices.Equal(stored.Finalizers, []string{"example.com/other", held}) {
+	if _, err := s.reconcile(t, "a"); err != nil || !slices.Equal(stored.Finalizers, []string{"example.com/other", testFinalizer}) {
 		t.Errorf("stored %v, %v", stored.Finalizers, err)
 	}
 }
@@ -143,8 +143,8 @@ func TestObjectWithoutItsFinalizerIsNotReconciled(t *testing.T) {
 			return errRefused
 		},
 	}).Build()
-	s := controlOver(cluster, isDone)
-	s.finalizer.id = held
+	s := newAdapterHarness(cluster, isDone)
+	s.finalizer.id = testFinalizer
 	if _, err := s.reconcile(t, "a"); !errors.Is(err, errRefused) || len(s.reconciled) > 0 {
 		t.Errorf("got %v, reconciled %v", err, s.reconciled)
 	}
@@ -167,10 +167,10 @@ func TestDeletionFollowsTheCleaner(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) {
-				object.Finalizers, object.DeletionTimestamp = []string{held}, new(metav1.Now())
+				object.Finalizers, object.DeletionTimestamp = []string{testFinalizer}, new(metav1.Now())
 			})).Build()
-			s := controlOver(cluster, isDone)
-			s.finalizer.id = held
+			s := newAdapterHarness(cluster, isDone)
+			s.finalizer.id = testFinalizer
 			s.finalizer.clean = func(context.Context, *corev1.ConfigMap) (Cleanup, error) { return c.cleanup, c.err }
 			result, err := s.reconcile(t, "a")
 			if !errors.Is(err, c.err) || result.RequeueAfter != c.after || len(s.reconciled) != c.reconciled {
@@ -185,14 +185,14 @@ func TestDeletionFollowsTheCleaner(t *testing.T) {
 }
 
 func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
-	f := &finalizer[*corev1.ConfigMap]{id: held, clean: func(context.Context, *corev1.ConfigMap) (Cleanup, error) {
+	f := &finalizer[*corev1.ConfigMap]{id: testFinalizer, clean: func(context.Context, *corev1.ConfigMap) (Cleanup, error) {
 		t.Error("cleaned up twice")
 		return Cleaned(), nil
 	}}
 	leaving := configMap("a", func(object *corev1.ConfigMap) {
 		object.Finalizers, object.DeletionTimestamp = []string{"example.com/other"}, new(metav1.Now())
 	})
-	if onward, result, err := f.settle(t.Context(), leaving); onward || err != nil || result != skip("NotOurs") {
+	if onward, result, err := f.beforeReconcile(t.Context(), leaving); onward || err != nil || result != skip("NotOurs") {
 		t.Errorf("got %t, %+v, %v", onward, result, err)
 	}
 }
@@ -200,7 +200,7 @@ func TestDeletedObjectWithoutOurFinalizerIsLeftAlone(t *testing.T) {
 // Another client may add a finalizer between our read and our write: a patch of the whole list must not remove it.
 func TestFinalizerIsRemovedOnlyFromTheObjectThatWasRead(t *testing.T) {
 	cluster := fake.NewClientBuilder().WithObjects(configMap("a", func(object *corev1.ConfigMap) {
-		object.Finalizers, object.DeletionTimestamp = []string{held}, new(metav1.Now())
+		object.Finalizers, object.DeletionTimestamp = []string{testFinalizer}, new(metav1.Now())
 	})).Build()
 	read := &corev1.ConfigMap{}
 	if err := cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "a"}, read); err != nil {
@@ -211,11 +211,11 @@ func TestFinalizerIsRemovedOnlyFromTheObjectThatWasRead(t *testing.T) {
 	if err := cluster.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	f := &finalizer[*corev1.ConfigMap]{id: held, writer: cluster}
-	if err := f.release(t.Context(), read); !apierrors.IsConflict(err) {
+	f := &finalizer[*corev1.ConfigMap]{id: testFinalizer, writer: cluster}
+	if err := f.remove(t.Context(), read); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
-	if err := f.release(t.Context(), configMap("gone", nil)); err != nil {
+	if err := f.remove(t.Context(), configMap("gone", nil)); err != nil {
 		t.Errorf("an object that is gone needs no finalizer removed: %v", err)
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 // A Result is when to look at the object again, and why. The zero Result is Done.
 type Result struct {
-	outcome outcome
-	delay   time.Duration
-	reason  string
-	last    bool
+	outcome     outcome
+	delay       time.Duration
+	reason      string
+	lowPriority bool
 }
 
 // An outcome is how a reconcile ended, as the metric names it.
@@ -48,7 +48,7 @@ func RequeueAfter(delay time.Duration, reason string) Result {
 
 // LowPriority has the object looked at, when it is time, after all objects that are waiting for their turn.
 func (r Result) LowPriority() Result {
-	r.last = true
+	r.lowPriority = true
 	return r
 }
 
@@ -67,69 +67,69 @@ func Terminal(err error) error {
 var errStopping = errors.New("stopping")
 
 // A verdict is what a reconcile comes to: for the metric, for the log, and for the queue.
-type verdict struct {
+type reconcileOutcome struct {
 	outcome outcome
 	reason  string
-	answer  reconcile.Result
+	result  reconcile.Result
 	err     error
 }
 
-// judge turns what a reconciler returned into a verdict. An object that is Done is looked at again after resync.
-func judge(result Result, err error, resync time.Duration) verdict {
-	again := reconcile.Result{Requeue: true} // the only way to ask for a rate-limited retry without an error
+// outcomeOf turns what a reconciler returned into a verdict. An object that is Done is looked at again after resync.
+func outcomeOf(result Result, err error, resync time.Duration) reconcileOutcome {
+	retry := reconcile.Result{Requeue: true} // the only way to ask for a rate-limited retry without an error
 	switch {
 	case err == nil:
-		return result.verdict(again, resync)
+		return result.reconcileOutcome(retry, resync)
 	case errors.Is(err, ErrNotLeading):
-		return verdict{outcome: fenced, reason: "NotLeading", answer: again}
+		return reconcileOutcome{outcome: fenced, reason: "NotLeading", result: retry}
 	case errors.Is(err, errStopping):
-		return verdict{outcome: skipped, reason: "Stopping", answer: again}
+		return reconcileOutcome{outcome: skipped, reason: "Stopping", result: retry}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return verdict{outcome: skipped, reason: "NamespaceTerminating"} // the object goes with it
-	case lostRace(err):
-		return verdict{outcome: conflict, reason: string(metav1.StatusReasonConflict), answer: again}
+		return reconcileOutcome{outcome: skipped, reason: "NamespaceTerminating"} // the object goes with it
+	case isStaleWrite(err):
+		return reconcileOutcome{outcome: conflict, reason: string(metav1.StatusReasonConflict), result: retry}
 	case errors.Is(err, reconcile.TerminalError(nil)):
-		return verdict{outcome: terminal, reason: reasonOf(err), err: err}
+		return reconcileOutcome{outcome: terminal, reason: reasonOf(err), err: err}
 	}
-	return verdict{outcome: failed, reason: reasonOf(err), err: err}
+	return reconcileOutcome{outcome: failed, reason: reasonOf(err), err: err}
 }
 
-func (r Result) verdict(again reconcile.Result, resync time.Duration) verdict {
+func (r Result) reconcileOutcome(retry reconcile.Result, resync time.Duration) reconcileOutcome {
 	switch r.outcome {
 	case requeue:
-		return verdict{outcome: requeue, reason: r.reason, answer: again}
+		return reconcileOutcome{outcome: requeue, reason: r.reason, result: retry}
 	case requeueAfter:
-		return verdict{outcome: requeueAfter, reason: r.reason, answer: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond), Priority: r.priority()}}
+		return reconcileOutcome{outcome: requeueAfter, reason: r.reason, result: reconcile.Result{RequeueAfter: max(r.delay, time.Millisecond), Priority: r.priority()}}
 	case skipped:
-		return verdict{outcome: skipped, reason: r.reason}
+		return reconcileOutcome{outcome: skipped, reason: r.reason}
 	}
-	return verdict{outcome: done, reason: r.reason, answer: reconcile.Result{RequeueAfter: jittered(resync)}}
+	return reconcileOutcome{outcome: done, reason: r.reason, result: reconcile.Result{RequeueAfter: jitter(resync)}}
 }
 
 // priority is that of the next look; nil keeps the current one.
 func (r Result) priority() *int {
-	if !r.last {
+	if !r.lowPriority {
 		return nil
 	}
 	return new(handler.LowPriority)
 }
 
-// jittered is up to a tenth shorter, never longer: a resync is a promise of how late a drift is repaired.
-func jittered(period time.Duration) time.Duration {
+// jitter is up to a tenth shorter, never longer: a resync is a promise of how late a drift is repaired.
+func jitter(period time.Duration) time.Duration {
 	if period <= 0 {
 		return 0
 	}
 	return period - rand.N(period/10+1)
 }
 
-// lostRace distinguishes a stale resource version from a field that another manager owns: reading again helps with the first,
+// isStaleWrite distinguishes a stale resource version from a field that another manager owns: reading again helps with the first,
 // not with the second.
-func lostRace(err error) bool {
+func isStaleWrite(err error) bool {
 	if !apierrors.IsConflict(err) {
 		return false
 	}
-	_, fields := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict)
-	return !fields
+	_, isFieldConflict := apierrors.StatusCause(err, metav1.CauseTypeFieldManagerConflict)
+	return !isFieldConflict
 }
 
 // reasonOf is the API server's one-word reason, if the error is one of its answers.

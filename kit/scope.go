@@ -25,54 +25,54 @@ import (
 // that comes into scope has its objects reconciled at once. One that leaves it is left alone from then on, finalizers
 // included, because its objects may now belong to another operator. Finalizers do not hold up the deletion of a namespace.
 type Scope struct {
-	lock     sync.RWMutex
-	selector labels.Selector
-	changed  []chan event.GenericEvent
-	look     lookup
-	watched  []client.Object // whose changes may bring a namespace into scope
+	lock         sync.RWMutex
+	selector     labels.Selector
+	listeners    []chan event.GenericEvent
+	getNamespace namespaceGetter
+	watchedKinds []client.Object // whose changes may bring a namespace into scope
 }
 
 // A lookup finds a namespace by name.
-type lookup func(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error)
+type namespaceGetter func(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error)
 
 // NewScope returns the scope of namespaces whose labels the selector matches.
 func NewScope(selector labels.Selector) *Scope {
-	return &Scope{selector: selector, look: read, watched: []client.Object{&corev1.Namespace{}}}
+	return &Scope{selector: selector, getNamespace: readNamespace, watchedKinds: []client.Object{&corev1.Namespace{}}}
 }
 
-// NewScopeOf returns the scope of the named namespaces. It neither reads nor watches namespaces, for operators with rights in
+// NewNamedScope returns the scope of the named namespaces. It neither reads nor watches namespaces, for operators with rights in
 // them but none to them: all it knows of a namespace is the label with its name, which each one has.
-func NewScopeOf(names ...string) *Scope {
-	return &Scope{selector: named(names), look: presume}
+func NewNamedScope(names ...string) *Scope {
+	return &Scope{selector: nameSelector(names), getNamespace: assumeNamespace}
 }
 
-func named(names []string) labels.Selector {
+func nameSelector(names []string) labels.Selector {
 	if len(names) == 0 {
 		return labels.Nothing()
 	}
-	among, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, names)
+	requirement, err := labels.NewRequirement(corev1.LabelMetadataName, selection.In, names)
 	if err != nil {
 		return labels.Nothing() // a name that is not a valid label value is not the name of a namespace
 	}
-	return labels.NewSelector().Add(*among)
+	return labels.NewSelector().Add(*requirement)
 }
 
-func read(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error) {
+func readNamespace(ctx context.Context, reader client.Reader, name string) (*corev1.Namespace, error) {
 	namespace := &corev1.Namespace{}
 	return namespace, reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 }
 
-// presume returns a namespace with the label that every namespace has.
-func presume(_ context.Context, _ client.Reader, name string) (*corev1.Namespace, error) {
+// assumeNamespace returns a namespace with the label that every namespace has.
+func assumeNamespace(_ context.Context, _ client.Reader, name string) (*corev1.Namespace, error) {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}, nil
 }
 
-// Select changes the selector.
-func (s *Scope) Select(selector labels.Selector) {
+// SetSelector changes the selector.
+func (s *Scope) SetSelector(selector labels.Selector) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.selector = selector
-	for _, listener := range s.changed {
+	for _, listener := range s.listeners {
 		select {
 		case listener <- event.GenericEvent{Object: &corev1.Namespace{}}:
 		default: // a notification is already pending, and its receiver will see the new selector
@@ -89,32 +89,32 @@ func (s *Scope) Includes(namespace *corev1.Namespace) bool {
 
 // IncludesNamed reports whether the named namespace is in scope. One that does not exist is not.
 func (s *Scope) IncludesNamed(ctx context.Context, reader client.Reader, name string) (bool, error) {
-	namespace, err := s.look(ctx, reader, name)
+	namespace, err := s.getNamespace(ctx, reader, name)
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read namespace %q: %w", name, err)
 	}
 	return err == nil && s.Includes(namespace), nil
 }
 
-// lookAgain is how often objects that are left alone are checked for the deletion of their namespace: 0 if that is an event.
-func (s *Scope) lookAgain() time.Duration {
-	if len(s.watched) > 0 {
+// recheckInterval is how often objects that are left alone are checked for the deletion of their namespace: 0 if that is an event.
+func (s *Scope) recheckInterval() time.Duration {
+	if len(s.watchedKinds) > 0 {
 		return 0
 	}
-	return namespaceLookAgain
+	return namespaceRecheckInterval
 }
 
-// namespaceLookAgain is how late an operator that may not watch namespaces learns that one is being deleted.
-const namespaceLookAgain = 30 * time.Second
+// namespaceRecheckInterval is how late an operator that may not watch namespaces learns that one is being deleted.
+const namespaceRecheckInterval = 30 * time.Second
 
-// terminating returns a function that reports whether the named namespace is being deleted. A scope of names has no right to
+// isTerminatingFunc returns a function that reports whether the named namespace is being deleted. A scope of names has no right to
 // read namespaces, so it tests whether the namespace accepts new objects.
-func (s *Scope) terminating(cluster client.Client) func(context.Context, string) (bool, error) {
-	if len(s.watched) == 0 {
-		return func(ctx context.Context, name string) (bool, error) { return refusesObjects(ctx, cluster, name) }
+func (s *Scope) isTerminatingFunc(c client.Client) func(context.Context, string) (bool, error) {
+	if len(s.watchedKinds) == 0 {
+		return func(ctx context.Context, name string) (bool, error) { return refusesNewObjects(ctx, c, name) }
 	}
 	return func(ctx context.Context, name string) (bool, error) {
-		namespace, err := s.look(ctx, cluster, name)
+		namespace, err := s.getNamespace(ctx, c, name)
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("read namespace %q: %w", name, err)
 		}
@@ -122,16 +122,16 @@ func (s *Scope) terminating(cluster client.Client) func(context.Context, string)
 	}
 }
 
-// refusesObjects reports whether the API server refuses new objects in a namespace because it is being deleted. An event is created in dry-run mode:
+// refusesNewObjects reports whether the API server refuses new objects in a namespace because it is being deleted. An event is created in dry-run mode:
 // every operator may create events.
-func refusesObjects(ctx context.Context, cluster client.Writer, namespace string) (bool, error) {
+func refusesNewObjects(ctx context.Context, c client.Writer, namespace string) (bool, error) {
 	probe := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, GenerateName: "terminating-"},
 		EventTime:           metav1.NowMicro(),
 		ReportingController: "kit", ReportingInstance: "kit", Action: "Probe", Reason: "Probe", Type: corev1.EventTypeNormal,
 		Regarding: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: namespace, Name: namespace},
 	}
-	err := cluster.Create(ctx, probe, client.DryRunAll)
+	err := c.Create(ctx, probe, client.DryRunAll)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return true, nil
@@ -143,36 +143,36 @@ func refusesObjects(ctx context.Context, cluster client.Writer, namespace string
 	return false, nil
 }
 
-// changes returns a channel that is notified when the selector changes.
-func (s *Scope) changes() <-chan event.GenericEvent {
+// subscribe returns a channel that is notified when the selector changes.
+func (s *Scope) subscribe() <-chan event.GenericEvent {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	listener := make(chan event.GenericEvent, 1)
-	s.changed = append(s.changed, listener)
+	s.listeners = append(s.listeners, listener)
 	return listener
 }
 
-// guard keeps reconcilers out of other namespaces, and calls outside for their objects. Objects without a namespace are always in scope.
-func (s *Scope) guard(reader client.Reader, outside func(types.NamespacedName)) guard {
+// filter keeps reconcilers out of other namespaces, and calls outside for their objects. Objects without a namespace are always in scope.
+func (s *Scope) filter(reader client.Reader, onOutOfScope func(types.NamespacedName)) filter {
 	return func(ctx context.Context, object client.Object) (string, error) {
 		if object.GetNamespace() == "" {
 			return "", nil
 		}
 		// A namespace that the cache does not know yet will have its objects reconciled when it does.
-		if included, err := s.IncludesNamed(ctx, reader, object.GetNamespace()); err != nil || included {
+		if inScope, err := s.IncludesNamed(ctx, reader, object.GetNamespace()); err != nil || inScope {
 			return "", err
 		}
-		if outside != nil {
-			outside(client.ObjectKeyFromObject(object))
+		if onOutOfScope != nil {
+			onOutOfScope(client.ObjectKeyFromObject(object))
 		}
 		return "OutOfScope", nil
 	}
 }
 
-// within lists all objects of a kind in a namespace, or in all of them if it has no name.
-func within[T client.Object](reader client.Reader, scheme *runtime.Scheme) func(context.Context, client.Object) []reconcile.Request {
+// requestsIn lists all objects of a kind in a namespace, or in all of them if it has no name.
+func requestsIn[T client.Object](reader client.Reader, scheme *runtime.Scheme) func(context.Context, client.Object) []reconcile.Request {
 	return func(ctx context.Context, namespace client.Object) []reconcile.Request {
-		list, err := listOf(blank[T](), scheme)
+		list, err := newListOf(newObject[T](), scheme)
 		if err != nil {
 			return nil
 		}
@@ -188,12 +188,12 @@ func within[T client.Object](reader client.Reader, scheme *runtime.Scheme) func(
 	}
 }
 
-func listOf(kind client.Object, scheme *runtime.Scheme) (client.ObjectList, error) {
-	of, err := apiutil.GVKForObject(kind, scheme)
+func newListOf(kind client.Object, scheme *runtime.Scheme) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(kind, scheme)
 	if err != nil {
 		return nil, err
 	}
-	list, err := scheme.New(of.GroupVersion().WithKind(of.Kind + "List"))
+	list, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err != nil {
 		return nil, err
 	}

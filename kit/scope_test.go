@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// untouchable is a reader that must not be used.
-type untouchable struct{ client.Reader }
+// unusableReader is a reader that must not be used.
+type unusableReader struct{ client.Reader }
 
-func (untouchable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (unusableReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errors.New("forbidden")
 }
 
@@ -30,20 +30,20 @@ func podIn(namespace string) *corev1.Pod {
 func TestScopeOfNamesReadsNothing(t *testing.T) {
 	var left []string
 	outside := func(name types.NamespacedName) { left = append(left, name.Namespace) }
-	scope := NewScopeOf("a", "b")
-	guard := scope.guard(untouchable{}, outside)
+	scope := NewNamedScope("a", "b")
+	guard := scope.filter(unusableReader{}, outside)
 	for namespace, want := range map[string]string{"a": "", "b": "", "c": "OutOfScope", "ab": "OutOfScope", "": ""} {
 		if got, err := guard(t.Context(), podIn(namespace)); err != nil || got != want {
 			t.Errorf("%q: got %q, %v", namespace, got, err)
 		}
 	}
-	if len(left) != 2 || len(scope.watched) != 0 {
-		t.Errorf("%v were left, %v are watched", left, scope.watched)
+	if len(left) != 2 || len(scope.watchedKinds) != 0 {
+		t.Errorf("%v were left, %v are watched", left, scope.watchedKinds)
 	}
 }
 
 func TestScopeOfNamesKnowsRealNamespaces(t *testing.T) {
-	scope := NewScopeOf("a")
+	scope := NewNamedScope("a")
 	genuine := func(name string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name, "team": "a"}}}
 	}
@@ -53,8 +53,8 @@ func TestScopeOfNamesKnowsRealNamespaces(t *testing.T) {
 }
 
 func TestScopeOfNoNamesIsEmpty(t *testing.T) {
-	for reason, scope := range map[string]*Scope{"none": NewScopeOf(), "not a name": NewScopeOf("a b")} {
-		if got, err := scope.guard(untouchable{}, nil)(t.Context(), podIn("a")); err != nil || got != "OutOfScope" {
+	for reason, scope := range map[string]*Scope{"none": NewNamedScope(), "not a name": NewNamedScope("a b")} {
+		if got, err := scope.filter(unusableReader{}, nil)(t.Context(), podIn("a")); err != nil || got != "OutOfScope" {
 			t.Errorf("%s: got %q, %v", reason, got, err)
 		}
 	}
@@ -62,16 +62,16 @@ func TestScopeOfNoNamesIsEmpty(t *testing.T) {
 
 func TestScopeOfLabelsReadsNamespaces(t *testing.T) {
 	scope := NewScope(labels.Everything())
-	if _, err := scope.guard(untouchable{}, nil)(t.Context(), podIn("a")); err == nil || len(scope.watched) != 1 {
-		t.Errorf("got %v, watches %v", err, scope.watched)
+	if _, err := scope.filter(unusableReader{}, nil)(t.Context(), podIn("a")); err == nil || len(scope.watchedKinds) != 1 {
+		t.Errorf("got %v, watches %v", err, scope.watchedKinds)
 	}
 }
 
-func TestSelectorThatChangesIsToldToEveryController(t *testing.T) {
+func TestSelectorChangeNotifiesEveryController(t *testing.T) {
 	scope := NewScope(labels.Nothing())
-	first, second := scope.changes(), scope.changes()
-	scope.Select(labels.Everything())
-	scope.Select(labels.Everything()) // one pending notification is enough
+	first, second := scope.subscribe(), scope.subscribe()
+	scope.SetSelector(labels.Everything())
+	scope.SetSelector(labels.Everything()) // one pending notification is enough
 	for n, listener := range []<-chan event.GenericEvent{first, second} {
 		if len(listener) != 1 {
 			t.Errorf("controller %d has %d to hear, want 1", n, len(listener))
@@ -81,7 +81,7 @@ func TestSelectorThatChangesIsToldToEveryController(t *testing.T) {
 
 func TestObjectsOfANamespaceThatComesIntoScope(t *testing.T) {
 	cluster := fake.NewClientBuilder().WithObjects(podIn("demo"), podIn("other")).Build()
-	find := within[*corev1.Pod](cluster, cluster.Scheme())
+	find := requestsIn[*corev1.Pod](cluster, cluster.Scheme())
 	namespace := &corev1.Namespace{}
 	if all := find(t.Context(), namespace); len(all) != 2 {
 		t.Errorf("a new selector concerns %v, want both", all)
@@ -90,7 +90,7 @@ func TestObjectsOfANamespaceThatComesIntoScope(t *testing.T) {
 	if found := find(t.Context(), namespace); len(found) != 1 || found[0].Namespace != "demo" || found[0].Name != "p" {
 		t.Errorf("found %v", found)
 	}
-	if found := within[*corev1.Pod](cluster, runtime.NewScheme())(t.Context(), namespace); found != nil {
+	if found := requestsIn[*corev1.Pod](cluster, runtime.NewScheme())(t.Context(), namespace); found != nil {
 		t.Errorf("found %v of an unknown kind", found)
 	}
 }
@@ -101,7 +101,7 @@ func TestNamespaceThatCannotBeReadIsAnError(t *testing.T) {
 			return errRefused
 		},
 	}).Build()
-	guard := NewScope(labels.Everything()).guard(cluster, func(types.NamespacedName) { t.Error("taken for one out of scope") })
+	guard := NewScope(labels.Everything()).filter(cluster, func(types.NamespacedName) { t.Error("taken for one out of scope") })
 	if reason, err := guard(t.Context(), podIn("demo")); !errors.Is(err, errRefused) || reason != "" {
 		t.Errorf("got %q, %v", reason, err)
 	}

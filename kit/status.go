@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// mostNote is what the API server accepts as the text of an event.
-	mostNote = 1024
-	// mostMessage is how much of a message a condition keeps. The API server accepts 32 KiB, and would refuse the whole status for more:
+	// maxNoteLength is what the API server accepts as the text of an event.
+	maxNoteLength = 1024
+	// maxMessageLength is how much of a message a condition keeps. The API server accepts 32 KiB, and would refuse the whole status for more:
 	// its messages about refused objects have no bound.
-	mostMessage = 4096
+	maxMessageLength = 4096
 )
 
 // Status writes the status of one kind, and sends events about it.
 type Status[T client.Object] struct {
-	client   client.Client
-	recorder events.EventRecorder
-	patience *patience[T] // nil: everything is reported at once
-	written  written
+	client     client.Client
+	recorder   events.EventRecorder
+	throttle   *statusThrottle[T] // nil: everything is reported at once
+	staleReads staleReadGuard
 }
 
 // NewStatus makes a Status whose events come from the named controller.
@@ -43,11 +43,11 @@ type Report[T client.Object] struct {
 	before     client.Object
 	object     T
 	conditions *[]metav1.Condition
-	happened   []happening
+	events     []pendingEvent
 }
 
 // A happening becomes an event once the status is written.
-type happening struct {
+type pendingEvent struct {
 	kind, reason, note string
 	related            *corev1.ObjectReference // nil for none
 }
@@ -64,19 +64,23 @@ func (r *Report[T]) Condition(condition metav1.Condition) {
 	if condition.ObservedGeneration == 0 {
 		condition.ObservedGeneration = r.object.GetGeneration()
 	}
-	condition.Message = shortened(condition.Message, mostMessage)
+	condition.Message = truncate(condition.Message, maxMessageLength)
 	meta.SetStatusCondition(r.conditions, condition)
 }
 
 // Normal sets a condition, and when its status or reason is news, sends an event with the same reason.
-func (r *Report[T]) Normal(condition metav1.Condition) { r.tell(corev1.EventTypeNormal, condition) }
+func (r *Report[T]) Normal(condition metav1.Condition) {
+	r.setWithEvent(corev1.EventTypeNormal, condition)
+}
 
 // Warning is Normal for news that needs attention.
-func (r *Report[T]) Warning(condition metav1.Condition) { r.tell(corev1.EventTypeWarning, condition) }
+func (r *Report[T]) Warning(condition metav1.Condition) {
+	r.setWithEvent(corev1.EventTypeWarning, condition)
+}
 
-func (r *Report[T]) tell(kind string, condition metav1.Condition) {
-	known := meta.FindStatusCondition(*r.conditions, condition.Type)
-	if known == nil || known.Status != condition.Status || known.Reason != condition.Reason {
+func (r *Report[T]) setWithEvent(kind string, condition metav1.Condition) {
+	current := meta.FindStatusCondition(*r.conditions, condition.Type)
+	if current == nil || current.Status != condition.Status || current.Reason != condition.Reason {
 		r.Event(kind, condition.Reason, condition.Message)
 	}
 	r.Condition(condition)
@@ -84,19 +88,19 @@ func (r *Report[T]) tell(kind string, condition metav1.Condition) {
 
 // Event sends an event about something that no condition shows, once the status is written or needs no writing.
 func (r *Report[T]) Event(kind, reason, note string) {
-	r.happened = append(r.happened, happening{kind: kind, reason: reason, note: note})
+	r.events = append(r.events, pendingEvent{kind: kind, reason: reason, note: note})
 }
 
 // EventAbout is Event with a related object. Events that differ in their note alone are counted as one, under the first
 // note; those about different objects are not.
 func (r *Report[T]) EventAbout(related *corev1.ObjectReference, kind, reason, note string) {
-	r.happened = append(r.happened, happening{kind, reason, note, related})
+	r.events = append(r.events, pendingEvent{kind, reason, note, related})
 }
 
 // Write sends what has changed, if anything has, and then the events. A conflict means that the report was made of an old
 // object: return the error, and the reconcile comes again.
 func (r *Report[T]) Write(ctx context.Context) error {
-	if err := r.status.written.current(r.before); err != nil {
+	if err := r.status.staleReads.checkCurrent(r.before); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	if !equality.Semantic.DeepEqual(r.before, client.Object(r.object)) {
@@ -111,44 +115,44 @@ func (r *Report[T]) Write(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("write status: %w", err)
 		}
-		r.status.patience.note(r.object.GetUID())
-		r.status.written.note(r.object)
+		r.status.throttle.recordWrite(r.object.GetUID())
+		r.status.staleReads.recordWrite(r.object)
 	}
-	for _, news := range r.happened {
-		r.status.record(r.object, news)
+	for _, event := range r.events {
+		r.status.recordEvent(r.object, event)
 	}
-	r.happened = nil
+	r.events = nil
 	return nil
 }
 
-// record refers to the object without its resource version, which would make every event one of its own: repeated ones
+// recordEvent refers to the object without its resource version, which would make every event one of its own: repeated ones
 // are to be counted in a series.
-func (s *Status[T]) record(object T, news happening) {
-	regarding, err := reference(object, s.client.Scheme())
+func (s *Status[T]) recordEvent(object T, event pendingEvent) {
+	regarding, err := objectReference(object, s.client.Scheme())
 	if err != nil {
 		return // a kind that is not in the scheme could not have been reconciled
 	}
 	var related runtime.Object
-	if news.related != nil {
-		related = news.related
+	if event.related != nil {
+		related = event.related
 	}
-	s.recorder.Eventf(regarding, related, news.kind, news.reason, "Reconcile", "%s", shortened(news.note, mostNote))
+	s.recorder.Eventf(regarding, related, event.kind, event.reason, "Reconcile", "%s", truncate(event.note, maxNoteLength))
 }
 
-func reference(object client.Object, scheme *runtime.Scheme) (*corev1.ObjectReference, error) {
-	kind, err := apiutil.GVKForObject(object, scheme)
+func objectReference(object client.Object, scheme *runtime.Scheme) (*corev1.ObjectReference, error) {
+	gvk, err := apiutil.GVKForObject(object, scheme)
 	if err != nil {
 		return nil, err
 	}
 	return &corev1.ObjectReference{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind,
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
 	}, nil
 }
 
-func shortened(text string, most int) string {
-	if len(text) <= most {
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most-3], "") + "..."
+	return strings.ToValidUTF8(text[:limit-3], "") + "..."
 }

@@ -21,43 +21,43 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// ledger is a recorder that keeps its events.
-type ledger struct {
+// eventLog is a recorder that keeps its events.
+type eventLog struct {
 	events  []string
 	objects []*corev1.ObjectReference
 	related []runtime.Object
 }
 
 //nolint:revive // the recorder's interface has that many arguments
-func (l *ledger) Eventf(regarding, related runtime.Object, kind, reason, _, note string, arguments ...any) {
+func (l *eventLog) Eventf(regarding, related runtime.Object, kind, reason, _, note string, arguments ...any) {
 	l.events = append(l.events, kind+" "+reason+" "+strings.TrimSpace(strings.Replace(note, "%s", arguments[0].(string), 1)))
 	l.objects, l.related = append(l.objects, regarding.(*corev1.ObjectReference)), append(l.related, related)
 }
 
 //nolint:revive // the recorder's interface has that many arguments
-func (l *ledger) AnnotatedEventf(regarding, related runtime.Object, _ map[string]string, kind, reason, action, note string, arguments ...any) {
+func (l *eventLog) AnnotatedEventf(regarding, related runtime.Object, _ map[string]string, kind, reason, action, note string, arguments ...any) {
 	l.Eventf(regarding, related, kind, reason, action, note, arguments...)
 }
 
-// stage is a Service in a cluster, and the events about it. Services have conditions, and so does this test.
-type stage struct {
-	*ledger
+// statusHarness is a Service in a cluster, and the events about it. Services have conditions, and so does this test.
+type statusHarness struct {
+	*eventLog
 	cluster client.Client
 	status  *Status[*corev1.Service]
 	service *corev1.Service
 }
 
-func staged(t *testing.T, hooks interceptor.Funcs) *stage {
+func newStatusHarness(t *testing.T, hooks interceptor.Funcs) *statusHarness {
 	t.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "a", UID: "uid-a", Generation: 4}}
-	s := &stage{ledger: &ledger{}, service: service}
+	s := &statusHarness{eventLog: &eventLog{}, service: service}
 	s.cluster = fake.NewClientBuilder().WithObjects(service).WithStatusSubresource(service).WithInterceptorFuncs(hooks).Build()
-	s.status = &Status[*corev1.Service]{client: s.cluster, recorder: s.ledger}
-	s.reads(t)
+	s.status = &Status[*corev1.Service]{client: s.cluster, recorder: s.eventLog}
+	s.refresh(t)
 	return s
 }
 
-func (s *stage) reads(t *testing.T) *corev1.Service {
+func (s *statusHarness) refresh(t *testing.T) *corev1.Service {
 	t.Helper()
 	s.service = &corev1.Service{}
 	if err := s.cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "a"}, s.service); err != nil {
@@ -66,7 +66,7 @@ func (s *stage) reads(t *testing.T) *corev1.Service {
 	return s.service
 }
 
-func (s *stage) report() *Report[*corev1.Service] {
+func (s *statusHarness) report() *Report[*corev1.Service] {
 	return s.status.Report(s.service, &s.service.Status.Conditions)
 }
 
@@ -74,8 +74,8 @@ func ready(status metav1.ConditionStatus, reason, message string) metav1.Conditi
 	return metav1.Condition{Type: "Ready", Status: status, Reason: reason, Message: message}
 }
 
-func TestConditionIsToldOnceForEachStatusAndReason(t *testing.T) {
-	s := staged(t, interceptor.Funcs{})
+func TestEventIsSentOnceForEachStatusAndReason(t *testing.T) {
+	s := newStatusHarness(t, interceptor.Funcs{})
 	for _, c := range []struct {
 		condition metav1.Condition
 		warns     bool
@@ -96,10 +96,10 @@ func TestConditionIsToldOnceForEachStatusAndReason(t *testing.T) {
 		if err := report.Write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if told := strings.Join(s.events, "; "); told != c.told {
-			t.Errorf("%s: told %q, want %q", c.condition.Message, told, c.told)
+		if sent := strings.Join(s.events, "; "); sent != c.told {
+			t.Errorf("%s: told %q, want %q", c.condition.Message, sent, c.told)
 		}
-		stored := meta.FindStatusCondition(s.reads(t).Status.Conditions, "Ready")
+		stored := meta.FindStatusCondition(s.refresh(t).Status.Conditions, "Ready")
 		if stored == nil || stored.Status != c.condition.Status || stored.Message != c.condition.Message || stored.ObservedGeneration != 4 {
 			t.Errorf("stored %+v", stored)
 		}
@@ -107,7 +107,7 @@ func TestConditionIsToldOnceForEachStatusAndReason(t *testing.T) {
 }
 
 func TestEventsNameTheirObject(t *testing.T) {
-	s := staged(t, interceptor.Funcs{})
+	s := newStatusHarness(t, interceptor.Funcs{})
 	report := s.report()
 	report.Event(corev1.EventTypeNormal, "Moved", "gone north")
 	report.EventAbout(&corev1.ObjectReference{Kind: "Pod", Name: "b"}, corev1.EventTypeWarning, "Evicted", "b")
@@ -125,13 +125,13 @@ func TestEventsNameTheirObject(t *testing.T) {
 	}
 }
 
-func TestNothingIsToldOfWhatWasNotWritten(t *testing.T) {
+func TestNoEventIsSentForAStatusThatWasNotWritten(t *testing.T) {
 	for reason, c := range map[string]struct{ err, want error }{
 		"refused": {errRefused, errRefused},
 		"gone":    {apierrors.NewNotFound(corev1.Resource("services"), "a"), nil},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			s := staged(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			s := newStatusHarness(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
 				...client.SubResourcePatchOption) error {
 				return c.err
 			}})
@@ -145,7 +145,7 @@ func TestNothingIsToldOfWhatWasNotWritten(t *testing.T) {
 }
 
 func TestReportThatChangesNothingWritesNothing(t *testing.T) {
-	s := staged(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+	s := newStatusHarness(t, interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
 		...client.SubResourcePatchOption) error {
 		return errRefused
 	}})
@@ -156,7 +156,7 @@ func TestReportThatChangesNothingWritesNothing(t *testing.T) {
 
 // A reconcile that starts from the cache as it was before our own write must not be believed.
 func TestReportIsRefusedUntilTheCacheHasHeardOfTheLastOne(t *testing.T) {
-	s := staged(t, interceptor.Funcs{})
+	s := newStatusHarness(t, interceptor.Funcs{})
 	cached := s.service.DeepCopy()
 	report := s.report()
 	report.Condition(ready(metav1.ConditionTrue, "Started", ""))
@@ -166,47 +166,47 @@ func TestReportIsRefusedUntilTheCacheHasHeardOfTheLastOne(t *testing.T) {
 	if err := s.status.Report(cached, &cached.Status.Conditions).Write(t.Context()); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
-	current := s.reads(t)
+	current := s.refresh(t)
 	if err := s.status.Report(current, &current.Status.Conditions).Write(t.Context()); err != nil {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestNoteOfTheLongestLengthStaysWhole(t *testing.T) {
-	whole := strings.Repeat("a", mostNote)
-	if shortened(whole, mostNote) != whole {
+	whole := strings.Repeat("a", maxNoteLength)
+	if truncate(whole, maxNoteLength) != whole {
 		t.Error("a note that fits was shortened")
 	}
-	if got := shortened(whole+"a", mostNote); len(got) != mostNote || !strings.HasSuffix(got, "...") {
+	if got := truncate(whole+"a", maxNoteLength); len(got) != maxNoteLength || !strings.HasSuffix(got, "...") {
 		t.Errorf("%d bytes", len(got))
 	}
 }
 
 // What is kept in memory about objects must not grow for ever, and what still matters must not be dropped.
 func TestMessageOfAConditionIsBounded(t *testing.T) {
-	s := staged(t, interceptor.Funcs{})
+	s := newStatusHarness(t, interceptor.Funcs{})
 	report := s.report()
 	report.Condition(ready(metav1.ConditionFalse, "Refused", strings.Repeat("a", 40_000)))
 	if err := report.Write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.reads(t).Status.Conditions[0].Message; len(got) != mostMessage || !strings.HasSuffix(got, "...") {
+	if got := s.refresh(t).Status.Conditions[0].Message; len(got) != maxMessageLength || !strings.HasSuffix(got, "...") {
 		t.Errorf("stored %d bytes", len(got))
 	}
 }
 
-func TestMemoryOfWritesIsBounded(t *testing.T) {
+func TestStaleReadGuardIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, p := &written{}, &patience[*corev1.Pod]{period: time.Minute, wrote: Recent[types.UID, time.Time]{Keep: time.Minute}}
+		w, p := &staleReadGuard{}, &statusThrottle[*corev1.Pod]{period: time.Minute, lastWrites: ExpiringMap[types.UID, time.Time]{MinTTL: time.Minute}}
 		const every = time.Second
 		for n := range 1_000 {
 			time.Sleep(every)
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(strconv.Itoa(n)), ResourceVersion: strconv.Itoa(n + 100)}}
-			w.note(pod)
-			p.note(pod.UID)
+			w.recordWrite(pod)
+			p.recordWrite(pod.UID)
 		}
 		for _, c := range []struct{ got, most int }{
-			{len(w.last.newer) + len(w.last.older), int(2 * caughtUp / every)}, {len(p.wrote.newer) + len(p.wrote.older), int(2 * time.Minute / every)},
+			{len(w.versions.newer) + len(w.versions.older), int(2 * maxCacheLag / every)}, {len(p.lastWrites.newer) + len(p.lastWrites.older), int(2 * time.Minute / every)},
 		} {
 			if c.got < c.most/2 || c.got > c.most {
 				t.Errorf("%d are remembered, want %d to %d", c.got, c.most/2, c.most)

@@ -16,25 +16,25 @@ type Terms interface {
 	Claim(ctx context.Context, atLeast int64) (int64, error)
 }
 
-// number gives the record its term. A term is claimed before the Lease is taken with it, so before anything is done in it; one that was raised since
+// assignTerm gives the record its term. A term is claimed before the Lease is taken with it, so before anything is done in it; one that was raised since
 // is claimed with the next renewal. A process that has lost the race for the Lease keeps its claim for the next time.
-func (l *lock) number(ctx context.Context, record *resourcelock.LeaderElectionRecord) error {
+func (l *leaseLock) assignTerm(ctx context.Context, record *resourcelock.LeaderElectionRecord) error {
 	term := max(int64(record.LeaderTransitions), l.leadership.Term(), 1)
-	if l.terms != nil && record.HolderIdentity != "" && term > l.claimed {
+	if l.terms != nil && record.HolderIdentity != "" && term > l.claimedTerm {
 		ctx, cancel := context.WithTimeout(ctx, l.leadership.deadline/2)
 		defer cancel()
 		claimed, err := l.terms.Claim(ctx, term)
 		if err != nil {
 			return fmt.Errorf("claim a term: %w", err)
 		}
-		l.claimed = claimed
+		l.claimedTerm = claimed
 	}
-	record.LeaderTransitions = int(max(term, l.claimed))
+	record.LeaderTransitions = int(max(term, l.claimedTerm))
 	return nil
 }
 
-// newest returns the newest term that any process has claimed.
-func (l *lock) newest(ctx context.Context) (int64, error) {
+// newestTerm returns the newest term that any process has claimed.
+func (l *leaseLock) newestTerm(ctx context.Context) (int64, error) {
 	if l.terms == nil {
 		return 0, nil
 	}

@@ -10,16 +10,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// counted is a store of terms in memory that counts its writes.
-type counted struct {
+// termStore is a store of terms in memory that counts its writes.
+type termStore struct {
 	newest int64
 	writes int
 	failed error
 }
 
-func (c *counted) Newest(context.Context) (int64, error) { return c.newest, c.failed }
+func (c *termStore) Newest(context.Context) (int64, error) { return c.newest, c.failed }
 
-func (c *counted) Claim(_ context.Context, atLeast int64) (int64, error) {
+func (c *termStore) Claim(_ context.Context, atLeast int64) (int64, error) {
 	if c.failed != nil {
 		return 0, c.failed
 	}
@@ -28,16 +28,16 @@ func (c *counted) Claim(_ context.Context, atLeast int64) (int64, error) {
 	return c.newest, nil
 }
 
-// lockWith is a lock over a Lease that does not exist, with a store of terms.
-func lockWith(terms *counted) (*lock, *memory) {
-	l, inner := lockOver("", false)
+// newLockWithTerms is a lock over a Lease that does not exist, with a store of terms.
+func newLockWithTerms(terms *termStore) (*leaseLock, *leaseMemory) {
+	l, inner := newLeaseLock("", false)
 	inner.record = resourcelock.LeaderElectionRecord{}
 	l.terms = terms
 	return l, inner
 }
 
 // recordOf is the record of a renewal.
-func recordOf(l *lock, transitions int) resourcelock.LeaderElectionRecord {
+func recordOf(l *leaseLock, transitions int) resourcelock.LeaderElectionRecord {
 	return resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaderTransitions: transitions}
 }
 
@@ -54,8 +54,8 @@ func TestTermIsAboveEveryOneThatWasClaimed(t *testing.T) {
 		"the Lease is behind":              {newest: 8, transitions: 2, want: 9},
 		"an operator without terms before": {transitions: 7, want: 7},
 	} {
-		terms := &counted{newest: c.newest}
-		l, inner := lockWith(terms)
+		terms := &termStore{newest: c.newest}
+		l, inner := newLockWithTerms(terms)
 		acquire := l.Update
 		if c.create {
 			acquire = l.Create
@@ -74,8 +74,8 @@ func TestTermIsAboveEveryOneThatWasClaimed(t *testing.T) {
 }
 
 func TestTermIsClaimedOnceAndWhenItIsRaised(t *testing.T) {
-	terms := &counted{}
-	l, inner := lockWith(terms)
+	terms := &termStore{}
+	l, inner := newLockWithTerms(terms)
 	if err := l.Create(t.Context(), recordOf(l, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestTermIsClaimedOnceAndWhenItIsRaised(t *testing.T) {
 }
 
 func TestProcessWithoutATermDoesNotLead(t *testing.T) {
-	l, inner := lockWith(&counted{failed: errUnreachable})
+	l, inner := newLockWithTerms(&termStore{failed: errUnreachable})
 	for _, acquire := range []func(context.Context, resourcelock.LeaderElectionRecord) error{l.Create, l.Update} {
 		if err := acquire(t.Context(), recordOf(l, 1)); !errors.Is(err, errUnreachable) || l.leadership.Fresh() || inner.record.HolderIdentity != "" {
 			t.Errorf("leads: %t, the Lease names %q: %v", l.leadership.Fresh(), inner.record.HolderIdentity, err)
@@ -107,9 +107,9 @@ func TestProcessWithoutATermDoesNotLead(t *testing.T) {
 
 // A process that loses the race for the Lease does not claim another term for each try.
 func TestClaimIsKeptForTheNextTry(t *testing.T) {
-	terms := &counted{newest: 5}
-	l, inner := lockWith(terms)
-	l.Interface = &unreachable{memory{identity: l.Identity()}}
+	terms := &termStore{newest: 5}
+	l, inner := newLockWithTerms(terms)
+	l.Interface = &unreachable{leaseMemory{identity: l.Identity()}}
 	for range 3 {
 		if err := l.Update(t.Context(), recordOf(l, 6)); !errors.Is(err, errUnreachable) {
 			t.Fatal(err)
@@ -126,8 +126,8 @@ func TestClaimIsKeptForTheNextTry(t *testing.T) {
 }
 
 func TestLeaderMakesADeletedLeaseAgainUnlessAnotherHasClaimedATerm(t *testing.T) {
-	terms := &counted{newest: 3}
-	l, inner := lockWith(terms)
+	terms := &termStore{newest: 3}
+	l, inner := newLockWithTerms(terms)
 	for range 2 {
 		inner.record = resourcelock.LeaderElectionRecord{}
 		if err := l.Create(t.Context(), recordOf(l, 0)); err != nil || l.leadership.Term() != 4 || inner.record.LeaderTransitions != 4 || terms.writes != 1 {
@@ -141,18 +141,18 @@ func TestLeaderMakesADeletedLeaseAgainUnlessAnotherHasClaimedATerm(t *testing.T)
 	}
 }
 
-// answerLost is a Lease that is created, while the answer is lost.
-type answerLost struct{ *memory }
+// lostCreateAnswer is a Lease that is created, while the answer is lost.
+type lostCreateAnswer struct{ *leaseMemory }
 
-func (a answerLost) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return errors.Join(a.memory.Create(ctx, record), errUnreachable)
+func (a lostCreateAnswer) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return errors.Join(a.leaseMemory.Create(ctx, record), errUnreachable)
 }
 
 func TestLeaderWaitsForTheFormerOneAlsoWhenAnAnswerWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		terms := &counted{newest: 3}
-		l, inner := lockWith(terms)
-		l.Interface = answerLost{inner}
+		terms := &termStore{newest: 3}
+		l, inner := newLockWithTerms(terms)
+		l.Interface = lostCreateAnswer{inner}
 		if err := l.Create(t.Context(), recordOf(l, 0)); !errors.Is(err, errUnreachable) || l.leadership.Fresh() {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestLeaseIsReleasedWhenNoFormerLeaderCanAct(t *testing.T) {
 		"it was taken by force a while ago": {newest: 3, holder: "pod-2_x", after: 8 * time.Second, want: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, inner := lockWith(&counted{newest: c.newest})
+			l, inner := newLockWithTerms(&termStore{newest: c.newest})
 			l.forced, inner.record.HolderIdentity = c.holder != "", c.holder
 			acquire := func() error {
 				_, _, err := l.Get(t.Context())

@@ -67,7 +67,7 @@ func run(ctx context.Context, s settings) error {
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		Finalizer("example.swarm.io/registry", r.clean).
-		Every(s.resync).
+		ResyncPeriod(s.resync).
 		Concurrency(2).
 		Build(r)
 	if err != nil {

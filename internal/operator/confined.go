@@ -21,7 +21,7 @@ func (c Config) confined() bool { return len(c.namespaces()) > 0 }
 // scope returns the namespaces that controllers work in.
 func (c Config) scope() (*kit.Scope, error) {
 	if c.confined() {
-		return kit.NewScopeOf(c.namespaces()...), nil
+		return kit.NewNamedScope(c.namespaces()...), nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&c.Controller.NamespaceSelector)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 // A dispatcher connects the board with the controllers.
 type dispatcher struct {
 	board                 *dispatch.Board
-	tasks, agents, swarms *kit.Signal
+	tasks, agents, swarms *kit.Trigger
 	leadership            leadership
 	caches                currentCaches
 	namespaces            []string // none: the whole cluster
@@ -47,7 +47,7 @@ type currentCaches interface {
 
 func newDispatcher(operator *kit.Operator, config Config, refusals *limit.Refusals) *dispatcher {
 	d := &dispatcher{
-		tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{},
+		tasks: &kit.Trigger{}, agents: &kit.Trigger{}, swarms: &kit.Trigger{},
 		leadership: operator.Leadership, caches: operator, namespaces: config.namespaces(),
 	}
 	d.board = dispatch.New(dispatch.Config{

@@ -61,7 +61,7 @@ func (silentLink) Disconnect(link.Agent, time.Time) bool          { return true 
 func newTerm(t *testing.T, leads *fakeLeadership, stored ...client.Object) (*dispatcher, *fakeCaches) {
 	t.Helper()
 	caches := &fakeCaches{Client: fake.NewClientBuilder().WithScheme(scheme()).WithObjects(stored...).Build(), current: make(chan struct{})}
-	d := &dispatcher{tasks: &kit.Signal{}, agents: &kit.Signal{}, swarms: &kit.Signal{}, leadership: leads, caches: caches}
+	d := &dispatcher{tasks: &kit.Trigger{}, agents: &kit.Trigger{}, swarms: &kit.Trigger{}, leadership: leads, caches: caches}
 	d.board = dispatch.New(dispatch.Config{
 		Lease: 45 * time.Second, Leadership: leads, Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: prometheus.NewRegistry(),
 	})

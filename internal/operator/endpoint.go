@@ -83,7 +83,7 @@ func (e endpoint) serve(handler http.Handler, at net.Listener, patience time.Dur
 
 // addEndpoints serves metrics and probes on every replica. They start before the caches, and stop last.
 func (p parts) addEndpoints(ctx context.Context) error {
-	if err := p.addEndpoint(ctx, p.config.healthEndpoint(), nil, p.Probes()); err != nil || !p.config.Metrics.Enabled {
+	if err := p.addEndpoint(ctx, p.config.healthEndpoint(), nil, p.ProbeHandler()); err != nil || !p.config.Metrics.Enabled {
 		return err
 	}
 	handler, err := p.config.metrics(p.cluster, p.refusals)

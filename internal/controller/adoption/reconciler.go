@@ -61,7 +61,7 @@ func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet
 		return kit.Done(), nil // the created pool is deleted with it
 	}
 	made := &v1alpha1.WorkerPoolList{}
-	if err := kit.OwnedBy(ctx, r.client, workload, made); err != nil {
+	if err := kit.ListOwned(ctx, r.client, workload, made); err != nil {
 		return kit.Done(), err
 	}
 	wanted, exists := workload.Labels[v1alpha1.LabelPool], false

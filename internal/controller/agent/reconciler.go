@@ -26,7 +26,7 @@ const name = "agent"
 // Options are the configuration of this controller.
 type Options struct {
 	Board   *dispatch.Board
-	Signal  *kit.Signal // with which the board requests a reconcile
+	Signal  *kit.Trigger // with which the board requests a reconcile
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
@@ -40,15 +40,15 @@ type reconciler struct {
 
 // Add adds the Agent controller to the operator.
 func Add(operator *kit.Operator, options Options) error {
-	status := kit.NewStatus[*v1alpha1.Agent](operator, name).Patient(shownEvery, load)
+	status := kit.NewStatus[*v1alpha1.Agent](operator, name).Throttled(shownEvery, load)
 	r := &reconciler{client: operator.GetClient(), status: status, board: options.Board}
 	return kit.New[*v1alpha1.Agent](operator, name).
 		Watches(&corev1.Pod{}, sameName).
 		Watches(&v1alpha1.Swarm{}, r.membersOf, membership()).
-		Signals(options.Signal).
-		Gone(kit.Forget(options.Board.Dismiss)).
+		TriggeredBy(options.Signal).
+		OnDeleted(kit.Forget(options.Board.Dismiss)).
 		Namespaces(options.Scope).
-		Every(options.Resync).
+		ResyncPeriod(options.Resync).
 		Concurrency(options.Workers).
 		Build(r)
 }
@@ -89,7 +89,7 @@ func membership() predicate.Predicate {
 // membersOf finds the agents of a swarm, whose peers change with it.
 func (r *reconciler) membersOf(ctx context.Context, swarm client.Object) []types.NamespacedName {
 	agents := &v1alpha1.AgentList{}
-	if err := kit.OwnedBy(ctx, r.client, swarm, agents); err != nil {
+	if err := kit.ListOwned(ctx, r.client, swarm, agents); err != nil {
 		return nil // the cache is not ready: every agent is still to be reconciled
 	}
 	names := make([]types.NamespacedName, 0, len(agents.Items))

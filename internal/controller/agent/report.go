@@ -27,7 +27,7 @@ func (r *reconciler) report(ctx context.Context, agent *v1alpha1.Agent, plan Pla
 	} else {
 		report.Normal(plan.Ready)
 	}
-	if left := report.Patience(); left > 0 {
+	if left := report.WriteDelay(); left > 0 {
 		return kit.RequeueAfter(left, "WorkloadUnwritten"), nil
 	}
 	if err := report.Write(ctx); err != nil {

@@ -70,7 +70,7 @@ type keeper struct {
 	nodes    *nodes
 	memories *memories
 	metrics  *metrics
-	signals  map[v1alpha1.WorkloadKind]*kit.Signal
+	signals  map[v1alpha1.WorkloadKind]*kit.Trigger
 	resync   time.Duration
 	now      func() time.Time
 }
@@ -80,12 +80,12 @@ func Add(operator *kit.Operator, options Options) error {
 	k := &keeper{
 		client: operator.GetClient(), replicas: options.Pods, recorder: operator.GetEventRecorder(name), settings: options.Settings,
 		board: options.Board, coverage: options.Coverage, memories: newMemories(options.Settings), resync: options.Resync, now: time.Now,
-		signals: map[v1alpha1.WorkloadKind]*kit.Signal{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
+		signals: map[v1alpha1.WorkloadKind]*kit.Trigger{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
 	}
 	k.nodes = &nodes{settings: options.Settings, cached: operator.GetClient(), live: operator.GetAPIReader(), changed: k.wake, now: time.Now}
 	k.metrics = newMetrics(options.Metrics, k.memories, k.nodes)
 	return errors.Join(
-		kit.New[*corev1.Node](operator, name+"-nodes").Predicates(k.nodes.news()).Departing().Gone(kit.Forget(k.nodes.lose)).Build(k.nodes),
+		kit.New[*corev1.Node](operator, name+"-nodes").Predicates(k.nodes.news()).IncludeDeleting().OnDeleted(kit.Forget(k.nodes.lose)).Build(k.nodes),
 		add(operator, options, &reconciler[*appsv1.Deployment]{k, v1alpha1.WorkloadDeployment, survey.Deployment}),
 		add(operator, options, &reconciler[*appsv1.StatefulSet]{k, v1alpha1.WorkloadStatefulSet, survey.StatefulSet}),
 	)
@@ -93,14 +93,14 @@ func Add(operator *kit.Operator, options Options) error {
 
 func add[T client.Object](operator *kit.Operator, options Options, r *reconciler[T]) error {
 	return kit.New[T](operator, name+"-"+strings.ToLower(string(r.kind))).
-		Beside().
+		Secondary().
 		Predicates(r.news()).
 		Watches(&corev1.Pod{}, r.workload, podNews()).
 		Watches(&policyv1.PodDisruptionBudget{}, r.neighbours, budgetNews()).
 		Watches(&corev1.Namespace{}, r.inhabitants, windowNews(r.settings)).
-		Signals(r.signals[r.kind]).
-		Gone(kit.Forget(r.forget)).
-		Outside(r.forget).
+		TriggeredBy(r.signals[r.kind]).
+		OnDeleted(kit.Forget(r.forget)).
+		OnOutOfScope(r.forget).
 		Namespaces(options.Scope).
 		Concurrency(options.Workers).
 		Build(r)

@@ -129,7 +129,7 @@ func (s *stage) start() {
 	})
 	k := &keeper{
 		client: watched, replicas: s.replicas, recorder: s, settings: settings, board: s, coverage: s, memories: newMemories(settings), now: func() time.Time { return s.clock },
-		signals: map[v1alpha1.WorkloadKind]*kit.Signal{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
+		signals: map[v1alpha1.WorkloadKind]*kit.Trigger{v1alpha1.WorkloadDeployment: {}, v1alpha1.WorkloadStatefulSet: {}},
 	}
 	k.nodes = &nodes{settings: settings, cached: s.cluster, live: s.cluster, changed: k.wake, now: k.now}
 	s.registry = prometheus.NewRegistry()

@@ -32,10 +32,10 @@ type world struct {
 func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, error) {
 	var found world
 	workloads, agents := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}
-	if err := kit.OwnedBy(ctx, r.client, swarm.Swarm, workloads); err != nil {
+	if err := kit.ListOwned(ctx, r.client, swarm.Swarm, workloads); err != nil {
 		return found, err
 	}
-	if err := kit.OwnedBy(ctx, r.client, swarm.Swarm, agents); err != nil {
+	if err := kit.ListOwned(ctx, r.client, swarm.Swarm, agents); err != nil {
 		return found, err
 	}
 	found.workloads, found.agents = workloads.Items, agents.Items

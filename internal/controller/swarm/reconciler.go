@@ -30,7 +30,7 @@ type Options struct {
 	// Settings is called at each reconcile, because the CA changes while the operator runs.
 	Settings func(context.Context) manifest.Settings
 	Board    *dispatch.Board
-	Signal   *kit.Signal // with which the board requests a reconcile
+	Signal   *kit.Trigger // with which the board requests a reconcile
 	Scope    *kit.Scope
 	Resync   time.Duration
 	Workers  int
@@ -65,7 +65,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		return fmt.Errorf("index tasks by swarm: %w", err)
 	}
 	r := &reconciler{
-		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Patient(shownEvery, numbers),
+		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Throttled(shownEvery, numbers),
 		settings: options.Settings, board: options.Board, clock: options.Clock,
 	}
 	if err := addRetention(operator, options); err != nil {
@@ -74,13 +74,13 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	return kit.New[*v1alpha1.Swarm](operator, name).
 		Owns(&appsv1.StatefulSet{}).Owns(ondemand.Services()).Owns(ondemand.ConfigMaps()).Owns(&v1alpha1.Agent{}).
 		Watches(&corev1.Secret{}, r.all).
-		Signals(options.Signal).
+		TriggeredBy(options.Signal).
 		Finalizer(v1alpha1.Finalizer, r.clean).
-		Gone(kit.Forget(options.Board.Dissolve)).
-		Outside(options.Board.Dissolve).
-		Paused(r.hold).
+		OnDeleted(kit.Forget(options.Board.Dissolve)).
+		OnOutOfScope(options.Board.Dissolve).
+		OnPaused(r.hold).
 		Namespaces(options.Scope).
-		Every(options.Resync).
+		ResyncPeriod(options.Resync).
 		Concurrency(options.Workers).
 		Build(r)
 }

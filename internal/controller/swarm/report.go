@@ -31,7 +31,7 @@ func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world wo
 	describe(report, wanted, world)
 	degrade(report, wanted, world, failed)
 	swarm.Status.Phase = phase(swarm)
-	if left := report.Patience(); left > 0 {
+	if left := report.WriteDelay(); left > 0 {
 		return kit.RequeueAfter(left, "CountsUnwritten"), nil
 	}
 	if err := report.Write(ctx); err != nil {

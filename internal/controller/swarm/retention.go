@@ -29,17 +29,17 @@ const (
 // worker, so that it does not compete with those that store results.
 type retention struct {
 	client client.Client
-	signal *kit.Signal
+	signal *kit.Trigger
 }
 
 func addRetention(operator *kit.Operator, options Options) error {
-	r := &retention{client: operator.GetClient(), signal: &kit.Signal{}}
+	r := &retention{client: operator.GetClient(), signal: &kit.Trigger{}}
 	return kit.New[*v1alpha1.Swarm](operator, "retention").
-		Beside().
+		Secondary().
 		Watches(&v1alpha1.Task{}, r.taskFinished, finishes).
-		Signals(r.signal).
+		TriggeredBy(r.signal).
 		Namespaces(options.Scope).
-		Every(options.Resync).
+		ResyncPeriod(options.Resync).
 		Build(r)
 }
 

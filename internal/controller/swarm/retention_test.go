@@ -76,7 +76,7 @@ func retaining(t *testing.T, limit *int32, finished int, hooks interceptor.Funcs
 		objects = append(objects, finishedTask(fmt.Sprintf("t%04d", n), n))
 	}
 	_, e := newEnvironment(t, hooks, objects...)
-	return &retention{client: e.cluster, signal: &kit.Signal{}}, e, e.read(t)
+	return &retention{client: e.cluster, signal: &kit.Trigger{}}, e, e.read(t)
 }
 
 func TestFinishedTasksBeyondTheLimitAreDeleted(t *testing.T) {

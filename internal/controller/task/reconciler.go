@@ -26,7 +26,7 @@ const name = "task"
 // Options are the configuration of this controller.
 type Options struct {
 	Board   *dispatch.Board
-	Signal  *kit.Signal // with which the board requests a reconcile
+	Signal  *kit.Trigger // with which the board requests a reconcile
 	Scope   *kit.Scope
 	Workers int
 	Clock   Clock // nil if the clock of this process is always right
@@ -49,8 +49,8 @@ func Add(operator *kit.Operator, options Options) error {
 		board: options.Board, clock: options.Clock,
 	}
 	return kit.New[*v1alpha1.Task](operator, name).
-		Signals(options.Signal).
-		Gone(r.forget).
+		TriggeredBy(options.Signal).
+		OnDeleted(r.forget).
 		Namespaces(options.Scope).
 		Concurrency(options.Workers).
 		Build(r)

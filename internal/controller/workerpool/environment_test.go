@@ -135,7 +135,7 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	if err := index(t.Context(), &kit.Operator{Manager: e}); err != nil {
 		t.Fatal(err)
 	}
-	e.reconciler = &reconciler{leadership: e, asker: acknowledge.New(&kit.Signal{}), turns: newTurns(), memories: map[types.NamespacedName]*memory{}}
+	e.reconciler = &reconciler{leadership: e, asker: acknowledge.New(&kit.Trigger{}), turns: newTurns(), memories: map[types.NamespacedName]*memory{}}
 	e.client = e.builder.Build()
 	e.live, e.replicas = e.client, e.podsOf
 	e.status = kit.NewStatus[*v1alpha1.WorkerPool](&kit.Operator{Manager: e}, name)

@@ -35,7 +35,7 @@ type kept struct {
 func (r *reconciler) stored(ctx context.Context, pool *v1alpha1.WorkerPool, live bool) ([]appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if !live {
-		err := kit.OwnedBy(ctx, r.client, pool, list)
+		err := kit.ListOwned(ctx, r.client, pool, list)
 		return list.Items, err
 	}
 	if err := r.live.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {

@@ -71,7 +71,7 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	if err := index(ctx, operator); err != nil {
 		return err
 	}
-	signal, status := &kit.Signal{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Patient(shownEvery, progress)
+	signal, status := &kit.Trigger{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Throttled(shownEvery, progress)
 	r := &reconciler{
 		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), shared: options.PerWorkerOff, status: status,
 		leadership: operator.Leadership, asker: acknowledge.New(signal), turns: newTurns(),
@@ -84,10 +84,10 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Watches(&appsv1.Deployment{}, r.poolsOf(workloadItself(v1alpha1.WorkloadDeployment))).
 		Watches(ondemand.ConfigMaps(), r.readers).
 		Watches(&v1alpha1.WorkerPool{}, r.rivals).
-		Signals(signal).
-		Gone(kit.Forget(r.forget)).
+		TriggeredBy(signal).
+		OnDeleted(kit.Forget(r.forget)).
 		Namespaces(options.Scope).
-		Every(options.Resync).
+		ResyncPeriod(options.Resync).
 		Concurrency(options.Workers).
 		Build(r)
 }

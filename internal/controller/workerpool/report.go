@@ -99,7 +99,7 @@ func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan
 	}
 	fill(pool, plan)
 	judge(report, pool, plan)
-	if left := report.Patience(); left > 0 {
+	if left := report.WriteDelay(); left > 0 {
 		return kit.RequeueAfter(left, "Counting"), nil
 	}
 	if err := report.Write(ctx); err != nil {

@@ -98,14 +98,14 @@ var _ = Describe("with 10,000 objects", Ordered, func() {
 		Eventually(o.Leadership.Fresh).Should(BeTrue())
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "owner", UID: owners[7]}}
 		found, every := &corev1.ConfigMapList{}, &corev1.ConfigMapList{}
-		Expect(kit.OwnedBy(ctx, o.GetClient(), owner, found)).To(Succeed())
+		Expect(kit.ListOwned(ctx, o.GetClient(), owner, found)).To(Succeed())
 		Expect(found.Items).To(HaveLen(many / len(owners)))
 		for _, item := range found.Items {
 			Expect(item.OwnerReferences[0].UID).To(Equal(owners[7]))
 		}
 
 		const times = 20
-		byIndex, indexed := measured(times, func() { Expect(kit.OwnedBy(ctx, o.GetClient(), owner, found)).To(Succeed()) })
+		byIndex, indexed := measured(times, func() { Expect(kit.ListOwned(ctx, o.GetClient(), owner, found)).To(Succeed()) })
 		bySearch, searched := measured(times, func() { Expect(o.GetClient().List(ctx, every, client.InNamespace(namespace))).To(Succeed()) })
 		AddReportEntry("owned by", fmt.Sprintf("%s and %d allocations by index, %s and %d by search", byIndex, indexed, bySearch, searched))
 		Expect(indexed).To(BeNumerically("<", searched/20), "it copies a hundredth of the objects")
@@ -136,7 +136,7 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 	o.control("k04", func(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
 		reconciles.Add(1)
 		owned, other := &corev1.ConfigMapList{}, &v1.WebApp{}
-		if err := kit.OwnedBy(ctx, o.GetClient(), app, owned); err != nil {
+		if err := kit.ListOwned(ctx, o.GetClient(), app, owned); err != nil {
 			return kit.Done(), err
 		}
 		if err := o.GetClient().Get(ctx, client.ObjectKeyFromObject(app), other); err != nil {
@@ -145,7 +145,7 @@ var _ = It("[K04] a reconcile reads from the cache: 500 of them cost no request,
 		report := status.Report(app, &app.Status.Conditions)
 		report.Normal(ready(metav1.ConditionTrue, "Fine", ""))
 		return kit.Done(), report.Write(ctx)
-	}, func(b *kit.Builder[*v1.WebApp]) { b.Owns(&corev1.ConfigMap{}).Every(100 * time.Millisecond) })
+	}, func(b *kit.Builder[*v1.WebApp]) { b.Owns(&corev1.ConfigMap{}).ResyncPeriod(100 * time.Millisecond) })
 	o.begin()
 	for i := range 50 {
 		webApp(ctx, namespace, fmt.Sprint("app-", i))

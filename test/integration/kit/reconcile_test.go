@@ -223,7 +223,7 @@ var _ = It("[O24/paused] what is paused is left alone, whatever happens to it, a
 		return kit.Done(), nil
 	}, func(b *kit.Builder[*v1.WebApp]) {
 		b.Finalizer("example.swarm.io/test", func(context.Context, *v1.WebApp) (kit.Cleanup, error) { return kit.Cleaned(), nil }).
-			Every(100 * time.Millisecond)
+			ResyncPeriod(100 * time.Millisecond)
 	})
 	app := &v1.WebApp{Spec: v1.WebAppSpec{Image: "example/web:1"}}
 	app.Namespace, app.Name = o.namespace(), "paused"

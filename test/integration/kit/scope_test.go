@@ -46,7 +46,7 @@ var _ = It("[K09/namespace-scoped] namespaces come into scope and leave it at ru
 
 	By("another selector takes the first out and the second in")
 	before := reconciled.count()
-	scope.Select(labels.SelectorFromSet(labels.Set{"team": "b"}))
+	scope.SetSelector(labels.SelectorFromSet(labels.Set{"team": "b"}))
 	Eventually(func() []string { return reconciled.list()[before:] }).Should(ContainElement("second"))
 	Expect(only(reconciled.list()[before:], "first")).To(BeEmpty())
 })
@@ -65,7 +65,7 @@ var _ = It("an operator that may not read namespaces learns that one is being de
 	own, going := inNamespace(ctx), inNamespace(ctx)
 	o := operator([]string{own, going})
 	o.control("scope-of-names", func(context.Context, *v1.WebApp) (kit.Result, error) { return kit.Done(), nil }, func(b *kit.Builder[*v1.WebApp]) {
-		b.Namespaces(kit.NewScopeOf(own, going)).Finalizer(finalizer, func(context.Context, *v1.WebApp) (kit.Cleanup, error) { return kit.Pending("Draining"), nil })
+		b.Namespaces(kit.NewNamedScope(own, going)).Finalizer(finalizer, func(context.Context, *v1.WebApp) (kit.Cleanup, error) { return kit.Pending("Draining"), nil })
 	})
 	o.begin()
 	app := webApp(ctx, going, "app")

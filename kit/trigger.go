@@ -10,17 +10,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A Signal reconciles objects on the word of something that is no object, such as a stream. The zero Signal is ready for use.
-type Signal struct {
+// A Trigger reconciles objects on the word of something that is no object, such as a stream. The zero Trigger is ready for use.
+type Trigger struct {
 	lock  sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // Now requests a reconcile. It never waits. Before the controller runs it does nothing: everything is reconciled when it starts.
-func (s *Signal) Now(name types.NamespacedName) { s.After(name, 0) }
+func (s *Trigger) Now(name types.NamespacedName) { s.After(name, 0) }
 
 // After requests a reconcile when the delay is over; an earlier request in the meantime replaces it.
-func (s *Signal) After(name types.NamespacedName, delay time.Duration) {
+func (s *Trigger) After(name types.NamespacedName, delay time.Duration) {
 	s.lock.Lock()
 	queue := s.queue
 	s.lock.Unlock()
@@ -30,7 +30,7 @@ func (s *Signal) After(name types.NamespacedName, delay time.Duration) {
 }
 
 // Start implements controller-runtime's source.Source.
-func (s *Signal) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (s *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.queue = queue

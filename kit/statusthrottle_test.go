@@ -11,32 +11,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// accepting is a cluster that takes every status.
-type accepting struct{ client.Client }
+// acceptingClient is a cluster that takes every status.
+type acceptingClient struct{ client.Client }
 
-func (accepting) Status() client.SubResourceWriter { return writer{} }
+func (acceptingClient) Status() client.SubResourceWriter { return acceptingWriter{} }
 
-type writer struct{ client.SubResourceWriter }
+type acceptingWriter struct{ client.SubResourceWriter }
 
-func (writer) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+func (acceptingWriter) Patch(context.Context, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 	return nil
 }
 
-func TestSmallNewsWaits(t *testing.T) {
+func TestStatusThrottleDelaysIgnoredChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		status := (&Status[*corev1.Pod]{client: accepting{}}).Patient(10*time.Second, func(pod *corev1.Pod) { pod.Status.Message = "" })
+		status := (&Status[*corev1.Pod]{client: acceptingClient{}}).Throttled(10*time.Second, func(pod *corev1.Pod) { pod.Status.Message = "" })
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "p", ResourceVersion: "1"}}
-		say := func(phase corev1.PodPhase, message string) time.Duration {
+		delayOf := func(phase corev1.PodPhase, message string) time.Duration {
 			var conditions []metav1.Condition
 			report := status.Report(pod, &conditions)
 			pod.Status.Phase, pod.Status.Message = phase, message
-			left := report.Patience()
-			if left == 0 {
+			delay := report.WriteDelay()
+			if delay == 0 {
 				if err := report.Write(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			return left
+			return delay
 		}
 		for _, c := range []struct {
 			why     string
@@ -52,8 +52,8 @@ func TestSmallNewsWaits(t *testing.T) {
 			{"something that cannot wait", corev1.PodFailed, "4", time.Second, 0},
 		} {
 			time.Sleep(c.passes)
-			if left := say(c.phase, c.message); left != c.left {
-				t.Errorf("%s: waits %s, want %s", c.why, left, c.left)
+			if delay := delayOf(c.phase, c.message); delay != c.left {
+				t.Errorf("%s: waits %s, want %s", c.why, delay, c.left)
 			}
 		}
 	})

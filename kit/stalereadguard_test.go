@@ -10,11 +10,11 @@ import (
 
 // A report that finds nothing to change is no proof that nothing is to be changed, if the cache is behind our own last write.
 func TestReportOfAnOldObjectIsAConflict(t *testing.T) {
-	status := &Status[*corev1.Pod]{client: accepting{}}
+	status := &Status[*corev1.Pod]{client: acceptingClient{}}
 	version := func(version string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", ResourceVersion: version}}
 	}
-	status.written.note(version("12"))
+	status.staleReads.recordWrite(version("12"))
 	cached := version("11")
 	if err := status.Report(cached, new([]metav1.Condition)).Write(t.Context()); !apierrors.IsConflict(err) {
 		t.Errorf("an old object was reported on: %v", err)

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestRecentKeepsEachEntryAtLeastAsLongAsItSays(t *testing.T) {
+func TestExpiringMapKeepsEntriesForMinTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recent := Recent[string, int]{Keep: time.Minute}
+		recent := ExpiringMap[string, int]{MinTTL: time.Minute}
 		time.Sleep(50 * time.Second)
 		recent.Put("a", 1)
 		for _, c := range []struct {
@@ -31,9 +31,9 @@ func TestRecentKeepsEachEntryAtLeastAsLongAsItSays(t *testing.T) {
 	})
 }
 
-func TestRecentForgetsAllAfterALongPause(t *testing.T) {
+func TestExpiringMapDropsAllAfterALongPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recent := Recent[string, int]{Keep: time.Minute}
+		recent := ExpiringMap[string, int]{MinTTL: time.Minute}
 		recent.Put("a", 1)
 		time.Sleep(2 * time.Minute)
 		if _, known := recent.Get("a"); known || len(recent.older) > 0 {
@@ -42,9 +42,9 @@ func TestRecentForgetsAllAfterALongPause(t *testing.T) {
 	})
 }
 
-func TestRecentPutAndDeleteAcrossGenerations(t *testing.T) {
+func TestExpiringMapPutAndDeleteAcrossGenerations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recent := Recent[string, int]{Keep: time.Minute}
+		recent := ExpiringMap[string, int]{MinTTL: time.Minute}
 		recent.Put("a", 1)
 		recent.Put("b", 1)
 		time.Sleep(time.Minute)
@@ -59,64 +59,64 @@ func TestRecentPutAndDeleteAcrossGenerations(t *testing.T) {
 
 // What it costs to remember a write must not depend on how many were made before. So the memory looks at no entry but that of the write: no
 // function of it loops or walks a map, and none allocates more when more is remembered.
-func TestMemoryOfWritesLooksAtOneEntry(t *testing.T) {
+func TestStaleReadGuardLooksAtOneEntry(t *testing.T) {
 	for _, file := range []string{"recent.go", "written.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if walks := walksOf(parsed); len(walks) > 0 {
+		if walks := findLoops(parsed); len(walks) > 0 {
 			t.Fatalf("%s looks at more than one entry: %v", file, walks)
 		}
 	}
 	for _, remembered := range []int{1_000, 90_000} {
-		memory, pod := &written{}, &corev1.Pod{}
+		memory, pod := &staleReadGuard{}, &corev1.Pod{}
 		for n := range remembered {
 			pod.UID = types.UID(strconv.Itoa(n))
-			memory.note(pod)
+			memory.recordWrite(pod)
 		}
-		if len(memory.last.newer) != remembered {
-			t.Fatalf("%d of %d are remembered", len(memory.last.newer), remembered)
+		if len(memory.versions.newer) != remembered {
+			t.Fatalf("%d of %d are remembered", len(memory.versions.newer), remembered)
 		}
 		pod.ResourceVersion = "2"
-		writes := func() { memory.note(pod); _ = memory.current(pod); memory.note(pod) }
+		writes := func() { memory.recordWrite(pod); _ = memory.checkCurrent(pod); memory.recordWrite(pod) }
 		if allocated := testing.AllocsPerRun(100, writes); allocated > 0 {
 			t.Errorf("with %d writes remembered, another one allocates %v times", remembered, allocated)
 		}
 	}
 }
 
-// walksOf names what in a file could look at many entries at once.
-func walksOf(file *ast.File) (walks []string) {
+// findLoops names what in a file could look at many entries at once.
+func findLoops(file *ast.File) (loops []string) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.ForStmt, *ast.RangeStmt, *ast.BranchStmt:
-			walks = append(walks, fmt.Sprintf("%T", node))
+			loops = append(loops, fmt.Sprintf("%T", node))
 		case *ast.ImportSpec:
 			if path := node.Path.Value; path == `"maps"` || path == `"slices"` || path == `"sort"` {
-				walks = append(walks, path)
+				loops = append(loops, path)
 			}
 		case *ast.CallExpr:
 			if called, named := node.Fun.(*ast.Ident); named && (called.Name == "clear" || called.Name == "copy") {
-				walks = append(walks, called.Name)
+				loops = append(loops, called.Name)
 			}
 		}
 		return true
 	})
-	return walks
+	return loops
 }
 
 // The same in time: see ns/op.
-func BenchmarkMemoryOfWrites(b *testing.B) {
+func BenchmarkStaleReadGuard(b *testing.B) {
 	for _, size := range []int{1_000, 90_000} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			memory, pod := &written{}, &corev1.Pod{}
+			guard, pod := &staleReadGuard{}, &corev1.Pod{}
 			for n := range size {
 				pod.UID = types.UID(strconv.Itoa(n))
-				memory.note(pod)
+				guard.recordWrite(pod)
 			}
 			for b.Loop() {
-				memory.note(pod)
+				guard.recordWrite(pod)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestSignalQueuesWhatItNames(t *testing.T) {
-	signal, name := &Signal{}, types.NamespacedName{Namespace: "demo", Name: "a"}
+func TestTriggerQueuesWhatItNames(t *testing.T) {
+	signal, name := &Trigger{}, types.NamespacedName{Namespace: "demo", Name: "a"}
 	signal.Now(name) // there is no listener yet, and that is no error
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
@@ -36,20 +36,23 @@ func TestSignalQueuesWhatItNames(t *testing.T) {
 	}
 }
 
-// empty is a cluster without objects.
-type empty struct{ client.Client }
+// emptyClient is a cluster without objects.
+type emptyClient struct{ client.Client }
 
-func (empty) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+func (emptyClient) Get(_ context.Context, name client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(corev1.Resource("configmaps"), name.Name)
 }
 
-func TestGoneIsToldInsteadOfReconciled(t *testing.T) {
-	var told []types.NamespacedName
+func TestOnDeletedIsCalledInsteadOfReconcile(t *testing.T) {
+	var deleted []types.NamespacedName
 	failed := errors.New("not yet")
-	subject := &control[*corev1.ConfigMap]{
+	subject := &adapter[*corev1.ConfigMap]{
 		inFlight: &inFlight{},
-		name:     "test", client: empty{}, finalizer: &finalizer[*corev1.ConfigMap]{},
-		gone: func(_ context.Context, name types.NamespacedName) error { told = append(told, name); return failed },
+		name:     "test", client: emptyClient{}, finalizer: &finalizer[*corev1.ConfigMap]{},
+		onDeleted: func(_ context.Context, name types.NamespacedName) error {
+			deleted = append(deleted, name)
+			return failed
+		},
 		reconciler: Func[*corev1.ConfigMap](func(context.Context, *corev1.ConfigMap) (Result, error) {
 			t.Error("reconciled")
 			return Done(), nil
@@ -59,7 +62,7 @@ func TestGoneIsToldInsteadOfReconciled(t *testing.T) {
 	if _, err := subject.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); !errors.Is(err, failed) {
 		t.Errorf("want it to be tried again: %v", err)
 	}
-	if len(told) != 1 || told[0] != name {
-		t.Errorf("told %v", told)
+	if len(deleted) != 1 || deleted[0] != name {
+		t.Errorf("told %v", deleted)
 	}
 }

@@ -20,9 +20,9 @@ func TestControllerKeepsItsLastWorkerForOtherNamespaces(t *testing.T) {
 		object.Namespace = "storm"
 		objects = append(objects, object)
 	}
-	w := newWorld(t, Options{}, objects...)
-	blocked, free, signal, done := make(chan string, 10), make(chan struct{}), &Signal{}, make(visits, 100)
-	err := New[*corev1.ConfigMap](w.Operator, "test-last-worker").Concurrency(2).Signals(signal).
+	w := newOperatorHarness(t, Options{}, objects...)
+	blocked, free, signal, done := make(chan string, 10), make(chan struct{}), &Trigger{}, make(reconciledNames, 100)
+	err := New[*corev1.ConfigMap](w.Operator, "test-last-worker").Concurrency(2).TriggeredBy(signal).
 		Build(Func[*corev1.ConfigMap](func(_ context.Context, object *corev1.ConfigMap) (Result, error) {
 			if object.Namespace == "storm" {
 				blocked <- object.Name
@@ -35,8 +35,8 @@ func TestControllerKeepsItsLastWorkerForOtherNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer close(free)
-	w.runs(t)
-	done.started(t, signal)
+	w.start(t)
+	done.awaitStart(t, signal)
 	for n := range 10 {
 		signal.Now(types.NamespacedName{Namespace: "storm", Name: fmt.Sprint(n)})
 	}
@@ -60,15 +60,15 @@ func TestOnlyNamespacesWhoseObjectsAreReconciledCount(t *testing.T) {
 		object := configMap("a", func(made *corev1.ConfigMap) {
 			made.Annotations = map[string]string{"swarm.io/paused": fmt.Sprint(leftAlone)}
 		})
-		subject := &control[*corev1.ConfigMap]{
+		subject := &adapter[*corev1.ConfigMap]{
 			name: "test", client: fake.NewClientBuilder().WithObjects(object).Build(), finalizer: &finalizer[*corev1.ConfigMap]{},
-			guards: []guard{paused("swarm.io/paused", nil)}, inFlight: &inFlight{}, tenants: &tenants{},
+			filters: []filter{pausedFilter("swarm.io/paused", nil)}, inFlight: &inFlight{}, namespaces: &activeNamespaces{},
 			reconciler: Func[*corev1.ConfigMap](func(context.Context, *corev1.ConfigMap) (Result, error) { return Done(), nil }),
 		}
 		if _, err := subject.Reconcile(t.Context(), keyOf(object.Namespace, object.Name)); err != nil {
 			t.Fatal(err)
 		}
-		if counts := subject.tenants.others("else"); counts == leftAlone {
+		if counts := subject.namespaces.hasOthers("else"); counts == leftAlone {
 			t.Errorf("paused %t, and the namespace counts: %t", leftAlone, counts)
 		}
 	}

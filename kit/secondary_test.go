@@ -17,36 +17,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// schemed is as much of a manager as a claim needs.
-type schemed struct {
+// schemeManager is as much of a manager as a claim needs.
+type schemeManager struct {
 	manager.Manager
-	known *runtime.Scheme
+	scheme *runtime.Scheme
 }
 
-func (s schemed) GetScheme() *runtime.Scheme { return s.known }
+func (s schemeManager) GetScheme() *runtime.Scheme { return s.scheme }
 
-func TestAKindHasOneControllerAndThoseBesideIt(t *testing.T) {
+func TestAKindHasOneControllerAndSecondaryOnes(t *testing.T) {
 	known := runtime.NewScheme()
 	if err := appsv1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
-	operator := &Operator{Manager: schemed{known: known}, controllers: map[schema.GroupVersionKind]string{}}
-	claim := func(builder *Builder[*appsv1.StatefulSet]) bool { return builder.claim() == nil }
+	operator := &Operator{Manager: schemeManager{scheme: known}, controllers: map[schema.GroupVersionKind]string{}}
+	claim := func(builder *Builder[*appsv1.StatefulSet]) bool { return builder.claimKind() == nil }
 	first, second := New[*appsv1.StatefulSet](operator, "first"), New[*appsv1.StatefulSet](operator, "second")
-	besides := New[*appsv1.StatefulSet](operator, "besides").Beside()
+	besides := New[*appsv1.StatefulSet](operator, "besides").Secondary()
 	if got := []bool{claim(besides), claim(first), claim(second), claim(besides)}; !slices.Equal(got, []bool{true, true, false, true}) {
 		t.Errorf("claims are %v", got)
 	}
-	if len(operator.kinds) == 0 {
+	if len(operator.requiredKinds) == 0 {
 		t.Error("election does not wait for the cache of a kind that has a controller beside others only")
 	}
 }
 
-func TestDepartingObjectsAreSeenOnlyIfAskedFor(t *testing.T) {
+func TestDeletingObjectsAreReconciledOnlyIfIncluded(t *testing.T) {
 	now := metav1.Now()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now, Finalizers: []string{"of.another/one"}}}
 	for _, asked := range []bool{false, true} {
-		onward, _, err := (&finalizer[*corev1.ConfigMap]{opened: asked}).settle(t.Context(), object)
+		onward, _, err := (&finalizer[*corev1.ConfigMap]{includeDeleting: asked}).beforeReconcile(t.Context(), object)
 		if onward != asked || err != nil {
 			t.Errorf("asked %t, seen %t: %v", asked, onward, err)
 		}
@@ -65,16 +65,16 @@ func (oneNamespace) Get(_ context.Context, name client.ObjectKey, object client.
 	return nil
 }
 
-func TestOutsideIsToldOfWhatIsNotInScope(t *testing.T) {
-	var told []types.NamespacedName
+func TestOnOutOfScopeIsCalledForObjectsNotInScope(t *testing.T) {
+	var outOfScope []types.NamespacedName
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "a"}}
 	scope := NewScope(labels.Everything())
-	leftAlone := scope.guard(oneNamespace{}, func(name types.NamespacedName) { told = append(told, name) })
-	if reason, err := leftAlone(t.Context(), object); reason != "" || err != nil || told != nil {
-		t.Fatalf("an object in scope is left alone: %q, %v, told %v", reason, err, told)
+	leftAlone := scope.filter(oneNamespace{}, func(name types.NamespacedName) { outOfScope = append(outOfScope, name) })
+	if reason, err := leftAlone(t.Context(), object); reason != "" || err != nil || outOfScope != nil {
+		t.Fatalf("an object in scope is left alone: %q, %v, told %v", reason, err, outOfScope)
 	}
-	scope.Select(labels.Nothing())
-	if reason, err := leftAlone(t.Context(), object); reason != "OutOfScope" || err != nil || len(told) != 1 || told[0] != client.ObjectKeyFromObject(object) {
-		t.Errorf("%q, %v, told %v", reason, err, told)
+	scope.SetSelector(labels.Nothing())
+	if reason, err := leftAlone(t.Context(), object); reason != "OutOfScope" || err != nil || len(outOfScope) != 1 || outOfScope[0] != client.ObjectKeyFromObject(object) {
+		t.Errorf("%q, %v, told %v", reason, err, outOfScope)
 	}
 }

@@ -8,46 +8,46 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wired is the config with connections that end with leadership. The fenced client looks before it begins a write, but a
+// fenceConnections is the config with connections that end with leadership. The fenced client looks before it begins a write, but a
 // process can be frozen after that look, with the request half made, and would send it when it wakes. So the last look is
 // here, where bytes leave the process, and it covers events as well. The Lease is renewed over other connections.
-func (l *Leadership) wired(config *rest.Config) *rest.Config {
-	own := rest.CopyConfig(config)
-	dial := own.Dial
+func (l *Leadership) fenceConnections(config *rest.Config) *rest.Config {
+	fenced := rest.CopyConfig(config)
+	dial := fenced.Dial
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
-	own.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+	fenced.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		inner, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return &wire{Conn: inner, leadership: l}, nil
+		return &fencedConn{Conn: inner, leadership: l}, nil
 	}
-	return own
+	return fenced
 }
 
-type wire struct {
+type fencedConn struct {
 	net.Conn
 	leadership *Leadership
 }
 
 // Write sends nothing once leadership is over. Before it has begun, all that is sent are reads.
-func (w *wire) Write(bytes []byte) (int, error) {
-	if w.leadership.Over() {
+func (w *fencedConn) Write(bytes []byte) (int, error) {
+	if w.leadership.HasEnded() {
 		_ = w.Close() // callers need not wait for an answer
 		return 0, ErrNotLeading
 	}
 	return w.Conn.Write(bytes)
 }
 
-// Over reports whether this process led and no longer does.
-func (l *Leadership) Over() bool {
+// HasEnded reports whether this process led and no longer does.
+func (l *Leadership) HasEnded() bool {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	return l.over()
+	return l.hasEnded()
 }
 
-func (l *Leadership) over() bool {
-	return l.tenure.Err() != nil || !l.renewed.IsZero() && !l.fresh()
+func (l *Leadership) hasEnded() bool {
+	return l.leaderCtx.Err() != nil || !l.renewed.IsZero() && !l.fresh()
 }
