@@ -16,8 +16,8 @@ import (
 
 // addresses are where the link of this process is reached.
 type addresses struct {
-	own  string // this process only: where a standby redirects agents while this one leads
-	told string // what agents dial first, regardless of the leader
+	process    string // this process only: where a standby redirects agents while this one leads
+	advertised string // what agents dial first, regardless of the leader
 }
 
 // The Services in front of all replicas: one for agents, one for the API server, one for Prometheus.
@@ -27,58 +27,58 @@ const (
 	metricsService = "swarm-operator-metrics"
 )
 
-// locate determines the addresses. In a cluster agents dial the Service. Outside there is none: they dial this process, or the
+// findAddresses determines the addresses. In a cluster agents dial the Service. Outside there is none: they dial this process, or the
 // configured address, which then is also where this process is reached.
-func locate(ctx context.Context, config Link, around Surroundings) (addresses, error) {
+func findAddresses(ctx context.Context, config Link, env Environment) (addresses, error) {
 	port := strconv.Itoa(config.Port)
-	host, inCluster := around.Host, around.Host != ""
+	host, inCluster := env.Host, env.Host != ""
 	if !inCluster && config.Address != "" {
 		host, _, _ = net.SplitHostPort(config.Address) // validated by check
 	}
 	if host == "" {
 		var err error
-		if host, err = reachable(ctx, around.Cluster); err != nil {
+		if host, err = reachableAddress(ctx, env.Cluster); err != nil {
 			return addresses{}, fmt.Errorf("find an address for agents: %w: set link.address", err)
 		}
 	}
-	found := addresses{own: net.JoinHostPort(host, port), told: config.Address}
+	result := addresses{process: net.JoinHostPort(host, port), advertised: config.Address}
 	switch {
 	case config.Address != "":
 	case inCluster:
-		found.told = net.JoinHostPort(hostOf(linkService, around.Namespace), port)
+		result.advertised = net.JoinHostPort(serviceHost(linkService, env.Namespace), port)
 	default:
-		found.told = found.own
+		result.advertised = result.process
 	}
-	return found, nil
+	return result, nil
 }
 
-// names returns the names of the certificate that the link, the webhook and the metrics share. The link's Service is always included:
+// certificateNames returns the names of the certificate that the link, the webhook and the metrics share. The link's Service is always included:
 // pods created before link.address was set still dial it. So are the Services of the webhook and the metrics, so that the certificate
 // does not depend on whether the leader serves them.
-func (a addresses) names(namespace string) []string {
-	host, _, _ := net.SplitHostPort(a.told)
-	return []string{hostOf(linkService, namespace), hostOf(webhookService, namespace), hostOf(metricsService, namespace), host}
+func (a addresses) certificateNames(namespace string) []string {
+	host, _, _ := net.SplitHostPort(a.advertised)
+	return []string{serviceHost(linkService, namespace), serviceHost(webhookService, namespace), serviceHost(metricsService, namespace), host}
 }
 
-func hostOf(service, namespace string) string { return service + "." + namespace + ".svc" }
+func serviceHost(service, namespace string) string { return service + "." + namespace + ".svc" }
 
-// reachable returns an address of this machine that pods can reach. An API server on this machine has already found and published one,
+// reachableAddress returns an address of this machine that pods can reach. An API server on this machine has already found and published one,
 // although its clients here use localhost. If it runs elsewhere, the address that we reach it from is a good guess.
-func reachable(ctx context.Context, cluster *rest.Config) (string, error) {
-	ours, err := net.InterfaceAddrs()
+func reachableAddress(ctx context.Context, cluster *rest.Config) (string, error) {
+	local, err := net.InterfaceAddrs()
 	if err != nil {
 		return "", fmt.Errorf("list addresses: %w", err)
 	}
-	if shared := firstShared(apiServers(ctx, cluster), ours); shared != "" {
-		return shared, nil
+	if common := firstCommonAddress(apiServers(ctx, cluster), local); common != "" {
+		return common, nil
 	}
-	return outbound(ctx, cluster)
+	return outboundAddress(ctx, cluster)
 }
 
-func firstShared(published []string, ours []net.Addr) string {
+func firstCommonAddress(published []string, local []net.Addr) string {
 	for _, candidate := range published {
-		for _, one := range ours {
-			if network, ok := one.(*net.IPNet); ok && network.IP.Equal(net.ParseIP(candidate)) {
+		for _, addr := range local {
+			if network, ok := addr.(*net.IPNet); ok && network.IP.Equal(net.ParseIP(candidate)) {
 				return candidate
 			}
 		}
@@ -90,16 +90,16 @@ func firstShared(published []string, ours []net.Addr) string {
 func apiServers(ctx context.Context, cluster *rest.Config) []string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	slices, err := discovery.NewForConfig(cluster)
+	client, err := discovery.NewForConfig(cluster)
 	if err != nil {
 		return nil
 	}
-	found, err := slices.EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+	list, err := client.EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
 	if err != nil {
 		return nil
 	}
 	var all []string
-	for _, slice := range found.Items {
+	for _, slice := range list.Items {
 		for _, endpoint := range slice.Endpoints {
 			all = append(all, endpoint.Addresses...)
 		}
@@ -107,8 +107,8 @@ func apiServers(ctx context.Context, cluster *rest.Config) []string {
 	return all
 }
 
-// outbound returns the address from which this machine reaches the API server. It sends nothing: a UDP socket only selects its route.
-func outbound(ctx context.Context, cluster *rest.Config) (string, error) {
+// outboundAddress returns the address from which this machine reaches the API server. It sends nothing: a UDP socket only selects its route.
+func outboundAddress(ctx context.Context, cluster *rest.Config) (string, error) {
 	server, _, err := rest.DefaultServerUrlFor(cluster)
 	if err != nil {
 		return "", fmt.Errorf("read address of the API server: %w", err)
@@ -126,12 +126,12 @@ func outbound(ctx context.Context, cluster *rest.Config) (string, error) {
 	return host, err
 }
 
-// identity identifies a process in the Lease as <pod>_<address of its link>, to which kit adds _<new id>. Every standby thus knows
+// leaseIdentity identifies a process in the Lease as <pod>_<address of its link>, to which kit adds _<new id>. Every standby thus knows
 // where the leader's link is, without a request. Neither an address nor an id contains an underscore.
-func identity(pod string, own string) string { return pod + "_" + own }
+func leaseIdentity(pod string, linkAddress string) string { return pod + "_" + linkAddress }
 
-// linkOf returns the address in a holder's identity; "" if it has none, as in versions before the link.
-func linkOf(holder string) string {
+// linkAddressOf returns the address in a holder's identity; "" if it has none, as in versions before the link.
+func linkAddressOf(holder string) string {
 	parts := strings.Split(holder, "_")
 	if len(parts) < 3 {
 		return ""

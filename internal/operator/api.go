@@ -23,77 +23,77 @@ import (
 
 // A window serves the introspection API on every replica. It listens on the pod's loopback only, where `kubectl port-forward` arrives,
 // because it speaks plain HTTP: callers' tokens never reach a network.
-type window struct {
+type httpAPIServer struct {
 	handler http.Handler
 	port    int
 }
 
 // Start implements manager.Runnable.
-func (w window) Start(ctx context.Context) error {
+func (w httpAPIServer) Start(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port)))
 	if err != nil {
 		return fmt.Errorf("open api.port: %w", err)
 	}
-	served := manager.Server{Name: "api", Server: httpapi.NewServer(w.handler), Listener: listener, ShutdownTimeout: new(3 * time.Second)}
-	return served.Start(ctx)
+	httpServer := manager.Server{Name: "api", Server: httpapi.NewServer(w.handler), Listener: listener, ShutdownTimeout: new(3 * time.Second)}
+	return httpServer.Start(ctx)
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (window) NeedLeaderElection() bool { return false }
+func (httpAPIServer) NeedLeaderElection() bool { return false }
 
 // addAPI uses connections that do not end with leadership, as the link does: a standby answers as well.
-func (p parts) addAPI() error {
-	judge, err := p.config.judge(p.cluster)
+func (p deps) addAPI() error {
+	authorizer, err := p.config.newAuthorizer(p.cluster)
 	if err != nil {
 		return err
 	}
-	return p.Add(window{port: p.config.API.Port, handler: httpapi.New(httpapi.Config{
-		Reader: p.GetClient(), Namespaces: p.config.namespaces(), Judge: judge, Log: p.around.Log, Refusals: p.refusals,
+	return p.Add(httpAPIServer{port: p.config.API.Port, handler: httpapi.New(httpapi.Config{
+		Reader: p.GetClient(), Namespaces: p.config.namespaceNames(), Judge: authorizer, Log: p.env.Log, Refusals: p.refusals,
 	})})
 }
 
-// judge reviews callers or, if the operator may not, has them review themselves.
-func (c Config) judge(cluster *rest.Config) (httpapi.Judge, error) {
-	if c.confined() {
+// newAuthorizer reviews callers or, if the operator may not, has them review themselves.
+func (c Config) newAuthorizer(cluster *rest.Config) (httpapi.Judge, error) {
+	if c.isNamespaced() {
 		cluster = rest.AnonymousClientConfig(cluster)
 	}
-	own := rest.AddUserAgent(rest.CopyConfig(cluster), "api")
-	tokens, unidentified := authentication.NewForConfig(own)
-	access, unauthorized := authorization.NewForConfig(own)
-	if err := errors.Join(unidentified, unauthorized); err != nil {
+	apiConfig := rest.AddUserAgent(rest.CopyConfig(cluster), "api")
+	tokens, tokensErr := authentication.NewForConfig(apiConfig)
+	access, accessErr := authorization.NewForConfig(apiConfig)
+	if err := errors.Join(tokensErr, accessErr); err != nil {
 		return nil, fmt.Errorf("make clients for the reviews of callers: %w", err)
 	}
-	if c.confined() {
+	if c.isNamespaced() {
 		return httpapi.Selves{Authentication: tokens.RESTClient(), Authorization: access.RESTClient()}, nil
 	}
 	return httpapi.Reviews{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
 }
 
 // A certificate is chosen when a client connects.
-type certificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+type getCertificateFunc = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// tls returns how the metrics are served; nil for plain HTTP.
-func (m Metrics) tls(shown certificate) *tls.Config {
+// tlsConfig returns how the metrics are served; nil for plain HTTP.
+func (m Metrics) tlsConfig(getCertificate getCertificateFunc) *tls.Config {
 	if !m.Secure {
 		return nil
 	}
-	config := &tls.Config{GetCertificate: shown}
-	http1(config)
+	config := &tls.Config{GetCertificate: getCertificate}
+	disableHTTP2(config)
 	return config
 }
 
-// metrics serves callers whom the API server authenticates and allows to read them, unless configured otherwise. controller-runtime
+// metricsHandler serves callers whom the API server authenticates and allows to read them, unless configured otherwise. controller-runtime
 // has a filter for that, but it depends on the API server's library.
-func (c Config) metrics(cluster *rest.Config, refusals *limit.Refusals) (http.Handler, error) {
+func (c Config) metricsHandler(cluster *rest.Config, refusals *limit.Refusals) (http.Handler, error) {
 	handler := promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	if c.Metrics.Secure {
-		judge, err := c.judge(cluster)
+		authorizer, err := c.newAuthorizer(cluster)
 		if err != nil {
 			return nil, err
 		}
-		handler = httpapi.Protect(judge, refusals, handler)
+		handler = httpapi.Protect(authorizer, refusals, handler)
 	}
-	paths := http.NewServeMux()
-	paths.Handle("/metrics", handler)
-	return paths, nil
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", handler)
+	return mux, nil
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-func TestTakenPortOfTheAPIIsTold(t *testing.T) {
+func TestUsedAPIPortIsAnError(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	err = window{port: taken.Addr().(*net.TCPAddr).Port}.Start(t.Context())
+	err = httpAPIServer{port: taken.Addr().(*net.TCPAddr).Port}.Start(t.Context())
 	if err == nil || !strings.HasPrefix(err.Error(), "open api.port: ") {
 		t.Errorf("got %v", err)
 	}
@@ -24,19 +24,19 @@ func TestTakenPortOfTheAPIIsTold(t *testing.T) {
 
 func TestAPIIsForLoopbackOnly(t *testing.T) {
 	port := freePort(t, "127.0.0.1")
-	background(t, window{http.NotFoundHandler(), port}.Start)
-	if !answers(t, "127.0.0.1", port, 5*time.Second) {
+	background(t, httpAPIServer{http.NotFoundHandler(), port}.Start)
+	if !isListening(t, "127.0.0.1", port, 5*time.Second) {
 		t.Error("no answer")
 	}
-	for _, host := range others(t) {
-		if answers(t, host, port, 0) {
+	for _, host := range otherAddresses(t) {
+		if isListening(t, host, port, 0) {
 			t.Errorf("%s is open, and plain HTTP is not for networks", host)
 		}
 	}
 }
 
-// others returns this machine's addresses that other machines could dial.
-func others(t *testing.T) []string {
+// otherAddresses returns this machine's addresses that other machines could dial.
+func otherAddresses(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -51,10 +51,10 @@ func others(t *testing.T) []string {
 	return found
 }
 
-// answers reports whether the port accepts a connection within that time.
-func answers(t *testing.T, host string, port int, patience time.Duration) bool {
+// isListening reports whether the port accepts a connection within that time.
+func isListening(t *testing.T, host string, port int, timeout time.Duration) bool {
 	t.Helper()
-	for until := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(timeout); ; time.Sleep(10 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		cancel()

@@ -14,31 +14,31 @@ import (
 
 // awaitAPIServer waits until the API server is ready and serves discovery, for at most patience. If the operator exited whenever the
 // API server is down, its kubelet would restart it later and later, and agents cannot wait that long.
-func awaitAPIServer(ctx context.Context, cluster *rest.Config, patience time.Duration, log *slog.Logger) error {
-	own := rest.CopyConfig(cluster)
-	own.Timeout = 5 * time.Second
-	server, err := discovery.NewDiscoveryClientForConfig(own)
+func awaitAPIServer(ctx context.Context, cluster *rest.Config, timeout time.Duration, log *slog.Logger) error {
+	ownConfig := rest.CopyConfig(cluster)
+	ownConfig.Timeout = 5 * time.Second
+	server, err := discovery.NewDiscoveryClientForConfig(ownConfig)
 	if err != nil {
 		return fmt.Errorf("make client for discovery: %w", err)
 	}
-	var last error
+	var lastErr error
 	ready := func(ctx context.Context) (bool, error) {
-		told := last != nil
-		last = unready(ctx, server)
-		if last != nil && !told {
-			log.Warn("waiting for the API server", "err", last)
+		logged := lastErr != nil
+		lastErr = readinessError(ctx, server)
+		if lastErr != nil && !logged {
+			log.Warn("waiting for the API server", "err", lastErr)
 		}
-		return last == nil, nil //nolint:nilerr // it is tried again
+		return lastErr == nil, nil //nolint:nilerr // it is tried again
 	}
-	err = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, ready)
-	if err != nil && last != nil {
-		return fmt.Errorf("the API server is not ready: %w: does the kubeconfig name the right cluster?", last)
+	err = wait.PollUntilContextTimeout(ctx, time.Second, timeout, true, ready)
+	if err != nil && lastErr != nil {
+		return fmt.Errorf("the API server is not ready: %w: does the kubeconfig name the right cluster?", lastErr)
 	}
 	return err
 }
 
-// unready returns why the API server cannot be used yet. If this account may not read /readyz, discovery has to suffice.
-func unready(ctx context.Context, server *discovery.DiscoveryClient) error {
+// readinessError returns why the API server cannot be used yet. If this account may not read /readyz, discovery has to suffice.
+func readinessError(ctx context.Context, server *discovery.DiscoveryClient) error {
 	if err := server.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("ask whether it is ready: %w", err)
 	}

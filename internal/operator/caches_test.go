@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	managedFields      = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	testManagedFields  = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	readySince         = metav1.NewTime(time.Unix(1_800_000_000, 0))
 	readyCondition     = corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: readySince}
 	scheduledCondition = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, Message: "on a node"}
@@ -41,7 +41,7 @@ func TestOutlineOfPod(t *testing.T) {
 	told.Reason, told.Message = "ContainersNotReady", "containers with unready status"
 	pod := func(labels map[string]string) *corev1.Pod {
 		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "w-0", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: "3", "team": "video"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "w-0", Labels: labels, ManagedFields: testManagedFields, Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: "3", "team": "video"}},
 			Spec:       corev1.PodSpec{SchedulingGates: []corev1.PodSchedulingGate{{Name: "queue"}}},
 			Status: corev1.PodStatus{
 				Phase: corev1.PodRunning, PodIP: "10.0.0.1", HostIP: "10.0.0.2", Conditions: []corev1.PodCondition{scheduledCondition, told},
@@ -66,7 +66,7 @@ func TestOutlineOfPod(t *testing.T) {
 func TestOutlineOfStatefulSet(t *testing.T) {
 	set := func(labels map[string]string) *appsv1.StatefulSet {
 		return &appsv1.StatefulSet{
-			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: managedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "w", Labels: labels, ManagedFields: testManagedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
 			Spec: appsv1.StatefulSetSpec{
 				Replicas: new(int32(3)), Selector: &metav1.LabelSelector{MatchLabels: labels}, VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{}},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
@@ -98,14 +98,14 @@ func TestOutlineOfStatefulSet(t *testing.T) {
 	} {
 		want = other.DeepCopy()
 		want.ManagedFields, want.Annotations, want.Spec.VolumeClaimTemplates = nil, map[string]string{"swarm.io/paused": "true"}, nil
-		want.Spec.Template = gist(want.Spec.Template)
+		want.Spec.Template = templateOutline(want.Spec.Template)
 		expectOutline(t, "labelled, and "+reason, other, want)
 	}
 }
 
 func TestOutlineOfDeployment(t *testing.T) {
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: managedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "w", ManagedFields: testManagedFields, Annotations: map[string]string{"swarm.io/paused": "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}},
 		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n", NodeSelector: fastDisk, Containers: []corev1.Container{{Image: "worker"}}}}},
 	}
 	want := &appsv1.Deployment{
@@ -124,7 +124,7 @@ func TestOutlineOfTask(t *testing.T) {
 	}
 	paused := map[string]string{v1alpha1.AnnotationPaused: "true"}
 	large := task(map[string]string{v1alpha1.AnnotationPaused: "true", "team": "video", corev1.LastAppliedConfigAnnotation: "{}"}, &v1alpha1.TaskItems{List: make([]apiextensionsv1.JSON, 1000)})
-	large.ManagedFields = managedFields
+	large.ManagedFields = testManagedFields
 	expectOutline(t, "what it is, without its items", large, task(paused, &v1alpha1.TaskItems{}))
 	expectOutline(t, "without items", task(nil, nil), task(nil, nil))
 	inline := task(nil, nil)
@@ -146,21 +146,21 @@ func TestOutlineOfTask(t *testing.T) {
 
 // Spec and status of our own kinds stay, and what controllers read of the metadata.
 func TestOutlineOfOurKinds(t *testing.T) {
-	full := metav1.ObjectMeta{
-		Name: "x", UID: "1", Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{{Kind: "Swarm", Name: "s"}}, ManagedFields: managedFields,
+	stored := metav1.ObjectMeta{
+		Name: "x", UID: "1", Finalizers: []string{v1alpha1.Finalizer}, OwnerReferences: []metav1.OwnerReference{{Kind: "Swarm", Name: "s"}}, ManagedFields: testManagedFields,
 		Labels:      map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator, "team": "video"},
 		Annotations: map[string]string{v1alpha1.AnnotationPaused: "true", corev1.LastAppliedConfigAnnotation: "{}"},
 	}
-	kept := full.DeepCopy()
-	kept.ManagedFields, kept.Annotations = nil, map[string]string{v1alpha1.AnnotationPaused: "true"}
-	kept.Labels = map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
+	outlined := stored.DeepCopy()
+	outlined.ManagedFields, outlined.Annotations = nil, map[string]string{v1alpha1.AnnotationPaused: "true"}
+	outlined.Labels = map[string]string{v1alpha1.LabelSwarm: "s", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
 	swarm := v1alpha1.SwarmSpec{MaxAgents: 3}
-	expectOutline(t, "a Swarm", &v1alpha1.Swarm{ObjectMeta: *full.DeepCopy(), Spec: swarm}, &v1alpha1.Swarm{ObjectMeta: *kept, Spec: swarm})
+	expectOutline(t, "a Swarm", &v1alpha1.Swarm{ObjectMeta: *stored.DeepCopy(), Spec: swarm}, &v1alpha1.Swarm{ObjectMeta: *outlined, Spec: swarm})
 	status := v1alpha1.AgentStatus{LinkedPodUID: "2"}
-	expectOutline(t, "an Agent", &v1alpha1.Agent{ObjectMeta: *full.DeepCopy(), Status: status}, &v1alpha1.Agent{ObjectMeta: *kept, Status: status})
-	expectOutline(t, "a WorkerPool", &v1alpha1.WorkerPool{ObjectMeta: *full.DeepCopy()}, &v1alpha1.WorkerPool{ObjectMeta: *kept})
-	expectOutline(t, "a SwarmSnapshot", &v1alpha1.SwarmSnapshot{ObjectMeta: *full.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *kept})
-	expectOutline(t, "a Task", &v1alpha1.Task{ObjectMeta: *full.DeepCopy()}, &v1alpha1.Task{ObjectMeta: *kept})
+	expectOutline(t, "an Agent", &v1alpha1.Agent{ObjectMeta: *stored.DeepCopy(), Status: status}, &v1alpha1.Agent{ObjectMeta: *outlined, Status: status})
+	expectOutline(t, "a WorkerPool", &v1alpha1.WorkerPool{ObjectMeta: *stored.DeepCopy()}, &v1alpha1.WorkerPool{ObjectMeta: *outlined})
+	expectOutline(t, "a SwarmSnapshot", &v1alpha1.SwarmSnapshot{ObjectMeta: *stored.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *outlined})
+	expectOutline(t, "a Task", &v1alpha1.Task{ObjectMeta: *stored.DeepCopy()}, &v1alpha1.Task{ObjectMeta: *outlined})
 }
 
 // A patch of a cached object does not touch what the cache leaves out.
@@ -169,13 +169,13 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 		Namespace: "a", Name: "t", Labels: map[string]string{"team": "video"}, Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"},
 	}}
 	stored.Spec.Payload = &apiextensionsv1.JSON{Raw: []byte(`{"a":"` + strings.Repeat("x", 1000) + `"}`)}
-	api := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(stored).WithStatusSubresource(stored).Build()
+	api := fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(stored).WithStatusSubresource(stored).Build()
 	cached := &v1alpha1.Task{}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(stored), cached); err != nil {
 		t.Fatal(err)
 	}
-	whole := cached.DeepCopy()
-	if _, err := outlines(survey.Standard(), nil, nil)(cached); err != nil {
+	complete := cached.DeepCopy()
+	if _, err := newOutlineTransform(survey.Standard(), nil, nil)(cached); err != nil {
 		t.Fatal(err)
 	}
 	before := cached.DeepCopy()
@@ -187,18 +187,18 @@ func TestPatchOfAnOutlineKeepsTheRest(t *testing.T) {
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(stored), after); err != nil {
 		t.Fatal(err)
 	}
-	if after.Status.Phase != v1alpha1.TaskRunning || !equality.Semantic.DeepEqual(after.Spec, whole.Spec) || !equality.Semantic.DeepEqual(after.Labels, whole.Labels) ||
-		!equality.Semantic.DeepEqual(after.Annotations, whole.Annotations) {
+	if after.Status.Phase != v1alpha1.TaskRunning || !equality.Semantic.DeepEqual(after.Spec, complete.Spec) || !equality.Semantic.DeepEqual(after.Labels, complete.Labels) ||
+		!equality.Semantic.DeepEqual(after.Annotations, complete.Annotations) {
 		t.Errorf("stored %+v", after)
 	}
-	if string(cached.Spec.Payload.Raw) != string(whole.Spec.Payload.Raw) {
+	if string(cached.Spec.Payload.Raw) != string(complete.Spec.Payload.Raw) {
 		t.Error("the answer to the write did not bring the payload")
 	}
 }
 
 // isOutlined reports whether the cache keeps less than the whole of a kind.
 func isOutlined(kind client.Object) bool {
-	for cached, options := range caches("system", survey.Standard(), nil, nil).ByObject {
+	for cached, options := range cacheOptions("system", survey.Standard(), nil, nil).ByObject {
 		if reflect.TypeOf(cached) == reflect.TypeOf(kind) {
 			return options.Transform != nil
 		}
@@ -210,26 +210,26 @@ func isOutlined(kind client.Object) bool {
 func expectOutline(t *testing.T, reason string, from, want any) {
 	t.Helper()
 	for range 2 {
-		got, err := outlines(survey.Standard(), nil, nil)(from)
+		got, err := newOutlineTransform(survey.Standard(), nil, nil)(from)
 		if err != nil || !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: outline is\n%+v\nand not\n%+v (%v)", reason, got, want, err)
 		}
 	}
 }
 
-// told returns a pod as decoded from the API server: with its own copy of everything.
-func told(name, number string) *corev1.Pod {
+// podFixture returns a pod as decoded from the API server: with its own copy of everything.
+func podFixture(name, number string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{"app": "w"}, Annotations: map[string]string{corev1.PodDeletionCost: number},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "w-1", UID: "1", Controller: new(true)}},
 	}}
 }
 
-func TestPodsShareWhatTheySayAlike(t *testing.T) {
-	outline := outlines(survey.Standard(), nil, nil)
-	first, same, other := told("w-a", "-1"), told("w-b", "-1"), told("w-c", "-2")
+func TestPodsInternEqualValues(t *testing.T) {
+	outline := newOutlineTransform(survey.Standard(), nil, nil)
+	first, same, other := podFixture("w-a", "-1"), podFixture("w-b", "-1"), podFixture("w-c", "-2")
 	for _, pod := range []*corev1.Pod{first, same, other} {
-		want := told(pod.Name, pod.Annotations[corev1.PodDeletionCost])
+		want := podFixture(pod.Name, pod.Annotations[corev1.PodDeletionCost])
 		if got, err := outline(pod); err != nil || !equality.Semantic.DeepEqual(got, want) {
 			t.Errorf("%s: got %v, %v, want %v", pod.Name, got, err, want)
 		}
@@ -246,17 +246,17 @@ func TestPodsShareWhatTheySayAlike(t *testing.T) {
 	}
 }
 
-func TestWhatIsSharedIsForgotten(t *testing.T) {
-	var numbers shared[int]
-	for n := range 3 * mostShared {
-		if got := numbers.like(strconv.Itoa(n), n); got != n || len(numbers.all) > mostShared {
-			t.Fatalf("got %d for %d, with %d remembered", got, n, len(numbers.all))
+func TestInternedValuesAreDropped(t *testing.T) {
+	var numbers interner[int]
+	for n := range 3 * maxInterned {
+		if got := numbers.intern(strconv.Itoa(n), n); got != n || len(numbers.values) > maxInterned {
+			t.Fatalf("got %d for %d, with %d remembered", got, n, len(numbers.values))
 		}
 	}
 }
 
-func TestOtherPairsAreWrittenOtherwise(t *testing.T) {
-	if one, other := pairsOf(map[string]string{"a": `1""b""2`}), pairsOf(map[string]string{"a": "1", "b": "2"}); one == other {
+func TestMapKeysDifferForDifferentMaps(t *testing.T) {
+	if one, other := mapKey(map[string]string{"a": `1""b""2`}), mapKey(map[string]string{"a": "1", "b": "2"}); one == other {
 		t.Errorf("both are %s", one)
 	}
 }
@@ -267,7 +267,7 @@ func TestS16_DefaultPeriodOfCachesIsThatOfControllerRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := Defaults()
 			config.Controller.Namespaces = namespaces
-			options := config.confine(caches("home", config.spreading(), nil, nil))
+			options := config.restrictCaches(cacheOptions("home", config.spreadSettings(), nil, nil))
 			kinds := []client.Object{&coordinationv1.Lease{}, &corev1.ConfigMap{}}
 			for kind := range options.ByObject {
 				kinds = append(kinds, kind)
@@ -289,7 +289,7 @@ func TestS16_DefaultPeriodOfCachesIsThatOfControllerRuntime(t *testing.T) {
 func resyncPeriods(t *testing.T, options cache.Options, kinds []client.Object) []time.Duration {
 	t.Helper()
 	var periods []time.Duration
-	options.Scheme, options.Mapper = scheme(), testrestmapper.TestOnlyStaticRESTMapper(scheme())
+	options.Scheme, options.Mapper = newScheme(), testrestmapper.TestOnlyStaticRESTMapper(newScheme())
 	options.NewInformer = func(
 		source toolscache.ListerWatcher, kind runtime.Object, period time.Duration, by toolscache.Indexers,
 	) toolscache.SharedIndexInformer {
@@ -314,7 +314,7 @@ func TestOutlineOfConfigMapsAndServices(t *testing.T) {
 	for _, kind := range []*metav1.PartialObjectMetadata{ondemand.ConfigMaps(), ondemand.Services()} {
 		object := kind.DeepCopy()
 		object.ObjectMeta = metav1.ObjectMeta{
-			Name: "x", UID: "2", ResourceVersion: "3", ManagedFields: managedFields, Annotations: map[string]string{"large": "text"},
+			Name: "x", UID: "2", ResourceVersion: "3", ManagedFields: testManagedFields, Annotations: map[string]string{"large": "text"},
 			Labels: map[string]string{v1alpha1.LabelPool: "p", "app": "web"}, OwnerReferences: []metav1.OwnerReference{{Kind: "App"}, owner},
 		}
 		want := kind.DeepCopy()

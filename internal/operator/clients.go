@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// clients returns the CAs that sign the client certificates of the webhook's callers; nil if anyone may call it.
-func (w Webhook) clients() (*x509.CertPool, error) {
+// clientCAs returns the CAs that sign the client certificates of the webhook's callers; nil if anyone may call it.
+func (w Webhook) clientCAs() (*x509.CertPool, error) {
 	if w.ClientCA == "" {
 		return nil, nil
 	}
@@ -26,9 +26,9 @@ func (w Webhook) clients() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// expect makes a server verify client certificates. The handshake does not require one: the kubelet's probe has none, and each of its
+// verifyClientCerts makes a server verify client certificates. The handshake does not require one: the kubelet's probe has none, and each of its
 // handshakes would be a line in the log. Callers without a certificate are rejected by known, before their request is read.
-func expect(clients *x509.CertPool, options *webhook.Options) {
+func verifyClientCerts(clients *x509.CertPool, options *webhook.Options) {
 	if clients == nil {
 		return
 	}
@@ -37,8 +37,8 @@ func expect(clients *x509.CertPool, options *webhook.Options) {
 	})
 }
 
-// known serves callers that have presented a certificate, if certificates are required.
-func known(clients *x509.CertPool, next http.Handler) http.Handler {
+// requireClientCert serves callers that have presented a certificate, if certificates are required.
+func requireClientCert(clients *x509.CertPool, next http.Handler) http.Handler {
 	if clients == nil {
 		return next
 	}

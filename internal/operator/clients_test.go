@@ -38,7 +38,7 @@ func post(t *testing.T, server *httptest.Server, shown ...tls.Certificate) int {
 }
 
 // With webhook.clientCA, only callers with a certificate of that CA are served.
-func TestWebhookKnowsItsClients(t *testing.T) {
+func TestWebhookVerifiesItsClients(t *testing.T) {
 	ours, others := linktest.NewCA(t), linktest.NewCA(t)
 	for reason, c := range map[string]struct {
 		file  string
@@ -52,13 +52,13 @@ func TestWebhookKnowsItsClients(t *testing.T) {
 		"any certificate, if no one": {"", []tls.Certificate{others.Peer}, http.StatusOK},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			clients, err := Webhook{ClientCA: c.file}.clients()
+			clients, err := Webhook{ClientCA: c.file}.clientCAs()
 			if err != nil {
 				t.Fatal(err)
 			}
 			options, read := &webhook.Options{}, false
-			expect(clients, options)
-			server := httptest.NewUnstartedServer(known(clients, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { read = true })))
+			verifyClientCerts(clients, options)
+			server := httptest.NewUnstartedServer(requireClientCert(clients, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { read = true })))
 			server.TLS = &tls.Config{}
 			for _, change := range options.TLSOpts {
 				change(server.TLS)
@@ -73,8 +73,8 @@ func TestWebhookKnowsItsClients(t *testing.T) {
 }
 
 func TestClientCAThatIsNone(t *testing.T) {
-	for _, file := range []string{filepath.Join(t.TempDir(), "missing"), written(t, "no certificate")} {
-		if _, err := (Webhook{ClientCA: file}).clients(); err == nil || !strings.Contains(err.Error(), "webhook.clientCA") {
+	for _, file := range []string{filepath.Join(t.TempDir(), "missing"), writeConfig(t, "no certificate")} {
+		if _, err := (Webhook{ClientCA: file}).clientCAs(); err == nil || !strings.Contains(err.Error(), "webhook.clientCA") {
 			t.Errorf("%s: got %v", file, err)
 		}
 	}

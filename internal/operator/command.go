@@ -23,103 +23,103 @@ func (b Build) String() string {
 	return fmt.Sprintf("swarm-operator %s (commit %s, %s)", b.Version, b.Commit, b.Date)
 }
 
-// ownNamespace is the file with the pod's namespace.
-const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+// namespaceFile is the file with the pod's namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // The exit codes.
 const (
-	well     = 0
-	badly    = 1
-	misasked = 2 // invalid flags
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2 // invalid flags
 )
 
 // Command is the program: it reads flags, files and environment, runs, and returns the exit code. Once the flags are parsed, all
 // output goes to the log.
 func Command(ctx context.Context, arguments []string, build Build, out, log io.Writer) int {
-	asked, err := parse(arguments, build)
+	flags, err := parse(arguments, build)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		help(out, asked.flags)
-		return well
+		help(out, flags.flags)
+		return exitOK
 	case err != nil:
 		fmt.Fprintf(log, "swarm-operator: %s: see swarm-operator --help\n", err)
-		return misasked
-	case asked.version:
+		return exitUsage
+	case flags.version:
 		fmt.Fprintln(out, build)
-		return well
+		return exitOK
 	}
-	config, err := Load(asked.config, os.Environ())
-	logger := logTo(log, config.Logging)
+	config, err := Load(flags.config, os.Environ())
+	logger := newLogger(log, config.Logging)
 	if err != nil {
-		refuse(logger, err)
-		return badly
+		logProblems(logger, err)
+		return exitError
 	}
-	if err := start(ctx, config, asked, logger); err != nil {
+	if err := start(ctx, config, flags, logger); err != nil {
 		logger.Error("ended", "err", err) // logr's key for errors
-		return badly
+		return exitError
 	}
-	return well
+	return exitOK
 }
 
-// asked is the result of parsing the flags.
-type asked struct {
+// commandLine is the result of parsing the flags.
+type commandLine struct {
 	flags                    *flag.FlagSet
 	config, image, namespace string
 	version                  bool
 	build                    Build
 }
 
-func parse(arguments []string, build Build) (asked, error) {
+func parse(arguments []string, build Build) (commandLine, error) {
 	flags := flag.NewFlagSet("swarm-operator", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // Command prints it
-	a := asked{flags: flags, build: build}
-	flags.StringVar(&a.config, "config", "", "configuration `file`; left out: defaults and environment only")
-	flags.StringVar(&a.image, "agent-image", "localhost/swarm-agent:"+build.Version, "`image` that holds /swarm-agent")
-	flags.StringVar(&a.namespace, "namespace", "", "the operator's own `namespace`; left out: that of its pod, else swarm-system")
-	flags.BoolVar(&a.version, "version", false, "print the version and exit")
+	parsed := commandLine{flags: flags, build: build}
+	flags.StringVar(&parsed.config, "config", "", "configuration `file`; left out: defaults and environment only")
+	flags.StringVar(&parsed.image, "agent-image", "localhost/swarm-agent:"+build.Version, "`image` that holds /swarm-agent")
+	flags.StringVar(&parsed.namespace, "namespace", "", "the operator's own `namespace`; left out: that of its pod, else swarm-system")
+	flags.BoolVar(&parsed.version, "version", false, "print the version and exit")
 	if err := flags.Parse(arguments); err != nil {
-		return a, err
+		return parsed, err
 	}
 	if flags.NArg() > 0 {
-		return a, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		return parsed, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	return a, nil
+	return parsed, nil
 }
 
-// refuse logs every problem on a line of its own.
-func refuse(log *slog.Logger, err error) {
+// logProblems logs every problem on a line of its own.
+func logProblems(log *slog.Logger, err error) {
 	for problem := range strings.Lines(err.Error()) {
 		log.Error("configuration refused", "problem", strings.TrimSuffix(problem, "\n"))
 	}
 }
 
-// thrift is the GC percentage, unless GOGC is set: a program that mostly waits has more CPU time to spare than memory.
-const thrift = 30
+// gcPercent is the GC percentage, unless GOGC is set: a program that mostly waits has more CPU time to spare than memory.
+const gcPercent = 30
 
-func start(ctx context.Context, config Config, asked asked, log *slog.Logger) error {
+func start(ctx context.Context, config Config, flags commandLine, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(thrift)
+		debug.SetGCPercent(gcPercent)
 	}
 	cluster, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find a cluster: %w: set KUBECONFIG, or run in a pod", err)
 	}
-	lock, err := podlock.Take(os.Getenv("POD_LOCK_DIR"))
+	lock, err := podlock.Acquire(os.Getenv("POD_LOCK_DIR"))
 	if err != nil {
 		return fmt.Errorf("%w: POD_LOCK_DIR must name a directory that can be written, such as an emptyDir volume", err)
 	}
-	return Run(ctx, config, Surroundings{
-		Cluster: cluster, Namespace: orOwn(asked.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLock: lock,
-		Image: asked.image, Version: asked.build.Version, Log: log,
+	return Run(ctx, config, Environment{
+		Cluster: cluster, Namespace: orPodNamespace(flags.namespace), Pod: podName(), Host: os.Getenv("POD_IP"), PodLock: lock,
+		Image: flags.image, Version: flags.build.Version, Log: log,
 	})
 }
 
-// orOwn returns the given namespace, or else the pod's.
-func orOwn(namespace string) string {
+// orPodNamespace returns the given namespace, or else the pod's.
+func orPodNamespace(namespace string) string {
 	if namespace != "" {
 		return namespace
 	}
-	text, err := os.ReadFile(ownNamespace)
+	text, err := os.ReadFile(namespaceFile)
 	if err != nil {
 		return "swarm-system"
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-func TestWhatTheProgramSaysOfItself(t *testing.T) {
+func TestHelpVersionAndUsageErrors(t *testing.T) {
 	build := Build{Version: "1.2.3", Commit: "abc", Date: "2026-01-02"}
 	for _, c := range []struct {
 		reason    string
@@ -47,7 +47,7 @@ func TestWhatTheProgramSaysOfItself(t *testing.T) {
 // Every line of the log is JSON, including configuration errors, and each problem is one line.
 func TestR17_JSONOfARefusal(t *testing.T) {
 	var log bytes.Buffer
-	path := written(t, "controller: {workers: 0, resyncPeriod: 1s}")
+	path := writeConfig(t, "controller: {workers: 0, resyncPeriod: 1s}")
 	if code := Command(t.Context(), []string{"--config", path}, Build{}, nil, &log); code != 1 {
 		t.Errorf("ended with %d", code)
 	}
@@ -76,8 +76,8 @@ func TestR17_JSONOfEveryLibrary(t *testing.T) {
 	} {
 		t.Run(c.level, func(t *testing.T) {
 			var out bytes.Buffer
-			ours := logTo(&out, Logging{Level: c.level, Format: "json"})
-			speak(ours)
+			ours := newLogger(&out, Logging{Level: c.level, Format: "json"})
+			logEverything(ours)
 			lines := slices.Collect(strings.Lines(out.String()))
 			if len(lines) != len(c.want) {
 				t.Fatalf("want %q, got %q", c.want, lines)
@@ -92,7 +92,7 @@ func TestR17_JSONOfEveryLibrary(t *testing.T) {
 	}
 }
 
-func speak(ours *slog.Logger) {
+func logEverything(ours *slog.Logger) {
 	logr.FromSlogHandler(ours.Handler()).V(1).Info("ours verbose")
 	ours.Debug("ours debug")
 	ours.Info("ours")

@@ -13,7 +13,7 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-func written(t *testing.T, text string) string {
+func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -41,7 +41,7 @@ func TestDefaultsWork(t *testing.T) {
 }
 
 func TestR07_FileAndEnvironment(t *testing.T) {
-	path := written(t, "controller: {workers: 7, resyncPeriod: 1m}\nlogging: {level: debug}\n")
+	path := writeConfig(t, "controller: {workers: 7, resyncPeriod: 1m}\nlogging: {level: debug}\n")
 	config, err := Load(path, []string{
 		"SWARM_CONTROLLER_WORKERS=9", "SWARM_CONTROLLER_RESYNC_PERIOD=45s", "SWARM_METRICS_ENABLED=false",
 		"SWARM_CONTROLLER_NAMESPACESELECTOR={matchLabels: {team: a}}",
@@ -127,7 +127,7 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 		{"", "SWARM_CONTROLLER_RESYNC_PERIOD=1s", "controller.resyncPeriod is 1s: the minimum is 5s"},
 	} {
 		t.Run(c.file+c.env, func(t *testing.T) {
-			_, err := Load(written(t, c.file), []string{c.env})
+			_, err := Load(writeConfig(t, c.file), []string{c.env})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
 			}
@@ -138,27 +138,27 @@ func TestR08_BadConfigurationIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAllProblemsAreToldAtOnce(t *testing.T) {
-	_, err := Load(written(t, "controller: {worker: 1, workers: 0}\nlogging: {format: xml}"), []string{"SWARM_HEALTH_PORT=x"})
+func TestAllConfigurationProblemsAreReported(t *testing.T) {
+	_, err := Load(writeConfig(t, "controller: {worker: 1, workers: 0}\nlogging: {format: xml}"), []string{"SWARM_HEALTH_PORT=x"})
 	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestPortsOfServersThatAreOffDoNotCount(t *testing.T) {
-	if _, err := Load(written(t, "metrics: {enabled: false, port: 9444}\nwebhook: {enabled: false, port: 9444}"), []string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
+	if _, err := Load(writeConfig(t, "metrics: {enabled: false, port: 9444}\nwebhook: {enabled: false, port: 9444}"), []string{"SWARM_LINK_ADDRESS=[fd00::1]:443"}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestMissingFileIsTold(t *testing.T) {
+func TestMissingConfigurationFileIsAnError(t *testing.T) {
 	if _, err := Load("/nowhere/config.yaml", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/config.yaml") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestSpreadIsToldWhatTheConfigurationSays(t *testing.T) {
-	config, err := Load(written(t, `
+func TestSpreadSettingsFollowTheConfiguration(t *testing.T) {
+	config, err := Load(writeConfig(t, `
 controller: {readOnly: true}
 nodeLabels: {spot: "example.org/tier=cheap, cloud.google.com/gke-spot=true", onDemand: example.org/tier=steady}
 spread: {annotationPrefix: split.example.org/, pendingDeadline: 2m, cooldown: 3s, step: 2, provisioner: none, notices: " a/b*, c ", disruptionWindows: 0 2 * * 6 for 4h}
@@ -171,14 +171,14 @@ spread: {annotationPrefix: split.example.org/, pendingDeadline: 2m, cooldown: 3s
 		OnDemand: []survey.Label{{Key: "example.org/tier", Value: "steady"}}, Notices: []string{"a/b*", "c"}, Provisioner: survey.ProvisionerNone,
 		PendingDeadline: 2 * time.Minute, Cooldown: 3 * time.Second, Step: intstr.FromInt32(2), Windows: "0 2 * * 6 for 4h", ReadOnly: true,
 	}
-	if got := config.spreading(); !reflect.DeepEqual(got, want) {
+	if got := config.spreadSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got, want := Defaults().spreading(), survey.Standard(); !reflect.DeepEqual(got, want) {
+	if got, want := Defaults().spreadSettings(), survey.Standard(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the command line has other defaults:\ngot  %+v\nwant %+v", got, want)
 	}
 	none, err := Load("", []string{"SWARM_SPREAD_NOTICES="})
-	if got := none.spreading(); err != nil || len(got.Notices) != 0 || got.Step.String() != "25%" {
+	if got := none.spreadSettings(); err != nil || len(got.Notices) != 0 || got.Step.String() != "25%" {
 		t.Errorf("got %+v: %v", got, err)
 	}
 }

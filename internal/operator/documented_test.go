@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// edges are the limits of what each key accepts, and values just beyond. docs/reference/configuration.md names the former.
-var edges = map[string]struct{ takes, refuses []string }{
+// keyLimits are the limits of what each key accepts, and values just beyond. docs/reference/configuration.md names the former.
+var keyLimits = map[string]struct{ takes, refuses []string }{
 	"controller.cacheSyncTimeout":             {takes: []string{"1s"}, refuses: []string{"999ms", "-1s", "30"}},
 	"controller.resyncPeriod":                 {takes: []string{"5s"}, refuses: []string{"4999ms", "-1s", "30"}},
 	"controller.workers":                      {takes: []string{"1", "1000"}, refuses: []string{"0", "1001", "five"}},
@@ -56,15 +56,15 @@ var edges = map[string]struct{ takes, refuses []string }{
 }
 
 // A documented key is a row of the table in docs/reference/configuration.md.
-type documented struct{ byDefault, takes, variable, effect string }
+type documentedKey struct{ defaultValue, accepts, variable, effect string }
 
-func documentation(t *testing.T) map[string]documented {
+func documentation(t *testing.T) map[string]documentedKey {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "configuration.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]documented{}
+	rows := map[string]documentedKey{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 7 || !strings.HasPrefix(cells[1], " `") {
@@ -74,44 +74,44 @@ func documentation(t *testing.T) map[string]documented {
 			cells[n] = strings.TrimSpace(cells[n])
 		}
 		bare := func(cell string) string { return strings.Trim(cell, "`") }
-		rows[bare(cells[1])] = documented{byDefault: bare(cells[2]), takes: cells[3], variable: bare(cells[4]), effect: cells[5]}
+		rows[bare(cells[1])] = documentedKey{defaultValue: bare(cells[2]), accepts: cells[3], variable: bare(cells[4]), effect: cells[5]}
 	}
 	return rows
 }
 
 func TestR07_EveryKeyIsDocumentedAsItIs(t *testing.T) {
-	rows, defaults := documentation(t), texts(Defaults())
+	rows, defaults := documentation(t), keyValues(Defaults())
 	if documented := slices.Sorted(maps.Keys(rows)); !slices.Equal(documented, Keys()) {
 		t.Errorf("docs/reference/configuration.md has %v,\nthe configuration has   %v", documented, Keys())
 	}
 	for key, row := range rows {
-		if row.byDefault != defaults[key] || row.variable != variable(key) || row.effect == "" {
-			t.Errorf("%s: the document has %+v, the default is %q, the variable %s", key, row, defaults[key], variable(key))
+		if row.defaultValue != defaults[key] || row.variable != environmentVariable(key) || row.effect == "" {
+			t.Errorf("%s: the document has %+v, the default is %q, the variable %s", key, row, defaults[key], environmentVariable(key))
 		}
-		for _, edge := range edges[key].takes {
-			if !strings.Contains(row.takes, "`"+edge+"`") {
-				t.Errorf("%s takes %s, and the document says %q", key, edge, row.takes)
+		for _, edge := range keyLimits[key].takes {
+			if !strings.Contains(row.accepts, "`"+edge+"`") {
+				t.Errorf("%s takes %s, and the document says %q", key, edge, row.accepts)
 			}
 		}
 	}
 }
 
 func TestR07_R08_EveryKeyRefusesWhatCannotWork(t *testing.T) {
-	if known := slices.Sorted(maps.Keys(edges)); !slices.Equal(known, Keys()) {
+	if known := slices.Sorted(maps.Keys(keyLimits)); !slices.Equal(known, Keys()) {
 		t.Fatalf("edges has %v,\nthe configuration has %v", known, Keys())
 	}
-	for key, edge := range edges {
+	for key, edge := range keyLimits {
 		burst := "" // must not be less than qps
 		if key == "client.qps" {
 			burst = "SWARM_CLIENT_BURST=200000"
 		}
 		for _, value := range edge.takes {
-			if _, err := Load("", []string{variable(key) + "=" + value, burst}); err != nil {
+			if _, err := Load("", []string{environmentVariable(key) + "=" + value, burst}); err != nil {
 				t.Errorf("%s: %v", value, err)
 			}
 		}
 		for _, value := range edge.refuses {
-			_, err := Load("", []string{variable(key) + "=" + value, burst})
+			_, err := Load("", []string{environmentVariable(key) + "=" + value, burst})
 			if err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s=%s: got %v", key, value, err)
 			}
@@ -126,11 +126,11 @@ func TestExamplesOfTheDocumentWork(t *testing.T) {
 	}
 	_, after, _ := strings.Cut(string(text), "```yaml\n")
 	example, _, found := strings.Cut(after, "```")
-	config, err := Load(written(t, example), nil)
+	config, err := Load(writeConfig(t, example), nil)
 	if err != nil || !found || reflect.DeepEqual(config, Defaults()) {
 		t.Errorf("got %+v: %v", config, err)
 	}
-	_, err = Load(written(t, "controller: {worker: 1, resyncPeriod: 1s}"), []string{"SWARM_CONTROLLER_WORKERS=many"})
+	_, err = Load(writeConfig(t, "controller: {worker: 1, resyncPeriod: 1s}"), []string{"SWARM_CONTROLLER_WORKERS=many"})
 	if err == nil {
 		t.Fatal("accepted")
 	}

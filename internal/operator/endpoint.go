@@ -16,10 +16,10 @@ import (
 // The limits for the connections of all callers together. Before its request is read, a connection takes at most headerBytes and
 // buffers of about 40 KiB, so they bound the memory that callers without credentials can use.
 const (
-	webhookConnections = 2048
-	otherConnections   = 256 // each of metrics and probes
-	// otherConnectionsPerSource is for scrapes and probes, of which a caller has one or two at a time.
-	otherConnectionsPerSource = 64
+	maxWebhookConnections = 2048
+	maxOtherConnections   = 256 // each of metrics and probes
+	// maxOtherConnectionsPerSource is for scrapes and probes, of which a caller has one or two at a time.
+	maxOtherConnectionsPerSource = 64
 )
 
 // An endpoint is a port that anyone on the network may reach, with limits on what callers may cost before they are authenticated. The
@@ -36,7 +36,7 @@ func (c Config) webhookEndpoint() endpoint {
 	return endpoint{
 		name: "webhook", key: "webhook.port", port: c.Webhook.Port, headerBytes: 16 << 10,
 		connections: limit.Connections{
-			PerSource: c.Limits.WebhookConnectionsPerSource, Total: webhookConnections, Limit: limit.WebhookConnections,
+			PerSource: c.Limits.WebhookConnectionsPerSource, Total: maxWebhookConnections, Limit: limit.WebhookConnections,
 		},
 	}
 }
@@ -45,35 +45,35 @@ func (c Config) webhookEndpoint() endpoint {
 func (c Config) metricsEndpoint() endpoint {
 	return endpoint{
 		name: "metrics", key: "metrics.port", port: c.Metrics.Port, headerBytes: 32 << 10,
-		connections: limit.Connections{PerSource: otherConnectionsPerSource, Total: otherConnections, Limit: limit.MetricsConnections},
+		connections: limit.Connections{PerSource: maxOtherConnectionsPerSource, Total: maxOtherConnections, Limit: limit.MetricsConnections},
 	}
 }
 
 func (c Config) healthEndpoint() endpoint {
 	return endpoint{
 		name: "health", key: "health.port", port: c.Health.Port, headerBytes: 4 << 10,
-		connections: limit.Connections{PerSource: otherConnectionsPerSource, Total: otherConnections, Limit: limit.HealthConnections},
+		connections: limit.Connections{PerSource: maxOtherConnectionsPerSource, Total: maxOtherConnections, Limit: limit.HealthConnections},
 	}
 }
 
 // listen opens the port. Without a TLS configuration it serves plain HTTP.
-func (e endpoint) listen(ctx context.Context, shown *tls.Config, refusals *limit.Refusals) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(e.port))
+func (e endpoint) listen(ctx context.Context, tlsConfig *tls.Config, refusals *limit.Refusals) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listenAddress(e.port))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", e.key, err)
 	}
-	bounded := limit.NewListener(listener, e.connections, refusals)
-	if shown == nil {
-		return bounded, nil
+	limited := limit.NewListener(listener, e.connections, refusals)
+	if tlsConfig == nil {
+		return limited, nil
 	}
-	return tls.NewListener(bounded, shown), nil
+	return tls.NewListener(limited, tlsConfig), nil
 }
 
-// serve creates a server for the listener. ReadHeaderTimeout also limits the TLS handshake. The idle timeout exceeds the 90 s of API
+// newServer creates a server for the listener. ReadHeaderTimeout also limits the TLS handshake. The idle timeout exceeds the 90 s of API
 // servers: otherwise they might send a review on a connection that is being closed, and not retry it.
-func (e endpoint) serve(handler http.Handler, at net.Listener, patience time.Duration) *manager.Server {
+func (e endpoint) newServer(handler http.Handler, listener net.Listener, shutdownTimeout time.Duration) *manager.Server {
 	return &manager.Server{
-		Name: e.name, Listener: at, ShutdownTimeout: &patience,
+		Name: e.name, Listener: listener, ShutdownTimeout: &shutdownTimeout,
 		Server: &http.Server{
 			Handler: handler, MaxHeaderBytes: e.headerBytes, ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -82,21 +82,21 @@ func (e endpoint) serve(handler http.Handler, at net.Listener, patience time.Dur
 }
 
 // addEndpoints serves metrics and probes on every replica. They start before the caches, and stop last.
-func (p parts) addEndpoints(ctx context.Context) error {
+func (p deps) addEndpoints(ctx context.Context) error {
 	if err := p.addEndpoint(ctx, p.config.healthEndpoint(), nil, p.ProbeHandler()); err != nil || !p.config.Metrics.Enabled {
 		return err
 	}
-	handler, err := p.config.metrics(p.cluster, p.refusals)
+	handler, err := p.config.metricsHandler(p.cluster, p.refusals)
 	if err != nil {
 		return err
 	}
-	return p.addEndpoint(ctx, p.config.metricsEndpoint(), p.config.Metrics.tls(p.authority.Certificate), handler)
+	return p.addEndpoint(ctx, p.config.metricsEndpoint(), p.config.Metrics.tlsConfig(p.certs.Certificate), handler)
 }
 
-func (p parts) addEndpoint(ctx context.Context, at endpoint, shown *tls.Config, handler http.Handler) error {
-	listener, err := at.listen(ctx, shown, p.refusals)
+func (p deps) addEndpoint(ctx context.Context, ep endpoint, tlsConfig *tls.Config, handler http.Handler) error {
+	listener, err := ep.listen(ctx, tlsConfig, p.refusals)
 	if err != nil {
 		return err
 	}
-	return p.Add(at.serve(handler, listener, 10*time.Second))
+	return p.Add(ep.newServer(handler, listener, 10*time.Second))
 }

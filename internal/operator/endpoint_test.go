@@ -25,16 +25,16 @@ import (
 )
 
 // A served endpoint answers "reviewed" at /.
-type served struct {
+type testEndpoint struct {
 	endpoint
-	tls     bool
-	refused func() int
-	check   healthz.Checker // nil for those without
+	tls          bool
+	refusedCount func() int
+	checkHealth  healthz.Checker // nil for those without
 }
 
 var reviewed = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "reviewed") })
 
-func counted(t *testing.T, at endpoint) (*limit.Refusals, func() int) {
+func newRefusalCounter(t *testing.T, at endpoint) (*limit.Refusals, func() int) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	return limit.NewRefusals(registry), func() int {
@@ -51,46 +51,46 @@ func counted(t *testing.T, at endpoint) (*limit.Refusals, func() int) {
 	}
 }
 
-// webhookAt serves the webhook until the test ends.
-func webhookAt(t *testing.T, change func(*Config)) served {
+// serveWebhook serves the webhook until the test ends.
+func serveWebhook(t *testing.T, change func(*Config)) testEndpoint {
 	t.Helper()
 	config, shown := Defaults(), linktest.NewCA(t).Peer
 	config.Webhook.Port = freePort(t, "127.0.0.1")
 	change(&config)
-	options := config.Webhook.options()
+	options := config.Webhook.serverOptions()
 	options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &shown, nil }
 	})
 	at := config.webhookEndpoint()
-	refusals, refused := counted(t, at)
+	refusals, refused := newRefusalCounter(t, at)
 	server := newWebhookServer(options, at, refusals)
 	var _ webhook.Server = server // by which the manager starts it before the caches
 	server.Register("/", reviewed)
 	background(t, server.Start)
 	linktest.Eventually(t, "the webhook is served", func() bool { return server.StartedChecker()(nil) == nil })
-	return served{endpoint: at, tls: true, refused: refused, check: server.StartedChecker()}
+	return testEndpoint{endpoint: at, tls: true, refusedCount: refused, checkHealth: server.StartedChecker()}
 }
 
-// otherAt serves metrics or probes until the test ends.
-func otherAt(t *testing.T, at endpoint, encrypted bool) served {
+// serveOther serves metrics or probes until the test ends.
+func serveOther(t *testing.T, at endpoint, encrypted bool) testEndpoint {
 	t.Helper()
 	at.port = freePort(t, "127.0.0.1")
-	refusals, refused := counted(t, at)
+	refusals, refused := newRefusalCounter(t, at)
 	var shown *tls.Config
 	if encrypted {
 		pair := linktest.NewCA(t).Peer
-		shown = Metrics{Secure: true}.tls(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil })
+		shown = Metrics{Secure: true}.tlsConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil })
 	}
 	listener, err := at.listen(t.Context(), shown, refusals)
 	if err != nil {
 		t.Fatal(err)
 	}
-	background(t, at.serve(reviewed, listener, time.Second).Start)
-	return served{endpoint: at, tls: encrypted, refused: refused}
+	background(t, at.newServer(reviewed, listener, time.Second).Start)
+	return testEndpoint{endpoint: at, tls: encrypted, refusedCount: refused}
 }
 
 // dial connects from an address of this machine, as if it were another pod.
-func (s served) dial(ctx context.Context, source string) (net.Conn, error) {
+func (s testEndpoint) dial(ctx context.Context, source string) (net.Conn, error) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
 	to := fmt.Sprintf("127.0.0.1:%d", s.port)
 	if !s.tls {
@@ -100,7 +100,7 @@ func (s served) dial(ctx context.Context, source string) (net.Conn, error) {
 }
 
 // post sends a review with a header of this length on a connection of its own, and returns the status code.
-func (s served) post(ctx context.Context, source string, header int) (int, error) {
+func (s testEndpoint) post(ctx context.Context, source string, header int) (int, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx, source) }
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", s.port), strings.NewReader("{}"))
@@ -117,7 +117,7 @@ func (s served) post(ctx context.Context, source string, header int) (int, error
 }
 
 // halfHeader opens a connection that sends half of a header, and holds it until the test ends.
-func (s served) halfHeader(t *testing.T, source string) {
+func (s testEndpoint) halfHeader(t *testing.T, source string) {
 	t.Helper()
 	raw, err := s.dial(t.Context(), source)
 	if err != nil {
@@ -127,8 +127,8 @@ func (s served) halfHeader(t *testing.T, source string) {
 	_, _ = io.WriteString(raw, "POST / HTTP/1.1\r\nHost: a\r\nX-Padding: ")
 }
 
-// occupy takes a place until the test ends or the server times out: by half of a header or, before that, of a handshake.
-func (s served) occupy(t *testing.T, source string) {
+// occupyConnection takes a place until the test ends or the server times out: by half of a header or, before that, of a handshake.
+func (s testEndpoint) occupyConnection(t *testing.T, source string) {
 	t.Helper()
 	plain := s
 	plain.tls = false
@@ -142,16 +142,16 @@ func (s served) occupy(t *testing.T, source string) {
 	}
 }
 
-func eachEndpoint(t *testing.T, run func(*testing.T, served)) {
+func eachEndpoint(t *testing.T, run func(*testing.T, testEndpoint)) {
 	t.Helper()
 	config := Defaults()
-	for name, start := range map[string]func(*testing.T) served{
-		"webhook": func(t *testing.T) served {
-			return webhookAt(t, func(c *Config) { c.Limits.WebhookConnectionsPerSource = otherConnectionsPerSource })
+	for name, start := range map[string]func(*testing.T) testEndpoint{
+		"webhook": func(t *testing.T) testEndpoint {
+			return serveWebhook(t, func(c *Config) { c.Limits.WebhookConnectionsPerSource = maxOtherConnectionsPerSource })
 		},
-		"metrics":         func(t *testing.T) served { return otherAt(t, config.metricsEndpoint(), true) },
-		"metrics, no TLS": func(t *testing.T) served { return otherAt(t, config.metricsEndpoint(), false) },
-		"health":          func(t *testing.T) served { return otherAt(t, config.healthEndpoint(), false) },
+		"metrics":         func(t *testing.T) testEndpoint { return serveOther(t, config.metricsEndpoint(), true) },
+		"metrics, no TLS": func(t *testing.T) testEndpoint { return serveOther(t, config.metricsEndpoint(), false) },
+		"health":          func(t *testing.T) testEndpoint { return serveOther(t, config.healthEndpoint(), false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,18 +163,18 @@ func eachEndpoint(t *testing.T, run func(*testing.T, served)) {
 // A pod that sends partial headers, or nothing, on as many connections as it can uses up only its own places.
 func TestFloodOfHeadersIsBounded(t *testing.T) {
 	t.Parallel()
-	const flood, most = 200, otherConnectionsPerSource
-	eachEndpoint(t, func(t *testing.T, s served) {
+	const flood, most = 200, maxOtherConnectionsPerSource
+	eachEndpoint(t, func(t *testing.T, s testEndpoint) {
 		// On a slow machine places become free meanwhile, because headers and handshakes have 5 s.
 		linktest.Eventually(t, "connections beyond the limit are closed", func() bool {
-			s.occupy(t, "127.0.0.3")
-			return s.refused() >= flood-most
+			s.occupyConnection(t, "127.0.0.3")
+			return s.refusedCount() >= flood-most
 		})
 		if code, err := s.post(t.Context(), "127.0.0.1", 0); code != http.StatusOK {
 			t.Errorf("another address: got %d, %v", code, err)
 		}
-		if s.check != nil {
-			if err := s.check(nil); err != nil {
+		if s.checkHealth != nil {
+			if err := s.checkHealth(nil); err != nil {
 				t.Errorf("the webhook is not ready: %v", err)
 			}
 		}
@@ -184,7 +184,7 @@ func TestFloodOfHeadersIsBounded(t *testing.T) {
 // Slow callers lose their places.
 func TestHalfOfAHeaderHoldsItsPlaceForSeconds(t *testing.T) {
 	t.Parallel()
-	s := webhookAt(t, func(c *Config) { c.Limits.WebhookConnectionsPerSource = 3 })
+	s := serveWebhook(t, func(c *Config) { c.Limits.WebhookConnectionsPerSource = 3 })
 	for range 3 {
 		s.halfHeader(t, "127.0.0.3")
 	}
@@ -199,7 +199,7 @@ func TestHalfOfAHeaderHoldsItsPlaceForSeconds(t *testing.T) {
 
 func TestHeadersAreShort(t *testing.T) {
 	t.Parallel()
-	eachEndpoint(t, func(t *testing.T, s served) {
+	eachEndpoint(t, func(t *testing.T, s testEndpoint) {
 		if code, err := s.post(t.Context(), "127.0.0.1", s.headerBytes/2); code != http.StatusOK {
 			t.Errorf("a header of half of the limit: got %d, %v", code, err)
 		}
@@ -209,7 +209,7 @@ func TestHeadersAreShort(t *testing.T) {
 	})
 }
 
-func TestTakenPortOfAnEndpointNamesItsKey(t *testing.T) {
+func TestUsedEndpointPortIsAnErrorWithItsKey(t *testing.T) {
 	at := Defaults().healthEndpoint()
 	taken, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -241,14 +241,14 @@ func TestMetricsAndProbesAnswerWithoutLeadership(t *testing.T) {
 	silent := httptest.NewServer(http.NotFoundHandler())
 	defer silent.Close()
 	operator, err := kit.NewOperator(&rest.Config{Host: silent.URL}, kit.Options{
-		Manager:     manager.Options{Scheme: scheme(), HealthProbeBindAddress: "0", Metrics: server.Options{BindAddress: "0"}},
-		Election:    kit.Election{Namespace: "system", Name: lease, Identity: "this"},
+		Manager:     manager.Options{Scheme: newScheme(), HealthProbeBindAddress: "0", Metrics: server.Options{BindAddress: "0"}},
+		Election:    kit.Election{Namespace: "system", Name: leaseName, Identity: "this"},
 		SyncTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := partsWith(func(c *Config) {
+	p := newTestDeps(func(c *Config) {
 		c.Health.Port, c.Metrics.Port, c.Metrics.Secure = freePort(t, "127.0.0.1"), freePort(t, "127.0.0.1"), false
 	})
 	p.Operator, p.refusals = operator, limit.NewRefusals(prometheus.NewRegistry())

@@ -23,52 +23,52 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/survey"
 )
 
-// foreign returns an object of each kind that is cached for all namespaces, as large as the API server accepts.
-func foreign() []client.Object {
-	bulk := strings.Repeat("x", 200<<10)
+// largeObjects returns an object of each kind that is cached for all namespaces, as large as the API server accepts.
+func largeObjects() []client.Object {
+	large := strings.Repeat("x", 200<<10)
 	meta := metav1.ObjectMeta{
 		Namespace: "elsewhere", Name: "foreign", Labels: map[string]string{"app": "web"},
-		Annotations:   map[string]string{"example.test/bulk": bulk, corev1.LastAppliedConfigAnnotation: bulk},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`"` + bulk + `"`)}}},
+		Annotations:   map[string]string{"example.test/bulk": large, corev1.LastAppliedConfigAnnotation: large},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`"` + large + `"`)}}},
 	}
 	pod := corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "any", Args: []string{bulk}, Env: []corev1.EnvVar{{Name: "BULK", Value: bulk}}}},
-		Volumes:    []corev1.Volume{{Name: bulk}},
+		Containers: []corev1.Container{{Name: "any", Args: []string{large}, Env: []corev1.EnvVar{{Name: "BULK", Value: large}}}},
+		Volumes:    []corev1.Volume{{Name: large}},
 	}
 	template := corev1.PodTemplateSpec{ObjectMeta: *meta.DeepCopy(), Spec: pod}
-	ours := meta.DeepCopy()
+	owned := meta.DeepCopy()
 	for n := range 1000 {
-		ours.Labels[fmt.Sprintf("example.test/label-%d", n)] = strings.Repeat("x", 63)
+		owned.Labels[fmt.Sprintf("example.test/label-%d", n)] = strings.Repeat("x", 63)
 	}
-	input := &apiextensionsv1.JSON{Raw: []byte(`{"bulk":"` + bulk[:8000] + `"}`)}
+	input := &apiextensionsv1.JSON{Raw: []byte(`{"bulk":"` + large[:8000] + `"}`)}
 	revision := meta.DeepCopy()
 	revision.Labels[v1alpha1.LabelPool] = "forged"
 	configMap, service := ondemand.ConfigMaps(), ondemand.Services()
 	configMap.ObjectMeta, service.ObjectMeta = *meta.DeepCopy(), *meta.DeepCopy()
 	return []client.Object{
 		configMap, service,
-		&corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: pod, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Image: bulk}}}},
+		&corev1.Pod{ObjectMeta: *meta.DeepCopy(), Spec: pod, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Image: large}}}},
 		&appsv1.Deployment{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.DeploymentSpec{Template: template}},
 		&appsv1.StatefulSet{ObjectMeta: *meta.DeepCopy(), Spec: appsv1.StatefulSetSpec{
 			Template: template, VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: *meta.DeepCopy()}},
 		}},
-		&corev1.Node{ObjectMeta: *meta.DeepCopy(), Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{bulk}}}}},
+		&corev1.Node{ObjectMeta: *meta.DeepCopy(), Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{large}}}}},
 		&corev1.Namespace{ObjectMeta: *meta.DeepCopy()},
 		&corev1.PersistentVolumeClaim{ObjectMeta: *meta.DeepCopy()},
 		&corev1.PersistentVolume{ObjectMeta: *meta.DeepCopy()},
 		&policyv1.PodDisruptionBudget{ObjectMeta: *meta.DeepCopy()},
-		&appsv1.ControllerRevision{ObjectMeta: *revision, Data: runtime.RawExtension{Raw: []byte(`"` + bulk + `"`)}},
-		&v1alpha1.Swarm{ObjectMeta: *ours}, &v1alpha1.Agent{ObjectMeta: *ours.DeepCopy()},
-		&v1alpha1.WorkerPool{ObjectMeta: *ours.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *ours.DeepCopy()},
-		&v1alpha1.Task{ObjectMeta: *ours.DeepCopy(), Spec: v1alpha1.TaskSpec{Payload: input, Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + bulk + `"`)}}}}},
+		&appsv1.ControllerRevision{ObjectMeta: *revision, Data: runtime.RawExtension{Raw: []byte(`"` + large + `"`)}},
+		&v1alpha1.Swarm{ObjectMeta: *owned}, &v1alpha1.Agent{ObjectMeta: *owned.DeepCopy()},
+		&v1alpha1.WorkerPool{ObjectMeta: *owned.DeepCopy()}, &v1alpha1.SwarmSnapshot{ObjectMeta: *owned.DeepCopy()},
+		&v1alpha1.Task{ObjectMeta: *owned.DeepCopy(), Spec: v1alpha1.TaskSpec{Payload: input, Items: &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: []byte(`"` + large + `"`)}}}}},
 	}
 }
 
-// hostile returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, with names that we know and others, and more
+// hostileObjects returns the same objects with 1.4 MB of labels and 256 KiB of annotations each, with names that we know and others, and more
 // of what outlines keep than anyone needs. Cluster-scoped objects only get annotations: users of a namespace do not create them.
-func hostile() []client.Object {
+func hostileObjects() []client.Object {
 	const labels, annotations = 1_400_000, 256 << 10
-	all := foreign()
+	all := largeObjects()
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{ // with the label of a Swarm that is none of ours
 		Namespace: "elsewhere", Name: "labelled",
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.test/v1", Kind: "Swarm", Name: "s", UID: "1", Controller: new(true)}},
@@ -134,7 +134,7 @@ func enlarge(object client.Object) {
 
 // The operator caches little of foreign objects, whatever they contain.
 func TestForeignObjectsCostLittle(t *testing.T) {
-	for most, objects := range map[int][]client.Object{1 << 10: foreign(), largestOutline: hostile()} {
+	for maxBytes, objects := range map[int][]client.Object{1 << 10: largeObjects(), maxOutlineBytes: hostileObjects()} {
 		transforms := transformsByKind(t)
 		for _, object := range objects {
 			kind := kindOf(t, object)
@@ -148,8 +148,8 @@ func TestForeignObjectsCostLittle(t *testing.T) {
 				t.Fatal(err)
 			}
 			text, err := json.Marshal(kept)
-			if err != nil || len(text) > most {
-				t.Errorf("of a foreign %s %d bytes are kept, want at most %d (%v)", kind.Kind, len(text), most, err)
+			if err != nil || len(text) > maxBytes {
+				t.Errorf("of a foreign %s %d bytes are kept, want at most %d (%v)", kind.Kind, len(text), maxBytes, err)
 			}
 		}
 	}
@@ -159,16 +159,16 @@ func TestForeignObjectsCostLittle(t *testing.T) {
 // cached.
 func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 	known := map[schema.GroupVersionKind]bool{}
-	for _, object := range foreign() {
+	for _, object := range largeObjects() {
 		known[kindOf(t, object)] = true
 	}
-	for name, of := range scheme().KnownTypes(v1alpha1.GroupVersion) {
+	for name, of := range newScheme().KnownTypes(v1alpha1.GroupVersion) {
 		_, isObject := reflect.New(of).Interface().(client.Object)
 		if kind := v1alpha1.GroupVersion.WithKind(name); isObject && !known[kind] {
 			t.Errorf("a %s may cost anything", kind.Kind)
 		}
 	}
-	for object, options := range caches("home", survey.Standard(), nil, nil).ByObject {
+	for object, options := range cacheOptions("home", survey.Standard(), nil, nil).ByObject {
 		chosen := options.Field != nil || options.Label != nil || len(options.Namespaces) > 0
 		if kind := kindOf(t, object); !chosen && !known[kind] {
 			t.Errorf("a foreign %s may cost anything", kind.Kind)
@@ -179,7 +179,7 @@ func TestForeignObjectsOfAllKindsAreKnown(t *testing.T) {
 func transformsByKind(t *testing.T) map[schema.GroupVersionKind]toolscache.TransformFunc {
 	t.Helper()
 	found := map[schema.GroupVersionKind]toolscache.TransformFunc{}
-	for object, options := range caches("home", survey.Standard(), nil, nil).ByObject {
+	for object, options := range cacheOptions("home", survey.Standard(), nil, nil).ByObject {
 		found[kindOf(t, object)] = options.Transform
 	}
 	return found
@@ -187,7 +187,7 @@ func transformsByKind(t *testing.T) map[schema.GroupVersionKind]toolscache.Trans
 
 func kindOf(t *testing.T, object client.Object) schema.GroupVersionKind {
 	t.Helper()
-	kind, err := apiutil.GVKForObject(object, scheme())
+	kind, err := apiutil.GVKForObject(object, newScheme())
 	if err != nil {
 		t.Fatal(fmt.Errorf("kind of %T: %w", object, err))
 	}

@@ -9,12 +9,12 @@ import (
 
 // addHealth adds a liveness check that fails if the dispatcher or a reconcile hangs: such a process would renew its Lease forever.
 // /healthz/dispatcher shows how long that has lasted.
-func (p *parts) addHealth() error {
-	return p.AddHealthzCheck("dispatcher", every(p.dispatcher.board.Healthy, p.CheckReconciles))
+func (p *deps) addHealth() error {
+	return p.AddHealthzCheck("dispatcher", allOf(p.dispatchRunner.dispatcher.Healthy, p.CheckReconciles))
 }
 
-// every returns a check that fails with the errors of all checks.
-func every(checks ...healthz.Checker) healthz.Checker {
+// allOf returns a check that fails with the errors of all checks.
+func allOf(checks ...healthz.Checker) healthz.Checker {
 	return func(request *http.Request) error {
 		errs := make([]error, 0, len(checks))
 		for _, check := range checks {

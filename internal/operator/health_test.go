@@ -16,7 +16,7 @@ import (
 
 // healthManager serves its checks as controller-runtime does.
 type healthManager struct {
-	plainManager
+	clientManager
 	checks map[string]healthz.Checker
 }
 
@@ -26,21 +26,21 @@ func (m healthManager) AddHealthzCheck(name string, check healthz.Checker) error
 }
 
 func TestHealthOfTheDispatcherIsThatOfItsStepsAndOfAllReconciles(t *testing.T) {
-	well, stuck := func(*http.Request) error { return nil }, func(*http.Request) error { return errors.New("stuck for 3m1s") }
-	slow := func(*http.Request) error { return errors.New("has not returned for 15m1s") }
+	passing, stuck := func(*http.Request) error { return nil }, func(*http.Request) error { return errors.New("stuck for 3m1s") }
+	failing := func(*http.Request) error { return errors.New("has not returned for 15m1s") }
 	for _, c := range []struct {
 		name   string
 		checks []healthz.Checker
 		code   int
 		says   []string
 	}{
-		{"all is well", []healthz.Checker{well, well}, http.StatusOK, []string{"ok"}},
-		{"the dispatcher hangs", []healthz.Checker{stuck, well}, http.StatusInternalServerError, []string{"stuck for 3m1s"}},
-		{"a reconcile hangs", []healthz.Checker{well, slow}, http.StatusInternalServerError, []string{"has not returned for 15m1s"}},
-		{"both hang", []healthz.Checker{stuck, slow}, http.StatusInternalServerError, []string{"stuck for 3m1s", "has not returned for 15m1s"}},
+		{"all is well", []healthz.Checker{passing, passing}, http.StatusOK, []string{"ok"}},
+		{"the dispatcher hangs", []healthz.Checker{stuck, passing}, http.StatusInternalServerError, []string{"stuck for 3m1s"}},
+		{"a reconcile hangs", []healthz.Checker{passing, failing}, http.StatusInternalServerError, []string{"has not returned for 15m1s"}},
+		{"both hang", []healthz.Checker{stuck, failing}, http.StatusInternalServerError, []string{"stuck for 3m1s", "has not returned for 15m1s"}},
 	} {
 		answer := httptest.NewRecorder()
-		probes := &healthz.Handler{Checks: map[string]healthz.Checker{"dispatcher": every(c.checks...)}}
+		probes := &healthz.Handler{Checks: map[string]healthz.Checker{"dispatcher": allOf(c.checks...)}}
 		probes.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/dispatcher", nil))
 		for _, want := range c.says {
 			if text := answer.Body.String(); answer.Code != c.code || !strings.Contains(text, want) {
@@ -52,9 +52,9 @@ func TestHealthOfTheDispatcherIsThatOfItsStepsAndOfAllReconciles(t *testing.T) {
 
 func TestHealthOfTheDispatcherIsProbed(t *testing.T) {
 	manager := healthManager{checks: map[string]healthz.Checker{}}
-	made := partsWith(func(*Config) {})
+	made := newTestDeps(func(*Config) {})
 	made.Operator = &kit.Operator{Manager: manager}
-	made.dispatcher = &dispatcher{board: dispatch.New(dispatch.Config{Metrics: prometheus.NewRegistry()})}
+	made.dispatchRunner = &dispatchRunner{dispatcher: dispatch.New(dispatch.Config{Metrics: prometheus.NewRegistry()})}
 	if err := made.addHealth(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ func help(out io.Writer, flags *flag.FlagSet) {
 	flags.PrintDefaults()
 	fmt.Fprint(out, "\nKeys of the configuration file, which the environment overrides (docs/reference/configuration.md):\n")
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	defaults := texts(Defaults())
+	defaults := keyValues(Defaults())
 	for _, key := range Keys() {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", key, defaults[key], variable(key))
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", key, defaults[key], environmentVariable(key))
 	}
 	_ = table.Flush() // to the same writer as the rest
 }

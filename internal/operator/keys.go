@@ -23,11 +23,11 @@ func keyOf(field reflect.StructField) string {
 	return name
 }
 
-// each visits every key of a section.
-func each(section reflect.Value, path string, visit func(key string, value reflect.Value)) {
+// visitKeys visits every key of a section.
+func visitKeys(section reflect.Value, path string, visit func(key string, value reflect.Value)) {
 	for field, value := range section.Fields() {
 		if isSection(field.Type) {
-			each(value, path+keyOf(field)+".", visit)
+			visitKeys(value, path+keyOf(field)+".", visit)
 			continue
 		}
 		visit(path+keyOf(field), value)
@@ -35,37 +35,37 @@ func each(section reflect.Value, path string, visit func(key string, value refle
 }
 
 // Keys lists every key, for help texts and for the test that each of them has an effect.
-func Keys() []string { return slices.Sorted(maps.Keys(texts(Defaults()))) }
+func Keys() []string { return slices.Sorted(maps.Keys(keyValues(Defaults()))) }
 
-// texts returns the values of all keys, as written in the file.
-func texts(config Config) map[string]string {
-	all := map[string]string{}
-	each(reflect.ValueOf(config), "", func(key string, value reflect.Value) {
+// keyValues returns the values of all keys, as written in the file.
+func keyValues(config Config) map[string]string {
+	values := map[string]string{}
+	visitKeys(reflect.ValueOf(config), "", func(key string, value reflect.Value) {
 		switch value := value.Interface().(type) {
 		case metav1.Duration:
-			all[key] = value.Duration.String()
+			values[key] = value.Duration.String()
 		case metav1.LabelSelector:
-			all[key] = strings.TrimPrefix(metav1.FormatLabelSelector(&value), "<none>")
+			values[key] = strings.TrimPrefix(metav1.FormatLabelSelector(&value), "<none>")
 		case intstr.IntOrString:
-			all[key] = value.String()
+			values[key] = value.String()
 		case resource.Quantity:
-			all[key] = value.String()
+			values[key] = value.String()
 		default:
-			all[key] = fmt.Sprint(value)
+			values[key] = fmt.Sprint(value)
 		}
 	})
-	return all
+	return values
 }
 
-// variable returns the name of the environment variable that overrides a key.
-func variable(key string) string {
-	name, former := strings.Builder{}, ' '
+// environmentVariable returns the name of the environment variable that overrides a key.
+func environmentVariable(key string) string {
+	name, previous := strings.Builder{}, ' '
 	for _, letter := range key {
-		if unicode.IsUpper(letter) && !unicode.IsUpper(former) { // an abbreviation stays one word
+		if unicode.IsUpper(letter) && !unicode.IsUpper(previous) { // an abbreviation stays one word
 			name.WriteRune('_')
 		}
 		name.WriteRune(letter)
-		former = letter
+		previous = letter
 	}
-	return prefix + strings.ToUpper(strings.ReplaceAll(name.String(), ".", "_"))
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(name.String(), ".", "_"))
 }

@@ -21,52 +21,52 @@ import (
 // authenticator verifies the tokens of agents. If the operator may create TokenReviews, it does so for tokens that it cannot verify
 // itself. Its connections do not end with leadership: a standby must authenticate an agent before redirecting it to the leader. A
 // TokenReview is a create that changes nothing.
-func (p parts) authenticator(ctx context.Context) (link.Authenticator, error) {
-	published, err := documents(p.cluster)
+func (p deps) authenticator(ctx context.Context) (link.Authenticator, error) {
+	published, err := newDocuments(p.cluster)
 	if err != nil {
 		return nil, err
 	}
-	if p.config.confined() {
+	if p.config.isNamespaced() {
 		return p.verifier(ctx, published)
 	}
-	own := rest.AddUserAgent(rest.CopyConfig(p.cluster), "link")
-	reviews, err := authentication.NewForConfig(own)
+	linkConfig := rest.AddUserAgent(rest.CopyConfig(p.cluster), "link")
+	reviews, err := authentication.NewForConfig(linkConfig)
 	if err != nil {
 		return nil, fmt.Errorf("make client for token reviews: %w", err)
 	}
-	pods, err := metadata.NewForConfig(own)
+	pods, err := metadata.NewForConfig(linkConfig)
 	if err != nil {
 		return nil, fmt.Errorf("make client for pods of agents: %w", err)
 	}
 	tokens := link.NewTokenAuthenticator(link.TokenOptions{
-		Reviews: reviews.TokenReviews(), Published: published, Pods: listAgents(pods), ClockReliable: p.clockReliable,
+		Reviews: reviews.TokenReviews(), Published: published, Pods: listAgentPods(pods), ClockReliable: p.clockReliable,
 		InScope: p.mayHaveAgents, Refusals: p.refusals,
 	})
 	if err := tokens.Prepare(ctx); err != nil {
-		p.around.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err", err)
+		p.env.Log.Warn("cannot read the keys of the cluster: every token of an agent is reviewed, which takes long when many come at once", "err", err)
 	}
 	return tokens, nil
 }
 
-func (p parts) clockReliable() bool {
+func (p deps) clockReliable() bool {
 	_, reliable := p.skew.Skew()
 	return reliable
 }
 
-// scopePatience is how long a token waits for the cache of namespaces, which delays it only at the start.
-const scopePatience = 100 * time.Millisecond
+// scopeTimeout is how long a token waits for the cache of namespaces, which delays it only at the start.
+const scopeTimeout = 100 * time.Millisecond
 
 // mayHaveAgents reports whether the operator works in a namespace, or does not know yet.
-func (p parts) mayHaveAgents(ctx context.Context, namespace string) bool {
-	waiting, cancel := context.WithTimeout(ctx, scopePatience)
+func (p deps) mayHaveAgents(ctx context.Context, namespace string) bool {
+	waitCtx, cancel := context.WithTimeout(ctx, scopeTimeout)
 	defer cancel()
-	included, err := p.scope.IncludesNamed(waiting, p.GetClient(), namespace)
-	return included || err != nil
+	inScope, err := p.scope.IncludesNamed(waitCtx, p.GetClient(), namespace)
+	return inScope || err != nil
 }
 
 // verifier authenticates agents by the keys of the cluster alone.
-func (p parts) verifier(ctx context.Context, published link.Documents) (link.Authenticator, error) {
-	verifier := link.NewTokenVerifier(published, p.GetClient(), p.config.namespaces())
+func (p deps) verifier(ctx context.Context, published link.Documents) (link.Authenticator, error) {
+	verifier := link.NewTokenVerifier(published, p.GetClient(), p.config.namespaceNames())
 	err := verifier.Prepare(ctx)
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("%w: have an administrator bind our service account to ClusterRole system:service-account-issuer-discovery, as Kubernetes does by itself", err)
@@ -74,18 +74,18 @@ func (p parts) verifier(ctx context.Context, published link.Documents) (link.Aut
 	return verifier, err
 }
 
-// listAgents lists the pods of all swarms. It skips pods that should be gone by now: only the API server knows whether their tokens
+// listAgentPods lists the pods of all swarms. It skips pods that should be gone by now: only the API server knows whether their tokens
 // are still valid.
-func listAgents(cluster metadata.Interface) link.Pods {
+func listAgentPods(cluster metadata.Interface) link.Pods {
 	return func(ctx context.Context) ([]link.Identity, error) {
-		found, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
+		list, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
 		if err != nil {
 			return nil, fmt.Errorf("list pods of agents: %w", err)
 		}
-		pods, now := make([]link.Identity, 0, len(found.Items)), time.Now()
-		for n := range found.Items {
-			pod := &found.Items[n]
-			if gone := pod.DeletionTimestamp; gone == nil || now.Before(gone.Time) {
+		pods, now := make([]link.Identity, 0, len(list.Items)), time.Now()
+		for n := range list.Items {
+			pod := &list.Items[n]
+			if deletion := pod.DeletionTimestamp; deletion == nil || now.Before(deletion.Time) {
 				pods = append(pods, link.Identity{Namespace: pod.Namespace, Pod: pod.Name, PodUID: string(pod.UID)})
 			}
 		}
@@ -93,55 +93,55 @@ func listAgents(cluster metadata.Interface) link.Pods {
 	}
 }
 
-// documents are what the API server publishes for every account.
-func documents(cluster *rest.Config) (link.Documents, error) {
-	own := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
-	own.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{})
-	client, err := rest.UnversionedRESTClientFor(own)
+// newDocuments are what the API server publishes for every account.
+func newDocuments(cluster *rest.Config) (link.Documents, error) {
+	linkConfig := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
+	linkConfig.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{})
+	client, err := rest.UnversionedRESTClientFor(linkConfig)
 	if err != nil {
 		return nil, fmt.Errorf("make client for the keys of the cluster: %w", err)
 	}
 	return func(ctx context.Context, path string) ([]byte, error) { return client.Get().AbsPath(path).DoRaw(ctx) }, nil
 }
 
-// tenure is the state of the Lease.
-type tenure interface {
+// leaseState is the state of the Lease.
+type leaseState interface {
 	Fresh() bool
 	Term() int64
 	Holder() string
 }
 
-// speakers decides who may speak on the link, by the Lease.
-type speakers struct {
-	tenure   tenure
-	identity string      // of this process in the Lease
-	open     func() bool // whether agents may be welcomed
+// leaderInfo decides who may speak on the link, by the Lease.
+type leaderInfo struct {
+	lease         leaseState
+	identity      string      // of this process in the Lease
+	acceptsAgents func() bool // whether agents may be welcomed
 }
 
 // Leading implements link.Leadership.
-func (s speakers) Leading() (term int64, leading bool) {
-	return s.tenure.Term(), s.tenure.Fresh() && s.open()
+func (s leaderInfo) Leading() (term int64, leading bool) {
+	return s.lease.Term(), s.lease.Fresh() && s.acceptsAgents()
 }
 
 // Leader implements link.Leadership. It returns "" while this process holds the Lease but is not ready: redirecting an agent to itself
 // would loop.
-func (s speakers) Leader() string {
-	holder := s.tenure.Holder()
+func (s leaderInfo) Leader() string {
+	holder := s.lease.Holder()
 	if holder == s.identity {
 		return ""
 	}
-	return linkOf(holder)
+	return linkAddressOf(holder)
 }
 
 // A doorway serves the link on every replica.
-type doorway struct {
+type linkServer struct {
 	server *link.Server
 	port   int
 }
 
 // Start implements manager.Runnable.
-func (d doorway) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address(d.port))
+func (d linkServer) Start(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listenAddress(d.port))
 	if err != nil {
 		return fmt.Errorf("open link.port: %w", err)
 	}
@@ -149,4 +149,4 @@ func (d doorway) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (doorway) NeedLeaderElection() bool { return false }
+func (linkServer) NeedLeaderElection() bool { return false }

@@ -26,7 +26,7 @@ func (l fakeLease) Fresh() bool    { return l.fresh }
 func (l fakeLease) Term() int64    { return l.term }
 func (l fakeLease) Holder() string { return l.holder }
 
-func TestOnlyAFreshLeaderThatIsOpenSpeaks(t *testing.T) {
+func TestOnlyAFreshLeaderThatAcceptsAgentsLeads(t *testing.T) {
 	for _, c := range []struct {
 		reason      string
 		fresh, open bool
@@ -36,7 +36,7 @@ func TestOnlyAFreshLeaderThatIsOpenSpeaks(t *testing.T) {
 		{"leads, and may not welcome agents yet", true, false, false},
 		{"leads no more", false, true, false},
 	} {
-		s := speakers{tenure: fakeLease{fresh: c.fresh, term: 7}, open: func() bool { return c.open }}
+		s := leaderInfo{lease: fakeLease{fresh: c.fresh, term: 7}, acceptsAgents: func() bool { return c.open }}
 		if term, leading := s.Leading(); leading != c.want || term != 7 {
 			t.Errorf("%s: leading %t in term %d", c.reason, leading, term)
 		}
@@ -53,14 +53,14 @@ func TestStandbyKnowsTheLeadersLink(t *testing.T) {
 		"":                                    "", // released
 		"self_10.0.0.1:9444_0b3e":             "", // this process, which is not open
 	} {
-		s := speakers{tenure: fakeLease{holder: holder}, identity: "self_10.0.0.1:9444_0b3e"}
+		s := leaderInfo{lease: fakeLease{holder: holder}, identity: "self_10.0.0.1:9444_0b3e"}
 		if got := s.Leader(); got != want {
 			t.Errorf("%q: got %q, want %q", holder, got, want)
 		}
 	}
 }
 
-func TestWhereTheLinkIs(t *testing.T) {
+func TestLinkAddresses(t *testing.T) {
 	elsewhere := &rest.Config{Host: "https://127.0.0.1:1"} // does not answer; the route there begins at the same address
 	for _, c := range []struct {
 		reason, host, address string
@@ -74,17 +74,17 @@ func TestWhereTheLinkIs(t *testing.T) {
 		{"outside, by the route", "", "", addresses{"127.0.0.1:9444", "127.0.0.1:9444"}, "127.0.0.1"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			got, err := locate(t.Context(), Link{Port: 9444, Address: c.address}, Surroundings{Cluster: elsewhere, Namespace: "system", Host: c.host})
+			got, err := findAddresses(t.Context(), Link{Port: 9444, Address: c.address}, Environment{Cluster: elsewhere, Namespace: "system", Host: c.host})
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, want %+v: %v", got, c.want, err)
 			}
-			names := got.names("system")
+			names := got.certificateNames("system")
 			if !slices.Contains(names, c.name) || !slices.Contains(names, "swarm-operator-link.system.svc") || !slices.Contains(names, "swarm-operator-webhook.system.svc") ||
 				!slices.Contains(names, "swarm-operator-metrics.system.svc") {
 				t.Errorf("the certificate is for %v", names)
 			}
-			if linkOf(identity("pod", got.own)+"_0b3e") != c.want.own {
-				t.Errorf("not found in identity %q", identity("pod", got.own))
+			if linkAddressOf(leaseIdentity("pod", got.process)+"_0b3e") != c.want.process {
+				t.Errorf("not found in identity %q", leaseIdentity("pod", got.process))
 			}
 		})
 	}
@@ -95,10 +95,10 @@ func TestAddressThatTheAPIServerPublishes(t *testing.T) {
 		&net.IPNet{IP: net.IPv4(127, 0, 0, 1), Mask: net.CIDRMask(8, 32)},
 		&net.IPNet{IP: net.ParseIP("192.168.3.4"), Mask: net.CIDRMask(24, 32)},
 	}
-	if got := firstShared([]string{"192.168.3.9", "192.168.3.4"}, ours); got != "192.168.3.4" {
+	if got := firstCommonAddress([]string{"192.168.3.9", "192.168.3.4"}, ours); got != "192.168.3.4" {
 		t.Errorf("got %q", got)
 	}
-	if got := firstShared([]string{"192.168.3.9"}, ours); got != "" {
+	if got := firstCommonAddress([]string{"192.168.3.9"}, ours); got != "" {
 		t.Errorf("got %q, which is another machine", got)
 	}
 }
@@ -116,7 +116,7 @@ func TestPodsOfSwarmsAreListed(t *testing.T) {
 	}
 	cluster := fake.NewSimpleMetadataClient(scheme, pod("here", ours, nil), pod("leaving", ours, new(metav1.NewTime(time.Now().Add(time.Minute)))),
 		pod("overdue", ours, new(metav1.NewTime(time.Now().Add(-time.Second)))), pod("other", nil, nil))
-	pods, err := listAgents(cluster)(t.Context())
+	pods, err := listAgentPods(cluster)(t.Context())
 	want := []link.Identity{{Namespace: "demo", Pod: "here", PodUID: "uid-here"}, {Namespace: "demo", Pod: "leaving", PodUID: "uid-leaving"}}
 	if err != nil || !slices.Equal(pods, want) {
 		t.Errorf("got %v, %v", pods, err)

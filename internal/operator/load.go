@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// prefix starts the name of every environment variable that overrides a key.
-const prefix = "SWARM_"
+// variablePrefix starts the name of every environment variable that overrides a key.
+const variablePrefix = "SWARM_"
 
 // Load reads the configuration file, if there is one, applies the environment, and rejects what cannot work: all of it at once, each
 // problem on a line that names the key, the value and what to write instead. Even then it returns what could be read.
 func Load(path string, environment []string) (Config, error) {
 	config := Defaults()
-	unread := config.read(path)
-	overridden := config.override(settings(environment))
-	return config, errors.Join(unread, overridden, config.check())
+	fileErr := config.readFile(path)
+	envErr := config.applyEnvironment(variableSettings(environment))
+	return config, errors.Join(fileErr, envErr, config.validate())
 }
 
-// read applies the file.
-func (c *Config) read(path string) error {
+// readFile applies the file.
+func (c *Config) readFile(path string) error {
 	if path == "" {
 		return nil
 	}
@@ -43,13 +43,13 @@ func (c *Config) read(path string) error {
 	if err != nil {
 		return fmt.Errorf("read configuration %s: %s", path, strings.Join(strings.Fields(err.Error()), " ")) // on one line
 	}
-	return fill(reflect.ValueOf(c).Elem(), "", document)
+	return decodeSection(reflect.ValueOf(c).Elem(), "", document)
 }
 
-// fill sets the keys of a section that the document names, and rejects unknown ones.
-func fill(section reflect.Value, path string, document []byte) error {
-	named := map[string]json.RawMessage{}
-	if err := json.Unmarshal(document, &named); err != nil {
+// decodeSection sets the keys of a section that the document names, and rejects unknown ones.
+func decodeSection(section reflect.Value, path string, document []byte) error {
+	values := map[string]json.RawMessage{}
+	if err := json.Unmarshal(document, &values); err != nil {
 		return fmt.Errorf("%s is %s: write keys and their values", cmp.Or(strings.TrimSuffix(path, "."), "the configuration"), document)
 	}
 	fields := map[string]reflect.Value{}
@@ -57,42 +57,42 @@ func fill(section reflect.Value, path string, document []byte) error {
 		fields[keyOf(field)] = value
 	}
 	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(named)) {
-		field, known := fields[name]
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		field, found := fields[name]
 		switch {
-		case !known:
+		case !found:
 			problems = append(problems, fmt.Errorf("%s%s is not a key: choose one of %s", path, name, strings.Join(slices.Sorted(maps.Keys(fields)), ", ")))
 		case isSection(field.Type()):
-			problems = append(problems, fill(field, path+name+".", named[name]))
+			problems = append(problems, decodeSection(field, path+name+".", values[name]))
 		default:
-			problems = append(problems, set(field, path+name, named[name]))
+			problems = append(problems, decodeValue(field, path+name, values[name]))
 		}
 	}
 	return errors.Join(problems...)
 }
 
 // A setting is an environment variable.
-type setting struct{ name, value string }
+type variableSetting struct{ name, value string }
 
-// settings returns our environment variables by path. Underscores are ignored, so that RESYNC_PERIOD and RESYNCPERIOD both stand for
+// variableSettings returns our environment variables by path. Underscores are ignored, so that RESYNC_PERIOD and RESYNCPERIOD both stand for
 // resyncPeriod. Other variables may begin with SWARM_ as well: Kubernetes sets some for every Service.
-func settings(environment []string) map[string]setting {
-	found := map[string]setting{}
+func variableSettings(environment []string) map[string]variableSetting {
+	result := map[string]variableSetting{}
 	for _, entry := range environment {
 		name, value, _ := strings.Cut(entry, "=")
-		if path, ours := strings.CutPrefix(name, prefix); ours {
-			found[strings.ReplaceAll(path, "_", "")] = setting{name, value}
+		if path, ok := strings.CutPrefix(name, variablePrefix); ok {
+			result[strings.ReplaceAll(path, "_", "")] = variableSetting{name, value}
 		}
 	}
-	return found
+	return result
 }
 
-// override sets every key that the environment names. A string is taken literally; other values are written as in the file.
-func (c *Config) override(settings map[string]setting) error {
+// applyEnvironment sets every key that the environment names. A string is taken literally; other values are written as in the file.
+func (c *Config) applyEnvironment(settings map[string]variableSetting) error {
 	var problems []error
-	each(reflect.ValueOf(c).Elem(), "", func(key string, value reflect.Value) {
-		chosen, named := settings[strings.ToUpper(strings.ReplaceAll(key, ".", ""))]
-		if !named {
+	visitKeys(reflect.ValueOf(c).Elem(), "", func(key string, value reflect.Value) {
+		chosen, found := settings[strings.ToUpper(strings.ReplaceAll(key, ".", ""))]
+		if !found {
 			return
 		}
 		if value.Kind() == reflect.String {
@@ -103,27 +103,27 @@ func (c *Config) override(settings map[string]setting) error {
 		if err != nil {
 			document, _ = json.Marshal(chosen.value) // a string, which will be rejected
 		}
-		if err := set(value, key, document); err != nil {
+		if err := decodeValue(value, key, document); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", chosen.name, err))
 		}
 	})
 	return errors.Join(problems...)
 }
 
-// set sets a key. An invalid value leaves it unchanged, so that no second problem follows from the first.
-func set(value reflect.Value, key string, document []byte) error {
-	read := reflect.New(value.Type())
-	read.Elem().Set(value)
-	strict, err := kjson.UnmarshalStrict(document, read.Interface())
-	if err != nil || len(strict) > 0 {
-		return fmt.Errorf("%s is %s: write %s", key, document, forms[value.Type()])
+// decodeValue sets a key. An invalid value leaves it unchanged, so that no second problem follows from the first.
+func decodeValue(value reflect.Value, key string, document []byte) error {
+	decoded := reflect.New(value.Type())
+	decoded.Elem().Set(value)
+	strictErrs, err := kjson.UnmarshalStrict(document, decoded.Interface())
+	if err != nil || len(strictErrs) > 0 {
+		return fmt.Errorf("%s is %s: write %s", key, document, valueFormats[value.Type()])
 	}
-	value.Set(read.Elem())
+	value.Set(decoded.Elem())
 	return nil
 }
 
-// forms describe how values are written.
-var forms = map[reflect.Type]string{
+// valueFormats describe how values are written.
+var valueFormats = map[reflect.Type]string{
 	reflect.TypeFor[int]():                  "a whole number",
 	reflect.TypeFor[bool]():                 "true or false",
 	reflect.TypeFor[string]():               "a text",

@@ -14,9 +14,9 @@ import (
 // levels by their names in the configuration.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// logTo makes slog the only way into the log, for us and for libraries, whichever logger they use.
-func logTo(out io.Writer, config Logging) *slog.Logger {
-	options := &slog.HandlerOptions{Level: levels[config.Level], ReplaceAttr: plain}
+// newLogger makes slog the only way into the log, for us and for libraries, whichever logger they use.
+func newLogger(out io.Writer, config Logging) *slog.Logger {
+	options := &slog.HandlerOptions{Level: levels[config.Level], ReplaceAttr: normalizeLevel}
 	var handler slog.Handler = slog.NewJSONHandler(out, options)
 	if config.Format == "text" {
 		handler = slog.NewTextHandler(out, options)
@@ -27,13 +27,13 @@ func logTo(out io.Writer, config Logging) *slog.Logger {
 	logger := slog.New(handler)
 	slog.SetDefault(logger)
 	// Anyone on the network decides how much the servers of net/http, which write to package log, and of gRPC log.
-	log.SetOutput(&quietWriter{next: slog.NewLogLogger(handler, slog.LevelInfo).Writer()})
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, &quietWriter{next: slog.NewLogLogger(handler, slog.LevelError).Writer()}))
+	log.SetOutput(&throttledWriter{next: slog.NewLogLogger(handler, slog.LevelInfo).Writer()})
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, &throttledWriter{next: slog.NewLogLogger(handler, slog.LevelError).Writer()}))
 	return logger
 }
 
-// plain maps levels to the four of the configuration: the verbosities of logr would appear as DEBUG+3 and the like.
-func plain(groups []string, attribute slog.Attr) slog.Attr {
+// normalizeLevel maps levels to the four of the configuration: the verbosities of logr would appear as DEBUG+3 and the like.
+func normalizeLevel(groups []string, attribute slog.Attr) slog.Attr {
 	if attribute.Key != slog.LevelKey || len(groups) > 0 {
 		return attribute
 	}

@@ -25,26 +25,26 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// plainManager has a client and nothing else.
-type plainManager struct {
+// clientManager has a client and nothing else.
+type clientManager struct {
 	manager.Manager
 }
 
-func (plainManager) GetClient() client.Client {
-	return fake.NewClientBuilder().WithScheme(scheme()).Build()
+func (clientManager) GetClient() client.Client {
+	return fake.NewClientBuilder().WithScheme(newScheme()).Build()
 }
 
-// partsWith returns the parts of an operator with this configuration.
-func partsWith(change func(*Config)) parts {
+// newTestDeps returns the parts of an operator with this configuration.
+func newTestDeps(change func(*Config)) deps {
 	config := Defaults()
 	change(&config)
-	return parts{
-		Operator: &kit.Operator{Manager: plainManager{}}, config: config, entrance: &entrance{now: time.Now},
-		around: Surroundings{Namespace: "system", Log: slog.New(slog.DiscardHandler)},
+	return deps{
+		Operator: &kit.Operator{Manager: clientManager{}}, config: config, webhookGate: &webhookGate{now: time.Now},
+		env: Environment{Namespace: "system", Log: slog.New(slog.DiscardHandler)},
 	}
 }
 
-func confinedTo(namespaces string) func(*Config) {
+func inNamespaces(namespaces string) func(*Config) {
 	return func(c *Config) { c.Controller.Namespaces = namespaces }
 }
 
@@ -59,7 +59,7 @@ func TestScopeThatCannotBeReadIsAnError(t *testing.T) {
 
 // Nodes are cluster-scoped: a confined operator has no rights to them, and must not even begin to watch them.
 func TestConfinedOperatorDoesNotSpread(t *testing.T) {
-	p := partsWith(confinedTo("a"))
+	p := newTestDeps(inNamespaces("a"))
 	if err := p.addSpread(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -70,12 +70,12 @@ func TestConfinedOperatorDoesNotSpread(t *testing.T) {
 
 // Without the webhook no replacement gets its place, so nothing may be moved.
 func TestNothingIsCoveredWithoutTheWebhook(t *testing.T) {
-	p := partsWith(func(c *Config) { c.Webhook.Enabled = false })
-	covered, never := p.coverage().Covers(t.Context(), "demo")
+	p := newTestDeps(func(c *Config) { c.Webhook.Enabled = false })
+	covered, never := p.namespaceSelector().Covers(t.Context(), "demo")
 	if covered || !strings.HasPrefix(never, "webhook.enabled is false") {
 		t.Errorf("covered %t, %q", covered, never)
 	}
-	if _, never = partsWith(func(*Config) {}).coverage().Covers(t.Context(), "demo"); strings.Contains(never, "webhook.enabled") {
+	if _, never = newTestDeps(func(*Config) {}).namespaceSelector().Covers(t.Context(), "demo"); strings.Contains(never, "webhook.enabled") {
 		t.Errorf("with a webhook: %q", never)
 	}
 }
@@ -84,7 +84,7 @@ func TestNothingIsCoveredWithoutTheWebhook(t *testing.T) {
 func TestConfinedOperatorNeedsTheKeysOfTheCluster(t *testing.T) {
 	for code, hint := range map[int]bool{http.StatusForbidden: true, http.StatusInternalServerError: false} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
-		p := partsWith(confinedTo("a"))
+		p := newTestDeps(inNamespaces("a"))
 		p.cluster = &rest.Config{Host: server.URL}
 		_, err := p.authenticator(t.Context())
 		if err == nil || strings.Contains(err.Error(), "ClusterRole system:service-account-issuer-discovery") != hint {
@@ -107,7 +107,7 @@ func TestRequestsOfAllKindsHaveOneLimit(t *testing.T) {
 	for _, kind := range []string{"ConfigMap", "Secret", "Service"} {
 		kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
 	}
-	few, live, err := limited(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: scheme(), Mapper: kinds})
+	few, live, err := newLimitedClients(limit.Budget{PerSecond: 0, Burst: 2, Share: 100})(&rest.Config{Host: server.URL, QPS: -1}, client.Options{Scheme: newScheme(), Mapper: kinds})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestSchemeKnowsWhatTheOperatorWrites(t *testing.T) {
 		{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}, {Group: "policy", Version: "v1", Kind: "Eviction"},
 		{Group: "swarm.io", Version: "v1alpha1", Kind: "WorkerPool"},
 	} {
-		if !scheme().Recognizes(kind) {
+		if !newScheme().Recognizes(kind) {
 			t.Errorf("%s is not known", kind)
 		}
 	}

@@ -33,13 +33,13 @@ func TestWhereTheWebhookIsRegistered(t *testing.T) {
 		{"not served", Webhook{Enabled: false, URL: autoURL}, "https://127.0.0.1:6443", "", false},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			var said bytes.Buffer
-			got, err := Config{Webhook: c.webhook}.webhookURL(Surroundings{Cluster: &rest.Config{Host: c.apiServer}, Log: slog.New(slog.NewTextHandler(&said, nil))})
+			var logs bytes.Buffer
+			got, err := Config{Webhook: c.webhook}.webhookURL(Environment{Cluster: &rest.Config{Host: c.apiServer}, Log: slog.New(slog.NewTextHandler(&logs, nil))})
 			if err != nil || got != c.want {
 				t.Errorf("got %q, want %q: %v", got, c.want, err)
 			}
-			if explained := strings.Contains(said.String(), "make install"); explained != c.explained || strings.Count(said.String(), "\n") > 1 {
-				t.Errorf("the log has %q", said.String())
+			if explained := strings.Contains(logs.String(), "make install"); explained != c.explained || strings.Count(logs.String(), "\n") > 1 {
+				t.Errorf("the log has %q", logs.String())
 			}
 		})
 	}
@@ -51,14 +51,14 @@ func TestAddressOfThisMachineIsOnThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, one := range ours {
-		if ip := one.(*net.IPNet).IP; !onThisMachine(ip.String()) {
+		if ip := one.(*net.IPNet).IP; !isThisMachine(ip.String()) {
 			t.Errorf("%s is not", ip)
 		}
 	}
 }
 
 func TestCertificateIsValidForTheRegisteredURL(t *testing.T) {
-	p := &parts{at: addresses{told: "10.0.0.7:9444"}, around: Surroundings{Namespace: "system"}}
+	p := &deps{addresses: addresses{advertised: "10.0.0.7:9444"}, env: Environment{Namespace: "system"}}
 	if got := p.certificateNames(); slices.Contains(got, "127.0.0.1") || len(got) != 4 {
 		t.Errorf("without a registration: %v", got)
 	}
@@ -75,7 +75,7 @@ func TestRegistrationNeedsACertificateOfOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := parts{config: Config{Webhook: Webhook{Enabled: true, CertDir: folder}}, registration: &admission.Registration{}}
+	p := deps{config: Config{Webhook: Webhook{Enabled: true, CertDir: folder}}, registration: &admission.Registration{}}
 	if err := p.addWebhook(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook.url needs one of the operator's own") {
 		t.Errorf("got %v", err)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// limited creates the client of all controllers, and their live reader. Both share one limit for all kinds, which is fair between
+// newLimitedClients creates the client of all controllers, and their live reader. Both share one limit for all kinds, which is fair between
 // namespaces: many requests of one do not delay the others.
-func limited(budget limit.Budget) kit.NewClientsFunc {
+func newLimitedClients(budget limit.Budget) kit.NewClientsFunc {
 	limiter := limit.NewFairLimiter(budget)
 	return func(cluster *rest.Config, options client.Options) (client.Client, client.Reader, error) {
 		if options.HTTPClient == nil {
@@ -25,9 +25,9 @@ func limited(budget limit.Budget) kit.NewClientsFunc {
 			}
 			options.HTTPClient = made
 		}
-		own := *options.HTTPClient
-		own.Transport = &fairTransport{next: transportOf(&own), limiter: limiter}
-		options.HTTPClient = &own
+		httpClient := *options.HTTPClient
+		httpClient.Transport = &fairTransport{next: baseTransport(&httpClient), limiter: limiter}
+		options.HTTPClient = &httpClient
 		cached, err := client.New(cluster, options)
 		if err != nil {
 			return nil, nil, err
@@ -41,15 +41,15 @@ func limited(budget limit.Budget) kit.NewClientsFunc {
 	}
 }
 
-func transportOf(from *http.Client) http.RoundTripper {
+func baseTransport(from *http.Client) http.RoundTripper {
 	if from.Transport == nil {
 		return http.DefaultTransport
 	}
 	return from.Transport
 }
 
-// budget is the limit for all controllers together.
-func (c Config) budget() limit.Budget {
+// requestBudget is the limit for all controllers together.
+func (c Config) requestBudget() limit.Budget {
 	return limit.Budget{PerSecond: float64(c.Client.QPS), Burst: c.Client.Burst, Share: c.Limits.RequestShare}
 }
 
@@ -61,7 +61,7 @@ type fairTransport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (f *fairTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if err := f.limiter.Wait(request.Context(), namespaceIn(request.URL.Path)); err != nil {
+	if err := f.limiter.Wait(request.Context(), namespaceOfPath(request.URL.Path)); err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close()
 		}
@@ -73,9 +73,9 @@ func (f *fairTransport) RoundTrip(request *http.Request) (*http.Response, error)
 // WrappedRoundTripper lets client-go find the transport behind this one.
 func (f *fairTransport) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// namespaceIn returns the namespace that a request to the API server is about, "" for the cluster. Requests for a Namespace object
+// namespaceOfPath returns the namespace that a request to the API server is about, "" for the cluster. Requests for a Namespace object
 // count as its own.
-func namespaceIn(path string) string {
+func namespaceOfPath(path string) string {
 	_, after, _ := strings.Cut(path, "/namespaces/")
 	name, _, _ := strings.Cut(after, "/")
 	return name

@@ -27,22 +27,22 @@ func TestNamespaceOfARequest(t *testing.T) {
 		"/api/v1/nodes/namespaces":                            "",
 		"/apis/swarm.io/v1alpha1/tasks":                       "",
 	} {
-		if got := namespaceIn(path); got != want {
+		if got := namespaceOfPath(path); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
 }
 
-// answered is an API server without objects that counts requests by namespace. It needs no network, so that time can be faked.
-type answered struct {
+// countingAPI is an API server without objects that counts requests by namespace. It needs no network, so that time can be faked.
+type countingAPI struct {
 	mu    sync.Mutex
 	count map[string]int
 }
 
-func (a *answered) RoundTrip(request *http.Request) (*http.Response, error) {
+func (a *countingAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.count[namespaceIn(request.URL.Path)]++
+	a.count[namespaceOfPath(request.URL.Path)]++
 	answer := httptest.NewRecorder()
 	answer.Header().Set("Content-Type", "application/json")
 	answer.WriteHeader(http.StatusNotFound)
@@ -50,18 +50,18 @@ func (a *answered) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-func (a *answered) of(namespace string) int {
+func (a *countingAPI) countOf(namespace string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count[namespace]
 }
 
-func limitedTo(t *testing.T, config Config, server http.RoundTripper) (client.Client, client.Reader) {
+func newTestClients(t *testing.T, config Config, server http.RoundTripper) (client.Client, client.Reader) {
 	t.Helper()
 	kinds := meta.NewDefaultRESTMapper(nil)
 	kinds.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
-	made, live, err := limited(config.budget())(&rest.Config{Host: "http://localhost", QPS: -1}, client.Options{
-		Scheme: scheme(), Mapper: kinds, HTTPClient: &http.Client{Transport: server},
+	made, live, err := newLimitedClients(config.requestBudget())(&rest.Config{Host: "http://localhost", QPS: -1}, client.Options{
+		Scheme: newScheme(), Mapper: kinds, HTTPClient: &http.Client{Transport: server},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func reads(from client.Reader) request {
 	}
 }
 
-// storm sends concurrent requests of a namespace, and returns when they are in progress.
-func storm(ctx context.Context, one request, namespace string, count int) {
+// startRequests sends concurrent requests of a namespace, and returns when they are in progress.
+func startRequests(ctx context.Context, one request, namespace string, count int) {
 	for range count {
 		go one(ctx, namespace)
 	}
@@ -102,29 +102,29 @@ func TestStormInOneNamespaceLeavesTheOthersTheirTurns(t *testing.T) {
 		"reads":             func(_ client.Client, from client.Reader) (stormy, calm request) { return reads(from), reads(from) },
 		"reads beside them": func(to client.Client, from client.Reader) (stormy, calm request) { return reads(from), writes(to) },
 	} {
-		t.Run(name, func(t *testing.T) { stormBeside(t, kinds) })
+		t.Run(name, func(t *testing.T) { testOtherNamespaceIsServed(t, kinds) })
 	}
 }
 
-func stormBeside(t *testing.T, kinds func(client.Client, client.Reader) (stormy, calm request)) {
+func testOtherNamespaceIsServed(t *testing.T, kinds func(client.Client, client.Reader) (busy, other request)) {
 	synctest.Test(t, func(t *testing.T) {
-		config, server := Defaults(), &answered{count: map[string]int{}}
+		config, server := Defaults(), &countingAPI{count: map[string]int{}}
 		config.Client, config.Limits.RequestShare = Client{QPS: 100, Burst: 200}, 100 // no reserve
-		stormy, calm := kinds(limitedTo(t, config, server))
+		busy, other := kinds(newTestClients(t, config, server))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		storm(ctx, stormy, "stormy", 2500)
+		startRequests(ctx, busy, "stormy", 2500)
 		began := time.Now()
 		for n := range 50 {
 			before := time.Now()
-			calm(t.Context(), "calm")
+			other(t.Context(), "calm")
 			if waited := time.Since(before); waited > 2*time.Second/100 {
 				t.Errorf("request %d waited for %s", n, waited)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		most := 200 + int(100*time.Since(began).Seconds()) + 1
-		if sum := server.of("stormy") + server.of("calm"); sum > most || sum < most-3 {
+		if sum := server.countOf("stormy") + server.countOf("calm"); sum > most || sum < most-3 {
 			t.Errorf("%d requests, want %d", sum, most)
 		}
 		cancel()
@@ -136,17 +136,17 @@ func stormBeside(t *testing.T, kinds func(client.Client, client.Reader) (stormy,
 func TestRequestShareIsWhatOneNamespaceLeaves(t *testing.T) {
 	for share, want := range map[int]int{100: 0, 50: 100, 10: 180} {
 		synctest.Test(t, func(t *testing.T) {
-			config, server := Defaults(), &answered{count: map[string]int{}}
+			config, server := Defaults(), &countingAPI{count: map[string]int{}}
 			config.Client, config.Limits.RequestShare = Client{QPS: 1, Burst: 200}, share
-			to, _ := limitedTo(t, config, server)
+			to, _ := newTestClients(t, config, server)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			storm(ctx, writes(to), "stormy", 400)
-			if got := server.of("stormy"); got != 200-want {
+			startRequests(ctx, writes(to), "stormy", 400)
+			if got := server.countOf("stormy"); got != 200-want {
 				t.Errorf("share %d: %d at once, want %d", share, got, 200-want)
 			}
-			storm(ctx, writes(to), "calm", 10)
-			if got := server.of("calm"); got != min(want, 10) {
+			startRequests(ctx, writes(to), "calm", 10)
+			if got := server.countOf("calm"); got != min(want, 10) {
 				t.Errorf("share %d: the other namespace made %d at once, want %d", share, got, min(want, 10))
 			}
 			cancel()

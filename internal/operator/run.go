@@ -36,15 +36,15 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// lease is the name of the Lease for leader election.
-const lease = "swarm-operator"
+// leaseName is the name of the Lease for leader election.
+const leaseName = "swarm-operator"
 
-// startPatience is how long the start waits for the API server. A kubelet kills a container that is not live after about the same
+// startTimeout is how long the start waits for the API server. A kubelet kills a container that is not live after about the same
 // time.
-const startPatience = 30 * time.Second
+const startTimeout = 30 * time.Second
 
-// Surroundings are what the operator learns from where it runs.
-type Surroundings struct {
+// Environment are what the operator learns from where it runs.
+type Environment struct {
 	Cluster   *rest.Config
 	Namespace string // its own
 	Pod       string // its own, or anything that distinguishes replicas
@@ -56,9 +56,9 @@ type Surroundings struct {
 }
 
 // Run runs the operator until the context is done.
-func Run(ctx context.Context, config Config, around Surroundings) error {
-	around.Log.Info("starting", "version", around.Version, "pod", around.Pod)
-	parts, err := assemble(ctx, config, around)
+func Run(ctx context.Context, config Config, env Environment) error {
+	env.Log.Info("starting", "version", env.Version, "pod", env.Pod)
+	parts, err := assemble(ctx, config, env)
 	if err != nil {
 		return err
 	}
@@ -67,45 +67,45 @@ func Run(ctx context.Context, config Config, around Surroundings) error {
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	around.Log.Info("stopped")
+	env.Log.Info("stopped")
 	return nil
 }
 
-func assemble(ctx context.Context, config Config, around Surroundings) (*parts, error) {
-	cluster := rest.CopyConfig(around.Cluster)
+func assemble(ctx context.Context, config Config, env Environment) (*deps, error) {
+	cluster := rest.CopyConfig(env.Cluster)
 	cluster.QPS = -1 // caches, the Lease and token reviews are not limited
-	cluster.UserAgent = "swarm-operator/" + around.Version
-	skew := clockskew.New(ctrlmetrics.Registry, around.Log)
+	cluster.UserAgent = "swarm-operator/" + env.Version
+	skew := clockskew.New(ctrlmetrics.Registry, env.Log)
 	cluster.Wrap(skew.Wrap)
-	if err := awaitAPIServer(ctx, cluster, startPatience, around.Log); err != nil {
+	if err := awaitAPIServer(ctx, cluster, startTimeout, env.Log); err != nil {
 		return nil, err
 	}
-	at, err := locate(ctx, config.Link, around)
+	addrs, err := findAddresses(ctx, config.Link, env)
 	if err != nil {
 		return nil, err
 	}
-	terms, err := authority.NewTerms(cluster, around.Namespace)
+	terms, err := authority.NewTerms(cluster, env.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	refusals := limit.NewRefusals(ctrlmetrics.Registry)
-	shares := newCacheShares(config.Limits.CacheBytesPerNamespace.Value(), around.Log)
+	quota := newCacheQuota(config.Limits.CacheBytesPerNamespace.Value(), env.Log)
 	operator, err := kit.NewOperator(cluster, kit.Options{
 		Manager: manager.Options{
-			Scheme:                 scheme(),
+			Scheme:                 newScheme(),
 			HealthProbeBindAddress: "0", // metrics and probes have servers of ours: see endpoint
 			Metrics:                server.Options{BindAddress: "0"},
-			Cache:                  config.confine(caches(around.Namespace, config.spreading(), refusals, shares)),
+			Cache:                  config.restrictCaches(cacheOptions(env.Namespace, config.spreadSettings(), refusals, quota)),
 		},
-		OnUncached:  shares.release,
-		NewClients:  limited(config.budget()),
-		Election:    election(config.Controller.LeaderElection, around, at, terms),
+		OnUncached:  quota.release,
+		NewClients:  newLimitedClients(config.requestBudget()),
+		Election:    newElection(config.Controller.LeaderElection, env, addrs, terms),
 		SyncTimeout: config.Controller.CacheSyncTimeout.Duration,
 	})
 	if err != nil {
 		return nil, err
 	}
-	follower := authority.Follow(operator.GetClient(), around.Namespace)
+	follower := authority.Follow(operator.GetClient(), env.Namespace)
 	scope, err := config.scope()
 	if err != nil {
 		return nil, err
@@ -114,11 +114,11 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	if err != nil {
 		return nil, err
 	}
-	parts := &parts{
-		Operator: operator, config: config, around: around, cluster: cluster, at: at, scope: scope,
-		authority: follower, dispatcher: newDispatcher(operator, config, refusals),
-		pods: pods, desk: placement.NewDesk(operator.GetClient(), pods, config.spreading(), refusals),
-		entrance: &entrance{now: time.Now}, skew: skew, refusals: refusals,
+	parts := &deps{
+		Operator: operator, config: config, env: env, cluster: cluster, addresses: addrs, scope: scope,
+		certs: follower, dispatchRunner: newDispatchRunner(operator, config, refusals),
+		pods: pods, allocator: placement.NewDesk(operator.GetClient(), pods, config.spreadSettings(), refusals),
+		webhookGate: &webhookGate{now: time.Now}, skew: skew, refusals: refusals,
 	}
 	if err := parts.addRegistration(ctx); err != nil {
 		return nil, err
@@ -129,78 +129,78 @@ func assemble(ctx context.Context, config Config, around Surroundings) (*parts, 
 	return parts, parts.addEndpoints(ctx)
 }
 
-// parts are the components of the operator.
-type parts struct {
+// deps are the components of the operator.
+type deps struct {
 	*kit.Operator
-	config     Config
-	around     Surroundings
-	cluster    *rest.Config // connections that do not end with leadership: for reads and reviews only
-	at         addresses
-	scope      *kit.Scope
-	authority  *authority.Follower
-	dispatcher *dispatcher
-	pods       survey.Pods
-	desk       *placement.Desk
-	refusals   *limit.Refusals
-	entrance   *entrance
-	skew       *clockskew.Monitor
+	config         Config
+	env            Environment
+	cluster        *rest.Config // connections that do not end with leadership: for reads and reviews only
+	addresses      addresses
+	scope          *kit.Scope
+	certs          *authority.Follower
+	dispatchRunner *dispatchRunner
+	pods           survey.Pods
+	allocator      *placement.Desk
+	refusals       *limit.Refusals
+	webhookGate    *webhookGate
+	skew           *clockskew.Monitor
 
 	registration *admission.Registration // nil if the operator does not register its webhook itself
 }
 
 // addLink maintains the CA and serves the link.
-func (p parts) addLink(ctx context.Context) error {
+func (p deps) addLink(ctx context.Context) error {
 	tokens, err := p.authenticator(ctx)
 	if err != nil {
 		return err
 	}
 	server, err := link.New(link.Config{
 		Authenticator: tokens, Metrics: ctrlmetrics.Registry,
-		Certificates: p.authority,
-		Leadership:   speakers{tenure: p.Leadership, identity: p.Leadership.Identity(), open: p.dispatcher.welcomes},
+		Certificates: p.certs,
+		Leadership:   leaderInfo{lease: p.Leadership, identity: p.Leadership.Identity(), acceptsAgents: p.dispatchRunner.acceptsAgents},
 		Events: authorizer.New(authorizer.Config{
-			Cache: p.GetClient(), Live: p.GetAPIReader(), Scope: p.scope, Refusals: p.refusals, Next: p.dispatcher.board,
+			Cache: p.GetClient(), Live: p.GetAPIReader(), Scope: p.scope, Refusals: p.refusals, Next: p.dispatchRunner.dispatcher,
 		}),
-		Terms:  p.authority.TermProofs(p.around.Namespace + "/" + lease),
-		Leases: p.dispatcher.board,
-		Ready:  p.dispatcher.board.Ready(),
+		Terms:  p.certs.TermProofs(p.env.Namespace + "/" + leaseName),
+		Leases: p.dispatchRunner.dispatcher,
+		Ready:  p.dispatchRunner.dispatcher.Ready(),
 		Peers:  p.peers(),
 		Limits: link.Limits{ConnectionsPerSource: p.config.Limits.ConnectionsPerSource}, Refusals: p.refusals,
 	})
 	if err != nil {
 		return err
 	}
-	p.dispatcher.board.Connect(server)
-	kept := authority.Keeper{Namespace: p.around.Namespace, Names: p.certificateNames(), Lifetimes: authority.Standard(), Term: p.Leadership.Term}
-	return errors.Join(authority.Keep(p.Operator, kept), p.Add(doorway{server, p.config.Link.Port}), p.Add(p.dispatcher))
+	p.dispatchRunner.dispatcher.Connect(server)
+	certOptions := authority.Keeper{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: authority.Standard(), Term: p.Leadership.Term}
+	return errors.Join(authority.Keep(p.Operator, certOptions), p.Add(linkServer{server, p.config.Link.Port}), p.Add(p.dispatchRunner))
 }
 
-// settings are passed to pods of agents.
-func (p parts) settings(ctx context.Context) manifest.Settings {
+// manifestSettings are passed to pods of agents.
+func (p deps) manifestSettings(ctx context.Context) manifest.Settings {
 	return manifest.Settings{
-		Image: p.around.Image, Link: p.at.told, Authority: p.authority.Bundle(ctx), ShortestLease: p.config.Controller.LeaderElection.shortestAgentLease(),
-		SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadOff(),
+		Image: p.env.Image, Link: p.addresses.advertised, Authority: p.certs.Bundle(ctx), ShortestLease: p.config.Controller.LeaderElection.minAgentLease(),
+		SpreadPrefix: p.config.Spread.AnnotationPrefix, SpreadOff: p.config.spreadDisabledReason(),
 	}
 }
 
-func scheme() *runtime.Scheme {
-	known := runtime.NewScheme()
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{admissionv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, coordinationv1.AddToScheme, eventsv1.AddToScheme, policyv1.AddToScheme, v1alpha1.AddToScheme} {
-		utilruntime.Must(add(known)) // fails only for invalid types
+		utilruntime.Must(add(s)) // fails only for invalid types
 	}
-	return known
+	return s
 }
 
-// election holds the Lease even without other replicas, because its transitions are the operator's term.
-func election(config LeaderElection, around Surroundings, at addresses, terms kit.Terms) kit.Election {
+// newElection holds the Lease even without other replicas, because its transitions are the operator's term.
+func newElection(config LeaderElection, env Environment, addrs addresses, terms kit.Terms) kit.Election {
 	namespace := config.Namespace
 	if namespace == "" {
-		namespace = around.Namespace
+		namespace = env.Namespace
 	}
 	return kit.Election{
-		Namespace: namespace, Name: lease, Identity: identity(around.Pod, at.own),
-		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, PodLock: around.PodLock, Terms: terms,
+		Namespace: namespace, Name: leaseName, Identity: leaseIdentity(env.Pod, addrs.process),
+		Forced: !config.Enabled, LeaseDuration: config.LeaseDuration.Duration, PodLock: env.PodLock, Terms: terms,
 	}
 }
 
-func address(port int) string { return net.JoinHostPort("", strconv.Itoa(port)) }
+func listenAddress(port int) string { return net.JoinHostPort("", strconv.Itoa(port)) }

@@ -22,55 +22,55 @@ import (
 
 // addWebhook serves admission on every replica. With certificates of its own, the operator also sets the CA bundle; with certificates
 // from another source, the user does.
-func (p parts) addWebhook(ctx context.Context) error {
+func (p deps) addWebhook(ctx context.Context) error {
 	if !p.config.Webhook.Enabled {
 		return nil
 	}
-	brought, err := p.config.Webhook.brought()
+	hasCertificate, err := p.config.Webhook.hasCertificate()
 	if err != nil {
 		return err
 	}
-	if brought && p.registration != nil {
+	if hasCertificate && p.registration != nil {
 		return fmt.Errorf("webhook.certDir %s holds a certificate, and webhook.url needs one of the operator's own: remove it, or set webhook.url to \"\"", p.config.Webhook.CertDir)
 	}
-	clients, err := p.config.Webhook.clients()
+	clients, err := p.config.Webhook.clientCAs()
 	if err != nil {
 		return err
 	}
-	options, from := p.config.Webhook.options(), p.config.Webhook.CertDir
-	expect(clients, &options)
-	if !brought {
-		from = "Secret " + authority.SecretName
-		face := admission.NewFace(p.authority.Certificates)
-		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = face.Certificate })
-		if err := errors.Join(admission.Keep(p.Operator, p.authority.Bundle), face.Follow(ctx, p.GetCache())); err != nil {
+	options, source := p.config.Webhook.serverOptions(), p.config.Webhook.CertDir
+	verifyClientCerts(clients, &options)
+	if !hasCertificate {
+		source = "Secret " + authority.SecretName
+		cert := admission.NewFace(p.certs.Certificates)
+		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = cert.Certificate })
+		if err := errors.Join(admission.Keep(p.Operator, p.certs.Bundle), cert.Follow(ctx, p.GetCache())); err != nil {
 			return err
 		}
 	}
-	p.around.Log.Info("the webhook has its certificate", "from", from)
+	p.env.Log.Info("the webhook has its certificate", "from", source)
 	server := newWebhookServer(options, p.config.webhookEndpoint(), p.refusals)
-	p.entrance.answers = server.StartedChecker()
-	pool := p.observed(logged(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
-	server.Register(admission.Path, known(clients, limit.Bodies(pool, p.refusals)))
-	spread := placement.Pods(p.switchboard(), p.GetScheme(), p.config.spreading(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
-	server.Register(placement.Path, known(clients, limit.Bodies(logged(spread), p.refusals)))
-	return errors.Join(admission.Cover(p.Operator, p.coverage()), p.Add(server), p.AddReadyzCheck("webhook", p.entrance.answers))
+	p.webhookGate.checkServing = server.StartedChecker()
+	poolHandler := p.observeWebhook(withLogging(admission.Pods(p.GetClient(), p.GetAPIReader(), p.GetScheme(), p.scope)))
+	server.Register(admission.Path, requireClientCert(clients, limit.Bodies(poolHandler, p.refusals)))
+	spreadHandler := placement.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
+	server.Register(placement.Path, requireClientCert(clients, limit.Bodies(withLogging(spreadHandler), p.refusals)))
+	return errors.Join(admission.Cover(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
 }
 
-func (w Webhook) options() webhook.Options {
-	return webhook.Options{Port: w.Port, CertDir: w.CertDir, TLSOpts: []func(*tls.Config){http1}}
+func (w Webhook) serverOptions() webhook.Options {
+	return webhook.Options{Port: w.Port, CertDir: w.CertDir, TLSOpts: []func(*tls.Config){disableHTTP2}}
 }
 
-// http1 disables HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
-func http1(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
+// disableHTTP2 disables HTTP/2, with which one connection can open and cancel any number of requests. API servers and Prometheus do without.
+func disableHTTP2(config *tls.Config) { config.NextProtos = []string{"http/1.1"} }
 
-// logged logs every answer of a webhook at level debug. The logger of the context has the request ID, truncated like everything else
+// withLogging logs every answer of a webhook at level debug. The logger of the context has the request ID, truncated like everything else
 // that a caller chooses. Without a request, it logs unreadable bodies, which anyone can send.
-func logged(hook *webhook.Admission) *webhook.Admission {
-	unreadable := &quietLog{}
+func withLogging(hook *webhook.Admission) *webhook.Admission {
+	unreadable := &throttledLog{}
 	hook.LogConstructor = func(base logr.Logger, request *ctrladmission.Request) logr.Logger {
 		if request == nil {
-			return base.WithSink(quietSink{base.GetSink(), unreadable})
+			return base.WithSink(throttledSink{base.GetSink(), unreadable})
 		}
 		return limit.Logger(base, request)
 	}
@@ -87,18 +87,18 @@ func logged(hook *webhook.Admission) *webhook.Admission {
 	return hook
 }
 
-// brought reports whether the folder has a certificate and its key. Having only one of them is a configuration error.
-func (w Webhook) brought() (bool, error) {
-	found := map[string]bool{}
+// hasCertificate reports whether the folder has a certificate and its key. Having only one of them is a configuration error.
+func (w Webhook) hasCertificate() (bool, error) {
+	exists := map[string]bool{}
 	for _, name := range []string{"tls.crt", "tls.key"} {
 		_, err := os.Stat(filepath.Join(w.CertDir, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, fmt.Errorf("look for certificates in webhook.certDir: %w", err)
 		}
-		found[name] = err == nil
+		exists[name] = err == nil
 	}
-	if found["tls.crt"] != found["tls.key"] {
+	if exists["tls.crt"] != exists["tls.key"] {
 		return false, fmt.Errorf("webhook.certDir %s must hold both tls.crt and tls.key, or neither", w.CertDir)
 	}
-	return found["tls.crt"], nil
+	return exists["tls.crt"], nil
 }

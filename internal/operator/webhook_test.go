@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhoBringsTheCertificate(t *testing.T) {
+func TestCertificateInCertDirIsUsed(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		files  []string
@@ -27,7 +27,7 @@ func TestWhoBringsTheCertificate(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := Webhook{CertDir: folder}.brought()
+			got, err := Webhook{CertDir: folder}.hasCertificate()
 			if got != c.want || (err != nil) != (c.told != "") || err != nil && !strings.Contains(err.Error(), c.told) {
 				t.Errorf("got %t: %v", got, err)
 			}
@@ -35,15 +35,15 @@ func TestWhoBringsTheCertificate(t *testing.T) {
 	}
 }
 
-func TestFolderThatIsNotThereBringsNothing(t *testing.T) {
-	if got, err := (Webhook{CertDir: filepath.Join(t.TempDir(), "missing")}).brought(); got || err != nil {
+func TestMissingCertDirHasNoCertificate(t *testing.T) {
+	if got, err := (Webhook{CertDir: filepath.Join(t.TempDir(), "missing")}).hasCertificate(); got || err != nil {
 		t.Errorf("got %t: %v", got, err)
 	}
 }
 
-func TestFolderThatIsAFileIsTold(t *testing.T) {
-	file := written(t, "")
-	if _, err := (Webhook{CertDir: file}).brought(); err == nil || !strings.Contains(err.Error(), "webhook.certDir") {
+func TestCertDirThatIsAFileIsAnError(t *testing.T) {
+	file := writeConfig(t, "")
+	if _, err := (Webhook{CertDir: file}).hasCertificate(); err == nil || !strings.Contains(err.Error(), "webhook.certDir") {
 		t.Errorf("got %v", err)
 	}
 }

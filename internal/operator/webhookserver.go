@@ -23,52 +23,52 @@ import (
 // webhook.Server.
 type webhookServer struct {
 	*webhook.DefaultServer
-	at       endpoint
+	endpoint endpoint
 	refusals *limit.Refusals
 	started  atomic.Bool
 }
 
-func newWebhookServer(options webhook.Options, at endpoint, refusals *limit.Refusals) *webhookServer {
+func newWebhookServer(options webhook.Options, ep endpoint, refusals *limit.Refusals) *webhookServer {
 	options.WebhookMux = http.NewServeMux()
-	return &webhookServer{DefaultServer: &webhook.DefaultServer{Options: options}, at: at, refusals: refusals}
+	return &webhookServer{DefaultServer: &webhook.DefaultServer{Options: options}, endpoint: ep, refusals: refusals}
 }
 
 // Start implements manager.Runnable.
 func (w *webhookServer) Start(ctx context.Context) error {
-	shown, err := w.tls(ctx)
+	tlsConfig, err := w.tlsConfig(ctx)
 	if err != nil {
 		return err
 	}
-	listener, err := w.at.listen(ctx, shown, w.refusals)
+	listener, err := w.endpoint.listen(ctx, tlsConfig, w.refusals)
 	if err != nil {
 		return err
 	}
-	served := w.at.serve(w.Options.WebhookMux, listener, time.Minute)
-	served.Server.BaseContext = func(net.Listener) context.Context { return ctx }
+	httpServer := w.endpoint.newServer(w.Options.WebhookMux, listener, time.Minute)
+	httpServer.Server.BaseContext = func(net.Listener) context.Context { return ctx }
 	w.started.Store(true)
-	return served.Start(ctx)
+	return httpServer.Start(ctx)
 }
 
-// tls serves the certificate that the options name, or those in the folder, which may change at any time.
-func (w *webhookServer) tls(ctx context.Context) (*tls.Config, error) {
-	shown := &tls.Config{}
+// tlsConfig serves the certificate that the options name, or those in the folder, which may change at any time.
+func (w *webhookServer) tlsConfig(ctx context.Context) (*tls.Config, error) {
+	config := &tls.Config{}
 	for _, change := range w.Options.TLSOpts {
-		change(shown)
+		change(config)
 	}
-	if shown.GetCertificate != nil {
-		return shown, nil
+	if config.GetCertificate != nil {
+		return config, nil
 	}
 	watcher, err := certwatcher.New(filepath.Join(w.Options.CertDir, "tls.crt"), filepath.Join(w.Options.CertDir, "tls.key"))
 	if err != nil {
 		return nil, fmt.Errorf("read certificate in webhook.certDir: %w", err)
 	}
-	shown.GetCertificate = watcher.GetCertificate
+	config.GetCertificate = watcher.GetCertificate
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "the certificate of the webhook is not followed any more")
 		}
 	}()
-	return shown, nil
+	return config, nil
 }
 
 // StartedChecker implements webhook.Server. The check makes a connection of its own.
@@ -78,7 +78,7 @@ func (w *webhookServer) StartedChecker() healthz.Checker {
 		if !w.started.Load() {
 			return errors.New("webhook server has not been started yet")
 		}
-		connection, err := dialer.DialContext(context.Background(), "tcp", address(w.at.port))
+		connection, err := dialer.DialContext(context.Background(), "tcp", listenAddress(w.endpoint.port))
 		if err != nil {
 			return fmt.Errorf("webhook server is not reachable: %w", err)
 		}

@@ -19,9 +19,9 @@ type Lock struct {
 	id   string
 }
 
-// Take locks the file in the directory. Without a directory, or while another process holds the lock, there is no proof, and no error
+// Acquire locks the file in the directory. Without a directory, or while another process holds the lock, there is no proof, and no error
 // either: this process waits for a Lease to expire, as those of other pods do.
-func Take(directory string) (*Lock, error) {
+func Acquire(directory string) (*Lock, error) {
 	if directory == "" {
 		return &Lock{}, nil
 	}
@@ -34,15 +34,15 @@ func Take(directory string) (*Lock, error) {
 	} else if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), file.Close())
 	}
-	id, err := idIn(file)
+	id, err := readOrCreateID(file)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the id of this pod: %w", err), file.Close())
 	}
 	return &Lock{file: file, id: id}, nil
 }
 
-// idIn returns the id that the file holds. The first process chooses it.
-func idIn(file *os.File) (string, error) {
+// readOrCreateID returns the id that the file holds. The first process chooses it.
+func readOrCreateID(file *os.File) (string, error) {
 	stored, err := io.ReadAll(file)
 	if err != nil || len(stored) > 0 {
 		return string(stored), err

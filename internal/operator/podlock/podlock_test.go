@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	if !isProcess {
 		os.Exit(m.Run())
 	}
-	lock, err := Take(directory)
+	lock, err := Acquire(directory)
 	if err != nil {
 		panic(err)
 	}
@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// process starts a process that takes the lock, and returns its id and a function that kills it.
-func process(t *testing.T, directory string) (id string, kill func()) {
+// startProcess starts a process that takes the lock, and returns its id and a function that kills it.
+func startProcess(t *testing.T, directory string) (id string, kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), "TAKE_LOCK="+directory)
@@ -52,24 +52,24 @@ func process(t *testing.T, directory string) (id string, kill func()) {
 
 func TestOnlyProcessesThatHaveEndedShareAnID(t *testing.T) {
 	directory := t.TempDir()
-	first, kill := process(t, directory)
-	if beside, _ := process(t, directory); first == "" || beside != "" {
+	first, kill := startProcess(t, directory)
+	if beside, _ := startProcess(t, directory); first == "" || beside != "" {
 		t.Errorf("id %q, and beside it %q", first, beside)
 	}
 	kill()
-	second, kill := process(t, directory)
+	second, kill := startProcess(t, directory)
 	kill()
-	if third, _ := process(t, directory); second != first || third != first {
+	if third, _ := startProcess(t, directory); second != first || third != first {
 		t.Errorf("ids %q, %q, %q of one pod", first, second, third)
 	}
-	if elsewhere, _ := process(t, t.TempDir()); elsewhere == "" || elsewhere == first {
+	if elsewhere, _ := startProcess(t, t.TempDir()); elsewhere == "" || elsewhere == first {
 		t.Errorf("id %q of another pod", elsewhere)
 	}
 }
 
-func TestNextProcessHasAnotherIDAfterDisown(t *testing.T) {
+func TestNextProcessHasAnotherIDAfterReset(t *testing.T) {
 	directory := t.TempDir()
-	lock, err := Take(directory)
+	lock, err := Acquire(directory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestNextProcessHasAnotherIDAfterDisown(t *testing.T) {
 	if err := lock.file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if next, err := Take(directory); err != nil || next.ID() == "" || next.ID() == lock.ID() {
+	if next, err := Acquire(directory); err != nil || next.ID() == "" || next.ID() == lock.ID() {
 		t.Errorf("id %q after %q: %v", next.ID(), lock.ID(), err)
 	}
 	if err := lock.Disown(); err == nil {
@@ -88,7 +88,7 @@ func TestNextProcessHasAnotherIDAfterDisown(t *testing.T) {
 }
 
 func TestWithoutADirectoryThereIsNoProof(t *testing.T) {
-	lock, err := Take("")
+	lock, err := Acquire("")
 	if err != nil || lock.ID() != "" || lock.Disown() != nil {
 		t.Errorf("got %+v, %v", lock, err)
 	}
@@ -96,7 +96,7 @@ func TestWithoutADirectoryThereIsNoProof(t *testing.T) {
 
 func TestDirectoryThatIsMissingIsAnError(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
-	if _, err := Take(missing); err == nil || !strings.Contains(err.Error(), missing) {
+	if _, err := Acquire(missing); err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("got %v", err)
 	}
 }

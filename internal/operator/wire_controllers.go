@@ -23,8 +23,8 @@ import (
 )
 
 // A dispatcher connects the board with the controllers.
-type dispatcher struct {
-	board                 *dispatch.Board
+type dispatchRunner struct {
+	dispatcher            *dispatch.Board
 	tasks, agents, swarms *kit.Trigger
 	leadership            leadership
 	caches                currentCaches
@@ -45,12 +45,12 @@ type currentCaches interface {
 	AwaitCurrent(ctx context.Context, kinds ...kit.Kind) error
 }
 
-func newDispatcher(operator *kit.Operator, config Config, refusals *limit.Refusals) *dispatcher {
-	d := &dispatcher{
+func newDispatchRunner(operator *kit.Operator, config Config, refusals *limit.Refusals) *dispatchRunner {
+	d := &dispatchRunner{
 		tasks: &kit.Trigger{}, agents: &kit.Trigger{}, swarms: &kit.Trigger{},
-		leadership: operator.Leadership, caches: operator, namespaces: config.namespaces(),
+		leadership: operator.Leadership, caches: operator, namespaces: config.namespaceNames(),
 	}
-	d.board = dispatch.New(dispatch.Config{
+	d.dispatcher = dispatch.New(dispatch.Config{
 		Lease: config.Link.AgentLease.Duration, Leadership: operator.Leadership,
 		Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: ctrlmetrics.Registry, Refusals: refusals,
 		Budget: dispatch.Budget{Tasks: config.Limits.TasksPerNamespace, Bytes: config.Limits.BytesPerNamespace.Value()},
@@ -58,20 +58,20 @@ func newDispatcher(operator *kit.Operator, config Config, refusals *limit.Refusa
 	return d
 }
 
-// welcomes reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. Otherwise
+// acceptsAgents reports whether agents may be welcomed. A leader that is alone answers heartbeats before it has read everything. Otherwise
 // it waits for the census, which shows whether there was another leader at all.
-func (d *dispatcher) welcomes() bool {
-	return d.board.Opened() || !time.Now().Before(d.leadership.AloneFrom())
+func (d *dispatchRunner) acceptsAgents() bool {
+	return d.dispatcher.Opened() || !time.Now().Before(d.leadership.AloneFrom())
 }
 
 // Start implements manager.Runnable, for the time of leadership.
-func (d *dispatcher) Start(ctx context.Context) error {
-	census, err := d.census(ctx)
-	if alone := d.leadership.AloneFrom(); err == nil && !census.MayOpen(alone, time.Now()) {
+func (d *dispatchRunner) Start(ctx context.Context) error {
+	snapshot, err := d.readSnapshot(ctx)
+	if soleFrom := d.leadership.AloneFrom(); err == nil && !snapshot.MayOpen(soleFrom, time.Now()) {
 		// Until then a former leader may still finish tasks without this process knowing.
 		select {
-		case <-time.After(time.Until(alone)):
-			census, err = d.census(ctx)
+		case <-time.After(time.Until(soleFrom)):
+			snapshot, err = d.readSnapshot(ctx)
 		case <-ctx.Done():
 		}
 	}
@@ -79,44 +79,44 @@ func (d *dispatcher) Start(ctx context.Context) error {
 		return fmt.Errorf("take a census: %w", err)
 	}
 	if ctx.Err() == nil {
-		d.board.Open(census)
-		d.board.Run(ctx)
+		d.dispatcher.Open(snapshot)
+		d.dispatcher.Run(ctx)
 	}
 	return nil
 }
 
-// census reads the caches once they have caught up with the API server. A leader that has not seen its predecessor's last writes would
+// readSnapshot reads the caches once they have caught up with the API server. A leader that has not seen its predecessor's last writes would
 // assign the same work again.
-func (d *dispatcher) census(ctx context.Context) (dispatch.Census, error) {
+func (d *dispatchRunner) readSnapshot(ctx context.Context) (dispatch.Census, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
-	ofAgents := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}
+	agentPods := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}
 	if err := d.caches.AwaitCurrent(ctx,
 		kit.Kind{List: &v1alpha1.SwarmList{}, Namespaces: d.namespaces}, kit.Kind{List: &v1alpha1.AgentList{}, Namespaces: d.namespaces},
-		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces}, kit.Kind{List: &corev1.PodList{}, Options: ofAgents, Namespaces: d.namespaces},
+		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces}, kit.Kind{List: &corev1.PodList{}, Options: agentPods, Namespaces: d.namespaces},
 	); err != nil {
 		return dispatch.Census{}, err
 	}
 	reader := d.caches.GetClient()
-	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, ofAgents...))
+	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, agentPods...))
 	return dispatch.Census{
 		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, Succeeds: d.leadership.Succeeds(),
 	}, err
 }
 
-func (p parts) addControllers(ctx context.Context) error {
+func (p deps) addControllers(ctx context.Context) error {
 	scope, resync, workers := p.scope, p.config.Controller.ResyncPeriod.Duration, p.config.Controller.Workers
 	return errors.Join(
 		swarm.Add(ctx, p.Operator, swarm.Options{
-			Settings: p.settings, Board: p.dispatcher.board, Signal: p.dispatcher.swarms, Scope: scope, Resync: resync, Workers: workers,
+			Settings: p.manifestSettings, Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.swarms, Scope: scope, Resync: resync, Workers: workers,
 			Clock: p.skew,
 		}),
 		agent.Add(p.Operator, agent.Options{
-			Board: p.dispatcher.board, Signal: p.dispatcher.agents, Scope: scope, Resync: resync, Workers: workers,
+			Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.agents, Scope: scope, Resync: resync, Workers: workers,
 		}),
 		task.Add(p.Operator, task.Options{
-			Board: p.dispatcher.board, Signal: p.dispatcher.tasks, Scope: scope, Workers: workers, Clock: p.skew,
+			Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,
 		}),
-		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerOff: p.config.perWorkerOff()}),
+		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerOff: p.config.perWorkerDisabledReason()}),
 		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),
 	)
 }

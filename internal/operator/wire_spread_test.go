@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-func TestWebhookIsFoundSomeTimeAfterItAnswers(t *testing.T) {
+func TestWebhookIsReachableSomeTimeAfterItServes(t *testing.T) {
 	now, down := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), errors.New("not yet")
-	of := &entrance{now: func() time.Time { return now }, answers: func(*http.Request) error { return down }}
+	of := &webhookGate{now: func() time.Time { return now }, checkServing: func(*http.Request) error { return down }}
 	for _, step := range []struct {
 		reason string
 		later  time.Duration
@@ -19,16 +19,16 @@ func TestWebhookIsFoundSomeTimeAfterItAnswers(t *testing.T) {
 		{"it does not answer", 0, errors.New("not yet"), false},
 		{"it does not answer for long", time.Hour, errors.New("not yet"), false},
 		{"it has just begun to answer", 0, nil, false},
-		{"not long ago", foundAfter - time.Second, nil, false},
+		{"not long ago", routeDelay - time.Second, nil, false},
 		{"some time ago", time.Second, nil, true},
 		{"an answer that fails later is admission's to say", 0, errors.New("gone"), true},
 	} {
 		now, down = now.Add(step.later), step.down
-		if of.found() != step.found {
+		if of.isReachable() != step.found {
 			t.Errorf("%s: found %t", step.reason, !step.found)
 		}
 	}
-	if (&entrance{now: time.Now}).found() {
+	if (&webhookGate{now: time.Now}).isReachable() {
 		t.Error("a webhook that is not served is found")
 	}
 }

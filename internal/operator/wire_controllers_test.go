@@ -21,15 +21,15 @@ import (
 
 // A fakeLeadership begins in term 1.
 type fakeLeadership struct {
-	term     int64
-	alone    time.Time
-	succeeds bool
+	term           int64
+	soleFrom       time.Time
+	hasPredecessor bool
 }
 
 func (l *fakeLeadership) Term() int64                 { return l.term }
 func (l *fakeLeadership) RaiseTerm(above int64) int64 { l.term = max(l.term, above+1); return l.term }
-func (l *fakeLeadership) AloneFrom() time.Time        { return l.alone }
-func (l *fakeLeadership) Succeeds() bool              { return l.succeeds }
+func (l *fakeLeadership) AloneFrom() time.Time        { return l.soleFrom }
+func (l *fakeLeadership) Succeeds() bool              { return l.hasPredecessor }
 
 // fakeCaches become current when a test says so.
 type fakeCaches struct {
@@ -57,15 +57,15 @@ func (silentLink) Send(link.Agent, *linkv1.OperatorMessage) error { return link.
 func (silentLink) LastHeard(link.Agent) (time.Time, bool)         { return time.Time{}, false }
 func (silentLink) Disconnect(link.Agent, time.Time) bool          { return true }
 
-// newTerm returns a started dispatcher on caches that are not current. It ends with the test.
-func newTerm(t *testing.T, leads *fakeLeadership, stored ...client.Object) (*dispatcher, *fakeCaches) {
+// startDispatchRunner returns a started dispatcher on caches that are not current. It ends with the test.
+func startDispatchRunner(t *testing.T, leads *fakeLeadership, stored ...client.Object) (*dispatchRunner, *fakeCaches) {
 	t.Helper()
-	caches := &fakeCaches{Client: fake.NewClientBuilder().WithScheme(scheme()).WithObjects(stored...).Build(), current: make(chan struct{})}
-	d := &dispatcher{tasks: &kit.Trigger{}, agents: &kit.Trigger{}, swarms: &kit.Trigger{}, leadership: leads, caches: caches}
-	d.board = dispatch.New(dispatch.Config{
+	caches := &fakeCaches{Client: fake.NewClientBuilder().WithScheme(newScheme()).WithObjects(stored...).Build(), current: make(chan struct{})}
+	d := &dispatchRunner{tasks: &kit.Trigger{}, agents: &kit.Trigger{}, swarms: &kit.Trigger{}, leadership: leads, caches: caches}
+	d.dispatcher = dispatch.New(dispatch.Config{
 		Lease: 45 * time.Second, Leadership: leads, Tasks: d.tasks, Agents: d.agents, Swarms: d.swarms, Metrics: prometheus.NewRegistry(),
 	})
-	d.board.Connect(silentLink{})
+	d.dispatcher.Connect(silentLink{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Start(ctx) }()
@@ -92,21 +92,21 @@ func agentLinkedTo(podUID string) *v1alpha1.Agent {
 }
 
 // A leader that is alone answers heartbeats before its caches are current, one that is not alone does not.
-func TestAgentsAreWelcomedOnceTheLeaderIsAlone(t *testing.T) {
+func TestAgentsAreAcceptedOnceTheLeaderIsTheOnlyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, caches := newTerm(t, &fakeLeadership{term: 1, alone: time.Now().Add(8 * time.Second), succeeds: true})
+		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: true})
 		close(caches.current)
 		time.Sleep(8*time.Second - time.Millisecond)
 		synctest.Wait()
-		if d.welcomes() {
+		if d.acceptsAgents() {
 			t.Error("agents are welcomed while a former leader may act")
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		d, _ := newTerm(t, &fakeLeadership{term: 1, alone: time.Now().Add(8 * time.Second), succeeds: true})
+		d, _ := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: true})
 		time.Sleep(8 * time.Second)
-		if !d.welcomes() || d.board.Opened() {
-			t.Errorf("agents are welcomed: %t, the term is open: %t", d.welcomes(), d.board.Opened())
+		if !d.acceptsAgents() || d.dispatcher.Opened() {
+			t.Errorf("agents are welcomed: %t, the term is open: %t", d.acceptsAgents(), d.dispatcher.Opened())
 		}
 	})
 }
@@ -114,11 +114,11 @@ func TestAgentsAreWelcomedOnceTheLeaderIsAlone(t *testing.T) {
 // What is stored while the caches are behind must be known when the term begins.
 func TestTermBeginsWithCurrentCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leads := &fakeLeadership{term: 1, alone: time.Now()}
-		d, caches := newTerm(t, leads)
+		leadership := &fakeLeadership{term: 1, soleFrom: time.Now()}
+		d, caches := startDispatchRunner(t, leadership)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if d.board.Opened() {
+		if d.dispatcher.Opened() {
 			t.Fatal("the term is open on caches that are behind")
 		}
 		if err := caches.Create(t.Context(), taskOfTerm("t", 6)); err != nil {
@@ -126,8 +126,8 @@ func TestTermBeginsWithCurrentCaches(t *testing.T) {
 		}
 		close(caches.current)
 		synctest.Wait()
-		if !d.board.Opened() || leads.term != 7 {
-			t.Errorf("the term is open: %t, it is %d, want 7", d.board.Opened(), leads.term)
+		if !d.dispatcher.Opened() || leadership.term != 7 {
+			t.Errorf("the term is open: %t, it is %d, want 7", d.dispatcher.Opened(), leadership.term)
 		}
 		if len(caches.kinds) != 4 {
 			t.Errorf("waited for %d kinds, want swarms, agents, tasks and pods", len(caches.kinds))
@@ -148,21 +148,21 @@ func TestTermBeginsWhenTheLeaderIsAlone(t *testing.T) {
 		"a former leader, no object": {succeeds: true, waits: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			leads := &fakeLeadership{term: 1, alone: time.Now().Add(8 * time.Second), succeeds: c.succeeds}
-			d, caches := newTerm(t, leads, c.stored...)
+			leadership := &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: c.succeeds}
+			d, caches := startDispatchRunner(t, leadership, c.stored...)
 			close(caches.current)
 			time.Sleep(8*time.Second - time.Millisecond)
 			synctest.Wait()
-			if d.board.Opened() == c.waits {
-				t.Fatalf("%s: the term is open before the leader is alone: %t", name, d.board.Opened())
+			if d.dispatcher.Opened() == c.waits {
+				t.Fatalf("%s: the term is open before the leader is alone: %t", name, d.dispatcher.Opened())
 			}
 			if err := caches.Create(t.Context(), taskOfTerm("late", 6)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
-			if !d.board.Opened() || c.waits && leads.term != 7 {
-				t.Errorf("%s: the term is open: %t, it is %d, want 7", name, d.board.Opened(), leads.term)
+			if !d.dispatcher.Opened() || c.waits && leadership.term != 7 {
+				t.Errorf("%s: the term is open: %t, it is %d, want 7", name, d.dispatcher.Opened(), leadership.term)
 			}
 		})
 	}
@@ -171,14 +171,14 @@ func TestTermBeginsWhenTheLeaderIsAlone(t *testing.T) {
 // The agents of a former leader may work for a lease after it has stopped, not after the Lease was taken.
 func TestGateCountsFromWhenTheLeaderIsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, caches := newTerm(t, &fakeLeadership{term: 1, alone: time.Now().Add(8 * time.Second), succeeds: true}, agentLinkedTo("pod"))
+		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: true}, agentLinkedTo("pod"))
 		close(caches.current)
 		time.Sleep(8*time.Second + 46590*time.Millisecond - time.Millisecond) // a lease of 45 s and its margin
-		if _, known := d.board.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); known {
+		if _, known := d.dispatcher.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); known {
 			t.Error("the gate is open while an agent of the former leader may work")
 		}
 		time.Sleep(time.Millisecond)
-		if _, known := d.board.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); !known {
+		if _, known := d.dispatcher.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); !known {
 			t.Error("the gate is closed after lease and margin")
 		}
 	})
@@ -187,34 +187,34 @@ func TestGateCountsFromWhenTheLeaderIsAlone(t *testing.T) {
 // The pod that was linked last may run what is not stored: the dispatcher waits for it, whatever pod the agent has now.
 func TestTermBeginsWithThePodsThatWereLinked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, caches := newTerm(t, &fakeLeadership{term: 1, alone: time.Now()}, agentLinkedTo("former"))
+		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now()}, agentLinkedTo("former"))
 		close(caches.current)
 		synctest.Wait()
 		agent := link.Agent{Namespace: "demo", Name: "a"}
-		if err := d.board.Joined(agent, "successor", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "p"}); err != nil {
+		if err := d.dispatcher.Joined(agent, "successor", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "p"}); err != nil {
 			t.Fatal(err)
 		}
-		if stored := d.board.Agent(client.ObjectKey{Namespace: "demo", Name: "a"}).ToRecord.PodUID; stored != "" {
+		if stored := d.dispatcher.Agent(client.ObjectKey{Namespace: "demo", Name: "a"}).ToRecord.PodUID; stored != "" {
 			t.Errorf("pod %q takes the place of one that the dispatcher should wait for", stored)
 		}
 	})
 }
 
 // All pods of agents are awaited, and no others.
-func TestCensusHasThePodsOfAgents(t *testing.T) {
+func TestSnapshotHasThePodsOfAgents(t *testing.T) {
 	member, other := &corev1.Pod{}, &corev1.Pod{}
 	member.Namespace, member.Name, member.Labels = "demo", "a", map[string]string{v1alpha1.LabelSwarm: "s"}
 	other.Namespace, other.Name = "demo", "b"
 	synctest.Test(t, func(t *testing.T) {
-		d, caches := newTerm(t, &fakeLeadership{term: 1, alone: time.Now(), succeeds: true}, member, other, agentLinkedTo("pod"), taskOfTerm("t", 1))
+		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now(), hasPredecessor: true}, member, other, agentLinkedTo("pod"), taskOfTerm("t", 1))
 		close(caches.current)
-		census, err := d.census(t.Context())
+		snapshot, err := d.readSnapshot(t.Context())
 		names := []string{}
-		for n := range census.Pods {
-			names = append(names, census.Pods[n].Name)
+		for n := range snapshot.Pods {
+			names = append(names, snapshot.Pods[n].Name)
 		}
-		if err != nil || !slices.Equal(names, []string{"a"}) || len(census.Agents) != 1 || len(census.Tasks) != 1 || !census.Succeeds {
-			t.Errorf("pods %v, %d agents, %d tasks, succeeds another leader: %t: %v", names, len(census.Agents), len(census.Tasks), census.Succeeds, err)
+		if err != nil || !slices.Equal(names, []string{"a"}) || len(snapshot.Agents) != 1 || len(snapshot.Tasks) != 1 || !snapshot.Succeeds {
+			t.Errorf("pods %v, %d agents, %d tasks, succeeds another leader: %t: %v", names, len(snapshot.Agents), len(snapshot.Tasks), snapshot.Succeeds, err)
 		}
 	})
 }

@@ -21,14 +21,14 @@ import (
 
 // manyLabels returns more labels than may be kept, in addition to these.
 func manyLabels(pairs ...string) map[string]string {
-	all := map[string]string{}
+	labels := map[string]string{}
 	for n := range 1000 {
-		all[fmt.Sprintf("example.test/label-%d", n)] = "x"
+		labels[fmt.Sprintf("example.test/label-%d", n)] = "x"
 	}
 	for n := 0; n < len(pairs); n += 2 {
-		all[pairs[n]] = pairs[n+1]
+		labels[pairs[n]] = pairs[n+1]
 	}
-	return all
+	return labels
 }
 
 // largeSelector exceeds what may be kept.
@@ -36,11 +36,11 @@ func largeSelector() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: manyLabels()}
 }
 
-// keptOf returns what the cache keeps of an object, and how many objects it counts as too large.
-func keptOf[T client.Object](t *testing.T, object T) (kept T, counted float64) {
+// cachedOutline returns what the cache keeps of an object, and how many objects it counts as too large.
+func cachedOutline[T client.Object](t *testing.T, object T) (kept T, counted float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	outline := outlines(survey.Standard(), limit.NewRefusals(registry), nil)
+	outline := newOutlineTransform(survey.Standard(), limit.NewRefusals(registry), nil)
 	for range 2 { // a cache may do it again
 		if _, err := outline(object); err != nil {
 			t.Fatal(err)
@@ -59,8 +59,8 @@ func keptOf[T client.Object](t *testing.T, object T) (kept T, counted float64) {
 }
 
 // A pod with too many labels remains a worker with the same slot, and no budget is known to cover it.
-func TestLargePodStaysWhoseItIs(t *testing.T) {
-	pod := told("w-1-a", "-1")
+func TestLargePodKeepsItsOwner(t *testing.T) {
+	pod := podFixture("w-1-a", "-1")
 	pod.Namespace, pod.Labels = "elsewhere", manyLabels("pod-template-hash", "1", v1alpha1.LabelSlot, "3", v1alpha1.LabelSwarm, "s")
 	pod.Annotations[v1alpha1.AnnotationConfigVersion], pod.Annotations[v1alpha1.AnnotationTooLarge] = "7", "" // a user hides the mark
 	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "ConfigMap", Name: "other"})
@@ -72,7 +72,7 @@ func TestLargePodStaysWhoseItIs(t *testing.T) {
 	want.Annotations[v1alpha1.AnnotationTooLarge], want.OwnerReferences = "true", want.OwnerReferences[:1]
 	want.Spec.SchedulingGates, want.Status.Conditions = want.Spec.SchedulingGates[:1], []corev1.PodCondition{readyCondition}
 	owner, _ := survey.OwnerOf(pod)
-	kept, counted := keptOf(t, pod)
+	kept, counted := cachedOutline(t, pod)
 	if counted != 1 || !equality.Semantic.DeepEqual(kept, want) {
 		t.Errorf("kept %+v, want %+v; counted %g", kept, want, counted)
 	}
@@ -94,18 +94,18 @@ func TestWorkloadsWithManyLabelsAreAsOthers(t *testing.T) {
 	for _, object := range []client.Object{deployment, set} {
 		want := object.DeepCopyObject().(client.Object)
 		want.SetLabels(labels)
-		if kept, counted := keptOf(t, object); counted != 1 || !equality.Semantic.DeepEqual(kept, want) {
+		if kept, counted := cachedOutline(t, object); counted != 1 || !equality.Semantic.DeepEqual(kept, want) {
 			t.Errorf("kept %+v, want %+v; counted %g", kept, want, counted)
 		}
 	}
 }
 
 func TestWorkloadsThatAreTooLargeAreMarked(t *testing.T) {
-	deployment, counted := keptOf(t, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: largeSelector()}})
+	deployment, counted := cachedOutline(t, &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: largeSelector()}})
 	if counted != 1 || !survey.TooLarge(deployment) || *deployment.Spec.Replicas != 3 || deployment.Spec.Selector != nil {
 		t.Errorf("kept %+v, counted %g", deployment, counted)
 	}
-	set, counted := keptOf(t, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{
+	set, counted := cachedOutline(t, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(3)), Ordinals: &appsv1.StatefulSetOrdinals{Start: 2}, Selector: largeSelector(),
 	}})
 	if counted != 1 || !survey.TooLarge(set) || *set.Spec.Replicas != 3 || set.Spec.Ordinals.Start != 2 || set.Spec.Selector != nil {
@@ -115,7 +115,7 @@ func TestWorkloadsThatAreTooLargeAreMarked(t *testing.T) {
 
 // A budget may get more pods than it covers, never fewer.
 func TestBudgetThatIsTooLargeCoversAllPods(t *testing.T) {
-	budget, counted := keptOf(t, &policyv1.PodDisruptionBudget{
+	budget, counted := cachedOutline(t, &policyv1.PodDisruptionBudget{
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: largeSelector()}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 2},
 	})
 	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
@@ -127,11 +127,11 @@ func TestBudgetThatIsTooLargeCoversAllPods(t *testing.T) {
 // A name that no object can have is no owner. A part of a long text would be another setting, and must be none.
 func TestLongNamesAndValuesAreNone(t *testing.T) {
 	long := strings.Repeat("1", 20_000)
-	deployment, _ := keptOf(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+	deployment, _ := cachedOutline(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Annotations:     map[string]string{v1alpha1.SpreadMinOnDemand.Key(v1alpha1.Prefix): long, v1alpha1.AnnotationPaused: "true"},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "App", Name: long, Controller: new(true)}},
 	}})
-	if value := deployment.Annotations["swarm.io/min-on-demand"]; len(value) > longestValue || !strings.HasSuffix(value, "...") {
+	if value := deployment.Annotations["swarm.io/min-on-demand"]; len(value) > maxValueBytes || !strings.HasSuffix(value, "...") {
 		t.Errorf("kept %q", value)
 	}
 	if deployment.Annotations[v1alpha1.AnnotationPaused] != "true" || len(deployment.OwnerReferences) > 0 {
@@ -140,12 +140,12 @@ func TestLongNamesAndValuesAreNone(t *testing.T) {
 }
 
 func TestLongTextsAreNotShared(t *testing.T) {
-	var numbers shared[int]
-	text := strings.Repeat("x", longestShared)
-	if numbers.like(text, 1) != 1 || numbers.like(text, 2) != 1 {
+	var numbers interner[int]
+	text := strings.Repeat("x", maxInternedKey)
+	if numbers.intern(text, 1) != 1 || numbers.intern(text, 2) != 1 {
 		t.Error("the longest text is not shared")
 	}
-	if got := numbers.like(text+"x", 3); got != 3 || len(numbers.all) != 1 {
-		t.Errorf("got %d, with %d remembered", got, len(numbers.all))
+	if got := numbers.intern(text+"x", 3); got != 3 || len(numbers.values) != 1 {
+		t.Errorf("got %d, with %d remembered", got, len(numbers.values))
 	}
 }

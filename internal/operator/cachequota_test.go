@@ -26,29 +26,31 @@ func taskOf(namespace, uid string) client.Object {
 	return &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "any", UID: types.UID(uid)}}
 }
 
-func newShares(most int64) *cacheShares { return newCacheShares(most, slog.New(slog.DiscardHandler)) }
+func newTestQuota(limitBytes int64) *cacheQuota {
+	return newCacheQuota(limitBytes, slog.New(slog.DiscardHandler))
+}
 
-func (s *cacheShares) bytesOf(namespace string) int64 {
+func (s *cacheQuota) bytesOf(namespace string) int64 {
 	if share := s.namespaces[namespace]; share != nil {
 		return share.bytes
 	}
 	return 0
 }
 
-func TestSharesFollowWhatTheCacheHolds(t *testing.T) {
+func TestQuotaFollowsTheCache(t *testing.T) {
 	type step struct {
 		what           string
-		act            func(*cacheShares) bool
+		act            func(*cacheQuota) bool
 		taken          bool
 		inTeam, inElse int64
 	}
-	take := func(namespace, uid string, bytes int64) func(*cacheShares) bool {
-		return func(s *cacheShares) bool { return s.take(taskOf(namespace, uid), bytes) }
+	take := func(namespace, uid string, bytes int64) func(*cacheQuota) bool {
+		return func(s *cacheQuota) bool { return s.reserve(taskOf(namespace, uid), bytes) }
 	}
-	release := func(uid string) func(*cacheShares) bool {
-		return func(s *cacheShares) bool { s.release(taskOf("team", uid)); return true }
+	release := func(uid string) func(*cacheQuota) bool {
+		return func(s *cacheQuota) bool { s.release(taskOf("team", uid)); return true }
 	}
-	shares := newShares(100)
+	shares := newTestQuota(100)
 	for _, step := range []step{
 		{"added", take("team", "a", 60), true, 60, 0},
 		{"transformed again", take("team", "a", 60), true, 60, 0},
@@ -76,24 +78,24 @@ func TestSharesFollowWhatTheCacheHolds(t *testing.T) {
 }
 
 // A namespace that repeatedly crosses its limit does not flood the log.
-func TestExceededShareIsLoggedOnce(t *testing.T) {
+func TestExceededQuotaIsLoggedOnce(t *testing.T) {
 	var lines bytes.Buffer
-	shares := newCacheShares(100, slog.New(slog.NewTextHandler(&lines, nil)))
-	shares.take(taskOf("team", "a"), 90)
-	exceed := func() { shares.take(taskOf("team", "b"), 50) }
+	shares := newCacheQuota(100, slog.New(slog.NewTextHandler(&lines, nil)))
+	shares.reserve(taskOf("team", "a"), 90)
+	exceed := func() { shares.reserve(taskOf("team", "b"), 50) }
 	exceed()
 	exceed()
 	if got := strings.Count(lines.String(), "namespace=team"); got != 1 {
 		t.Errorf("logged %d times:\n%s", got, lines.String())
 	}
 	for range 2 {
-		shares.take(taskOf("alone", "c"), 101)
+		shares.reserve(taskOf("alone", "c"), 101)
 	}
 	if strings.Contains(lines.String(), "namespace=alone") {
 		t.Errorf("an object that exceeds the limit alone is logged:\n%s", lines.String())
 	}
-	shares.take(taskOf("team", "a"), 10)
-	shares.take(taskOf("team", "a"), 90)
+	shares.reserve(taskOf("team", "a"), 10)
+	shares.reserve(taskOf("team", "a"), 90)
 	exceed()
 	if got := strings.Count(lines.String(), "namespace=team"); got != 2 {
 		t.Errorf("logged %d times:\n%s", got, lines.String())
@@ -117,7 +119,7 @@ func largeTask(namespace string, n int) *v1alpha1.Task {
 }
 
 // limitedOutlines returns the transforms of an operator with this limit, and the number of objects that it has reduced.
-func limitedOutlines(shares *cacheShares) (outline func(any) (any, error), refused func() float64) {
+func limitedOutlines(shares *cacheQuota) (outline func(any) (any, error), refused func() float64) {
 	registry := prometheus.NewRegistry()
 	refusals := limit.NewRefusals(registry)
 	refused = func() float64 {
@@ -129,12 +131,12 @@ func limitedOutlines(shares *cacheShares) (outline func(any) (any, error), refus
 		}
 		return -1
 	}
-	return outlines(survey.Standard(), refusals, shares), refused
+	return newOutlineTransform(survey.Standard(), refusals, shares), refused
 }
 
-func TestCacheKeepsOfANamespaceWhatItsShareAllows(t *testing.T) {
+func TestCacheKeepsWhatTheQuotaOfANamespaceAllows(t *testing.T) {
 	const most = 8 << 20
-	shares := newShares(most)
+	shares := newTestQuota(most)
 	outline, refused := limitedOutlines(shares)
 	held, counted := int64(0), int64(0)
 	for n := range 20 {
@@ -145,7 +147,7 @@ func TestCacheKeepsOfANamespaceWhatItsShareAllows(t *testing.T) {
 			counted += sizeOf(task)
 		}
 	}
-	if held > most+20*smallOutline || shares.bytesOf("hostile") != counted || refused() < 12 {
+	if held > most+20*trimmedOutlineBytes || shares.bytesOf("hostile") != counted || refused() < 12 {
 		t.Errorf("the cache holds %d bytes and counts %d of %d, %g objects are reduced", held, shares.bytesOf("hostile"), counted, refused())
 	}
 	for name, task := range map[string]*v1alpha1.Task{"of another namespace": largeTask("honest", 0), "small": smallTask("hostile")} {
@@ -163,7 +165,7 @@ func TestCacheKeepsOfANamespaceWhatItsShareAllows(t *testing.T) {
 }
 
 func TestManySmallTasksLeaveTheirSwarmItsPlace(t *testing.T) {
-	shares := newShares(1 << 20)
+	shares := newTestQuota(1 << 20)
 	outline, _ := limitedOutlines(shares)
 	for n := range 2000 {
 		task := smallTask("busy")
@@ -173,7 +175,7 @@ func TestManySmallTasksLeaveTheirSwarmItsPlace(t *testing.T) {
 		}
 	}
 	swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: "busy", Name: "s", UID: "s"}}
-	swarm.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: strings.Repeat("m", 2*smallOutline)}}
+	swarm.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: strings.Repeat("m", 2*trimmedOutlineBytes)}}
 	if !keptWhole(t, outline, swarm) || shares.bytesOf("busy") != sizeOf(swarm) {
 		t.Errorf("%d bytes are counted", shares.bytesOf("busy"))
 	}
@@ -198,7 +200,7 @@ func keptWhole(t *testing.T, outline func(any) (any, error), object client.Objec
 }
 
 func TestReducedTaskKeepsWhatListsAreReadFor(t *testing.T) {
-	outline, _ := limitedOutlines(newShares(1))
+	outline, _ := limitedOutlines(newTestQuota(1))
 	task := largeTask("hostile", 1)
 	want := task.DeepCopy()
 	for range 2 { // an informer may transform an object again
@@ -209,34 +211,34 @@ func TestReducedTaskKeepsWhatListsAreReadFor(t *testing.T) {
 	if len(task.Finalizers) != 1 {
 		t.Errorf("finalizers %q", task.Finalizers)
 	}
-	type kept struct {
+	type reduced struct {
 		uid                               types.UID
 		version, swarm, swarmRef, payload string
 		phase                             v1alpha1.TaskPhase
 		epoch                             int64
 		given                             []v1alpha1.AssignedAgent
 	}
-	of := func(task *v1alpha1.Task) kept {
-		return kept{
+	cached := func(task *v1alpha1.Task) reduced {
+		return reduced{
 			task.UID, task.ResourceVersion, task.Labels[v1alpha1.LabelSwarm], task.Spec.SwarmRef.Name, string(task.Spec.Payload.Raw),
 			task.Status.Phase, task.Status.Epoch, task.Status.AssignedAgents[:1],
 		}
 	}
-	if diff := cmp.Diff(of(want), of(task), cmp.AllowUnexported(kept{})); diff != "" || len(task.Status.AssignedAgents) != 1 {
+	if diff := cmp.Diff(cached(want), cached(task), cmp.AllowUnexported(reduced{})); diff != "" || len(task.Status.AssignedAgents) != 1 {
 		t.Errorf("%d agents (-want +got):\n%s", len(task.Status.AssignedAgents), diff)
 	}
 }
 
 // Whatever users write into an object, little of it is kept, and objects that are compared whole are marked as partial.
 func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
-	outline, _ := limitedOutlines(newShares(1))
+	outline, _ := limitedOutlines(newTestQuota(1))
 	for _, object := range []client.Object{
 		&v1alpha1.Swarm{}, &v1alpha1.Agent{}, &v1alpha1.Task{}, &v1alpha1.WorkerPool{}, &v1alpha1.SwarmSnapshot{},
 		&corev1.Pod{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}, &appsv1.ControllerRevision{}, &corev1.PersistentVolumeClaim{},
 	} {
 		for _, owner := range []string{"Swarm", "WorkerPool", "Other"} {
 			filled := object.DeepCopyObject().(client.Object)
-			bloat(reflect.ValueOf(filled).Elem(), 0)
+			fillValue(reflect.ValueOf(filled).Elem(), 0)
 			filled.SetNamespace("hostile")
 			filled.SetName("n")
 			filled.SetUID("u")
@@ -248,7 +250,7 @@ func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
 			if _, err := outline(filled); err != nil {
 				t.Fatal(err)
 			}
-			if kept := sizeOf(filled); kept > 4*smallOutline || before < 6*smallOutline { // the schema admits fewer long texts
+			if kept := sizeOf(filled); kept > 4*trimmedOutlineBytes || before < 6*trimmedOutlineBytes { // the schema admits fewer long texts
 				t.Errorf("of %d bytes of a %T of a %s, %d are kept", before, filled, owner, kept)
 			}
 			if _, isClaim := filled.(*corev1.PersistentVolumeClaim); !isClaim && !survey.TooLarge(filled) {
@@ -258,8 +260,8 @@ func TestNothingLargeIsLeftOfReducedObjects(t *testing.T) {
 	}
 }
 
-// bloat puts long strings into all of a value, and two items into lists.
-func bloat(value reflect.Value, depth int) {
+// fillValue puts long strings into all of a value, and two items into lists.
+func fillValue(value reflect.Value, depth int) {
 	if !value.CanSet() || depth > 8 {
 		return
 	}
@@ -268,15 +270,15 @@ func bloat(value reflect.Value, depth int) {
 		value.SetString(strings.Repeat("x", 2000))
 	case reflect.Pointer:
 		value.Set(reflect.New(value.Type().Elem()))
-		bloat(value.Elem(), depth+1)
+		fillValue(value.Elem(), depth+1)
 	case reflect.Slice:
 		value.Set(reflect.MakeSlice(value.Type(), 20, 20))
 		for n := range min(2, value.Len()) {
-			bloat(value.Index(n), depth+1)
+			fillValue(value.Index(n), depth+1)
 		}
 	case reflect.Struct:
 		for _, field := range value.Fields() {
-			bloat(field, depth+1)
+			fillValue(field, depth+1)
 		}
 	}
 }

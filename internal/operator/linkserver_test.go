@@ -21,13 +21,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/ports"
 )
 
-// arrivals is an Events that reports new agents.
-type arrivals chan link.Agent
+// joinedAgents is an Events that reports new agents.
+type joinedAgents chan link.Agent
 
-func (a arrivals) Lease(link.Agent, *linkv1.Hello) time.Duration          { return 15 * time.Second }
-func (a arrivals) Joined(who link.Agent, _ string, _ *linkv1.Hello) error { a <- who; return nil }
-func (arrivals) Received(link.Agent, *linkv1.AgentMessage)                {}
-func (arrivals) Left(link.Agent)                                          {}
+func (a joinedAgents) Lease(link.Agent, *linkv1.Hello) time.Duration          { return 15 * time.Second }
+func (a joinedAgents) Joined(who link.Agent, _ string, _ *linkv1.Hello) error { a <- who; return nil }
+func (joinedAgents) Received(link.Agent, *linkv1.AgentMessage)                {}
+func (joinedAgents) Left(link.Agent)                                          {}
 
 // A real agent, given only an address and a CA, verifies the operator's certificate from the authority.
 func TestAgentsDialEitherFamily(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAgentsDialEitherFamily(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			came := make(arrivals, 1)
+			came := make(joinedAgents, 1)
 			serve(t, stored, port, came)
 			config := agent.Config{
 				Namespace: "default", Swarm: "research", Agent: "research-coder-0", Slots: 1,
@@ -76,13 +76,13 @@ func serve(t *testing.T, stored authority.Data, port int, events link.Events) {
 	server, err := link.New(link.Config{
 		Certificates:  authority.Follow(fake.NewFakeClient(secret), "system"),
 		Authenticator: linktest.Tokens{},
-		Leadership:    speakers{tenure: fakeLease{fresh: true, term: 1}, open: func() bool { return true }},
-		Events:        events, Leases: arrivals(nil), Ready: linktest.Ready(), Metrics: prometheus.NewRegistry(),
+		Leadership:    leaderInfo{lease: fakeLease{fresh: true, term: 1}, acceptsAgents: func() bool { return true }},
+		Events:        events, Leases: joinedAgents(nil), Ready: linktest.Ready(), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	background(t, doorway{server, port}.Start)
+	background(t, linkServer{server, port}.Start)
 }
 
 // background runs until the test ends.
@@ -99,13 +99,13 @@ func background(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-func TestTakenPortIsTold(t *testing.T) {
+func TestUsedLinkPortIsAnError(t *testing.T) {
 	taken, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if err := (doorway{port: taken.Addr().(*net.TCPAddr).Port}).Start(t.Context()); err == nil {
+	if err := (linkServer{port: taken.Addr().(*net.TCPAddr).Port}).Start(t.Context()); err == nil {
 		t.Error("two servers on one port")
 	}
 }

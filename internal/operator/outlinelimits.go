@@ -17,35 +17,35 @@ import (
 )
 
 const (
-	largestOutline = 16 << 10 // of an object that users of a namespace may create, encoded
-	longestValue   = 512      // of an annotation, if all of an object take more than half of that
-	shortValue     = 128      // likewise of an object of which no more than smallOutline is kept
-	longestOwner   = 1 << 10  // of a reference to an owner: no object has longer names
+	maxOutlineBytes      = 16 << 10 // of an object that users of a namespace may create, encoded
+	maxValueBytes        = 512      // of an annotation, if all of an object take more than half of that
+	maxTrimmedValueBytes = 128      // likewise of an object of which no more than trimmedOutlineBytes is kept
+	maxOwnerBytes        = 1 << 10  // of a reference to an owner: no object has longer names
 )
 
-// boundOutline drops what an outline has beyond largestOutline.
+// boundOutline drops what an outline has beyond maxOutlineBytes.
 func boundOutline(object client.Object, labels []string, refusals *limit.Refusals) {
-	sized, is := object.(interface{ Size() int })
-	if is && sized.Size() > largestOutline && !isComparedWhole(object) && bound(object, labels, largestOutline) {
+	sized, ok := object.(interface{ Size() int })
+	if ok && sized.Size() > maxOutlineBytes && !isComparedFully(object) && bound(object, labels, maxOutlineBytes) {
 		refusals.Count(limit.ObjectBytes)
 	}
 }
 
 // bound reduces an object to a size, and reports whether it knows the kind. What identifies the object stays: its name, its
 // controller, and the labels that we read. If something is dropped that a decision needs, the object is marked, and left alone.
-func bound(object client.Object, labels []string, largest int) bool {
+func bound(object client.Object, labels []string, maxBytes int) bool {
 	switch object := object.(type) {
 	case *corev1.Pod:
 		boundPod(object, labels)
 	case *appsv1.Deployment:
-		boundDeployment(object, labels, largest)
+		boundDeployment(object, labels, maxBytes)
 	case *appsv1.StatefulSet:
-		boundStatefulSet(object, labels, largest)
+		boundStatefulSet(object, labels, maxBytes)
 	case *policyv1.PodDisruptionBudget:
-		boundBudget(object, labels, largest)
+		boundBudget(object, labels, maxBytes)
 	case *corev1.PersistentVolumeClaim:
 		boundMetadata(&object.ObjectMeta, labels)
-		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: shortened(object.Spec.VolumeName)}, corev1.PersistentVolumeClaimStatus{}
+		object.Spec, object.Status = corev1.PersistentVolumeClaimSpec{VolumeName: shorten(object.Spec.VolumeName)}, corev1.PersistentVolumeClaimStatus{}
 	case *metav1.PartialObjectMetadata:
 		boundMetadata(&object.ObjectMeta, labels)
 	case *appsv1.ControllerRevision:
@@ -56,9 +56,9 @@ func bound(object client.Object, labels []string, largest int) bool {
 	return true
 }
 
-// isComparedWhole reports whether the operator compares all of an object with what it wants: StatefulSets of a Swarm, which it deletes
+// isComparedFully reports whether the operator compares all of an object with what it wants: StatefulSets of a Swarm, which it deletes
 // if the Swarm does not want them, and the lists of a pool.
-func isComparedWhole(object client.Object) bool {
+func isComparedFully(object client.Object) bool {
 	switch object.(type) {
 	case *appsv1.StatefulSet:
 		return controlledBy(object, "Swarm")
@@ -70,10 +70,10 @@ func isComparedWhole(object client.Object) bool {
 
 // boundMetadata keeps what identifies an object.
 func boundMetadata(object *metav1.ObjectMeta, labels []string) {
-	object.Labels = only(object.Labels, labels...)
+	object.Labels = pick(object.Labels, labels...)
 	object.Finalizers, object.GenerateName = nil, ""
 	object.OwnerReferences = slices.Clone(controllerOf(object.OwnerReferences))
-	if len(object.OwnerReferences) > 0 && object.OwnerReferences[0].Size() > longestOwner {
+	if len(object.OwnerReferences) > 0 && object.OwnerReferences[0].Size() > maxOwnerBytes {
 		object.OwnerReferences = nil
 	}
 }
@@ -85,44 +85,44 @@ func boundPod(pod *corev1.Pod, labels []string) {
 	pod.Spec.SchedulingGates = slices.Clone(pod.Spec.SchedulingGates[:min(1, len(pod.Spec.SchedulingGates))])
 	pod.Spec.Volumes = nil
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodPhase(shortened(string(pod.Status.Phase))), PodIP: pod.Status.PodIP, Conditions: readiness(pod.Status.Conditions),
-		Reason: shortened(pod.Status.Reason), Message: shortened(pod.Status.Message),
+		Phase: corev1.PodPhase(shorten(string(pod.Status.Phase))), PodIP: pod.Status.PodIP, Conditions: podReadyCondition(pod.Status.Conditions),
+		Reason: shorten(pod.Status.Reason), Message: shorten(pod.Status.Message),
 	}
-	mark(pod)
+	markTooLarge(pod)
 }
 
 // boundDeployment sets no mark if only labels are dropped: only ours are read.
-func boundDeployment(object *appsv1.Deployment, labels []string, largest int) {
+func boundDeployment(object *appsv1.Deployment, labels []string, maxBytes int) {
 	boundMetadata(&object.ObjectMeta, labels)
-	if object.Status.Conditions = nil; object.Size() > largest {
+	if object.Status.Conditions = nil; object.Size() > maxBytes {
 		object.Spec = appsv1.DeploymentSpec{Replicas: object.Spec.Replicas}
-		mark(object)
+		markTooLarge(object)
 	}
 }
 
 // boundStatefulSet does the same for a StatefulSet.
-func boundStatefulSet(object *appsv1.StatefulSet, labels []string, largest int) {
+func boundStatefulSet(object *appsv1.StatefulSet, labels []string, maxBytes int) {
 	boundMetadata(&object.ObjectMeta, labels)
 	status := &object.Status
-	status.CurrentRevision, status.UpdateRevision = shortened(status.CurrentRevision), shortened(status.UpdateRevision)
-	if status.Conditions = nil; object.Size() > largest {
+	status.CurrentRevision, status.UpdateRevision = shorten(status.CurrentRevision), shorten(status.UpdateRevision)
+	if status.Conditions = nil; object.Size() > maxBytes {
 		spec := object.Spec
 		object.Spec = appsv1.StatefulSetSpec{Replicas: spec.Replicas, Ordinals: spec.Ordinals, UpdateStrategy: spec.UpdateStrategy}
-		mark(object)
+		markTooLarge(object)
 	}
 }
 
 // boundBudget treats a budget with a selector that is too large as one of all pods: better that too many wait for it than too few.
-func boundBudget(object *policyv1.PodDisruptionBudget, labels []string, largest int) {
+func boundBudget(object *policyv1.PodDisruptionBudget, labels []string, maxBytes int) {
 	boundMetadata(&object.ObjectMeta, labels)
 	object.Status = policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: object.Status.DisruptionsAllowed}
-	if object.Size() > largest {
+	if object.Size() > maxBytes {
 		object.Spec.Selector = &metav1.LabelSelector{}
 	}
 }
 
-// mark records, in the cache only, that too little of an object is known to decide about it.
-func mark(object client.Object) {
+// markTooLarge records, in the cache only, that too little of an object is known to decide about it.
+func markTooLarge(object client.Object) {
 	annotations := map[string]string{}
 	maps.Copy(annotations, object.GetAnnotations())
 	annotations[v1alpha1.AnnotationTooLarge] = "true" // also over an empty value that a user has set
@@ -130,28 +130,28 @@ func mark(object client.Object) {
 }
 
 // shortenValues shortens annotations that are too large together. A shortened value no longer parses as a number, a time or a setting.
-func shortenValues(annotations map[string]string, most, longest int) {
+func shortenValues(annotations map[string]string, maxTotal, maxValue int) {
 	total := 0
 	for _, value := range annotations {
 		total += len(value)
 	}
-	if total <= most {
+	if total <= maxTotal {
 		return
 	}
 	for key, value := range annotations {
-		annotations[key] = shortenedTo(value, longest)
+		annotations[key] = shortenTo(value, maxValue)
 	}
 }
 
-func shortened(text string) string { return shortenedTo(text, longestValue) }
+func shorten(text string) string { return shortenTo(text, maxValueBytes) }
 
-// shortenedTo copies the text: a substring of a long one would keep all of it in memory.
-func shortenedTo(text string, longest int) string {
+// shortenTo copies the text: a substring of a long one would keep all of it in memory.
+func shortenTo(text string, maxBytes int) string {
 	const ellipsis = "..."
-	if len(text) <= longest {
+	if len(text) <= maxBytes {
 		return text
 	}
-	return strings.ToValidUTF8(strings.Clone(text[:longest-len(ellipsis)]), "") + ellipsis
+	return strings.ToValidUTF8(strings.Clone(text[:maxBytes-len(ellipsis)]), "") + ellipsis
 }
 
 // controlledBy reports whether an object's controller is one of our kind.

@@ -25,20 +25,20 @@ import (
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// lines collects the log of several writers.
-type lines struct {
+// logLines collects the log of several writers.
+type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *lines) Write(text []byte) (int, error) {
+func (l *logLines) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(text)
 }
 
-// taken returns the lines since the last call.
-func (l *lines) taken() []string {
+// drain returns the lines since the last call.
+func (l *logLines) drain() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.text.Reset()
@@ -48,8 +48,8 @@ func (l *lines) taken() []string {
 // A port scanner causes any number of failed handshakes. The log has the first one, and one line per minute.
 func TestFailedHandshakesAreOneLinePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &lines{}
-		logTo(out, Logging{Level: "info", Format: "json"})
+		out := &logLines{}
+		newLogger(out, Logging{Level: "info", Format: "json"})
 		fail := func(times int) {
 			for n := range times {
 				log.Printf("http: TLS handshake error from 10.0.0.1:%d: EOF", n)
@@ -57,29 +57,29 @@ func TestFailedHandshakesAreOneLinePerMinute(t *testing.T) {
 		}
 		fail(1000)
 		log.Print("http: something else")
-		if got := out.taken(); len(got) != 2 || !strings.Contains(got[0], "from 10.0.0.1:0") || !strings.Contains(got[1], "something else") {
+		if got := out.drain(); len(got) != 2 || !strings.Contains(got[0], "from 10.0.0.1:0") || !strings.Contains(got[1], "something else") {
 			t.Errorf("at once: %q", got)
 		}
 		log.Print("http: panic serving 10.0.0.1:1: a mistake of ours")
 		log.Print("http: panic serving 10.0.0.1:2: another one")
-		if got := out.taken(); len(got) != 2 {
+		if got := out.drain(); len(got) != 2 {
 			t.Errorf("panics: %q", got)
 		}
 		for minute, more := range []int{998, 499} {
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if got := out.taken(); len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf("(and %d more in the last minute)", more)) {
+			if got := out.drain(); len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf("(and %d more in the last minute)", more)) {
 				t.Errorf("minute %d: %q", minute, got)
 			}
 			fail(500 * (1 - minute))
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if got := out.taken(); got[0] != "" {
+		if got := out.drain(); got[0] != "" {
 			t.Errorf("after it was quiet: %q", got)
 		}
 		fail(1)
-		if got := out.taken(); len(got) != 1 || got[0] == "" {
+		if got := out.drain(); len(got) != 1 || got[0] == "" {
 			t.Errorf("a new one: %q", got)
 		}
 		time.Sleep(time.Minute)
@@ -89,8 +89,8 @@ func TestFailedHandshakesAreOneLinePerMinute(t *testing.T) {
 // Anyone can post to the webhook. Unreadable bodies cause one line per minute, whatever is wrong with them.
 func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &lines{}
-		hook := logged(&ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(nil)})
+		out := &logLines{}
+		hook := withLogging(&ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(nil)})
 		inner, base := hook.LogConstructor, logr.FromSlogHandler(slog.NewJSONHandler(out, nil)) // the logger of all libraries is set once per process
 		hook.LogConstructor = func(_ logr.Logger, request *ctrladmission.Request) logr.Logger { return inner(base, request) }
 		post := func(body string) {
@@ -102,12 +102,12 @@ func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 			post(fmt.Sprintf("{garbage %d", n))
 			post("[]")
 		}
-		if got := out.taken(); len(got) != 1 || !strings.Contains(got[0], "unable to decode the request") {
+		if got := out.drain(); len(got) != 1 || !strings.Contains(got[0], "unable to decode the request") {
 			t.Errorf("at once: %q", got)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := out.taken(); len(got) != 1 || !strings.Contains(got[0], `"others":198`) {
+		if got := out.drain(); len(got) != 1 || !strings.Contains(got[0], `"others":198`) {
 			t.Errorf("after a minute: %q", got)
 		}
 		time.Sleep(time.Minute)
@@ -116,11 +116,11 @@ func TestBadAdmissionBodiesAreOneLinePerMinute(t *testing.T) {
 
 // A caller other than the API server writes megabytes into any field. Neither our lines nor those of controller-runtime repeat them.
 func TestLinesAboutReviewsAreCut(t *testing.T) {
-	out, allowed := &lines{}, ctrladmission.HandlerFunc(func(ctx context.Context, _ ctrladmission.Request) ctrladmission.Response {
+	out, allowed := &logLines{}, ctrladmission.HandlerFunc(func(ctx context.Context, _ ctrladmission.Request) ctrladmission.Response {
 		ctrllog.FromContext(ctx).Info("from the handler")
 		return ctrladmission.Allowed("")
 	})
-	hook := logged(&ctrladmission.Webhook{Handler: allowed})
+	hook := withLogging(&ctrladmission.Webhook{Handler: allowed})
 	inner := hook.LogConstructor
 	base := logr.FromSlogHandler(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	hook.LogConstructor = func(_ logr.Logger, request *ctrladmission.Request) logr.Logger { return inner(base, request) }
@@ -138,7 +138,7 @@ func TestLinesAboutReviewsAreCut(t *testing.T) {
 	request := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(review))
 	request.Header.Set("Content-Type", "application/json")
 	hook.ServeHTTP(httptest.NewRecorder(), request)
-	got := out.taken()
+	got := out.drain()
 	if len(got) < 2 {
 		t.Fatalf("logged %.300q", got)
 	}
@@ -152,10 +152,10 @@ func TestLinesAboutReviewsAreCut(t *testing.T) {
 // HTTP/2 lets one connection open and cancel any number of requests. Neither server needs it.
 func TestWebhookAndMetricsSpeakHTTP1(t *testing.T) {
 	webhook := &tls.Config{NextProtos: []string{"h2"}}
-	for _, apply := range Defaults().Webhook.options().TLSOpts {
+	for _, apply := range Defaults().Webhook.serverOptions().TLSOpts {
 		apply(webhook)
 	}
-	for name, shown := range map[string]*tls.Config{"webhook": webhook, "metrics": Defaults().Metrics.tls(nil)} {
+	for name, shown := range map[string]*tls.Config{"webhook": webhook, "metrics": Defaults().Metrics.tlsConfig(nil)} {
 		if len(shown.NextProtos) != 1 || shown.NextProtos[0] != "http/1.1" {
 			t.Errorf("%s: %v", name, shown.NextProtos)
 		}
