@@ -21,9 +21,9 @@ import (
 
 // The exit codes.
 const (
-	well     = 0
-	badly    = 1
-	misasked = 2
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
 )
 
 // session is one run of the program.
@@ -47,25 +47,25 @@ func (s *session) run(ctx context.Context, arguments []string) int {
 	root.SetArgs(arguments)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		return well
+		return exitOK
 	}
-	fmt.Fprintf(s.ErrOut, "kubectl swarm: %s\n", oneLine(explained(err).Error()))
-	if _, wrong := errors.AsType[misuse](err); wrong {
-		return misasked
+	fmt.Fprintf(s.ErrOut, "kubectl swarm: %s\n", oneLine(explain(err).Error()))
+	if _, isUsage := errors.AsType[usageError](err); isUsage {
+		return exitUsage
 	}
-	return badly
+	return exitError
 }
 
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
-// misuse is a usage error.
-type misuse struct{ error }
+// usageError is a usage error.
+type usageError struct{ error }
 
-// misused returns a usage error that points to the help.
-func misused(command *cobra.Command, format string, arguments ...any) error {
-	return misuse{fmt.Errorf(format+": see %s --help", append(arguments, command.CommandPath())...)}
+// usageErrorf returns a usage error that points to the help.
+func usageErrorf(command *cobra.Command, format string, arguments ...any) error {
+	return usageError{fmt.Errorf(format+": see %s --help", append(arguments, command.CommandPath())...)}
 }
 
 const examples = `  # All pools, and why one is not converged
@@ -102,24 +102,24 @@ func (s *session) root() *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(s.Out)
 	root.SetErr(s.ErrOut)
-	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error { return misused(command, "%w", err) })
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error { return usageErrorf(command, "%w", err) })
 	s.connectionFlags(root)
 	return root
 }
 
 // group is a command that only has subcommands.
-func group(use, short string, below ...*cobra.Command) *cobra.Command {
+func group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use: use, Short: short,
 		Args: func(command *cobra.Command, arguments []string) error {
 			if len(arguments) > 0 {
-				return misused(command, "there is no command %q", arguments[0])
+				return usageErrorf(command, "there is no command %q", arguments[0])
 			}
 			return nil
 		},
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(below...)
+	command.AddCommand(subcommands...)
 	return command
 }
 
@@ -127,9 +127,9 @@ func group(use, short string, below ...*cobra.Command) *cobra.Command {
 func onePool(command *cobra.Command, arguments []string) error {
 	switch len(arguments) {
 	case 0:
-		return misused(command, "name a pool")
+		return usageErrorf(command, "name a pool")
 	case 1:
 		return nil
 	}
-	return misused(command, "name one pool, not %d", len(arguments))
+	return usageErrorf(command, "name one pool, not %d", len(arguments))
 }

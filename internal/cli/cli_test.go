@@ -16,8 +16,8 @@ import (
 )
 
 func TestAloneItHelps(t *testing.T) {
-	code, out, said := worldOf(t).asked("")
-	if code != well || said != "" {
+	code, out, said := newCLIHarness(t).run("")
+	if code != exitOK || said != "" {
 		t.Fatalf("%d, %s", code, said)
 	}
 	for _, part := range []string{"kubectl swarm plan pool cameras --replicas 3", "rollback", "completion", "--namespace", "--kubeconfig"} {
@@ -33,7 +33,7 @@ func TestAloneItHelps(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if got := worldOf(t).answers("version"); got != "kubectl-swarm v1 (commit abc, today)\n" {
+	if got := newCLIHarness(t).mustRun("version"); got != "kubectl-swarm v1 (commit abc, today)\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -61,9 +61,9 @@ func TestWrongUsage(t *testing.T) {
 		{"more than a version", "version please", `unexpected argument "please": see kubectl swarm version --help`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			code, out, said := worldOf(t, golden27(t)...).asked(c.line)
-			if code != misasked || out != "" || !strings.HasPrefix(said, "kubectl swarm: ") || !strings.Contains(said, c.said) || strings.Count(said, "\n") != 1 {
-				t.Errorf("exit code %d, %q, %q", code, out, said)
+			code, out, stderr := newCLIHarness(t, convergedPool27(t)...).run(c.line)
+			if code != exitUsage || out != "" || !strings.HasPrefix(stderr, "kubectl swarm: ") || !strings.Contains(stderr, c.said) || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("exit code %d, %q, %q", code, out, stderr)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestFailures(t *testing.T) {
 	twice.Spec.JobsFrom = append(twice.Spec.JobsFrom, twice.Spec.JobsFrom...)
 	garbled := cameras()
 	garbled.Name, garbled.Spec.Config.Name = "garbled", "garbled-config"
-	objects := slices.Concat(golden27(t), []client.Object{empty, lost, listless, keyless, twice, garbled, configMap("garbled-config", "config.yml", "version: [")})
+	objects := slices.Concat(convergedPool27(t), []client.Object{empty, lost, listless, keyless, twice, garbled, configMap("garbled-config", "config.yml", "version: [")})
 	for _, c := range []struct {
 		reason string
 		line   string
@@ -104,9 +104,9 @@ func TestFailures(t *testing.T) {
 		{"no revisions", "rollback pool empty --to 1", `pool "empty" has no revisions yet: there is nothing to go back to`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			code, out, said := worldOf(t, objects...).asked(c.line)
-			if code != badly || out != "" || said != "kubectl swarm: "+c.said+"\n" {
-				t.Errorf("exit code %d, %q, %q", code, out, said)
+			code, out, stderr := newCLIHarness(t, objects...).run(c.line)
+			if code != exitError || out != "" || stderr != "kubectl swarm: "+c.said+"\n" {
+				t.Errorf("exit code %d, %q, %q", code, out, stderr)
 			}
 		})
 	}
@@ -127,20 +127,22 @@ func TestExplained(t *testing.T) {
 		{"no answer", &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused\nreally")}, `connection refused; really: check that the cluster runs, and --context and --kubeconfig`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			w := worldOf(t)
-			w.api = refusing{w.api, c.err}
-			code, _, said := w.asked("pools")
-			if code != badly || !strings.HasSuffix(said, c.said+"\n") || strings.Count(said, "\n") != 1 {
-				t.Errorf("exit code %d, %q", code, said)
+			w := newCLIHarness(t)
+			w.api = failingClient{w.api, c.err}
+			code, _, stderr := w.run("pools")
+			if code != exitError || !strings.HasSuffix(stderr, c.said+"\n") || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("exit code %d, %q", code, stderr)
 			}
 		})
 	}
 }
 
-// refusing is a cluster that answers everything with the same error.
-type refusing struct {
+// failingClient is a cluster that answers everything with the same error.
+type failingClient struct {
 	client.Client
 	err error
 }
 
-func (r refusing) List(context.Context, client.ObjectList, ...client.ListOption) error { return r.err }
+func (r failingClient) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return r.err
+}

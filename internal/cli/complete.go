@@ -14,38 +14,38 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// source lists completions, given the pool that is on the line already, "" for none.
-type source func(ctx context.Context, pool string) ([]string, error)
+// completionSource lists completions, given the pool that is on the line already, "" for none.
+type completionSource func(ctx context.Context, pool string) ([]string, error)
 
-// offer completes the value of a flag. A shell shows no errors: without an answer there are no completions.
-func (s *session) offer(command *cobra.Command, flag string, from source) {
+// registerCompletion completes the value of a flag. A shell shows no errors: without an answer there are no completions.
+func (s *session) registerCompletion(command *cobra.Command, flag string, source completionSource) {
 	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
 		pool := ""
 		if len(arguments) > 0 {
 			pool = arguments[0]
 		}
-		found, _ := from(command.Context(), pool)
-		return found, cobra.ShellCompDirectiveNoFileComp
+		words, _ := source(command.Context(), pool)
+		return words, cobra.ShellCompDirectiveNoFileComp
 	})
 	if err != nil {
 		panic(err) // an unknown flag is a bug that every test would find
 	}
 }
 
-// words is a source of fixed words.
-func words(all ...string) source {
-	return func(context.Context, string) ([]string, error) { return all, nil }
+// fixedWords is a source of fixed words.
+func fixedWords(values ...string) completionSource {
+	return func(context.Context, string) ([]string, error) { return values, nil }
 }
 
-// offerPools completes the names of one pool or of several.
-func (s *session) offerPools(most int) cobra.CompletionFunc {
+// completePools completes the names of one pool or of several.
+func (s *session) completePools(maxNames int) cobra.CompletionFunc {
 	return func(command *cobra.Command, arguments []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(arguments) >= most {
+		if len(arguments) >= maxNames {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		found, _ := s.poolNames(command.Context())
-		rest := slices.DeleteFunc(found, func(name string) bool { return slices.Contains(arguments, name) })
-		return rest, cobra.ShellCompDirectiveNoFileComp
+		names, _ := s.poolNames(command.Context())
+		remaining := slices.DeleteFunc(names, func(name string) bool { return slices.Contains(arguments, name) })
+		return remaining, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -79,7 +79,7 @@ func (s *session) workerNames(ctx context.Context, name string) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	lists, err := at.published(ctx, pool)
+	lists, err := at.readPublished(ctx, pool)
 	return namesOf(lists.entries, func(e roster.Entry) string { return e.Worker }), err
 }
 
@@ -88,7 +88,7 @@ func (s *session) jobNames(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := at.jobs(ctx, pool)
+	jobs, err := at.readJobs(ctx, pool)
 	return namesOf(jobs, nameOfJob), err
 }
 
@@ -97,8 +97,8 @@ func (s *session) revisionNumbers(ctx context.Context, name string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	history, err := at.history(ctx, pool)
-	return namesOf(history, func(k kept) string { return strconv.FormatInt(k.number, 10) }), err
+	history, err := at.readHistory(ctx, pool)
+	return namesOf(history, func(k storedRevision) string { return strconv.FormatInt(k.number, 10) }), err
 }
 
 func namesOf[T any](items []T, name func(T) string) []string {

@@ -23,25 +23,25 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// usual are the connection flags in the help. All of them would fill most of every page.
-var usual = []string{"namespace", "context", "kubeconfig", "as", "request-timeout"}
+// shownFlags are the connection flags in the help. All of them would fill most of every page.
+var shownFlags = []string{"namespace", "context", "kubeconfig", "as", "request-timeout"}
 
 func (s *session) connectionFlags(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	s.flags.AddFlags(flags)
-	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !slices.Contains(usual, flag.Name) })
-	s.offer(root, "namespace", s.namespaceNames)
-	s.offer(root, "context", s.contextNames)
+	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = !slices.Contains(shownFlags, flag.Name) })
+	s.registerCompletion(root, "namespace", s.namespaceNames)
+	s.registerCompletion(root, "context", s.contextNames)
 }
 
 // connect creates a client from the flags and the kubeconfig.
 func (s *session) connect() (client.Client, error) {
-	if s.unconfigured() {
+	if s.isUnconfigured() {
 		return nil, clientcmd.ErrEmptyConfig
 	}
 	config, err := s.flags.ToRESTConfig()
 	if err != nil {
-		return nil, unread(err)
+		return nil, kubeconfigError(err)
 	}
 	config.WarningHandler = rest.NewWarningWriter(s.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 	scheme := runtime.NewScheme()
@@ -63,24 +63,24 @@ type cluster struct {
 func (s *session) open() (cluster, error) {
 	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return cluster{}, unread(err)
+		return cluster{}, kubeconfigError(err)
 	}
-	api, err := s.dial()
-	return cluster{api, namespace}, err
+	c, err := s.dial()
+	return cluster{c, namespace}, err
 }
 
-// unconfigured reports whether no cluster is configured: the library would then use localhost.
-func (s *session) unconfigured() bool {
+// isUnconfigured reports whether no cluster is configured: the library would then use localhost.
+func (s *session) isUnconfigured() bool {
 	config, err := s.flags.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && len(config.Clusters) == 0 && *s.flags.APIServer == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == ""
 }
 
-func unread(err error) error {
+func kubeconfigError(err error) error {
 	return fmt.Errorf("read kubeconfig: %w: check --context and --kubeconfig; kubectl config get-contexts lists the contexts", err)
 }
 
-// explained adds a fix to an error of the cluster.
-func explained(err error) error {
+// explain adds a fix to an error of the cluster.
+func explain(err error) error {
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
 	case meta.IsNoMatchError(err):

@@ -17,17 +17,17 @@ func (s *session) historyCommand() *cobra.Command {
 		Use: "pool POOL", Aliases: []string{"pools", "workerpool", "wp"},
 		Short:   "List the revisions of a pool that are kept",
 		Example: "  kubectl swarm history pool cameras",
-		Args:    onePool, ValidArgsFunction: s.offerPools(1),
+		Args:    onePool, ValidArgsFunction: s.completePools(1),
 	}
-	form := s.formFlag(command, wide, byName, asJSON, asYAML)
+	output := s.addOutputFlag(command, formatWide, formatName, formatJSON, formatYAML)
 	command.RunE = func(command *cobra.Command, arguments []string) error {
-		return s.history(command.Context(), arguments[0], form)
+		return s.history(command.Context(), arguments[0], output)
 	}
 	return command
 }
 
-// chapter is a kept revision, as printed with -o json or yaml.
-type chapter struct {
+// revisionRow is a kept revision, as printed with -o json or yaml.
+type revisionRow struct {
 	Revision   int64     `json:"revision"`
 	Name       string    `json:"name"`
 	Created    time.Time `json:"created"`
@@ -40,37 +40,37 @@ type chapter struct {
 	Pinned     bool      `json:"pinned"`
 }
 
-func (s *session) history(ctx context.Context, name string, form *form) error {
+func (s *session) history(ctx context.Context, name string, output *outputFlag) error {
 	at, pool, err := s.openPool(ctx, name)
 	if err != nil {
 		return err
 	}
-	history, err := at.history(ctx, pool)
+	history, err := at.readHistory(ctx, pool)
 	if err != nil {
 		return err
 	}
-	chapters := make([]chapter, len(history))
+	rows := make([]revisionRow, len(history))
 	for n, revision := range history {
-		chapters[n] = chapterOf(pool, revision)
+		rows[n] = newRevisionRow(pool, revision)
 	}
-	if len(chapters) == 0 && form.chosen == "" {
+	if len(rows) == 0 && output.format == "" {
 		fmt.Fprintf(s.ErrOut, "Pool %q has no revisions yet: kubectl swarm pools %s -o wide says why.\n", name, name)
 		return nil
 	}
-	return s.showHistory(chapters, form)
+	return s.showHistory(rows, output)
 }
 
-func chapterOf(pool *v1alpha1.WorkerPool, revision kept) chapter {
+func newRevisionRow(pool *v1alpha1.WorkerPool, revision storedRevision) revisionRow {
 	data := revision.data
-	return chapter{
+	return revisionRow{
 		Revision: revision.number, Name: revision.name, Created: revision.created, Strategy: data.Strategy, Version: data.Version,
 		Workers: len(data.Workers), Jobs: len(data.Jobs()), Unassigned: len(data.Unassigned),
 		Current: revision.number == pool.Status.Revision, Pinned: revision.number == pool.Spec.RollbackTo,
 	}
 }
 
-// mark returns the marks of a revision in the table.
-func (c chapter) mark() cell {
+// marks returns the marks of a revision in the table.
+func (c revisionRow) marks() cell {
 	var marks []string
 	if c.Pinned {
 		marks = append(marks, "pinned")
@@ -78,34 +78,34 @@ func (c chapter) mark() cell {
 	if c.Current {
 		marks = append(marks, "current")
 	}
-	shown := cell{strings.Join(marks, ", "), good}
+	markCell := cell{strings.Join(marks, ", "), green}
 	if c.Pinned {
-		shown.tone = doubt
+		markCell.color = yellow
 	}
-	return shown
+	return markCell
 }
 
-func (s *session) showHistory(chapters []chapter, form *form) error {
-	if done, err := form.data(s.Out, chapters); done {
+func (s *session) showHistory(revisions []revisionRow, output *outputFlag) error {
+	if done, err := output.writeData(s.Out, revisions); done {
 		return err
 	}
-	p := s.page()
-	if form.chosen == byName {
-		for _, c := range chapters {
+	p := s.newPrinter()
+	if output.format == formatName {
+		for _, c := range revisions {
 			p.line("controllerrevision.apps/%s", c.Name)
 		}
 		return nil
 	}
 	heads := []string{"REVISION", "AGE", "STRATEGY", "WORKERS", "JOBS", "MARK"}
-	if form.wide() {
+	if output.isWide() {
 		heads = append(heads, "VERSION", "UNASSIGNED", "NAME")
 	}
 	var rows [][]cell
-	for _, c := range chapters {
+	for _, c := range revisions {
 		age := duration.HumanDuration(s.now().Sub(c.Created))
-		row := []cell{in(c.Revision), in(age), in(c.Strategy), in(c.Workers), in(c.Jobs), c.mark()}
-		if form.wide() {
-			row = append(row, in(c.Version), in(c.Unassigned), in(c.Name))
+		row := []cell{cellOf(c.Revision), cellOf(age), cellOf(c.Strategy), cellOf(c.Workers), cellOf(c.Jobs), c.marks()}
+		if output.isWide() {
+			row = append(row, cellOf(c.Version), cellOf(c.Unassigned), cellOf(c.Name))
 		}
 		rows = append(rows, row)
 	}

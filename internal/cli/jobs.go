@@ -18,19 +18,19 @@ func (s *session) jobsCommand() *cobra.Command {
 		Long: `Say which worker has which job, as it is published, and whether the worker has acknowledged that.`,
 		Example: `  kubectl swarm jobs cameras
   kubectl swarm jobs cameras --worker swarm-worker-0 -o name`,
-		Args: onePool, ValidArgsFunction: s.offerPools(1),
+		Args: onePool, ValidArgsFunction: s.completePools(1),
 	}
 	command.Flags().StringVar(&worker, "worker", "", "only the jobs of this `worker`")
-	s.offer(command, "worker", s.workerNames)
-	form := s.formFlag(command, wide, byName, asJSON, asYAML)
+	s.registerCompletion(command, "worker", s.workerNames)
+	output := s.addOutputFlag(command, formatWide, formatName, formatJSON, formatYAML)
 	command.RunE = func(command *cobra.Command, arguments []string) error {
-		return s.jobs(command.Context(), arguments[0], worker, form)
+		return s.jobs(command.Context(), arguments[0], worker, output)
 	}
 	return command
 }
 
-// holding is what was published for a worker, and its state.
-type holding struct {
+// jobRow is what was published for a worker, and its state.
+type jobRow struct {
 	Worker       string                   `json:"worker"`
 	Version      int64                    `json:"version"`
 	Jobs         []string                 `json:"jobs"`
@@ -39,108 +39,108 @@ type holding struct {
 	revision     int64
 }
 
-func (s *session) jobs(ctx context.Context, name, worker string, form *form) error {
+func (s *session) jobs(ctx context.Context, name, worker string, output *outputFlag) error {
 	at, pool, err := s.openPool(ctx, name)
 	if err != nil {
 		return err
 	}
-	lists, err := at.published(ctx, pool)
+	lists, err := at.readPublished(ctx, pool)
 	if err != nil {
 		return err
 	}
 	if lists.configs == 0 {
 		return fmt.Errorf("pool %q has not published ConfigMap %q yet: kubectl swarm pools %s -o wide says why", name, pool.ConfigName(), name)
 	}
-	holdings := holdingsOf(pool, lists)
+	rows := newJobRows(pool, lists)
 	if worker == "" {
-		return s.showJobs(holdings, pool.Status.Unassigned, form)
+		return s.showJobs(rows, pool.Status.Unassigned, output)
 	}
-	holdings = slices.DeleteFunc(holdings, func(h holding) bool { return h.Worker != worker })
-	if len(holdings) == 0 {
+	rows = slices.DeleteFunc(rows, func(h jobRow) bool { return h.Worker != worker })
+	if len(rows) == 0 {
 		return fmt.Errorf("pool %q has no worker %q: leave out --worker to see all", name, worker)
 	}
-	return s.showJobs(holdings, nil, form)
+	return s.showJobs(rows, nil, output)
 }
 
-// holdingsOf joins what is published with the status, including workers that only the status has.
-func holdingsOf(pool *v1alpha1.WorkerPool, lists published) []holding {
-	known := make(map[string]v1alpha1.WorkerStatus, len(pool.Status.Workers))
+// newJobRows joins what is published with the status, including workers that only the status has.
+func newJobRows(pool *v1alpha1.WorkerPool, lists publishedLists) []jobRow {
+	statuses := make(map[string]v1alpha1.WorkerStatus, len(pool.Status.Workers))
 	for _, status := range pool.Status.Workers {
-		known[status.Name] = status
+		statuses[status.Name] = status
 	}
-	all := []holding{}
+	rows := []jobRow{}
 	add := func(worker string, version int64, jobs []string) {
-		status := known[worker]
-		delete(known, worker)
-		all = append(all, holding{worker, version, append([]string{}, jobs...), status.State, status.Acknowledged, status.Revision})
+		status := statuses[worker]
+		delete(statuses, worker)
+		rows = append(rows, jobRow{worker, version, append([]string{}, jobs...), status.State, status.Acknowledged, status.Revision})
 	}
 	for _, entry := range lists.entries {
 		add(entry.Worker, entry.Version, entry.Jobs)
 	}
 	for _, status := range pool.Status.Workers {
-		if _, left := known[status.Name]; left {
+		if _, remaining := statuses[status.Name]; remaining {
 			add(status.Name, 0, nil)
 		}
 	}
-	return all
+	return rows
 }
 
-func (s *session) showJobs(holdings []holding, unassigned []string, form *form) error {
-	if done, err := form.data(s.Out, holdings); done {
+func (s *session) showJobs(jobRows []jobRow, unassigned []string, output *outputFlag) error {
+	if done, err := output.writeData(s.Out, jobRows); done {
 		return err
 	}
-	p := s.page()
-	if form.chosen == byName {
-		for _, holding := range holdings {
-			for _, job := range holding.Jobs {
+	p := s.newPrinter()
+	if output.format == formatName {
+		for _, row := range jobRows {
+			for _, job := range row.Jobs {
 				p.line("%s", visible(job))
 			}
 		}
 		return nil
 	}
-	heads, rows := jobTable(holdings, form.wide())
+	heads, rows := jobTable(jobRows, output.isWide())
 	p.table(heads, rows)
 	if len(unassigned) > 0 {
-		p.line("\n%s", p.painted(cell{"Unassigned: " + strings.Join(unassigned, ", "), doubt}))
+		p.line("\n%s", p.colorize(cell{"Unassigned: " + strings.Join(unassigned, ", "), yellow}))
 	}
 	return nil
 }
 
 // jobTable has one row per job, so that the output can be searched with grep.
-func jobTable(holdings []holding, wide bool) (heads []string, rows [][]cell) {
+func jobTable(jobRows []jobRow, wide bool) (heads []string, rows [][]cell) {
 	heads = []string{"WORKER", "STATE", "ACKNOWLEDGED", "VERSION", "JOB"}
 	if wide {
 		heads = []string{"WORKER", "STATE", "ACKNOWLEDGED", "VERSION", "REVISION", "JOB"}
 	}
-	for _, h := range holdings {
+	for _, h := range jobRows {
 		jobs := h.Jobs
 		if len(jobs) == 0 {
-			jobs = []string{none}
+			jobs = []string{emptyValue}
 		}
 		for _, job := range jobs {
-			row := []cell{in(h.Worker), {string(h.State), toneOfState(h.State)}, {string(h.Acknowledged), toneOfWord(h.Acknowledged)}, in(h.Version)}
+			row := []cell{cellOf(h.Worker), {string(h.State), stateColor(h.State)}, {string(h.Acknowledged), acknowledgementColor(h.Acknowledged)}, cellOf(h.Version)}
 			if wide {
-				row = append(row, in(h.revision))
+				row = append(row, cellOf(h.revision))
 			}
-			rows = append(rows, append(row, in(job)))
+			rows = append(rows, append(row, cellOf(job)))
 		}
 	}
 	return heads, rows
 }
 
-func toneOfState(state v1alpha1.WorkerState) tone {
+func stateColor(state v1alpha1.WorkerState) color {
 	switch state {
 	case v1alpha1.WorkerReady:
-		return good
+		return green
 	case v1alpha1.WorkerNotReady:
-		return bad
+		return red
 	}
-	return doubt
+	return yellow
 }
 
-func toneOfWord(word v1alpha1.Acknowledgement) tone {
-	if word == v1alpha1.AckReceived {
-		return good
+func acknowledgementColor(ack v1alpha1.Acknowledgement) color {
+	if ack == v1alpha1.AckReceived {
+		return green
 	}
-	return doubt
+	return yellow
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// mostReplicas is the maximum of the schema.
-const mostReplicas = 10_000
+// maxReplicas is the maximum of the schema.
+const maxReplicas = 10_000
 
 var strategies = []assign.Strategy{assign.Sticky, assign.Contiguous, assign.Hashed}
 
 func (s *session) planCommand() *cobra.Command {
-	q, strategy := question{}, ""
+	change, strategy := poolChange{}, ""
 	command := &cobra.Command{
 		Use: "pool POOL", Aliases: []string{"pools", "workerpool", "wp"},
 		Short: "Say which jobs of a pool would move, before they do",
@@ -28,87 +28,87 @@ Without a flag it says what the operator is about to do.`,
 		Example: `  kubectl swarm plan pool cameras --replicas 3
   kubectl swarm plan pool cameras --add-job stream:lobby --remove-job stream:roof
   kubectl swarm plan pool cameras --strategy contiguous -o json`,
-		Args: onePool, ValidArgsFunction: s.offerPools(1),
+		Args: onePool, ValidArgsFunction: s.completePools(1),
 	}
 	flags := command.Flags()
-	flags.IntVar(&q.replicas, "replicas", 0, "`number` of workers; left out: as many as there shall be")
-	flags.StringArrayVar(&q.add, "add-job", nil, "`job` to add at the end of the list; may be repeated")
-	flags.StringArrayVar(&q.remove, "remove-job", nil, "`job` to take out of the list; may be repeated")
+	flags.IntVar(&change.replicas, "replicas", 0, "`number` of workers; left out: as many as there shall be")
+	flags.StringArrayVar(&change.add, "add-job", nil, "`job` to add at the end of the list; may be repeated")
+	flags.StringArrayVar(&change.remove, "remove-job", nil, "`job` to take out of the list; may be repeated")
 	flags.StringVar(&strategy, "strategy", "", "Sticky, Contiguous or Hashed; left out: the pool's")
-	form := s.formFlag(command, wide, asJSON, asYAML)
-	s.offer(command, "strategy", words(namesOf(strategies, func(s assign.Strategy) string { return string(s) })...))
-	s.offer(command, "remove-job", s.jobNames)
+	output := s.addOutputFlag(command, formatWide, formatJSON, formatYAML)
+	s.registerCompletion(command, "strategy", fixedWords(namesOf(strategies, func(s assign.Strategy) string { return string(s) })...))
+	s.registerCompletion(command, "remove-job", s.jobNames)
 	command.RunE = func(command *cobra.Command, arguments []string) (err error) {
-		if q.strategy, err = strategyOf(command, strategy); err != nil {
+		if change.strategy, err = parseStrategy(command, strategy); err != nil {
 			return err
 		}
-		if q.replicas, err = replicasOf(command, q.replicas); err != nil {
+		if change.replicas, err = parseReplicas(command, change.replicas); err != nil {
 			return err
 		}
-		return s.plan(command.Context(), arguments[0], q, form)
+		return s.plan(command.Context(), arguments[0], change, output)
 	}
 	return command
 }
 
-// replicasOf returns the requested number of workers, negative for none.
-func replicasOf(command *cobra.Command, number int) (int, error) {
+// parseReplicas returns the requested number of workers, negative for none.
+func parseReplicas(command *cobra.Command, number int) (int, error) {
 	switch {
 	case !command.Flags().Changed("replicas"):
-		return asItIs.replicas, nil
-	case number < 0 || number > mostReplicas:
-		return number, misused(command, "--replicas %d is not from 0 to %d", number, mostReplicas)
+		return noChange.replicas, nil
+	case number < 0 || number > maxReplicas:
+		return number, usageErrorf(command, "--replicas %d is not from 0 to %d", number, maxReplicas)
 	}
 	return number, nil
 }
 
-// strategyOf parses a strategy in any case.
-func strategyOf(command *cobra.Command, written string) (assign.Strategy, error) {
+// parseStrategy parses a strategy in any case.
+func parseStrategy(command *cobra.Command, text string) (assign.Strategy, error) {
 	if !command.Flags().Changed("strategy") {
 		return "", nil
 	}
-	at := slices.IndexFunc(strategies, func(s assign.Strategy) bool { return strings.EqualFold(string(s), written) })
+	at := slices.IndexFunc(strategies, func(s assign.Strategy) bool { return strings.EqualFold(string(s), text) })
 	if at < 0 {
-		return "", misused(command, "--strategy %q is none of Sticky, Contiguous, Hashed", written)
+		return "", usageErrorf(command, "--strategy %q is none of Sticky, Contiguous, Hashed", text)
 	}
 	return strategies[at], nil
 }
 
-func (s *session) plan(ctx context.Context, name string, q question, form *form) error {
+func (s *session) plan(ctx context.Context, name string, change poolChange, output *outputFlag) error {
 	at, pool, err := s.openPool(ctx, name)
 	if err != nil {
 		return err
 	}
-	now, err := at.situation(ctx, pool)
+	state, err := at.readPoolState(ctx, pool)
 	if err != nil {
 		return err
 	}
-	jobs, err := at.jobs(ctx, pool)
+	jobs, err := at.readJobs(ctx, pool)
 	if err != nil {
 		return err
 	}
-	if jobs, err = q.changed(jobs); err != nil {
+	if jobs, err = change.apply(jobs); err != nil {
 		return err
 	}
-	made, err := now.ahead(q, jobs)
+	result, err := state.planChange(change, jobs)
 	if err != nil {
 		return fmt.Errorf("plan pool %q: %w", name, err)
 	}
 	if pin := pool.Spec.RollbackTo; pin > 0 {
-		made.Notes = append(made.Notes, fmt.Sprintf("the pool is pinned to revision %d: none of this happens before kubectl swarm rollback pool %s --undo", pin, name))
+		result.Notes = append(result.Notes, fmt.Sprintf("the pool is pinned to revision %d: none of this happens before kubectl swarm rollback pool %s --undo", pin, name))
 	}
-	return s.foretell(made, form)
+	return s.printPlan(result, output)
 }
 
-// changed returns the list of jobs with the added and without the removed ones.
-func (q question) changed(jobs []assign.Job) ([]assign.Job, error) {
-	for _, name := range q.remove {
+// apply returns the list of jobs with the added and without the removed ones.
+func (c poolChange) apply(jobs []assign.Job) ([]assign.Job, error) {
+	for _, name := range c.remove {
 		at := slices.IndexFunc(jobs, func(job assign.Job) bool { return job.Name == name })
 		if at < 0 {
 			return nil, fmt.Errorf("job %q is not in the list: leave out --remove-job %s", name, name)
 		}
 		jobs = slices.Delete(jobs, at, at+1)
 	}
-	for _, name := range q.add {
+	for _, name := range c.add {
 		if slices.ContainsFunc(jobs, func(job assign.Job) bool { return job.Name == name }) {
 			return nil, fmt.Errorf("job %q is in the list already: leave out --add-job %s", name, name)
 		}

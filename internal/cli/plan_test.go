@@ -30,7 +30,7 @@ func TestPlanOfGolden27(t *testing.T) {
 		{"another strategy, in any case", "plan pool cameras --replicas 3 --strategy coNTiguous", "plan-contiguous.txt", "27 jobs over 2 -> 3 workers: 14 move, 13 stay; 2 published configs"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			got := worldOf(t, golden27(t)...).answers(c.line)
+			got := newCLIHarness(t, convergedPool27(t)...).mustRun(c.line)
 			if first, _, _ := strings.Cut(got, "\n"); first != c.first {
 				t.Errorf("got %q", first)
 			}
@@ -40,8 +40,8 @@ func TestPlanOfGolden27(t *testing.T) {
 }
 
 func TestPlanAsData(t *testing.T) {
-	w := worldOf(t, golden27(t)...)
-	made := decoded[forecast](t, w.answers("plan pool cameras --replicas 3 -o json"))
+	w := newCLIHarness(t, convergedPool27(t)...)
+	made := mustDecode[planResult](t, w.mustRun("plan pool cameras --replicas 3 -o json"))
 	got := []int{made.Moving, made.Staying, made.Configs, len(made.Moves), made.SizeBefore, made.SizeAfter}
 	if !slices.Equal(got, []int{9, 18, 2, 9, 2, 3}) {
 		t.Errorf("got %v", got)
@@ -51,14 +51,14 @@ func TestPlanAsData(t *testing.T) {
 			t.Errorf("got %+v", move)
 		}
 	}
-	compare(t, "plan-3.yaml", w.answers("plan pool cameras --replicas 3 -o yaml"))
+	compare(t, "plan-3.yaml", w.mustRun("plan pool cameras --replicas 3 -o yaml"))
 }
 
 // The command reports what the engine decides, for every strategy.
 func TestPlanIsTheEngines(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
-			made := decoded[forecast](t, worldOf(t, golden27(t)...).answers("plan pool cameras --replicas 5 -o json --strategy "+string(strategy)))
+			made := mustDecode[planResult](t, newCLIHarness(t, convergedPool27(t)...).mustRun("plan pool cameras --replicas 5 -o json --strategy "+string(strategy)))
 			file, _ := roster.ReadFile(text(t, "pool-27-expected.yml"))
 			var before []assign.Share
 			for n, entry := range file.Workers {
@@ -80,8 +80,8 @@ func TestPlanIsTheEngines(t *testing.T) {
 	}
 }
 
-// small is a pool of some jobs on a StatefulSet that has published nothing.
-func small(jobs ...string) *v1alpha1.WorkerPool {
+// smallPool is a pool of some jobs on a StatefulSet that has published nothing.
+func smallPool(jobs ...string) *v1alpha1.WorkerPool {
 	pool := cameras()
 	pool.Spec.JobsFrom = nil
 	for _, job := range jobs {
@@ -90,60 +90,60 @@ func small(jobs ...string) *v1alpha1.WorkerPool {
 	return pool
 }
 
-func TestPlanOfWhatThereIs(t *testing.T) {
+func TestPlanOfEachState(t *testing.T) {
 	begun := statefulSet(2)
 	begun.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
-	scaled := small("a", "b")
+	scaled := smallPool("a", "b")
 	scaled.Spec.Replicas = new(int32(1))
-	full := small("a", "b", "c")
+	full := smallPool("a", "b", "c")
 	full.Spec.CapacityPerWorker = 1
-	alone := small("a", "b")
+	alone := smallPool("a", "b")
 	alone.Spec.Jobs[1].QoS = v1alpha1.JobDedicated
-	paused := small("a")
+	paused := smallPool("a")
 	paused.Spec.Mode = v1alpha1.PoolPaused
-	pinned := small("a")
+	pinned := smallPool("a")
 	pinned.Spec.RollbackTo = 4
-	loose := small("a", "b")
+	loose := smallPool("a", "b")
 	loose.Spec.Handoff = v1alpha1.HandoffBestEffort
-	alphabet := fileOf(3, told("swarm-worker-0", "a", "b"))
-	flight := configMap("swarm-worker-config", "config.yml", fileOf(3, told("swarm-worker-0", "a"), told("swarm-worker-1")))
+	alphabet := fileOf(3, publishedEntry("swarm-worker-0", "a", "b"))
+	flight := configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1")))
 	flight.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-0"}.Published(1, []string{"a", "b"}).Published(3, []string{"a"}))
-	waited, landed := small("a", "b"), small("a", "b")
+	waited, landed := smallPool("a", "b"), smallPool("a", "b")
 	waited.Spec.CapacityPerWorker, landed.Spec.CapacityPerWorker = 1, 1
 	waited.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0", Acknowledged: v1alpha1.AckWaiting}}}
 	landed.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0", Acknowledged: v1alpha1.AckReceived}}}
-	strange := configMap("swarm-worker-config", "config.yml", fileOf(3, told("other", "a")))
-	per := small("a", "b")
+	strange := configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("other", "a")))
+	per := smallPool("a", "b")
 	per.Spec.Config.Layout = v1alpha1.LayoutPerWorker
 	for _, c := range []struct {
 		reason  string
 		objects []client.Object
 		golden  string
 	}{
-		{"the first plan", []client.Object{small("a", "b", "c"), statefulSet(2)}, "plan-first.txt"},
-		{"ordinals that begin elsewhere", []client.Object{small("a", "b"), begun}, "plan-start.txt"},
-		{"a pool that scales its workers in", []client.Object{scaled, statefulSet(2), configMap("swarm-worker-config", "config.yml", fileOf(3, told("swarm-worker-0", "a"), told("swarm-worker-1", "b")))}, "plan-scaled.txt"},
+		{"the first plan", []client.Object{smallPool("a", "b", "c"), statefulSet(2)}, "plan-first.txt"},
+		{"ordinals that begin elsewhere", []client.Object{smallPool("a", "b"), begun}, "plan-start.txt"},
+		{"a pool that scales its workers in", []client.Object{scaled, statefulSet(2), configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1", "b")))}, "plan-scaled.txt"},
 		{"no room", []client.Object{full, statefulSet(2)}, "plan-full.txt"},
 		{"a job that wants to be alone", []client.Object{alone, statefulSet(1)}, "plan-dedicated.txt"},
 		{"a pool that is paused", []client.Object{paused, statefulSet(1)}, "plan-paused.txt"},
 		{"a pool that is pinned", []client.Object{pinned, statefulSet(1)}, "plan-pinned.txt"},
 		{"both at once", []client.Object{loose, statefulSet(2), configMap("swarm-worker-config", "config.yml", alphabet)}, "plan-besteffort.txt"},
-		{"a hand-over that is not over", []client.Object{small("a", "b"), statefulSet(2), flight, revisionOf(t, 2, fileOf(4, told("swarm-worker-0", "a"), told("swarm-worker-1", "b")))}, "plan-flight.txt"},
+		{"a hand-over that is not over", []client.Object{smallPool("a", "b"), statefulSet(2), flight, revisionOf(t, 2, fileOf(4, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1", "b")))}, "plan-flight.txt"},
 		{"a job that its worker has not given up", []client.Object{waited, statefulSet(2), flight}, "plan-waited.txt"},
 		{"a job that its worker has given up", []client.Object{landed, statefulSet(2), flight}, "plan-landed.txt"},
-		{"a config of unknown workers", []client.Object{small("a"), statefulSet(1), strange}, "plan-strange.txt"},
+		{"a config of unknown workers", []client.Object{smallPool("a"), statefulSet(1), strange}, "plan-strange.txt"},
 		{"a config for each worker", []client.Object{per, statefulSet(2), configMap("swarm-worker-config-swarm-worker-0", "config.yml", alphabet), configMap("other", "config.yml", "{")}, "plan-perworker.txt"},
-		{"nothing at all", []client.Object{small(), statefulSet(0)}, "plan-nothing.txt"},
+		{"nothing at all", []client.Object{smallPool(), statefulSet(0)}, "plan-nothing.txt"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			compare(t, c.golden, worldOf(t, c.objects...).answers("plan pool cameras"))
+			compare(t, c.golden, newCLIHarness(t, c.objects...).mustRun("plan pool cameras"))
 		})
 	}
 }
 
-// deployed is a pool of four jobs on a Deployment of two pods, which have slots, and one failed pod.
-func deployed(slots map[string]string) []client.Object {
-	pool := small("a", "b", "c", "d")
+// deploymentPool is a pool of four jobs on a Deployment of two pods, which have slots, and one failed pod.
+func deploymentPool(slots map[string]string) []client.Object {
+	pool := smallPool("a", "b", "c", "d")
 	pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
 	labels := map[string]string{"app": "worker"}
 	objects := []client.Object{pool, &appsv1.Deployment{
@@ -158,7 +158,7 @@ func deployed(slots map[string]string) []client.Object {
 }
 
 func TestPlanOfADeployment(t *testing.T) {
-	config := configMap("swarm-worker-config", "config.yml", fileOf(2, told("swarm-worker-x", "a", "b"), told("swarm-worker-y", "c", "d")))
+	config := configMap("swarm-worker-config", "config.yml", fileOf(2, publishedEntry("swarm-worker-x", "a", "b"), publishedEntry("swarm-worker-y", "c", "d")))
 	config.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-y", Ordinal: 1})
 	both := map[string]string{"swarm-worker-x": "0", "swarm-worker-y": "1"}
 	for _, c := range []struct {
@@ -167,25 +167,25 @@ func TestPlanOfADeployment(t *testing.T) {
 		line    string
 		golden  string
 	}{
-		{"as it is", append(deployed(both), config), "", "deployment-same.txt"},
-		{"two more", append(deployed(both), config), "--replicas 4", "deployment-more.txt"},
-		{"one less", append(deployed(both), config), "--replicas 1", "deployment-less.txt"},
-		{"a pod that is gone leaves its jobs to the next one", append(deployed(map[string]string{"swarm-worker-x": "0"}), config), "", "deployment-gone.txt"},
-		{"a pod that has replaced another", append(deployed(map[string]string{"swarm-worker-x": "0", "swarm-worker-z": ""}), config), "", "deployment-replaced.txt"},
+		{"as it is", append(deploymentPool(both), config), "", "deployment-same.txt"},
+		{"two more", append(deploymentPool(both), config), "--replicas 4", "deployment-more.txt"},
+		{"one less", append(deploymentPool(both), config), "--replicas 1", "deployment-less.txt"},
+		{"a pod that is gone leaves its jobs to the next one", append(deploymentPool(map[string]string{"swarm-worker-x": "0"}), config), "", "deployment-gone.txt"},
+		{"a pod that has replaced another", append(deploymentPool(map[string]string{"swarm-worker-x": "0", "swarm-worker-z": ""}), config), "", "deployment-replaced.txt"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			compare(t, c.golden, worldOf(t, c.objects...).answers(strings.TrimSpace("plan pool cameras "+c.line)))
+			compare(t, c.golden, newCLIHarness(t, c.objects...).mustRun(strings.TrimSpace("plan pool cameras "+c.line)))
 		})
 	}
 }
 
 // Another algorithm would move most jobs, so the operator waits for a request, and so does the plan.
 func TestPlanOfAnotherAlgorithm(t *testing.T) {
-	objects := golden27(t)
+	objects := convergedPool27(t)
 	kept := objects[len(objects)-1].(*appsv1.ControllerRevision)
 	kept.Data.Raw = []byte(strings.Replace(string(kept.Data.Raw), `"version":1`, `"algorithm":99,"version":1`, 1))
-	code, _, said := worldOf(t, objects...).asked("plan pool cameras --strategy Hashed")
-	if code != badly || !strings.Contains(said, "hashed by algorithm 99") {
+	code, _, said := newCLIHarness(t, objects...).run("plan pool cameras --strategy Hashed")
+	if code != exitError || !strings.Contains(said, "hashed by algorithm 99") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }

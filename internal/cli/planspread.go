@@ -42,16 +42,16 @@ Without a flag it says what the operator is about to do.`,
 	flags.StringVar(&change.spotPart, "spot-percentage", "", "`share` wanted on spot nodes; left out: the workload's")
 	flags.StringVar(&change.minOnDemand, "min-on-demand", "", "`number` that stays on on-demand nodes; left out: the workload's")
 	settings.add(flags)
-	form := s.formFlag(command, asJSON, asYAML)
+	output := s.addOutputFlag(command, formatJSON, formatYAML)
 	command.RunE = func(command *cobra.Command, arguments []string) error {
-		chosen, err := settings.settings()
+		spreadSettings, err := settings.settings()
 		if err != nil {
-			return misused(command, "%w", err)
+			return usageErrorf(command, "%w", err)
 		}
-		if command.Flags().Changed("replicas") && (change.replicas < 0 || change.replicas > mostReplicas) {
-			return misused(command, "--replicas %d is not from 0 to %d", change.replicas, mostReplicas)
+		if command.Flags().Changed("replicas") && (change.replicas < 0 || change.replicas > maxReplicas) {
+			return usageErrorf(command, "--replicas %d is not from 0 to %d", change.replicas, maxReplicas)
 		}
-		return s.planSpread(command.Context(), arguments[0], chosen, change, form)
+		return s.planSpread(command.Context(), arguments[0], spreadSettings, change, output)
 	}
 	return command
 }
@@ -60,61 +60,61 @@ Without a flag it says what the operator is about to do.`,
 func oneWorkload(command *cobra.Command, arguments []string) error {
 	switch len(arguments) {
 	case 0:
-		return misused(command, "name a workload, such as deployment/web")
+		return usageErrorf(command, "name a workload, such as deployment/web")
 	case 1:
 		return nil
 	}
-	return misused(command, "name one workload, not %d", len(arguments))
+	return usageErrorf(command, "name one workload, not %d", len(arguments))
 }
 
-func (s *session) planSpread(ctx context.Context, name string, settings survey.Settings, change spreadChange, form *form) error {
+func (s *session) planSpread(ctx context.Context, name string, settings survey.Settings, change spreadChange, output *outputFlag) error {
 	at, err := s.open()
 	if err != nil {
 		return err
 	}
-	found, err := at.scenery(ctx, settings, at.namespace)
+	state, err := at.readState(ctx, settings, at.namespace)
 	if err != nil {
 		return err
 	}
-	workload, err := found.named(name)
+	workload, err := state.findWorkload(name)
 	if err != nil {
 		return err
 	}
 	if change.replicas >= 0 {
 		workload.Replicas = change.replicas
 	}
-	wish, err := change.wish(settings, workload)
+	policy, err := change.apply(settings, workload)
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", name, err)
 	}
-	world, err := found.world(ctx, workload, wish, s)
+	snapshot, err := state.snapshot(ctx, workload, policy, s)
 	if err != nil {
 		return err
 	}
 	if change.replicas >= 0 {
-		world.Pods = scaled(world)
+		snapshot.Pods = scalePods(snapshot)
 	}
-	return s.foretellSpread(outlookOf(workload, world), form)
+	return s.printSpreadPlan(simulate(workload, snapshot), output)
 }
 
-// wish returns what a workload would ask for after the change.
-func (c spreadChange) wish(settings survey.Settings, workload survey.Workload) (survey.Wish, error) {
-	now, floor, share := settings.Wish(workload), c.minOnDemand, c.spotPart
+// apply returns what a workload would ask for after the change.
+func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) (survey.Wish, error) {
+	current, floor, share := settings.Wish(workload), c.minOnDemand, c.spotPart
 	switch changed := floor != "" || share != ""; {
-	case !changed && now.Problem != "":
-		return now, fmt.Errorf("its setting is invalid: %s", now.Problem)
-	case !changed && now.Policy == nil:
-		return now, errors.New("it is not spread: say how it should be, with --spot-percentage or --min-on-demand")
+	case !changed && current.Problem != "":
+		return current, fmt.Errorf("its setting is invalid: %s", current.Problem)
+	case !changed && current.Policy == nil:
+		return current, errors.New("it is not spread: say how it should be, with --spot-percentage or --min-on-demand")
 	case !changed:
-		return now, nil
-	case now.Policy != nil:
-		floor, share = cmp.Or(floor, strconv.Itoa(now.Policy.MinOnDemand)), cmp.Or(share, strconv.Itoa(now.Policy.SpotPercent))
+		return current, nil
+	case current.Policy != nil:
+		floor, share = cmp.Or(floor, strconv.Itoa(current.Policy.MinOnDemand)), cmp.Or(share, strconv.Itoa(current.Policy.SpotPercent))
 	}
-	said := map[string]string{}
-	maps.Copy(said, workload.GetAnnotations())
-	said[settings.Key(v1alpha1.SpreadMode)] = v1alpha1.SpreadEnabled
-	said[settings.Key(v1alpha1.SpreadMinOnDemand)], said[settings.Key(v1alpha1.SpreadSpotPercentage)] = floor, share
-	workload.Object = &metav1.ObjectMeta{Annotations: said}
+	annotations := map[string]string{}
+	maps.Copy(annotations, workload.GetAnnotations())
+	annotations[settings.Key(v1alpha1.SpreadMode)] = v1alpha1.SpreadEnabled
+	annotations[settings.Key(v1alpha1.SpreadMinOnDemand)], annotations[settings.Key(v1alpha1.SpreadSpotPercentage)] = floor, share
+	workload.Object = &metav1.ObjectMeta{Annotations: annotations}
 	after := settings.Wish(workload)
 	if after.Problem != "" {
 		return after, errors.New(after.Problem)
@@ -122,48 +122,48 @@ func (c spreadChange) wish(settings survey.Settings, workload survey.Workload) (
 	return after, nil
 }
 
-// scaled returns the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
-func scaled(world spread.World) []spread.Pod {
-	held := make([]bool, world.Replicas)
-	pods := slices.DeleteFunc(slices.Clone(world.Pods), func(pod spread.Pod) bool { return pod.Number >= world.Replicas || pod.Phase == spread.Terminating })
+// scalePods returns the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
+func scalePods(snapshot spread.World) []spread.Pod {
+	used := make([]bool, snapshot.Replicas)
+	pods := slices.DeleteFunc(slices.Clone(snapshot.Pods), func(pod spread.Pod) bool { return pod.Number >= snapshot.Replicas || pod.Phase == spread.Terminating })
 	slices.SortStableFunc(pods, func(a, b spread.Pod) int { return cmp.Compare(uint(a.Number), uint(b.Number)) }) // those without a number come last
-	pods = pods[:min(len(pods), world.Replicas)]
+	pods = pods[:min(len(pods), snapshot.Replicas)]
 	for _, pod := range pods {
 		if pod.Number != spread.Unnumbered {
-			held[pod.Number] = true
+			used[pod.Number] = true
 		}
 	}
-	for number := range held {
-		if !held[number] && len(pods) < world.Replicas {
-			class := spread.Of(*world.Policy, number)
-			pods = append(pods, spread.Pod{Name: newcomer, Number: number, Set: setOf(world.Pods), Made: class, Node: class, Phase: spread.Ready, Created: world.Now.Add(-world.Cooldown)})
+	for number := range used {
+		if !used[number] && len(pods) < snapshot.Replicas {
+			class := spread.Of(*snapshot.Policy, number)
+			pods = append(pods, spread.Pod{Name: newPodName, Number: number, Set: replicaSetOf(snapshot.Pods), Made: class, Node: class, Phase: spread.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
 		}
 	}
 	return pods
 }
 
-// setOf returns the ReplicaSet of a workload's pods.
-func setOf(pods []spread.Pod) string {
+// replicaSetOf returns the ReplicaSet of a workload's pods.
+func replicaSetOf(pods []spread.Pod) string {
 	if len(pods) == 0 {
 		return ""
 	}
 	return pods[0].Set
 }
 
-// outlook predicts what would happen to a workload.
-type outlook struct {
-	Workload string       `json:"workload"`
-	Replicas int          `json:"replicas"`
-	Policy   string       `json:"policy"`
-	Wanted   string       `json:"wanted"`
-	Actual   string       `json:"actual"`
-	Word     spread.Word  `json:"status"`
-	Reason   string       `json:"reason"`
-	Steps    [][]movement `json:"steps"`
+// spreadPlan predicts what would happen to a workload.
+type spreadPlan struct {
+	Workload string      `json:"workload"`
+	Replicas int         `json:"replicas"`
+	Policy   string      `json:"policy"`
+	Wanted   string      `json:"wanted"`
+	Actual   string      `json:"actual"`
+	Status   spread.Word `json:"status"`
+	Reason   string      `json:"reason"`
+	Steps    [][]podMove `json:"steps"`
 }
 
-// movement is a pod that is replaced by one with the same number elsewhere.
-type movement struct {
+// podMove is a pod that is replaced by one with the same number elsewhere.
+type podMove struct {
 	Pod    string       `json:"pod"`
 	Number int          `json:"number"`
 	Verb   spread.Verb  `json:"verb"`
@@ -172,70 +172,70 @@ type movement struct {
 	Reason string       `json:"reason"`
 }
 
-// mostSteps bounds the simulation, should it not end by itself.
-const mostSteps = 1000
+// maxSteps bounds the simulation, should it not end by itself.
+const maxSteps = 1000
 
-// outlookOf plays the engine's moves until it makes none.
-func outlookOf(workload survey.Workload, world spread.World) outlook {
-	first := spread.Next(world)
-	seen := outlook{
-		Workload: workload.Key.String(), Replicas: world.Replicas, Policy: world.Policy.String(),
-		Wanted: first.Desired.String(), Actual: first.Current.String(), Word: first.Word, Reason: first.Reason, Steps: [][]movement{},
+// simulate plays the engine's moves until it makes none.
+func simulate(workload survey.Workload, snapshot spread.World) spreadPlan {
+	first := spread.Next(snapshot)
+	plan := spreadPlan{
+		Workload: workload.Key.String(), Replicas: snapshot.Replicas, Policy: snapshot.Policy.String(),
+		Wanted: first.Desired.String(), Actual: first.Current.String(), Status: first.Word, Reason: first.Reason, Steps: [][]podMove{},
 	}
-	for decision := first; len(seen.Steps) < mostSteps; decision = spread.Next(world) {
+	for decision := first; len(plan.Steps) < maxSteps; decision = spread.Next(snapshot) {
 		if len(decision.Moves) > 0 {
-			seen.Steps = append(seen.Steps, movements(decision.Moves))
-			world.Pods = replaced(world, decision.Moves)
-		} else if !world.Now.Before(decision.Again) {
-			return seen
+			plan.Steps = append(plan.Steps, newPodMoves(decision.Moves))
+			snapshot.Pods = movePods(snapshot, decision.Moves)
+		} else if !snapshot.Now.Before(decision.Again) {
+			return plan
 		}
-		world.Now = later(world, decision)
+		snapshot.Now = nextTime(snapshot, decision)
 	}
-	return seen
+	return plan
 }
 
-// later returns when the engine decides next: after the cooldown, or when it wants to.
-func later(world spread.World, decision spread.Decision) time.Time {
+// nextTime returns when the engine decides next: after the cooldown, or when it wants to.
+func nextTime(snapshot spread.World, decision spread.Decision) time.Time {
 	if len(decision.Moves) > 0 {
-		return world.Now.Add(world.Cooldown + time.Second)
+		return snapshot.Now.Add(snapshot.Cooldown + time.Second)
 	}
 	return decision.Again.Add(time.Second)
 }
 
-func movements(moves []spread.Move) []movement {
-	all := make([]movement, len(moves))
+func newPodMoves(moves []spread.Move) []podMove {
+	result := make([]podMove, len(moves))
 	for n, move := range moves {
-		all[n] = movement{move.Pod, move.Number, move.Verb, move.From, move.To, move.Reason}
+		result[n] = podMove{move.Pod, move.Number, move.Verb, move.From, move.To, move.Reason}
 	}
-	return all
+	return result
 }
 
-// replaced returns the pods after their replacements have come up where they belong.
-func replaced(world spread.World, moves []spread.Move) []spread.Pod {
-	pods := slices.Clone(world.Pods)
+// movePods returns the pods after their replacements have come up where they belong.
+func movePods(snapshot spread.World, moves []spread.Move) []spread.Pod {
+	pods := slices.Clone(snapshot.Pods)
 	for _, move := range moves {
 		at := slices.IndexFunc(pods, func(pod spread.Pod) bool { return pod.Name == move.Pod })
-		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, Set: pods[at].Set, Made: move.To, Node: move.To, Phase: spread.Ready, Created: world.Now}
+		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, Set: pods[at].Set, Made: move.To, Node: move.To, Phase: spread.Ready, Created: snapshot.Now}
 	}
 	return pods
 }
 
-func (s *session) foretellSpread(seen outlook, form *form) error {
-	if done, err := form.data(s.Out, seen); done {
+func (s *session) printSpreadPlan(plan spreadPlan, output *outputFlag) error {
+	if done, err := output.writeData(s.Out, plan); done {
 		return err
 	}
-	p, total := s.page(), 0
-	for _, step := range seen.Steps {
+	p, total := s.newPrinter(), 0
+	for _, step := range plan.Steps {
 		total += len(step)
 	}
-	p.line("%s, %s, %s", seen.Workload, count(seen.Replicas, "replica"), seen.Policy)
-	p.line("wanted %s, actual %s: %s to move", seen.Wanted, seen.Actual, count(total, "pod"))
-	p.line("now %s: %s", seen.Word, seen.Reason)
-	for n, step := range seen.Steps {
+	p.line("%s, %s, %s", plan.Workload, count(plan.Replicas, "replica"), plan.Policy)
+	p.line("wanted %s, actual %s: %s to move", plan.Wanted, plan.Actual, count(total, "pod"))
+	p.line("now %s: %s", plan.Status, plan.Reason)
+	for n, step := range plan.Steps {
 		p.line("\nstep %d", n+1)
 		var rows [][]cell
 		for _, move := range step {
-			rows = append(rows, []cell{in(move.Pod), in(move.Number), in(move.Verb), in(move.From), in(move.To), in(move.Reason)})
+			rows = append(rows, []cell{cellOf(move.Pod), cellOf(move.Number), cellOf(move.Verb), cellOf(move.From), cellOf(move.To), cellOf(move.Reason)})
 		}
 		p.table([]string{"POD", "NUMBER", "HOW", "FROM", "TO", "WHY"}, rows)
 	}

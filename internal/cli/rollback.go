@@ -14,14 +14,14 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// rollback is the requested revision, 0 to go forward again.
-type rollback struct {
+// rollbackRequest is the requested revision, 0 to go forward again.
+type rollbackRequest struct {
 	to     int64
 	dryRun bool
 }
 
 func (s *session) rollbackCommand() *cobra.Command {
-	asked, undo := rollback{}, false
+	request, undo := rollbackRequest{}, false
 	command := &cobra.Command{
 		Use: "pool POOL (--to REVISION | --undo)", Aliases: []string{"pools", "workerpool", "wp"},
 		Short: "Pin a pool to an earlier revision, or let it go on",
@@ -31,90 +31,90 @@ The pool stays there, whatever becomes of its lists, until it is pinned to anoth
 		Example: `  kubectl swarm rollback pool cameras --to 7 --dry-run
   kubectl swarm rollback pool cameras --to 7
   kubectl swarm rollback pool cameras --undo`,
-		Args: onePool, ValidArgsFunction: s.offerPools(1),
+		Args: onePool, ValidArgsFunction: s.completePools(1),
 	}
 	flags := command.Flags()
-	flags.Int64Var(&asked.to, "to", 0, "`revision` to go back to; 0 is --undo")
+	flags.Int64Var(&request.to, "to", 0, "`revision` to go back to; 0 is --undo")
 	flags.BoolVar(&undo, "undo", false, "remove the pin: the newest lists count again")
-	flags.BoolVar(&asked.dryRun, "dry-run", false, "show the moves, and change nothing")
-	form := s.formFlag(command, wide, asJSON, asYAML)
-	s.offer(command, "to", s.revisionNumbers)
+	flags.BoolVar(&request.dryRun, "dry-run", false, "show the moves, and change nothing")
+	output := s.addOutputFlag(command, formatWide, formatJSON, formatYAML)
+	s.registerCompletion(command, "to", s.revisionNumbers)
 	command.RunE = func(command *cobra.Command, arguments []string) error {
-		switch to := command.Flags().Changed("to"); {
-		case to && undo:
-			return misused(command, "--to and --undo exclude each other")
-		case !to && !undo:
-			return misused(command, "say where to, --to REVISION or --undo; kubectl swarm history pool %s lists the revisions", arguments[0])
-		case asked.to < 0:
-			return misused(command, "--to %d is not a revision", asked.to)
+		switch isSet := command.Flags().Changed("to"); {
+		case isSet && undo:
+			return usageErrorf(command, "--to and --undo exclude each other")
+		case !isSet && !undo:
+			return usageErrorf(command, "say where to, --to REVISION or --undo; kubectl swarm history pool %s lists the revisions", arguments[0])
+		case request.to < 0:
+			return usageErrorf(command, "--to %d is not a revision", request.to)
 		}
-		return s.rollback(command.Context(), arguments[0], asked, form)
+		return s.rollback(command.Context(), arguments[0], request, output)
 	}
 	return command
 }
 
-func (s *session) rollback(ctx context.Context, name string, asked rollback, form *form) error {
+func (s *session) rollback(ctx context.Context, name string, request rollbackRequest, output *outputFlag) error {
 	at, pool, err := s.openPool(ctx, name)
 	if err != nil {
 		return err
 	}
-	history, err := at.history(ctx, pool)
+	history, err := at.readHistory(ctx, pool)
 	if err != nil {
 		return err
 	}
-	target, err := find(history, pool, asked.to)
+	target, err := findRevision(history, pool, request.to)
 	if err != nil {
 		return err
 	}
-	made, unknown := at.consequences(ctx, pool, target)
-	if asked.dryRun {
-		if unknown != nil {
-			return unknown
+	result, planErr := at.planRollback(ctx, pool, target)
+	if request.dryRun {
+		if planErr != nil {
+			return planErr
 		}
-		return s.foretell(made, form)
+		return s.printPlan(result, output)
 	}
-	if err := at.pin(ctx, pool, asked.to); err != nil {
+	if err := at.pin(ctx, pool, request.to); err != nil {
 		return err
 	}
-	if unknown == nil {
-		if done, err := form.data(s.Out, made); done {
+	if planErr == nil {
+		if done, err := output.writeData(s.Out, result); done {
 			return err
 		}
 	}
-	s.told(pool, asked.to, made, unknown)
+	s.printRollback(pool, request.to, result, planErr)
 	return nil
 }
 
-// find returns the kept revision with a number, nil for 0.
-func find(history []kept, pool *v1alpha1.WorkerPool, number int64) (*kept, error) {
+// findRevision returns the kept revision with a number, nil for 0.
+func findRevision(history []storedRevision, pool *v1alpha1.WorkerPool, number int64) (*storedRevision, error) {
 	if number == 0 {
 		return nil, nil
 	}
 	if len(history) == 0 {
 		return nil, fmt.Errorf("pool %q has no revisions yet: there is nothing to go back to", pool.Name)
 	}
-	at := slices.IndexFunc(history, func(k kept) bool { return k.number == number })
+	at := slices.IndexFunc(history, func(k storedRevision) bool { return k.number == number })
 	if at < 0 {
-		numbers := namesOf(history, func(k kept) string { return strconv.FormatInt(k.number, 10) })
+		numbers := namesOf(history, func(k storedRevision) string { return strconv.FormatInt(k.number, 10) })
 		return nil, fmt.Errorf("revision %d of pool %q is not kept: choose one of %s", number, pool.Name, strings.Join(numbers, ", "))
 	}
 	return &history[at], nil
 }
 
-// consequences returns what moves when a revision, or none, is pinned.
-func (c cluster) consequences(ctx context.Context, pool *v1alpha1.WorkerPool, target *kept) (forecast, error) {
-	now, err := c.situation(ctx, pool)
+// planRollback returns what moves when a revision, or none, is pinned.
+func (c cluster) planRollback(ctx context.Context, pool *v1alpha1.WorkerPool, target *storedRevision) (planResult, error) {
+	state, err := c.readPoolState(ctx, pool)
 	if err != nil {
-		return forecast{}, err
+		return planResult{}, err
 	}
 	if target != nil {
-		return now.back(*target)
+		return state.planRollback(*target)
 	}
-	jobs, err := c.jobs(ctx, pool)
+	jobs, err := c.readJobs(ctx, pool)
 	if err != nil {
-		return forecast{}, err
+		return planResult{}, err
 	}
-	return now.ahead(asItIs, jobs)
+	return state.planChange(noChange, jobs)
 }
 
 // pin writes only spec.rollbackTo.
@@ -130,18 +130,18 @@ func (c cluster) pin(ctx context.Context, pool *v1alpha1.WorkerPool, number int6
 	return nil
 }
 
-// told prints what has happened. A pin is set even if its consequences are unknown: unreadable lists are a reason to go back.
-func (s *session) told(before *v1alpha1.WorkerPool, to int64, made forecast, unknown error) {
-	said := fmt.Sprintf("workerpool.swarm.io/%s %s", before.Name, pinning(before.Spec.RollbackTo, to))
-	if unknown == nil {
-		s.page().line("%s: %s", said, made.summary())
+// printRollback prints what has happened. A pin is set even if its consequences are unknown: unreadable lists are a reason to go back.
+func (s *session) printRollback(before *v1alpha1.WorkerPool, to int64, result planResult, planErr error) {
+	outcome := fmt.Sprintf("workerpool.swarm.io/%s %s", before.Name, describePin(before.Spec.RollbackTo, to))
+	if planErr == nil {
+		s.newPrinter().line("%s: %s", outcome, result.summary())
 		return
 	}
-	s.page().line("%s", said)
-	fmt.Fprintf(s.ErrOut, "What moves is not known: %s\n", oneLine(explained(unknown).Error()))
+	s.newPrinter().line("%s", outcome)
+	fmt.Fprintf(s.ErrOut, "What moves is not known: %s\n", oneLine(explain(planErr).Error()))
 }
 
-func pinning(before, after int64) string {
+func describePin(before, after int64) string {
 	switch {
 	case after > 0 && before == after:
 		return fmt.Sprintf("stays pinned to revision %d", after)

@@ -9,8 +9,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// pin returns the revision that the pool is pinned to.
-func (w *world) pin() int64 {
+// pinnedRevision returns the revision that the pool is pinned to.
+func (w *cliHarness) pinnedRevision() int64 {
 	w.t.Helper()
 	pool := &v1alpha1.WorkerPool{}
 	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "cameras"}, pool); err != nil {
@@ -33,11 +33,11 @@ func TestRollback(t *testing.T) {
 		{"only a look", "--to 1 --dry-run", "Nothing would move: 27 jobs over 2 workers", 2},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			w := worldOf(t, remembered(t)...)
-			if got := w.answers("rollback pool cameras " + c.line); got != c.said+"\n" {
+			w := newCLIHarness(t, poolWithHistory(t)...)
+			if got := w.mustRun("rollback pool cameras " + c.line); got != c.said+"\n" {
 				t.Errorf("got %q", got)
 			}
-			if pin := w.pin(); pin != c.pin {
+			if pin := w.pinnedRevision(); pin != c.pin {
 				t.Errorf("pinned to %d", pin)
 			}
 		})
@@ -45,34 +45,34 @@ func TestRollback(t *testing.T) {
 }
 
 func TestRollbackShowsMoves(t *testing.T) {
-	w := worldOf(t, remembered(t)...)
-	compare(t, "rollback.txt", w.answers("rollback pool cameras --to 2 --dry-run"))
-	made := decoded[forecast](t, w.answers("rollback pool cameras --to 2 --dry-run -o json"))
-	if made.Revision != 2 || made.Moving != 3 || made.Ending != 24 || w.pin() != 2 {
+	w := newCLIHarness(t, poolWithHistory(t)...)
+	compare(t, "rollback.txt", w.mustRun("rollback pool cameras --to 2 --dry-run"))
+	made := mustDecode[planResult](t, w.mustRun("rollback pool cameras --to 2 --dry-run -o json"))
+	if made.Revision != 2 || made.Moving != 3 || made.Ending != 24 || w.pinnedRevision() != 2 {
 		t.Errorf("got %+v", made)
 	}
-	if made := decoded[forecast](t, w.answers("rollback pool cameras --to 1 -o json")); made.Revision != 1 || w.pin() != 1 {
+	if made := mustDecode[planResult](t, w.mustRun("rollback pool cameras --to 1 -o json")); made.Revision != 1 || w.pinnedRevision() != 1 {
 		t.Errorf("got %+v", made)
 	}
 }
 
 func TestRollbackOfWhatWasNotPinned(t *testing.T) {
-	if got := worldOf(t, golden27(t)...).answers("rollback pool cameras --undo"); !strings.HasPrefix(got, "workerpool.swarm.io/cameras was not pinned: ") {
+	if got := newCLIHarness(t, convergedPool27(t)...).mustRun("rollback pool cameras --undo"); !strings.HasPrefix(got, "workerpool.swarm.io/cameras was not pinned: ") {
 		t.Errorf("got %q", got)
 	}
 }
 
 // An unreadable list is a reason to go back, not to refuse it; and workers that are gone are ignored.
-func TestRollbackWhereTheWorldIsBroken(t *testing.T) {
-	objects := remembered(t)
+func TestRollbackOfAnUnreadablePool(t *testing.T) {
+	objects := poolWithHistory(t)
 	objects[1], objects[2] = statefulSet(1), configMap("camera-list", "jobs.txt", "jobs: [")
-	w := worldOf(t, objects...)
-	compare(t, "rollback-smaller.txt", w.answers("rollback pool cameras --to 2 --dry-run"))
-	code, out, said := w.asked("rollback pool cameras --undo")
-	if code != well || out != "workerpool.swarm.io/cameras no longer pinned to revision 2\n" || !strings.HasPrefix(said, "What moves is not known: ConfigMap \"camera-list\"") || w.pin() != 0 {
+	w := newCLIHarness(t, objects...)
+	compare(t, "rollback-smaller.txt", w.mustRun("rollback pool cameras --to 2 --dry-run"))
+	code, out, said := w.run("rollback pool cameras --undo")
+	if code != exitOK || out != "workerpool.swarm.io/cameras no longer pinned to revision 2\n" || !strings.HasPrefix(said, "What moves is not known: ConfigMap \"camera-list\"") || w.pinnedRevision() != 0 {
 		t.Errorf("exit code %d, %q, %q", code, out, said)
 	}
-	if code, _, _ := w.asked("rollback pool cameras --undo --dry-run"); code != badly {
+	if code, _, _ := w.run("rollback pool cameras --undo --dry-run"); code != exitError {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// several returns pools in all states.
-func several(t *testing.T) []client.Object {
+// poolsInAllStates returns pools in all states.
+func poolsInAllStates(t *testing.T) []client.Object {
 	t.Helper()
 	named := func(name string, conditions ...metav1.Condition) *v1alpha1.WorkerPool {
 		pool := cameras()
@@ -25,7 +25,7 @@ func several(t *testing.T) []client.Object {
 	full := named("full", v1alpha1.Ready(1, v1alpha1.ReasonAvailable, ""), v1alpha1.Converged(1, ""), v1alpha1.Degraded(1, v1alpha1.ReasonJobsUnassigned, "2 jobs have no worker"))
 	lost := named("lost", v1alpha1.NotReady(1, v1alpha1.ReasonWorkloadNotFound, "there is no StatefulSet"), v1alpha1.Degraded(1, v1alpha1.ReasonWorkloadNotFound, ""))
 	lost.Namespace, lost.Spec.Workers.Kind = "other", v1alpha1.WorkloadDeployment
-	return append(golden27(t), fresh, waiting, full, lost)
+	return append(convergedPool27(t), fresh, waiting, full, lost)
 }
 
 func TestPools(t *testing.T) {
@@ -41,14 +41,14 @@ func TestPools(t *testing.T) {
 		{"pools cameras -o yaml", "pool.yaml"},
 		{"pools fresh full -o json", "pools.json"},
 	} {
-		t.Run(c.line, func(t *testing.T) { compare(t, c.golden, worldOf(t, several(t)...).answers(c.line)) })
+		t.Run(c.line, func(t *testing.T) { compare(t, c.golden, newCLIHarness(t, poolsInAllStates(t)...).mustRun(c.line)) })
 	}
 }
 
 // A query for several pools shows the existing ones, and reports the others.
 func TestPoolsOfWhichOneIsMissing(t *testing.T) {
-	code, out, said := worldOf(t, several(t)...).asked("pools cameras unknown -o name")
-	if code != badly || out != "workerpool.swarm.io/cameras\n" || !strings.Contains(said, `no pool "unknown"`) {
+	code, out, said := newCLIHarness(t, poolsInAllStates(t)...).run("pools cameras unknown -o name")
+	if code != exitError || out != "workerpool.swarm.io/cameras\n" || !strings.Contains(said, `no pool "unknown"`) {
 		t.Errorf("exit code %d, %q, %q", code, out, said)
 	}
 }
@@ -59,17 +59,17 @@ func TestNoPools(t *testing.T) {
 		"pools -n other": `There are no pools in namespace "other": kubectl swarm pools -A lists those of all namespaces.`,
 		"pools -A":       "There are no pools: kubectl explain workerpool says how to make one.",
 	} {
-		if code, out, said := worldOf(t).asked(line); code != well || out != "" || said != want+"\n" {
+		if code, out, said := newCLIHarness(t).run(line); code != exitOK || out != "" || said != want+"\n" {
 			t.Errorf("%s: exit code %d, %q, %q", line, code, out, said)
 		}
 	}
-	if out := worldOf(t).answers("pools -o json"); !strings.Contains(out, `"items": []`) {
+	if out := newCLIHarness(t).mustRun("pools -o json"); !strings.Contains(out, `"items": []`) {
 		t.Errorf("got %s", out)
 	}
 }
 
 func TestJobs(t *testing.T) {
-	objects := golden27(t)
+	objects := convergedPool27(t)
 	pool := objects[0].(*v1alpha1.WorkerPool)
 	pool.Status.Workers[1].State, pool.Status.Workers[1].Acknowledged = v1alpha1.WorkerNotReady, v1alpha1.AckWaiting
 	pool.Status.Workers = append(pool.Status.Workers, v1alpha1.WorkerStatus{Name: "swarm-worker-2", State: v1alpha1.WorkerJoining})
@@ -84,31 +84,31 @@ func TestJobs(t *testing.T) {
 		{"jobs cameras --worker swarm-worker-1 -o json", "jobs-worker.json"},
 		{"jobs cameras --worker swarm-worker-1 -o name", "jobs-name.txt"},
 	} {
-		t.Run(c.line, func(t *testing.T) { compare(t, c.golden, worldOf(t, objects...).answers(c.line)) })
+		t.Run(c.line, func(t *testing.T) { compare(t, c.golden, newCLIHarness(t, objects...).mustRun(c.line)) })
 	}
 }
 
 func TestJobsOfAConfigForEachWorker(t *testing.T) {
-	pool := small("a", "b")
+	pool := smallPool("a", "b")
 	pool.Spec.Config = v1alpha1.PoolConfig{Name: "lists", Layout: v1alpha1.LayoutPerWorker}
-	out := worldOf(t, pool,
-		configMap("lists-swarm-worker-10", "config.yml", fileOf(7, told("swarm-worker-10", "b"))),
-		configMap("lists-swarm-worker-2", "config.yml", fileOf(5, told("swarm-worker-2", "a"))),
+	out := newCLIHarness(t, pool,
+		configMap("lists-swarm-worker-10", "config.yml", fileOf(7, publishedEntry("swarm-worker-10", "b"))),
+		configMap("lists-swarm-worker-2", "config.yml", fileOf(5, publishedEntry("swarm-worker-2", "a"))),
 		configMap("lists", "config.yml", "of another layout: ["),
-	).answers("jobs cameras")
+	).mustRun("jobs cameras")
 	compare(t, "jobs-perworker.txt", out)
 }
 
-// remembered is a pool with three revisions, and those of its StatefulSet, which have the same label.
-func remembered(t *testing.T) []client.Object {
+// poolWithHistory is a pool with three revisions, and those of its StatefulSet, which have the same label.
+func poolWithHistory(t *testing.T) []client.Object {
 	t.Helper()
-	objects := golden27(t)
+	objects := convergedPool27(t)
 	objects[0].(*v1alpha1.WorkerPool).Status.Revision = 3
 	objects[0].(*v1alpha1.WorkerPool).Spec.RollbackTo = 2
 	foreign := revisionOf(t, 2, "")
 	foreign.Name, foreign.OwnerReferences[0].Kind, foreign.OwnerReferences[0].UID = "swarm-worker-6c5d", "StatefulSet", "other"
 	foreign.Data.Raw = []byte(`{"spec": {}}`)
-	two := fileOf(2, told("swarm-worker-0", "stream:cars:new", "stream:cars:updated"), told("swarm-worker-1", "stream:foo:new"))
+	two := fileOf(2, publishedEntry("swarm-worker-0", "stream:cars:new", "stream:cars:updated"), publishedEntry("swarm-worker-1", "stream:foo:new"))
 	return append(objects, revisionOf(t, 2, two), revisionOf(t, 3, text(t, "pool-27-expected.yml")), foreign)
 }
 
@@ -122,10 +122,10 @@ func TestHistory(t *testing.T) {
 		{"history pool cameras -o json", "history.json"},
 		{"history pool cameras -o name", "history-name.txt"},
 	} {
-		t.Run(c.line, func(t *testing.T) { compare(t, c.golden, worldOf(t, remembered(t)...).answers(c.line)) })
+		t.Run(c.line, func(t *testing.T) { compare(t, c.golden, newCLIHarness(t, poolWithHistory(t)...).mustRun(c.line)) })
 	}
-	code, out, said := worldOf(t, cameras()).asked("history pool cameras")
-	if code != well || out != "" || said != "Pool \"cameras\" has no revisions yet: kubectl swarm pools cameras -o wide says why.\n" {
+	code, out, said := newCLIHarness(t, cameras()).run("history pool cameras")
+	if code != exitOK || out != "" || said != "Pool \"cameras\" has no revisions yet: kubectl swarm pools cameras -o wide says why.\n" {
 		t.Errorf("exit code %d, %q, %q", code, out, said)
 	}
 }
@@ -133,14 +133,14 @@ func TestHistory(t *testing.T) {
 func TestHistoryThatCannotBeRead(t *testing.T) {
 	broken := revisionOf(t, 2, "")
 	broken.Data.Raw = []byte(`{"workers": 3}`)
-	code, _, said := worldOf(t, append(golden27(t), broken)...).asked("history pool cameras")
-	if code != badly || !strings.HasPrefix(said, `kubectl swarm: ControllerRevision "cameras-2": read revision: `) {
+	code, _, said := newCLIHarness(t, append(convergedPool27(t), broken)...).run("history pool cameras")
+	if code != exitError || !strings.HasPrefix(said, `kubectl swarm: ControllerRevision "cameras-2": read revision: `) {
 		t.Errorf("exit code %d, %q", code, said)
 	}
 }
 
-func TestPage(t *testing.T) {
-	rows := [][]cell{{{"a", good}, in(5), in("")}, {{"naïve", bad}, in(12345), {"\x1b]0;evil\a", doubt}}}
+func TestPrinter(t *testing.T) {
+	rows := [][]cell{{{"a", green}, cellOf(5), cellOf("")}, {{"naïve", red}, cellOf(12345), {"\x1b]0;evil\a", yellow}}}
 	for _, c := range []struct {
 		reason  string
 		colours bool
@@ -151,7 +151,7 @@ func TestPage(t *testing.T) {
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			var out bytes.Buffer
-			page{&out, c.colours}.table([]string{"NAME", "NUMBER", "WHAT"}, rows)
+			printer{&out, c.colours}.table([]string{"NAME", "NUMBER", "WHAT"}, rows)
 			if out.String() != c.want {
 				t.Errorf("got %q", out.String())
 			}
@@ -178,23 +178,23 @@ func TestCompletion(t *testing.T) {
 		{"things to plan", "__complete plan ", "pool spread"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			code, out, _ := worldOf(t, several(t)...).asked(c.line)
+			code, out, _ := newCLIHarness(t, poolsInAllStates(t)...).run(c.line)
 			var offered []string
 			for line := range strings.Lines(out) {
 				word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
-				if word != "" && !strings.HasPrefix(word, ":") && strings.HasPrefix(word, last(c.line)) {
+				if word != "" && !strings.HasPrefix(word, ":") && strings.HasPrefix(word, lastWord(c.line)) {
 					offered = append(offered, word)
 				}
 			}
-			if got := strings.Join(offered, " "); code != well || got != c.want {
+			if got := strings.Join(offered, " "); code != exitOK || got != c.want {
 				t.Errorf("exit code %d, offers %q", code, got)
 			}
 		})
 	}
-	if out := worldOf(t).answers("completion bash"); !strings.Contains(out, "__start_kubectl-swarm") {
+	if out := newCLIHarness(t).mustRun("completion bash"); !strings.Contains(out, "__start_kubectl-swarm") {
 		t.Errorf("got %.200s", out)
 	}
 }
 
-// last returns the text after the last space.
-func last(line string) string { return line[strings.LastIndex(line, " ")+1:] }
+// lastWord returns the text after the last space.
+func lastWord(line string) string { return line[strings.LastIndex(line, " ")+1:] }

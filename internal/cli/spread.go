@@ -14,7 +14,7 @@ import (
 )
 
 func (s *session) spreadCommand() *cobra.Command {
-	everywhere, settings, prices := false, &spreadFlags{}, &prices{}
+	allNamespaces, settings, prices := false, &spreadFlags{}, &prices{}
 	command := &cobra.Command{
 		Use: "spread [WORKLOAD...]", Short: "List workloads that are split between spot and on-demand nodes: wanted, actual, and why not",
 		Long: `List workloads that are split between spot and on-demand nodes: wanted, actual, and why not.
@@ -25,32 +25,32 @@ STATUS and WHY are what the operator has written to the workload. The split is c
   kubectl swarm spread deployment/web -o yaml`,
 	}
 	flags := command.Flags()
-	flags.BoolVarP(&everywhere, "all-namespaces", "A", false, "list the workloads of all namespaces")
+	flags.BoolVarP(&allNamespaces, "all-namespaces", "A", false, "list the workloads of all namespaces")
 	flags.Var(prices, "prices", "`on-demand=N,spot=N`: what a node of each class costs an hour, for an estimate of what spot saves")
 	settings.add(flags)
-	form := s.formFlag(command, wide, byName, asJSON, asYAML)
+	output := s.addOutputFlag(command, formatWide, formatName, formatJSON, formatYAML)
 	command.RunE = func(command *cobra.Command, names []string) error {
-		if everywhere && len(names) > 0 {
-			return misused(command, "a workload is named in one namespace: use -n instead of -A")
+		if allNamespaces && len(names) > 0 {
+			return usageErrorf(command, "a workload is named in one namespace: use -n instead of -A")
 		}
-		chosen, err := settings.settings()
+		spreadSettings, err := settings.settings()
 		if err != nil {
-			return misused(command, "%w", err)
+			return usageErrorf(command, "%w", err)
 		}
-		return s.spread(command.Context(), names, spreadQuestion{chosen, everywhere, prices}, form)
+		return s.spread(command.Context(), names, spreadQuery{spreadSettings, allNamespaces, prices}, output)
 	}
 	return command
 }
 
-// spreadQuestion holds the arguments of a query about workloads.
-type spreadQuestion struct {
-	settings   survey.Settings
-	everywhere bool
-	prices     *prices
+// spreadQuery holds the arguments of a query about workloads.
+type spreadQuery struct {
+	settings      survey.Settings
+	allNamespaces bool
+	prices        *prices
 }
 
-// standing is how a workload is spread.
-type standing struct {
+// spreadRow is how a workload is spread.
+type spreadRow struct {
 	Namespace string  `json:"namespace"`
 	Kind      string  `json:"kind"`
 	Name      string  `json:"name"`
@@ -63,156 +63,156 @@ type standing struct {
 	Saves     *saving `json:"savesPerMonth,omitempty"`
 }
 
-func (s *session) spread(ctx context.Context, names []string, q spreadQuestion, form *form) error {
+func (s *session) spread(ctx context.Context, names []string, q spreadQuery, output *outputFlag) error {
 	at, err := s.open()
 	if err != nil {
 		return err
 	}
 	namespace := at.namespace
-	if q.everywhere {
+	if q.allNamespaces {
 		namespace = metav1.NamespaceAll
 	}
-	found, err := at.scenery(ctx, q.settings, namespace)
+	state, err := at.readState(ctx, q.settings, namespace)
 	if err != nil {
 		return err
 	}
-	if found.workloads, err = found.chosen(names); err != nil {
+	if state.workloads, err = state.selectWorkloads(names); err != nil {
 		return err
 	}
-	var standings []standing
-	for _, workload := range found.workloads {
-		wish := q.settings.Wish(workload)
-		if !wish.Managed() {
+	var rows []spreadRow
+	for _, workload := range state.workloads {
+		policy := q.settings.Wish(workload)
+		if !policy.Managed() {
 			continue
 		}
-		world, err := found.world(ctx, workload, wish, s)
+		snapshot, err := state.snapshot(ctx, workload, policy, s)
 		if err != nil {
 			return err
 		}
-		standings = append(standings, found.standing(workload, wish, spread.Next(world), q.prices))
+		rows = append(rows, state.newSpreadRow(workload, policy, spread.Next(snapshot), q.prices))
 	}
-	return s.showSpread(standings, found, q, form)
+	return s.showSpread(rows, state, q, output)
 }
 
-// chosen returns the named workloads, or all.
-func (s *scenery) chosen(names []string) ([]survey.Workload, error) {
+// selectWorkloads returns the named workloads, or all.
+func (s *clusterState) selectWorkloads(names []string) ([]survey.Workload, error) {
 	if len(names) == 0 {
 		return s.workloads, nil
 	}
-	var all []survey.Workload
+	var selected []survey.Workload
 	for _, name := range names {
-		workload, err := s.named(name)
+		workload, err := s.findWorkload(name)
 		if err != nil {
 			return nil, err
 		}
 		if !s.settings.Wish(workload).Managed() {
 			return nil, fmt.Errorf("%s is not spread: annotate it with %s=%s and %s", name, s.settings.Key(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled, s.settings.Key(v1alpha1.SpreadSpotPercentage))
 		}
-		all = append(all, workload)
+		selected = append(selected, workload)
 	}
-	return all, nil
+	return selected, nil
 }
 
-func (s *scenery) standing(workload survey.Workload, wish survey.Wish, decision spread.Decision, prices *prices) standing {
-	row := standing{
+func (s *clusterState) newSpreadRow(workload survey.Workload, policy survey.Wish, decision spread.Decision, prices *prices) spreadRow {
+	row := spreadRow{
 		Namespace: workload.Key.Namespace, Kind: string(workload.Key.Kind), Name: workload.Key.Name, Replicas: workload.Replicas,
 		Wanted: decision.Desired.String(), Actual: decision.Current.String(), Status: workload.GetAnnotations()[s.settings.Key(v1alpha1.SpreadStatus)],
 	}
-	if wish.Policy != nil {
-		row.Policy = wish.Policy.String()
+	if policy.Policy != nil {
+		row.Policy = policy.Policy.String()
 	} else {
 		row.Wanted = ""
 	}
 	if row.Why = workload.GetAnnotations()[s.settings.Key(v1alpha1.SpreadReason)]; row.Status == "" {
 		row.Why = decision.Reason
 	}
-	if prices.known() {
+	if prices.isSet() {
 		row.Saves = s.savings(s.pods[workload.Key], decision, prices)
 	}
 	return row
 }
 
-func (s *session) showSpread(standings []standing, of *scenery, q spreadQuestion, form *form) error {
-	if done, err := form.data(s.Out, standings); done {
+func (s *session) showSpread(spreadRows []spreadRow, state *clusterState, q spreadQuery, output *outputFlag) error {
+	if done, err := output.writeData(s.Out, spreadRows); done {
 		return err
 	}
-	if len(standings) == 0 {
-		s.noSpread(of.namespace, q)
+	if len(spreadRows) == 0 {
+		s.printNoSpread(state.namespace, q)
 		return nil
 	}
-	p := s.page()
-	if form.chosen == byName {
-		for _, row := range standings {
+	p := s.newPrinter()
+	if output.format == formatName {
+		for _, row := range spreadRows {
 			p.line("%s.apps/%s", strings.ToLower(row.Kind), row.Name)
 		}
 		return nil
 	}
 	heads := []string{"WORKLOAD", "REPLICAS", "WANTED", "ACTUAL", "STATUS", "WHY"}
-	if q.everywhere {
+	if q.allNamespaces {
 		heads = append([]string{"NAMESPACE"}, heads...)
 	}
-	if form.wide() {
+	if output.isWide() {
 		heads = append(heads, "POLICY")
 	}
-	if q.prices.known() {
+	if q.prices.isSet() {
 		heads = append(heads, "SAVES/MONTH", "COULD SAVE")
 	}
-	rows := make([][]cell, 0, len(standings))
-	for _, row := range standings {
-		rows = append(rows, row.cells(q, form.wide()))
+	rows := make([][]cell, 0, len(spreadRows))
+	for _, row := range spreadRows {
+		rows = append(rows, row.cells(q, output.isWide()))
 	}
 	p.table(heads, rows)
-	of.notes(p)
+	state.printLabelProblems(p)
 	return nil
 }
 
-func (r standing) cells(q spreadQuestion, wide bool) []cell {
-	word, why, found := strings.Cut(r.Status, ": ")
-	if !found {
-		why = r.Why
+func (r spreadRow) cells(q spreadQuery, wide bool) []cell {
+	status, reason, ok := strings.Cut(r.Status, ": ")
+	if !ok {
+		reason = r.Why
 	}
-	row := []cell{in(strings.ToLower(r.Kind) + "/" + r.Name), in(r.Replicas), in(r.Wanted), in(r.Actual), {word, toneOfSpread(word)}, in(why)}
-	if q.everywhere {
-		row = append([]cell{in(r.Namespace)}, row...)
+	row := []cell{cellOf(strings.ToLower(r.Kind) + "/" + r.Name), cellOf(r.Replicas), cellOf(r.Wanted), cellOf(r.Actual), {status, spreadColor(status)}, cellOf(reason)}
+	if q.allNamespaces {
+		row = append([]cell{cellOf(r.Namespace)}, row...)
 	}
 	if wide {
-		row = append(row, in(r.Policy))
+		row = append(row, cellOf(r.Policy))
 	}
 	if r.Saves != nil {
-		row = append(row, in(r.Saves.now()), in(r.Saves.could()))
+		row = append(row, cellOf(r.Saves.formatNow()), cellOf(r.Saves.formatCould()))
 	}
 	return row
 }
 
-func toneOfSpread(word string) tone {
-	switch word {
+func spreadColor(status string) color {
+	switch status {
 	case v1alpha1.SpreadBalanced:
-		return good
+		return green
 	case v1alpha1.SpreadInvalid:
-		return bad
+		return red
 	case "":
-		return plain
+		return noColor
 	}
-	return doubt
+	return yellow
 }
 
-// notes prints inconsistencies of node labels.
-func (s *scenery) notes(p page) {
-	odd := map[survey.Oddity]int{}
+// printLabelProblems prints inconsistencies of node labels.
+func (s *clusterState) printLabelProblems(out printer) {
+	problems := map[survey.Oddity]int{}
 	for _, node := range s.nodes {
-		odd[node.Odd]++
+		problems[node.Odd]++
 	}
-	if n := odd[survey.Unlabelled]; n > 0 {
-		p.line("%s without a label of either class: counted as on-demand", count(n, "node"))
+	if n := problems[survey.Unlabelled]; n > 0 {
+		out.line("%s without a label of either class: counted as on-demand", count(n, "node"))
 	}
-	if n := odd[survey.Ambiguous]; n > 0 {
-		p.line("%s with labels of both classes: counted as spot", count(n, "node"))
+	if n := problems[survey.Ambiguous]; n > 0 {
+		out.line("%s with labels of both classes: counted as spot", count(n, "node"))
 	}
 }
 
-func (s *session) noSpread(namespace string, q spreadQuestion) {
+func (s *session) printNoSpread(namespace string, q spreadQuery) {
 	where := fmt.Sprintf("in namespace %q: kubectl swarm spread -A lists those of all namespaces", namespace)
-	if q.everywhere {
+	if q.allNamespaces {
 		where = fmt.Sprintf("in this cluster: annotate one with %s=%s and %s", q.settings.Key(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled, q.settings.Key(v1alpha1.SpreadSpotPercentage))
 	}
 	fmt.Fprintf(s.ErrOut, "No workload is spread %s.\n", where)

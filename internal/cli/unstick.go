@@ -14,11 +14,11 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// stuckAfter is how long a deletion has to last before it counts as stuck: a running operator may still be working on it.
-const stuckAfter = time.Minute
+// minStuckAge is how long a deletion has to last before it counts as stuck: a running operator may still be working on it.
+const minStuckAge = time.Minute
 
 func (s *session) unstickCommand() *cobra.Command {
-	var everywhere, dryRun bool
+	var allNamespaces, dryRun bool
 	command := &cobra.Command{
 		Use:   "unstick [SWARM...]",
 		Short: "Let go of Swarms whose deletion waits for an operator that is gone",
@@ -32,27 +32,27 @@ Without names it is about the Swarms whose deletion began more than a minute ago
   kubectl swarm unstick -n team-a
   kubectl swarm unstick research`,
 	}
-	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "in all namespaces")
+	command.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "in all namespaces")
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "show which, and change nothing")
 	command.RunE = func(command *cobra.Command, names []string) error {
-		if everywhere && len(names) > 0 {
-			return misused(command, "a swarm is named in one namespace: use -n instead of -A")
+		if allNamespaces && len(names) > 0 {
+			return usageErrorf(command, "a swarm is named in one namespace: use -n instead of -A")
 		}
-		return s.unstick(command.Context(), names, everywhere, dryRun)
+		return s.unstick(command.Context(), names, allNamespaces, dryRun)
 	}
 	return command
 }
 
-func (s *session) unstick(ctx context.Context, names []string, everywhere, dryRun bool) error {
+func (s *session) unstick(ctx context.Context, names []string, allNamespaces, dryRun bool) error {
 	at, err := s.open()
 	if err != nil {
 		return err
 	}
-	in := at.namespace
-	if everywhere {
-		in = ""
+	namespace := at.namespace
+	if allNamespaces {
+		namespace = ""
 	}
-	stuck, err := s.stuck(ctx, at, in, names)
+	stuck, err := s.findStuck(ctx, at, namespace, names)
 	if err != nil {
 		return err
 	}
@@ -61,15 +61,15 @@ func (s *session) unstick(ctx context.Context, names []string, everywhere, dryRu
 		return nil
 	}
 	for n := range stuck {
-		if err := s.letGo(ctx, at, &stuck[n], dryRun); err != nil {
+		if err := s.removeFinalizer(ctx, at, &stuck[n], dryRun); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stuck returns the Swarms that only our finalizer keeps. A named one has to exist, and to be terminating.
-func (s *session) stuck(ctx context.Context, at cluster, namespace string, names []string) ([]v1alpha1.Swarm, error) {
+// findStuck returns the Swarms that only our finalizer keeps. A named one has to exist, and to be terminating.
+func (s *session) findStuck(ctx context.Context, at cluster, namespace string, names []string) ([]v1alpha1.Swarm, error) {
 	list := &v1alpha1.SwarmList{}
 	if err := at.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list swarms: %w", err)
@@ -90,12 +90,12 @@ func (s *session) stuck(ctx context.Context, at cluster, namespace string, names
 		if len(names) > 0 {
 			return !slices.Contains(names, swarm.Name)
 		}
-		return s.now().Sub(swarm.DeletionTimestamp.Time) < stuckAfter
+		return s.now().Sub(swarm.DeletionTimestamp.Time) < minStuckAge
 	}), nil
 }
 
-// letGo removes the finalizer of exactly the object that was read.
-func (s *session) letGo(ctx context.Context, at cluster, swarm *v1alpha1.Swarm, dryRun bool) error {
+// removeFinalizer removes the finalizer of exactly the object that was read.
+func (s *session) removeFinalizer(ctx context.Context, at cluster, swarm *v1alpha1.Swarm, dryRun bool) error {
 	if dryRun {
 		_, _ = fmt.Fprintf(s.Out, "swarm.swarm.io/%s in namespace %s would be let go\n", swarm.Name, swarm.Namespace)
 		return nil

@@ -10,15 +10,15 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-func swarmDeleted(namespace, name string, ago time.Duration, finalizers ...string) client.Object {
+func deletingSwarm(namespace, name string, ago time.Duration, finalizers ...string) client.Object {
 	swarm := &v1alpha1.Swarm{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers}}
 	if ago > 0 {
-		swarm.DeletionTimestamp = &metav1.Time{Time: noon.Add(-ago)}
+		swarm.DeletionTimestamp = &metav1.Time{Time: testTime.Add(-ago)}
 	}
 	return swarm
 }
 
-func TestUnstickLetsGoOfWhatIsStuck(t *testing.T) {
+func TestUnstickRemovesFinalizers(t *testing.T) {
 	const other = "example.com/archive"
 	for line, c := range map[string]struct {
 		code      int
@@ -35,16 +35,16 @@ func TestUnstickLetsGoOfWhatIsStuck(t *testing.T) {
 		"unstick -A far":       {2, "", "kubectl swarm: a swarm is named in one namespace: use -n instead of -A: see kubectl swarm unstick --help\n", 5},
 	} {
 		t.Run(line, func(t *testing.T) {
-			w := worldOf(t, swarmDeleted("default", "running", 0, v1alpha1.Finalizer), swarmDeleted("default", "old", time.Hour, v1alpha1.Finalizer),
-				swarmDeleted("default", "fresh", 30*time.Second, v1alpha1.Finalizer), swarmDeleted("default", "archived", time.Hour, other),
-				swarmDeleted("team", "far", time.Hour, v1alpha1.Finalizer))
-			code, out, said := w.asked(line)
-			if code != c.code || out != c.out || said != c.said {
-				t.Errorf("code %d, %q, %q", code, out, said)
+			w := newCLIHarness(t, deletingSwarm("default", "running", 0, v1alpha1.Finalizer), deletingSwarm("default", "old", time.Hour, v1alpha1.Finalizer),
+				deletingSwarm("default", "fresh", 30*time.Second, v1alpha1.Finalizer), deletingSwarm("default", "archived", time.Hour, other),
+				deletingSwarm("team", "far", time.Hour, v1alpha1.Finalizer))
+			code, out, stderr := w.run(line)
+			if code != c.code || out != c.out || stderr != c.said {
+				t.Errorf("code %d, %q, %q", code, out, stderr)
 			}
-			left := &v1alpha1.SwarmList{}
-			if err := w.api.List(t.Context(), left); err != nil || len(left.Items) != c.left {
-				t.Errorf("%d swarms are left: %v", len(left.Items), err)
+			remaining := &v1alpha1.SwarmList{}
+			if err := w.api.List(t.Context(), remaining); err != nil || len(remaining.Items) != c.left {
+				t.Errorf("%d swarms are left: %v", len(remaining.Items), err)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func (s *session) versionCommand() *cobra.Command {
 		Use: "version", Short: "Print the version of this program",
 		Args: func(command *cobra.Command, arguments []string) error {
 			if len(arguments) > 0 {
-				return misused(command, "unexpected argument %q", arguments[0])
+				return usageErrorf(command, "unexpected argument %q", arguments[0])
 			}
 			return nil
 		},

@@ -28,41 +28,41 @@ type workload struct {
 	pods     []assign.Pod // of a Deployment, whose pods have slots instead of ordinals
 }
 
-// newcomer stands for the name of a future pod that only its owner will choose.
-const newcomer = "(new)"
+// newPodName stands for the name of a future pod that only its owner will choose.
+const newPodName = "(new)"
 
-func (c cluster) workload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, error) {
-	found := workload{kind: cmp.Or(pool.Spec.Workers.Kind, v1alpha1.WorkloadStatefulSet), name: pool.Spec.Workers.Name}
-	read := c.statefulSet
-	if found.slotted() {
-		read = c.deployment
+func (c cluster) readWorkload(ctx context.Context, pool *v1alpha1.WorkerPool) (workload, error) {
+	result := workload{kind: cmp.Or(pool.Spec.Workers.Kind, v1alpha1.WorkloadStatefulSet), name: pool.Spec.Workers.Name}
+	read := c.readStatefulSet
+	if result.usesSlots() {
+		read = c.readDeployment
 	}
-	err := read(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: found.name}, &found)
+	err := read(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: result.name}, &result)
 	if apierrors.IsNotFound(err) {
-		return found, fmt.Errorf("there is no %s %q in namespace %q: create it, or delete pool %q", found.kind, found.name, pool.Namespace, pool.Name)
+		return result, fmt.Errorf("there is no %s %q in namespace %q: create it, or delete pool %q", result.kind, result.name, pool.Namespace, pool.Name)
 	}
 	if err != nil {
-		return found, fmt.Errorf("read %s %q: %w", found.kind, found.name, err)
+		return result, fmt.Errorf("read %s %q: %w", result.kind, result.name, err)
 	}
-	return found, nil
+	return result, nil
 }
 
-func (c cluster) statefulSet(ctx context.Context, key client.ObjectKey, to *workload) error {
+func (c cluster) readStatefulSet(ctx context.Context, key client.ObjectKey, target *workload) error {
 	object := &appsv1.StatefulSet{}
 	err := c.Get(ctx, key, object)
-	to.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
+	target.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
 	if object.Spec.Ordinals != nil {
-		to.start = int(object.Spec.Ordinals.Start)
+		target.start = int(object.Spec.Ordinals.Start)
 	}
 	return err
 }
 
-func (c cluster) deployment(ctx context.Context, key client.ObjectKey, to *workload) error {
+func (c cluster) readDeployment(ctx context.Context, key client.ObjectKey, target *workload) error {
 	object := &appsv1.Deployment{}
 	if err := c.Get(ctx, key, object); err != nil {
 		return err
 	}
-	to.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
+	target.replicas = int(ptr.Deref(object.Spec.Replicas, 1))
 	selector, err := metav1.LabelSelectorAsSelector(object.Spec.Selector)
 	if err != nil {
 		return err
@@ -73,13 +73,13 @@ func (c cluster) deployment(ctx context.Context, key client.ObjectKey, to *workl
 	}
 	for n := range list.Items {
 		if phase := list.Items[n].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
-			to.pods = append(to.pods, slotted(&list.Items[n]))
+			target.pods = append(target.pods, slottedPod(&list.Items[n]))
 		}
 	}
 	return nil
 }
 
-func slotted(pod *corev1.Pod) assign.Pod {
+func slottedPod(pod *corev1.Pod) assign.Pod {
 	slot, err := strconv.Atoi(pod.Labels[v1alpha1.LabelSlot])
 	if err != nil {
 		slot = assign.NoSlot
@@ -87,8 +87,8 @@ func slotted(pod *corev1.Pod) assign.Pod {
 	return assign.Pod{Name: pod.Name, Slot: slot, Created: pod.CreationTimestamp.Unix()}
 }
 
-// slotted reports whether pods have slots of ours, because they have no ordinals.
-func (w workload) slotted() bool { return w.kind == v1alpha1.WorkloadDeployment }
+// usesSlots reports whether pods have slots of ours, because they have no ordinals.
+func (w workload) usesSlots() bool { return w.kind == v1alpha1.WorkloadDeployment }
 
 // ordinal returns the ordinal in the name of a StatefulSet's pod; -1 for none.
 func (w workload) ordinal(worker string) int {
@@ -100,10 +100,10 @@ func (w workload) ordinal(worker string) int {
 }
 
 // records returns what workers may hold, by ordinal.
-func (w workload) records(lists published) []assign.Record {
+func (w workload) records(lists publishedLists) []assign.Record {
 	records := lists.ledger.Records(lists.file())
 	for n := range records {
-		if !w.slotted() {
+		if !w.usesSlots() {
 			records[n].Ordinal = w.ordinal(records[n].Worker)
 		}
 	}
@@ -116,22 +116,22 @@ func (w workload) records(lists published) []assign.Record {
 // workers returns the wanted number of workers, all of them ready, and those that have to leave.
 func (w workload) workers(size, capacity int, records []assign.Record) []assign.Worker {
 	names := w.names(size, records)
-	var all []assign.Worker
+	var result []assign.Worker
 	for ordinal := w.start; ordinal < w.start+size; ordinal++ {
-		all = append(all, assign.Worker{Name: names[ordinal], Ordinal: ordinal, Capacity: capacity})
+		result = append(result, assign.Worker{Name: names[ordinal], Ordinal: ordinal, Capacity: capacity})
 		delete(names, ordinal)
 	}
 	for ordinal, name := range names {
-		all = append(all, assign.Worker{Name: name, Ordinal: ordinal, Capacity: capacity, State: assign.Leaving})
+		result = append(result, assign.Worker{Name: name, Ordinal: ordinal, Capacity: capacity, State: assign.Leaving})
 	}
-	return all
+	return result
 }
 
 // names returns the names of current and future workers, by ordinal. A replaced pod's slot goes to its successor.
 func (w workload) names(size int, records []assign.Record) map[int]string {
 	names := map[int]string{}
 	for _, record := range records {
-		if wanted := record.Ordinal >= w.start && record.Ordinal < w.start+size; !wanted {
+		if inRange := record.Ordinal >= w.start && record.Ordinal < w.start+size; !inRange {
 			names[record.Ordinal] = record.Worker
 		}
 	}
@@ -140,16 +140,16 @@ func (w workload) names(size int, records []assign.Record) map[int]string {
 			names[pod.Slot] = pod.Name
 		}
 	}
-	newcomers := 0
+	newPods := 0
 	for ordinal := w.start; ordinal < w.start+size; ordinal++ {
 		switch {
-		case !w.slotted():
+		case !w.usesSlots():
 			names[ordinal] = fmt.Sprintf("%s-%d", w.name, ordinal)
 		case names[ordinal] == "":
-			newcomers++
-			names[ordinal] = newcomer
-			if newcomers > 1 { // the engine distinguishes workers by name
-				names[ordinal] = fmt.Sprintf("(new %d)", newcomers)
+			newPods++
+			names[ordinal] = newPodName
+			if newPods > 1 { // the engine distinguishes workers by name
+				names[ordinal] = fmt.Sprintf("(new %d)", newPods)
 			}
 		}
 	}

@@ -26,22 +26,22 @@ import (
 )
 
 const (
-	// longest is how long an answer may take to compute. It is sent in what is left of longestExchange.
-	longest, longestExchange = 20 * time.Second, 30 * time.Second
-	// mostReadings limits concurrent reads: a list of everything takes memory.
-	mostReadings = 4
-	// mostHeader has room for the longest token.
-	mostHeader = 32 << 10
+	// requestTimeout is how long an answer may take to compute. It is sent in what is left of exchangeTimeout.
+	requestTimeout, exchangeTimeout = 20 * time.Second, 30 * time.Second
+	// maxConcurrentReads limits concurrent reads: a list of everything takes memory.
+	maxConcurrentReads = 4
+	// maxHeaderBytes has room for the longest token.
+	maxHeaderBytes = 32 << 10
 )
 
 //go:embed openapi.json
-var description []byte
+var openAPIDocument []byte
 
 // Config configures the API.
 type Config struct {
 	Reader     client.Reader
 	Namespaces []string // that Reader has; none: all of them
-	Judge      Judge
+	Authorizer Authorizer
 	Log        *slog.Logger // logs panics only
 	Refusals   *limit.Refusals
 }
@@ -50,14 +50,14 @@ type Config struct {
 type api struct {
 	reader     client.Reader
 	namespaces []string
-	guard      *guard
-	readings   turnstile
+	auth       *authFilter
+	readSlots  semaphore
 }
 
 // A route is a path under /v1, the right that it needs, and the function that finds what it shows.
 type route struct {
 	path, verb, resource string
-	find                 func(context.Context, question) (any, error)
+	read                 func(context.Context, query) (any, error)
 }
 
 func (a *api) routes() []route {
@@ -71,81 +71,81 @@ func (a *api) routes() []route {
 }
 
 // New returns the handler for all paths.
-func New(config Config) http.Handler { return engine(config) }
+func New(config Config) http.Handler { return newEngine(config) }
 
 // NewServer limits what a slow or hostile caller can use.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: longestExchange, IdleTimeout: time.Minute, MaxHeaderBytes: mostHeader,
+		WriteTimeout: exchangeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeaderBytes,
 	}
 }
 
-func engine(config Config) *gin.Engine {
+func newEngine(config Config) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode) // otherwise it prints every route
-	paths := gin.New()
-	paths.HandleMethodNotAllowed, paths.RedirectTrailingSlash = true, false
-	paths.Use(recovery(config.Log))
-	paths.NoRoute(func(c *gin.Context) {
-		fail(c, refuse(http.StatusNotFound, "there is nothing at %s: see /openapi.json", c.Request.URL.Path))
+	router := gin.New()
+	router.HandleMethodNotAllowed, router.RedirectTrailingSlash = true, false
+	router.Use(recovery(config.Log))
+	router.NoRoute(func(c *gin.Context) {
+		writeError(c, problemf(http.StatusNotFound, "there is nothing at %s: see /openapi.json", c.Request.URL.Path))
 	})
-	paths.NoMethod(func(c *gin.Context) {
-		fail(c, refuse(http.StatusMethodNotAllowed, "%s is not allowed: this API only reads", c.Request.Method))
+	router.NoMethod(func(c *gin.Context) {
+		writeError(c, problemf(http.StatusMethodNotAllowed, "%s is not allowed: this API only reads", c.Request.Method))
 	})
-	paths.GET("/healthz", func(c *gin.Context) { c.PureJSON(http.StatusOK, gin.H{"status": "ok"}) })
-	paths.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json; charset=utf-8", description) })
-	shared := &api{reader: config.Reader, namespaces: config.Namespaces, guard: newGuard(config.Judge, config.Refusals), readings: make(turnstile, mostReadings)}
-	for _, to := range shared.routes() {
-		paths.GET(to.path, shared.serve(to))
+	router.GET("/healthz", func(c *gin.Context) { c.PureJSON(http.StatusOK, gin.H{"status": "ok"}) })
+	router.GET("/openapi.json", func(c *gin.Context) { c.Data(http.StatusOK, "application/json; charset=utf-8", openAPIDocument) })
+	a := &api{reader: config.Reader, namespaces: config.Namespaces, auth: newAuthFilter(config.Authorizer, config.Refusals), readSlots: make(semaphore, maxConcurrentReads)}
+	for _, r := range a.routes() {
+		router.GET(r.path, a.serve(r))
 	}
-	return paths
+	return router
 }
 
-func (a *api) serve(to route) gin.HandlerFunc {
+func (a *api) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		ctx, cancel := context.WithTimeout(c.Request.Context(), longest)
+		ctx, cancel := context.WithTimeout(c.Request.Context(), requestTimeout)
 		defer cancel()
-		found, err := a.answer(ctx, to, c)
+		result, err := a.answer(ctx, r, c)
 		if err != nil {
-			fail(c, err)
+			writeError(c, err)
 			return
 		}
 		c.Header("Cache-Control", "no-store")
-		c.PureJSON(http.StatusOK, found)
+		c.PureJSON(http.StatusOK, result)
 	}
 }
 
 // answer authenticates and authorizes the caller before anything else.
-func (a *api) answer(ctx context.Context, to route, c *gin.Context) (found any, err error) {
+func (a *api) answer(ctx context.Context, r route, c *gin.Context) (result any, err error) {
 	namespace, name := c.Param("namespace"), c.Param("name")
-	if to.verb == "list" {
+	if r.verb == "list" {
 		namespace = c.Query("namespace")
 	}
-	if err := a.guard.admit(ctx, credentialOf(c.Request), right{to.verb, to.resource, namespace, name}); err != nil {
+	if err := a.auth.check(ctx, readCredential(c.Request), permission{r.verb, r.resource, namespace, name}); err != nil {
 		return nil, err
 	}
-	if !a.knows(namespace) {
-		return nil, refuse(http.StatusNotFound, "namespace %q is not one of this operator's: %s", namespace, strings.Join(a.namespaces, ", "))
+	if !a.servesNamespace(namespace) {
+		return nil, problemf(http.StatusNotFound, "namespace %q is not one of this operator's: %s", namespace, strings.Join(a.namespaces, ", "))
 	}
-	part, err := pageOf(c.Query("limit"), c.Query("continue"))
+	listPage, err := parsePage(c.Query("limit"), c.Query("continue"))
 	if err != nil {
 		return nil, err
 	}
-	asked := question{namespace: namespace, name: name, worker: c.Param("worker"), swarm: c.Query("swarm"), page: part}
-	err = a.readings.pass(ctx, func() (err error) {
-		found, err = to.find(ctx, asked)
+	q := query{namespace: namespace, name: name, worker: c.Param("worker"), swarm: c.Query("swarm"), page: listPage}
+	err = a.readSlots.run(ctx, func() (err error) {
+		result, err = r.read(ctx, q)
 		return err
 	})
-	return found, err
+	return result, err
 }
 
-// knows reports whether the reader has a namespace; "" stands for all of them.
-func (a *api) knows(namespace string) bool {
+// servesNamespace reports whether the reader has a namespace; "" stands for all of them.
+func (a *api) servesNamespace(namespace string) bool {
 	return namespace == "" || len(a.namespaces) == 0 || slices.Contains(a.namespaces, namespace)
 }
 
 // A question is the query of an authorized caller.
-type question struct {
+type query struct {
 	namespace, name, worker, swarm string
 	page                           page
 }
@@ -154,6 +154,6 @@ type question struct {
 func recovery(log *slog.Logger) gin.HandlerFunc {
 	return gin.CustomRecoveryWithWriter(nil, func(c *gin.Context, cause any) {
 		log.Error("panic in the HTTP API", "path", c.FullPath(), "err", fmt.Sprint(cause), "stack", string(debug.Stack()))
-		fail(c, refuse(http.StatusInternalServerError, "a mistake in the operator: its log has more"))
+		writeError(c, problemf(http.StatusInternalServerError, "a mistake in the operator: its log has more"))
 	})
 }

@@ -22,45 +22,45 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// cluster is an API server for reviews: tokens are the names of their owners, and may lists their rights.
-type cluster struct {
+// fakeReviews is an API server for reviews: tokens are the names of their owners, and may lists their rights.
+type fakeReviews struct {
 	tokenReviews, accessReviews int
-	may                         map[right]bool
-	asked                       authorizationv1.SubjectAccessReviewSpec
-	down                        error
+	permissions                 map[permission]bool
+	reviews                     authorizationv1.SubjectAccessReviewSpec
+	unavailable                 error
 }
 
-type tokens struct{ *cluster }
+type fakeTokenReviews struct{ *fakeReviews }
 
-func (t tokens) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (t fakeTokenReviews) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	t.tokenReviews++
 	known := review.Spec.Token != "forged"
 	return &authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{Authenticated: known, User: authenticationv1.UserInfo{
 		Username: review.Spec.Token, UID: "u", Groups: []string{"g"}, Extra: map[string]authenticationv1.ExtraValue{"pod": {"p"}},
-	}}}, t.down
+	}}}, t.unavailable
 }
 
-type accesses struct{ *cluster }
+type fakeAccessReviews struct{ *fakeReviews }
 
-func (a accesses) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+func (a fakeAccessReviews) Create(_ context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
 	a.accessReviews++
-	a.asked = review.Spec
+	a.reviews = review.Spec
 	if path := review.Spec.NonResourceAttributes; path != nil {
-		return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: a.may[right{verb: path.Verb, resource: path.Path}]}}, a.down
+		return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: a.permissions[permission{verb: path.Verb, resource: path.Path}]}}, a.unavailable
 	}
 	of := review.Spec.ResourceAttributes
-	allowed := review.Spec.User == "root" || a.may[right{of.Verb, of.Resource, of.Namespace, of.Name}]
-	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && of.Group == "swarm.io"}}, a.down
+	allowed := review.Spec.User == "root" || a.permissions[permission{of.Verb, of.Resource, of.Namespace, of.Name}]
+	return &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed && of.Group == "swarm.io"}}, a.unavailable
 }
 
-// reading returns an API over objects.
-func reading(t *testing.T, of *cluster, objects ...client.Object) http.Handler {
+// newTestAPI returns an API over objects.
+func newTestAPI(t *testing.T, reviews *fakeReviews, objects ...client.Object) http.Handler {
 	t.Helper()
-	return New(Config{Reader: holding(t, objects...), Judge: Reviews{tokens{of}, accesses{of}}, Log: slog.New(slog.DiscardHandler)})
+	return New(Config{Reader: newTestReader(t, objects...), Authorizer: DelegatedAuthorizer{fakeTokenReviews{reviews}, fakeAccessReviews{reviews}}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// holding returns a reader of these objects.
-func holding(t *testing.T, objects ...client.Object) client.Reader {
+// newTestReader returns a reader of these objects.
+func newTestReader(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	known := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
@@ -69,9 +69,9 @@ func holding(t *testing.T, objects ...client.Object) client.Reader {
 	return fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).Build()
 }
 
-// ask returns the status and the body of an answer.
-func ask(of http.Handler, path, token string) (int, string) {
-	answer := send(of, http.MethodGet, path, "Bearer "+token)
+// get returns the status and the body of an answer.
+func get(handler http.Handler, path, token string) (int, string) {
+	answer := send(handler, http.MethodGet, path, "Bearer "+token)
 	return answer.Code, strings.TrimSpace(answer.Body.String())
 }
 
@@ -85,8 +85,8 @@ func send(to http.Handler, method, path, authorization string) *httptest.Respons
 	return answer
 }
 
-// same compares JSON.
-func same(t *testing.T, got, want string) {
+// equalJSON compares JSON.
+func equalJSON(t *testing.T, got, want string) {
 	t.Helper()
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, []byte(want)); err != nil {
@@ -98,17 +98,17 @@ func same(t *testing.T, got, want string) {
 }
 
 func TestAnswersThatNeedNoToken(t *testing.T) {
-	of := reading(t, &cluster{})
+	of := newTestAPI(t, &fakeReviews{})
 	if got := send(of, http.MethodGet, "/healthz", ""); got.Code != http.StatusOK || got.Body.String() != "{\"status\":\"ok\"}\n" {
 		t.Errorf("got %d %s", got.Code, got.Body)
 	}
-	if got := send(of, http.MethodGet, "/openapi.json", ""); got.Code != http.StatusOK || !bytes.Equal(got.Body.Bytes(), description) {
+	if got := send(of, http.MethodGet, "/openapi.json", ""); got.Code != http.StatusOK || !bytes.Equal(got.Body.Bytes(), openAPIDocument) {
 		t.Errorf("got %d %s", got.Code, got.Body)
 	}
 }
 
-func TestWhatIsNotThereIsToldInOneLine(t *testing.T) {
-	of := reading(t, &cluster{})
+func TestNotFoundIsReportedInOneLine(t *testing.T) {
+	of := newTestAPI(t, &fakeReviews{})
 	for _, c := range []struct {
 		method, path string
 		status       int
@@ -137,33 +137,33 @@ func TestWhatIsNotThereIsToldInOneLine(t *testing.T) {
 	}
 }
 
-// broken is a reader with a bug.
-type broken struct{ client.Reader }
+// brokenReader is a reader with a bug.
+type brokenReader struct{ client.Reader }
 
-func (broken) List(context.Context, client.ObjectList, ...client.ListOption) error {
+func (brokenReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	panic("a mistake")
 }
 
-func (broken) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (brokenReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errors.New("the cache\nis away")
 }
 
-func TestMistakesOfOursAreAnswered(t *testing.T) {
-	var said bytes.Buffer
-	of := New(Config{Reader: broken{}, Judge: Reviews{tokens{&cluster{}}, accesses{&cluster{}}}, Log: slog.New(slog.NewJSONHandler(&said, nil))})
-	for range 2 * mostReadings { // none of which keeps its place
-		if status, body := ask(of, "/v1/pools", "root"); status != http.StatusInternalServerError || body != `{"error":"a mistake in the operator: its log has more"}` {
+func TestInternalErrorsAreAnswered(t *testing.T) {
+	var logs bytes.Buffer
+	of := New(Config{Reader: brokenReader{}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{&fakeReviews{}}, fakeAccessReviews{&fakeReviews{}}}, Log: slog.New(slog.NewJSONHandler(&logs, nil))})
+	for range 2 * maxConcurrentReads { // none of which keeps its place
+		if status, body := get(of, "/v1/pools", "root"); status != http.StatusInternalServerError || body != `{"error":"a mistake in the operator: its log has more"}` {
 			t.Fatalf("got %d %s", status, body)
 		}
 	}
-	if !strings.Contains(said.String(), "a mistake") || !strings.Contains(said.String(), "httpapi_test.go") || strings.Contains(said.String(), "Bearer") {
-		t.Errorf("the log has %s", said.String())
+	if !strings.Contains(logs.String(), "a mistake") || !strings.Contains(logs.String(), "httpapi_test.go") || strings.Contains(logs.String(), "Bearer") {
+		t.Errorf("the log has %s", logs.String())
 	}
-	said.Reset()
-	if status, body := ask(of, "/v1/pools/a/b", "root"); status != http.StatusInternalServerError || body != `{"error":"get pool \"b\": the cache is away"}` {
+	logs.Reset()
+	if status, body := get(of, "/v1/pools/a/b", "root"); status != http.StatusInternalServerError || body != `{"error":"get pool \"b\": the cache is away"}` {
 		t.Errorf("got %d %s", status, body)
 	}
-	if said.Len() > 0 {
-		t.Errorf("the log has %s", said.String())
+	if logs.Len() > 0 {
+		t.Errorf("the log has %s", logs.String())
 	}
 }

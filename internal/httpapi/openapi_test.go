@@ -16,10 +16,10 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// decoded decodes an answer strictly, and returns its status.
-func decoded(t *testing.T, of http.Handler, path string, into any) int {
+// getStrict decodes an answer strictly, and returns its status.
+func getStrict(t *testing.T, handler http.Handler, path string, into any) int {
 	t.Helper()
-	status, body := ask(of, path, "root")
+	status, body := get(handler, path, "root")
 	decoder := json.NewDecoder(strings.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
@@ -40,17 +40,17 @@ type schema struct {
 	Properties map[string]any
 }
 
-func described(t *testing.T) document {
+func loadDocument(t *testing.T) document {
 	t.Helper()
 	var read document
-	if err := json.Unmarshal(description, &read); err != nil {
+	if err := json.Unmarshal(openAPIDocument, &read); err != nil {
 		t.Fatal(err)
 	}
 	return read
 }
 
 func TestEveryPathIsDescribedAndNoOther(t *testing.T) {
-	read := described(t)
+	read := loadDocument(t)
 	if !strings.HasPrefix(read.OpenAPI, "3.0.") {
 		t.Errorf("it is OpenAPI %s", read.OpenAPI)
 	}
@@ -64,7 +64,7 @@ func TestEveryPathIsDescribedAndNoOther(t *testing.T) {
 		}
 	}
 	parameter := regexp.MustCompile(`:(\w+)`)
-	for _, to := range engine(Config{Log: slog.New(slog.DiscardHandler)}).Routes() {
+	for _, to := range newEngine(Config{Log: slog.New(slog.DiscardHandler)}).Routes() {
 		served = append(served, to.Method+" "+parameter.ReplaceAllString(to.Path, "{$1}"))
 	}
 	slices.Sort(documented)
@@ -75,7 +75,7 @@ func TestEveryPathIsDescribedAndNoOther(t *testing.T) {
 }
 
 func TestEveryFieldIsDescribedAndNoOther(t *testing.T) {
-	schemas := described(t).Components.Schemas
+	schemas := loadDocument(t).Components.Schemas
 	shapes := map[string]reflect.Type{
 		"Problem": reflect.TypeFor[Problem](), "Workload": reflect.TypeFor[Workload](), "Condition": reflect.TypeFor[metav1.Condition](),
 		"Pool": reflect.TypeFor[Pool](), "PoolDetail": reflect.TypeFor[PoolDetail](), "PoolList": reflect.TypeFor[List[Pool]](),
@@ -91,7 +91,7 @@ func TestEveryFieldIsDescribedAndNoOther(t *testing.T) {
 			}
 			continue
 		}
-		always, maybe := fields(shape)
+		always, maybe := jsonFields(shape)
 		if got := slices.Sorted(maps.Keys(described.Properties)); !slices.Equal(got, slices.Sorted(slices.Values(append(always, maybe...)))) {
 			t.Errorf("%s: described are %v, shown %v and maybe %v", name, got, always, maybe)
 		}
@@ -104,29 +104,29 @@ func TestEveryFieldIsDescribedAndNoOther(t *testing.T) {
 	}
 }
 
-// fields returns the JSON names of a struct: those always present, and those that may be omitted.
-func fields(of reflect.Type) (always, maybe []string) {
-	for field := range of.Fields() {
+// jsonFields returns the JSON names of a struct: those always present, and those that may be omitted.
+func jsonFields(typ reflect.Type) (always, optional []string) {
+	for field := range typ.Fields() {
 		name, omitted, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Anonymous:
-			inner, left := fields(field.Type)
-			always, maybe = append(always, inner...), append(maybe, left...)
+			inner, left := jsonFields(field.Type)
+			always, optional = append(always, inner...), append(optional, left...)
 		case omitted != "":
-			maybe = append(maybe, name)
+			optional = append(optional, name)
 		default:
 			always = append(always, name)
 		}
 	}
-	return always, maybe
+	return always, optional
 }
 
 func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 	var whole map[string]any
-	if err := json.Unmarshal(description, &whole); err != nil {
+	if err := json.Unmarshal(openAPIDocument, &whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, found := range regexp.MustCompile(`"\$ref": "#/([^"]+)"`).FindAllStringSubmatch(string(description), -1) {
+	for _, found := range regexp.MustCompile(`"\$ref": "#/([^"]+)"`).FindAllStringSubmatch(string(openAPIDocument), -1) {
 		var at any = whole
 		for step := range strings.SplitSeq(found[1], "/") {
 			at = at.(map[string]any)[step]

@@ -12,8 +12,8 @@ import (
 
 // The default and the maximum length of a list.
 const (
-	usualItems = 500
-	mostItems  = 5000
+	defaultPageSize = 500
+	maxPageSize     = 5000
 )
 
 // A page is a part of a list: up to limit items after a key.
@@ -22,24 +22,24 @@ type page struct {
 	after client.ObjectKey
 }
 
-// pageOf parses the parameters of a request, which may be empty.
-func pageOf(limit, after string) (page, error) {
-	asked := page{limit: usualItems}
+// parsePage parses the parameters of a request, which may be empty.
+func parsePage(limit, after string) (page, error) {
+	parsed := page{limit: defaultPageSize}
 	if limit != "" {
 		number, err := strconv.Atoi(limit)
-		if err != nil || number < 1 || number > mostItems {
-			return page{}, refuse(http.StatusBadRequest, "limit is %q: choose 1 to %d", limit, mostItems)
+		if err != nil || number < 1 || number > maxPageSize {
+			return page{}, problemf(http.StatusBadRequest, "limit is %q: choose 1 to %d", limit, maxPageSize)
 		}
-		asked.limit = number
+		parsed.limit = number
 	}
 	if after != "" {
 		namespace, name, _ := strings.Cut(after, "/")
 		if namespace == "" || name == "" {
-			return page{}, refuse(http.StatusBadRequest, "continue is %q: write what the list before had there, namespace/name", after)
+			return page{}, problemf(http.StatusBadRequest, "continue is %q: write what the list before had there, namespace/name", after)
 		}
-		asked.after = client.ObjectKey{Namespace: namespace, Name: name}
+		parsed.after = client.ObjectKey{Namespace: namespace, Name: name}
 	}
-	return asked, nil
+	return parsed, nil
 }
 
 // List is a page of a list. If Continue is set, there is more: pass it in the next request.
@@ -48,30 +48,30 @@ type List[S any] struct {
 	Continue string `json:"continue,omitempty"`
 }
 
-// listed returns the requested page of objects, ordered by key and converted by shape.
-func listed[O client.Object, S any](objects []O, asked page, shape func(O) S) List[S] {
-	objects = slices.DeleteFunc(objects, func(object O) bool { return inOrder(client.ObjectKeyFromObject(object), asked.after) <= 0 })
-	slices.SortFunc(objects, func(a, b O) int { return inOrder(client.ObjectKeyFromObject(a), client.ObjectKeyFromObject(b)) })
+// paginate returns the requested page of objects, ordered by key and converted by shape.
+func paginate[O client.Object, S any](objects []O, part page, convert func(O) S) List[S] {
+	objects = slices.DeleteFunc(objects, func(object O) bool { return compareKeys(client.ObjectKeyFromObject(object), part.after) <= 0 })
+	slices.SortFunc(objects, func(a, b O) int { return compareKeys(client.ObjectKeyFromObject(a), client.ObjectKeyFromObject(b)) })
 	list := List[S]{Items: []S{}}
-	if len(objects) > asked.limit {
-		objects = objects[:asked.limit]
-		list.Continue = client.ObjectKeyFromObject(objects[asked.limit-1]).String()
+	if len(objects) > part.limit {
+		objects = objects[:part.limit]
+		list.Continue = client.ObjectKeyFromObject(objects[part.limit-1]).String()
 	}
 	for _, object := range objects {
-		list.Items = append(list.Items, shape(object))
+		list.Items = append(list.Items, convert(object))
 	}
 	return list
 }
 
-func inOrder(a, b client.ObjectKey) int {
+func compareKeys(a, b client.ObjectKey) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// pointers avoids copying large items.
-func pointers[T any](items []T) []*T {
-	to := make([]*T, len(items))
+// toPointers avoids copying large items.
+func toPointers[T any](items []T) []*T {
+	result := make([]*T, len(items))
 	for n := range items {
-		to[n] = &items[n]
+		result[n] = &items[n]
 	}
-	return to
+	return result
 }

@@ -39,7 +39,7 @@ func TestPagesDoNotDependOnTheOrderOfTheCache(t *testing.T) {
 		"after the last":         {page{limit: 4, after: client.ObjectKey{Namespace: "b", Name: "1"}}, "", ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			got := listed(podsOf("b/1", "a/2", "b/0", "a/1"), c.asked, nameOf)
+			got := paginate(podsOf("b/1", "a/2", "b/0", "a/1"), c.asked, nameOf)
 			if items := strings.Join(got.Items, " "); items != c.want || got.Continue != c.more {
 				t.Errorf("got %q and %q, want %q and %q", items, got.Continue, c.want, c.more)
 			}
@@ -47,18 +47,18 @@ func TestPagesDoNotDependOnTheOrderOfTheCache(t *testing.T) {
 	}
 }
 
-// mute is a cache that cannot list.
-type mute struct{ client.Reader }
+// failingReader is a cache that cannot list.
+type failingReader struct{ client.Reader }
 
-func (mute) List(context.Context, client.ObjectList, ...client.ListOption) error {
+func (failingReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errors.New("the cache has stopped")
 }
 
 // An empty list would mean that everything is gone.
 func TestListThatCannotBeReadIsNotEmpty(t *testing.T) {
-	of := New(Config{Reader: mute{}, Judge: Reviews{tokens{&cluster{}}, accesses{&cluster{}}}, Log: slog.New(slog.DiscardHandler)})
+	of := New(Config{Reader: failingReader{}, Authorizer: DelegatedAuthorizer{fakeTokenReviews{&fakeReviews{}}, fakeAccessReviews{&fakeReviews{}}}, Log: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/swarms", "/v1/pools", "/v1/tasks"} {
-		if code, body := ask(of, path, "root"); code != http.StatusInternalServerError || strings.Contains(body, "items") {
+		if code, body := get(of, path, "root"); code != http.StatusInternalServerError || strings.Contains(body, "items") {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}

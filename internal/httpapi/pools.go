@@ -45,53 +45,53 @@ type PoolDetail struct {
 	Problem    string             `json:"problem,omitempty"` // why lists of jobs are missing
 }
 
-func (a *api) pools(ctx context.Context, asked question) (any, error) {
-	found := &v1alpha1.WorkerPoolList{}
-	if err := a.reader.List(ctx, found, client.InNamespace(asked.namespace), client.UnsafeDisableDeepCopy); err != nil {
+func (a *api) pools(ctx context.Context, q query) (any, error) {
+	list := &v1alpha1.WorkerPoolList{}
+	if err := a.reader.List(ctx, list, client.InNamespace(q.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list pools: %w", err)
 	}
-	return listed(pointers(found.Items), asked.page, poolOf), nil
+	return paginate(toPointers(list.Items), q.page, poolOf), nil
 }
 
-func (a *api) pool(ctx context.Context, asked question) (any, error) {
-	found, err := a.findPool(ctx, asked)
+func (a *api) pool(ctx context.Context, q query) (any, error) {
+	wp, err := a.findPool(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	entries, unread := a.published(ctx, found)
+	entries, readErr := a.readPublished(ctx, wp)
 	return PoolDetail{
-		Pool: poolOf(found), Workers: workersOf(found, entries), Problem: oneLine(unread),
-		Unassigned: orEmpty(found.Status.Unassigned), Conditions: orEmpty(found.Status.Conditions),
+		Pool: poolOf(wp), Workers: workersOf(wp, entries), Problem: oneLine(readErr),
+		Unassigned: emptyIfNil(wp.Status.Unassigned), Conditions: emptyIfNil(wp.Status.Conditions),
 	}, nil
 }
 
-func (a *api) findPool(ctx context.Context, asked question) (*v1alpha1.WorkerPool, error) {
-	found := &v1alpha1.WorkerPool{}
-	err := a.reader.Get(ctx, client.ObjectKey{Namespace: asked.namespace, Name: asked.name}, found)
+func (a *api) findPool(ctx context.Context, q query) (*v1alpha1.WorkerPool, error) {
+	wp := &v1alpha1.WorkerPool{}
+	err := a.reader.Get(ctx, client.ObjectKey{Namespace: q.namespace, Name: q.name}, wp)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, refuse(http.StatusNotFound, "workerpools.%s %q not found in namespace %q", v1alpha1.GroupVersion.Group, asked.name, asked.namespace)
+		return nil, problemf(http.StatusNotFound, "workerpools.%s %q not found in namespace %q", v1alpha1.GroupVersion.Group, q.name, q.namespace)
 	case err != nil:
-		return nil, fmt.Errorf("get pool %q: %w", asked.name, err)
+		return nil, fmt.Errorf("get pool %q: %w", q.name, err)
 	}
-	return found, nil
+	return wp, nil
 }
 
-func poolOf(from *v1alpha1.WorkerPool) Pool {
-	to := Pool{
-		Namespace: from.Namespace, Name: from.Name, Workload: Workload{from.Spec.Workers.Kind, from.Spec.Workers.Name},
-		Phase: from.Status.Phase, Size: from.Status.Size, ExpectedSize: from.Status.ExpectedSize, Jobs: from.Status.Jobs,
-		Version: from.Status.Version, Revision: from.Status.Revision, ConvergedRevision: from.Status.ConvergedRevision,
-		Converged: meta.IsStatusConditionTrue(from.Status.Conditions, v1alpha1.ConditionConverged),
+func poolOf(wp *v1alpha1.WorkerPool) Pool {
+	result := Pool{
+		Namespace: wp.Namespace, Name: wp.Name, Workload: Workload{wp.Spec.Workers.Kind, wp.Spec.Workers.Name},
+		Phase: wp.Status.Phase, Size: wp.Status.Size, ExpectedSize: wp.Status.ExpectedSize, Jobs: wp.Status.Jobs,
+		Version: wp.Status.Version, Revision: wp.Status.Revision, ConvergedRevision: wp.Status.ConvergedRevision,
+		Converged: meta.IsStatusConditionTrue(wp.Status.Conditions, v1alpha1.ConditionConverged),
 	}
-	if ready := meta.FindStatusCondition(from.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
-		to.Reason, to.Message = ready.Reason, ready.Message
+	if ready := meta.FindStatusCondition(wp.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		result.Reason, result.Message = ready.Reason, ready.Message
 	}
-	return to
+	return result
 }
 
-// orEmpty encodes a nil list as [] instead of null.
-func orEmpty[T any](list []T) []T {
+// emptyIfNil encodes a nil list as [] instead of null.
+func emptyIfNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}

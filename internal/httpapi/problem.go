@@ -18,7 +18,7 @@ type problem struct {
 
 func (p problem) Error() string { return p.text }
 
-func refuse(status int, format string, values ...any) error {
+func problemf(status int, format string, values ...any) error {
 	return problem{status, fmt.Sprintf(format, values...)}
 }
 
@@ -27,8 +27,8 @@ type Problem struct {
 	Error string `json:"error"`
 }
 
-// fail answers a request with an error.
-func fail(c *gin.Context, err error) {
+// writeError answers a request with an error.
+func writeError(c *gin.Context, err error) {
 	status := statusOf(err)
 	if status == http.StatusUnauthorized {
 		c.Header("WWW-Authenticate", "Bearer")
@@ -38,10 +38,10 @@ func fail(c *gin.Context, err error) {
 }
 
 func statusOf(err error) int {
-	var known problem
+	var p problem
 	switch {
-	case errors.As(err, &known):
-		return known.status
+	case errors.As(err, &p):
+		return p.status
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	}

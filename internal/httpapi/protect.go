@@ -9,12 +9,12 @@ import (
 
 // Protect requires the right to get the requested path, by a rule with nonResourceURLs: this is how the API server protects its own
 // metrics.
-func Protect(judge Judge, refusals *limit.Refusals, handler http.Handler) http.Handler {
-	guard := newGuard(judge, refusals)
+func Protect(authorizer Authorizer, refusals *limit.Refusals, handler http.Handler) http.Handler {
+	auth := newAuthFilter(authorizer, refusals)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), longest)
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
-		err := guard.admit(ctx, credentialOf(r), right{verb: "get", resource: r.URL.Path})
+		err := auth.check(ctx, readCredential(r), permission{verb: "get", resource: r.URL.Path})
 		if err == nil {
 			handler.ServeHTTP(w, r)
 			return

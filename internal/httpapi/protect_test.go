@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestProtectedIsForThoseWhoMayGetThePath(t *testing.T) {
+func TestProtectRequiresTheRightToGetThePath(t *testing.T) {
 	behind := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "shown") })
 	for _, c := range []struct {
 		reason, path, authorization string
@@ -24,8 +24,8 @@ func TestProtectedIsForThoseWhoMayGetThePath(t *testing.T) {
 		{"a right to one path is none to another", "/debug/pprof", "Bearer ana", nil, 403, `User "ana" cannot get path "/debug/pprof"`},
 		{"the API server is away", "/metrics", "Bearer ana", errors.New("away"), 503, "review token: away"},
 	} {
-		of := &cluster{may: map[right]bool{{"get", "/metrics", "", ""}: c.reason != "who may not"}, down: c.down}
-		got := send(Protect(Reviews{tokens{of}, accesses{of}}, nil, behind), http.MethodGet, c.path, c.authorization)
+		of := &fakeReviews{permissions: map[permission]bool{{"get", "/metrics", "", ""}: c.reason != "who may not"}, unavailable: c.down}
+		got := send(Protect(DelegatedAuthorizer{fakeTokenReviews{of}, fakeAccessReviews{of}}, nil, behind), http.MethodGet, c.path, c.authorization)
 		if got.Code != c.status || !strings.Contains(got.Body.String(), c.want) || (c.status != 200) == strings.Contains(got.Body.String(), "shown") {
 			t.Errorf("%s: got %d %s", c.reason, got.Code, got.Body)
 		}

@@ -45,27 +45,27 @@ const shownPool = `"namespace":"a","name":"cameras","workload":{"kind":"Stateful
 	"jobs":4,"version":7,"revision":5,"convergedRevision":4,"converged":false,"reason":"Converging","message":"waits for w-1"`
 
 func TestP16_AssignmentsAreShown(t *testing.T) {
-	of := reading(t, &cluster{}, cameras(), config("w-config", file))
-	_, list := ask(of, "/v1/pools", "root")
-	same(t, list, `{"items":[{`+shownPool+`}]}`)
-	_, detail := ask(of, "/v1/pools/a/cameras", "root")
-	same(t, detail, `{`+shownPool+`,
+	of := newTestAPI(t, &fakeReviews{}, cameras(), config("w-config", file))
+	_, list := get(of, "/v1/pools", "root")
+	equalJSON(t, list, `{"items":[{`+shownPool+`}]}`)
+	_, detail := get(of, "/v1/pools/a/cameras", "root")
+	equalJSON(t, detail, `{`+shownPool+`,
 		"workers":[{"name":"w-0","jobs":["cctv <0>","cctv1"],"version":3,"acknowledged":"Acknowledged","state":"Ready"},
 			{"name":"w-1","jobs":[],"version":7,"acknowledged":"","state":""}],
 		"unassigned":["gate"],
 		"conditions":[{"type":"Ready","status":"False","lastTransitionTime":null,"reason":"Converging","message":"waits for w-1"}]}`)
-	_, worker := ask(of, "/v1/pools/a/cameras/workers/w-0", "root")
-	same(t, worker, `{"name":"w-0","jobs":["cctv <0>","cctv1"],"version":3,"acknowledged":"Acknowledged","state":"Ready"}`)
-	status, missing := ask(of, "/v1/pools/a/cameras/workers/w-2", "root")
-	if same(t, missing, `{"error":"worker \"w-2\" not found in pool \"cameras\" in namespace \"a\""}`); status != http.StatusNotFound {
+	_, worker := get(of, "/v1/pools/a/cameras/workers/w-0", "root")
+	equalJSON(t, worker, `{"name":"w-0","jobs":["cctv <0>","cctv1"],"version":3,"acknowledged":"Acknowledged","state":"Ready"}`)
+	status, missing := get(of, "/v1/pools/a/cameras/workers/w-2", "root")
+	if equalJSON(t, missing, `{"error":"worker \"w-2\" not found in pool \"cameras\" in namespace \"a\""}`); status != http.StatusNotFound {
 		t.Errorf("status %d", status)
 	}
 }
 
-func TestPoolThatNobodyHasLookedAtIsShown(t *testing.T) {
+func TestPoolWithoutStatusIsShown(t *testing.T) {
 	fresh := cameras(func(pool *v1alpha1.WorkerPool) { pool.Status = v1alpha1.WorkerPoolStatus{} })
-	_, got := ask(reading(t, &cluster{}, fresh), "/v1/pools/a/cameras", "root")
-	same(t, got, `{"namespace":"a","name":"cameras","workload":{"kind":"StatefulSet","name":"w"},"phase":"","size":0,"expectedSize":0,"jobs":0,"version":0,
+	_, got := get(newTestAPI(t, &fakeReviews{}, fresh), "/v1/pools/a/cameras", "root")
+	equalJSON(t, got, `{"namespace":"a","name":"cameras","workload":{"kind":"StatefulSet","name":"w"},"phase":"","size":0,"expectedSize":0,"jobs":0,"version":0,
 		"revision":0,"convergedRevision":0,"converged":false,"reason":"","message":"","workers":[],"unassigned":[],"conditions":[]}`)
 }
 
@@ -78,8 +78,8 @@ func TestConvergedIsTheCondition(t *testing.T) {
 	}
 }
 
-// lists prints the workers with their jobs, and the problem.
-func lists(detail PoolDetail) string {
+// formatWorkers prints the workers with their jobs, and the problem.
+func formatWorkers(detail PoolDetail) string {
 	var to []string
 	for _, worker := range detail.Workers {
 		to = append(to, worker.Name+"="+strings.Join(worker.Jobs, ","))
@@ -117,13 +117,13 @@ func TestWhereListsAreRead(t *testing.T) {
 			`w-0=a ConfigMap "w-config-w-1": read the workers' file: `},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			of := reading(t, &cluster{}, append(c.configs, c.pool)...)
+			of := newTestAPI(t, &fakeReviews{}, append(c.configs, c.pool)...)
 			var detail PoolDetail
-			if status := decoded(t, of, "/v1/pools/a/cameras", &detail); status != http.StatusOK || !strings.HasPrefix(lists(detail), c.want) {
-				t.Errorf("got %d %q", status, lists(detail))
+			if status := getStrict(t, of, "/v1/pools/a/cameras", &detail); status != http.StatusOK || !strings.HasPrefix(formatWorkers(detail), c.want) {
+				t.Errorf("got %d %q", status, formatWorkers(detail))
 			}
 			var worker WorkerDetail
-			if decoded(t, of, "/v1/pools/a/cameras/workers/w-0", &worker); worker.Name != "w-0" || worker.Problem != detail.Problem {
+			if getStrict(t, of, "/v1/pools/a/cameras/workers/w-0", &worker); worker.Name != "w-0" || worker.Problem != detail.Problem {
 				t.Errorf("got %+v", worker)
 			}
 		})
@@ -131,8 +131,8 @@ func TestWhereListsAreRead(t *testing.T) {
 }
 
 func TestUnknownWorkerMayBeInTheFileThatCannotBeRead(t *testing.T) {
-	of := reading(t, &cluster{}, cameras(), config("w-config", "workloads: {w-1: 3}"))
-	if status, body := ask(of, "/v1/pools/a/cameras/workers/w-1", "root"); status != http.StatusNotFound || !strings.Contains(body, "read the workers' file") {
+	of := newTestAPI(t, &fakeReviews{}, cameras(), config("w-config", "workloads: {w-1: 3}"))
+	if status, body := get(of, "/v1/pools/a/cameras/workers/w-1", "root"); status != http.StatusNotFound || !strings.Contains(body, "read the workers' file") {
 		t.Errorf("got %d %s", status, body)
 	}
 }
@@ -144,12 +144,12 @@ func TestSwarmsAreShown(t *testing.T) {
 		Status: v1alpha1.SwarmStatus{Phase: v1alpha1.SwarmPhaseRunning, Replicas: 6, ActiveAgents: 5, Tasks: &v1alpha1.TaskCounts{Pending: 1, Running: 2, Completed: 3, Failed: 4},
 			Conditions: []metav1.Condition{v1alpha1.Ready(1, v1alpha1.ReasonAvailable, "")}},
 	}
-	of := reading(t, &cluster{}, fresh, research)
-	_, got := ask(of, "/v1/swarms", "root")
-	same(t, got, `{"items":[
+	of := newTestAPI(t, &fakeReviews{}, fresh, research)
+	_, got := get(of, "/v1/swarms", "root")
+	equalJSON(t, got, `{"items":[
 		{"namespace":"a","name":"research","phase":"Running","replicas":6,"activeAgents":5,"tasks":{"pending":1,"running":2,"completed":3,"failed":4},"ready":true,"reason":"Available"},
 		{"namespace":"b","name":"fresh","phase":"","replicas":0,"activeAgents":0,"tasks":{"pending":0,"running":0,"completed":0,"failed":0},"ready":false,"reason":""}]}`)
-	if _, got := ask(of, "/v1/swarms?namespace=c", "root"); got != `{"items":[]}` {
+	if _, got := get(of, "/v1/swarms?namespace=c", "root"); got != `{"items":[]}` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -165,29 +165,29 @@ func task(namespace, name, swarm string, holders ...string) *v1alpha1.Task {
 }
 
 func TestTasksAreShown(t *testing.T) {
-	of := reading(t, &cluster{}, task("a", "t1", "s", "s-x-1", "s-x-0", "s-x-1"), task("a", "t2", "other"), task("b", "t1", "s"))
-	_, got := ask(of, "/v1/tasks?namespace=a&swarm=s", "root")
-	same(t, got, `{"items":[{"namespace":"a","name":"t1","swarm":"s","phase":"Running","progress":40,"priority":"high","attempt":2,"reason":"Running","agents":["s-x-0","s-x-1"]}]}`)
+	of := newTestAPI(t, &fakeReviews{}, task("a", "t1", "s", "s-x-1", "s-x-0", "s-x-1"), task("a", "t2", "other"), task("b", "t1", "s"))
+	_, got := get(of, "/v1/tasks?namespace=a&swarm=s", "root")
+	equalJSON(t, got, `{"items":[{"namespace":"a","name":"t1","swarm":"s","phase":"Running","progress":40,"priority":"high","attempt":2,"reason":"Running","agents":["s-x-0","s-x-1"]}]}`)
 	var list List[Task]
-	if decoded(t, of, "/v1/tasks?swarm=s", &list); len(list.Items) != 2 || list.Items[1].Namespace != "b" || list.Items[1].Agents == nil {
+	if getStrict(t, of, "/v1/tasks?swarm=s", &list); len(list.Items) != 2 || list.Items[1].Namespace != "b" || list.Items[1].Agents == nil {
 		t.Errorf("got %+v", list)
 	}
 }
 
-func keys(of []Task) []string {
+func keys(tasks []Task) []string {
 	var to []string
-	for _, item := range of {
+	for _, item := range tasks {
 		to = append(to, item.Namespace+"/"+item.Name)
 	}
 	return to
 }
 
-// walk reads all pages.
-func walk(t *testing.T, of http.Handler, limit int) (all []string) {
+// readAllPages reads all pages.
+func readAllPages(t *testing.T, handler http.Handler, limit int) (all []string) {
 	t.Helper()
 	for next := ""; ; {
 		var list List[Task]
-		decoded(t, of, fmt.Sprintf("/v1/tasks?limit=%d&continue=%s", limit, next), &list)
+		getStrict(t, handler, fmt.Sprintf("/v1/tasks?limit=%d&continue=%s", limit, next), &list)
 		all = append(all, keys(list.Items)...)
 		if next = list.Continue; next == "" {
 			return all
@@ -203,18 +203,18 @@ func TestPagesAreTheWholeListInOrder(t *testing.T) {
 	for n := range 25 {
 		objects = append(objects, task([]string{"b", "a-1", "a"}[n%3], fmt.Sprintf("t%d", n), "s"))
 	}
-	of := reading(t, &cluster{}, objects...)
+	of := newTestAPI(t, &fakeReviews{}, objects...)
 	var whole List[Task]
-	if decoded(t, of, "/v1/tasks", &whole); len(whole.Items) != 25 || whole.Continue != "" || whole.Items[0].Name != "t11" || whole.Items[0].Namespace != "a" {
+	if getStrict(t, of, "/v1/tasks", &whole); len(whole.Items) != 25 || whole.Continue != "" || whole.Items[0].Name != "t11" || whole.Items[0].Namespace != "a" {
 		t.Fatalf("got %+v", whole)
 	}
 	for _, limit := range []int{1, 2, 5, 24, 25, 26} {
-		if paged := walk(t, of, limit); !slices.Equal(paged, keys(whole.Items)) {
+		if paged := readAllPages(t, of, limit); !slices.Equal(paged, keys(whole.Items)) {
 			t.Errorf("limit %d: got %v", limit, paged)
 		}
 	}
 	var rest List[Task]
-	if decoded(t, of, "/v1/tasks?continue=a-1/gone", &rest); len(rest.Items) == 0 || rest.Items[0].Namespace != "a-1" {
+	if getStrict(t, of, "/v1/tasks?continue=a-1/gone", &rest); len(rest.Items) == 0 || rest.Items[0].Namespace != "a-1" {
 		t.Errorf("an item that is gone ends the list: %+v", rest)
 	}
 }

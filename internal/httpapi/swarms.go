@@ -23,22 +23,22 @@ type Swarm struct {
 	Reason       string              `json:"reason"`
 }
 
-func (a *api) swarms(ctx context.Context, asked question) (any, error) {
-	found := &v1alpha1.SwarmList{}
-	if err := a.reader.List(ctx, found, client.InNamespace(asked.namespace), client.UnsafeDisableDeepCopy); err != nil {
+func (a *api) swarms(ctx context.Context, q query) (any, error) {
+	list := &v1alpha1.SwarmList{}
+	if err := a.reader.List(ctx, list, client.InNamespace(q.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list swarms: %w", err)
 	}
-	return listed(pointers(found.Items), asked.page, swarmOf), nil
+	return paginate(toPointers(list.Items), q.page, swarmOf), nil
 }
 
-func swarmOf(from *v1alpha1.Swarm) Swarm {
-	to := Swarm{
-		Namespace: from.Namespace, Name: from.Name, Phase: from.Status.Phase, Replicas: from.Status.Replicas,
-		ActiveAgents: from.Status.ActiveAgents, Tasks: ptr.Deref(from.Status.Tasks, v1alpha1.TaskCounts{}),
-		Ready: meta.IsStatusConditionTrue(from.Status.Conditions, v1alpha1.ConditionReady),
+func swarmOf(s *v1alpha1.Swarm) Swarm {
+	result := Swarm{
+		Namespace: s.Namespace, Name: s.Name, Phase: s.Status.Phase, Replicas: s.Status.Replicas,
+		ActiveAgents: s.Status.ActiveAgents, Tasks: ptr.Deref(s.Status.Tasks, v1alpha1.TaskCounts{}),
+		Ready: meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady),
 	}
-	if ready := meta.FindStatusCondition(from.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
-		to.Reason = ready.Reason
+	if ready := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		result.Reason = ready.Reason
 	}
-	return to
+	return result
 }

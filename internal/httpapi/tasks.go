@@ -23,26 +23,26 @@ type Task struct {
 	Agents    []string              `json:"agents"`
 }
 
-func (a *api) tasks(ctx context.Context, asked question) (any, error) {
-	found := &v1alpha1.TaskList{}
-	if err := a.reader.List(ctx, found, client.InNamespace(asked.namespace), client.UnsafeDisableDeepCopy); err != nil {
+func (a *api) tasks(ctx context.Context, q query) (any, error) {
+	list := &v1alpha1.TaskList{}
+	if err := a.reader.List(ctx, list, client.InNamespace(q.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
-	tasks := slices.DeleteFunc(pointers(found.Items), func(task *v1alpha1.Task) bool {
-		return asked.swarm != "" && task.Spec.SwarmRef.Name != asked.swarm
+	tasks := slices.DeleteFunc(toPointers(list.Items), func(task *v1alpha1.Task) bool {
+		return q.swarm != "" && task.Spec.SwarmRef.Name != q.swarm
 	})
-	return listed(tasks, asked.page, taskOf), nil
+	return paginate(tasks, q.page, taskOf), nil
 }
 
-func taskOf(from *v1alpha1.Task) Task {
-	agents := make([]string, 0, len(from.Status.AssignedAgents))
-	for _, holder := range from.Status.AssignedAgents {
+func taskOf(t *v1alpha1.Task) Task {
+	agents := make([]string, 0, len(t.Status.AssignedAgents))
+	for _, holder := range t.Status.AssignedAgents {
 		agents = append(agents, holder.Name)
 	}
 	slices.Sort(agents)
 	return Task{
-		Namespace: from.Namespace, Name: from.Name, Swarm: from.Spec.SwarmRef.Name, Phase: from.Status.Phase,
-		Progress: from.Status.Progress, Priority: from.Spec.Priority, Attempt: from.Status.Attempt,
-		Reason: from.Status.Reason, Agents: slices.Compact(agents),
+		Namespace: t.Namespace, Name: t.Name, Swarm: t.Spec.SwarmRef.Name, Phase: t.Status.Phase,
+		Progress: t.Status.Progress, Priority: t.Spec.Priority, Attempt: t.Status.Attempt,
+		Reason: t.Status.Reason, Agents: slices.Compact(agents),
 	}
 }

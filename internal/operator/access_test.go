@@ -88,7 +88,7 @@ func TestConfinedOperatorAsksWithTheCallersTokenOnly(t *testing.T) {
 		}
 	}
 	judge, err := config.newAuthorizer(&rest.Config{Host: api.URL})
-	if _, own := judge.(httpapi.Selves); err != nil || !own {
+	if _, own := judge.(httpapi.SelfAuthorizer); err != nil || !own {
 		t.Errorf("got %T, %v", judge, err)
 	}
 }

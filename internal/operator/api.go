@@ -48,12 +48,12 @@ func (p deps) addAPI() error {
 		return err
 	}
 	return p.Add(httpAPIServer{port: p.config.API.Port, handler: httpapi.New(httpapi.Config{
-		Reader: p.GetClient(), Namespaces: p.config.namespaceNames(), Judge: authorizer, Log: p.env.Log, Refusals: p.refusals,
+		Reader: p.GetClient(), Namespaces: p.config.namespaceNames(), Authorizer: authorizer, Log: p.env.Log, Refusals: p.refusals,
 	})})
 }
 
 // newAuthorizer reviews callers or, if the operator may not, has them review themselves.
-func (c Config) newAuthorizer(cluster *rest.Config) (httpapi.Judge, error) {
+func (c Config) newAuthorizer(cluster *rest.Config) (httpapi.Authorizer, error) {
 	if c.isNamespaced() {
 		cluster = rest.AnonymousClientConfig(cluster)
 	}
@@ -64,9 +64,9 @@ func (c Config) newAuthorizer(cluster *rest.Config) (httpapi.Judge, error) {
 		return nil, fmt.Errorf("make clients for the reviews of callers: %w", err)
 	}
 	if c.isNamespaced() {
-		return httpapi.Selves{Authentication: tokens.RESTClient(), Authorization: access.RESTClient()}, nil
+		return httpapi.SelfAuthorizer{Authentication: tokens.RESTClient(), Authorization: access.RESTClient()}, nil
 	}
-	return httpapi.Reviews{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
+	return httpapi.DelegatedAuthorizer{Tokens: tokens.TokenReviews(), Access: access.SubjectAccessReviews()}, nil
 }
 
 // A certificate is chosen when a client connects.

@@ -27,17 +27,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// noon is the time of the tests.
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+// testTime is the time of the tests.
+var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster with its objects, and the user's terminal.
-type world struct {
+// cliHarness is a cluster with its objects, and the user's terminal.
+type cliHarness struct {
 	t       *testing.T
 	api     client.Client
 	objects []client.Object
 }
 
-func worldOf(t *testing.T, objects ...client.Object) *world {
+func newCLIHarness(t *testing.T, objects ...client.Object) *cliHarness {
 	t.Helper()
 	t.Setenv("KUBECONFIG", "/dev/null") // no cluster
 	scheme := runtime.NewScheme()
@@ -46,16 +46,16 @@ func worldOf(t *testing.T, objects ...client.Object) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), objects: objects}
+	return &cliHarness{t: t, api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), objects: objects}
 }
 
-// asked runs the program, and returns its exit code and output.
-func (w *world) asked(line string) (code int, out, said string) {
+// run runs the program, and returns its exit code and output.
+func (w *cliHarness) run(line string) (code int, out, errOut string) {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
 	s := &session{
 		IOStreams: genericiooptions.IOStreams{Out: &stdout, ErrOut: &stderr}, flags: genericclioptions.NewConfigFlags(true),
-		build: Build{"v1", "abc", "today"}, now: func() time.Time { return noon },
+		build: Build{"v1", "abc", "today"}, now: func() time.Time { return testTime },
 		dial: func() (client.Client, error) { return w.api, nil },
 	}
 	arguments := strings.Fields(line)
@@ -66,11 +66,11 @@ func (w *world) asked(line string) (code int, out, said string) {
 	return code, stdout.String(), stderr.String()
 }
 
-// answers runs the program successfully, and returns its output.
-func (w *world) answers(line string) string {
+// mustRun runs the program successfully, and returns its output.
+func (w *cliHarness) mustRun(line string) string {
 	w.t.Helper()
-	code, out, said := w.asked(line)
-	if code != well || said != "" {
+	code, out, said := w.run(line)
+	if code != exitOK || said != "" {
 		w.t.Fatalf("kubectl swarm %s: exit code %d, %s", line, code, said)
 	}
 	return out
@@ -94,8 +94,8 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// decoded decodes an answer.
-func decoded[T any](t *testing.T, text string) (value T) {
+// mustDecode decodes an answer.
+func mustDecode[T any](t *testing.T, text string) (value T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		t.Fatalf("%v in %s", err, text)
@@ -135,8 +135,8 @@ func statefulSet(replicas int32) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "swarm-worker"}, Spec: appsv1.StatefulSetSpec{Replicas: &replicas}}
 }
 
-// golden27 returns the objects of a converged pool of two workers, as the operator leaves them.
-func golden27(t *testing.T) []client.Object {
+// convergedPool27 returns the objects of a converged pool of two workers, as the operator leaves them.
+func convergedPool27(t *testing.T) []client.Object {
 	t.Helper()
 	pool := cameras()
 	pool.Status = v1alpha1.WorkerPoolStatus{
@@ -172,7 +172,7 @@ func revisionOf(t *testing.T, number int64, published string) *appsv1.Controller
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: fmt.Sprint("cameras-", number), Labels: map[string]string{v1alpha1.LabelPool: "cameras"},
-			CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(10-number) * time.Hour)),
+			CreationTimestamp: metav1.NewTime(testTime.Add(-time.Duration(10-number) * time.Hour)),
 			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "swarm.io/v1alpha1", Kind: "WorkerPool", Name: "cameras", UID: "cameras-uid", Controller: new(true)}},
 		},
 		Data: runtime.RawExtension{Raw: raw}, Revision: number,
@@ -184,7 +184,7 @@ func fileOf(version int64, entries ...roster.Entry) string {
 	return roster.File{Version: version, Workers: entries}.String()
 }
 
-func told(worker string, jobs ...string) roster.Entry {
+func publishedEntry(worker string, jobs ...string) roster.Entry {
 	return roster.Entry{Worker: worker, Version: 3, Jobs: jobs}
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// usualKey is the default of the schema, for objects without defaults.
-const usualKey = "config.yml"
+// defaultConfigKey is the default of the schema, for objects without defaults.
+const defaultConfigKey = "config.yml"
 
 // openPool connects to the cluster and reads a pool.
 func (s *session) openPool(ctx context.Context, name string) (cluster, *v1alpha1.WorkerPool, error) {
@@ -29,11 +29,11 @@ func (s *session) openPool(ctx context.Context, name string) (cluster, *v1alpha1
 	if err != nil {
 		return at, nil, err
 	}
-	pool, err := at.pool(ctx, name)
+	pool, err := at.readPool(ctx, name)
 	return at, pool, err
 }
 
-func (c cluster) pool(ctx context.Context, name string) (*v1alpha1.WorkerPool, error) {
+func (c cluster) readPool(ctx context.Context, name string) (*v1alpha1.WorkerPool, error) {
 	pool := &v1alpha1.WorkerPool{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, pool)
 	if apierrors.IsNotFound(err) {
@@ -45,23 +45,23 @@ func (c cluster) pool(ctx context.Context, name string) (*v1alpha1.WorkerPool, e
 	return pool, nil
 }
 
-// published is what was published for the workers of a pool.
-type published struct {
+// publishedLists is what was published for the workers of a pool.
+type publishedLists struct {
 	configs int // number of existing ConfigMaps
 	version int64
 	entries []roster.Entry
 	ledger  roster.Ledger
 }
 
-// published reads the ConfigMap of a pool, or those of its workers. A missing one counts as empty.
-func (c cluster) published(ctx context.Context, pool *v1alpha1.WorkerPool) (published, error) {
-	lists := published{ledger: roster.Ledger{}}
-	configs, err := c.configs(ctx, pool)
+// readPublished reads the ConfigMap of a pool, or those of its workers. A missing one counts as empty.
+func (c cluster) readPublished(ctx context.Context, pool *v1alpha1.WorkerPool) (publishedLists, error) {
+	lists := publishedLists{ledger: roster.Ledger{}}
+	configs, err := c.readConfigs(ctx, pool)
 	if err != nil {
 		return lists, fmt.Errorf("read what pool %q has published: %w", pool.Name, err)
 	}
 	for _, config := range configs {
-		file, err := roster.ReadFile(config.Data[cmp.Or(pool.Spec.Config.Key, usualKey)])
+		file, err := roster.ReadFile(config.Data[cmp.Or(pool.Spec.Config.Key, defaultConfigKey)])
 		if err != nil {
 			return lists, fmt.Errorf("ConfigMap %q: %w: correct it, or delete it and let the operator write it anew", config.Name, err)
 		}
@@ -77,7 +77,7 @@ func (c cluster) published(ctx context.Context, pool *v1alpha1.WorkerPool) (publ
 	return lists, nil
 }
 
-func (c cluster) configs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]corev1.ConfigMap, error) {
+func (c cluster) readConfigs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]corev1.ConfigMap, error) {
 	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
 		var config corev1.ConfigMap
 		if err := c.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: pool.ConfigName()}, &config); err != nil {
@@ -87,25 +87,25 @@ func (c cluster) configs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]core
 	}
 	list := &corev1.ConfigMapList{}
 	err := c.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name})
-	own := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool { return !strings.HasPrefix(config.Name, pool.ConfigName()+"-") })
-	slices.SortFunc(own, func(a, b corev1.ConfigMap) int { return cmp.Or(len(a.Name)-len(b.Name), cmp.Compare(a.Name, b.Name)) }) // worker-2 before worker-10
-	return own, err
+	configs := slices.DeleteFunc(list.Items, func(config corev1.ConfigMap) bool { return !strings.HasPrefix(config.Name, pool.ConfigName()+"-") })
+	slices.SortFunc(configs, func(a, b corev1.ConfigMap) int { return cmp.Or(len(a.Name)-len(b.Name), cmp.Compare(a.Name, b.Name)) }) // worker-2 before worker-10
+	return configs, err
 }
 
-// jobs returns the jobs of a pool: of its spec, then of its ConfigMaps.
-func (c cluster) jobs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]assign.Job, error) {
-	all := roster.Inline(pool.Spec.Jobs)
+// readJobs returns the jobs of a pool: of its spec, then of its ConfigMaps.
+func (c cluster) readJobs(ctx context.Context, pool *v1alpha1.WorkerPool) ([]assign.Job, error) {
+	jobs := roster.Inline(pool.Spec.Jobs)
 	for _, from := range pool.Spec.JobsFrom {
-		more, err := c.jobsFrom(ctx, from.ConfigMapKeyRef)
+		more, err := c.readJobsFrom(ctx, from.ConfigMapKeyRef)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, more...)
+		jobs = append(jobs, more...)
 	}
-	return all, nil
+	return jobs, nil
 }
 
-func (c cluster) jobsFrom(ctx context.Context, key v1alpha1.ConfigMapKey) ([]assign.Job, error) {
+func (c cluster) readJobsFrom(ctx context.Context, key v1alpha1.ConfigMapKey) ([]assign.Job, error) {
 	config := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: key.Name}, config)
 	if apierrors.IsNotFound(err) {
@@ -125,21 +125,21 @@ func (c cluster) jobsFrom(ctx context.Context, key v1alpha1.ConfigMapKey) ([]ass
 	return jobs, nil
 }
 
-// kept is a stored revision.
-type kept struct {
+// storedRevision is a stored revision.
+type storedRevision struct {
 	name    string
 	number  int64
 	created time.Time
 	data    roster.Revision
 }
 
-// history returns the kept revisions of a pool, by number.
-func (c cluster) history(ctx context.Context, pool *v1alpha1.WorkerPool) ([]kept, error) {
+// readHistory returns the kept revisions of a pool, by number.
+func (c cluster) readHistory(ctx context.Context, pool *v1alpha1.WorkerPool) ([]storedRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
 	if err := c.List(ctx, list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.LabelPool: pool.Name}); err != nil {
 		return nil, fmt.Errorf("list revisions of pool %q: %w", pool.Name, err)
 	}
-	var all []kept
+	var revisions []storedRevision
 	for n := range list.Items {
 		object := &list.Items[n]
 		// If the pods of a StatefulSet carry the label, so do its revisions.
@@ -150,8 +150,8 @@ func (c cluster) history(ctx context.Context, pool *v1alpha1.WorkerPool) ([]kept
 		if err != nil {
 			return nil, fmt.Errorf("ControllerRevision %q: %w: delete it", object.Name, err)
 		}
-		all = append(all, kept{object.Name, object.Revision, object.CreationTimestamp.Time, data})
+		revisions = append(revisions, storedRevision{object.Name, object.Revision, object.CreationTimestamp.Time, data})
 	}
-	slices.SortFunc(all, func(a, b kept) int { return cmp.Compare(a.number, b.number) })
-	return all, nil
+	slices.SortFunc(revisions, func(a, b storedRevision) int { return cmp.Compare(a.number, b.number) })
+	return revisions, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// forecast predicts what would happen to a pool, as printed with -o json or yaml.
-type forecast struct {
+// planResult predicts what would happen to a pool, as printed with -o json or yaml.
+type planResult struct {
 	Namespace  string         `json:"namespace"`
 	Pool       string         `json:"pool"`
 	Revision   int64          `json:"revision,omitempty"` // to return to
@@ -63,81 +63,81 @@ type step struct {
 	Workers []string `json:"workers"` // whose lists change
 }
 
-// reasons explain jobs that a decision leaves where it wants them, although they are not there yet.
-type reasons struct{ there, nowhere string }
+// defaultReasons explain jobs that a decision leaves where it wants them, although they are not there yet.
+type defaultReasons struct{ placed, removed string }
 
-func (r reasons) of(move jobMove) string {
+func (r defaultReasons) reasonFor(move jobMove) string {
 	if move.To == "" {
-		return r.nowhere
+		return r.removed
 	}
-	return r.there
+	return r.placed
 }
 
-// follow fills in what a decision changes.
-func (f forecast) follow(decision assign.Decision, before *assign.Revision, records []assign.Record, otherwise reasons) forecast {
-	was, will := before.Shares(), decision.Next.Shares()
-	why := map[string]string{}
+// withDecision fills in what a decision changes.
+func (f planResult) withDecision(decision assign.Decision, before *assign.Revision, records []assign.Record, defaults defaultReasons) planResult {
+	current, target := before.Shares(), decision.Next.Shares()
+	moveReasons := map[string]string{}
 	for _, move := range decision.Moves() {
-		why[move.Job] = move.Reason
+		moveReasons[move.Job] = move.Reason
 	}
-	f.compare(was, will)
+	f.compareShares(current, target)
 	for n, move := range f.Moves {
-		f.Moves[n].Reason = cmp.Or(why[move.Job], otherwise.of(move))
+		f.Moves[n].Reason = cmp.Or(moveReasons[move.Job], defaults.reasonFor(move))
 	}
-	f.Workers, f.Unassigned, f.Steps = changes(was, will), []unassigned{}, []step{}
+	f.Workers, f.Unassigned, f.Steps = workerChanges(current, target), []unassigned{}, []step{}
 	for _, job := range decision.Unassigned {
 		f.Unassigned = append(f.Unassigned, unassigned(job))
 	}
-	for _, published := range assign.Rehearse(will, records, assign.Handoff(f.Handoff)) {
-		names := namesOf(published.Publish, func(s assign.Share) string { return s.Worker })
-		f.Steps = append(f.Steps, step{string(published.Phase), names})
+	for _, handover := range assign.Rehearse(target, records, assign.Handoff(f.Handoff)) {
+		names := namesOf(handover.Publish, func(s assign.Share) string { return s.Worker })
+		f.Steps = append(f.Steps, step{string(handover.Phase), names})
 	}
 	f.Configs = len(f.Steps)
 	return f
 }
 
-// place is where a job is.
-type place struct {
+// location is where a job is.
+type location struct {
 	worker  string
 	ordinal int
 }
 
-func places(shares []assign.Share) map[string]place {
-	all := map[string]place{}
+func locations(shares []assign.Share) map[string]location {
+	result := map[string]location{}
 	for _, share := range shares {
 		for _, job := range share.Jobs {
-			all[job] = place{share.Worker, share.Ordinal}
+			result[job] = location{share.Worker, share.Ordinal}
 		}
 	}
-	return all
+	return result
 }
 
-// compare finds the jobs that move, in list order, then those that are no longer in the list. It counts the others.
-func (f *forecast) compare(before, after []assign.Share) {
-	was, will := places(before), places(after)
+// compareShares finds the jobs that move, in list order, then those that are no longer in the list. It counts the others.
+func (f *planResult) compareShares(before, after []assign.Share) {
+	current, target := locations(before), locations(after)
 	f.Moves = []jobMove{}
 	for _, job := range f.jobs {
-		from, had := was[job.Name]
-		to, has := will[job.Name]
-		delete(was, job.Name)
+		from, wasPlaced := current[job.Name]
+		to, isPlaced := target[job.Name]
+		delete(current, job.Name)
 		switch {
-		case had != has || from.ordinal != to.ordinal:
-			f.move(job.Name, from, to)
-		case has:
+		case wasPlaced != isPlaced || from.ordinal != to.ordinal:
+			f.addMove(job.Name, from, to)
+		case isPlaced:
 			f.Staying++
 		}
 	}
 	for _, share := range before {
 		for _, job := range share.Jobs {
-			if from, left := was[job]; left {
+			if from, remaining := current[job]; remaining {
 				f.Ending++
-				f.move(job, from, place{})
+				f.addMove(job, from, location{})
 			}
 		}
 	}
 }
 
-func (f *forecast) move(job string, from, to place) {
+func (f *planResult) addMove(job string, from, to location) {
 	switch {
 	case from.worker == "":
 		f.Starting++
@@ -147,53 +147,53 @@ func (f *forecast) move(job string, from, to place) {
 	f.Moves = append(f.Moves, jobMove{Job: job, From: from.worker, To: to.worker})
 }
 
-// changes returns the change of each worker, by ordinal.
-func changes(before, after []assign.Share) []workerChange {
-	was, will := byOrdinal(before), byOrdinal(after)
-	all := []workerChange{}
-	for _, ordinal := range slices.Sorted(maps.Keys(joined(was, will))) {
-		from, to := was[ordinal], will[ordinal]
+// workerChanges returns the change of each worker, by ordinal.
+func workerChanges(before, after []assign.Share) []workerChange {
+	current, target := sharesByOrdinal(before), sharesByOrdinal(after)
+	result := []workerChange{}
+	for _, ordinal := range slices.Sorted(maps.Keys(unionKeys(current, target))) {
+		from, to := current[ordinal], target[ordinal]
 		change := workerChange{
 			Worker: cmp.Or(to.Worker, from.Worker), Ordinal: ordinal, Before: len(from.Jobs), After: len(to.Jobs),
-			Gains: without(to.Jobs, from.Jobs), Loses: without(from.Jobs, to.Jobs),
+			Gains: difference(to.Jobs, from.Jobs), Loses: difference(from.Jobs, to.Jobs),
 		}
 		if change.Worker != from.Worker {
 			change.Replaces = from.Worker
 		}
-		all = append(all, change)
+		result = append(result, change)
 	}
-	return all
+	return result
 }
 
-func joined(both ...map[int]assign.Share) map[int]bool {
+func unionKeys(both ...map[int]assign.Share) map[int]bool {
 	keys := map[int]bool{}
-	for _, each := range both {
-		for key := range each {
+	for _, shares := range both {
+		for key := range shares {
 			keys[key] = true
 		}
 	}
 	return keys
 }
 
-func byOrdinal(shares []assign.Share) map[int]assign.Share {
-	all := make(map[int]assign.Share, len(shares))
+func sharesByOrdinal(shares []assign.Share) map[int]assign.Share {
+	result := make(map[int]assign.Share, len(shares))
 	for _, share := range shares {
-		all[share.Ordinal] = share
+		result[share.Ordinal] = share
 	}
-	return all
+	return result
 }
 
-// without returns the jobs of a list that are not in another.
-func without(jobs, others []string) []string {
-	known := make(map[string]bool, len(others))
+// difference returns the jobs of a list that are not in another.
+func difference(jobs, others []string) []string {
+	excluded := make(map[string]bool, len(others))
 	for _, job := range others {
-		known[job] = true
+		excluded[job] = true
 	}
-	return slices.DeleteFunc(append([]string{}, jobs...), func(job string) bool { return known[job] })
+	return slices.DeleteFunc(append([]string{}, jobs...), func(job string) bool { return excluded[job] })
 }
 
 // summary returns the forecast in one line.
-func (f forecast) summary() string {
+func (f planResult) summary() string {
 	parts := []string{fmt.Sprintf("%d move", f.Moving), fmt.Sprintf("%d stay", f.Staying)}
 	for _, part := range []struct {
 		number int
@@ -206,12 +206,12 @@ func (f forecast) summary() string {
 	return fmt.Sprintf("%s: %s; %s", f.size(), strings.Join(parts, ", "), count(f.Configs, "published config"))
 }
 
-func (f forecast) size() string {
+func (f planResult) size() string {
 	if f.SizeBefore == f.SizeAfter {
 		return fmt.Sprintf("%s over %s", count(f.Jobs, "job"), count(f.SizeAfter, "worker"))
 	}
 	return fmt.Sprintf("%s over %d -> %s", count(f.Jobs, "job"), f.SizeBefore, count(f.SizeAfter, "worker"))
 }
 
-// still reports whether nothing would change.
-func (f forecast) still() bool { return len(f.Moves) == 0 && f.Configs == 0 }
+// isEmpty reports whether nothing would change.
+func (f planResult) isEmpty() bool { return len(f.Moves) == 0 && f.Configs == 0 }

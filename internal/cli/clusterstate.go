@@ -25,11 +25,11 @@ type spreadFlags struct{ prefix, spot, onDemand string }
 func (f *spreadFlags) add(flags *pflag.FlagSet) {
 	standard := survey.Standard()
 	flags.StringVar(&f.prefix, "annotation-prefix", standard.Prefix, "`prefix` of the annotations, as spread.annotationPrefix of the operator")
-	flags.StringVar(&f.spot, "spot-label", written(standard.Spot), "`key=value` of spot nodes, as nodeLabels.spot of the operator")
-	flags.StringVar(&f.onDemand, "on-demand-label", written(standard.OnDemand), "`key=value` of on-demand nodes, as nodeLabels.onDemand of the operator")
+	flags.StringVar(&f.spot, "spot-label", formatLabels(standard.Spot), "`key=value` of spot nodes, as nodeLabels.spot of the operator")
+	flags.StringVar(&f.onDemand, "on-demand-label", formatLabels(standard.OnDemand), "`key=value` of on-demand nodes, as nodeLabels.onDemand of the operator")
 }
 
-func written(labels []survey.Label) string {
+func formatLabels(labels []survey.Label) string {
 	return strings.Join(namesOf(labels, func(l survey.Label) string { return l.Key + "=" + l.Value }), ",")
 }
 
@@ -43,23 +43,23 @@ func (f *spreadFlags) settings() (survey.Settings, error) {
 	return settings, errors.Join(problems[:]...)
 }
 
-// scenery is the state of a cluster: spread workloads, and the objects around them.
-type scenery struct {
+// clusterState is the state of a cluster: spread workloads, and the objects around them.
+type clusterState struct {
 	cluster
 
-	settings  survey.Settings
-	workloads []survey.Workload
-	pods      map[survey.Key][]*corev1.Pod
-	nodes     map[string]survey.Node
-	machines  map[string]*corev1.Node
-	budgets   map[string][]*policyv1.PodDisruptionBudget
+	settings    survey.Settings
+	workloads   []survey.Workload
+	pods        map[survey.Key][]*corev1.Pod
+	nodes       map[string]survey.Node
+	nodeObjects map[string]*corev1.Node
+	budgets     map[string][]*policyv1.PodDisruptionBudget
 }
 
-// scenery reads everything at once, of one namespace or, with "", of all.
-func (c cluster) scenery(ctx context.Context, settings survey.Settings, namespace string) (*scenery, error) {
-	deployments, sets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
+// readState reads everything at once, of one namespace or, with "", of all.
+func (c cluster) readState(ctx context.Context, settings survey.Settings, namespace string) (*clusterState, error) {
+	deployments, statefulSets, pods := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &corev1.PodList{}
 	budgets, nodes := &policyv1.PodDisruptionBudgetList{}, &corev1.NodeList{}
-	for _, list := range []client.ObjectList{deployments, sets, pods, budgets} {
+	for _, list := range []client.ObjectList{deployments, statefulSets, pods, budgets} {
 		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("list %s: %w", plural(list), err)
 		}
@@ -67,28 +67,28 @@ func (c cluster) scenery(ctx context.Context, settings survey.Settings, namespac
 	if err := c.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	found := &scenery{
+	state := &clusterState{
 		cluster: c, settings: settings,
-		pods: map[survey.Key][]*corev1.Pod{}, nodes: map[string]survey.Node{}, machines: map[string]*corev1.Node{}, budgets: map[string][]*policyv1.PodDisruptionBudget{},
+		pods: map[survey.Key][]*corev1.Pod{}, nodes: map[string]survey.Node{}, nodeObjects: map[string]*corev1.Node{}, budgets: map[string][]*policyv1.PodDisruptionBudget{},
 	}
 	for n := range deployments.Items {
-		found.workloads = append(found.workloads, survey.Deployment(&deployments.Items[n]))
+		state.workloads = append(state.workloads, survey.Deployment(&deployments.Items[n]))
 	}
-	for n := range sets.Items {
-		found.workloads = append(found.workloads, survey.StatefulSet(&sets.Items[n]))
+	for n := range statefulSets.Items {
+		state.workloads = append(state.workloads, survey.StatefulSet(&statefulSets.Items[n]))
 	}
-	found.sort(pods.Items, budgets.Items, nodes.Items)
-	return found, nil
+	state.index(pods.Items, budgets.Items, nodes.Items)
+	return state, nil
 }
 
 func plural(list client.ObjectList) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*v1."), "List")) + "s"
 }
 
-// sort indexes what was read.
-func (s *scenery) sort(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, nodes []corev1.Node) {
+// index indexes what was read.
+func (s *clusterState) index(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget, nodes []corev1.Node) {
 	for n := range pods {
-		if owner, found := survey.OwnerOf(&pods[n]); found {
+		if owner, ok := survey.OwnerOf(&pods[n]); ok {
 			s.pods[owner] = append(s.pods[owner], &pods[n])
 		}
 	}
@@ -96,30 +96,30 @@ func (s *scenery) sort(pods []corev1.Pod, budgets []policyv1.PodDisruptionBudget
 		s.budgets[budgets[n].Namespace] = append(s.budgets[budgets[n].Namespace], &budgets[n])
 	}
 	for n := range nodes {
-		s.nodes[nodes[n].Name], s.machines[nodes[n].Name] = s.settings.Node(&nodes[n]), &nodes[n]
+		s.nodes[nodes[n].Name], s.nodeObjects[nodes[n].Name] = s.settings.Node(&nodes[n]), &nodes[n]
 	}
 	slices.SortFunc(s.workloads, func(a, b survey.Workload) int {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Kind, b.Key.Kind), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
 }
 
-// world converts a workload for the engine. It lacks what only the operator remembers.
-func (s *scenery) world(ctx context.Context, workload survey.Workload, wish survey.Wish, session *session) (spread.World, error) {
+// snapshot converts a workload for the engine. It lacks what only the operator remembers.
+func (s *clusterState) snapshot(ctx context.Context, workload survey.Workload, policy survey.Wish, session *session) (spread.World, error) {
 	return s.settings.World(survey.Scene{
-		Workload: workload, Wish: wish, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
+		Workload: workload, Wish: policy, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
 		Volumes: func(pod *corev1.Pod) ([]*corev1.PersistentVolume, error) { return s.volumes(ctx, pod) }, Now: session.now(),
 	})
 }
 
 // volumes returns those that the claims of a pod are bound to.
-func (s *scenery) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.PersistentVolume, error) {
+func (s *clusterState) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.PersistentVolume, error) {
 	var all []*corev1.PersistentVolume
-	for _, mounted := range pod.Spec.Volumes {
-		if mounted.PersistentVolumeClaim == nil {
+	for _, podVolume := range pod.Spec.Volumes {
+		if podVolume.PersistentVolumeClaim == nil {
 			continue
 		}
 		claim, volume := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}
-		if err := s.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: mounted.PersistentVolumeClaim.ClaimName}, claim); err != nil {
+		if err := s.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: podVolume.PersistentVolumeClaim.ClaimName}, claim); err != nil {
 			return nil, fmt.Errorf("read the claim of pod %q: %w", pod.Name, err)
 		}
 		if claim.Spec.VolumeName == "" {
@@ -133,23 +133,23 @@ func (s *scenery) volumes(ctx context.Context, pod *corev1.Pod) ([]*corev1.Persi
 	return all, nil
 }
 
-// named finds the workload of an argument such as deployment/web or sts/db.
-func (s *scenery) named(argument string) (survey.Workload, error) {
-	kind, name, slashed := strings.Cut(argument, "/")
-	if !slashed {
+// findWorkload finds the workload of an argument such as deployment/web or sts/db.
+func (s *clusterState) findWorkload(argument string) (survey.Workload, error) {
+	kind, name, hasSlash := strings.Cut(argument, "/")
+	if !hasSlash {
 		kind, name = "", argument
 	}
-	var found []survey.Workload
+	var matches []survey.Workload
 	for _, workload := range s.workloads {
 		if workload.Key.Name == name && workload.Key.Namespace == s.namespace && (kind == "" || slices.Contains(kindWords[workload.Key.Kind], strings.ToLower(kind))) {
-			found = append(found, workload)
+			matches = append(matches, workload)
 		}
 	}
-	switch len(found) {
+	switch len(matches) {
 	case 0:
 		return survey.Workload{}, fmt.Errorf("there is no Deployment or StatefulSet %q in namespace %q: kubectl swarm spread -A lists those that are spread", argument, s.namespace)
 	case 1:
-		return found[0], nil
+		return matches[0], nil
 	}
 	return survey.Workload{}, fmt.Errorf("%q is a Deployment and a StatefulSet: write deployment/%s or statefulset/%s", name, name, name)
 }
