@@ -40,34 +40,34 @@ func Cached() cache.ByObject {
 // A Bundle returns the CAs, in PEM, one of which has signed the webhook's certificate; "" when there is none yet.
 type Bundle func(context.Context) string
 
-// farewell is how long the API server trusts a CA that the Secret no longer has. Meanwhile every replica switches to a certificate of
-// another CA, which takes heardAfter plus the delay of its cache.
-const farewell = 30 * time.Second
+// caOverlapPeriod is how long the API server trusts a CA that the Secret no longer has. Meanwhile every replica switches to a certificate of
+// another CA, which takes caPropagationDelay plus the delay of its cache.
+const caOverlapPeriod = 30 * time.Second
 
-// keeper is the leader's part: it keeps the CA bundle in the configuration.
-type keeper struct {
+// caBundleController is the leader's part: it keeps the CA bundle in the configuration.
+type caBundleController struct {
 	client  client.Client
 	bundle  Bundle
 	now     func() time.Time
-	parting parting
+	overlap caOverlap
 }
 
 // A parting is the grace period of CAs that the API server trusts and the Secret no longer has. A new leader starts it again.
-type parting struct {
-	from  string // the CAs, in PEM
-	since time.Time
+type caOverlap struct {
+	retired string // the CAs, in PEM
+	since   time.Time
 }
 
-// Keep adds a controller that keeps the bundle in the configuration, if there is one. The bundle must come from the Secret in the
+// AddCABundleController adds a controller that keeps the bundle in the configuration, if there is one. The bundle must come from the Secret in the
 // manager's cache, which is watched.
-func Keep(of manager.Manager, bundle Bundle) error {
-	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+func AddCABundleController(mgr manager.Manager, bundle Bundle) error {
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ConfigurationName}}}
 	})
-	err := builder.ControllerManagedBy(of).Named("admission").
-		WatchesRawSource(source.Kind(of.GetCache(), client.Object(&admissionv1.MutatingWebhookConfiguration{}), concerned)).
-		WatchesRawSource(source.Kind(of.GetCache(), client.Object(&corev1.Secret{}), concerned)).
-		Complete(&keeper{client: of.GetClient(), bundle: bundle, now: time.Now})
+	err := builder.ControllerManagedBy(mgr).Named("admission").
+		WatchesRawSource(source.Kind(mgr.GetCache(), client.Object(&admissionv1.MutatingWebhookConfiguration{}), enqueue)).
+		WatchesRawSource(source.Kind(mgr.GetCache(), client.Object(&corev1.Secret{}), enqueue)).
+		Complete(&caBundleController{client: mgr.GetClient(), bundle: bundle, now: time.Now})
 	if err != nil {
 		return fmt.Errorf("keep the webhook's CA: %w", err)
 	}
@@ -75,52 +75,52 @@ func Keep(of manager.Manager, bundle Bundle) error {
 }
 
 // Reconcile implements controller-runtime's reconcile.Reconciler.
-func (k *keeper) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	found := &admissionv1.MutatingWebhookConfiguration{}
-	if err := k.client.Get(ctx, request.NamespacedName, found); err != nil {
+func (k *caBundleController) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	if err := k.client.Get(ctx, request.NamespacedName, config); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if injected(found) {
+	if isManagedByCertManager(config) {
 		return reconcile.Result{}, nil
 	}
 	bundle := k.bundle(ctx)
-	left := k.part(strangers(found, bundle))
-	if left > 0 {
-		bundle += k.parting.from
+	remaining := k.remainingOverlap(retiredCAs(config, bundle))
+	if remaining > 0 {
+		bundle += k.overlap.retired
 	}
-	wanted, changed := trusting(found, bundle)
+	desired, changed := withCABundle(config, bundle)
 	if !changed {
-		return reconcile.Result{RequeueAfter: left}, nil
+		return reconcile.Result{RequeueAfter: remaining}, nil
 	}
-	written, err := bring(ctx, k.client, found, wanted)
+	written, err := patchConfiguration(ctx, k.client, config, desired)
 	if written {
 		log.FromContext(ctx).Info("the API server knows the webhook by its CA")
 	}
-	return reconcile.Result{RequeueAfter: left}, err
+	return reconcile.Result{RequeueAfter: remaining}, err
 }
 
-// injected reports whether cert-manager keeps the bundle. It reverts other writes at once, so two writers would never stop: when an
+// isManagedByCertManager reports whether cert-manager keeps the bundle. It reverts other writes at once, so two writers would never stop: when an
 // installation starts to use cert-manager, the leader still has our own certificate until its pod is replaced.
-func injected(found *admissionv1.MutatingWebhookConfiguration) bool {
+func isManagedByCertManager(config *admissionv1.MutatingWebhookConfiguration) bool {
 	return slices.ContainsFunc([]string{"inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca"}, func(name string) bool {
-		return found.Annotations["cert-manager.io/"+name] != ""
+		return config.Annotations["cert-manager.io/"+name] != ""
 	})
 }
 
-// part returns how long CAs that have to go stay.
-func (k *keeper) part(from string) time.Duration {
-	if from != k.parting.from {
-		k.parting = parting{from, k.now()}
+// remainingOverlap returns how long CAs that have to go stay.
+func (k *caBundleController) remainingOverlap(retired string) time.Duration {
+	if retired != k.overlap.retired {
+		k.overlap = caOverlap{retired, k.now()}
 	}
-	if from == "" {
+	if retired == "" {
 		return 0
 	}
-	return max(0, farewell-k.now().Sub(k.parting.since))
+	return max(0, caOverlapPeriod-k.now().Sub(k.overlap.since))
 }
 
-// bring patches the configuration, and reports whether it did. After a conflict, the watch brings the new version.
-func bring(ctx context.Context, to client.Client, found, wanted *admissionv1.MutatingWebhookConfiguration) (written bool, err error) {
-	switch err := to.Patch(ctx, wanted, client.StrategicMergeFrom(found, client.MergeFromWithOptimisticLock{})); {
+// patchConfiguration patches the configuration, and reports whether it did. After a conflict, the watch brings the new version.
+func patchConfiguration(ctx context.Context, c client.Client, current, desired *admissionv1.MutatingWebhookConfiguration) (written bool, err error) {
+	switch err := c.Patch(ctx, desired, client.StrategicMergeFrom(current, client.MergeFromWithOptimisticLock{})); {
 	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled), apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
@@ -129,26 +129,26 @@ func bring(ctx context.Context, to client.Client, found, wanted *admissionv1.Mut
 	return true, nil
 }
 
-// trusting returns the configuration with that bundle, and whether that changed anything.
-func trusting(found *admissionv1.MutatingWebhookConfiguration, bundle string) (wanted *admissionv1.MutatingWebhookConfiguration, changed bool) {
-	wanted = found.DeepCopy()
-	for n := range wanted.Webhooks {
-		config := &wanted.Webhooks[n].ClientConfig
-		if bundle != "" && !bytes.Equal(config.CABundle, []byte(bundle)) {
-			config.CABundle, changed = []byte(bundle), true
+// withCABundle returns the configuration with that bundle, and whether that changed anything.
+func withCABundle(current *admissionv1.MutatingWebhookConfiguration, bundle string) (desired *admissionv1.MutatingWebhookConfiguration, changed bool) {
+	desired = current.DeepCopy()
+	for n := range desired.Webhooks {
+		clientConfig := &desired.Webhooks[n].ClientConfig
+		if bundle != "" && !bytes.Equal(clientConfig.CABundle, []byte(bundle)) {
+			clientConfig.CABundle, changed = []byte(bundle), true
 		}
 	}
-	return wanted, changed
+	return desired, changed
 }
 
-// strangers returns the CAs, in PEM, that a webhook trusts and the bundle does not have.
-func strangers(found *admissionv1.MutatingWebhookConfiguration, bundle string) string {
-	known := authorities([]byte(bundle))
+// retiredCAs returns the CAs, in PEM, that a webhook trusts and the bundle does not have.
+func retiredCAs(config *admissionv1.MutatingWebhookConfiguration, bundle string) string {
+	cas := parseCAs([]byte(bundle))
 	var text strings.Builder
-	for n := range found.Webhooks {
-		for _, ca := range authorities(found.Webhooks[n].ClientConfig.CABundle) {
-			if bundle != "" && !slices.ContainsFunc(known, ca.Equal) {
-				known = append(known, ca)
+	for n := range config.Webhooks {
+		for _, ca := range parseCAs(config.Webhooks[n].ClientConfig.CABundle) {
+			if bundle != "" && !slices.ContainsFunc(cas, ca.Equal) {
+				cas = append(cas, ca)
 				_ = pem.Encode(&text, &pem.Block{Type: cert.CertificateBlockType, Bytes: ca.Raw}) // a Builder never fails
 			}
 		}
@@ -156,8 +156,8 @@ func strangers(found *admissionv1.MutatingWebhookConfiguration, bundle string) s
 	return text.String()
 }
 
-// authorities returns the CAs of a bundle, none if it cannot be parsed.
-func authorities(bundle []byte) []*x509.Certificate {
-	found, _ := cert.ParseCertsPEM(bundle) // fails where there is none
-	return found
+// parseCAs returns the CAs of a bundle, none if it cannot be parsed.
+func parseCAs(bundle []byte) []*x509.Certificate {
+	cas, _ := cert.ParseCertsPEM(bundle) // fails where there is none
+	return cas
 }

@@ -29,29 +29,29 @@ func configuration() *admissionv1.MutatingWebhookConfiguration {
 }
 
 // A desk is a keeper with an in-memory cluster that counts patches and fails them with an error, if there is one.
-type desk struct {
-	keeper
-	patches int
-	answer  error
-	bundle  string
+type bundleHarness struct {
+	caBundleController
+	patches    int
+	patchError error
+	bundle     string
 }
 
-func newDesk(objects ...client.Object) *desk {
-	d := &desk{bundle: "first"}
+func newBundleHarness(objects ...client.Object) *bundleHarness {
+	d := &bundleHarness{bundle: "first"}
 	inner := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			d.patches++
-			if d.answer != nil {
-				return d.answer
+			if d.patchError != nil {
+				return d.patchError
 			}
 			return c.Patch(ctx, object, patch, options...)
 		},
 	}).Build()
-	d.keeper = keeper{client: inner, bundle: func(context.Context) string { return d.bundle }, now: time.Now}
+	d.caBundleController = caBundleController{client: inner, bundle: func(context.Context) string { return d.bundle }, now: time.Now}
 	return d
 }
 
-func (d *desk) look(t *testing.T) error {
+func (d *bundleHarness) reconcile(t *testing.T) error {
 	t.Helper()
 	_, err := d.Reconcile(t.Context(), request)
 	return err
@@ -61,47 +61,47 @@ func TestBundleThatCertManagerKeepsIsLeftAlone(t *testing.T) {
 	injected := configuration()
 	injected.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "swarm-system/swarm-operator-webhook"}
 	injected.Webhooks[0].ClientConfig.CABundle = []byte("theirs")
-	d := newDesk(injected)
-	if err := d.look(t); err != nil || d.patches != 0 {
+	d := newBundleHarness(injected)
+	if err := d.reconcile(t); err != nil || d.patches != 0 {
 		t.Errorf("%d patches: %v", d.patches, err)
 	}
 }
 
 func TestLeaderKeepsTheBundle(t *testing.T) {
-	d := newDesk(configuration())
+	d := newBundleHarness(configuration())
 	for _, step := range []struct {
 		bundle  string
 		patches int
 	}{{"", 0}, {"first", 1}, {"first", 1}, {"first second", 2}, {"", 2}} {
 		d.bundle = step.bundle
-		if err := d.look(t); err != nil || d.patches != step.patches {
+		if err := d.reconcile(t); err != nil || d.patches != step.patches {
 			t.Errorf("%q: %d patches, want %d: %v", step.bundle, d.patches, step.patches, err)
 		}
 	}
-	found := &admissionv1.MutatingWebhookConfiguration{}
-	if err := d.client.Get(t.Context(), request.NamespacedName, found); err != nil {
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	if err := d.client.Get(t.Context(), request.NamespacedName, config); err != nil {
 		t.Fatal(err)
 	}
-	for _, hook := range found.Webhooks {
+	for _, hook := range config.Webhooks {
 		if string(hook.ClientConfig.CABundle) != "first second" {
 			t.Errorf("%s trusts %q", hook.Name, hook.ClientConfig.CABundle)
 		}
 	}
-	if len(found.Webhooks) != 2 || *found.Webhooks[0].SideEffects != admissionv1.SideEffectClassNone {
-		t.Errorf("something else changed: %+v", found.Webhooks)
+	if len(config.Webhooks) != 2 || *config.Webhooks[0].SideEffects != admissionv1.SideEffectClassNone {
+		t.Errorf("something else changed: %+v", config.Webhooks)
 	}
 }
 
 func TestConfigurationIsNeverCreated(t *testing.T) {
 	other := configuration()
 	other.Name = "foreign"
-	d := newDesk(other)
-	if err := d.look(t); err != nil || d.patches > 0 {
+	d := newBundleHarness(other)
+	if err := d.reconcile(t); err != nil || d.patches > 0 {
 		t.Errorf("%d patches: %v", d.patches, err)
 	}
 }
 
-func TestWhatAFailedPatchMeans(t *testing.T) {
+func TestFailedPatchOfTheConfiguration(t *testing.T) {
 	configurations := schema.GroupResource{Resource: "mutatingwebhookconfigurations"}
 	for _, c := range []struct {
 		reason string
@@ -113,9 +113,9 @@ func TestWhatAFailedPatchMeans(t *testing.T) {
 		{"we lead no more", kit.ErrNotLeading, false},
 		{"we may not", apierrors.NewForbidden(configurations, ConfigurationName, errors.New("no rule")), true},
 	} {
-		d := newDesk(configuration())
-		d.answer = c.answer
-		if err := d.look(t); (err != nil) != c.told {
+		d := newBundleHarness(configuration())
+		d.patchError = c.answer
+		if err := d.reconcile(t); (err != nil) != c.told {
 			t.Errorf("%s: %v", c.reason, err)
 		}
 	}

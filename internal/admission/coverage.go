@@ -22,62 +22,62 @@ import (
 // SpreadWebhook is the name of the webhook for pods of spread workloads.
 const SpreadWebhook = "spread.swarm.io"
 
-// nowhere is no valid namespace name, since it has a dot.
-const nowhere = "none.invalid"
+// noNamespace is no valid namespace name, since it has a dot.
+const noNamespace = "none.invalid"
 
-// systemPrefix begins the names of the namespaces that Kubernetes reserves. They are left alone, so that we cannot block what a
+// systemNamespacePrefix begins the names of the namespaces that Kubernetes reserves. They are left alone, so that we cannot block what a
 // cluster needs to run.
-const systemPrefix = "kube-"
+const systemNamespacePrefix = "kube-"
 
-// Coverage determines the namespaces of the spread webhook: those in scope that hold a managed workload.
-type Coverage struct {
-	Reader   client.Reader // a cache
-	Settings survey.Settings
-	Scope    *kit.Scope
-	Own      string      // the operator's namespace
-	Open     func() bool // whether the webhook has been there long enough to be found; nil: always
-	Off      string      // why the webhook is off, "" when it is on
+// NamespaceSelector determines the namespaces of the spread webhook: those in scope that hold a managed workload.
+type NamespaceSelector struct {
+	Reader            client.Reader // a cache
+	Settings          survey.Settings
+	Scope             *kit.Scope
+	OperatorNamespace string      // the operator's namespace
+	Reachable         func() bool // whether the webhook has been there long enough to be found; nil: always
+	DisabledReason    string      // why the webhook is off, "" when it is on
 }
 
 // Covers reports whether the cached configuration covers the pods of a namespace, and why it never will if so.
-func (c Coverage) Covers(ctx context.Context, namespace string) (covered bool, never string) {
-	if why := c.never(namespace); why != "" || c.Settings.ReadOnly || c.Open != nil && !c.Open() {
-		return false, why
+func (c NamespaceSelector) Covers(ctx context.Context, namespace string) (covered bool, excluded string) {
+	if reason := c.excludedReason(namespace); reason != "" || c.Settings.ReadOnly || c.Reachable != nil && !c.Reachable() {
+		return false, reason
 	}
-	found := &admissionv1.MutatingWebhookConfiguration{}
-	err := c.Reader.Get(ctx, client.ObjectKey{Name: ConfigurationName}, found, client.UnsafeDisableDeepCopy)
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	err := c.Reader.Get(ctx, client.ObjectKey{Name: ConfigurationName}, config, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return false, ""
 	}
-	if hook := spreadOf(found); hook != nil {
-		return asks(hook, namespace), ""
+	if hook := spreadWebhook(config); hook != nil {
+		return isCalledFor(hook, namespace), ""
 	}
 	return false, fmt.Sprintf("MutatingWebhookConfiguration %q has no webhook %q: install it, or no webhook is called for pods", ConfigurationName, SpreadWebhook)
 }
 
-// never returns why the pods of a namespace are never covered, or "".
-func (c Coverage) never(namespace string) string {
+// excludedReason returns why the pods of a namespace are never covered, or "".
+func (c NamespaceSelector) excludedReason(namespace string) string {
 	switch {
-	case c.Off != "":
-		return c.Off
-	case strings.HasPrefix(namespace, systemPrefix):
+	case c.DisabledReason != "":
+		return c.DisabledReason
+	case strings.HasPrefix(namespace, systemNamespacePrefix):
 		return fmt.Sprintf("namespace %s is the cluster's own, whose pods are left alone", namespace)
-	case namespace == c.Own:
+	case namespace == c.OperatorNamespace:
 		return fmt.Sprintf("namespace %s is the operator's own, whose pods are left alone", namespace)
 	}
 	return ""
 }
 
-// asks reports whether the API server calls a webhook for the pods of a namespace. Without a bundle it would not accept the
+// isCalledFor reports whether the API server calls a webhook for the pods of a namespace. Without a bundle it would not accept the
 // certificate.
-func asks(hook *admissionv1.MutatingWebhook, namespace string) bool {
+func isCalledFor(hook *admissionv1.MutatingWebhook, namespace string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
 	return err == nil && len(hook.Rules) > 0 && len(hook.ClientConfig.CABundle) > 0 &&
 		selector.Matches(labels.Set{corev1.LabelMetadataName: namespace})
 }
 
-// spreadOf returns the spread webhook, or nil.
-func spreadOf(configuration *admissionv1.MutatingWebhookConfiguration) *admissionv1.MutatingWebhook {
+// spreadWebhook returns the spread webhook, or nil.
+func spreadWebhook(configuration *admissionv1.MutatingWebhookConfiguration) *admissionv1.MutatingWebhook {
 	for n := range configuration.Webhooks {
 		if configuration.Webhooks[n].Name == SpreadWebhook {
 			return &configuration.Webhooks[n]
@@ -87,52 +87,52 @@ func spreadOf(configuration *admissionv1.MutatingWebhookConfiguration) *admissio
 }
 
 // namespaces returns those that the webhook should cover, in order.
-func (c Coverage) namespaces(ctx context.Context) ([]string, error) {
-	if c.Settings.ReadOnly || c.Off != "" {
+func (c NamespaceSelector) namespaces(ctx context.Context) ([]string, error) {
+	if c.Settings.ReadOnly || c.DisabledReason != "" {
 		return nil, nil
 	}
-	holding, err := c.holding(ctx)
+	managed, err := c.managedNamespaces(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(holding)) {
-		within, err := c.includes(ctx, name)
+	var result []string
+	for _, name := range slices.Sorted(maps.Keys(managed)) {
+		inScope, err := c.isInScope(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if within && c.never(name) == "" {
-			all = append(all, name)
+		if inScope && c.excludedReason(name) == "" {
+			result = append(result, name)
 		}
 	}
-	return all, nil
+	return result, nil
 }
 
-// holding returns the namespaces with a managed workload. They are not cached: a pass over ten thousand workloads takes a few
+// managedNamespaces returns the namespaces with a managed workload. They are not cached: a pass over ten thousand workloads takes a few
 // milliseconds, and is needed only when one of them begins or ceases to be managed.
-func (c Coverage) holding(ctx context.Context) (map[string]bool, error) {
-	deployments, sets, found := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, map[string]bool{}
+func (c NamespaceSelector) managedNamespaces(ctx context.Context) (map[string]bool, error) {
+	deployments, statefulSets, result := &appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, map[string]bool{}
 	if err := c.Reader.List(ctx, deployments, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Deployments: %w", err)
 	}
-	if err := c.Reader.List(ctx, sets, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Reader.List(ctx, statefulSets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list StatefulSets: %w", err)
 	}
 	for n := range deployments.Items {
-		if c.manages(&deployments.Items[n]) {
-			found[deployments.Items[n].Namespace] = true
+		if c.isManaged(&deployments.Items[n]) {
+			result[deployments.Items[n].Namespace] = true
 		}
 	}
-	for n := range sets.Items {
-		if c.manages(&sets.Items[n]) {
-			found[sets.Items[n].Namespace] = true
+	for n := range statefulSets.Items {
+		if c.isManaged(&statefulSets.Items[n]) {
+			result[statefulSets.Items[n].Namespace] = true
 		}
 	}
-	return found, nil
+	return result, nil
 }
 
-// manages reports whether a workload is managed. For most, a look at annotations and labels is enough.
-func (c Coverage) manages(object client.Object) bool {
+// isManaged reports whether a workload is managed. For most, a look at annotations and labels is enough.
+func (c NamespaceSelector) isManaged(object client.Object) bool {
 	if !c.Settings.Enabled(object) {
 		return false
 	}
@@ -145,8 +145,8 @@ func (c Coverage) manages(object client.Object) bool {
 	return false
 }
 
-// includes reports whether a namespace is in scope. One that the cache does not know yet is checked when it arrives.
-func (c Coverage) includes(ctx context.Context, name string) (bool, error) {
+// isInScope reports whether a namespace is in scope. One that the cache does not know yet is checked when it arrives.
+func (c NamespaceSelector) isInScope(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := c.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace, client.UnsafeDisableDeepCopy)
 	switch {

@@ -20,27 +20,27 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-var spreading = map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "60"}
+var spreadAnnotations = map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "60"}
 
-func deployment(in string, annotations map[string]string) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "web", Annotations: annotations}}
+func deployment(namespace string, annotations map[string]string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: annotations}}
 }
 
-func statefulSet(in string, annotations map[string]string) *appsv1.StatefulSet {
-	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "db", Annotations: annotations}}
+func statefulSet(namespace string, annotations map[string]string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db", Annotations: annotations}}
 }
 
-// tenant returns a namespace in scope.
-func tenant(name string) *corev1.Namespace {
+// scopedNamespace returns a namespace in scope.
+func scopedNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "ours"}}}
 }
 
-func foreign(name string) *corev1.Namespace {
+func otherNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// spread returns the configuration with a spread webhook, as installed and with a CA bundle.
-func spread() *admissionv1.MutatingWebhookConfiguration {
+// spreadConfiguration returns the configuration with a spread webhook, as installed and with a CA bundle.
+func spreadConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	made := configuration()
 	made.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"other": "selector"}}
 	made.Webhooks = append(made.Webhooks, admissionv1.MutatingWebhook{
@@ -51,36 +51,36 @@ func spread() *admissionv1.MutatingWebhookConfiguration {
 }
 
 // A mapmaker is a coverer with an in-memory cluster that counts patches.
-type mapmaker struct {
-	coverer
+type selectorHarness struct {
+	namespaceSelectorController
 	patches int
 }
 
-func newMapmaker(objects ...client.Object) *mapmaker {
-	m := &mapmaker{}
+func newSelectorHarness(objects ...client.Object) *selectorHarness {
+	m := &selectorHarness{}
 	m.client = fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			m.patches++
 			return c.Patch(ctx, object, patch, options...)
 		},
 	}).Build()
-	m.coverage = Coverage{
-		Reader: m.client, Settings: survey.Settings{Prefix: "swarm.io/"}, Own: "swarm-system",
+	m.selector = NamespaceSelector{
+		Reader: m.client, Settings: survey.Settings{Prefix: "swarm.io/"}, OperatorNamespace: "swarm-system",
 		Scope: kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "ours"})),
 	}
 	return m
 }
 
-// look reconciles the configuration and returns the spread webhook.
-func (m *mapmaker) look(t *testing.T) *admissionv1.MutatingWebhook {
+// reconcile reconciles the configuration and returns the spread webhook.
+func (m *selectorHarness) reconcile(t *testing.T) *admissionv1.MutatingWebhook {
 	t.Helper()
 	if _, err := m.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
-	return spreadOf(m.stored(t))
+	return spreadWebhook(m.storedConfiguration(t))
 }
 
-func (m *mapmaker) stored(t *testing.T) *admissionv1.MutatingWebhookConfiguration {
+func (m *selectorHarness) storedConfiguration(t *testing.T) *admissionv1.MutatingWebhookConfiguration {
 	t.Helper()
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	if err := m.client.Get(t.Context(), request.NamespacedName, found); err != nil {
@@ -89,8 +89,8 @@ func (m *mapmaker) stored(t *testing.T) *admissionv1.MutatingWebhookConfiguratio
 	return found
 }
 
-// about returns the namespaces that a webhook covers.
-func about(hook *admissionv1.MutatingWebhook) []string {
+// coveredNamespaces returns the namespaces that a webhook covers.
+func coveredNamespaces(hook *admissionv1.MutatingWebhook) []string {
 	return hook.NamespaceSelector.MatchExpressions[0].Values
 }
 
@@ -103,62 +103,62 @@ func TestNamespacesWithManagedWorkloadsAreCovered(t *testing.T) {
 		world  []client.Object
 		want   []string
 	}{
-		{"nothing", nil, []string{nowhere}},
-		{"nothing that is managed", []client.Object{tenant("a"), deployment("a", nil), statefulSet("a", nil)}, []string{nowhere}},
-		{"a Deployment", []client.Object{tenant("a"), deployment("a", spreading)}, []string{"a"}},
-		{"a StatefulSet", []client.Object{tenant("a"), statefulSet("a", spreading)}, []string{"a"}},
-		{"several, in order and each once", []client.Object{tenant("c"), tenant("a"), tenant("b"), deployment("c", spreading), deployment("a", spreading), statefulSet("a", spreading), deployment("b", nil)}, []string{"a", "c"}},
-		{"enabled without numbers", []client.Object{tenant("a"), deployment("a", only)}, []string{nowhere}},
-		{"numbers without enablement", []client.Object{tenant("a"), deployment("a", numbers)}, []string{nowhere}},
-		{"a number that is none", []client.Object{tenant("a"), deployment("a", wrong)}, []string{"a"}},
-		{"out of scope", []client.Object{foreign("a"), deployment("a", spreading), tenant("b"), deployment("b", spreading)}, []string{"b"}},
-		{"a namespace that is not known yet", []client.Object{deployment("a", spreading)}, []string{nowhere}},
-		{"the cluster's and the operator's own", []client.Object{tenant("kube-system"), tenant("kube-flannel"), tenant("swarm-system"), deployment("kube-system", spreading), deployment("kube-flannel", spreading), statefulSet("swarm-system", spreading)}, []string{nowhere}},
+		{"nothing", nil, []string{noNamespace}},
+		{"nothing that is managed", []client.Object{scopedNamespace("a"), deployment("a", nil), statefulSet("a", nil)}, []string{noNamespace}},
+		{"a Deployment", []client.Object{scopedNamespace("a"), deployment("a", spreadAnnotations)}, []string{"a"}},
+		{"a StatefulSet", []client.Object{scopedNamespace("a"), statefulSet("a", spreadAnnotations)}, []string{"a"}},
+		{"several, in order and each once", []client.Object{scopedNamespace("c"), scopedNamespace("a"), scopedNamespace("b"), deployment("c", spreadAnnotations), deployment("a", spreadAnnotations), statefulSet("a", spreadAnnotations), deployment("b", nil)}, []string{"a", "c"}},
+		{"enabled without numbers", []client.Object{scopedNamespace("a"), deployment("a", only)}, []string{noNamespace}},
+		{"numbers without enablement", []client.Object{scopedNamespace("a"), deployment("a", numbers)}, []string{noNamespace}},
+		{"a number that is none", []client.Object{scopedNamespace("a"), deployment("a", wrong)}, []string{"a"}},
+		{"out of scope", []client.Object{otherNamespace("a"), deployment("a", spreadAnnotations), scopedNamespace("b"), deployment("b", spreadAnnotations)}, []string{"b"}},
+		{"a namespace that is not known yet", []client.Object{deployment("a", spreadAnnotations)}, []string{noNamespace}},
+		{"the cluster's and the operator's own", []client.Object{scopedNamespace("kube-system"), scopedNamespace("kube-flannel"), scopedNamespace("swarm-system"), deployment("kube-system", spreadAnnotations), deployment("kube-flannel", spreadAnnotations), statefulSet("swarm-system", spreadAnnotations)}, []string{noNamespace}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			m := newMapmaker(append(c.world, spread())...)
-			hook := m.look(t)
-			if !slices.Equal(about(hook), c.want) || len(hook.Rules) != 1 {
-				t.Errorf("asked about %v by %d rules", about(hook), len(hook.Rules))
+			m := newSelectorHarness(append(c.world, spreadConfiguration())...)
+			hook := m.reconcile(t)
+			if !slices.Equal(coveredNamespaces(hook), c.want) || len(hook.Rules) != 1 {
+				t.Errorf("asked about %v by %d rules", coveredNamespaces(hook), len(hook.Rules))
 			}
-			if m.look(t); m.patches != 1 {
+			if m.reconcile(t); m.patches != 1 {
 				t.Errorf("%d patches", m.patches)
 			}
 		})
 	}
 }
 
-func TestCoverageFollowsTheWorld(t *testing.T) {
-	m := newMapmaker(spread(), tenant("a"), tenant("b"), deployment("a", spreading))
+func TestNamespaceSelectorFollowsWorkloads(t *testing.T) {
+	m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), scopedNamespace("b"), deployment("a", spreadAnnotations))
 	for _, step := range []struct {
 		reason string
 		change func() error
 		want   []string
 	}{
 		{"as it is", func() error { return nil }, []string{"a"}},
-		{"one more", func() error { return m.client.Create(t.Context(), statefulSet("b", spreading)) }, []string{"a", "b"}},
+		{"one more", func() error { return m.client.Create(t.Context(), statefulSet("b", spreadAnnotations)) }, []string{"a", "b"}},
 		{"one is gone", func() error { return m.client.Delete(t.Context(), deployment("a", nil)) }, []string{"b"}},
-		{"out of scope", func() error { return m.client.Update(t.Context(), foreign("b")) }, []string{nowhere}},
-		{"and in again", func() error { return m.client.Update(t.Context(), tenant("b")) }, []string{"b"}},
+		{"out of scope", func() error { return m.client.Update(t.Context(), otherNamespace("b")) }, []string{noNamespace}},
+		{"and in again", func() error { return m.client.Update(t.Context(), scopedNamespace("b")) }, []string{"b"}},
 		{"another client restored it", func() error {
-			again := spread()
-			again.ResourceVersion = m.stored(t).ResourceVersion
+			again := spreadConfiguration()
+			again.ResourceVersion = m.storedConfiguration(t).ResourceVersion
 			return m.client.Update(t.Context(), again)
 		}, []string{"b"}},
 	} {
 		if err := step.change(); err != nil {
 			t.Fatal(err)
 		}
-		if got := about(m.look(t)); !slices.Equal(got, step.want) {
+		if got := coveredNamespaces(m.reconcile(t)); !slices.Equal(got, step.want) {
 			t.Errorf("%s: asked about %v", step.reason, got)
 		}
 	}
 }
 
 func TestOtherWebhooksAreLeftAlone(t *testing.T) {
-	m := newMapmaker(spread(), tenant("a"), deployment("a", spreading))
-	m.look(t)
-	got, was := m.stored(t).Webhooks, spread().Webhooks
+	m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), deployment("a", spreadAnnotations))
+	m.reconcile(t)
+	got, was := m.storedConfiguration(t).Webhooks, spreadConfiguration().Webhooks
 	for n := range was[:2] {
 		if got[n].NamespaceSelector.String() != was[n].NamespaceSelector.String() || len(got[n].Rules) > 0 {
 			t.Errorf("%s is asked about %v by %v", got[n].Name, got[n].NamespaceSelector, got[n].Rules)
@@ -170,38 +170,38 @@ func TestOtherWebhooksAreLeftAlone(t *testing.T) {
 }
 
 func TestConfigurationWithoutSpreadStaysAsItIs(t *testing.T) {
-	m := newMapmaker(configuration(), tenant("a"), deployment("a", spreading))
-	if m.look(t); m.patches > 0 {
+	m := newSelectorHarness(configuration(), scopedNamespace("a"), deployment("a", spreadAnnotations))
+	if m.reconcile(t); m.patches > 0 {
 		t.Errorf("%d patches", m.patches)
 	}
-	if _, never := m.coverage.Covers(t.Context(), "a"); !strings.Contains(never, "install it") {
+	if _, never := m.selector.Covers(t.Context(), "a"); !strings.Contains(never, "install it") {
 		t.Errorf("never: %q", never)
 	}
 }
 
-func TestNobodyIsAskedWhereNothingIsMoved(t *testing.T) {
-	for reason, change := range map[string]func(*Coverage){
-		"read only":         func(c *Coverage) { c.Settings.ReadOnly = true },
-		"no webhook at all": func(c *Coverage) { c.Off = "webhook.enabled is false" },
+func TestNoNamespaceIsSelectedWhenReadOnly(t *testing.T) {
+	for reason, change := range map[string]func(*NamespaceSelector){
+		"read only":         func(c *NamespaceSelector) { c.Settings.ReadOnly = true },
+		"no webhook at all": func(c *NamespaceSelector) { c.DisabledReason = "webhook.enabled is false" },
 	} {
-		m := newMapmaker(spread(), tenant("a"), deployment("a", spreading))
-		m.look(t)
-		change(&m.coverage)
-		if got := about(m.look(t)); !slices.Equal(got, []string{nowhere}) {
+		m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), deployment("a", spreadAnnotations))
+		m.reconcile(t)
+		change(&m.selector)
+		if got := coveredNamespaces(m.reconcile(t)); !slices.Equal(got, []string{noNamespace}) {
 			t.Errorf("%s: asked about %v", reason, got)
 		}
-		if covered, never := m.coverage.Covers(t.Context(), "a"); covered || never != m.coverage.Off {
+		if covered, never := m.selector.Covers(t.Context(), "a"); covered || never != m.selector.DisabledReason {
 			t.Errorf("%s: covered %t, never %q", reason, covered, never)
 		}
 	}
 }
 
-func TestCoverageIsWhatTheConfigurationSays(t *testing.T) {
-	m := newMapmaker(spread(), tenant("a"), tenant("b"), tenant("kube-system"), deployment("a", spreading))
-	if covered, never := m.coverage.Covers(t.Context(), "a"); covered || never != "" {
-		t.Errorf("as installed: covered %t, never %q", covered, never)
+func TestCoversFollowsTheConfiguration(t *testing.T) {
+	m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), scopedNamespace("b"), scopedNamespace("kube-system"), deployment("a", spreadAnnotations))
+	if covered, excluded := m.selector.Covers(t.Context(), "a"); covered || excluded != "" {
+		t.Errorf("as installed: covered %t, never %q", covered, excluded)
 	}
-	m.look(t)
+	m.reconcile(t)
 	for _, c := range []struct {
 		namespace string
 		covered   bool
@@ -213,42 +213,42 @@ func TestCoverageIsWhatTheConfigurationSays(t *testing.T) {
 		{"kube-flannel", false, "the cluster's own"},
 		{"swarm-system", false, "the operator's own"},
 	} {
-		if covered, never := m.coverage.Covers(t.Context(), c.namespace); covered != c.covered || !strings.Contains(never, c.never) || (never == "") != (c.never == "") {
-			t.Errorf("%s: covered %t, never %q", c.namespace, covered, never)
+		if covered, excluded := m.selector.Covers(t.Context(), c.namespace); covered != c.covered || !strings.Contains(excluded, c.never) || (excluded == "") != (c.never == "") {
+			t.Errorf("%s: covered %t, never %q", c.namespace, covered, excluded)
 		}
 	}
-	unknown := m.stored(t)
-	spreadOf(unknown).ClientConfig.CABundle = nil
+	unknown := m.storedConfiguration(t)
+	spreadWebhook(unknown).ClientConfig.CABundle = nil
 	if err := m.client.Update(t.Context(), unknown); err != nil {
 		t.Fatal(err)
 	}
-	if covered, never := m.coverage.Covers(t.Context(), "a"); covered || never != "" {
-		t.Errorf("the API server does not know us yet: covered %t, never %q", covered, never)
+	if covered, excluded := m.selector.Covers(t.Context(), "a"); covered || excluded != "" {
+		t.Errorf("the API server does not know us yet: covered %t, never %q", covered, excluded)
 	}
 }
 
-func TestWhatWakesTheCoverage(t *testing.T) {
-	turns := newMapmaker().coverage.turns()
+func TestManagedChangedPredicate(t *testing.T) {
+	managed := newSelectorHarness().selector.managedChanged()
 	update := func(before, after map[string]string) bool {
 		changed := deployment("a", after)
 		changed.Status.ReadyReplicas, changed.ResourceVersion = 3, "2"
-		return turns.Update(event.UpdateEvent{ObjectOld: deployment("a", before), ObjectNew: changed})
+		return managed.Update(event.UpdateEvent{ObjectOld: deployment("a", before), ObjectNew: changed})
 	}
 	more := map[string]string{"swarm.io/spread": "enabled", "swarm.io/spot-percentage": "10", "swarm.io/min-on-demand": "1"}
 	for reason, c := range map[string]struct{ got, want bool }{
-		"an unmanaged one is made":          {turns.Create(event.CreateEvent{Object: deployment("a", nil)}), false},
-		"a managed one is made":             {turns.Create(event.CreateEvent{Object: statefulSet("a", spreading)}), true},
-		"an unmanaged one goes":             {turns.Delete(event.DeleteEvent{Object: statefulSet("a", nil)}), false},
-		"a managed one goes":                {turns.Delete(event.DeleteEvent{Object: deployment("a", spreading)}), true},
+		"an unmanaged one is made":          {managed.Create(event.CreateEvent{Object: deployment("a", nil)}), false},
+		"a managed one is made":             {managed.Create(event.CreateEvent{Object: statefulSet("a", spreadAnnotations)}), true},
+		"an unmanaged one goes":             {managed.Delete(event.DeleteEvent{Object: statefulSet("a", nil)}), false},
+		"a managed one goes":                {managed.Delete(event.DeleteEvent{Object: deployment("a", spreadAnnotations)}), true},
 		"the status of an unmanaged one":    {update(nil, nil), false},
-		"the status of a managed one":       {update(spreading, spreading), false},
-		"another percentage":                {update(spreading, more), false},
-		"one begins to be managed":          {update(nil, spreading), true},
-		"one ceases to be":                  {update(spreading, nil), true},
-		"a namespace is seen":               {relabelled().Create(event.CreateEvent{Object: tenant("a")}), true},
-		"a namespace has other labels":      {relabelled().Update(event.UpdateEvent{ObjectOld: foreign("a"), ObjectNew: tenant("a")}), true},
-		"a namespace changes in other ways": {relabelled().Update(event.UpdateEvent{ObjectOld: tenant("a"), ObjectNew: tenant("a")}), false},
-		"a namespace goes":                  {relabelled().Delete(event.DeleteEvent{Object: tenant("a")}), false},
+		"the status of a managed one":       {update(spreadAnnotations, spreadAnnotations), false},
+		"another percentage":                {update(spreadAnnotations, more), false},
+		"one begins to be managed":          {update(nil, spreadAnnotations), true},
+		"one ceases to be":                  {update(spreadAnnotations, nil), true},
+		"a namespace is seen":               {labelsChanged().Create(event.CreateEvent{Object: scopedNamespace("a")}), true},
+		"a namespace has other labels":      {labelsChanged().Update(event.UpdateEvent{ObjectOld: otherNamespace("a"), ObjectNew: scopedNamespace("a")}), true},
+		"a namespace changes in other ways": {labelsChanged().Update(event.UpdateEvent{ObjectOld: scopedNamespace("a"), ObjectNew: scopedNamespace("a")}), false},
+		"a namespace goes":                  {labelsChanged().Delete(event.DeleteEvent{Object: scopedNamespace("a")}), false},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: woken %t", reason, c.got)
@@ -256,12 +256,12 @@ func TestWhatWakesTheCoverage(t *testing.T) {
 	}
 }
 
-func TestNobodyIsCoveredBeforeTheWebhookIsFound(t *testing.T) {
-	m := newMapmaker(spread(), tenant("a"), deployment("a", spreading))
-	m.look(t)
+func TestNoNamespaceIsCoveredBeforeTheWebhookIsReachable(t *testing.T) {
+	m := newSelectorHarness(spreadConfiguration(), scopedNamespace("a"), deployment("a", spreadAnnotations))
+	m.reconcile(t)
 	for _, open := range []bool{false, true} {
-		m.coverage.Open = func() bool { return open }
-		if covered, never := m.coverage.Covers(t.Context(), "a"); covered != open || never != "" {
+		m.selector.Reachable = func() bool { return open }
+		if covered, never := m.selector.Covers(t.Context(), "a"); covered != open || never != "" {
 			t.Errorf("open %t: covered %t, %q", open, covered, never)
 		}
 	}

@@ -35,26 +35,26 @@ const Path = "/pods"
 // Pods returns the webhook for pods. The reader should be a cache, as every pod creation waits for the answer. What is published for a
 // worker is read live, once for each pod of a StatefulSet.
 func Pods(reader, live client.Reader, scheme *runtime.Scheme, scope *kit.Scope) *admission.Webhook {
-	hook := admission.WithDefaulter(scheme, pods{reader, live, scope})
+	hook := admission.WithDefaulter(scheme, podDefaulter{reader, live, scope})
 	hook.LogConstructor = limit.Logger
 	return hook
 }
 
-type pods struct {
+type podDefaulter struct {
 	reader client.Reader
 	live   client.Reader // bypasses the cache
 	scope  *kit.Scope
 }
 
 // Default implements admission.Defaulter.
-func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
+func (p podDefaulter) Default(ctx context.Context, pod *corev1.Pod) error {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	name := pod.Labels[v1alpha1.LabelPool]
-	ours, err := p.includes(ctx, request.Namespace)
-	if err != nil || name == "" || !ours {
+	inScope, err := p.isInScope(ctx, request.Namespace)
+	if err != nil || name == "" || !inScope {
 		return err
 	}
 	pool := &v1alpha1.WorkerPool{}
@@ -62,29 +62,29 @@ func (p pods) Default(ctx context.Context, pod *corev1.Pod) error {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no WorkerPool %q in namespace %q: create it first, or take the label %s off the pod's template", name, request.Namespace, v1alpha1.LabelPool)
 	case err != nil:
-		return unread("WorkerPool", name, err)
+		return readError("WorkerPool", name, err)
 	}
-	if err := equip(pod, pool); err != nil {
+	if err := mountWorkerConfig(pod, pool); err != nil {
 		return err
 	}
-	return p.raiseFloor(ctx, pod, pool)
+	return p.annotateConfigVersion(ctx, pod, pool)
 }
 
-// includes reports whether a namespace is in scope. One that the cache does not know yet counts as in scope: a rejected pod is
+// isInScope reports whether a namespace is in scope. One that the cache does not know yet counts as in scope: a rejected pod is
 // retried, an admitted one cannot be changed.
-func (p pods) includes(ctx context.Context, name string) (bool, error) {
+func (p podDefaulter) isInScope(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := p.reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, unread("namespace", name, err)
+		return false, readError("namespace", name, err)
 	}
 	return p.scope.Includes(namespace), nil
 }
 
-// unread is a failure of ours, not of the pod.
-func unread(kind, name string, err error) error {
+// readError is a failure of ours, not of the pod.
+func readError(kind, name string, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("read %s %q: %w", kind, name, err))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-func known(t *testing.T) *runtime.Scheme {
+func newTestScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -31,33 +31,33 @@ func known(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-// cluster has a PerWorker pool in the namespace default, and another namespace that is out of scope.
-func cluster(t *testing.T, failing interceptor.Funcs) client.Client {
+// newTestClient has a PerWorker pool in the namespace default, and another namespace that is out of scope.
+func newTestClient(t *testing.T, failing interceptor.Funcs) client.Client {
 	t.Helper()
-	return fake.NewClientBuilder().WithScheme(known(t)).WithInterceptorFuncs(failing).WithObjects(
+	return fake.NewClientBuilder().WithScheme(newTestScheme(t)).WithInterceptorFuncs(failing).WithObjects(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}},
 		poolOf(v1alpha1.WorkloadStatefulSet, v1alpha1.LayoutPerWorker),
 	).Build()
 }
 
-// asked returns the answer to the API server. Objects in requests may have no namespace; the request has.
-func asked(t *testing.T, reader client.Reader, in string, pod *corev1.Pod, dry bool) admission.Response {
+// review returns the answer to the API server. Objects in requests may have no namespace; the request has.
+func review(t *testing.T, reader client.Reader, namespace string, pod *corev1.Pod, dryRun bool) admission.Response {
 	t.Helper()
 	raw, err := json.Marshal(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hook := Pods(reader, reader, known(t), kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"})))
+	hook := Pods(reader, reader, newTestScheme(t), kit.NewScope(labels.SelectorFromSet(labels.Set{"team": "a"})))
 	return hook.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: "u", Namespace: in, Operation: admissionv1.Create, DryRun: &dry, Object: runtime.RawExtension{Raw: raw},
+		UID: "u", Namespace: namespace, Operation: admissionv1.Create, DryRun: &dryRun, Object: runtime.RawExtension{Raw: raw},
 	}})
 }
 
 func TestPodsAreAnswered(t *testing.T) {
-	equipped := worker("worker-0", "StatefulSet", "worker", mount("worker-config", nil))
-	bare, stray := equipped.DeepCopy(), equipped.DeepCopy()
-	bare.Labels, stray.Labels[v1alpha1.LabelPool] = nil, "nobodys"
+	equipped := workerPod("worker-0", "StatefulSet", "worker", configMapVolume("worker-config", nil))
+	unlabelled, unnamed := equipped.DeepCopy(), equipped.DeepCopy()
+	unlabelled.Labels, unnamed.Labels[v1alpha1.LabelPool] = nil, "nobodys"
 	for _, c := range []struct {
 		reason, in string
 		pod        *corev1.Pod
@@ -65,14 +65,14 @@ func TestPodsAreAnswered(t *testing.T) {
 		told       string
 	}{
 		{"a worker", "default", equipped, true, ""},
-		{"a pod without the label", "default", bare, false, ""},
-		{"a pool that is not there", "default", stray, false, `there is no WorkerPool "nobodys" in namespace "default": create it first`},
-		{"a pool that is not there, out of scope", "elsewhere", stray, false, ""},
+		{"a pod without the label", "default", unlabelled, false, ""},
+		{"a pool that is not there", "default", unnamed, false, `there is no WorkerPool "nobodys" in namespace "default": create it first`},
+		{"a pool that is not there, out of scope", "elsewhere", unnamed, false, ""},
 		{"a namespace that is not known yet", "new", equipped, false, `there is no WorkerPool "pool" in namespace "new": create it first`},
 	} {
 		for _, dry := range []bool{false, true} {
 			t.Run(c.reason, func(t *testing.T) {
-				answer := asked(t, cluster(t, interceptor.Funcs{}), c.in, c.pod, dry)
+				answer := review(t, newTestClient(t, interceptor.Funcs{}), c.in, c.pod, dry)
 				if answer.Allowed != (c.told == "") || len(answer.Patch) > 0 != c.patched {
 					t.Errorf("got %+v", answer)
 				}
@@ -86,7 +86,7 @@ func TestPodsAreAnswered(t *testing.T) {
 
 // Fields that this program does not know are preserved.
 func TestOnlyTheVolumeIsPatched(t *testing.T) {
-	answer := asked(t, cluster(t, interceptor.Funcs{}), "default", worker("worker-0", "StatefulSet", "worker", scratch, mount("worker-config", nil)), false)
+	answer := review(t, newTestClient(t, interceptor.Funcs{}), "default", workerPod("worker-0", "StatefulSet", "worker", emptyDirVolume, configMapVolume("worker-config", nil)), false)
 	var patches []struct{ Path string }
 	if err := json.Unmarshal(answer.Patch, &patches); err != nil || len(patches) != 2 {
 		t.Errorf("got %s: %v", answer.Patch, err)
@@ -98,11 +98,11 @@ func TestOnlyTheVolumeIsPatched(t *testing.T) {
 	}
 }
 
-func TestFailureOfOursIsToldAsSuch(t *testing.T) {
-	reader := cluster(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+func TestReadFailureIsAnInternalError(t *testing.T) {
+	reader := newTestClient(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("no cache yet")
 	}})
-	answer := asked(t, reader, "default", worker("worker-0", "StatefulSet", "worker"), false)
+	answer := review(t, reader, "default", workerPod("worker-0", "StatefulSet", "worker"), false)
 	if answer.Allowed || answer.Result.Code != http.StatusInternalServerError || !strings.Contains(answer.Result.Message, "no cache yet") {
 		t.Errorf("got %+v", answer.Result)
 	}

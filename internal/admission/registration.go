@@ -27,9 +27,9 @@ import (
 const NotRegistered = "admission is not registered: the API server cannot reach this machine; spread and PerWorker pools need `make install`"
 
 const (
-	// probeTimeout is how long the API server may take to call the webhook for the first time. For heardAfter, a replica still shows a
+	// probeTimeout is how long the API server may take to call the webhook for the first time. For caPropagationDelay, a replica still shows a
 	// former certificate, which may not be valid for the URL.
-	probeTimeout = heardAfter + 10*time.Second
+	probeTimeout = caPropagationDelay + 10*time.Second
 	probePeriod  = 100 * time.Millisecond
 )
 
@@ -48,14 +48,14 @@ type Registration struct {
 	Reader   client.Reader // not a cache
 	Writer   client.Client // may refuse to write while this process does not lead
 
-	timeout time.Duration // of the probe; 0 means probeTimeout
-	called  atomic.Bool
-	settled atomic.Bool
+	timeout   time.Duration // of the probe; 0 means probeTimeout
+	called    atomic.Bool
+	probeDone atomic.Bool
 }
 
 // Check returns ErrInstalled if the cluster has the configuration of an installed operator.
 func (r *Registration) Check(ctx context.Context) error {
-	_, err := registered(ctx, r.Reader)
+	_, err := ownConfiguration(ctx, r.Reader)
 	return err
 }
 
@@ -75,12 +75,12 @@ func (r *Registration) Start(ctx context.Context) error {
 		log.FromContext(ctx).Info(NotRegistered, "url", r.URL)
 		err = r.Remove(ctx, r.Reader, r.Writer)
 	}
-	r.settled.Store(true)
+	r.probeDone.Store(true)
 	return err
 }
 
-// Settled reports whether it is known if the API server calls the webhook.
-func (r *Registration) Settled() bool { return r.settled.Load() }
+// ProbeDone reports whether it is known if the API server calls the webhook.
+func (r *Registration) ProbeDone() bool { return r.probeDone.Load() }
 
 // Observe wraps the webhook that the probe should reach.
 func (r *Registration) Observe(inner http.Handler) http.Handler {
@@ -92,18 +92,18 @@ func (r *Registration) Observe(inner http.Handler) http.Handler {
 
 // Remove deletes the configuration if this process has registered it. The reader must not be a cache.
 func (r *Registration) Remove(ctx context.Context, reader client.Reader, writer client.Writer) error {
-	found, err := registered(ctx, reader)
-	if errors.Is(err, ErrInstalled) || err == nil && found == nil {
+	existing, err := ownConfiguration(ctx, reader)
+	if errors.Is(err, ErrInstalled) || err == nil && existing == nil {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if found.Annotations[v1alpha1.AnnotationRegisteredBy] != r.Identity {
+	if existing.Annotations[v1alpha1.AnnotationRegisteredBy] != r.Identity {
 		return nil
 	}
-	unchanged := client.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion}
-	err = writer.Delete(ctx, found, unchanged)
+	unchanged := client.Preconditions{UID: &existing.UID, ResourceVersion: &existing.ResourceVersion}
+	err = writer.Delete(ctx, existing, unchanged)
 	if apierrors.IsConflict(err) && ctx.Err() == nil {
 		return r.Remove(ctx, reader, writer)
 	}
@@ -113,19 +113,19 @@ func (r *Registration) Remove(ctx context.Context, reader client.Reader, writer 
 	return nil
 }
 
-// registered returns the configuration that an operator has registered itself, or nil if there is none.
-func registered(ctx context.Context, reader client.Reader) (*admissionv1.MutatingWebhookConfiguration, error) {
-	found := &admissionv1.MutatingWebhookConfiguration{}
-	err := reader.Get(ctx, client.ObjectKey{Name: ConfigurationName}, found)
+// ownConfiguration returns the configuration that an operator has registered itself, or nil if there is none.
+func ownConfiguration(ctx context.Context, reader client.Reader) (*admissionv1.MutatingWebhookConfiguration, error) {
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	err := reader.Get(ctx, client.ObjectKey{Name: ConfigurationName}, config)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("get MutatingWebhookConfiguration %q: %w", ConfigurationName, err)
-	case found.Annotations[v1alpha1.AnnotationRegisteredBy] == "":
+	case config.Annotations[v1alpha1.AnnotationRegisteredBy] == "":
 		return nil, ErrInstalled
 	}
-	return found, nil
+	return config, nil
 }
 
 // register waits for the CA, then creates the configuration or replaces the one that another process has left behind.
@@ -138,40 +138,40 @@ func (r *Registration) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	raced := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	return retry.OnError(retry.DefaultBackoff, raced, func() error { return r.put(ctx, bundle) })
+	isRetryable := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	return retry.OnError(retry.DefaultBackoff, isRetryable, func() error { return r.createOrUpdate(ctx, bundle) })
 }
 
-func (r *Registration) put(ctx context.Context, bundle string) error {
-	wanted, err := r.configuration(bundle)
+func (r *Registration) createOrUpdate(ctx context.Context, bundle string) error {
+	desired, err := r.configuration(bundle)
 	if err != nil {
 		return err
 	}
-	found, err := registered(ctx, r.Reader)
+	existing, err := ownConfiguration(ctx, r.Reader)
 	switch {
 	case err != nil:
 		return err
-	case found == nil:
-		return r.Writer.Create(ctx, wanted)
+	case existing == nil:
+		return r.Writer.Create(ctx, desired)
 	}
-	wanted.ResourceVersion = found.ResourceVersion
-	return r.Writer.Update(ctx, wanted)
+	desired.ResourceVersion = existing.ResourceVersion
+	return r.Writer.Update(ctx, desired)
 }
 
 // configuration is that of an installation, except for where and how strictly the webhooks are called.
 func (r *Registration) configuration(bundle string) (*admissionv1.MutatingWebhookConfiguration, error) {
-	made := &admissionv1.MutatingWebhookConfiguration{}
-	if err := yaml.UnmarshalStrict(deploy.Admission, made); err != nil {
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	if err := yaml.UnmarshalStrict(deploy.Admission, config); err != nil {
 		return nil, fmt.Errorf("read MutatingWebhookConfiguration of an installation: %w", err)
 	}
-	made.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
-	made.Annotations = map[string]string{v1alpha1.AnnotationRegisteredBy: r.Identity}
-	for n := range made.Webhooks {
-		hook := &made.Webhooks[n]
+	config.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
+	config.Annotations = map[string]string{v1alpha1.AnnotationRegisteredBy: r.Identity}
+	for n := range config.Webhooks {
+		hook := &config.Webhooks[n]
 		hook.ClientConfig = admissionv1.WebhookClientConfig{URL: new(r.URL + *hook.ClientConfig.Service.Path), CABundle: []byte(bundle)}
 		hook.FailurePolicy = new(admissionv1.Ignore)
 	}
-	return made, nil
+	return config, nil
 }
 
 // probe reports whether the API server calls the webhook. It creates a pod of a worker pool in dry-run mode, so nothing is stored; the

@@ -58,15 +58,15 @@ func newRegistration(reachable bool, errs []error, objects ...client.Object) *Re
 	return r
 }
 
-// leftover returns the configuration that another process has left behind.
-func leftover(by string) *admissionv1.MutatingWebhookConfiguration {
+// leftoverConfiguration returns the configuration that another process has left behind.
+func leftoverConfiguration(by string) *admissionv1.MutatingWebhookConfiguration {
 	left := configuration()
 	left.Annotations = map[string]string{v1alpha1.AnnotationRegisteredBy: by}
 	return left
 }
 
-// stored returns the configuration in the cluster, nil for none.
-func stored(t *testing.T, r *Registration) *admissionv1.MutatingWebhookConfiguration {
+// storedConfiguration returns the configuration in the cluster, nil for none.
+func storedConfiguration(t *testing.T, r *Registration) *admissionv1.MutatingWebhookConfiguration {
 	t.Helper()
 	found := &admissionv1.MutatingWebhookConfiguration{}
 	err := r.Reader.Get(t.Context(), client.ObjectKey{Name: ConfigurationName}, found)
@@ -86,15 +86,15 @@ func TestWebhookIsRegisteredByURL(t *testing.T) {
 		r      *Registration
 	}{
 		{"nothing is there", newRegistration(true, nil)},
-		{"another process has left one behind", newRegistration(true, nil, leftover("another"))},
+		{"another process has left one behind", newRegistration(true, nil, leftoverConfiguration("another"))},
 		{"another process creates one at the same time", newRegistration(true, []error{apierrors.NewAlreadyExists(configurations, ConfigurationName)})},
-		{"another process writes at the same time", newRegistration(true, []error{apierrors.NewConflict(configurations, ConfigurationName, errors.New("stale"))}, leftover("another"))},
+		{"another process writes at the same time", newRegistration(true, []error{apierrors.NewConflict(configurations, ConfigurationName, errors.New("stale"))}, leftoverConfiguration("another"))},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			if err := errors.Join(c.r.Check(t.Context()), c.r.Start(t.Context())); err != nil || !c.r.Settled() {
-				t.Fatalf("settled %t: %v", c.r.Settled(), err)
+			if err := errors.Join(c.r.Check(t.Context()), c.r.Start(t.Context())); err != nil || !c.r.ProbeDone() {
+				t.Fatalf("settled %t: %v", c.r.ProbeDone(), err)
 			}
-			found := stored(t, c.r)
+			found := storedConfiguration(t, c.r)
 			if found.Annotations[v1alpha1.AnnotationRegisteredBy] != "this" || found.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator {
 				t.Errorf("marked by %v and %v", found.Annotations, found.Labels)
 			}
@@ -117,21 +117,21 @@ func TestInstallationIsNeverReplaced(t *testing.T) {
 	if err := r.Check(t.Context()); !errors.Is(err, ErrInstalled) {
 		t.Errorf("check: %v", err)
 	}
-	if err := r.Start(t.Context()); !errors.Is(err, ErrInstalled) || r.Settled() {
+	if err := r.Start(t.Context()); !errors.Is(err, ErrInstalled) || r.ProbeDone() {
 		t.Errorf("start: %v", err)
 	}
 	if err := r.Remove(t.Context(), r.Reader, r.Writer); err != nil {
 		t.Errorf("remove: %v", err)
 	}
-	if found := stored(t, r); found == nil || len(found.Annotations) > 0 || found.Webhooks[0].ClientConfig.URL != nil {
+	if found := storedConfiguration(t, r); found == nil || len(found.Annotations) > 0 || found.Webhooks[0].ClientConfig.URL != nil {
 		t.Errorf("got %+v", found)
 	}
 }
 
 func TestOnlyOnesOwnRegistrationIsRemoved(t *testing.T) {
 	for by, stays := range map[string]bool{"this": false, "another": true} {
-		r := newRegistration(true, nil, leftover(by))
-		if err := r.Remove(t.Context(), r.Reader, r.Writer); err != nil || (stored(t, r) != nil) != stays {
+		r := newRegistration(true, nil, leftoverConfiguration(by))
+		if err := r.Remove(t.Context(), r.Reader, r.Writer); err != nil || (storedConfiguration(t, r) != nil) != stays {
 			t.Errorf("of %s: stays %t: %v", by, !stays, err)
 		}
 	}
@@ -143,8 +143,8 @@ func TestOnlyOnesOwnRegistrationIsRemoved(t *testing.T) {
 
 func TestWebhookThatCannotBeCalledIsNotRegistered(t *testing.T) {
 	r := newRegistration(false, nil)
-	if err := r.Start(t.Context()); err != nil || stored(t, r) != nil || !r.Settled() {
-		t.Errorf("settled %t, stored %v: %v", r.Settled(), stored(t, r), err)
+	if err := r.Start(t.Context()); err != nil || storedConfiguration(t, r) != nil || !r.ProbeDone() {
+		t.Errorf("settled %t, stored %v: %v", r.ProbeDone(), storedConfiguration(t, r), err)
 	}
 }
 
@@ -156,8 +156,8 @@ func TestFailedRegistrationEndsTheOperatorUnlessItStops(t *testing.T) {
 		fails  bool
 	}{{"not allowed", forbidden, true}, {"not leading any more", kit.ErrNotLeading, false}} {
 		r := newRegistration(true, []error{c.err})
-		if err := r.Start(t.Context()); (err != nil) != c.fails || r.Settled() {
-			t.Errorf("%s: settled %t: %v", c.reason, r.Settled(), err)
+		if err := r.Start(t.Context()); (err != nil) != c.fails || r.ProbeDone() {
+			t.Errorf("%s: settled %t: %v", c.reason, r.ProbeDone(), err)
 		}
 	}
 	stopped, stop := context.WithCancel(t.Context())
@@ -180,7 +180,7 @@ func TestRegistrationWaitsForTheCA(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if found := stored(t, r); string(found.Webhooks[0].ClientConfig.CABundle) != "late" {
+	if found := storedConfiguration(t, r); string(found.Webhooks[0].ClientConfig.CABundle) != "late" {
 		t.Errorf("got %q", found.Webhooks[0].ClientConfig.CABundle)
 	}
 }

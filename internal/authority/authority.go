@@ -44,69 +44,69 @@ type Lifetimes struct {
 	Overlap time.Duration
 }
 
-// Standard returns the default lifetimes. The kubelet updates ConfigMaps in pods within two minutes; the overlap is a week because it
+// DefaultLifetimes returns the default lifetimes. The kubelet updates ConfigMaps in pods within two minutes; the overlap is a week because it
 // costs nothing, and a swarm may be paused or its namespace in trouble.
-func Standard() Lifetimes {
+func DefaultLifetimes() Lifetimes {
 	const day = 24 * time.Hour
 	return Lifetimes{CA: 3650 * day, Serving: 90 * day, Overlap: 7 * day}
 }
 
 // Next returns what should be stored from now on, for a server with these names. An unchanged result has the same bytes.
-func (l Lifetimes) Next(stored Data, now time.Time, names []string) (wanted Data, changed bool, err error) {
-	s := read(stored)
+func (l Lifetimes) Next(stored Data, now time.Time, names []string) (desired Data, changed bool, err error) {
+	s := parseState(stored)
 	if s.termKey == nil {
 		s.termKey = newTermKey()
 	}
 	l.promote(&s, now)
-	if err := l.begin(&s, now); err != nil {
+	if err := l.ensureCA(&s, now); err != nil {
 		return nil, false, err
 	}
-	l.forget(&s, now)
-	if err := l.announce(&s, now); err != nil {
+	l.dropRetired(&s, now)
+	if err := l.createNext(&s, now); err != nil {
 		return nil, false, err
 	}
-	if err := l.certify(&s, now, names); err != nil {
+	if err := l.renewServing(&s, now, names); err != nil {
 		return nil, false, err
 	}
-	if wanted, err = s.data(); err != nil {
+	if desired, err = s.encode(); err != nil {
 		return nil, false, err
 	}
-	return wanted, !maps.EqualFunc(stored, wanted, bytes.Equal), nil
+	return desired, !maps.EqualFunc(stored, desired, bytes.Equal), nil
 }
 
 // Due returns when Next will return something else for what it has returned.
 func (l Lifetimes) Due(stored Data) time.Time {
-	s := read(stored)
-	due := []time.Time{s.serving.ageing(), s.current.ageing()}
-	if s.next.whole() {
+	s := parseState(stored)
+	due := []time.Time{s.serving.renewAt(), s.current.renewAt()}
+	if s.next.isComplete() {
 		due[1] = l.signsFrom(s.next)
 	}
 	if len(s.retired) > 0 {
-		due = append(due, l.settled(s.current))
+		due = append(due, l.retiredUntil(s.current))
 	}
 	return slices.MinFunc(due, time.Time.Compare)
 }
 
 // signsFrom is when every agent has had time to receive a CA.
-func (l Lifetimes) signsFrom(ca pair) time.Time { return ca.made().Add(l.Overlap) }
+func (l Lifetimes) signsFrom(ca keyPair) time.Time { return ca.createdAt().Add(l.Overlap) }
 
-// settled is when nothing signed before this CA can be in use: the last certificate of its predecessor has expired.
-func (l Lifetimes) settled(ca pair) time.Time { return l.signsFrom(ca).Add(l.Serving) }
+// retiredUntil is when nothing signed before this CA can be in use: the last certificate of its predecessor has expired.
+func (l Lifetimes) retiredUntil(ca keyPair) time.Time { return l.signsFrom(ca).Add(l.Serving) }
 
 // promote lets the next CA sign once it has been published for the overlap, or at once if no other CA can.
 func (l Lifetimes) promote(s *state, now time.Time) {
-	if !s.next.whole() || s.current.valid(now) && now.Before(l.signsFrom(s.next)) {
+	if !s.next.isComplete() || s.current.isValid(now) && now.Before(l.signsFrom(s.next)) {
 		return
 	}
-	if s.current.whole() {
+	if s.current.isComplete() {
 		s.retired = append(s.retired, s.current.certificate)
 	}
-	s.current, s.next = s.next, pair{}
+	s.current, s.next = s.next, keyPair{}
 }
 
-// begin creates a CA if none can sign. It drops all other content, as its origin is unknown.
-func (l Lifetimes) begin(s *state, now time.Time) (err error) {
-	if s.current.valid(now) {
+// ensureCA creates a CA if none can sign. It drops all other content, as its origin is unknown.
+func (l Lifetimes) ensureCA(s *state, now time.Time) (err error) {
+	if s.current.isValid(now) {
 		return nil
 	}
 	*s = state{termKey: s.termKey}
@@ -114,30 +114,30 @@ func (l Lifetimes) begin(s *state, now time.Time) (err error) {
 	return err
 }
 
-// announce creates the next CA when the current one is due for renewal.
-func (l Lifetimes) announce(s *state, now time.Time) (err error) {
-	if s.next.whole() || now.Before(s.current.ageing()) {
+// createNext creates the next CA when the current one is due for renewal.
+func (l Lifetimes) createNext(s *state, now time.Time) (err error) {
+	if s.next.isComplete() || now.Before(s.current.renewAt()) {
 		return nil
 	}
 	s.next, err = newCA(now, l.CA)
 	return err
 }
 
-// forget removes CAs that are no longer needed from the bundle.
-func (l Lifetimes) forget(s *state, now time.Time) {
-	if !now.Before(l.settled(s.current)) {
+// dropRetired removes CAs that are no longer needed from the bundle.
+func (l Lifetimes) dropRetired(s *state, now time.Time) {
+	if !now.Before(l.retiredUntil(s.current)) {
 		s.retired = nil
 	}
 }
 
-// certify creates a new serving certificate when the old one is due for renewal, is of another CA, has other names, or is from before
+// renewServing creates a new serving certificate when the old one is due for renewal, is of another CA, has other names, or is from before
 // replicas authenticated to each other with it.
-func (l Lifetimes) certify(s *state, now time.Time, names []string) (err error) {
-	wanted := tidy(names)
-	young := s.serving.valid(now) && now.Before(s.serving.ageing())
-	if young && s.serving.signedBy(s.current) && slices.Equal(s.serving.names(), wanted) && slices.Equal(s.serving.certificate.ExtKeyUsage, uses) {
+func (l Lifetimes) renewServing(s *state, now time.Time, names []string) (err error) {
+	hosts := normalizeNames(names)
+	current := s.serving.isValid(now) && now.Before(s.serving.renewAt())
+	if current && s.serving.isSignedBy(s.current) && slices.Equal(s.serving.names(), hosts) && slices.Equal(s.serving.certificate.ExtKeyUsage, extKeyUsages) {
 		return nil
 	}
-	s.serving, err = s.current.sign(now, l.Serving, wanted)
+	s.serving, err = s.current.sign(now, l.Serving, hosts)
 	return err
 }

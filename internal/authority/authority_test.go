@@ -15,24 +15,24 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-const server = "swarm-operator-link.swarm-system.svc"
+const serverName = "swarm-operator-link.swarm-system.svc"
 
 var (
-	names = []string{server, "10.0.0.7", "fd00::7"}
-	start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	testNames = []string{serverName, "10.0.0.7", "fd00::7"}
+	testStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	// The proportions of the standard, short enough for many rotations.
-	short = Lifetimes{CA: 300 * time.Hour, Serving: 30 * time.Hour, Overlap: 5 * time.Hour}
+	testLifetimes = Lifetimes{CA: 300 * time.Hour, Serving: 30 * time.Hour, Overlap: 5 * time.Hour}
 )
 
-// failer is what testing and rapid have in common.
-type failer interface {
+// fataler is what testing and rapid have in common.
+type fataler interface {
 	Helper()
 	Fatalf(format string, arguments ...any)
 }
 
-func next(t failer, lifetimes Lifetimes, stored Data, now time.Time) Data {
+func mustNext(t fataler, lifetimes Lifetimes, stored Data, now time.Time) Data {
 	t.Helper()
-	wanted, changed, err := lifetimes.Next(stored, now, names)
+	wanted, changed, err := lifetimes.Next(stored, now, testNames)
 	if err != nil {
 		t.Fatalf("at %s: %v", now, err)
 	}
@@ -60,15 +60,15 @@ func pool(bundle []byte) *x509.CertPool {
 	return roots
 }
 
-func shown(t failer, stored Data) *x509.Certificate {
+func servingCertificate(t fataler, stored Data) *x509.Certificate {
 	t.Helper()
 	if _, err := tls.X509KeyPair(stored[servingKey], stored[privateKey]); err != nil {
 		t.Fatalf("serve: %v", err)
 	}
-	return certificates(t, stored[servingKey])[0]
+	return parseCertificates(t, stored[servingKey])[0]
 }
 
-func certificates(t failer, text []byte) []*x509.Certificate {
+func parseCertificates(t fataler, text []byte) []*x509.Certificate {
 	t.Helper()
 	all, err := cert.ParseCertsPEM(text)
 	if err != nil {
@@ -78,32 +78,32 @@ func certificates(t failer, text []byte) []*x509.Certificate {
 }
 
 func TestFirstCertificatesServeEveryName(t *testing.T) {
-	stored := next(t, Standard(), nil, start)
-	for _, name := range names {
-		if err := verify(shown(t, stored), stored[bundleKey], start, name); err != nil {
+	stored := mustNext(t, DefaultLifetimes(), nil, testStart)
+	for _, name := range testNames {
+		if err := verify(servingCertificate(t, stored), stored[bundleKey], testStart, name); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := verify(shown(t, stored), stored[bundleKey], start, "another.svc"); err == nil {
+	if err := verify(servingCertificate(t, stored), stored[bundleKey], testStart, "another.svc"); err == nil {
 		t.Error("serves a name that was not requested")
 	}
-	if ca := certificates(t, stored[bundleKey])[0]; !ca.NotAfter.Equal(start.AddDate(0, 0, 3650)) || ca.PublicKeyAlgorithm != x509.ECDSA {
+	if ca := parseCertificates(t, stored[bundleKey])[0]; !ca.NotAfter.Equal(testStart.AddDate(0, 0, 3650)) || ca.PublicKeyAlgorithm != x509.ECDSA {
 		t.Errorf("CA until %s, %s", ca.NotAfter, ca.PublicKeyAlgorithm)
 	}
 }
 
 func TestNothingChangesBeforeItIsDue(t *testing.T) {
-	stored, now := Data(nil), start
+	stored, now := Data(nil), testStart
 	for range 200 {
-		stored = next(t, short, stored, now)
-		due := short.Due(stored)
+		stored = mustNext(t, testLifetimes, stored, now)
+		due := testLifetimes.Due(stored)
 		if !due.After(now) {
 			t.Fatalf("at %s: due at %s already", now, due)
 		}
-		if _, changed, _ := short.Next(stored, due.Add(-time.Second), names); changed {
+		if _, changed, _ := testLifetimes.Next(stored, due.Add(-time.Second), testNames); changed {
 			t.Fatalf("changed a second before %s", due)
 		}
-		if _, changed, _ := short.Next(stored, due, names); !changed {
+		if _, changed, _ := testLifetimes.Next(stored, due, testNames); !changed {
 			t.Fatalf("nothing to do at %s", due)
 		}
 		now = due
@@ -111,22 +111,22 @@ func TestNothingChangesBeforeItIsDue(t *testing.T) {
 }
 
 func TestServingCertificateIsRenewed(t *testing.T) {
-	stored := next(t, short, nil, start)
+	stored := mustNext(t, testLifetimes, nil, testStart)
 	for _, c := range []struct {
 		reason string
 		after  time.Duration
 		names  []string
 		want   bool
 	}{
-		{"young", 19 * time.Hour, names, false},
-		{"the same names in another order and spelling", time.Hour, []string{"FD00:0::7", "10.0.0.7", "Swarm-Operator-Link.swarm-system.svc", server}, false},
-		{"two thirds of its life are over", 20 * time.Hour, names, true},
-		{"one name more", time.Hour, append(slices.Clone(names), "10.0.0.8"), true},
-		{"one name less", time.Hour, names[:2], true},
-		{"made by a clock that was two hours ahead", -2 * time.Hour, names, true},
+		{"young", 19 * time.Hour, testNames, false},
+		{"the same names in another order and spelling", time.Hour, []string{"FD00:0::7", "10.0.0.7", "Swarm-Operator-Link.swarm-system.svc", serverName}, false},
+		{"two thirds of its life are over", 20 * time.Hour, testNames, true},
+		{"one name more", time.Hour, append(slices.Clone(testNames), "10.0.0.8"), true},
+		{"one name less", time.Hour, testNames[:2], true},
+		{"made by a clock that was two hours ahead", -2 * time.Hour, testNames, true},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			wanted, _, err := short.Next(stored, start.Add(c.after), c.names)
+			wanted, _, err := testLifetimes.Next(stored, testStart.Add(c.after), c.names)
 			if err != nil || bytes.Equal(wanted[servingKey], stored[servingKey]) == c.want {
 				t.Errorf("renewed: %t, %v", !c.want, err)
 			}
@@ -135,27 +135,27 @@ func TestServingCertificateIsRenewed(t *testing.T) {
 }
 
 func TestReplicasKnowEachOtherByTheCertificate(t *testing.T) {
-	stored := next(t, short, nil, start)
-	if err := verifyAs(x509.ExtKeyUsageClientAuth, shown(t, stored), x509.VerifyOptions{Roots: pool(stored[bundleKey]), CurrentTime: start}); err != nil {
+	stored := mustNext(t, testLifetimes, nil, testStart)
+	if err := verifyAs(x509.ExtKeyUsageClientAuth, servingCertificate(t, stored), x509.VerifyOptions{Roots: pool(stored[bundleKey]), CurrentTime: testStart}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestCertificateFromBeforeReplicasCalledIsRenewed(t *testing.T) {
-	whole := next(t, short, nil, start)
-	s := read(whole)
+	whole := mustNext(t, testLifetimes, nil, testStart)
+	s := parseState(whole)
 	template := *s.serving.certificate
 	template.SerialNumber, template.ExtKeyUsage = nil, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	var err error
 	if s.serving, err = issue(&template, s.current); err != nil {
 		t.Fatal(err)
 	}
-	former, err := s.data()
+	former, err := s.encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	renewed := next(t, short, former, start.Add(time.Hour))
-	if got := shown(t, renewed).ExtKeyUsage; !slices.Equal(got, uses) {
+	renewed := mustNext(t, testLifetimes, former, testStart.Add(time.Hour))
+	if got := servingCertificate(t, renewed).ExtKeyUsage; !slices.Equal(got, extKeyUsages) {
 		t.Errorf("good for %v", got)
 	}
 	if !bytes.Equal(renewed[signerKey], whole[signerKey]) || !bytes.Equal(renewed[bundleKey], whole[bundleKey]) {
@@ -164,8 +164,8 @@ func TestCertificateFromBeforeReplicasCalledIsRenewed(t *testing.T) {
 }
 
 func TestRotationStepByStep(t *testing.T) {
-	first := next(t, short, nil, start)
-	old := certificates(t, first[bundleKey])[0]
+	first := mustNext(t, testLifetimes, nil, testStart)
+	old := parseCertificates(t, first[bundleKey])[0]
 	stored := first
 	var fresh *x509.Certificate
 	for _, c := range []struct {
@@ -181,18 +181,18 @@ func TestRotationStepByStep(t *testing.T) {
 		{"what the old one signed is still good", 234, []string{"new", "old"}, "new"},
 		{"and then it is not", 235, []string{"new"}, "new"},
 	} {
-		stored = next(t, short, stored, start.Add(time.Duration(c.hour)*time.Hour))
-		bundle := certificates(t, stored[bundleKey])
+		stored = mustNext(t, testLifetimes, stored, testStart.Add(time.Duration(c.hour)*time.Hour))
+		bundle := parseCertificates(t, stored[bundleKey])
 		if len(bundle) > 1 && fresh == nil {
 			fresh = bundle[1]
 		}
-		known := map[string]*x509.Certificate{"old": old, "new": fresh}
+		published := map[string]*x509.Certificate{"old": old, "new": fresh}
 		for n, name := range c.bundle {
-			if len(bundle) != len(c.bundle) || !bundle[n].Equal(known[name]) {
+			if len(bundle) != len(c.bundle) || !bundle[n].Equal(published[name]) {
 				t.Errorf("%s: bundle of %d, want %v", c.reason, len(bundle), c.bundle)
 			}
 		}
-		if err := shown(t, stored).CheckSignatureFrom(known[c.signer]); err != nil {
+		if err := servingCertificate(t, stored).CheckSignatureFrom(published[c.signer]); err != nil {
 			t.Errorf("%s: not signed by the %s one: %v", c.reason, c.signer, err)
 		}
 		if (stored[nextKey] != nil) != (len(c.bundle) == 2 && c.bundle[0] == "old") {
@@ -201,8 +201,8 @@ func TestRotationStepByStep(t *testing.T) {
 	}
 }
 
-// published is what clients could see from a moment on.
-type published struct {
+// publication is what clients could see from a moment on.
+type publication struct {
 	since       time.Time
 	bundle      []byte
 	certificate *x509.Certificate
@@ -211,33 +211,33 @@ type published struct {
 // The central property: whatever bundle an agent may have, and whichever certificate a replica may still show, they match.
 func TestEveryAgentCanAlwaysConnect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var history []published
-		stored, now := Data(nil), start
+		var history []publication
+		stored, now := Data(nil), testStart
 		for range rapid.IntRange(10, 40).Draw(t, "looks") {
-			stored = next(t, short, stored, now)
-			latest := published{now, stored[bundleKey], shown(t, stored)}
-			history = slices.DeleteFunc(append(history, latest), func(p published) bool { return p.since.Before(now.Add(-40 * time.Hour)) })
+			stored = mustNext(t, testLifetimes, stored, now)
+			latest := publication{now, stored[bundleKey], servingCertificate(t, stored)}
+			history = slices.DeleteFunc(append(history, latest), func(p publication) bool { return p.since.Before(now.Add(-40 * time.Hour)) })
 			for n, former := range history {
 				// Superseded for longer than the overlap: no agent has this bundle any more.
-				forgotten := n+1 < len(history) && !history[n+1].since.After(now.Add(-short.Overlap))
+				forgotten := n+1 < len(history) && !history[n+1].since.After(now.Add(-testLifetimes.Overlap))
 				if !forgotten {
-					must(t, "bundle", former.since, verify(latest.certificate, former.bundle, now, server))
+					requireTrusted(t, "bundle", former.since, verify(latest.certificate, former.bundle, now, serverName))
 				}
 				if now.Before(former.certificate.NotAfter) {
-					must(t, "certificate", former.since, verify(former.certificate, latest.bundle, now, server))
+					requireTrusted(t, "certificate", former.since, verify(former.certificate, latest.bundle, now, serverName))
 				}
 			}
 			// The leader looks when it is due; it may be late, missing for a while, or look for no reason.
 			pause := time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "pause")) * time.Second
 			if rapid.Bool().Draw(t, "due") {
-				now = short.Due(stored)
+				now = testLifetimes.Due(stored)
 			}
 			now = now.Add(pause)
 		}
 	})
 }
 
-func must(t failer, what string, since time.Time, err error) {
+func requireTrusted(t fataler, what string, since time.Time, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("with the %s of %s: %v", what, since, err)
@@ -245,9 +245,9 @@ func must(t failer, what string, since time.Time, err error) {
 }
 
 func TestWhatIsBrokenIsReplaced(t *testing.T) {
-	whole := next(t, short, nil, start)
-	other := next(t, short, nil, start)
-	rotating := next(t, short, whole, start.Add(200*time.Hour))
+	complete := mustNext(t, testLifetimes, nil, testStart)
+	other := mustNext(t, testLifetimes, nil, testStart)
+	rotating := mustNext(t, testLifetimes, complete, testStart.Add(200*time.Hour))
 	for _, c := range []struct {
 		reason   string
 		from     Data
@@ -256,18 +256,18 @@ func TestWhatIsBrokenIsReplaced(t *testing.T) {
 		at       time.Duration
 		sameRoot bool
 	}{
-		{"nothing is broken", whole, "", nil, 0, true},
-		{"no bundle", whole, bundleKey, nil, 0, false},
-		{"a garbled bundle", whole, bundleKey, []byte("garbage"), 0, false},
-		{"no key", whole, signerKey, nil, 0, false},
-		{"another CA's key", whole, signerKey, other[signerKey], 0, false},
-		{"another CA's certificate", whole, bundleKey, other[bundleKey], 0, false},
-		{"a certificate where the CA should be", whole, bundleKey, whole[servingKey], 0, false},
-		{"an expired CA", whole, "", nil, 300 * time.Hour, false},
-		{"no serving certificate", whole, servingKey, nil, 0, true},
-		{"another's serving key", whole, privateKey, other[privateKey], 0, true},
-		{"a serving key that is garbage", whole, privateKey, []byte("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"), 0, true},
-		{"something that is not ours", whole, "extra", []byte("extra"), 0, true},
+		{"nothing is broken", complete, "", nil, 0, true},
+		{"no bundle", complete, bundleKey, nil, 0, false},
+		{"a garbled bundle", complete, bundleKey, []byte("garbage"), 0, false},
+		{"no key", complete, signerKey, nil, 0, false},
+		{"another CA's key", complete, signerKey, other[signerKey], 0, false},
+		{"another CA's certificate", complete, bundleKey, other[bundleKey], 0, false},
+		{"a certificate where the CA should be", complete, bundleKey, complete[servingKey], 0, false},
+		{"an expired CA", complete, "", nil, 300 * time.Hour, false},
+		{"no serving certificate", complete, servingKey, nil, 0, true},
+		{"another's serving key", complete, privateKey, other[privateKey], 0, true},
+		{"a serving key that is garbage", complete, privateKey, []byte("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"), 0, true},
+		{"something that is not ours", complete, "extra", []byte("extra"), 0, true},
 		{"the next key, while both are published", rotating, nextKey, nil, 200 * time.Hour, true},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
@@ -275,15 +275,15 @@ func TestWhatIsBrokenIsReplaced(t *testing.T) {
 			if c.key != "" {
 				broken[c.key] = c.value
 			}
-			now := start.Add(c.at)
-			repaired := next(t, short, broken, now)
-			if err := verify(shown(t, repaired), repaired[bundleKey], now, server); err != nil {
+			now := testStart.Add(c.at)
+			repaired := mustNext(t, testLifetimes, broken, now)
+			if err := verify(servingCertificate(t, repaired), repaired[bundleKey], now, serverName); err != nil {
 				t.Error(err)
 			}
 			if same := bytes.Equal(repaired[signerKey], c.from[signerKey]); same != c.sameRoot {
 				t.Errorf("the CA is the same: %t", same)
 			}
-			if again := next(t, short, repaired, now); !maps.EqualFunc(again, repaired, bytes.Equal) {
+			if again := mustNext(t, testLifetimes, repaired, now); !maps.EqualFunc(again, repaired, bytes.Equal) {
 				t.Error("not settled by one repair")
 			}
 		})
@@ -291,10 +291,10 @@ func TestWhatIsBrokenIsReplaced(t *testing.T) {
 }
 
 func TestNextCASignsAtOnceWhenTheOldOneCannot(t *testing.T) {
-	rotating := next(t, short, next(t, short, nil, start), start.Add(299*time.Hour))
+	rotating := mustNext(t, testLifetimes, mustNext(t, testLifetimes, nil, testStart), testStart.Add(299*time.Hour))
 	for reason, broken := range map[string]Data{"expired": rotating, "lost": {bundleKey: rotating[bundleKey], nextKey: rotating[nextKey]}} {
-		now := start.Add(300 * time.Hour)
-		repaired := next(t, short, broken, now)
+		now := testStart.Add(300 * time.Hour)
+		repaired := mustNext(t, testLifetimes, broken, now)
 		if !bytes.Equal(repaired[signerKey], rotating[nextKey]) {
 			t.Errorf("%s: agents know the next CA already, and yet it does not sign", reason)
 		}
@@ -302,16 +302,16 @@ func TestNextCASignsAtOnceWhenTheOldOneCannot(t *testing.T) {
 }
 
 func FuzzAnythingStoredBecomesWhole(f *testing.F) {
-	whole, _, _ := short.Next(nil, start, names)
+	whole, _, _ := testLifetimes.Next(nil, testStart, testNames)
 	f.Add(whole[bundleKey], whole[signerKey], whole[nextKey], whole[servingKey], whole[privateKey])
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), []byte("x"), []byte(nil), []byte(nil), []byte(nil))
 	f.Fuzz(func(t *testing.T, bundle, signer, next, serving, key []byte) {
 		stored := Data{bundleKey: bundle, signerKey: signer, nextKey: next, servingKey: serving, privateKey: key}
-		wanted, _, err := short.Next(stored, start, names)
+		wanted, _, err := testLifetimes.Next(stored, testStart, testNames)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := verify(shown(t, wanted), wanted[bundleKey], start, server); err != nil {
+		if err := verify(servingCertificate(t, wanted), wanted[bundleKey], testStart, serverName); err != nil {
 			t.Error(err)
 		}
 	})

@@ -19,16 +19,16 @@ func newTermKey() []byte {
 // TermProofs proves to later leaders which terms were assigned. Agents carry the proofs but cannot create them. The key survives the
 // rotation of the CA; when the Secret is deleted, no earlier term can be proven.
 type TermProofs struct {
-	follower *Follower
-	lease    string
+	reader *Reader
+	lease  string
 }
 
 // TermProofs returns the proofs of terms of a Lease, which is named as namespace/name.
-func (f *Follower) TermProofs(lease string) TermProofs { return TermProofs{follower: f, lease: lease} }
+func (f *Reader) TermProofs(lease string) TermProofs { return TermProofs{reader: f, lease: lease} }
 
 // Prove implements link.Terms. It returns nil while there is no key.
 func (t TermProofs) Prove(term int64) []byte {
-	key := t.follower.latest(context.Background()).termKey // from the cache
+	key := t.reader.latest(context.Background()).termKey // from the cache
 	if key == nil {
 		return nil
 	}

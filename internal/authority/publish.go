@@ -27,24 +27,24 @@ const ConfigMapName = "swarm-operator-ca"
 // errConflict is returned when the ConfigMap was written in the meantime.
 var errConflict = errors.New("the ConfigMap was written by another client")
 
-func (k *keeper) configMapKey() types.NamespacedName {
-	return types.NamespacedName{Namespace: k.Namespace, Name: ConfigMapName}
+func (r *reconciler) configMapKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace, Name: ConfigMapName}
 }
 
 // publish writes the bundle to the ConfigMap if it differs. It bypasses the cache, which may not hold this namespace.
-func (k *keeper) publish(ctx context.Context, bundle []byte) error {
-	found := &corev1.ConfigMap{}
-	err := k.live.Get(ctx, k.configMapKey(), found)
+func (r *reconciler) publish(ctx context.Context, bundle []byte) error {
+	current := &corev1.ConfigMap{}
+	err := r.live.Get(ctx, r.configMapKey(), current)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = k.client.Create(ctx, k.configMap(bundle))
+		err = r.client.Create(ctx, r.configMap(bundle))
 	case err != nil:
 		return fmt.Errorf("read ConfigMap %q: %w", ConfigMapName, err)
-	case found.Data[bundleKey] == string(bundle):
+	case current.Data[bundleKey] == string(bundle):
 		return nil
 	default:
-		found.Data = map[string]string{bundleKey: string(bundle)}
-		err = k.client.Update(ctx, found)
+		current.Data = map[string]string{bundleKey: string(bundle)}
+		err = r.client.Update(ctx, current)
 	}
 	switch {
 	case errors.Is(err, kit.ErrNotLeading), errors.Is(err, context.Canceled):
@@ -57,20 +57,20 @@ func (k *keeper) publish(ctx context.Context, bundle []byte) error {
 	return nil
 }
 
-func (k *keeper) configMap(bundle []byte) *corev1.ConfigMap {
+func (r *reconciler) configMap(bundle []byte) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: k.Namespace, Name: ConfigMapName,
+			Namespace: r.Namespace, Name: ConfigMapName,
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator, "app.kubernetes.io/part-of": "swarm-operator"},
 		},
 		Data: map[string]string{bundleKey: string(bundle)},
 	}
 }
 
-// configMaps is the source of events of the ConfigMap, if the cache holds its namespace.
-func (k *keeper) configMaps(of manager.Manager) source.Source {
+// configMapSource is the source of events of the ConfigMap, if the cache holds its namespace.
+func (r *reconciler) configMapSource(mgr manager.Manager) source.Source {
 	kind := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
-	concerned := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return k.requests() })
-	ours := predicate.NewPredicateFuncs(func(object client.Object) bool { return client.ObjectKeyFromObject(object) == k.configMapKey() })
-	return source.Kind(of.GetCache(), client.Object(kind), concerned, ours)
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return r.requests() })
+	isPublished := predicate.NewPredicateFuncs(func(object client.Object) bool { return client.ObjectKeyFromObject(object) == r.configMapKey() })
+	return source.Kind(mgr.GetCache(), client.Object(kind), enqueue, isPublished)
 }

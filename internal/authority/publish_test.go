@@ -15,7 +15,7 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-func (d *desk) published(t *testing.T) *corev1.ConfigMap {
+func (d *reconcilerHarness) published(t *testing.T) *corev1.ConfigMap {
 	t.Helper()
 	found := &corev1.ConfigMap{}
 	if err := d.cluster.Get(t.Context(), d.configMapKey(), found); err != nil {
@@ -24,7 +24,7 @@ func (d *desk) published(t *testing.T) *corev1.ConfigMap {
 	return found
 }
 
-func (d *desk) expectPublished(t *testing.T, reason string) {
+func (d *reconcilerHarness) expectPublished(t *testing.T, reason string) {
 	t.Helper()
 	data := d.published(t).Data
 	if want := string(d.secret(t).Data[bundleKey]); want == "" || data[bundleKey] != want || len(data) != 1 {
@@ -33,11 +33,11 @@ func (d *desk) expectPublished(t *testing.T, reason string) {
 }
 
 func TestLeaderPublishesTheBundle(t *testing.T) {
-	d := newDesk()
-	d.look(t)
+	d := newReconcilerHarness()
+	d.reconcile(t)
 	d.expectPublished(t, "at first")
 	made := d.published(t)
-	d.look(t)
+	d.reconcile(t)
 	if d.published(t).ResourceVersion != made.ResourceVersion {
 		t.Error("it was written again though nothing had changed")
 	}
@@ -46,24 +46,24 @@ func TestLeaderPublishesTheBundle(t *testing.T) {
 	if err := d.cluster.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	d.look(t)
+	d.reconcile(t)
 	d.expectPublished(t, "after another client wrote")
 	if err := d.cluster.Delete(t.Context(), d.published(t)); err != nil {
 		t.Fatal(err)
 	}
-	d.look(t)
+	d.reconcile(t)
 	d.expectPublished(t, "after it was deleted")
 }
 
 // While one CA replaces another, both are published before the next one signs.
 func TestBundleIsPublishedThroughoutARotation(t *testing.T) {
-	d := newDesk()
-	d.look(t)
+	d := newReconcilerHarness()
+	d.reconcile(t)
 	first := d.published(t).Data[bundleKey]
 	seen := map[string]bool{first: true}
 	for range 400 {
 		d.time = d.time.Add(time.Hour)
-		d.look(t)
+		d.reconcile(t)
 		d.expectPublished(t, d.time.String())
 		seen[d.published(t).Data[bundleKey]] = true
 	}
@@ -72,7 +72,7 @@ func TestBundleIsPublishedThroughoutARotation(t *testing.T) {
 	}
 }
 
-func TestWhatAFailedWriteOfTheBundleMeans(t *testing.T) {
+func TestFailedWriteOfTheBundle(t *testing.T) {
 	configMaps := schema.GroupResource{Resource: "configmaps"}
 	for _, c := range []struct {
 		reason string
@@ -86,7 +86,7 @@ func TestWhatAFailedWriteOfTheBundleMeans(t *testing.T) {
 		{"we may not", apierrors.NewForbidden(configMaps, ConfigMapName, errors.New("no rule")), 0, true},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			d := newDesk()
+			d := newReconcilerHarness()
 			d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
 				Create: func(ctx context.Context, inner client.WithWatch, object client.Object, options ...client.CreateOption) error {
 					if _, is := object.(*corev1.ConfigMap); is {

@@ -13,31 +13,31 @@ import (
 
 // state is the parsed content of the Secret.
 type state struct {
-	current pair                // signs
-	next    pair                // is published, and will sign
+	current keyPair             // signs
+	next    keyPair             // is published, and will sign
 	retired []*x509.Certificate // no longer sign; what they signed may be in use
-	serving pair
+	serving keyPair
 	termKey []byte // nil if there is none
 }
 
-// read parses as much as it can. Damaged parts count as missing.
-func read(stored Data) state {
+// parseState parses as much as it can. Damaged parts count as missing.
+func parseState(stored Data) state {
 	var s state
 	bundle, _ := cert.ParseCertsPEM(stored[bundleKey])
 	signer, next := readKey(stored[signerKey]), readKey(stored[nextKey])
 	for _, ca := range bundle {
 		switch {
-		case ca.IsCA && !s.current.whole() && belong(ca, signer):
-			s.current = pair{ca, signer}
-		case ca.IsCA && !s.next.whole() && belong(ca, next):
-			s.next = pair{ca, next}
+		case ca.IsCA && !s.current.isComplete() && isKeyOf(ca, signer):
+			s.current = keyPair{ca, signer}
+		case ca.IsCA && !s.next.isComplete() && isKeyOf(ca, next):
+			s.next = keyPair{ca, next}
 		default:
 			s.retired = append(s.retired, ca)
 		}
 	}
 	serving, _ := cert.ParseCertsPEM(stored[servingKey])
-	if key := readKey(stored[privateKey]); len(serving) == 1 && belong(serving[0], key) {
-		s.serving = pair{serving[0], key}
+	if key := readKey(stored[privateKey]); len(serving) == 1 && isKeyOf(serving[0], key) {
+		s.serving = keyPair{serving[0], key}
 	}
 	if key := stored[termKey]; len(key) == termKeyBytes {
 		s.termKey = key
@@ -51,21 +51,21 @@ func readKey(text []byte) *ecdsa.PrivateKey {
 	if err != nil {
 		return nil
 	}
-	ours, _ := key.(*ecdsa.PrivateKey)
-	return ours
+	ecKey, _ := key.(*ecdsa.PrivateKey)
+	return ecKey
 }
 
-// belong reports whether the key is that of the certificate.
-func belong(certificate *x509.Certificate, key *ecdsa.PrivateKey) bool {
+// isKeyOf reports whether the key is that of the certificate.
+func isKeyOf(certificate *x509.Certificate, key *ecdsa.PrivateKey) bool {
 	return key != nil && key.PublicKey.Equal(certificate.PublicKey)
 }
 
-// data encodes the state. The same state has the same bytes.
-func (s state) data() (Data, error) {
+// encode encodes the state. The same state has the same bytes.
+func (s state) encode() (Data, error) {
 	all := Data{termKey: s.termKey}
 	bundle := []*x509.Certificate{s.current.certificate}
 	keys := map[string]*ecdsa.PrivateKey{signerKey: s.current.key, privateKey: s.serving.key}
-	if s.next.whole() {
+	if s.next.isComplete() {
 		bundle = append(bundle, s.next.certificate)
 		keys[nextKey] = s.next.key
 	}
@@ -85,33 +85,35 @@ func (s state) data() (Data, error) {
 }
 
 // A pair is a certificate with its key, or nothing.
-type pair struct {
+type keyPair struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
 
-func (p pair) whole() bool { return p.certificate != nil && p.key != nil }
+func (p keyPair) isComplete() bool { return p.certificate != nil && p.key != nil }
 
-// valid reports whether the pair exists and is valid now. One from the future was created with a wrong clock.
-func (p pair) valid(now time.Time) bool {
-	return p.whole() && !now.Before(p.certificate.NotBefore) && now.Before(p.certificate.NotAfter)
+// isValid reports whether the pair exists and is valid now. One from the future was created with a wrong clock.
+func (p keyPair) isValid(now time.Time) bool {
+	return p.isComplete() && !now.Before(p.certificate.NotBefore) && now.Before(p.certificate.NotAfter)
 }
 
-// made returns when it was created; it is valid from a little earlier on.
-func (p pair) made() time.Time { return p.certificate.NotBefore.Add(skew) }
+// createdAt returns when it was created; it is valid from a little earlier on.
+func (p keyPair) createdAt() time.Time { return p.certificate.NotBefore.Add(clockSkew) }
 
-// ageing returns when two thirds of its lifetime are over.
-func (p pair) ageing() time.Time {
-	return p.made().Add(p.certificate.NotAfter.Sub(p.made()) * 2 / 3)
+// renewAt returns when two thirds of its lifetime are over.
+func (p keyPair) renewAt() time.Time {
+	return p.createdAt().Add(p.certificate.NotAfter.Sub(p.createdAt()) * 2 / 3)
 }
 
-func (p pair) signedBy(ca pair) bool { return p.certificate.CheckSignatureFrom(ca.certificate) == nil }
+func (p keyPair) isSignedBy(ca keyPair) bool {
+	return p.certificate.CheckSignatureFrom(ca.certificate) == nil
+}
 
 // names returns all names of a certificate, in the order of tidy.
-func (p pair) names() []string {
-	all := slices.Clone(p.certificate.DNSNames)
+func (p keyPair) names() []string {
+	hosts := slices.Clone(p.certificate.DNSNames)
 	for _, ip := range p.certificate.IPAddresses {
-		all = append(all, ip.String())
+		hosts = append(hosts, ip.String())
 	}
-	return tidy(all)
+	return normalizeNames(hosts)
 }

@@ -37,11 +37,11 @@ func NewTerms(cluster *rest.Config, namespace string) (*Terms, error) {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("make scheme for terms: %w", err)
 	}
-	made, err := client.New(rest.AddUserAgent(rest.CopyConfig(cluster), "leader-election"), client.Options{Scheme: scheme})
+	c, err := client.New(rest.AddUserAgent(rest.CopyConfig(cluster), "leader-election"), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make client for terms: %w", err)
 	}
-	return &Terms{client: made, key: types.NamespacedName{Namespace: namespace, Name: SecretName}}, nil
+	return &Terms{client: c, key: types.NamespacedName{Namespace: namespace, Name: SecretName}}, nil
 }
 
 // Newest implements kit.Terms.
@@ -52,15 +52,15 @@ func (t *Terms) Newest(ctx context.Context) (int64, error) {
 
 // Claim implements kit.Terms. The resource version keeps two replicas from claiming the same term.
 func (t *Terms) Claim(ctx context.Context, atLeast int64) (term int64, err error) {
-	taken := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	err = retry.OnError(retry.DefaultRetry, taken, func() error {
+	isRetryable := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err = retry.OnError(retry.DefaultRetry, isRetryable, func() error {
 		secret, err := t.read(ctx)
 		if err != nil {
 			return err
 		}
 		term = max(storedTerm(ctx, secret)+1, atLeast)
-		stamp(secret, term)
-		return store(ctx, t.client, t.key, secret)
+		setTerm(secret, term)
+		return writeSecret(ctx, t.client, t.key, secret)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("store term in secret %q: %w", SecretName, err)
@@ -79,29 +79,29 @@ func (t *Terms) read(ctx context.Context) (*corev1.Secret, error) {
 
 // storedTerm ignores an invalid term: then terms grow by the Lease and by stored epochs alone.
 func storedTerm(ctx context.Context, secret *corev1.Secret) int64 {
-	text, found := secret.Annotations[v1alpha1.AnnotationTerm]
+	text, ok := secret.Annotations[v1alpha1.AnnotationTerm]
 	term, err := strconv.ParseInt(text, 10, 64)
-	if found && (err != nil || term < 0 || term > highestTerm) {
+	if ok && (err != nil || term < 0 || term > highestTerm) {
 		log.FromContext(ctx).Info("Ignoring an annotation that is not a term", "secret", SecretName, "annotation", v1alpha1.AnnotationTerm, "value", text)
 		return 0
 	}
 	return term
 }
 
-func stamp(secret *corev1.Secret, term int64) {
+func setTerm(secret *corev1.Secret, term int64) {
 	if secret.Annotations == nil {
 		secret.Annotations = map[string]string{}
 	}
 	secret.Annotations[v1alpha1.AnnotationTerm] = strconv.FormatInt(term, 10)
 }
 
-// store creates the Secret, or updates it if it is still the one that was read.
-func store(ctx context.Context, to client.Client, key types.NamespacedName, secret *corev1.Secret) error {
+// writeSecret creates the Secret, or updates it if it is still the one that was read.
+func writeSecret(ctx context.Context, c client.Client, key types.NamespacedName, secret *corev1.Secret) error {
 	if secret.ResourceVersion != "" {
-		return to.Update(ctx, secret)
+		return c.Update(ctx, secret)
 	}
 	secret.Namespace, secret.Name = key.Namespace, key.Name
 	secret.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}
 	secret.Type = corev1.SecretTypeOpaque
-	return to.Create(ctx, secret)
+	return c.Create(ctx, secret)
 }

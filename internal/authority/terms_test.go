@@ -14,7 +14,7 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-func (d *desk) terms() *Terms { return &Terms{client: d.cluster, key: d.key()} }
+func (d *reconcilerHarness) terms() *Terms { return &Terms{client: d.cluster, key: d.key()} }
 
 // claim claims a term and compares it with the expected one.
 func claim(t *testing.T, terms *Terms, atLeast, want int64) {
@@ -27,13 +27,13 @@ func claim(t *testing.T, terms *Terms, atLeast, want int64) {
 }
 
 func TestTermsGrowAndStayWithTheSecret(t *testing.T) {
-	d := newDesk()
+	d := newReconcilerHarness()
 	terms := d.terms()
 	if newest, err := terms.Newest(t.Context()); newest != 0 || err != nil {
 		t.Errorf("term %d before any was claimed: %v", newest, err)
 	}
 	claim(t, terms, 1, 1) // before there is a CA
-	d.look(t)
+	d.reconcile(t)
 	made := d.secret(t)
 	if len(made.Data) != 5 || made.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByOperator || made.Type != corev1.SecretTypeOpaque {
 		t.Errorf("secret %+v with %d keys", made.ObjectMeta, len(made.Data))
@@ -47,8 +47,8 @@ func TestTermsGrowAndStayWithTheSecret(t *testing.T) {
 
 func TestWhatIsNotATermIsIgnored(t *testing.T) {
 	for _, text := range []string{"", "many", "-3", "1610612737", "99999999999999999999"} {
-		d := newDesk()
-		d.look(t)
+		d := newReconcilerHarness()
+		d.reconcile(t)
 		secret := d.secret(t)
 		secret.Annotations = map[string]string{v1alpha1.AnnotationTerm: text}
 		if err := d.cluster.Update(t.Context(), secret); err != nil {
@@ -56,7 +56,7 @@ func TestWhatIsNotATermIsIgnored(t *testing.T) {
 		}
 		claim(t, d.terms(), 3, 3)
 	}
-	d := newDesk()
+	d := newReconcilerHarness()
 	claim(t, d.terms(), highestTerm, highestTerm)
 	if newest, err := d.terms().Newest(t.Context()); newest != highestTerm || err != nil {
 		t.Errorf("term %d: %v", newest, err)
@@ -66,13 +66,13 @@ func TestWhatIsNotATermIsIgnored(t *testing.T) {
 // Two replicas find the Lease deleted at the same time.
 func TestTwoReplicasNeverClaimTheSameTerm(t *testing.T) {
 	for name, existing := range map[string]bool{"of a Secret that exists": true, "of a Secret that does not": false} {
-		d := newDesk()
+		d := newReconcilerHarness()
 		if existing {
-			d.look(t)
+			d.reconcile(t)
 		}
 		other := d.terms()
 		others := int64(0)
-		overtaken := interceptor.NewClient(d.cluster, interceptor.Funcs{
+		conflicted := interceptor.NewClient(d.cluster, interceptor.Funcs{
 			Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 				err := inner.Get(ctx, key, object, options...)
 				if others == 0 {
@@ -81,7 +81,7 @@ func TestTwoReplicasNeverClaimTheSameTerm(t *testing.T) {
 				return err
 			},
 		})
-		term, err := (&Terms{client: overtaken, key: d.key()}).Claim(t.Context(), 1)
+		term, err := (&Terms{client: conflicted, key: d.key()}).Claim(t.Context(), 1)
 		if err != nil || others != 1 || term != 2 {
 			t.Errorf("%s: claimed %d after another claimed %d: %v", name, term, others, err)
 		}
@@ -89,7 +89,7 @@ func TestTwoReplicasNeverClaimTheSameTerm(t *testing.T) {
 }
 
 func TestTermThatCannotBeStoredIsNotClaimed(t *testing.T) {
-	d := newDesk()
+	d := newReconcilerHarness()
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, SecretName, errors.New("no rule"))
 	for name, funcs := range map[string]interceptor.Funcs{
 		"read": {Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -105,24 +105,24 @@ func TestTermThatCannotBeStoredIsNotClaimed(t *testing.T) {
 }
 
 // Deleting the Secret to get a new CA must not restart the terms.
-func TestKeeperRestoresTheTerm(t *testing.T) {
-	d := newDesk()
+func TestReconcilerRestoresTheTerm(t *testing.T) {
+	d := newReconcilerHarness()
 	d.leads = 6
-	d.look(t)
+	d.reconcile(t)
 	claim(t, d.terms(), 1, 7)
 	if err := d.cluster.Delete(t.Context(), d.secret(t)); err != nil {
 		t.Fatal(err)
 	}
 	d.leads = 7
-	d.look(t)
+	d.reconcile(t)
 	claim(t, d.terms(), 1, 8)
 }
 
-func TestKeeperDoesNotLowerTheTerm(t *testing.T) {
-	d := newDesk()
+func TestReconcilerDoesNotLowerTheTerm(t *testing.T) {
+	d := newReconcilerHarness()
 	claim(t, d.terms(), 9, 9)
 	d.leads = 8 // another replica has claimed 9
-	d.look(t)
+	d.reconcile(t)
 	if got := d.secret(t).Annotations[v1alpha1.AnnotationTerm]; got != "9" {
 		t.Errorf("term %s", got)
 	}

@@ -34,7 +34,7 @@ func TestAgentsDialEitherFamily(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {
 			port := freePort(t, host)
-			stored, _, err := authority.Standard().Next(nil, time.Now(), []string{host})
+			stored, _, err := authority.DefaultLifetimes().Next(nil, time.Now(), []string{host})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func serve(t *testing.T, stored authority.Data, port int, events link.Events) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: authority.SecretName}, Data: stored}
 	server, err := link.New(link.Config{
-		Certificates:  authority.Follow(fake.NewFakeClient(secret), "system"),
+		Certificates:  authority.NewReader(fake.NewFakeClient(secret), "system"),
 		Authenticator: linktest.Tokens{},
 		Leadership:    leaderInfo{lease: fakeLease{fresh: true, term: 1}, acceptsAgents: func() bool { return true }},
 		Events:        events, Leases: joinedAgents(nil), Ready: linktest.Ready(), Metrics: prometheus.NewRegistry(),

@@ -105,7 +105,7 @@ func assemble(ctx context.Context, config Config, env Environment) (*deps, error
 	if err != nil {
 		return nil, err
 	}
-	follower := authority.Follow(operator.GetClient(), env.Namespace)
+	follower := authority.NewReader(operator.GetClient(), env.Namespace)
 	scope, err := config.scope()
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ type deps struct {
 	cluster        *rest.Config // connections that do not end with leadership: for reads and reviews only
 	addresses      addresses
 	scope          *kit.Scope
-	certs          *authority.Follower
+	certs          *authority.Reader
 	dispatchRunner *dispatchRunner
 	pods           survey.Pods
 	allocator      *placement.Desk
@@ -171,8 +171,8 @@ func (p deps) addLink(ctx context.Context) error {
 		return err
 	}
 	p.dispatchRunner.dispatcher.Connect(server)
-	certOptions := authority.Keeper{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: authority.Standard(), Term: p.Leadership.Term}
-	return errors.Join(authority.Keep(p.Operator, certOptions), p.Add(linkServer{server, p.config.Link.Port}), p.Add(p.dispatchRunner))
+	certOptions := authority.Options{Namespace: p.env.Namespace, Names: p.certificateNames(), Lifetimes: authority.DefaultLifetimes(), Term: p.Leadership.Term}
+	return errors.Join(authority.AddController(p.Operator, certOptions), p.Add(linkServer{server, p.config.Link.Port}), p.Add(p.dispatchRunner))
 }
 
 // manifestSettings are passed to pods of agents.

@@ -41,9 +41,9 @@ func (p deps) addWebhook(ctx context.Context) error {
 	verifyClientCerts(clients, &options)
 	if !hasCertificate {
 		source = "Secret " + authority.SecretName
-		cert := admission.NewFace(p.certs.Certificates)
+		cert := admission.NewServingCert(p.certs.Certificates)
 		options.TLSOpts = append(options.TLSOpts, func(config *tls.Config) { config.GetCertificate = cert.Certificate })
-		if err := errors.Join(admission.Keep(p.Operator, p.certs.Bundle), cert.Follow(ctx, p.GetCache())); err != nil {
+		if err := errors.Join(admission.AddCABundleController(p.Operator, p.certs.Bundle), cert.Watch(ctx, p.GetCache())); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (p deps) addWebhook(ctx context.Context) error {
 	server.Register(admission.Path, requireClientCert(clients, limit.Bodies(poolHandler, p.refusals)))
 	spreadHandler := placement.Pods(p.leaderClient(), p.GetScheme(), p.config.spreadSettings(), placement.Within(p.GetClient(), p.scope), ctrlmetrics.Registry)
 	server.Register(placement.Path, requireClientCert(clients, limit.Bodies(withLogging(spreadHandler), p.refusals)))
-	return errors.Join(admission.Cover(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
+	return errors.Join(admission.AddNamespaceSelectorController(p.Operator, p.namespaceSelector()), p.Add(server), p.AddReadyzCheck("webhook", p.webhookGate.checkServing))
 }
 
 func (w Webhook) serverOptions() webhook.Options {

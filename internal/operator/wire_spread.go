@@ -34,13 +34,13 @@ func (p deps) addSpread(ctx context.Context) error {
 }
 
 // namespaceSelector determines the namespaces of the spread webhook.
-func (p deps) namespaceSelector() admission.Coverage {
-	selector := admission.Coverage{Reader: p.GetClient(), Settings: p.config.spreadSettings(), Scope: p.scope, Own: p.env.Namespace, Open: p.webhookGate.isReachable}
+func (p deps) namespaceSelector() admission.NamespaceSelector {
+	selector := admission.NamespaceSelector{Reader: p.GetClient(), Settings: p.config.spreadSettings(), Scope: p.scope, OperatorNamespace: p.env.Namespace, Reachable: p.webhookGate.isReachable}
 	if p.registration != nil {
-		selector.Open = p.registration.Settled
+		selector.Reachable = p.registration.ProbeDone
 	}
 	if !p.config.Webhook.Enabled {
-		selector.Off = "webhook.enabled is false, so pods are created without a capacity type: enable it"
+		selector.DisabledReason = "webhook.enabled is false, so pods are created without a capacity type: enable it"
 	}
 	return selector
 }
@@ -61,7 +61,7 @@ func (p deps) leaderClient() *placement.Switchboard {
 	name := serviceHost(linkService, p.env.Namespace) // which the certificate of every replica is valid for
 	return placement.NewSwitchboard(placement.Peers{
 		Own: p.allocator, Leading: p.Leadership.Fresh, Leader: leaderInfo{lease: p.Leadership, identity: p.Leadership.Identity()}.Leader,
-		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.certs.Client(ctx, name) },
+		TLS:     func(ctx context.Context) (*tls.Config, error) { return p.certs.ClientConfig(ctx, name) },
 		Metrics: ctrlmetrics.Registry,
 	})
 }

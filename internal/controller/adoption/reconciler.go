@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// name is the controller's name in logs, metrics and events.
-	name = "adoption"
-	// jobsFrom and jobsKey locate the jobs of a created pool.
-	jobsFrom = "swarm-controller-config"
-	jobsKey  = "config.yml"
+	// controllerName is the controller's name in logs, metrics and events.
+	controllerName = "adoption"
+	// jobsConfigMap and jobsKey locate the jobs of a created pool.
+	jobsConfigMap = "swarm-controller-config"
+	jobsKey       = "config.yml"
 	// portName is the name of the container port at which a worker acknowledges.
 	portName = "internal"
 )
@@ -47,8 +47,8 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 	if err := kit.IndexOwner(ctx, operator, &v1alpha1.WorkerPool{}); err != nil {
 		return err
 	}
-	r := &reconciler{client: operator.GetClient(), recorder: operator.GetEventRecorder(name)}
-	return kit.New[*appsv1.StatefulSet](operator, name).
+	r := &reconciler{client: operator.GetClient(), recorder: operator.GetEventRecorder(controllerName)}
+	return kit.New[*appsv1.StatefulSet](operator, controllerName).
 		Owns(&v1alpha1.WorkerPool{}).
 		Namespaces(options.Scope).
 		Concurrency(options.Workers).
@@ -60,26 +60,26 @@ func (r *reconciler) Reconcile(ctx context.Context, workload *appsv1.StatefulSet
 	if !workload.DeletionTimestamp.IsZero() {
 		return kit.Done(), nil // the created pool is deleted with it
 	}
-	made := &v1alpha1.WorkerPoolList{}
-	if err := kit.ListOwned(ctx, r.client, workload, made); err != nil {
+	pools := &v1alpha1.WorkerPoolList{}
+	if err := kit.ListOwned(ctx, r.client, workload, pools); err != nil {
 		return kit.Done(), err
 	}
-	wanted, exists := workload.Labels[v1alpha1.LabelPool], false
-	for n := range made.Items {
-		if made.Items[n].Name == wanted {
+	poolName, exists := workload.Labels[v1alpha1.LabelPool], false
+	for n := range pools.Items {
+		if pools.Items[n].Name == poolName {
 			exists = true
-		} else if err := r.remove(ctx, workload, &made.Items[n]); err != nil {
+		} else if err := r.deletePool(ctx, workload, &pools.Items[n]); err != nil {
 			return kit.Done(), err
 		}
 	}
-	if wanted == "" || exists {
+	if poolName == "" || exists {
 		return kit.Done(), nil
 	}
-	return kit.Done(), r.make(ctx, workload, wanted)
+	return kit.Done(), r.createPool(ctx, workload, poolName)
 }
 
-// make creates the pool, unless a user has created one of that name.
-func (r *reconciler) make(ctx context.Context, workload *appsv1.StatefulSet, name string) error {
+// createPool creates the pool, unless a user has created one of that name.
+func (r *reconciler) createPool(ctx context.Context, workload *appsv1.StatefulSet, name string) error {
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: workload.Namespace, Name: name}, &v1alpha1.WorkerPool{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		return client.IgnoreNotFound(err)
@@ -100,12 +100,12 @@ func (r *reconciler) make(ctx context.Context, workload *appsv1.StatefulSet, nam
 		return fmt.Errorf("make pool %q: %w", name, err)
 	}
 	r.recorder.Eventf(workload, pool, corev1.EventTypeNormal, "PoolMade", "Reconcile",
-		"WorkerPool %q was made for the label %s, with jobs from ConfigMap %q", name, v1alpha1.LabelPool, jobsFrom)
+		"WorkerPool %q was made for the label %s, with jobs from ConfigMap %q", name, v1alpha1.LabelPool, jobsConfigMap)
 	return nil
 }
 
-// remove deletes a pool that was created for a label that has been removed.
-func (r *reconciler) remove(ctx context.Context, workload *appsv1.StatefulSet, pool *v1alpha1.WorkerPool) error {
+// deletePool deletes a pool that was created for a label that has been removed.
+func (r *reconciler) deletePool(ctx context.Context, workload *appsv1.StatefulSet, pool *v1alpha1.WorkerPool) error {
 	if !pool.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -132,17 +132,17 @@ func poolFor(workload *appsv1.StatefulSet, name string) *v1alpha1.WorkerPool {
 		},
 		Spec: v1alpha1.WorkerPoolSpec{
 			Workers:  v1alpha1.WorkloadReference{Kind: v1alpha1.WorkloadStatefulSet, Name: workload.Name},
-			JobsFrom: []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: jobsFrom, Key: jobsKey}}},
+			JobsFrom: []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: jobsConfigMap, Key: jobsKey}}},
 		},
 	}
-	if port := acknowledges(workload.Spec.Template.Spec.Containers); port > 0 {
+	if port := acknowledgePort(workload.Spec.Template.Spec.Containers); port > 0 {
 		pool.Spec.Refresh.Acknowledge = &v1alpha1.PoolAcknowledge{HTTPGet: v1alpha1.AcknowledgeHTTPGet{Port: port}}
 	}
 	return pool
 }
 
-// acknowledges returns the port at which workers acknowledge, 0 for none.
-func acknowledges(containers []corev1.Container) int32 {
+// acknowledgePort returns the port at which workers acknowledge, 0 for none.
+func acknowledgePort(containers []corev1.Container) int32 {
 	for _, container := range containers {
 		for _, port := range container.Ports {
 			if port.Name == portName {

@@ -23,7 +23,7 @@ func noPools(context.Context, client.WithWatch, client.ObjectList, ...client.Lis
 }
 
 // The port at which workers acknowledge may be missing from what the cache keeps of a large StatefulSet, and a pool would never get it.
-func TestNoPoolIsMadeOfAWorkloadThatIsTooLarge(t *testing.T) {
+func TestNoPoolIsCreatedForAWorkloadThatIsTooLarge(t *testing.T) {
 	for event, annotations := range map[string]map[string]string{
 		"PoolMade": nil, "PoolRefused": {v1alpha1.AnnotationTooLarge: "true"},
 	} {

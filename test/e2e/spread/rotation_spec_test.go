@@ -46,13 +46,13 @@ var _ = Describe("Certificates, while ten pods a second are made", Serial, func(
 		certificate, key := nearlyOld(secret)
 		rewrite(ctx, map[string][]byte{"tls.crt": certificate, "tls.key": key})
 		Eventually(func() time.Time { return certificates(stored(ctx).Data["tls.crt"])[0].NotAfter }).WithContext(ctx).
-			Should(BeTemporally("~", time.Now().Add(authority.Standard().Serving), time.Hour))
+			Should(BeTemporally("~", time.Now().Add(authority.DefaultLifetimes().Serving), time.Hour))
 		awaitShown(ctx, at, signer)
 		pods.Await(ctx)
 
 		By("the CA, too: it is made known, then it signs")
 		bundle := certificates(stored(ctx).Data["ca.crt"])
-		next, nextKey := nextAuthority(authority.Standard().Overlap - overlap)
+		next, nextKey := nextAuthority(authority.DefaultLifetimes().Overlap - overlap)
 		rewrite(ctx, map[string][]byte{"ca.crt": slices.Concat(stored(ctx).Data["ca.crt"], next), "next.key": nextKey})
 		awaitTrusted(ctx, len(bundle)+1)
 		awaitShown(ctx, at, certificates(next)[0])

@@ -24,23 +24,23 @@ import (
 )
 
 // A desk is a keeper with an in-memory cluster and a clock that stands still.
-type desk struct {
-	*keeper
+type reconcilerHarness struct {
+	*reconciler
 	cluster client.WithWatch
 	time    time.Time
 	leads   int64 // the term
 }
 
-func newDesk() *desk {
-	d := &desk{cluster: fake.NewFakeClient(), time: start}
-	d.keeper = &keeper{
-		Keeper: Keeper{Namespace: "swarm-system", Names: names, Lifetimes: short, Term: func() int64 { return d.leads }},
-		client: d.cluster, live: d.cluster, now: func() time.Time { return d.time },
+func newReconcilerHarness() *reconcilerHarness {
+	d := &reconcilerHarness{cluster: fake.NewFakeClient(), time: testStart}
+	d.reconciler = &reconciler{
+		Options: Options{Namespace: "swarm-system", Names: testNames, Lifetimes: testLifetimes, Term: func() int64 { return d.leads }},
+		client:  d.cluster, live: d.cluster, now: func() time.Time { return d.time },
 	}
 	return d
 }
 
-func (d *desk) look(t *testing.T) reconcile.Result {
+func (d *reconcilerHarness) reconcile(t *testing.T) reconcile.Result {
 	t.Helper()
 	result, err := d.Reconcile(t.Context(), d.requests()[0])
 	if err != nil {
@@ -49,7 +49,7 @@ func (d *desk) look(t *testing.T) reconcile.Result {
 	return result
 }
 
-func (d *desk) secret(t *testing.T) *corev1.Secret {
+func (d *reconcilerHarness) secret(t *testing.T) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
 	if err := d.cluster.Get(t.Context(), d.key(), secret); err != nil {
@@ -59,33 +59,33 @@ func (d *desk) secret(t *testing.T) *corev1.Secret {
 }
 
 func TestLeaderKeepsTheSecret(t *testing.T) {
-	d := newDesk()
-	if again := d.look(t).RequeueAfter; again != time.Hour {
+	d := newReconcilerHarness()
+	if again := d.reconcile(t).RequeueAfter; again != time.Hour {
 		t.Errorf("looks again after %s: want the longest, for twenty hours are left", again)
 	}
 	made := d.secret(t)
 	if made.Type != corev1.SecretTypeOpaque || len(made.Data) != 5 {
 		t.Errorf("type %s with %d keys", made.Type, len(made.Data))
 	}
-	d.time = start.Add(19*time.Hour + 30*time.Minute)
-	if again := d.look(t).RequeueAfter; again != 30*time.Minute || d.secret(t).ResourceVersion != made.ResourceVersion {
+	d.time = testStart.Add(19*time.Hour + 30*time.Minute)
+	if again := d.reconcile(t).RequeueAfter; again != 30*time.Minute || d.secret(t).ResourceVersion != made.ResourceVersion {
 		t.Errorf("looks again after %s, wrote at version %s", again, d.secret(t).ResourceVersion)
 	}
-	d.time = start.Add(20 * time.Hour)
-	d.look(t)
+	d.time = testStart.Add(20 * time.Hour)
+	d.reconcile(t)
 	if renewed := d.secret(t); bytes.Equal(renewed.Data[servingKey], made.Data[servingKey]) || renewed.UID != made.UID {
 		t.Error("the certificate was not renewed in place")
 	}
 	if err := d.cluster.Delete(t.Context(), d.secret(t)); err != nil {
 		t.Fatal(err)
 	}
-	d.look(t)
+	d.reconcile(t)
 	if bytes.Equal(d.secret(t).Data[signerKey], made.Data[signerKey]) {
 		t.Error("a deleted CA came back")
 	}
 }
 
-func TestWhatAFailedWriteMeans(t *testing.T) {
+func TestFailedWriteOfTheSecret(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
 	for _, c := range []struct {
 		reason string
@@ -100,7 +100,7 @@ func TestWhatAFailedWriteMeans(t *testing.T) {
 		{"we may not", apierrors.NewForbidden(secrets, SecretName, errors.New("no rule")), 0, true},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			d := newDesk()
+			d := newReconcilerHarness()
 			d.client = interceptor.NewClient(d.cluster, interceptor.Funcs{
 				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return c.answer },
 			})
@@ -112,17 +112,17 @@ func TestWhatAFailedWriteMeans(t *testing.T) {
 	}
 }
 
-func TestReplicasFollowTheSecret(t *testing.T) {
-	d := newDesk()
-	follower := Follow(d.cluster, "swarm-system")
+func TestReplicasReadTheSecret(t *testing.T) {
+	d := newReconcilerHarness()
+	follower := NewReader(d.cluster, "swarm-system")
 	if _, err := follower.Certificate(&tls.ClientHelloInfo{}); !errors.Is(err, errNoCertificate) || follower.Bundle(t.Context()) != "" {
 		t.Errorf("before there is one: %v", err)
 	}
-	d.look(t)
-	first := served(t, follower, d)
-	d.time = start.Add(20 * time.Hour)
-	d.look(t)
-	if second := served(t, follower, d); bytes.Equal(first.Certificate[0], second.Certificate[0]) {
+	d.reconcile(t)
+	first := servingLeaf(t, follower, d)
+	d.time = testStart.Add(20 * time.Hour)
+	d.reconcile(t)
+	if second := servingLeaf(t, follower, d); bytes.Equal(first.Certificate[0], second.Certificate[0]) {
 		t.Error("the old certificate is shown")
 	}
 	good := d.secret(t)
@@ -143,21 +143,21 @@ func TestReplicasFollowTheSecret(t *testing.T) {
 }
 
 func TestReplicasCallEachOther(t *testing.T) {
-	d := newDesk()
-	caller, called := Follow(d.cluster, "swarm-system"), Follow(d.cluster, "swarm-system")
-	if _, err := caller.Client(t.Context(), server); !errors.Is(err, errNoCertificate) || !called.Pool(t.Context()).Equal(x509.NewCertPool()) {
+	d := newReconcilerHarness()
+	caller, called := NewReader(d.cluster, "swarm-system"), NewReader(d.cluster, "swarm-system")
+	if _, err := caller.ClientConfig(t.Context(), serverName); !errors.Is(err, errNoCertificate) || !called.Pool(t.Context()).Equal(x509.NewCertPool()) {
 		t.Errorf("before there is one: %v", err)
 	}
-	d.look(t)
-	config, err := caller.Client(t.Context(), server)
+	d.reconcile(t)
+	config, err := caller.ClientConfig(t.Context(), serverName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !config.RootCAs.Equal(called.Pool(t.Context())) || !config.Certificates[0].Leaf.Equal(shown(t, d.secret(t).Data)) {
+	if !config.RootCAs.Equal(called.Pool(t.Context())) || !config.Certificates[0].Leaf.Equal(servingCertificate(t, d.secret(t).Data)) {
 		t.Error("calls with something else than the Secret holds")
 	}
 	config.Time = func() time.Time { return d.time }
-	if err := call(t, config, &tls.Config{
+	if err := handshake(t, config, &tls.Config{
 		MinVersion: tls.VersionTLS13, GetCertificate: called.Certificate,
 		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: called.Pool(t.Context()), Time: config.Time,
 	}); err != nil {
@@ -165,8 +165,8 @@ func TestReplicasCallEachOther(t *testing.T) {
 	}
 }
 
-// call performs a handshake between a client and a server.
-func call(t *testing.T, client, server *tls.Config) error {
+// handshake performs a handshake between a client and a server.
+func handshake(t *testing.T, client, server *tls.Config) error {
 	t.Helper()
 	near, far := net.Pipe()
 	defer near.Close()
@@ -180,8 +180,8 @@ func call(t *testing.T, client, server *tls.Config) error {
 	return errors.Join(called, <-answered)
 }
 
-// served returns what a replica shows, and checks that the Secret holds it.
-func served(t *testing.T, follower *Follower, d *desk) *tls.Certificate {
+// servingLeaf returns what a replica shows, and checks that the Secret holds it.
+func servingLeaf(t *testing.T, follower *Reader, d *reconcilerHarness) *tls.Certificate {
 	t.Helper()
 	certificate, err := follower.Certificate(&tls.ClientHelloInfo{})
 	if err != nil {
@@ -191,21 +191,21 @@ func served(t *testing.T, follower *Follower, d *desk) *tls.Certificate {
 	if follower.Bundle(t.Context()) != string(stored[bundleKey]) {
 		t.Error("the bundle is another")
 	}
-	if !shown(t, stored).Equal(certificate.Leaf) {
+	if !servingCertificate(t, stored).Equal(certificate.Leaf) {
 		t.Error("the certificate is another")
 	}
 	return certificate
 }
 
 // Connections made with the former certificate are still accepted.
-func TestFormerCertificateIsRemembered(t *testing.T) {
-	d := newDesk()
-	follower := Follow(d.cluster, "swarm-system")
+func TestPreviousCertificateIsKept(t *testing.T) {
+	d := newReconcilerHarness()
+	follower := NewReader(d.cluster, "swarm-system")
 	if latest, former := follower.Certificates(t.Context()); latest != nil || former != nil {
 		t.Errorf("before there is one: %v, %v", latest, former)
 	}
-	d.look(t)
-	first := served(t, follower, d)
+	d.reconcile(t)
+	first := servingLeaf(t, follower, d)
 	if latest, former := follower.Certificates(t.Context()); latest != first || former != nil {
 		t.Errorf("the first has a predecessor: %v", former)
 	}
@@ -217,8 +217,8 @@ func TestFormerCertificateIsRemembered(t *testing.T) {
 	if _, former := follower.Certificates(t.Context()); former != nil {
 		t.Error("the same certificate was taken for another")
 	}
-	d.time = start.Add(20 * time.Hour)
-	d.look(t)
+	d.time = testStart.Add(20 * time.Hour)
+	d.reconcile(t)
 	latest, former := follower.Certificates(t.Context())
 	if former == nil || !former.Leaf.Equal(first.Leaf) || latest.Leaf.Equal(first.Leaf) {
 		t.Errorf("former %v", former)
@@ -226,11 +226,11 @@ func TestFormerCertificateIsRemembered(t *testing.T) {
 }
 
 // There is no event for a Secret that does not exist.
-func TestFirstLookNeedsNoEvent(t *testing.T) {
+func TestFirstReconcileNeedsNoEvent(t *testing.T) {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	d := newDesk()
-	if err := d.once(t.Context(), queue); err != nil || queue.Len() != 1 {
+	d := newReconcilerHarness()
+	if err := d.enqueueFirst(t.Context(), queue); err != nil || queue.Len() != 1 {
 		t.Fatalf("%d queued, %v", queue.Len(), err)
 	}
 	if request, _ := queue.Get(); request.NamespacedName != d.key() {

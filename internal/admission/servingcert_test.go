@@ -22,26 +22,26 @@ const name = "swarm-operator-webhook.swarm-system.svc"
 var start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // A generation is a CA and what it has signed.
-type generation struct {
+type testCA struct {
 	bundle string
 	leaf   *tls.Certificate
 }
 
-func newGeneration(t *testing.T) generation {
+func newTestCA(t *testing.T) testCA {
 	t.Helper()
-	made, _, err := authority.Standard().Next(nil, start, []string{name})
+	ca, _, err := authority.DefaultLifetimes().Next(nil, start, []string{name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := tls.X509KeyPair(made["tls.crt"], made["tls.key"])
+	leaf, err := tls.X509KeyPair(ca["tls.crt"], ca["tls.key"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return generation{string(made["ca.crt"]), &leaf}
+	return testCA{string(ca["ca.crt"]), &leaf}
 }
 
-// trusts returns a configuration whose webhooks all have that bundle.
-func trusts(bundle string) *admissionv1.MutatingWebhookConfiguration {
+// configurationTrusting returns a configuration whose webhooks all have that bundle.
+func configurationTrusting(bundle string) *admissionv1.MutatingWebhookConfiguration {
 	found := configuration()
 	for n := range found.Webhooks {
 		found.Webhooks[n].ClientConfig.CABundle = []byte(bundle)
@@ -49,27 +49,27 @@ func trusts(bundle string) *admissionv1.MutatingWebhookConfiguration {
 	return found
 }
 
-// stage is a replica whose Secret and clock a test sets.
-type stage struct {
-	*Face
+// certHarness is a replica whose Secret and clock a test sets.
+type certHarness struct {
+	*ServingCert
 	latest, former *tls.Certificate
 	clock          time.Time
 }
 
-func newStage(latest, former *tls.Certificate) *stage {
-	s := &stage{latest: latest, former: former, clock: start}
-	s.Face = NewFace(func(context.Context) (*tls.Certificate, *tls.Certificate) { return s.latest, s.former })
+func newCertHarness(latest, former *tls.Certificate) *certHarness {
+	s := &certHarness{latest: latest, former: former, clock: start}
+	s.ServingCert = NewServingCert(func(context.Context) (*tls.Certificate, *tls.Certificate) { return s.latest, s.former })
 	s.now = func() time.Time { return s.clock }
 	return s
 }
 
-func (s *stage) shows() *tls.Certificate {
+func (s *certHarness) current() *tls.Certificate {
 	shown, _ := s.Certificate(&tls.ClientHelloInfo{})
 	return shown
 }
 
-func TestWhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
-	old, fresh := newGeneration(t), newGeneration(t)
+func TestServingCertIsOneThatTheAPIServerTrusts(t *testing.T) {
+	old, fresh := newTestCA(t), newTestCA(t)
 	both := fresh.bundle + old.bundle
 	for _, c := range []struct {
 		reason         string
@@ -81,22 +81,22 @@ func TestWhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
 		{"nothing is there", nil, nil, []string{old.bundle}, 0, nil},
 		{"the first one, which has not been published", fresh.leaf, nil, nil, 0, fresh.leaf},
 		{"the API server has yet to be told", fresh.leaf, old.leaf, []string{old.bundle}, time.Hour, old.leaf},
-		{"another API server may not have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, heardAfter - 1, old.leaf},
-		{"all have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, heardAfter, fresh.leaf},
-		{"all have, in any order", fresh.leaf, old.leaf, []string{both, old.bundle + fresh.bundle}, heardAfter - time.Second, fresh.leaf},
-		{"it was forgotten in between", fresh.leaf, old.leaf, []string{both, old.bundle, both}, heardAfter - time.Second, old.leaf},
+		{"another API server may not have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, caPropagationDelay - 1, old.leaf},
+		{"all have heard", fresh.leaf, old.leaf, []string{old.bundle, both}, caPropagationDelay, fresh.leaf},
+		{"all have, in any order", fresh.leaf, old.leaf, []string{both, old.bundle + fresh.bundle}, caPropagationDelay - time.Second, fresh.leaf},
+		{"it was forgotten in between", fresh.leaf, old.leaf, []string{both, old.bundle, both}, caPropagationDelay - time.Second, old.leaf},
 		{"the former one is known no more", fresh.leaf, old.leaf, []string{old.bundle, fresh.bundle}, 0, fresh.leaf},
 		{"the configuration was deleted", fresh.leaf, old.leaf, []string{old.bundle, ""}, 0, fresh.leaf},
-		{"the former one has expired", fresh.leaf, old.leaf, []string{old.bundle}, authority.Standard().Serving, fresh.leaf},
+		{"the former one has expired", fresh.leaf, old.leaf, []string{old.bundle}, authority.DefaultLifetimes().Serving, fresh.leaf},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			s := newStage(c.latest, c.former)
+			s := newCertHarness(c.latest, c.former)
 			for n, bundle := range c.heard {
 				s.clock = start.Add(time.Duration(n) * time.Second)
-				s.hear(trusts(bundle))
+				s.observeTrusted(configurationTrusting(bundle))
 			}
 			s.clock = s.clock.Add(c.later)
-			if s.shows() != c.want {
+			if s.current() != c.want {
 				t.Error("shows the other one")
 			}
 		})
@@ -104,32 +104,32 @@ func TestWhatIsShownIsWhatTheAPIServerKnows(t *testing.T) {
 }
 
 func TestACAIsTrustedWhereEveryWebhookHasIt(t *testing.T) {
-	old, fresh := newGeneration(t), newGeneration(t)
-	found := trusts(old.bundle)
+	old, fresh := newTestCA(t), newTestCA(t)
+	found := configurationTrusting(old.bundle)
 	found.Webhooks[1].ClientConfig.CABundle = []byte(fresh.bundle + old.bundle)
-	if got := trustedBy(found); len(got) != 1 || old.leaf.Leaf.CheckSignatureFrom(got[0]) != nil {
+	if got := commonCAs(found); len(got) != 1 || old.leaf.Leaf.CheckSignatureFrom(got[0]) != nil {
 		t.Errorf("%d are trusted", len(got))
 	}
 }
 
-// lagging is a view that lags behind by some time.
-type lagging struct {
-	told []struct {
+// laggingView is a view that lags behind by some time.
+type laggingView struct {
+	history []struct {
 		at     time.Time
 		bundle string
 	}
 	lag time.Duration
 }
 
-func (l *lagging) tell(at time.Time, bundle string) {
-	l.told = append(l.told, struct {
+func (l *laggingView) record(at time.Time, bundle string) {
+	l.history = append(l.history, struct {
 		at     time.Time
 		bundle string
 	}{at, bundle})
 }
 
-func (l *lagging) believes(now time.Time) (bundle string) {
-	for _, word := range l.told {
+func (l *laggingView) bundleAt(now time.Time) (bundle string) {
+	for _, word := range l.history {
 		if !word.at.Add(l.lag).After(now) {
 			bundle = word.bundle
 		}
@@ -140,18 +140,18 @@ func (l *lagging) believes(now time.Time) (bundle string) {
 // Everything is created again at once. However late the leader writes, and however late the replica and the API server observe it, the
 // API server can connect at any moment.
 func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
-	old, fresh, connect := newGeneration(t), newGeneration(t), remembered()
+	old, fresh, connect := newTestCA(t), newTestCA(t), newCachedVerifier()
 	rapid.Check(t, func(t *rapid.T) {
 		upTo := func(most time.Duration, what string) time.Duration {
 			return time.Duration(rapid.Int64Range(0, int64(most/time.Millisecond)).Draw(t, what)) * time.Millisecond
 		}
-		replica, server := lagging{lag: upTo(10*time.Second, "replica hears")}, lagging{lag: upTo(heardAfter-time.Millisecond, "API server hears")}
+		replica, server := laggingView{lag: upTo(10*time.Second, "replica hears")}, laggingView{lag: upTo(caPropagationDelay-time.Millisecond, "API server hears")}
 		seen, writes := start.Add(upTo(10*time.Second, "replica sees Secret")), start.Add(upTo(20*time.Second, "leader writes"))
-		k := keeper{}
-		s := newStage(old.leaf, nil)
-		stored, heard := old.bundle, ""
-		replica.tell(start.Add(-time.Hour), stored)
-		server.tell(start.Add(-time.Hour), stored)
+		k := caBundleController{}
+		s := newCertHarness(old.leaf, nil)
+		stored, view := old.bundle, ""
+		replica.record(start.Add(-time.Hour), stored)
+		server.record(start.Add(-time.Hour), stored)
 		for s.clock = start; s.clock.Before(start.Add(75 * time.Second)); s.clock = s.clock.Add(time.Second / 2) {
 			k.now = func() time.Time { return s.clock }
 			if !s.clock.Before(seen) {
@@ -159,32 +159,32 @@ func TestNoConnectionFailsWhenAllIsMadeAnew(t *testing.T) {
 			}
 			if !s.clock.Before(writes) {
 				wanted := fresh.bundle
-				if from := strangers(trusts(stored), fresh.bundle); k.part(from) > 0 {
+				if from := retiredCAs(configurationTrusting(stored), fresh.bundle); k.remainingOverlap(from) > 0 {
 					wanted += from
 				}
 				if wanted != stored {
 					stored = wanted
-					replica.tell(s.clock, stored)
-					server.tell(s.clock, stored)
+					replica.record(s.clock, stored)
+					server.record(s.clock, stored)
 				}
 			}
-			if word := replica.believes(s.clock); word != heard {
-				s.hear(trusts(word))
-				heard = word
+			if word := replica.bundleAt(s.clock); word != view {
+				s.observeTrusted(configurationTrusting(word))
+				view = word
 			}
-			if err := connect(s.shows(), server.believes(s.clock), s.clock); err != nil {
+			if err := connect(s.current(), server.bundleAt(s.clock), s.clock); err != nil {
 				t.Fatalf("after %s: %v", s.clock.Sub(start), err)
 			}
 		}
-		if stored != fresh.bundle || s.shows() != fresh.leaf {
+		if stored != fresh.bundle || s.current() != fresh.leaf {
 			t.Fatal("the former CA is still there")
 		}
 	})
 }
 
-// remembered verifies each pair of a certificate and a bundle once: signatures are most of the cost of the property test, and nothing
+// newCachedVerifier verifies each pair of a certificate and a bundle once: signatures are most of the cost of the property test, and nothing
 // expires within it.
-func remembered() func(shown *tls.Certificate, bundle string, now time.Time) error {
+func newCachedVerifier() func(shown *tls.Certificate, bundle string, now time.Time) error {
 	type pair struct {
 		shown  *tls.Certificate
 		bundle string
@@ -193,14 +193,14 @@ func remembered() func(shown *tls.Certificate, bundle string, now time.Time) err
 	return func(shown *tls.Certificate, bundle string, now time.Time) error {
 		verdict, known := verdicts[pair{shown, bundle}]
 		if !known {
-			verdict = connect(shown, bundle, now)
+			verdict = verify(shown, bundle, now)
 			verdicts[pair{shown, bundle}] = verdict
 		}
 		return verdict
 	}
 }
 
-func connect(shown *tls.Certificate, bundle string, now time.Time) error {
+func verify(shown *tls.Certificate, bundle string, now time.Time) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bundle))
 	_, err := shown.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now})
@@ -208,8 +208,8 @@ func connect(shown *tls.Certificate, bundle string, now time.Time) error {
 }
 
 func TestACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
-	old, fresh := newGeneration(t), newGeneration(t)
-	d := newDesk(trusts(old.bundle))
+	old, fresh := newTestCA(t), newTestCA(t)
+	d := newBundleHarness(configurationTrusting(old.bundle))
 	now := start
 	d.now = func() time.Time { return now }
 	for _, step := range []struct {
@@ -222,10 +222,10 @@ func TestACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
 	}{
 		{"nothing changes", 0, old.bundle, 1, 0, 0},
 		{"what is stored is unknown", 0, "", 1, 0, 0},
-		{"the new one comes first", 0, fresh.bundle, 2, 1, farewell},
-		{"and is left alone", farewell / 2, fresh.bundle, 2, 1, farewell / 2},
-		{"then the old one goes", farewell, fresh.bundle, 1, 2, 0},
-		{"and does not come back", farewell, fresh.bundle, 1, 2, 0},
+		{"the new one comes first", 0, fresh.bundle, 2, 1, caOverlapPeriod},
+		{"and is left alone", caOverlapPeriod / 2, fresh.bundle, 2, 1, caOverlapPeriod / 2},
+		{"then the old one goes", caOverlapPeriod, fresh.bundle, 1, 2, 0},
+		{"and does not come back", caOverlapPeriod, fresh.bundle, 1, 2, 0},
 	} {
 		d.bundle, now = step.bundle, start.Add(step.after)
 		result, err := d.Reconcile(t.Context(), request)
@@ -236,7 +236,7 @@ func TestACAIsTrustedForAWhileAfterItIsGone(t *testing.T) {
 		if err := d.client.Get(t.Context(), client.ObjectKeyFromObject(configuration()), found); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(trustedBy(found)); got != step.trusted || d.patches != step.patches || result.RequeueAfter != step.again {
+		if got := len(commonCAs(found)); got != step.trusted || d.patches != step.patches || result.RequeueAfter != step.again {
 			t.Errorf("%s: %d trusted, %d patches, again in %s", step.reason, got, d.patches, result.RequeueAfter)
 		}
 		if text := string(found.Webhooks[0].ClientConfig.CABundle); strings.Count(text, cert.CertificateBlockType) != 2*step.trusted {

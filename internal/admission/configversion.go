@@ -13,11 +13,11 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// raiseFloor writes the version of the worker's published list into the pod. The kubelet may give a new pod an older file, with jobs
+// annotateConfigVersion writes the version of the worker's published list into the pod. The kubelet may give a new pod an older file, with jobs
 // that were assigned to others while no pod of that name existed; the worker waits until the file has reached the version in the
 // annotation. Pods of Deployments are named later, with names that no file has ever had.
-func (p pods) raiseFloor(ctx context.Context, pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
-	if pod.Name == "" || !worksFor(pod, pool.Spec.Workers) {
+func (p podDefaulter) annotateConfigVersion(ctx context.Context, pod *corev1.Pod, pool *v1alpha1.WorkerPool) error {
+	if pod.Name == "" || !isWorkerOf(pod, pool.Spec.Workers) {
 		return nil
 	}
 	name := pool.ConfigName()
@@ -29,13 +29,13 @@ func (p pods) raiseFloor(ctx context.Context, pod *corev1.Pod, pool *v1alpha1.Wo
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return unread("ConfigMap", name, err)
+		return readError("ConfigMap", name, err)
 	case config.Labels[v1alpha1.LabelPool] != pool.Name:
 		return nil
 	}
-	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                            // the controller reverts foreign writes, with a higher version
-	before, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
-	if floor := file.Floor(pod.Name); floor > before {
+	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                               // the controller reverts foreign writes, with a higher version
+	annotated, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
+	if floor := file.Floor(pod.Name); floor > annotated {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))
 	}
 	return nil
