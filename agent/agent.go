@@ -179,7 +179,7 @@ func (c Config) readClock() func() time.Duration {
 
 // abort ends the process, which is the only way to end a handler that ignores its context. It does not wait for a log that is stuck.
 func (c Config) abort(reason string, logs *nonblocking.Queue) {
-	nonblocking.LastWords(logs, lastWords, func() {
+	nonblocking.LogBeforeExit(logs, lastWords, func() {
 		c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)
 	})
 	if c.Abort != nil {

@@ -169,7 +169,7 @@ func (c Config) watch(keeper *lease.Keeper, logs *nonblocking.Queue) *watchdog.W
 
 // abort ends the process, which is the only way to end a job that does not stop. It does not wait for a log that is stuck.
 func (c Config) abort(reason string, logs *nonblocking.Queue) {
-	nonblocking.LastWords(logs, lastWords, func() {
+	nonblocking.LogBeforeExit(logs, lastWords, func() {
 		c.log().Error("ending the process: jobs may run elsewhere from now on", "reason", reason)
 	})
 	if c.Abort != nil {

@@ -101,56 +101,56 @@ const (
 
 // Ready says that the object of this generation does what it should.
 func Ready(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionReady, metav1.ConditionTrue, generation, reason, message)
+	return newCondition(ConditionReady, metav1.ConditionTrue, generation, reason, message)
 }
 
 // NotReady says that it does not, and why.
 func NotReady(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionReady, metav1.ConditionFalse, generation, reason, message)
+	return newCondition(ConditionReady, metav1.ConditionFalse, generation, reason, message)
 }
 
 // Progressing says what is going on.
 func Progressing(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionProgressing, metav1.ConditionTrue, generation, reason, message)
+	return newCondition(ConditionProgressing, metav1.ConditionTrue, generation, reason, message)
 }
 
-// Settled says that nothing is going on any more.
-func Settled(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionProgressing, metav1.ConditionFalse, generation, reason, message)
+// NotProgressing says that nothing is going on any more.
+func NotProgressing(generation int64, reason Reason, message string) metav1.Condition {
+	return newCondition(ConditionProgressing, metav1.ConditionFalse, generation, reason, message)
 }
 
 // Degraded says which part cannot do its work, and why.
 func Degraded(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionDegraded, metav1.ConditionTrue, generation, reason, message)
+	return newCondition(ConditionDegraded, metav1.ConditionTrue, generation, reason, message)
 }
 
-// Sound says that every part can do its work.
-func Sound(generation int64) metav1.Condition {
-	return condition(ConditionDegraded, metav1.ConditionFalse, generation, ReasonAvailable, "")
+// NotDegraded says that every part can do its work.
+func NotDegraded(generation int64) metav1.Condition {
+	return newCondition(ConditionDegraded, metav1.ConditionFalse, generation, ReasonAvailable, "")
 }
 
 // Linked says that the agent's stream to the operator is up.
 func Linked(generation int64) metav1.Condition {
-	return condition(ConditionLinked, metav1.ConditionTrue, generation, ReasonLinked, "")
+	return newCondition(ConditionLinked, metav1.ConditionTrue, generation, ReasonLinked, "")
 }
 
 // Unlinked says why it is not.
 func Unlinked(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionLinked, metav1.ConditionFalse, generation, reason, message)
+	return newCondition(ConditionLinked, metav1.ConditionFalse, generation, reason, message)
 }
 
 // Converged says that every touched worker has acknowledged its part of the revision.
 func Converged(generation int64, message string) metav1.Condition {
-	return condition(ConditionConverged, metav1.ConditionTrue, generation, ReasonConverged, message)
+	return newCondition(ConditionConverged, metav1.ConditionTrue, generation, ReasonConverged, message)
 }
 
 // Converging says whom the pool is waiting for.
 func Converging(generation int64, reason Reason, message string) metav1.Condition {
-	return condition(ConditionConverged, metav1.ConditionFalse, generation, reason, message)
+	return newCondition(ConditionConverged, metav1.ConditionFalse, generation, reason, message)
 }
 
-// condition leaves lastTransitionTime to the status writer, which knows whether anything changed.
-func condition(kind string, status metav1.ConditionStatus, generation int64, reason Reason, message string) metav1.Condition {
+// newCondition leaves lastTransitionTime to the status writer, which knows whether anything changed.
+func newCondition(kind string, status metav1.ConditionStatus, generation int64, reason Reason, message string) metav1.Condition {
 	return metav1.Condition{
 		Type:               kind,
 		Status:             status,

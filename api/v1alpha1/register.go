@@ -10,13 +10,13 @@ import (
 var GroupVersion = schema.GroupVersion{Group: "swarm.io", Version: "v1alpha1"}
 
 var (
-	schemeBuilder = runtime.NewSchemeBuilder(addKinds)
+	schemeBuilder = runtime.NewSchemeBuilder(registerKinds)
 
 	// AddToScheme teaches a scheme the kinds of this package.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 
-func addKinds(scheme *runtime.Scheme) error {
+func registerKinds(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Swarm{}, &SwarmList{},
 		&Agent{}, &AgentList{},

@@ -47,7 +47,7 @@ func roundTrip(t *testing.T, scheme *runtime.Scheme, text []byte) {
 		t.Fatalf("strict: %v", err)
 	}
 	again := fields(t, typed.DeepCopyObject())
-	forgetAdded(again, loose)
+	dropEmptyFields(again, loose)
 	if !reflect.DeepEqual(again, loose) {
 		t.Errorf("the sample lost something:\n%v\n%v", loose, again)
 	}
@@ -66,26 +66,26 @@ func fields(t *testing.T, object runtime.Object) map[string]any {
 	return found
 }
 
-// forgetAdded drops zeros that the Go types write out and the sample leaves to the API server.
-func forgetAdded(again, sample any) {
+// dropEmptyFields drops zeros that the Go types write out and the sample leaves to the API server.
+func dropEmptyFields(second, sample any) {
 	switch sample := sample.(type) {
 	case map[string]any:
-		forgetAddedFields(again.(map[string]any), sample)
+		dropEmptyStructFields(second.(map[string]any), sample)
 	case []any:
 		for i := range sample {
-			forgetAdded(again.([]any)[i], sample[i])
+			dropEmptyFields(second.([]any)[i], sample[i])
 		}
 	}
 }
 
-func forgetAddedFields(again, sample map[string]any) {
+func dropEmptyStructFields(again, sample map[string]any) {
 	for name, value := range again {
 		if _, ok := sample[name]; !ok && (value == nil || reflect.ValueOf(value).IsZero() || isEmpty(value)) {
 			delete(again, name)
 		}
 	}
 	for name, value := range sample {
-		forgetAdded(again[name], value)
+		dropEmptyFields(again[name], value)
 	}
 }
 

@@ -22,42 +22,42 @@ import (
 const (
 	// Tolerance is the skew up to which a clock counts as right.
 	Tolerance = 5 * time.Second
-	// quick is how long an answer may take to say anything about the time: its date is from some moment in between.
-	quick = 2 * time.Second
-	// resolution of a Date header, which is cut to the second.
-	resolution = time.Second
+	// maxRoundTrip is how long an answer may take to say anything about the time: its date is from some moment in between.
+	maxRoundTrip = 2 * time.Second
+	// dateResolution of a Date header, which is cut to the second.
+	dateResolution = time.Second
 )
 
 // A Monitor keeps the latest measurement. It is safe for concurrent use.
 type Monitor struct {
 	log  *slog.Logger
-	read func() reading
+	read func() clockReading
 
-	mu       sync.Mutex
-	measured bool
-	at       reading // of the latest measurement
-	ahead    time.Duration
-	skewed   bool // as logged
+	mu         sync.Mutex
+	measured   bool
+	measuredAt clockReading // of the latest measurement
+	ahead      time.Duration
+	skewed     bool // as logged
 }
 
 // A reading is one look at both clocks of this process: the one that people set, and the one that only counts.
-type reading struct {
+type clockReading struct {
 	wall    time.Time
 	elapsed time.Duration
 }
 
-// readings begins to count now.
-func readings() func() reading {
+// newClock begins to count now.
+func newClock() func() clockReading {
 	start := time.Now()
-	return func() reading {
+	return func() clockReading {
 		now := time.Now()
-		return reading{wall: now.Round(0), elapsed: now.Sub(start)}
+		return clockReading{wall: now.Round(0), elapsed: now.Sub(start)}
 	}
 }
 
 // New makes a Monitor that shows its measurement as a metric.
 func New(registry prometheus.Registerer, log *slog.Logger) *Monitor {
-	m := &Monitor{log: log, read: readings()}
+	m := &Monitor{log: log, read: newClock()}
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "swarm_clock_skew_seconds", Help: "How far the clock of this process is ahead of the API server's, in seconds.",
 	}, func() float64 {
@@ -81,37 +81,37 @@ func (m *Monitor) Skew() (ahead time.Duration, reliable bool) {
 		return 0, true
 	}
 	now := m.read()
-	set := now.wall.Sub(m.at.wall) - (now.elapsed - m.at.elapsed) // how far the clock was set since
-	ahead = m.ahead + set
+	clockChange := now.wall.Sub(m.measuredAt.wall) - (now.elapsed - m.measuredAt.elapsed) // how far the clock was set since
+	ahead = m.ahead + clockChange
 	return ahead, ahead.Abs() <= Tolerance
 }
 
-// measure takes in an answer that was dated so, to a request that was sent and answered at these moments.
-func (m *Monitor) measure(date time.Time, sent, received reading) {
-	took := received.elapsed - sent.elapsed
-	if took > quick {
+// record takes in an answer that was dated so, to a request that was sent and answered at these moments.
+func (m *Monitor) record(date time.Time, sent, received clockReading) {
+	roundTrip := received.elapsed - sent.elapsed
+	if roundTrip > maxRoundTrip {
 		return
 	}
-	latest := received.wall.Sub(date)
+	upperBound := received.wall.Sub(date)
 	m.mu.Lock()
-	m.measured, m.at, m.ahead = true, received, least(latest-took-resolution, latest)
+	m.measured, m.measuredAt, m.ahead = true, received, smallestSkew(upperBound-roundTrip-dateResolution, upperBound)
 	m.mu.Unlock()
-	m.report()
+	m.logChange()
 }
 
-// least returns the smallest skew between two bounds.
-func least(from, to time.Duration) time.Duration {
+// smallestSkew returns the smallest skew between two bounds.
+func smallestSkew(lower, upper time.Duration) time.Duration {
 	switch {
-	case from > 0:
-		return from
-	case to < 0:
-		return to
+	case lower > 0:
+		return lower
+	case upper < 0:
+		return upper
 	}
 	return 0
 }
 
-// report logs when the clock becomes wrong, and when it is right again.
-func (m *Monitor) report() {
+// logChange logs when the clock becomes wrong, and when it is right again.
+func (m *Monitor) logChange() {
 	ahead, reliable := m.Skew()
 	m.mu.Lock()
 	changed := m.skewed == reliable
@@ -139,7 +139,7 @@ func (r *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) 
 		return response, err
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		r.monitor.measure(date, sent, r.monitor.read())
+		r.monitor.record(date, sent, r.monitor.read())
 	}
 	return response, nil
 }

@@ -25,8 +25,8 @@ func Read() Reading {
 func (r Reading) IsZero() bool { return r.Monotonic.IsZero() }
 
 // Add is the moment a while later, or earlier if it is negative.
-func (r Reading) Add(while time.Duration) Reading {
-	return Reading{Monotonic: r.Monotonic.Add(while), Wall: r.Wall.Add(while), Boot: r.Boot + while}
+func (r Reading) Add(delta time.Duration) Reading {
+	return Reading{Monotonic: r.Monotonic.Add(delta), Wall: r.Wall.Add(delta), Boot: r.Boot + delta}
 }
 
 // Since is how much time has passed since an earlier reading, by the clock that says most.

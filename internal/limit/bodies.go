@@ -21,7 +21,7 @@ const (
 // Bodies passes requests to a handler, as long as their bodies together are not too large. Anyone on the network can reach a webhook,
 // not only the API server.
 func Bodies(next http.Handler, refusals *Refusals) http.Handler {
-	free := semaphore.NewWeighted(maxBodies)
+	available := semaphore.NewWeighted(maxBodies)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		size := request.ContentLength
 		if size < 0 {
@@ -32,14 +32,14 @@ func Bodies(next http.Handler, refusals *Refusals) http.Handler {
 			http.Error(w, "the body is too large", http.StatusRequestEntityTooLarge)
 			return
 		}
-		waiting, cancel := context.WithTimeout(request.Context(), bodyWait)
+		waitCtx, cancel := context.WithTimeout(request.Context(), bodyWait)
 		defer cancel()
-		if err := free.Acquire(waiting, size); err != nil {
+		if err := available.Acquire(waitCtx, size); err != nil {
 			refusals.Count(AdmissionBytes)
 			http.Error(w, "too many requests at the same time", http.StatusTooManyRequests)
 			return
 		}
-		defer free.Release(size)
+		defer available.Release(size)
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not supported by recorders of tests
 		request.Body = http.MaxBytesReader(w, request.Body, size)
 		next.ServeHTTP(w, request)

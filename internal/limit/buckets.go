@@ -11,27 +11,27 @@ import (
 // A caller that is idle for as long as its bucket takes to fill is forgotten, and loses nothing. If there are too many callers, they
 // are forgotten earlier.
 type Buckets struct {
-	perSecond      rate.Limit // of one caller
-	burst, most    int        // of one caller at once, and callers in each of the tables
-	refill         time.Duration
-	recent, former map[string]*rate.Limiter
-	began          time.Time // the table of recent callers
+	perSecond         rate.Limit // of one caller
+	burst, maxCallers int        // of one caller at once, and callers in each of the tables
+	refill            time.Duration
+	recent, previous  map[string]*rate.Limiter
+	recentSince       time.Time // the table of recent callers
 }
 
 // NewBuckets allows each caller perSecond actions per second, and burst at once. It remembers at most 2*most callers.
-func NewBuckets(perSecond float64, burst, most int) *Buckets {
+func NewBuckets(perSecond float64, burst, maxCallers int) *Buckets {
 	refill := time.Duration(float64(burst) / perSecond * float64(time.Second))
-	return &Buckets{perSecond: rate.Limit(perSecond), burst: burst, most: most, refill: refill}
+	return &Buckets{perSecond: rate.Limit(perSecond), burst: burst, maxCallers: maxCallers, refill: refill}
 }
 
 // Allow reports whether a caller may proceed, and then counts it.
 func (b *Buckets) Allow(caller string, now time.Time) bool {
-	if b.recent == nil || now.Sub(b.began) > b.refill || len(b.recent) >= b.most {
-		b.recent, b.former, b.began = map[string]*rate.Limiter{}, b.recent, now
+	if b.recent == nil || now.Sub(b.recentSince) > b.refill || len(b.recent) >= b.maxCallers {
+		b.recent, b.previous, b.recentSince = map[string]*rate.Limiter{}, b.recent, now
 	}
 	bucket := b.recent[caller]
 	if bucket == nil {
-		bucket = b.former[caller]
+		bucket = b.previous[caller]
 	}
 	if bucket == nil {
 		bucket = rate.NewLimiter(b.perSecond, b.burst)
@@ -41,4 +41,4 @@ func (b *Buckets) Allow(caller string, now time.Time) bool {
 }
 
 // Len returns how many callers are remembered; one that is in both tables counts twice.
-func (b *Buckets) Len() int { return len(b.recent) + len(b.former) }
+func (b *Buckets) Len() int { return len(b.recent) + len(b.previous) }

@@ -32,7 +32,7 @@ type FairLimiter struct {
 	reserve float64
 
 	mu      sync.Mutex
-	all     bucket
+	total   bucket
 	flows   map[string]*flow
 	waiting []*flow // in the order of their turns
 	timer   *time.Timer
@@ -45,15 +45,15 @@ type flow struct {
 	queue []chan struct{} // one for each request, closed when it is served
 }
 
-// flowsKept is how many flows are remembered before idle ones are forgotten.
-const flowsKept = 64
+// minSweepSize is how many flows are remembered before idle ones are forgotten.
+const minSweepSize = 64
 
 // NewFairLimiter returns a limiter with a full budget.
 func NewFairLimiter(budget Budget) *FairLimiter {
 	now, share := time.Now(), float64(budget.Share)/100
 	all := newBucket(budget.PerSecond, float64(budget.Burst), now)
 	own := newBucket(budget.PerSecond*share, max(1, float64(budget.Burst)*share), now)
-	return &FairLimiter{share: own, reserve: all.size - own.size, all: all, flows: map[string]*flow{}, sweepAt: flowsKept}
+	return &FairLimiter{share: own, reserve: all.size - own.size, total: all, flows: map[string]*flow{}, sweepAt: minSweepSize}
 }
 
 // Wait returns when a request of the flow may proceed. It fails when the context ends first, and at once when that is certain.
@@ -61,7 +61,7 @@ func (l *FairLimiter) Wait(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	from, turn, err := l.enter(ctx, name)
+	f, turn, err := l.enqueue(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -69,72 +69,72 @@ func (l *FairLimiter) Wait(ctx context.Context, name string) error {
 	case <-turn:
 		return nil
 	case <-ctx.Done():
-		if l.leave(from, turn) {
+		if l.withdraw(f, turn) {
 			return ctx.Err()
 		}
 		return nil
 	}
 }
 
-func (l *FairLimiter) enter(ctx context.Context, name string) (*flow, chan struct{}, error) {
+func (l *FairLimiter) enqueue(ctx context.Context, name string) (*flow, chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	from := l.flow(name, now)
-	if deadline, set := ctx.Deadline(); set && l.until(from, now) > deadline.Sub(now) {
+	f := l.getFlow(name, now)
+	if deadline, ok := ctx.Deadline(); ok && l.waitTime(f, now) > deadline.Sub(now) {
 		return nil, nil, fmt.Errorf("the request would have to wait longer than it may: %w", context.DeadlineExceeded)
 	}
 	turn := make(chan struct{})
-	if len(from.queue) == 0 {
-		l.waiting = append(l.waiting, from)
+	if len(f.queue) == 0 {
+		l.waiting = append(l.waiting, f)
 	}
-	from.queue = append(from.queue, turn)
+	f.queue = append(f.queue, turn)
 	l.serve(now)
-	return from, turn, nil
+	return f, turn, nil
 }
 
-// leave withdraws a request; it returns false if that was served meanwhile.
-func (l *FairLimiter) leave(from *flow, turn chan struct{}) bool {
+// withdraw withdraws a request; it returns false if that was served meanwhile.
+func (l *FairLimiter) withdraw(f *flow, turn chan struct{}) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.Index(from.queue, turn)
+	at := slices.Index(f.queue, turn)
 	if at < 0 {
 		return false
 	}
-	from.queue = slices.Delete(from.queue, at, at+1)
-	if len(from.queue) == 0 {
-		l.waiting = slices.DeleteFunc(l.waiting, func(one *flow) bool { return one == from })
+	f.queue = slices.Delete(f.queue, at, at+1)
+	if len(f.queue) == 0 {
+		l.waiting = slices.DeleteFunc(l.waiting, func(one *flow) bool { return one == f })
 	}
 	return true
 }
 
 // serve distributes the available tokens, and schedules itself for the next one.
 func (l *FairLimiter) serve(now time.Time) {
-	l.all.fill(now)
+	l.total.fill(now)
 	for {
-		next := slices.IndexFunc(l.waiting, func(one *flow) bool { return l.until(one, now) == 0 })
+		next := slices.IndexFunc(l.waiting, func(candidate *flow) bool { return l.waitTime(candidate, now) == 0 })
 		if next < 0 {
 			break
 		}
-		served := l.waiting[next]
+		f := l.waiting[next]
 		l.waiting = slices.Delete(l.waiting, next, next+1)
-		l.all.take()
-		served.share.take()
-		close(served.queue[0])
-		if served.queue = served.queue[1:]; len(served.queue) > 0 {
-			l.waiting = append(l.waiting, served)
+		l.total.take()
+		f.share.take()
+		close(f.queue[0])
+		if f.queue = f.queue[1:]; len(f.queue) > 0 {
+			l.waiting = append(l.waiting, f)
 		}
 	}
-	l.comeBack(now)
+	l.schedule(now)
 }
 
-func (l *FairLimiter) comeBack(now time.Time) {
+func (l *FairLimiter) schedule(now time.Time) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	soonest := forever
-	for _, one := range l.waiting {
-		soonest = min(soonest, l.until(one, now))
+	for _, f := range l.waiting {
+		soonest = min(soonest, l.waitTime(f, now))
 	}
 	if soonest == forever {
 		return
@@ -146,68 +146,68 @@ func (l *FairLimiter) comeBack(now time.Time) {
 	})
 }
 
-// until returns how long it takes until a flow may take a token, if no other takes one.
-func (l *FairLimiter) until(one *flow, now time.Time) time.Duration {
-	l.all.fill(now)
-	one.share.fill(now)
-	return max(l.all.until(1), min(one.share.until(1), l.all.until(l.reserve+1)))
+// waitTime returns how long it takes until a flow may take a token, if no other takes one.
+func (l *FairLimiter) waitTime(f *flow, now time.Time) time.Duration {
+	l.total.fill(now)
+	f.share.fill(now)
+	return max(l.total.waitTime(1), min(f.share.waitTime(1), l.total.waitTime(l.reserve+1)))
 }
 
-func (l *FairLimiter) flow(name string, now time.Time) *flow {
-	known := l.flows[name]
-	if known == nil {
+func (l *FairLimiter) getFlow(name string, now time.Time) *flow {
+	f := l.flows[name]
+	if f == nil {
 		if len(l.flows) >= l.sweepAt {
 			l.forgetIdle(now)
 		}
-		known = &flow{share: l.share}
-		l.flows[name] = known
+		f = &flow{share: l.share}
+		l.flows[name] = f
 	}
-	return known
+	return f
 }
 
 // forgetIdle drops flows that are in the initial state. The others have used tokens recently, so that the budget bounds their number.
 func (l *FairLimiter) forgetIdle(now time.Time) {
-	for name, one := range l.flows {
-		one.share.fill(now)
-		if len(one.queue) == 0 && one.share.level >= one.share.size {
+	for name, f := range l.flows {
+		f.share.fill(now)
+		if len(f.queue) == 0 && f.share.level >= f.share.size {
 			delete(l.flows, name)
 		}
 	}
-	l.sweepAt = max(flowsKept, 2*len(l.flows))
+	l.sweepAt = max(minSweepSize, 2*len(l.flows))
 }
 
 const forever = time.Duration(math.MaxInt64)
 
-// enough is a token less the rounding error of adding fractions.
-const enough = 1e-9
+// epsilon is a token less the rounding error of adding fractions.
+const epsilon = 1e-9
 
 // A bucket holds tokens.
 type bucket struct {
 	perSecond, size, level float64
-	filled                 time.Time
+	filledAt               time.Time
 }
 
 func newBucket(perSecond, size float64, now time.Time) bucket {
-	return bucket{perSecond: perSecond, size: size, level: size, filled: now}
+	return bucket{perSecond: perSecond, size: size, level: size, filledAt: now}
 }
 
 func (b *bucket) fill(now time.Time) {
-	if passed := now.Sub(b.filled); passed > 0 {
-		b.level = min(b.size, b.level+passed.Seconds()*b.perSecond)
-		b.filled = now
+	if elapsed := now.Sub(b.filledAt); elapsed > 0 {
+		b.level = min(b.size, b.level+elapsed.Seconds()*b.perSecond)
+		b.filledAt = now
 	}
 }
 
 // take takes a token. An empty bucket stays empty: tokens taken beyond a share are no debt.
 func (b *bucket) take() { b.level = max(0, b.level-1) }
 
-// until returns how long it takes until there are that many tokens.
-func (b *bucket) until(tokens float64) time.Duration {
+// waitTime returns how long it takes until there are that many tokens.
+func (b *bucket) waitTime(tokens float64) time.Duration {
 	missing := tokens - b.level
 	switch {
-	case missing <= enough:
+	case missing <= epsilon:
 		return 0
-	case b.perSecond <= 0 || tokens > b.size+enough:
+	case b.perSecond <= 0 || tokens > b.size+epsilon:
 		return forever
 	}
 	return time.Duration(math.Ceil(missing / b.perSecond * float64(time.Second)))

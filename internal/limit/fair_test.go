@@ -12,32 +12,32 @@ import (
 )
 
 // A demand makes concurrent requests of one flow, and records how long each of them waited.
-type demand struct {
-	mu     sync.Mutex
-	waited []time.Duration
+type requestLoad struct {
+	mu    sync.Mutex
+	waits []time.Duration
 }
 
-func (d *demand) make(t *testing.T, of *FairLimiter, flow string, requests int) {
+func (d *requestLoad) start(t *testing.T, limiter *FairLimiter, flow string, requests int) {
 	t.Helper()
 	began := time.Now()
 	for range requests {
 		go func() {
-			if of.Wait(t.Context(), flow) != nil {
+			if limiter.Wait(t.Context(), flow) != nil {
 				return
 			}
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.waited = append(d.waited, time.Since(began))
+			d.waits = append(d.waits, time.Since(began))
 		}()
 	}
 	synctest.Wait()
 }
 
-// within returns how many requests were served within the limit.
-func (d *demand) within(limit time.Duration) (served int) {
+// servedWithin returns how many requests were served within the limit.
+func (d *requestLoad) servedWithin(limit time.Duration) (served int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, waited := range d.waited {
+	for _, waited := range d.waits {
 		if waited <= limit {
 			served++
 		}
@@ -48,15 +48,15 @@ func (d *demand) within(limit time.Duration) (served int) {
 func TestOneFlowLeavesItsShareOfTheBurst(t *testing.T) {
 	for share, want := range map[int]int{100: 100, 50: 50, 20: 20} {
 		synctest.Test(t, func(t *testing.T) {
-			limiter, alone := NewFairLimiter(Budget{PerSecond: 10, Burst: 100, Share: share}), &demand{}
-			alone.make(t, limiter, "a", 200)
-			if got := alone.within(0); got != want {
+			limiter, alone := NewFairLimiter(Budget{PerSecond: 10, Burst: 100, Share: share}), &requestLoad{}
+			alone.start(t, limiter, "a", 200)
+			if got := alone.servedWithin(0); got != want {
 				t.Errorf("share %d: %d at once, want %d", share, got, want)
 			}
 			// It is alone, so it gets the whole rate.
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			if got := alone.within(5 * time.Second); got != want+50 {
+			if got := alone.servedWithin(5 * time.Second); got != want+50 {
 				t.Errorf("share %d: %d in 5 s, want %d", share, got, want+50)
 			}
 		})
@@ -70,14 +70,14 @@ func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
 		"no reserve": {PerSecond: 100, Burst: 200, Share: 100},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			limiter, storm, calm := NewFairLimiter(budget), &demand{}, &demand{}
-			storm.make(t, limiter, "storm", 5000)
+			limiter, storm, other := NewFairLimiter(budget), &requestLoad{}, &requestLoad{}
+			storm.start(t, limiter, "storm", 5000)
 			for range 100 {
-				calm.make(t, limiter, "calm", 1)
+				other.start(t, limiter, "calm", 1)
 				time.Sleep(100 * time.Millisecond) // the storm has 50 times as many requests, served or not
 			}
 			synctest.Wait()
-			if got := calm.within(2 * time.Second / 100); got != 100 {
+			if got := other.servedWithin(2 * time.Second / 100); got != 100 {
 				t.Errorf("%s: %d of 100 requests waited for 2 tokens at most", reason, got)
 			}
 		})
@@ -88,15 +88,15 @@ func TestStormOfOneFlowDelaysOthersByATurn(t *testing.T) {
 func TestFlowsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := NewFairLimiter(Budget{PerSecond: 100, Burst: 1, Share: 50})
-		flows := []*demand{}
+		flows := []*requestLoad{}
 		for n := range 4 {
-			flows = append(flows, &demand{})
-			flows[n].make(t, limiter, fmt.Sprint(n), 250*(n+1))
+			flows = append(flows, &requestLoad{})
+			flows[n].start(t, limiter, fmt.Sprint(n), 250*(n+1))
 		}
 		time.Sleep(8 * time.Second)
 		synctest.Wait()
 		for n, flow := range flows {
-			if got := flow.within(8 * time.Second); got < 199 || got > 201 {
+			if got := flow.servedWithin(8 * time.Second); got < 199 || got > 201 {
 				t.Errorf("flow %d was served %d times in 8 s, want 200", n, got)
 			}
 		}
@@ -107,22 +107,22 @@ func TestFlowsTakeTurns(t *testing.T) {
 // refills.
 func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter, first, second := NewFairLimiter(Budget{PerSecond: 100, Burst: 100, Share: 20}), &demand{}, &demand{}
-		others := &demand{}
+		limiter, first, second := NewFairLimiter(Budget{PerSecond: 100, Burst: 100, Share: 20}), &requestLoad{}, &requestLoad{}
+		others := &requestLoad{}
 		for n := range 5 {
-			others.make(t, limiter, fmt.Sprintf("other-%d", n), 20) // together the whole burst
+			others.start(t, limiter, fmt.Sprintf("other-%d", n), 20) // together the whole burst
 		}
 		time.Sleep(time.Millisecond)
-		first.make(t, limiter, "first", 1000)
-		second.make(t, limiter, "second", 1000)
+		first.start(t, limiter, "first", 1000)
+		second.start(t, limiter, "second", 1000)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		for name, storm := range map[string]*demand{"first": first, "second": second} {
-			if got := storm.within(time.Second); got > 20+20 {
+		for name, storm := range map[string]*requestLoad{"first": first, "second": second} {
+			if got := storm.servedWithin(time.Second); got > 20+20 {
 				t.Errorf("%s was served %d times in a second, want its 20 at once and 20 per second", name, got)
 			}
 		}
-		if got := others.within(0); got != 100 {
+		if got := others.servedWithin(0); got != 100 {
 			t.Errorf("%d of 100 at once", got)
 		}
 	})
@@ -131,18 +131,18 @@ func TestShareBoundsTheRateWhileTheReserveIsUsedUp(t *testing.T) {
 // All flows together never exceed the budget, also when some give up.
 func TestBudgetHoldsForAllTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter, all := NewFairLimiter(Budget{PerSecond: 50, Burst: 30, Share: 40}), &demand{}
+		limiter, all := NewFairLimiter(Budget{PerSecond: 50, Burst: 30, Share: 40}), &requestLoad{}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for n := range 10 {
-			all.make(t, limiter, fmt.Sprint(n), 40)
+			all.start(t, limiter, fmt.Sprint(n), 40)
 			go func() { _ = limiter.Wait(impatient, fmt.Sprint(n)) }()
 		}
 		for second := range 5 {
 			limit := time.Duration(second+1) * time.Second
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if got, most := all.within(limit), 30+50*(second+1); got > most || got < most-30-10 {
+			if got, most := all.servedWithin(limit), 30+50*(second+1); got > most || got < most-30-10 {
 				t.Errorf("%d in %s, want about %d", got, limit, most)
 			}
 		}
@@ -151,7 +151,7 @@ func TestBudgetHoldsForAllTogether(t *testing.T) {
 
 func TestRequestThatIsGivenUpCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limiter, after := NewFairLimiter(Budget{PerSecond: 1, Burst: 1, Share: 100}), &demand{}
+		limiter, after := NewFairLimiter(Budget{PerSecond: 1, Burst: 1, Share: 100}), &requestLoad{}
 		if err := limiter.Wait(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
@@ -159,14 +159,14 @@ func TestRequestThatIsGivenUpCostsNothing(t *testing.T) {
 		given := make(chan error, 1)
 		go func() { given <- limiter.Wait(ctx, "a") }()
 		synctest.Wait()
-		after.make(t, limiter, "a", 1)
+		after.start(t, limiter, "a", 1)
 		cancel()
 		if err := <-given; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if after.within(time.Second) != 1 {
+		if after.servedWithin(time.Second) != 1 {
 			t.Error("the next one still waits for the turn of the one that was given up")
 		}
 		if err := limiter.Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
@@ -197,7 +197,7 @@ func TestIdleFlowsAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := len(limiter.flows); got > 4*flowsKept {
+		if got := len(limiter.flows); got > 4*minSweepSize {
 			t.Errorf("%d flows are remembered", got)
 		}
 	})

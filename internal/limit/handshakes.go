@@ -5,9 +5,9 @@ package limit
 // after 20 s without a leader, even if their attempts in these 20 s have used up the burst. Fewer places than the default do not lower
 // the rate.
 const (
-	fewestPlaces       = 64
-	handshakesPerPlace = 4 // a second
-	handshakeBurst     = 8 // for each place
+	minConnectionsPerSource = 64
+	handshakesPerConnection = 4 // a second
+	handshakeBurst          = 8 // for each place
 )
 
 // Handshakes limits how many connections of one source are accepted, however soon they are closed: each may cost a TLS handshake. It
@@ -15,7 +15,7 @@ const (
 type Handshakes struct{ *Buckets }
 
 // NewHandshakes allows each source the rate of perSource places. It remembers at most 2*most sources.
-func NewHandshakes(perSource, most int) *Handshakes {
-	places := max(perSource, fewestPlaces)
-	return &Handshakes{NewBuckets(float64(handshakesPerPlace*places), handshakeBurst*places, most)}
+func NewHandshakes(perSource, maxSources int) *Handshakes {
+	connections := max(perSource, minConnectionsPerSource)
+	return &Handshakes{NewBuckets(float64(handshakesPerConnection*connections), handshakeBurst*connections, maxSources)}
 }

@@ -16,19 +16,19 @@ func TestSourceIsForgottenWhenItsBucketIsFull(t *testing.T) {
 			}
 			return used
 		}
-		if got := use(); got != handshakeBurst*fewestPlaces {
-			t.Errorf("%d at once, want %d", got, handshakeBurst*fewestPlaces)
+		if got := use(); got != handshakeBurst*minConnectionsPerSource {
+			t.Errorf("%d at once, want %d", got, handshakeBurst*minConnectionsPerSource)
 		}
 		time.Sleep(h.refill / 2)
-		if got := use(); got != handshakeBurst*fewestPlaces/2 {
+		if got := use(); got != handshakeBurst*minConnectionsPerSource/2 {
 			t.Errorf("%d after half of the time, want half", got)
 		}
 		for range 2 { // another source makes room in the tables
 			time.Sleep(h.refill + 1)
 			h.Allow("10.0.0.2", time.Now())
 		}
-		if len(h.recent)+len(h.former) != 2 {
-			t.Errorf("%d and %d sources are remembered, want the other one", len(h.recent), len(h.former))
+		if len(h.recent)+len(h.previous) != 2 {
+			t.Errorf("%d and %d sources are remembered, want the other one", len(h.recent), len(h.previous))
 		}
 	})
 }
@@ -40,7 +40,7 @@ func TestSourcesThatAreRememberedAreBounded(t *testing.T) {
 			t.Fatal("a source that is new was refused")
 		}
 	}
-	if got := len(h.recent) + len(h.former); got > 200 {
+	if got := len(h.recent) + len(h.previous); got > 200 {
 		t.Errorf("%d sources are remembered", got)
 	}
 }

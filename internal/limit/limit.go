@@ -33,7 +33,7 @@ const (
 	TokenReviews            Limit = "tokenReviews"            // reviews of tokens, and of rights, that would have had to wait too long
 )
 
-var all = []Limit{
+var allLimits = []Limit{
 	AdmissionBytes, TemplatesPerOwner, NumbersPerOwner, StraysPerAgent, UnauthorizedAgents, UnauthorizedAttempts, RememberedRefusals,
 	TasksPerNamespace, BytesPerNamespace, ConnectionsPerSource, HandshakesPerSource, ObjectBytes, TokenReviews,
 	WebhookConnections, MetricsConnections, HealthConnections, QueuedBytesPerNamespace, CacheBytesPerNamespace,
@@ -49,8 +49,8 @@ func NewRefusals(registry prometheus.Registerer) *Refusals {
 	r := &Refusals{total: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 		Name: "swarm_limit_refused_total", Help: "Requests that were refused, or not remembered, because a limit was reached, by limit.",
 	}, []string{"limit"})}
-	for _, each := range all {
-		r.total.WithLabelValues(string(each)) // so that every series exists from the start
+	for _, limit := range allLimits {
+		r.total.WithLabelValues(string(limit)) // so that every series exists from the start
 	}
 	return r
 }

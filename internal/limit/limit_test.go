@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counting returns refusals, and a function that reads the metric.
-func counting(t *testing.T) (refusals *Refusals, refused func(Limit) int) {
+// newTestRefusals returns refusals, and a function that reads the metric.
+func newTestRefusals(t *testing.T) (refusals *Refusals, refused func(Limit) int) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	return NewRefusals(registry), func(reached Limit) int {
@@ -31,8 +31,8 @@ func counting(t *testing.T) (refusals *Refusals, refused func(Limit) int) {
 }
 
 func TestLimitsAreShownBeforeTheyAreReached(t *testing.T) {
-	_, refused := counting(t)
-	for _, each := range all {
+	_, refused := newTestRefusals(t)
+	for _, each := range allLimits {
 		if got := refused(each); got != 0 {
 			t.Errorf("%s: %d", each, got)
 		}
@@ -40,22 +40,22 @@ func TestLimitsAreShownBeforeTheyAreReached(t *testing.T) {
 }
 
 // A holder reads bodies and keeps them until released.
-type holder struct {
-	held, most atomic.Int64
-	release    chan struct{}
+type holdingHandler struct {
+	holding, maxHolding atomic.Int64
+	release             chan struct{}
 }
 
-func (h *holder) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+func (h *holdingHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	held := h.held.Add(int64(len(body)))
-	for most := h.most.Load(); held > most && !h.most.CompareAndSwap(most, held); most = h.most.Load() {
+	held := h.holding.Add(int64(len(body)))
+	for most := h.maxHolding.Load(); held > most && !h.maxHolding.CompareAndSwap(most, held); most = h.maxHolding.Load() {
 	}
 	<-h.release
-	h.held.Add(-int64(len(body)))
+	h.holding.Add(-int64(len(body)))
 }
 
 func post(t *testing.T, url string, body io.Reader) int {
@@ -73,9 +73,9 @@ func post(t *testing.T, url string, body io.Reader) int {
 }
 
 func TestBodiesTogetherAreBounded(t *testing.T) {
-	behind := &holder{release: make(chan struct{})}
-	refusals, refused := counting(t)
-	server := httptest.NewServer(Bodies(behind, refusals))
+	handler := &holdingHandler{release: make(chan struct{})}
+	refusals, refused := newTestRefusals(t)
+	server := httptest.NewServer(Bodies(handler, refusals))
 	defer server.Close()
 	const posts, fit = 12, 5 // of 3 MiB each
 	codes := make(chan int, posts)
@@ -87,14 +87,14 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 			t.Error("a request ended that was to be held")
 		}
 	}
-	close(behind.release)
+	close(handler.release)
 	accepted := 0
 	for range fit {
 		if <-codes == http.StatusOK {
 			accepted++
 		}
 	}
-	if most := behind.most.Load(); most > maxBodies || accepted != fit || refused(AdmissionBytes) != posts-fit {
+	if most := handler.maxHolding.Load(); most > maxBodies || accepted != fit || refused(AdmissionBytes) != posts-fit {
 		t.Errorf("%d bytes were held at a time, %d requests were accepted", most, accepted)
 	}
 	if code := post(t, server.URL, bytes.NewReader(make([]byte, 3<<20))); code != http.StatusOK {
@@ -103,34 +103,34 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 }
 
 func TestBodyThatIsTooLargeIsNotRead(t *testing.T) {
-	behind := &holder{release: make(chan struct{})}
-	refusals, refused := counting(t)
-	close(behind.release)
+	handler := &holdingHandler{release: make(chan struct{})}
+	refusals, refused := newTestRefusals(t)
+	close(handler.release)
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(make([]byte, maxBody+1)))
-	Bodies(behind, refusals).ServeHTTP(recorder, request)
-	if recorder.Code != http.StatusRequestEntityTooLarge || behind.most.Load() > 0 || refused(AdmissionBytes) != 1 {
-		t.Errorf("code %d, %d bytes read", recorder.Code, behind.most.Load())
+	Bodies(handler, refusals).ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusRequestEntityTooLarge || handler.maxHolding.Load() > 0 || refused(AdmissionBytes) != 1 {
+		t.Errorf("code %d, %d bytes read", recorder.Code, handler.maxHolding.Load())
 	}
 }
 
 // A body of undeclared length counts as the largest, and is cut off there.
 func TestBodyOfUnknownLengthIsBounded(t *testing.T) {
-	behind := &holder{release: make(chan struct{})}
-	refusals, _ := counting(t)
-	close(behind.release)
-	server := httptest.NewServer(Bodies(behind, refusals))
+	handler := &holdingHandler{release: make(chan struct{})}
+	refusals, _ := newTestRefusals(t)
+	close(handler.release)
+	server := httptest.NewServer(Bodies(handler, refusals))
 	defer server.Close()
 	post(t, server.URL, io.MultiReader(bytes.NewReader(make([]byte, maxBody)), bytes.NewReader(make([]byte, maxBody))))
-	if behind.most.Load() > 0 {
-		t.Errorf("%d bytes were taken", behind.most.Load())
+	if handler.maxHolding.Load() > 0 {
+		t.Errorf("%d bytes were taken", handler.maxHolding.Load())
 	}
 }
 
 // A sender that never finishes loses its share.
 func TestSlowBodyIsGivenUp(t *testing.T) {
-	behind := &holder{release: make(chan struct{})}
-	refusals, _ := counting(t)
+	behind := &holdingHandler{release: make(chan struct{})}
+	refusals, _ := newTestRefusals(t)
 	close(behind.release)
 	server := httptest.NewServer(Bodies(behind, refusals))
 	defer server.Close()

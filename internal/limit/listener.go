@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Connections bounds the connections to a port.
-type Connections struct {
+// ConnectionLimits bounds the connections to a port.
+type ConnectionLimits struct {
 	PerSource int   // that are open at the same time
 	Total     int   // of all sources
 	Limit     Limit // under which closed connections are counted
@@ -22,20 +22,20 @@ type Connections struct {
 // cannot lock out others.
 type Listener struct {
 	net.Listener
-	bounds   Connections
+	limits   ConnectionLimits
 	refusals *Refusals
 
-	mu     sync.Mutex
-	open   int
-	places map[string][]*place // of each source, the oldest first
-	recent *Handshakes
+	mu          sync.Mutex
+	open        int
+	connections map[string][]*trackedConn // of each source, the oldest first
+	handshakes  *Handshakes
 }
 
 // NewListener limits the connections of another listener.
-func NewListener(listener net.Listener, bounds Connections, refusals *Refusals) *Listener {
+func NewListener(listener net.Listener, limits ConnectionLimits, refusals *Refusals) *Listener {
 	return &Listener{
-		Listener: listener, bounds: bounds, refusals: refusals, places: map[string][]*place{},
-		recent: NewHandshakes(bounds.PerSource, bounds.Total),
+		Listener: listener, limits: limits, refusals: refusals, connections: map[string][]*trackedConn{},
+		handshakes: NewHandshakes(limits.PerSource, limits.Total),
 	}
 }
 
@@ -46,71 +46,71 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		taken := &place{Conn: connection, listener: l, source: addressOf(connection.RemoteAddr())}
-		surplus := l.admit(taken)
-		if surplus != nil {
-			l.refusals.Count(l.bounds.Limit)
-			_ = surplus.Close()
+		conn := &trackedConn{Conn: connection, listener: l, source: addressOf(connection.RemoteAddr())}
+		rejected := l.admit(conn)
+		if rejected != nil {
+			l.refusals.Count(l.limits.Limit)
+			_ = rejected.Close()
 		}
-		if surplus != taken {
-			return taken, nil
+		if rejected != conn {
+			return conn, nil
 		}
 	}
 }
 
 // admit returns the connection to close, if any: the new one, or the one that it replaces.
-func (l *Listener) admit(next *place) (surplus *place) {
+func (l *Listener) admit(next *trackedConn) (rejected *trackedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.places[next.source]) >= l.bounds.PerSource || !l.recent.Allow(next.source, time.Now()) {
+	if len(l.connections[next.source]) >= l.limits.PerSource || !l.handshakes.Allow(next.source, time.Now()) {
 		return next
 	}
-	if l.open >= l.bounds.Total {
-		surplus = l.oldestOfMost()
-		if len(l.places[surplus.source]) <= len(l.places[next.source])+1 {
+	if l.open >= l.limits.Total {
+		rejected = l.oldestOfLargestSource()
+		if len(l.connections[rejected.source]) <= len(l.connections[next.source])+1 {
 			return next // otherwise the two would only swap
 		}
-		l.remove(surplus)
+		l.remove(rejected)
 	}
 	l.open++
-	l.places[next.source] = append(l.places[next.source], next)
-	return surplus
+	l.connections[next.source] = append(l.connections[next.source], next)
+	return rejected
 }
 
-// oldestOfMost is called with the lock held, when there is any connection.
-func (l *Listener) oldestOfMost() *place {
-	var most []*place
-	for _, each := range l.places {
-		if len(each) > len(most) {
-			most = each
+// oldestOfLargestSource is called with the lock held, when there is any connection.
+func (l *Listener) oldestOfLargestSource() *trackedConn {
+	var largest []*trackedConn
+	for _, connections := range l.connections {
+		if len(connections) > len(largest) {
+			largest = connections
 		}
 	}
-	return most[0]
+	return largest[0]
 }
 
 // remove is called with the lock held. It ignores a connection that no longer has a place.
-func (l *Listener) remove(gone *place) {
-	of := l.places[gone.source]
-	at := slices.Index(of, gone)
+func (l *Listener) remove(conn *trackedConn) {
+	connections := l.connections[conn.source]
+	at := slices.Index(connections, conn)
 	if at < 0 {
 		return
 	}
 	l.open--
-	l.places[gone.source] = slices.Delete(of, at, at+1)
-	if len(of) == 1 {
-		delete(l.places, gone.source)
+	l.connections[conn.source] = slices.Delete(connections, at, at+1)
+	if len(connections) == 1 {
+		delete(l.connections, conn.source)
 	}
 }
 
 // A place is an accepted connection.
-type place struct {
+type trackedConn struct {
 	net.Conn
 	listener *Listener
 	source   string
 }
 
 // Close implements net.Conn.
-func (p *place) Close() error {
+func (p *trackedConn) Close() error {
 	p.listener.mu.Lock()
 	p.listener.remove(p)
 	p.listener.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// maxLogged exceeds any name that an API server sends.
-const maxLogged = 256
+// maxLoggedBytes exceeds any name that an API server sends.
+const maxLoggedBytes = 256
 
 // Logger adds an admission request to log lines. Anyone who reaches the webhook chooses the names, so they are truncated.
 func Logger(base logr.Logger, request *admission.Request) logr.Logger {
@@ -16,14 +16,14 @@ func Logger(base logr.Logger, request *admission.Request) logr.Logger {
 		return base
 	}
 	return base.WithValues(
-		"namespace", cut(request.Namespace), "name", cut(request.Name), "resource", cut(request.Resource.Resource),
-		"user", cut(request.UserInfo.Username), "requestID", cut(string(request.UID)))
+		"namespace", truncate(request.Namespace), "name", truncate(request.Name), "resource", truncate(request.Resource.Resource),
+		"user", truncate(request.UserInfo.Username), "requestID", truncate(string(request.UID)))
 }
 
-// cut shortens a text, and lets the rest of it be freed.
-func cut(text string) string {
-	if len(text) <= maxLogged {
+// truncate shortens a text, and lets the rest of it be freed.
+func truncate(text string) string {
+	if len(text) <= maxLoggedBytes {
 		return text
 	}
-	return strings.ToValidUTF8(strings.Clone(text[:maxLogged]), "") + "..."
+	return strings.ToValidUTF8(strings.Clone(text[:maxLoggedBytes]), "") + "..."
 }

@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// lineOf returns what is logged about a request.
-func lineOf(request *admission.Request) (line string) {
+// logLine returns what is logged about a request.
+func logLine(request *admission.Request) (line string) {
 	base := funcr.New(func(_, text string) { line = text }, funcr.Options{})
 	Logger(base, request).Info("answered")
 	return line
 }
 
 func TestLoggerNamesTheRequest(t *testing.T) {
-	line := lineOf(&admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	line := logLine(&admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "u", Namespace: "shop", Name: "web-0", Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 		UserInfo: authenticationv1.UserInfo{Username: "jane"},
 	}})
@@ -29,7 +29,7 @@ func TestLoggerNamesTheRequest(t *testing.T) {
 			t.Errorf("%s has no %s", line, want)
 		}
 	}
-	if line := lineOf(nil); !strings.Contains(line, "answered") {
+	if line := logLine(nil); !strings.Contains(line, "answered") {
 		t.Errorf("logged %q without a request", line)
 	}
 }
@@ -37,11 +37,11 @@ func TestLoggerNamesTheRequest(t *testing.T) {
 // A caller other than the API server writes megabytes into any field.
 func TestLoggerCutsWhatTheCallerChooses(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
-	line := lineOf(&admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+	line := logLine(&admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: types.UID(long), Namespace: long, Name: long, Resource: metav1.GroupVersionResource{Resource: long},
 		UserInfo: authenticationv1.UserInfo{Username: long},
 	}})
-	if len(line) > 8*maxLogged || strings.ContainsRune(line, '\uFFFD') {
+	if len(line) > 8*maxLoggedBytes || strings.ContainsRune(line, '\uFFFD') {
 		t.Errorf("the line has %d bytes: %.300s", len(line), line)
 	}
 }

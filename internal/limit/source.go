@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// sharedPrefix is how much of an IPv6 address counts: a host with one address usually has all that share this prefix.
-const sharedPrefix = 64
+// ipv6PrefixBits is how much of an IPv6 address counts: a host with one address usually has all that share this prefix.
+const ipv6PrefixBits = 64
 
 // Source returns where a connection comes from, by its remote address: the IPv4 address, or the first half of the IPv6 address. Behind
 // a NAT, and on a node's network, many programs share a source.
@@ -42,7 +42,7 @@ func sourceOf(address netip.Addr) string {
 	if address.Is4() {
 		return address.String()
 	}
-	prefix, err := address.Prefix(sharedPrefix)
+	prefix, err := address.Prefix(ipv6PrefixBits)
 	if err != nil {
 		return ""
 	}

@@ -30,8 +30,8 @@ type Settings struct {
 
 // Workload returns the name of a type's StatefulSet. Like all names here it depends only on the swarm.
 func (m Swarm) Workload(kind string) string { return m.Name + "-" + kind }
-func (m Swarm) service() string             { return m.Name }
-func (m Swarm) config() string              { return m.Name + "-config" }
+func (m Swarm) serviceName() string         { return m.Name }
+func (m Swarm) configMapName() string       { return m.Name + "-config" }
 
 // AgentName returns the name of an agent and its pod.
 func (m Swarm) AgentName(kind string, ordinal int) string {
@@ -39,10 +39,10 @@ func (m Swarm) AgentName(kind string, ordinal int) string {
 }
 
 // Ordinal returns the number of an agent within its type, if it is of that type.
-func (m Swarm) Ordinal(kind, agent string) (ordinal int, ours bool) {
-	number, ours := strings.CutPrefix(agent, m.Workload(kind)+"-")
+func (m Swarm) Ordinal(kind, agent string) (ordinal int, ok bool) {
+	number, ok := strings.CutPrefix(agent, m.Workload(kind)+"-")
 	ordinal, err := strconv.Atoi(number)
-	return ordinal, ours && err == nil && ordinal >= 0
+	return ordinal, ok && err == nil && ordinal >= 0
 }
 
 // Swarm is a swarm with the number of agents of each type, in declared order.
@@ -54,15 +54,15 @@ type Swarm struct {
 
 // labels are on all objects of a swarm; kind is an agent type, or "".
 func (m Swarm) labels(kind string) map[string]string {
-	all := map[string]string{
+	labels := map[string]string{
 		v1alpha1.LabelManagedBy:     v1alpha1.ManagedByOperator,
 		"app.kubernetes.io/part-of": m.Name,
 		v1alpha1.LabelSwarm:         m.Name,
 	}
 	if kind != "" {
-		all[v1alpha1.LabelAgentType] = kind
+		labels[v1alpha1.LabelAgentType] = kind
 	}
-	return all
+	return labels
 }
 
 // selector returns the labels by which objects are found. It can never change.
@@ -70,8 +70,8 @@ func (m Swarm) selector(kind string) map[string]string {
 	return map[string]string{v1alpha1.LabelSwarm: m.Name, v1alpha1.LabelAgentType: kind}
 }
 
-// meta returns the metadata of an owned object.
-func (m Swarm) meta(name, kind string) metav1.ObjectMeta {
+// objectMeta returns the metadata of an owned object.
+func (m Swarm) objectMeta(name, kind string) metav1.ObjectMeta {
 	owner := metav1.NewControllerRef(m.Swarm, v1alpha1.GroupVersion.WithKind("Swarm"))
 	return metav1.ObjectMeta{Name: name, Namespace: m.Namespace, Labels: m.labels(kind), OwnerReferences: []metav1.OwnerReference{*owner}}
 }

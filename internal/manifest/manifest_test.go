@@ -84,7 +84,7 @@ func TestSwarmIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestWhatTheUserSaysStands(t *testing.T) {
+func TestSettingsOfTheUserAreKept(t *testing.T) {
 	swarm := sample(t)
 	pod := &swarm.Spec.Agents[0].Template.Spec
 	user := int64(1000)
@@ -100,7 +100,7 @@ func TestWhatTheUserSaysStands(t *testing.T) {
 	}
 }
 
-func TestSpreadIsSaidOnEveryWorkload(t *testing.T) {
+func TestSpreadAnnotationsAreOnEveryWorkload(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		spread *v1alpha1.Spread
@@ -148,7 +148,7 @@ func TestTemplateWithoutContainersMakesAWorkload(t *testing.T) {
 }
 
 // A namespace with a ResourceQuota refuses pods whose containers have no resource requests and limits.
-func TestOwnContainersSayWhatTheyNeed(t *testing.T) {
+func TestOwnContainersDeclareResources(t *testing.T) {
 	for _, set := range sample(t).StatefulSets() {
 		own := set.Spec.Template.Spec.InitContainers[0].Resources
 		for _, list := range []corev1.ResourceList{own.Requests, own.Limits} {

@@ -15,7 +15,7 @@ import (
 func (m Swarm) Service() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: m.meta(m.service(), ""),
+		ObjectMeta: m.objectMeta(m.serviceName(), ""),
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
 			Selector:                 map[string]string{v1alpha1.LabelSwarm: m.Name},
@@ -24,8 +24,8 @@ func (m Swarm) Service() *corev1.Service {
 	}
 }
 
-// described is the content of the ConfigMap, for agents and users.
-type described struct {
+// swarmDescription is the content of the ConfigMap, for agents and users.
+type swarmDescription struct {
 	Swarm    string            `json:"swarm"`
 	Topology v1alpha1.Topology `json:"topology"`
 	Agents   []string          `json:"agents"` // in the order of the topology
@@ -33,10 +33,10 @@ type described struct {
 
 // Config lists the agents of the swarm and contains the CA that they trust.
 func (m Swarm) Config() *corev1.ConfigMap {
-	text, _ := json.MarshalIndent(described{Swarm: m.Name, Topology: m.Spec.Topology, Agents: m.AgentNames()}, "", "  ") // never fails
+	text, _ := json.MarshalIndent(swarmDescription{Swarm: m.Name, Topology: m.Spec.Topology, Agents: m.AgentNames()}, "", "  ") // never fails
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: m.meta(m.config(), ""),
+		ObjectMeta: m.objectMeta(m.configMapName(), ""),
 		Data:       map[string]string{"swarm.json": string(text) + "\n", "ca.crt": m.Settings.Authority},
 	}
 }
@@ -71,7 +71,7 @@ func (m Swarm) Agents() []*v1alpha1.Agent {
 func (m Swarm) agent(kind v1alpha1.AgentType, ordinal int) *v1alpha1.Agent {
 	return &v1alpha1.Agent{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent"},
-		ObjectMeta: m.meta(m.AgentName(kind.Type, ordinal), kind.Type),
+		ObjectMeta: m.objectMeta(m.AgentName(kind.Type, ordinal), kind.Type),
 		Spec: v1alpha1.AgentSpec{
 			SwarmRef: v1alpha1.SwarmReference{Name: m.Name}, Type: kind.Type, Capabilities: kind.Capabilities, Slots: kind.Slots,
 		},
@@ -92,47 +92,47 @@ func (m Swarm) StatefulSets() []*appsv1.StatefulSet {
 func (m Swarm) statefulSet(kind v1alpha1.AgentType, replicas int32) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: m.meta(m.Workload(kind.Type), kind.Type),
+		ObjectMeta: m.objectMeta(m.Workload(kind.Type), kind.Type),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:                             new(replicas),
-			ServiceName:                          m.service(),
+			ServiceName:                          m.serviceName(),
 			PodManagementPolicy:                  appsv1.ParallelPodManagement,
 			UpdateStrategy:                       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			Selector:                             &metav1.LabelSelector{MatchLabels: m.selector(kind.Type)},
 			Template:                             m.template(kind),
-			VolumeClaimTemplates:                 claims(kind),
-			PersistentVolumeClaimRetentionPolicy: retention(kind),
+			VolumeClaimTemplates:                 volumeClaims(kind),
+			PersistentVolumeClaimRetentionPolicy: claimRetention(kind),
 		},
 	}
-	set.Annotations = m.spread()
+	set.Annotations = m.spreadAnnotations()
 	return set
 }
 
-// spread returns the annotations that configure spreading over nodes. All keys are always present: an omitted one would remain on the
+// spreadAnnotations returns the annotations that configure spreading over nodes. All keys are always present: an omitted one would remain on the
 // workload after the user removes it from the Swarm.
-func (m Swarm) spread() map[string]string {
-	says := func(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(m.Settings.SpreadPrefix) }
+func (m Swarm) spreadAnnotations() map[string]string {
+	key := func(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(m.Settings.SpreadPrefix) }
 	if m.Spec.Spread == nil {
-		return map[string]string{says(v1alpha1.SpreadMode): v1alpha1.SpreadDisabled}
+		return map[string]string{key(v1alpha1.SpreadMode): v1alpha1.SpreadDisabled}
 	}
 	return map[string]string{
-		says(v1alpha1.SpreadMode):           v1alpha1.SpreadEnabled,
-		says(v1alpha1.SpreadMinOnDemand):    number(m.Spec.Spread.MinOnDemand),
-		says(v1alpha1.SpreadSpotPercentage): number(m.Spec.Spread.SpotPercentage),
+		key(v1alpha1.SpreadMode):           v1alpha1.SpreadEnabled,
+		key(v1alpha1.SpreadMinOnDemand):    formatOptional(m.Spec.Spread.MinOnDemand),
+		key(v1alpha1.SpreadSpotPercentage): formatOptional(m.Spec.Spread.SpotPercentage),
 	}
 }
 
-func number(stated *int32) string {
-	if stated == nil {
+func formatOptional(value *int32) string {
+	if value == nil {
 		return ""
 	}
-	return strconv.Itoa(int(*stated))
+	return strconv.Itoa(int(*value))
 }
 
 // stateVolume is the name of an agent's own volume; with the pod's name it forms the name of the claim.
 const stateVolume = "state"
 
-func claims(kind v1alpha1.AgentType) []corev1.PersistentVolumeClaim {
+func volumeClaims(kind v1alpha1.AgentType) []corev1.PersistentVolumeClaim {
 	if kind.Storage == nil {
 		return nil
 	}
@@ -147,8 +147,8 @@ func claims(kind v1alpha1.AgentType) []corev1.PersistentVolumeClaim {
 	}}
 }
 
-// retention keeps volumes when the swarm is scaled, and after its deletion if the user requests it.
-func retention(kind v1alpha1.AgentType) *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy {
+// claimRetention keeps volumes when the swarm is scaled, and after its deletion if the user requests it.
+func claimRetention(kind v1alpha1.AgentType) *appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy {
 	if kind.Storage == nil {
 		return nil
 	}

@@ -29,8 +29,8 @@ const Audience = "swarm.io"
 const (
 	// defaultGraceSeconds is the grace period of programs, unless their type sets one.
 	defaultGraceSeconds = 30
-	// farewellSeconds is the additional time that an agent has to stop after its programs, to deliver their results.
-	farewellSeconds = 10
+	// agentStopSeconds is the additional time that an agent has to stop after its programs, to deliver their results.
+	agentStopSeconds = 10
 )
 
 // tokenSeconds is the lifetime of a token; the kubelet renews it well before it expires.
@@ -39,48 +39,48 @@ const tokenSeconds = 3600
 // template returns the user's pod template with the agent added.
 func (m Swarm) template(kind v1alpha1.AgentType) corev1.PodTemplateSpec {
 	template := *kind.Template.DeepCopy()
-	template.Labels = merged(template.Labels, m.labels(kind.Type))
+	template.Labels = mergeLabels(template.Labels, m.labels(kind.Type))
 	pod := &template.Spec
 	pod.AutomountServiceAccountToken = new(false)
 	pod.SecurityContext = securePod(pod.SecurityContext)
 	if pod.TerminationGracePeriodSeconds == nil {
-		pod.TerminationGracePeriodSeconds = new(graceOf(kind) + farewellSeconds)
+		pod.TerminationGracePeriodSeconds = new(gracePeriodSeconds(kind) + agentStopSeconds)
 	}
 	pod.Volumes = append(pod.Volumes, m.volumes(kind)...)
-	pod.InitContainers = append([]corev1.Container{m.copier()}, pod.InitContainers...)
+	pod.InitContainers = append([]corev1.Container{m.copyContainer()}, pod.InitContainers...)
 	for n := range pod.InitContainers {
-		pod.InitContainers[n].SecurityContext = secure(pod.InitContainers[n].SecurityContext)
+		pod.InitContainers[n].SecurityContext = secureContainer(pod.InitContainers[n].SecurityContext)
 	}
 	for n := range pod.Containers {
-		pod.Containers[n].SecurityContext = secure(pod.Containers[n].SecurityContext)
+		pod.Containers[n].SecurityContext = secureContainer(pod.Containers[n].SecurityContext)
 	}
 	if len(pod.Containers) > 0 { // the API server refuses templates without containers, but may have stored some before it had the rule
-		m.enlist(&pod.Containers[0], kind)
+		m.configureAgentContainer(&pod.Containers[0], kind)
 	}
 	return template
 }
 
-// copier copies the agent's program into the pod: the user's image need not contain it.
-func (m Swarm) copier() corev1.Container {
+// copyContainer copies the agent's program into the pod: the user's image need not contain it.
+func (m Swarm) copyContainer() corev1.Container {
 	return corev1.Container{
 		Name:         programVolume,
 		Image:        m.Settings.Image,
 		Command:      []string{"/swarm-agent", "copy", programFolder + "/swarm-agent"},
 		VolumeMounts: []corev1.VolumeMount{{Name: programVolume, MountPath: programFolder}},
-		Resources:    copierResources(),
+		Resources:    copyResources(),
 	}
 }
 
-// copierResources are the resources for copying the program. A namespace with a ResourceQuota refuses pods whose containers declare none.
-func copierResources() corev1.ResourceRequirements {
+// copyResources are the resources for copying the program. A namespace with a ResourceQuota refuses pods whose containers declare none.
+func copyResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
 		Limits:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m"), corev1.ResourceMemory: resource.MustParse("128Mi")},
 	}
 }
 
-// enlist makes the first container the agent: our program becomes its entry point and runs the user's command for each attempt.
-func (m Swarm) enlist(container *corev1.Container, kind v1alpha1.AgentType) {
+// configureAgentContainer makes the first container the agent: our program becomes its entry point and runs the user's command for each attempt.
+func (m Swarm) configureAgentContainer(container *corev1.Container, kind v1alpha1.AgentType) {
 	container.VolumeMounts = append(container.VolumeMounts,
 		corev1.VolumeMount{Name: programVolume, MountPath: programFolder, ReadOnly: true},
 		corev1.VolumeMount{Name: linkVolume, MountPath: linkFolder, ReadOnly: true},
@@ -118,8 +118,8 @@ func (m Swarm) environment(kind v1alpha1.AgentType) []corev1.EnvVar {
 	return variables
 }
 
-// graceOf returns the seconds that a program of an agent has between SIGTERM and SIGKILL.
-func graceOf(kind v1alpha1.AgentType) int64 {
+// gracePeriodSeconds returns the seconds that a program of an agent has between SIGTERM and SIGKILL.
+func gracePeriodSeconds(kind v1alpha1.AgentType) int64 {
 	if kind.Runtime != nil && kind.Runtime.Exec != nil && kind.Runtime.Exec.GracePeriodSeconds != nil {
 		return int64(*kind.Runtime.Exec.GracePeriodSeconds)
 	}
@@ -130,7 +130,7 @@ func graceOf(kind v1alpha1.AgentType) int64 {
 func (m Swarm) volumes(kind v1alpha1.AgentType) []corev1.Volume {
 	token := corev1.ServiceAccountTokenProjection{Audience: Audience, ExpirationSeconds: new(int64(tokenSeconds)), Path: "token"}
 	authority := corev1.ConfigMapProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: m.config()},
+		LocalObjectReference: corev1.LocalObjectReference{Name: m.configMapName()},
 		Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 	}
 	all := []corev1.Volume{
@@ -158,8 +158,8 @@ func securePod(user *corev1.PodSecurityContext) *corev1.PodSecurityContext {
 	return &context
 }
 
-// secure does the same for a container.
-func secure(user *corev1.SecurityContext) *corev1.SecurityContext {
+// secureContainer does the same for a container.
+func secureContainer(user *corev1.SecurityContext) *corev1.SecurityContext {
 	context := ptr.Deref(user, corev1.SecurityContext{})
 	if context.AllowPrivilegeEscalation == nil {
 		context.AllowPrivilegeEscalation = new(false)
@@ -170,12 +170,12 @@ func secure(user *corev1.SecurityContext) *corev1.SecurityContext {
 	return &context
 }
 
-// merged returns the user's labels overridden by ours.
-func merged(user, ours map[string]string) map[string]string {
-	all := maps.Clone(user)
-	if all == nil {
-		all = map[string]string{}
+// mergeLabels returns the user's labels overridden by ours.
+func mergeLabels(user, own map[string]string) map[string]string {
+	labels := maps.Clone(user)
+	if labels == nil {
+		labels = map[string]string{}
 	}
-	maps.Copy(all, ours)
-	return all
+	maps.Copy(labels, own)
+	return labels
 }

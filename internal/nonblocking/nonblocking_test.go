@@ -63,12 +63,12 @@ func TestWritesArriveInOrder(t *testing.T) {
 	})
 }
 
-func TestABlockedDestinationBlocksNobody(t *testing.T) {
+func TestABlockedDestinationBlocksNoCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, reported := &pipe{}, 0
 		w := NewWriter(to, 0, func(dropped int) { reported += dropped })
 		to.block()
-		began, line := time.Now(), []byte(strings.Repeat("x", mostBytes/4))
+		began, line := time.Now(), []byte(strings.Repeat("x", maxQueuedBytes/4))
 		for range 10 {
 			if n, err := w.Write(line); n != len(line) || err != nil {
 				t.Fatalf("wrote %d: %v", n, err)
@@ -83,7 +83,7 @@ func TestABlockedDestinationBlocksNobody(t *testing.T) {
 		}
 		to.read()
 		w.Flush(time.Second)
-		if got := len(to.read()); got != mostBytes || reported != 6 {
+		if got := len(to.read()); got != maxQueuedBytes || reported != 6 {
 			t.Errorf("%d bytes arrived, %d were reported as dropped", got, reported)
 		}
 		_, _ = w.Write([]byte("again"))
@@ -100,7 +100,7 @@ func TestAWriterWaitsForRoomOnlyOnce(t *testing.T) {
 		to := &pipe{}
 		w := NewWriter(to, 250*time.Millisecond, nil)
 		to.block()
-		large := []byte(strings.Repeat("x", mostBytes))
+		large := []byte(strings.Repeat("x", maxQueuedBytes))
 		_, _ = w.Write(large)
 		go func() {
 			time.Sleep(100 * time.Millisecond)
@@ -153,18 +153,18 @@ func TestALoggerThatDoesNotBlock(t *testing.T) {
 	})
 }
 
-func TestLastWordsDoNotDelayTheEnd(t *testing.T) {
+func TestLogBeforeExitDoesNotDelayTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := &pipe{}
 		log, queue := NewLogger(slog.New(slog.NewTextHandler(to, nil)))
 		began := time.Now()
-		LastWords(queue, time.Second, func() { log.Error("fenced") })
+		LogBeforeExit(queue, time.Second, func() { log.Error("fenced") })
 		if time.Since(began) != 0 || !strings.Contains(to.read(), "fenced") {
 			t.Errorf("took %s, wrote %q", time.Since(began), to.read())
 		}
 		to.block()
-		LastWords(queue, time.Second, func() { log.Error("fenced") })
-		LastWords(queue, time.Second, func() { time.Sleep(time.Hour) })
+		LogBeforeExit(queue, time.Second, func() { log.Error("fenced") })
+		LogBeforeExit(queue, time.Second, func() { time.Sleep(time.Hour) })
 		if time.Since(began) != 2*time.Second {
 			t.Errorf("took %s", time.Since(began))
 		}

@@ -15,15 +15,15 @@ type Queue struct {
 	limit  int               // bytes
 	report func(dropped int) // called by the queue's own goroutine when a write has succeeded after others were dropped
 
-	mu      sync.Mutex
-	waiting []write
-	size    int // bytes that wait or are being written
-	dropped int // since the last report
-	total   int
-	stuck   bool // waiting for room was in vain: writers do not wait again until there is some
-	closed  bool
-	added   chan struct{} // has room for one
-	changed chan struct{} // closed and replaced when a write has ended
+	mu           sync.Mutex
+	waiting      []write
+	size         int // bytes that wait or are being written
+	dropped      int // since the last report
+	totalDropped int
+	stuck        bool // waiting for room was in vain: writers do not wait again until there is some
+	closed       bool
+	wakeup       chan struct{} // has room for one
+	spaceFreed   chan struct{} // closed and replaced when a write has ended
 }
 
 type write struct {
@@ -36,60 +36,60 @@ func NewQueue(limit int, report func(dropped int)) *Queue {
 	if report == nil {
 		report = func(int) {}
 	}
-	q := &Queue{limit: limit, report: report, added: make(chan struct{}, 1), changed: make(chan struct{})}
+	q := &Queue{limit: limit, report: report, wakeup: make(chan struct{}, 1), spaceFreed: make(chan struct{})}
 	go q.run()
 	return q
 }
 
 // Put queues a write of about so many bytes, waiting for room no longer than its patience. It reports whether there was room.
-func (q *Queue) Put(patience time.Duration, size int, do func()) bool {
+func (q *Queue) Put(timeout time.Duration, size int, do func()) bool {
 	var expired <-chan time.Time
 	for {
-		done, ended, wait := q.try(write{size, do}, patience > 0)
+		done, freed, wait := q.tryPut(write{size, do}, timeout > 0)
 		if !wait {
 			return done
 		}
 		if expired == nil {
-			timer := time.NewTimer(patience)
+			timer := time.NewTimer(timeout)
 			defer timer.Stop()
 			expired = timer.C
 		}
 		select {
-		case <-ended:
+		case <-freed:
 		case <-expired:
-			patience = 0
-			q.giveUp()
+			timeout = 0
+			q.markStuck()
 		}
 	}
 }
 
-// try queues a write if there is room. If there is none it returns whether to wait, and for what.
-func (q *Queue) try(next write, mayWait bool) (done bool, ended <-chan struct{}, wait bool) {
+// tryPut queues a write if there is room. If there is none it returns whether to wait, and for what.
+func (q *Queue) tryPut(next write, mayWait bool) (done bool, freed <-chan struct{}, wait bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case !q.closed && (q.size == 0 || q.size+next.size <= q.limit):
 		q.waiting = append(q.waiting, next)
 		q.size += next.size
-		q.wake()
+		q.wakeWriter()
 		return true, nil, false
 	case mayWait && !q.stuck && !q.closed:
-		return false, q.changed, true
+		return false, q.spaceFreed, true
 	}
 	q.dropped++
-	q.total++
+	q.totalDropped++
 	return false, nil, false
 }
 
-func (q *Queue) giveUp() {
+func (q *Queue) markStuck() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.stuck = true
 }
 
-func (q *Queue) wake() {
+func (q *Queue) wakeWriter() {
 	select {
-	case q.added <- struct{}{}:
+	case q.wakeup <- struct{}{}:
 	default:
 	}
 }
@@ -98,22 +98,22 @@ func (q *Queue) wake() {
 func (q *Queue) Dropped() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.total
+	return q.totalDropped
 }
 
 // Flush waits until everything that was queued is written, but not longer than its patience.
-func (q *Queue) Flush(patience time.Duration) {
-	timer := time.NewTimer(patience)
+func (q *Queue) Flush(timeout time.Duration) {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
 		q.mu.Lock()
-		ended, empty := q.changed, q.size == 0 && len(q.waiting) == 0
+		freed, empty := q.spaceFreed, q.size == 0 && len(q.waiting) == 0
 		q.mu.Unlock()
 		if empty {
 			return
 		}
 		select {
-		case <-ended:
+		case <-freed:
 		case <-timer.C:
 			return
 		}
@@ -121,12 +121,12 @@ func (q *Queue) Flush(patience time.Duration) {
 }
 
 // Close flushes the queue and takes nothing more.
-func (q *Queue) Close(patience time.Duration) {
-	q.Flush(patience)
+func (q *Queue) Close(timeout time.Duration) {
+	q.Flush(timeout)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.wake()
+	q.wakeWriter()
 }
 
 func (q *Queue) run() {
@@ -135,11 +135,11 @@ func (q *Queue) run() {
 		switch {
 		case next != nil:
 			next.do()
-			q.wrote(next.size)
+			q.finish(next.size)
 		case !more:
 			return
 		default:
-			<-q.added
+			<-q.wakeup
 		}
 	}
 }
@@ -155,8 +155,8 @@ func (q *Queue) next() (first *write, more bool) {
 	return first, true
 }
 
-// wrote makes room, and reports what was dropped before the pipe was read again.
-func (q *Queue) wrote(size int) {
+// finish makes room, and reports what was dropped before the pipe was read again.
+func (q *Queue) finish(size int) {
 	q.mu.Lock()
 	dropped := q.dropped
 	q.dropped = 0
@@ -168,6 +168,6 @@ func (q *Queue) wrote(size int) {
 	defer q.mu.Unlock()
 	q.size -= size
 	q.stuck = false
-	close(q.changed)
-	q.changed = make(chan struct{})
+	close(q.spaceFreed)
+	q.spaceFreed = make(chan struct{})
 }

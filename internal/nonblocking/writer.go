@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// mostBytes is how much may wait for one destination.
-	mostBytes = 1 << 20
+	// maxQueuedBytes is how much may wait for one destination.
+	maxQueuedBytes = 1 << 20
 	// recordBytes is about what a log record takes beside its message.
 	recordBytes = 512
 )
@@ -18,40 +18,40 @@ const (
 // A Writer passes on what is written to it.
 type Writer struct {
 	*Queue
-	to       io.Writer
-	patience time.Duration
+	to      io.Writer
+	timeout time.Duration
 }
 
 // NewWriter makes a writer whose callers wait for room no longer than patience. Report is called when writes succeed after some were dropped.
-func NewWriter(to io.Writer, patience time.Duration, report func(dropped int)) *Writer {
-	return &Writer{Queue: NewQueue(mostBytes, report), to: to, patience: patience}
+func NewWriter(to io.Writer, timeout time.Duration, report func(dropped int)) *Writer {
+	return &Writer{Queue: NewQueue(maxQueuedBytes, report), to: to, timeout: timeout}
 }
 
 // Write never fails, and never writes in part: a call is passed on as a whole or dropped.
 func (w *Writer) Write(text []byte) (int, error) {
-	own := bytes.Clone(text)
-	w.Put(w.patience, len(own), func() { _, _ = w.to.Write(own) })
+	copied := bytes.Clone(text)
+	w.Put(w.timeout, len(copied), func() { _, _ = w.to.Write(copied) })
 	return len(text), nil
 }
 
 // NewLogger makes a logger that never blocks; close the queue to have the last records written. It logs how many records were dropped as soon as
 // the log is read again.
 func NewLogger(log *slog.Logger) (*slog.Logger, *Queue) {
-	queue := NewQueue(mostBytes, func(dropped int) {
+	queue := NewQueue(maxQueuedBytes, func(dropped int) {
 		log.Warn("dropped log records because they were not read", "dropped", dropped)
 	})
 	return slog.New(&handler{inner: log.Handler(), queue: queue}), queue
 }
 
-// LastWords lets a process that must end at once log why, and waits for that no longer than its patience. Whatever the log waits for, it returns.
-func LastWords(queue *Queue, patience time.Duration, log func()) {
+// LogBeforeExit lets a process that must end at once log why, and waits for that no longer than its patience. Whatever the log waits for, it returns.
+func LogBeforeExit(queue *Queue, timeout time.Duration, log func()) {
 	logged := make(chan struct{})
 	go func() {
 		defer close(logged)
 		log()
-		queue.Flush(patience)
+		queue.Flush(timeout)
 	}()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-logged:
@@ -70,8 +70,8 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h *handler) Handle(ctx context.Context, record slog.Record) error {
-	own, ctx := record.Clone(), context.WithoutCancel(ctx)
-	h.queue.Put(0, recordBytes+len(own.Message), func() { _ = h.inner.Handle(ctx, own) })
+	copied, ctx := record.Clone(), context.WithoutCancel(ctx)
+	h.queue.Put(0, recordBytes+len(copied.Message), func() { _ = h.inner.Handle(ctx, copied) })
 	return nil
 }
 

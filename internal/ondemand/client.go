@@ -20,18 +20,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// listAt is how many contents have to be missing before they are listed instead of read one by one.
-const listAt = 4
+// listThreshold is how many contents have to be missing before they are listed instead of read one by one.
+const listThreshold = 4
 
 // New returns a client that reads the contents of ConfigMaps and Services on demand. The inner client reads from a cache, live from the API server.
 func New(inner client.Client, live client.Reader) client.Client {
-	return &reader{Client: inner, live: live, contents: newContents(room)}
+	return &onDemandClient{Client: inner, live: live, contents: newContentCache(maxContentBytes)}
 }
 
-type reader struct {
+type onDemandClient struct {
 	client.Client
 	live     client.Reader
-	contents *contents
+	contents *contentCache
 }
 
 // ConfigMaps returns what a cache has to hold of ConfigMaps.
@@ -45,23 +45,23 @@ func metadata(kind string) *metav1.PartialObjectMetadata {
 }
 
 // Get implements client.Reader.
-func (r *reader) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-	var known *metav1.PartialObjectMetadata
+func (r *onDemandClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	var cached *metav1.PartialObjectMetadata
 	switch into.(type) {
 	case *corev1.ConfigMap:
-		known = ConfigMaps()
+		cached = ConfigMaps()
 	case *corev1.Service:
-		known = Services()
+		cached = Services()
 	default:
 		if err := r.Client.Get(ctx, key, into, options...); err != nil || !isPartial(into) {
 			return err
 		}
 		return r.readWhole(ctx, key, into)
 	}
-	if err := r.Client.Get(ctx, key, known, options...); err != nil {
+	if err := r.Client.Get(ctx, key, cached, options...); err != nil {
 		return err
 	}
-	if r.contents.read(known, into) {
+	if r.contents.copyTo(cached, into) {
 		return nil
 	}
 	if err := r.live.Get(ctx, key, into); err != nil {
@@ -72,7 +72,7 @@ func (r *reader) Get(ctx context.Context, key client.ObjectKey, into client.Obje
 }
 
 // List implements client.Reader.
-func (r *reader) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
+func (r *onDemandClient) List(ctx context.Context, into client.ObjectList, options ...client.ListOption) error {
 	switch into := into.(type) {
 	case *corev1.ConfigMapList:
 		return r.listConfigMaps(ctx, into, options)
@@ -82,43 +82,43 @@ func (r *reader) List(ctx context.Context, into client.ObjectList, options ...cl
 	if err := r.Client.List(ctx, into, options...); err != nil {
 		return err
 	}
-	return r.complete(ctx, into, options)
+	return r.completeList(ctx, into, options)
 }
 
-func (r *reader) listConfigMaps(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {
-	known := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
-	if err := r.Client.List(ctx, known, options...); err != nil {
+func (r *onDemandClient) listConfigMaps(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {
+	cached := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
+	if err := r.Client.List(ctx, cached, options...); err != nil {
 		return err
 	}
-	into.Items = make([]corev1.ConfigMap, 0, len(known.Items))
-	missing := make([]*metav1.PartialObjectMetadata, 0, listAt)
-	for n := range known.Items {
+	into.Items = make([]corev1.ConfigMap, 0, len(cached.Items))
+	missing := make([]*metav1.PartialObjectMetadata, 0, listThreshold)
+	for n := range cached.Items {
 		object := corev1.ConfigMap{}
-		if !r.contents.read(&known.Items[n], &object) {
-			missing = append(missing, &known.Items[n])
+		if !r.contents.copyTo(&cached.Items[n], &object) {
+			missing = append(missing, &cached.Items[n])
 			continue
 		}
 		into.Items = append(into.Items, object)
 	}
-	if len(missing) >= listAt {
+	if len(missing) >= listThreshold {
 		return r.listLive(ctx, into, options)
 	}
 	for _, object := range missing {
-		found := corev1.ConfigMap{}
-		err := r.live.Get(ctx, client.ObjectKeyFromObject(object), &found)
+		config := corev1.ConfigMap{}
+		err := r.live.Get(ctx, client.ObjectKeyFromObject(object), &config)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("read ConfigMap %q: %w", object.Name, err)
 		}
-		r.contents.add(&found)
-		into.Items = append(into.Items, found)
+		r.contents.add(&config)
+		into.Items = append(into.Items, config)
 	}
 	return nil
 }
 
-func (r *reader) listLive(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {
+func (r *onDemandClient) listLive(ctx context.Context, into *corev1.ConfigMapList, options []client.ListOption) error {
 	into.Items = nil
 	if err := r.live.List(ctx, into, options...); err != nil {
 		return err

@@ -16,15 +16,15 @@ import (
 )
 
 // A cluster counts the reads of contents. Its cache and its API server hold the same.
-type cluster struct {
+type countingCluster struct {
 	client.Client
 	api         client.WithWatch
 	gets, lists int
 }
 
-func newCluster(t *testing.T, objects ...client.Object) *cluster {
+func newCluster(t *testing.T, objects ...client.Object) *countingCluster {
 	t.Helper()
-	c := &cluster{api: fake.NewClientBuilder().WithObjects(objects...).Build()}
+	c := &countingCluster{api: fake.NewClientBuilder().WithObjects(objects...).Build()}
 	cache := interceptor.NewClient(c.api, interceptor.Funcs{
 		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 			if _, partial := into.(*metav1.PartialObjectMetadata); !partial {
@@ -60,7 +60,7 @@ func configMap(name, value string) *corev1.ConfigMap {
 	}
 }
 
-func (c *cluster) get(t *testing.T, name string) *corev1.ConfigMap {
+func (c *countingCluster) get(t *testing.T, name string) *corev1.ConfigMap {
 	t.Helper()
 	found := &corev1.ConfigMap{}
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, found); err != nil {
@@ -110,7 +110,7 @@ func TestServicesAreReadOnDemand(t *testing.T) {
 
 func TestManyMissingContentsAreListed(t *testing.T) {
 	for name, want := range map[string]struct{ objects, gets, lists int }{
-		"a few": {listAt - 1, listAt - 1, 0},
+		"a few": {listThreshold - 1, listThreshold - 1, 0},
 		"many":  {10, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,18 +140,18 @@ func TestManyMissingContentsAreListed(t *testing.T) {
 }
 
 func TestContentsAreBounded(t *testing.T) {
-	kept := newContents(100 << 10)
+	cached := newContentCache(100 << 10)
 	used := configMap("used", "small")
 	used.ResourceVersion = "1"
-	kept.add(used)
+	cached.add(used)
 	for n := range 100 {
 		object := configMap(strconv.Itoa(n), strings.Repeat("x", 10<<10))
-		kept.add(object)
-		if !kept.read(used, &corev1.ConfigMap{}) {
+		cached.add(object)
+		if !cached.copyTo(used, &corev1.ConfigMap{}) {
 			t.Fatalf("what is in use was dropped after %d objects", n)
 		}
 		total := 0
-		for _, generation := range []map[types.UID]client.Object{kept.young, kept.old} {
+		for _, generation := range []map[types.UID]client.Object{cached.recent, cached.previous} {
 			for _, object := range generation {
 				total += size(object)
 			}
@@ -162,7 +162,7 @@ func TestContentsAreBounded(t *testing.T) {
 	}
 	newer := used.DeepCopy()
 	newer.ResourceVersion = "2"
-	if kept.read(newer, &corev1.ConfigMap{}) {
+	if cached.copyTo(newer, &corev1.ConfigMap{}) {
 		t.Error("the contents of another version were returned")
 	}
 }

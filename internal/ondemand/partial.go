@@ -14,8 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// mostPartial is how many objects of one list are read from the API server, each of up to 1.5 MiB. No Swarm has more agent types.
-const mostPartial = 32
+// maxPartialReads is how many objects of one list are read from the API server, each of up to 1.5 MiB. No Swarm has more agent types.
+const maxPartialReads = 32
 
 // isPartial reports whether the cache keeps only a part of an object that controllers compare whole. The readers of other marked
 // objects leave those alone.
@@ -34,32 +34,32 @@ func isPartial(object client.Object) bool {
 }
 
 // readWhole replaces an object with the API server's version. It may share memory with the cache, which must not change.
-func (r *reader) readWhole(ctx context.Context, key client.ObjectKey, into client.Object) error {
+func (r *onDemandClient) readWhole(ctx context.Context, key client.ObjectKey, into client.Object) error {
 	reflect.ValueOf(into).Elem().SetZero()
 	return r.live.Get(ctx, key, into)
 }
 
-// complete reads the partial objects of a list. It is for lists of what an object controls, which are found by an index. Other lists
+// completeList reads the partial objects of a list. It is for lists of what an object controls, which are found by an index. Other lists
 // are read for names, indexed fields, and what is kept of all objects.
-func (r *reader) complete(ctx context.Context, list client.ObjectList, options []client.ListOption) error {
+func (r *onDemandClient) completeList(ctx context.Context, list client.ObjectList, options []client.ListOption) error {
 	switch list.(type) {
 	case *appsv1.StatefulSetList, *appsv1.ControllerRevisionList, *v1alpha1.AgentList:
 	default:
 		return nil
 	}
-	chosen := (&client.ListOptions{}).ApplyOptions(options)
-	if chosen.Namespace == "" || chosen.FieldSelector == nil {
+	listOptions := (&client.ListOptions{}).ApplyOptions(options)
+	if listOptions.Namespace == "" || listOptions.FieldSelector == nil {
 		return nil
 	}
-	read := 0
+	count := 0
 	return meta.EachListItem(list, func(item runtime.Object) error {
-		object, is := item.(client.Object)
-		if !is || !isPartial(object) {
+		object, ok := item.(client.Object)
+		if !ok || !isPartial(object) {
 			return nil
 		}
-		if read++; read > mostPartial {
+		if count++; count > maxPartialReads {
 			return fmt.Errorf("namespace %q exceeds limits.cacheBytesPerNamespace, and more than %d large objects would have to be read: "+
-				"delete some, or raise the limit", chosen.Namespace, mostPartial)
+				"delete some, or raise the limit", listOptions.Namespace, maxPartialReads)
 		}
 		if err := r.readWhole(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return fmt.Errorf("read past the cache: %w", err)

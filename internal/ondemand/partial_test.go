@@ -56,8 +56,8 @@ func partialCluster(t *testing.T, stored ...client.Object) (partial client.Clien
 	return New(cache.Build(), live), reads
 }
 
-func setsOf(kind string, howMany int) (sets []client.Object) {
-	for n := range howMany {
+func newStatefulSets(kind string, count int) (sets []client.Object) {
+	for n := range count {
 		sets = append(sets, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprint("w-", n), OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: "o", UID: "o", Controller: new(true)},
@@ -82,7 +82,7 @@ func TestPartialObjectsAreReadWhole(t *testing.T) {
 
 // Objects that no controller of ours compares whole keep the mark for their readers.
 func TestPartialWorkloadsOfOthersKeepTheirMark(t *testing.T) {
-	partial, reads := partialCluster(t, setsOf("Other", 1)...)
+	partial, reads := partialCluster(t, newStatefulSets("Other", 1)...)
 	found := &appsv1.StatefulSet{}
 	if err := partial.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "w-0"}, found); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestPartialWorkloadsOfOthersKeepTheirMark(t *testing.T) {
 
 func TestListsOfWhatASwarmControlsAreWhole(t *testing.T) {
 	ofOwner := []client.ListOption{client.InNamespace("team"), client.MatchingFields{"owner": string(types.UID("o"))}}
-	partial, reads := partialCluster(t, setsOf("Swarm", mostPartial)...)
+	partial, reads := partialCluster(t, newStatefulSets("Swarm", maxPartialReads)...)
 	list := &appsv1.StatefulSetList{}
 	if err := partial.List(t.Context(), list, ofOwner...); err != nil {
 		t.Fatal(err)
@@ -104,13 +104,13 @@ func TestListsOfWhatASwarmControlsAreWhole(t *testing.T) {
 			t.Errorf("%s is not whole", list.Items[n].Name)
 		}
 	}
-	if len(list.Items) != mostPartial || *reads != mostPartial {
+	if len(list.Items) != maxPartialReads || *reads != maxPartialReads {
 		t.Errorf("%d objects after %d reads", len(list.Items), *reads)
 	}
-	if err := partial.List(t.Context(), list, client.InNamespace("team")); err != nil || *reads != mostPartial {
-		t.Errorf("a list for names reads %d objects, %v", *reads-mostPartial, err)
+	if err := partial.List(t.Context(), list, client.InNamespace("team")); err != nil || *reads != maxPartialReads {
+		t.Errorf("a list for names reads %d objects, %v", *reads-maxPartialReads, err)
 	}
-	partial, reads = partialCluster(t, setsOf("Swarm", mostPartial+1)...)
+	partial, reads = partialCluster(t, newStatefulSets("Swarm", maxPartialReads+1)...)
 	if err := partial.List(t.Context(), list, ofOwner...); err == nil || !strings.Contains(err.Error(), "limits.cacheBytesPerNamespace") {
 		t.Errorf("more than may be read: %v after %d reads", err, *reads)
 	}

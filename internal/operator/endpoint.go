@@ -29,13 +29,13 @@ type endpoint struct {
 	key         string // of the port, in the configuration
 	port        int
 	headerBytes int
-	connections limit.Connections
+	connections limit.ConnectionLimits
 }
 
 func (c Config) webhookEndpoint() endpoint {
 	return endpoint{
 		name: "webhook", key: "webhook.port", port: c.Webhook.Port, headerBytes: 16 << 10,
-		connections: limit.Connections{
+		connections: limit.ConnectionLimits{
 			PerSource: c.Limits.WebhookConnectionsPerSource, Total: maxWebhookConnections, Limit: limit.WebhookConnections,
 		},
 	}
@@ -45,14 +45,14 @@ func (c Config) webhookEndpoint() endpoint {
 func (c Config) metricsEndpoint() endpoint {
 	return endpoint{
 		name: "metrics", key: "metrics.port", port: c.Metrics.Port, headerBytes: 32 << 10,
-		connections: limit.Connections{PerSource: maxOtherConnectionsPerSource, Total: maxOtherConnections, Limit: limit.MetricsConnections},
+		connections: limit.ConnectionLimits{PerSource: maxOtherConnectionsPerSource, Total: maxOtherConnections, Limit: limit.MetricsConnections},
 	}
 }
 
 func (c Config) healthEndpoint() endpoint {
 	return endpoint{
 		name: "health", key: "health.port", port: c.Health.Port, headerBytes: 4 << 10,
-		connections: limit.Connections{PerSource: maxOtherConnectionsPerSource, Total: maxOtherConnections, Limit: limit.HealthConnections},
+		connections: limit.ConnectionLimits{PerSource: maxOtherConnectionsPerSource, Total: maxOtherConnections, Limit: limit.HealthConnections},
 	}
 }
 

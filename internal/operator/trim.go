@@ -58,7 +58,7 @@ func trimOurs(object client.Object, labels []string) {
 		payload, agents := object.Spec.Payload, object.Status.AssignedAgents
 		object.Spec.Payload = nil
 		clearLists(&object.Spec, &object.Status)
-		object.Spec.Payload = payload // at most payload.MostKept bytes
+		object.Spec.Payload = payload // at most payload.MaxKept bytes
 		if len(agents) > 0 {          // a new leader must not assign the task to another agent
 			clearLists(&agents[0])
 			object.Status.AssignedAgents = slices.Clone(agents[:1])

@@ -12,13 +12,13 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// MostKept is the size of the largest payload that is kept.
-const MostKept = 512
+// MaxKept is the size of the largest payload that is kept.
+const MaxKept = 512
 
 // Drop replaces the payload of a Task by its size, if it is too large to be kept or nothing reads it any more.
 func Drop(task *v1alpha1.Task) {
 	size, whole := Size(task)
-	if !whole || size == 0 || size <= MostKept && !task.Status.Phase.Final() {
+	if !whole || size == 0 || size <= MaxKept && !task.Status.Phase.Final() {
 		return
 	}
 	if number := strconv.AppendInt(nil, int64(size), 10); len(number) < size {

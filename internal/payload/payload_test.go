@@ -9,14 +9,14 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-func with(payload string, phase v1alpha1.TaskPhase) *v1alpha1.Task {
+func taskWithPayload(payload string, phase v1alpha1.TaskPhase) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.Spec.Payload, task.Status.Phase = &apiextensionsv1.JSON{Raw: []byte(payload)}, phase
 	return task
 }
 
-// object is a JSON object of so many bytes.
-func object(size int) string { return `{"a":"` + strings.Repeat("x", size-8) + `"}` }
+// jsonObject is a JSON object of so many bytes.
+func jsonObject(size int) string { return `{"a":"` + strings.Repeat("x", size-8) + `"}` }
 
 func TestWhatIsNotReadFromTheCacheIsDropped(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -24,15 +24,15 @@ func TestWhatIsNotReadFromTheCacheIsDropped(t *testing.T) {
 		phase   v1alpha1.TaskPhase
 		kept    string
 	}{
-		"a small one":                   {object(MostKept), v1alpha1.TaskPending, object(MostKept)},
-		"a large one":                   {object(MostKept + 1), v1alpha1.TaskPending, "513"},
-		"a large one of a new task":     {object(8 << 10), "", "8192"},
-		"a large one of a running task": {object(8 << 10), v1alpha1.TaskRunning, "8192"},
-		"a small one of a done task":    {object(MostKept), v1alpha1.TaskCompleted, "512"},
+		"a small one":                   {jsonObject(MaxKept), v1alpha1.TaskPending, jsonObject(MaxKept)},
+		"a large one":                   {jsonObject(MaxKept + 1), v1alpha1.TaskPending, "513"},
+		"a large one of a new task":     {jsonObject(8 << 10), "", "8192"},
+		"a large one of a running task": {jsonObject(8 << 10), v1alpha1.TaskRunning, "8192"},
+		"a small one of a done task":    {jsonObject(MaxKept), v1alpha1.TaskCompleted, "512"},
 		"a number would be no smaller":  {"{", v1alpha1.TaskFailed, "{"},
 		"none":                          {"", v1alpha1.TaskFailed, ""},
 	} {
-		task := with(c.payload, c.phase)
+		task := taskWithPayload(c.payload, c.phase)
 		for range 2 { // a cache may transform an object again
 			Drop(task)
 			size, whole := Size(task)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func attributes() *syscall.SysProcAttr {
+func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
@@ -23,9 +23,9 @@ func awaitExit(pid int) {
 	}
 }
 
-// adopt makes orphans of our programs our own children, whether or not this is the first process of the container: otherwise we could
+// becomeSubreaper makes orphans of our programs our own children, whether or not this is the first process of the container: otherwise we could
 // not know when they are gone.
-var adopt = sync.OnceFunc(func() {
+var becomeSubreaper = sync.OnceFunc(func() {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		panic(fmt.Sprintf("become a subreaper: %v", err)) // supported since Linux 3.4
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// attributes lack the parent-death signal: only Linux has it, and our programs run on Linux.
-func attributes() *syscall.SysProcAttr {
+// sysProcAttr lack the parent-death signal: only Linux has it, and our programs run on Linux.
+func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
@@ -20,7 +20,7 @@ func awaitExit(pid int) {
 	}
 }
 
-func adopt() {}
+func becomeSubreaper() {}
 
 // reapGroup does nothing: awaitExit has waited for the group.
 func reapGroup(int) {}

@@ -6,16 +6,16 @@ import (
 )
 
 // started are the programs started here whose exit status will be read.
-var started = programs{pids: map[int]bool{}}
+var started = startedPrograms{pids: map[int]bool{}}
 
-type programs struct {
+type startedPrograms struct {
 	mu       sync.Mutex
 	starting int // programs that may have a process already, but no known pid
 	pids     map[int]bool
 }
 
 // start starts a program and records it. It does not hold the lock meanwhile: a program on a hanging volume may take forever.
-func (p *programs) start(program *exec.Cmd) error {
+func (p *startedPrograms) start(program *exec.Cmd) error {
 	p.mu.Lock()
 	p.starting++
 	p.mu.Unlock()
@@ -30,14 +30,14 @@ func (p *programs) start(program *exec.Cmd) error {
 }
 
 // forget is called once the exit status was read: the pid may be reused from then on.
-func (p *programs) forget(pid int) {
+func (p *startedPrograms) forget(pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pids, pid)
 }
 
-// reap calls a function for an ended child if it is certainly an orphan, and reports whether it did. No program starts meanwhile.
-func (p *programs) reap(pid int, do func()) bool {
+// reapOrphan calls a function for an ended child if it is certainly an orphan, and reports whether it did. No program starts meanwhile.
+func (p *startedPrograms) reapOrphan(pid int, do func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.starting > 0 || p.pids[pid] {

@@ -12,33 +12,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// orphanPause is how long to wait when the next ended child is not an orphan: the code that started it will reap it.
-const orphanPause = 100 * time.Millisecond
+// orphanRetryDelay is how long to wait when the next ended child is not an orphan: the code that started it will reap it.
+const orphanRetryDelay = 100 * time.Millisecond
 
 // ReapOrphans reaps every ended process that became a child of this one because its own parent had ended, and that left the process
 // group of its program. It is for programs whose children were all started by Run: the exit status of any other child would be lost.
 var ReapOrphans = sync.OnceFunc(func() {
-	adopt()
+	becomeSubreaper()
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
 	go func() {
 		for {
-			for reapSome() {
-				time.Sleep(orphanPause)
+			for reapOrphansOnce() {
+				time.Sleep(orphanRetryDelay)
 			}
 			<-ended
 		}
 	}()
 })
 
-// reapSome reaps orphans until there is none, or until another child comes first. It reports whether to look again.
-func reapSome() bool {
+// reapOrphansOnce reaps orphans until there is none, or until another child comes first. It reports whether to look again.
+func reapOrphansOnce() bool {
 	for {
 		pid := endedChild()
 		if pid == 0 {
 			return false
 		}
-		if !started.reap(pid, func() { _, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) }) {
+		if !started.reapOrphan(pid, func() { _, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) }) {
 			return true
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// zombies returns the children of this process that have ended and were not reaped.
-func zombies(t *testing.T) (found []string) {
+// zombieChildren returns the children of this process that have ended and were not reaped.
+func zombieChildren(t *testing.T) (pids []string) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -24,10 +24,10 @@ func zombies(t *testing.T) (found []string) {
 	mine := fmt.Sprintf(") Z %d ", os.Getpid())
 	for _, name := range stats {
 		if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), mine) {
-			found = append(found, string(text))
+			pids = append(pids, string(text))
 		}
 	}
-	return found
+	return pids
 }
 
 // F24: descendants that leave the group of their program become children of this process when their parents end.
@@ -46,17 +46,17 @@ func TestOrphansAreReaped(t *testing.T) {
 		}
 	}
 	limit := time.After(20 * time.Second)
-	for ticker := time.NewTicker(20 * time.Millisecond); len(zombies(t)) > 0 || orphansRun(t); {
+	for ticker := time.NewTicker(20 * time.Millisecond); len(zombieChildren(t)) > 0 || hasChildren(t); {
 		select {
 		case <-ticker.C:
 		case <-limit:
-			t.Fatalf("zombies are left: %q", zombies(t))
+			t.Fatalf("zombies are left: %q", zombieChildren(t))
 		}
 	}
 }
 
-// orphansRun reports whether this process has children: all of them are orphans.
-func orphansRun(t *testing.T) bool {
+// hasChildren reports whether this process has children: all of them are orphans.
+func hasChildren(t *testing.T) bool {
 	t.Helper()
 	children, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 )
 
 // Descendants that left the group may hold its pipes open; they are not waited for.
-const pipeDelay = 500 * time.Millisecond
+const pipeWaitDelay = 500 * time.Millisecond
 
 // Run runs the program to its end: its own, or that of the signals that stop (SIGTERM) and kill (SIGKILL) send to the whole group when
 // they close. It returns how the program ended, or that it could not be started.
 func Run(program *exec.Cmd, stop, kill <-chan struct{}) (*os.ProcessState, error) {
-	program.SysProcAttr, program.WaitDelay = attributes(), pipeDelay
-	adopt()
+	program.SysProcAttr, program.WaitDelay = sysProcAttr(), pipeWaitDelay
+	becomeSubreaper()
 	// The kernel sends the parent-death signal when the thread that started the program ends, so keep that thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -44,10 +44,10 @@ type Watchdog struct {
 
 	// Only the watchdog's goroutine uses these.
 	expired, exiting bool
-	seen             time.Duration // when the passed deadline was noticed
+	noticedAt        time.Duration // when the passed deadline was noticed
 
 	mu      sync.Mutex
-	last    uint64
+	lastID  uint64
 	targets map[uint64]func()
 }
 
@@ -78,9 +78,9 @@ func (w *Watchdog) Watch(kill func()) (release func()) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last++
-	number := w.last
-	w.targets[number] = kill
+	w.lastID++
+	id := w.lastID
+	w.targets[id] = kill
 	select {
 	case w.added <- struct{}{}:
 	default:
@@ -88,11 +88,11 @@ func (w *Watchdog) Watch(kill func()) (release func()) {
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.targets, number)
+		delete(w.targets, id)
 	}
 }
 
-func (w *Watchdog) watched() []func() {
+func (w *Watchdog) currentTargets() []func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Collect(maps.Values(w.targets))
@@ -103,7 +103,7 @@ func (w *Watchdog) run() {
 	defer timer.Stop()
 	for {
 		tick := timer.C
-		if len(w.watched()) == 0 {
+		if len(w.currentTargets()) == 0 {
 			tick = nil // an idle process does not wake up ten times a second
 		}
 		select {
@@ -124,15 +124,15 @@ func (w *Watchdog) check(now time.Duration) {
 		w.expired, w.exiting = false, false
 		return
 	}
-	targets := w.watched()
+	targets := w.currentTargets()
 	for _, kill := range targets {
 		kill()
 	}
 	if !w.expired {
-		w.expired, w.seen = true, now
+		w.expired, w.noticedAt = true, now
 		w.config.Expired()
 	}
-	if len(targets) > 0 && !w.exiting && now >= max(deadline+w.config.Grace, w.seen+DeathTimeout) {
+	if len(targets) > 0 && !w.exiting && now >= max(deadline+w.config.Grace, w.noticedAt+DeathTimeout) {
 		w.exiting = true
 		w.config.Exit()
 	}

@@ -8,25 +8,25 @@ import (
 )
 
 // A machine has a clock that goes on while the machine is suspended.
-type machine struct {
+type fakeMachine struct {
 	*Watchdog
-	began                time.Time
-	suspended            atomic.Int64
-	killed, told, exited atomic.Int64
+	start                        time.Time
+	suspended                    atomic.Int64
+	killed, expiredCalls, exited atomic.Int64
 }
 
-func (m *machine) clock() time.Duration {
-	return time.Since(m.began) + time.Duration(m.suspended.Load())
+func (m *fakeMachine) clock() time.Duration {
+	return time.Since(m.start) + time.Duration(m.suspended.Load())
 }
 
-// watching runs a test with a watchdog whose deadline is 10 s away.
-func watching(t *testing.T, grace time.Duration, test func(t *testing.T, m *machine)) {
+// withWatchdog runs a test with a watchdog whose deadline is 10 s away.
+func withWatchdog(t *testing.T, grace time.Duration, test func(t *testing.T, m *fakeMachine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &machine{began: time.Now()}
+		m := &fakeMachine{start: time.Now()}
 		m.Watchdog = Start(Config{
 			Clock: m.clock, Grace: grace,
-			Expired: func() { m.told.Add(1) }, Exit: func() { m.exited.Add(1) },
+			Expired: func() { m.expiredCalls.Add(1) }, Exit: func() { m.exited.Add(1) },
 		})
 		m.SetDeadline(10 * time.Second)
 		test(t, m)
@@ -34,19 +34,19 @@ func watching(t *testing.T, grace time.Duration, test func(t *testing.T, m *mach
 	})
 }
 
-func (m *machine) watch() (release func()) { return m.Watch(func() { m.killed.Add(1) }) }
+func (m *fakeMachine) addTarget() (release func()) { return m.Watch(func() { m.killed.Add(1) }) }
 
-func (m *machine) expect(t *testing.T, killed bool, told, exited int64) {
+func (m *fakeMachine) expect(t *testing.T, killed bool, expiredCalls, exited int64) {
 	t.Helper()
 	synctest.Wait()
-	if (m.killed.Load() > 0) != killed || m.told.Load() != told || m.exited.Load() != exited {
-		t.Errorf("killed %d times, told %d times, exited %d times; want %t, %d, %d", m.killed.Load(), m.told.Load(), m.exited.Load(), killed, told, exited)
+	if (m.killed.Load() > 0) != killed || m.expiredCalls.Load() != expiredCalls || m.exited.Load() != exited {
+		t.Errorf("killed %d times, told %d times, exited %d times; want %t, %d, %d", m.killed.Load(), m.expiredCalls.Load(), m.exited.Load(), killed, expiredCalls, exited)
 	}
 }
 
 func TestTargetsAreKilledAtTheDeadline(t *testing.T) {
-	watching(t, 0, func(t *testing.T, m *machine) {
-		release := m.watch()
+	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
+		release := m.addTarget()
 		time.Sleep(10*time.Second - time.Millisecond)
 		m.expect(t, false, 0, 0)
 		time.Sleep(Tick)
@@ -58,8 +58,8 @@ func TestTargetsAreKilledAtTheDeadline(t *testing.T) {
 }
 
 func TestALaterDeadlineIsObserved(t *testing.T) {
-	watching(t, 0, func(t *testing.T, m *machine) {
-		defer m.watch()()
+	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
+		defer m.addTarget()()
 		time.Sleep(9 * time.Second)
 		m.SetDeadline(20 * time.Second)
 		time.Sleep(10 * time.Second)
@@ -79,7 +79,7 @@ func TestNoWatchdogWatchesNothing(t *testing.T) {
 }
 
 func TestWithoutADeadlineNothingRuns(t *testing.T) {
-	watching(t, 0, func(t *testing.T, m *machine) {
+	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
 		if m.Passed() {
 			t.Error("the deadline of 10 s has passed at once")
 		}
@@ -87,7 +87,7 @@ func TestWithoutADeadlineNothingRuns(t *testing.T) {
 		if !m.Passed() {
 			t.Error("something may start without a deadline")
 		}
-		defer m.watch()()
+		defer m.addTarget()()
 		time.Sleep(Tick)
 		m.expect(t, true, 1, 0)
 	})
@@ -99,8 +99,8 @@ func TestTheProcessEndsWhenATargetSurvives(t *testing.T) {
 		"after the grace": {4 * time.Second, 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			watching(t, c.grace, func(t *testing.T, m *machine) {
-				m.watch()
+			withWatchdog(t, c.grace, func(t *testing.T, m *fakeMachine) {
+				m.addTarget()
 				time.Sleep(10*time.Second + c.after - time.Millisecond)
 				m.expect(t, true, 1, 0)
 				time.Sleep(Tick)
@@ -114,8 +114,8 @@ func TestTheProcessEndsWhenATargetSurvives(t *testing.T) {
 
 // Timers stand still while the machine is suspended; the clock does not.
 func TestASuspensionIsNoticedWithinATick(t *testing.T) {
-	watching(t, 4*time.Second, func(t *testing.T, m *machine) {
-		m.watch()
+	withWatchdog(t, 4*time.Second, func(t *testing.T, m *fakeMachine) {
+		m.addTarget()
 		time.Sleep(time.Second + Tick/2)
 		m.suspended.Store(int64(time.Hour))
 		time.Sleep(Tick)
@@ -128,10 +128,10 @@ func TestASuspensionIsNoticedWithinATick(t *testing.T) {
 }
 
 func TestATargetThatComesTooLateIsKilled(t *testing.T) {
-	watching(t, 0, func(t *testing.T, m *machine) {
+	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
 		time.Sleep(time.Minute)
 		m.expect(t, false, 0, 0)
-		m.watch()
+		m.addTarget()
 		time.Sleep(Tick)
 		m.expect(t, true, 1, 0)
 	})
@@ -139,8 +139,8 @@ func TestATargetThatComesTooLateIsKilled(t *testing.T) {
 
 // Short work that comes and goes must not keep the watchdog from looking.
 func TestManyTargetsDoNotDelayTheWatch(t *testing.T) {
-	watching(t, 0, func(t *testing.T, m *machine) {
-		m.watch()
+	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
+		m.addTarget()
 		for range 220 {
 			time.Sleep(Tick / 2)
 			m.Watch(func() {})()
@@ -150,8 +150,8 @@ func TestManyTargetsDoNotDelayTheWatch(t *testing.T) {
 }
 
 func TestANewDeadlineBeginsAnew(t *testing.T) {
-	watching(t, 0, func(t *testing.T, m *machine) {
-		m.watch()
+	withWatchdog(t, 0, func(t *testing.T, m *fakeMachine) {
+		m.addTarget()
 		time.Sleep(15 * time.Second)
 		m.expect(t, true, 1, 1)
 		m.SetDeadline(30 * time.Second)

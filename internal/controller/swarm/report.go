@@ -47,13 +47,13 @@ func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world 
 	switch leave := len(leaving(wanted, world.agents)); {
 	case swarm.Spec.Mode == v1alpha1.SwarmSuspended:
 		report.Normal(v1alpha1.NotReady(swarm.Generation, v1alpha1.ReasonSuspended, "suspended: set mode to Running to go on"))
-		report.Condition(v1alpha1.Settled(swarm.Generation, v1alpha1.ReasonSuspended, ""))
+		report.Condition(v1alpha1.NotProgressing(swarm.Generation, v1alpha1.ReasonSuspended, ""))
 	case active >= desired && leave > 0:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
 		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonScaling, fmt.Sprintf("%d agents finish what they hold and leave", leave)))
 	case active == desired:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
-		report.Condition(v1alpha1.Settled(swarm.Generation, v1alpha1.ReasonSettled, ""))
+		report.Condition(v1alpha1.NotProgressing(swarm.Generation, v1alpha1.ReasonSettled, ""))
 	default:
 		message := fmt.Sprintf("%d of %d agents are ready for work, %d have a ready pod", active, desired, swarm.Status.ReadyAgents)
 		report.Normal(v1alpha1.NotReady(swarm.Generation, v1alpha1.ReasonInitializing, message))
@@ -75,7 +75,7 @@ func degrade(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, world wo
 	case broken != "":
 		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonAgentsFailing, broken))
 	default:
-		report.Condition(v1alpha1.Sound(swarm.Generation))
+		report.Condition(v1alpha1.NotDegraded(swarm.Generation))
 	}
 }
 

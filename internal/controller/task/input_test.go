@@ -28,7 +28,7 @@ func carrying(size int) (text string, change func(*v1alpha1.TaskSpec)) {
 // A short task costs one write. The cache keeps its payload if it is small; the response to the write of the assignment contains a larger
 // one.
 func TestPayloadArrivesWholeAndCostsNoRead(t *testing.T) {
-	for size, writes := range map[int]int{8: 1, payload.MostKept: 1, payload.MostKept + 1: 2, mostPayload: 2} {
+	for size, writes := range map[int]int{8: 1, payload.MaxKept: 1, payload.MaxKept + 1: 2, mostPayload: 2} {
 		inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
 			text, carried := carrying(size)
 			w.submit("t", work{takes: 500 * time.Millisecond}, carried)

@@ -40,9 +40,9 @@ func conditionsOf(task *v1alpha1.Task) []metav1.Condition {
 	generation, reason, message := task.Generation, v1alpha1.Reason(task.Status.Reason), task.Status.Message
 	switch task.Status.Phase {
 	case v1alpha1.TaskCompleted:
-		return []metav1.Condition{v1alpha1.Ready(generation, reason, message), v1alpha1.Settled(generation, reason, message)}
+		return []metav1.Condition{v1alpha1.Ready(generation, reason, message), v1alpha1.NotProgressing(generation, reason, message)}
 	case v1alpha1.TaskFailed, v1alpha1.TaskCancelled:
-		return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.Settled(generation, reason, message)}
+		return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.NotProgressing(generation, reason, message)}
 	case v1alpha1.TaskRunning:
 		return []metav1.Condition{v1alpha1.NotReady(generation, v1alpha1.ReasonRunning, ""), v1alpha1.Progressing(generation, v1alpha1.ReasonRunning, "")}
 	}

@@ -182,7 +182,7 @@ func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, 
 	if trouble != nil {
 		report.Warning(v1alpha1.Degraded(generation, trouble.reason, trouble.message))
 	} else {
-		report.Condition(v1alpha1.Sound(generation))
+		report.Condition(v1alpha1.NotDegraded(generation))
 	}
 	switch {
 	case plan.Refused != nil:
