@@ -21,57 +21,57 @@ import (
 )
 
 // withBudget runs a test with a budget for each namespace. Swarm s has no agents.
-func withBudget(t *testing.T, budget Budget, test func(t *testing.T, d *desk)) {
+func withBudget(t *testing.T, budget Budget, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.limitTo(budget)
-		d.rule("s")
-		test(t, d)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setBudget(budget)
+		f.setSwarms("s")
+		test(t, f)
 	})
 }
 
-func (d *desk) limitTo(budget Budget) {
-	d.config.Budget, d.config.Refusals = budget, limit.NewRefusals(d.registry)
+func (f *fixture) setBudget(budget Budget) {
+	f.config.Budget, f.config.Refusals = budget, limit.NewRefusals(f.registry)
 }
 
-// aged returns a task of swarm s that was created so many seconds after the first.
-func (d *desk) aged(name string, seconds int) *v1alpha1.Task {
-	made := &v1alpha1.Task{}
-	made.Namespace, made.Name, made.UID, made.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"
-	made.CreationTimestamp = metav1.NewTime(time.Unix(int64(seconds), 0))
-	d.stores(made)
-	return made
+// taskCreatedAt returns a task of swarm s that was created so many seconds after the first.
+func (f *fixture) taskCreatedAt(name string, seconds int) *v1alpha1.Task {
+	task := &v1alpha1.Task{}
+	task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"
+	task.CreationTimestamp = metav1.NewTime(time.Unix(int64(seconds), 0))
+	f.bumpVersion(task)
+	return task
 }
 
-// reasons returns why tasks wait, from an Observe of each.
-func (d *desk) reasons(tasks ...*v1alpha1.Task) []v1alpha1.Reason {
+// waitReasons returns why tasks wait, from an Observe of each.
+func (f *fixture) waitReasons(tasks ...*v1alpha1.Task) []v1alpha1.Reason {
 	var reasons []v1alpha1.Reason
 	for _, task := range tasks {
-		reasons = append(reasons, d.Observe(task, Brief{}).Wait.Reason)
+		reasons = append(reasons, f.Observe(task, TaskInput{}).Wait.Reason)
 	}
 	return reasons
 }
 
-// ends stores a final phase.
-func (d *desk) ends(task *v1alpha1.Task) {
+// finishTask stores a final phase.
+func (f *fixture) finishTask(task *v1alpha1.Task) {
 	task.Status.Phase = v1alpha1.TaskCancelled
-	d.stores(task)
-	d.Settle(task, nil)
+	f.bumpVersion(task)
+	f.MarkStored(task, nil)
 }
 
-// called returns the tasks for which an immediate reconcile was requested since the last call.
-func (d *desk) called() []string {
+// takeImmediateTriggers returns the tasks for which an immediate reconcile was requested since the last call.
+func (f *fixture) takeImmediateTriggers() []string {
 	var names []string
-	for _, signal := range d.signals {
-		if signal.delay == 0 {
-			names = append(names, signal.name)
+	for _, trigger := range f.triggers {
+		if trigger.delay == 0 {
+			names = append(names, trigger.name)
 		}
 	}
-	d.signals = nil
+	f.triggers = nil
 	return names
 }
 
-func TestTaskBeyondTheLimitIsNotHeld(t *testing.T) {
+func TestTaskBeyondTheLimitIsNotAdmitted(t *testing.T) {
 	payload := &apiextensionsv1.JSON{Raw: []byte(`{"a":"` + strings.Repeat("a", 8000) + `"}`)}
 	for name, c := range map[string]struct {
 		budget  Budget
@@ -87,33 +87,33 @@ func TestTaskBeyondTheLimitIsNotHeld(t *testing.T) {
 		"room without payloads": {Budget{Bytes: 16 << 10}, nil, 0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withBudget(t, c.budget, func(t *testing.T, d *desk) {
+			withBudget(t, c.budget, func(t *testing.T, f *fixture) {
 				for n := range 3 {
-					task := d.aged(fmt.Sprint("t", n), n)
+					task := f.taskCreatedAt(fmt.Sprint("t", n), n)
 					task.Spec.Payload = c.payload
-					d.Observe(task, Brief{})
-					view := d.Observe(task, Brief{}) // which is not counted again
+					f.Observe(task, TaskInput{})
+					view := f.Observe(task, TaskInput{}) // which is not counted again
 					if over := n >= 3-c.refused; over != (view.Wait.Reason == v1alpha1.ReasonNamespaceLimitReached) || over && !strings.Contains(view.Wait.Message, c.says) {
 						t.Errorf("task %d waits: %+v", n, view.Wait)
 					}
 				}
-				if c.refused > 0 && d.metric(t, "swarm_limit_refused_total", string(c.limit)) != float64(c.refused) {
+				if c.refused > 0 && f.metricValue(t, "swarm_limit_refused_total", string(c.limit)) != float64(c.refused) {
 					t.Error("not every refusal was counted once")
 				}
-				if len(d.tasks) != 3-c.refused || len(d.line()) != c.refused {
-					t.Errorf("%d tasks are held, %v wait", len(d.tasks), d.line())
+				if len(f.tasks) != 3-c.refused || len(f.waitingNames()) != c.refused {
+					t.Errorf("%d tasks are held, %v wait", len(f.tasks), f.waitingNames())
 				}
 			})
 		})
 	}
 }
 
-// line returns the names of the tasks of namespace ns that wait for room.
-func (d *desk) line() []string {
+// waitingNames returns the names of the tasks of namespace ns that wait for room.
+func (f *fixture) waitingNames() []string {
 	var names []string
-	if used := d.usage["ns"]; used != nil {
-		for _, waits := range used.line.waiting {
-			names = append(names, waits.name)
+	if usage := f.usage["ns"]; usage != nil {
+		for _, waiting := range usage.queue.heap {
+			names = append(names, waiting.name)
 		}
 	}
 	slices.Sort(names)
@@ -121,25 +121,25 @@ func (d *desk) line() []string {
 }
 
 func TestNamespacesHaveBudgetsOfTheirOwn(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		here, there := d.aged("t", 0), d.aged("t", 0)
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		here, there := f.taskCreatedAt("t", 0), f.taskCreatedAt("t", 0)
 		there.Namespace = "other"
-		if got := d.reasons(here, there); got[0] != "" || got[1] != "" {
+		if got := f.waitReasons(here, there); got[0] != "" || got[1] != "" {
 			t.Errorf("wait because of %q", got)
 		}
 	})
 }
 
 func TestOldestTaskIsTakenUpFirst(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		first, old, middle, young := d.aged("first", 0), d.aged("b-old", 1), d.aged("a-middle", 2), d.aged("c-young", 3)
-		d.reasons(first, young, middle, old)
-		d.called()
-		d.ends(first)
-		if called := d.called(); !slices.Equal(called, []string{"b-old"}) {
-			t.Fatalf("called %v", called)
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		first, old, middle, young := f.taskCreatedAt("first", 0), f.taskCreatedAt("b-old", 1), f.taskCreatedAt("a-middle", 2), f.taskCreatedAt("c-young", 3)
+		f.waitReasons(first, young, middle, old)
+		f.takeImmediateTriggers()
+		f.finishTask(first)
+		if triggered := f.takeImmediateTriggers(); !slices.Equal(triggered, []string{"b-old"}) {
+			t.Fatalf("called %v", triggered)
 		}
-		if got := d.reasons(young, d.aged("a-new", 0), old); got[0] == "" || got[1] == "" || got[2] != "" {
+		if got := f.waitReasons(young, f.taskCreatedAt("a-new", 0), old); got[0] == "" || got[1] == "" || got[2] != "" {
 			t.Errorf("wait because of %q: the room was for the oldest that had waited", got)
 		}
 	})
@@ -147,198 +147,198 @@ func TestOldestTaskIsTakenUpFirst(t *testing.T) {
 
 // However many tasks wait, one that finishes has one other looked at, and time alone has none.
 func TestManyThatWaitCostNothing(t *testing.T) {
-	withBudget(t, Budget{Tasks: 300}, func(t *testing.T, d *desk) {
-		var held []*v1alpha1.Task
+	withBudget(t, Budget{Tasks: 300}, func(t *testing.T, f *fixture) {
+		var admitted []*v1alpha1.Task
 		for n := range 2000 {
-			task := d.aged(fmt.Sprint("t", n), n)
-			d.Observe(task, Brief{})
+			task := f.taskCreatedAt(fmt.Sprint("t", n), n)
+			f.Observe(task, TaskInput{})
 			if n < 300 {
-				held = append(held, task)
+				admitted = append(admitted, task)
 			}
 		}
-		d.called()
+		f.takeImmediateTriggers()
 		for range 100 {
-			time.Sleep(sweepEvery)
-			d.steps()
+			time.Sleep(sweepInterval)
+			f.runStep()
 		}
-		if called := d.called(); len(called) > 0 {
-			t.Errorf("looked at %d tasks", len(called))
+		if triggered := f.takeImmediateTriggers(); len(triggered) > 0 {
+			t.Errorf("looked at %d tasks", len(triggered))
 		}
-		d.ends(held[0])
-		if called := d.called(); len(called) != 1 {
-			t.Errorf("looked at %d tasks when one had finished", len(called))
+		f.finishTask(admitted[0])
+		if triggered := f.takeImmediateTriggers(); len(triggered) != 1 {
+			t.Errorf("looked at %d tasks when one had finished", len(triggered))
 		}
-		for _, task := range held[1:] {
-			d.ends(task)
+		for _, task := range admitted[1:] {
+			f.finishTask(task)
 		}
-		if called := d.called(); len(called) != mostInvited-1 {
-			t.Errorf("looked at %d tasks when all had finished", len(called))
+		if triggered := f.takeImmediateTriggers(); len(triggered) != maxReservations-1 {
+			t.Errorf("looked at %d tasks when all had finished", len(triggered))
 		}
 	})
 }
 
 // A task that is held brings the next one: in the end all are held.
 func TestTasksThatAreTakenUpBringOthers(t *testing.T) {
-	withBudget(t, Budget{Tasks: 2 * mostInvited}, func(t *testing.T, d *desk) {
+	withBudget(t, Budget{Tasks: 2 * maxReservations}, func(t *testing.T, f *fixture) {
 		all := map[string]*v1alpha1.Task{}
-		for n := range 5 * mostInvited {
-			task := d.aged(fmt.Sprint("t", n), n)
+		for n := range 5 * maxReservations {
+			task := f.taskCreatedAt(fmt.Sprint("t", n), n)
 			all[task.Name] = task
-			d.Observe(task, Brief{})
+			f.Observe(task, TaskInput{})
 		}
-		for n := range 2 * mostInvited {
-			d.ends(all[fmt.Sprint("t", n)])
+		for n := range 2 * maxReservations {
+			f.finishTask(all[fmt.Sprint("t", n)])
 		}
-		for called := d.called(); len(called) > 0; called = d.called() {
-			for _, name := range called {
-				d.Observe(all[name], Brief{})
+		for triggered := f.takeImmediateTriggers(); len(triggered) > 0; triggered = f.takeImmediateTriggers() {
+			for _, name := range triggered {
+				f.Observe(all[name], TaskInput{})
 			}
 		}
-		if len(d.tasks) != 2*mostInvited || len(d.line()) != mostInvited {
-			t.Errorf("%d tasks are held, %d wait", len(d.tasks), len(d.line()))
+		if len(f.tasks) != 2*maxReservations || len(f.waitingNames()) != maxReservations {
+			t.Errorf("%d tasks are held, %d wait", len(f.tasks), len(f.waitingNames()))
 		}
 	})
 }
 
 // A task may be paused when there is room for it, and then it is not observed.
-func TestTaskThatDoesNotComeGivesItsRoomToTheNext(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		first, paused, next := d.aged("first", 0), d.aged("paused", 1), d.aged("next", 2)
-		d.reasons(first, paused, next)
-		d.ends(first)
-		d.steps()
-		d.called()
-		time.Sleep(invitedFor)
-		d.steps()
-		if called := d.called(); !slices.Contains(called, "next") {
-			t.Errorf("called %v", called)
+func TestUnusedReservationExpires(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		first, paused, next := f.taskCreatedAt("first", 0), f.taskCreatedAt("paused", 1), f.taskCreatedAt("next", 2)
+		f.waitReasons(first, paused, next)
+		f.finishTask(first)
+		f.runStep()
+		f.takeImmediateTriggers()
+		time.Sleep(reservationTTL)
+		f.runStep()
+		if triggered := f.takeImmediateTriggers(); !slices.Contains(triggered, "next") {
+			t.Errorf("called %v", triggered)
 		}
-		if got := d.reasons(paused, next); got[0] != v1alpha1.ReasonNamespaceLimitReached || got[1] != "" {
+		if got := f.waitReasons(paused, next); got[0] != v1alpha1.ReasonNamespaceLimitReached || got[1] != "" {
 			t.Errorf("wait because of %q", got)
 		}
 	})
 }
 
-func TestTaskThatIsGoneLeavesTheLine(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		first, gone, invited := d.aged("first", 0), d.aged("gone", 1), d.aged("invited", 2)
-		d.reasons(first, gone, invited)
-		d.Forget(nameOf(gone))
-		d.ends(first)
-		if called := d.called(); slices.Contains(called, "gone") || !slices.Contains(called, "invited") {
-			t.Errorf("called %v", called)
+func TestDeletedTaskLeavesTheWaitQueue(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		first, gone, invited := f.taskCreatedAt("first", 0), f.taskCreatedAt("gone", 1), f.taskCreatedAt("invited", 2)
+		f.waitReasons(first, gone, invited)
+		f.Forget(nameOf(gone))
+		f.finishTask(first)
+		if triggered := f.takeImmediateTriggers(); slices.Contains(triggered, "gone") || !slices.Contains(triggered, "invited") {
+			t.Errorf("called %v", triggered)
 		}
-		d.Forget(nameOf(invited))
-		if len(d.usage) != 0 {
-			t.Errorf("remembers %+v", d.usage["ns"])
+		f.Forget(nameOf(invited))
+		if len(f.usage) != 0 {
+			t.Errorf("remembers %+v", f.usage["ns"])
 		}
 	})
 }
 
 // The room of a task is that of its current payload.
 func TestLargeTaskIsNotPassedBySmallOnes(t *testing.T) {
-	withBudget(t, Budget{Bytes: 16 << 10}, func(t *testing.T, d *desk) {
+	withBudget(t, Budget{Bytes: 16 << 10}, func(t *testing.T, f *fixture) {
 		large := func(name string, seconds int) *v1alpha1.Task {
-			task := d.aged(name, seconds)
+			task := f.taskCreatedAt(name, seconds)
 			task.Spec.Payload = &apiextensionsv1.JSON{Raw: make([]byte, 8<<10)}
 			return task
 		}
-		first, second, small := large("first", 0), large("second", 1), d.aged("small", 2)
-		if got := d.reasons(first, second, small); got[0] != "" || got[1] == "" || got[2] == "" {
+		first, second, small := large("first", 0), large("second", 1), f.taskCreatedAt("small", 2)
+		if got := f.waitReasons(first, second, small); got[0] != "" || got[1] == "" || got[2] == "" {
 			t.Fatalf("wait because of %q", got)
 		}
-		d.ends(first)
-		if got := d.reasons(small, second, small); got[1] != "" || got[2] != "" {
+		f.finishTask(first)
+		if got := f.waitReasons(small, second, small); got[1] != "" || got[2] != "" {
 			t.Errorf("wait because of %q", got)
 		}
 	})
 }
 
-func TestTaskThatAgentsHaveIsAlwaysHeld(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		d.reasons(d.aged("first", 0))
-		stored := d.aged("stored", 1)
+func TestAssignedTaskIsAlwaysAdmitted(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		f.waitReasons(f.taskCreatedAt("first", 0))
+		stored := f.taskCreatedAt("stored", 1)
 		stored.Status.Epoch, stored.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: "a", Epoch: 1}}
-		d.sequence = 1
-		d.joins(t, "b", "s", 1, &linkv1.Attempt{Namespace: "ns", Task: "unwritten", TaskUid: "uid-unwritten", Attempt: 1, Epoch: 1<<32 | 1})
-		for _, task := range []*v1alpha1.Task{stored, d.aged("unwritten", 2)} {
-			if view := d.Observe(task, Brief{}); view.Held == nil {
+		f.sequence = 1
+		f.joinAgent(t, "b", "s", 1, &linkv1.Attempt{Namespace: "ns", Task: "unwritten", TaskUid: "uid-unwritten", Attempt: 1, Epoch: 1<<32 | 1})
+		for _, task := range []*v1alpha1.Task{stored, f.taskCreatedAt("unwritten", 2)} {
+			if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 				t.Errorf("%s: %+v", task.Name, view)
 			}
 		}
 	})
 }
 
-func TestNewLeaderHoldsWhatAgentsHaveAndTheOldest(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.limitTo(Budget{Tasks: 3})
-		running := d.aged("running", 9)
+func TestNewLeaderAdmitsAssignedTasksThenTheOldest(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setBudget(Budget{Tasks: 3})
+		running := f.taskCreatedAt("running", 9)
 		running.Status.Epoch, running.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: "a", Epoch: 1}}
-		census := Census{}
-		for _, task := range []*v1alpha1.Task{d.aged("c", 3), d.aged("d", 4), d.aged("a", 1), d.aged("b", 2), running} {
-			census.Tasks = append(census.Tasks, *task)
+		snapshot := Snapshot{}
+		for _, task := range []*v1alpha1.Task{f.taskCreatedAt("c", 3), f.taskCreatedAt("d", 4), f.taskCreatedAt("a", 1), f.taskCreatedAt("b", 2), running} {
+			snapshot.Tasks = append(snapshot.Tasks, *task)
 		}
-		d.Open(census)
+		f.Open(snapshot)
 		for _, name := range []string{"running", "a", "b"} {
-			if d.tasks[inNS(name)] == nil {
+			if f.tasks[namespacedName(name)] == nil {
 				t.Errorf("%s is not held", name)
 			}
 		}
-		if waiting := d.line(); !slices.Equal(waiting, []string{"c", "d"}) {
+		if waiting := f.waitingNames(); !slices.Equal(waiting, []string{"c", "d"}) {
 			t.Errorf("%v wait", waiting)
 		}
 	})
 }
 
 // The controller stores the end of a task even if the task is not held. A stale cache does not bring it back.
-func TestEndOfATaskThatIsNotHeldIsRemembered(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		first, over := d.aged("first", 0), d.aged("over", 1)
-		d.reasons(first, over)
+func TestEndOfAnUnadmittedTaskIsRemembered(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		first, over := f.taskCreatedAt("first", 0), f.taskCreatedAt("over", 1)
+		f.waitReasons(first, over)
 		before := over.DeepCopy()
-		d.ends(over)
-		d.ends(first)
-		if view := d.Observe(before, Brief{}); !view.Stale {
+		f.finishTask(over)
+		f.finishTask(first)
+		if view := f.Observe(before, TaskInput{}); !view.Stale {
 			t.Errorf("a cache that is behind shows it again: %+v", view)
 		}
 	})
 }
 
 // A former leader may have assigned the task without a trace in its status. It must not end before its agents have reported.
-func TestEndOfATaskThatIsNotHeldWaitsForAgents(t *testing.T) {
-	atDesk(t, []corev1.Pod{pod("a", "s")}, func(t *testing.T, d *desk) {
-		d.limitTo(Budget{Tasks: 1})
-		d.rule("s")
-		d.reasons(d.aged("first", 0))
-		over := d.aged("over", 1)
-		if view := d.Observe(over, Brief{Stop: Cancel, Ends: true}); view.HeldBack.IsZero() {
+func TestEndOfAnUnadmittedTaskWaitsForAgents(t *testing.T) {
+	withFixture(t, []corev1.Pod{pod("a", "s")}, func(t *testing.T, f *fixture) {
+		f.setBudget(Budget{Tasks: 1})
+		f.setSwarms("s")
+		f.waitReasons(f.taskCreatedAt("first", 0))
+		over := f.taskCreatedAt("over", 1)
+		if view := f.Observe(over, TaskInput{Stop: Cancel, WillEnd: true}); view.DeferredUntil.IsZero() {
 			t.Fatalf("may end at once: %+v", view)
 		}
-		time.Sleep(d.lapse())
-		if view := d.Observe(over, Brief{Stop: Cancel, Ends: true}); !view.HeldBack.IsZero() {
+		time.Sleep(f.leaseTimeout())
+		if view := f.Observe(over, TaskInput{Stop: Cancel, WillEnd: true}); !view.DeferredUntil.IsZero() {
 			t.Errorf("may not end: %+v", view)
 		}
 	})
 }
 
 // Each of many waiting tasks costs a write.
-func TestTasksBeyondTheLimitAreToldOneAfterTheOther(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		d.reasons(d.aged("first", 0))
+func TestWaitsBeyondTheLimitAreReportedOneAfterTheOther(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		f.waitReasons(f.taskCreatedAt("first", 0))
 		for n := range 100 {
-			told := d.Observe(d.aged(fmt.Sprint("t", n), n), Brief{}).Since.Add(toldLate)
-			if want := time.Now().Add(toldLate + time.Duration(n)*toldEvery); !told.Equal(want) {
+			told := f.Observe(f.taskCreatedAt(fmt.Sprint("t", n), n), TaskInput{}).WaitingSince.Add(longReportDelay)
+			if want := time.Now().Add(longReportDelay + time.Duration(n)*waitReportInterval); !told.Equal(want) {
 				t.Fatalf("task %d is told at %s, want %s", n, told, want)
 			}
 		}
 	})
 }
 
-func TestTasksBeyondTheLimitAreShown(t *testing.T) {
-	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, d *desk) {
-		d.reasons(d.aged("a", 0), d.aged("b", 1), d.aged("c", 2))
-		d.steps()
-		if waiting, over := d.metric(t, "swarm_task_unfinished", "waiting"), d.metric(t, "swarm_task_unfinished", "overLimit"); waiting != 1 || over != 2 {
+func TestTasksBeyondTheLimitAreCounted(t *testing.T) {
+	withBudget(t, Budget{Tasks: 1}, func(t *testing.T, f *fixture) {
+		f.waitReasons(f.taskCreatedAt("a", 0), f.taskCreatedAt("b", 1), f.taskCreatedAt("c", 2))
+		f.runStep()
+		if waiting, over := f.metricValue(t, "swarm_task_unfinished", "waiting"), f.metricValue(t, "swarm_task_unfinished", "overLimit"); waiting != 1 || over != 2 {
 			t.Errorf("%v wait, %v are beyond the limit", waiting, over)
 		}
 	})
@@ -347,83 +347,83 @@ func TestTasksBeyondTheLimitAreShown(t *testing.T) {
 // In every order of events, the usage matches what is held, and no task waits while there is room.
 func TestBudgetIsKept(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		withBudget(t, Budget{Tasks: 3, Bytes: 8 << 10}, func(t *testing.T, d *desk) {
+		withBudget(t, Budget{Tasks: 3, Bytes: 8 << 10}, func(t *testing.T, f *fixture) {
 			tasks := map[string]*v1alpha1.Task{}
 			for range rapid.IntRange(1, 60).Draw(r, "events") {
 				name := fmt.Sprint("t", rapid.IntRange(0, 9).Draw(r, "task"))
 				task := tasks[name]
 				if task == nil {
-					task = d.aged(name, rapid.IntRange(0, 3).Draw(r, "age"))
+					task = f.taskCreatedAt(name, rapid.IntRange(0, 3).Draw(r, "age"))
 					task.Spec.Payload = &apiextensionsv1.JSON{Raw: make([]byte, rapid.IntRange(0, 4<<10).Draw(r, "bytes"))}
 					tasks[name] = task
 				}
 				switch rapid.IntRange(0, 4).Draw(r, "event") {
 				case 0:
-					d.ends(task)
+					f.finishTask(task)
 					delete(tasks, name)
 				case 1:
-					d.Forget(nameOf(task))
+					f.Forget(nameOf(task))
 					delete(tasks, name)
 				case 2:
-					time.Sleep(invitedFor)
-					d.steps()
+					time.Sleep(reservationTTL)
+					f.runStep()
 				default:
-					d.Observe(task, Brief{})
+					f.Observe(task, TaskInput{})
 				}
-				d.checkUsage(t)
+				f.checkUsage(t)
 			}
-			for called := d.called(); len(called) > 0; called = d.called() {
-				for _, name := range called {
+			for triggered := f.takeImmediateTriggers(); len(triggered) > 0; triggered = f.takeImmediateTriggers() {
+				for _, name := range triggered {
 					if tasks[name] != nil {
-						d.Observe(tasks[name], Brief{})
+						f.Observe(tasks[name], TaskInput{})
 					}
 				}
 			}
 			for name, task := range tasks {
-				d.ends(task)
+				f.finishTask(task)
 				delete(tasks, name)
 			}
-			if len(d.usage) != 0 {
-				t.Errorf("remembers %+v", d.usage["ns"])
+			if len(f.usage) != 0 {
+				t.Errorf("remembers %+v", f.usage["ns"])
 			}
 		})
 	})
 }
 
-func (d *desk) checkUsage(t *testing.T) {
+func (f *fixture) checkUsage(t *testing.T) {
 	t.Helper()
 	tasks, bytes := 0, int64(0)
-	for _, held := range d.tasks {
-		tasks, bytes = tasks+1, bytes+held.size
+	for _, state := range f.tasks {
+		tasks, bytes = tasks+1, bytes+state.size
 	}
-	used := d.usage["ns"]
-	if used == nil {
-		used = &usage{}
+	usage := f.usage["ns"]
+	if usage == nil {
+		usage = &namespaceUsage{}
 	}
 	promised := int64(0)
-	for _, invited := range used.invited {
-		promised += invited.bytes
+	for _, reservation := range usage.reservations {
+		promised += reservation.bytes
 	}
-	if used.tasks != tasks || used.bytes != bytes || used.promised != promised || tasks > 3 || tasks > 1 && bytes > 8<<10 {
-		t.Fatalf("%d tasks of %d bytes are held, counted are %+v", tasks, bytes, used)
+	if usage.tasks != tasks || usage.bytes != bytes || usage.reservedBytes != promised || tasks > 3 || tasks > 1 && bytes > 8<<10 {
+		t.Fatalf("%d tasks of %d bytes are held, counted are %+v", tasks, bytes, usage)
 	}
-	if waiting := used.line.waiting; len(waiting) > 0 && used.exceeds(d.config.Budget, waiting[0].bytes) == "" {
-		t.Fatalf("%s waits although there is room: %+v", waiting[0].name, used)
+	if waiting := usage.queue.heap; len(waiting) > 0 && usage.exceededLimit(f.config.Budget, waiting[0].bytes) == "" {
+		t.Fatalf("%s waits although there is room: %+v", waiting[0].name, usage)
 	}
 }
 
-// quiet stubs the dependencies of a board and remembers nothing.
-type quiet struct{}
+// noopDependencies stubs the dependencies of a board and remembers nothing.
+type noopDependencies struct{}
 
-func (quiet) Term() int64                               { return 1 }
-func (quiet) RaiseTerm(int64) int64                     { return 1 }
-func (quiet) After(types.NamespacedName, time.Duration) {}
+func (noopDependencies) Term() int64                               { return 1 }
+func (noopDependencies) RaiseTerm(int64) int64                     { return 1 }
+func (noopDependencies) After(types.NamespacedName, time.Duration) {}
 
 // observeMany shows a new board this many tasks with large payloads and lists of items, and returns how many bytes of each it keeps.
-func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Task)) (each, counted int64) {
+func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Task)) (perTask, charged int64) {
 	t.Helper()
-	board := New(Config{Leadership: quiet{}, Tasks: quiet{}, Agents: quiet{}, Swarms: quiet{}, Metrics: prometheus.NewRegistry(), Budget: budget})
-	board.Open(Census{})
+	dispatcher := New(Config{Leadership: noopDependencies{}, Tasks: noopDependencies{}, Agents: noopDependencies{}, Swarms: noopDependencies{}, Metrics: prometheus.NewRegistry(), Budget: budget})
+	dispatcher.Open(Snapshot{})
 	heap := func() int64 {
 		runtime.GC()
 		runtime.GC()
@@ -436,33 +436,33 @@ func observeMany(t *testing.T, many int, budget Budget, change func(*v1alpha1.Ta
 		task := &v1alpha1.Task{}
 		task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", fmt.Sprint("a-task-with-a-name-", n), types.UID(fmt.Sprint("0123456789-0123456789-0123456789-", n)), "s"
 		change(task)
-		counted = sizeOf(task)
-		board.Observe(task, Brief{})
+		charged = sizeOf(task)
+		dispatcher.Observe(task, TaskInput{})
 	}
-	each = (heap() - before) / int64(many)
-	runtime.KeepAlive(board)
-	return each, counted
+	perTask = (heap() - before) / int64(many)
+	runtime.KeepAlive(dispatcher)
+	return perTask, charged
 }
 
 func TestTaskTakesNoMoreThanItCounts(t *testing.T) {
-	each, counted := observeMany(t, 5_000, Budget{}, func(task *v1alpha1.Task) {
+	perTask, charged := observeMany(t, 5_000, Budget{}, func(task *v1alpha1.Task) {
 		task.Spec.Items = &v1alpha1.TaskItems{List: []apiextensionsv1.JSON{{Raw: make([]byte, 100<<10)}}}
 		for n := range 8 {
 			task.Spec.Capabilities = append(task.Spec.Capabilities, fmt.Sprint("capability-", n))
 		}
 	})
-	t.Logf("a task takes %d bytes, %d are counted", each, counted)
-	if each > counted {
-		t.Errorf("a task takes %d bytes, %d are counted", each, counted)
+	t.Logf("a task takes %d bytes, %d are counted", perTask, charged)
+	if perTask > charged {
+		t.Errorf("a task takes %d bytes, %d are counted", perTask, charged)
 	}
 }
 
 func TestTaskBeyondTheLimitTakesLittleMoreThanItsName(t *testing.T) {
-	each, _ := observeMany(t, 20_000, Budget{Tasks: 1}, func(task *v1alpha1.Task) {
+	perTask, _ := observeMany(t, 20_000, Budget{Tasks: 1}, func(task *v1alpha1.Task) {
 		task.Spec.Payload = &apiextensionsv1.JSON{Raw: make([]byte, 8<<10)}
 	})
-	t.Logf("a task beyond the limit takes %d bytes", each)
-	if each > 300 {
-		t.Errorf("a task beyond the limit takes %d bytes", each)
+	t.Logf("a task beyond the limit takes %d bytes", perTask)
+	if perTask > 300 {
+		t.Errorf("a task beyond the limit takes %d bytes", perTask)
 	}
 }

@@ -8,51 +8,51 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// finishes runs a task to its end and stores that. It returns the object from before.
-func (d *desk) finishes(t *testing.T) (before, after *v1alpha1.Task) {
+// completeTask runs a task to its end and stores that. It returns the object from before.
+func (f *fixture) completeTask(t *testing.T) (before, after *v1alpha1.Task) {
 	t.Helper()
-	d.rule("s")
-	a := d.joins(t, "a", "s", 1)
-	task := d.task("t", "s")
+	f.setSwarms("s")
+	a := f.joinAgent(t, "a", "s", 1)
+	task := f.createTask("t", "s")
 	before = task.DeepCopy()
-	d.steps()
-	d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
-	task.Status.Phase, task.Status.Epoch = v1alpha1.TaskCompleted, d.Observe(task, Brief{}).Ended.Epoch
-	d.stores(task)
-	d.Settle(task, nil)
-	d.credit(a, 2)
-	d.sent = nil
+	f.runStep()
+	f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
+	task.Status.Phase, task.Status.Epoch = v1alpha1.TaskCompleted, f.Observe(task, TaskInput{}).End.Epoch
+	f.bumpVersion(task)
+	f.MarkStored(task, nil)
+	f.grantCredit(a, 2)
+	f.sent = nil
 	return before, task
 }
 
 // A reconcile may read a cache that does not know yet that its task is finished.
 func TestFinishedTaskIsNotRunAgainFromACacheThatIsBehind(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		cached, _ := d.finishes(t)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		cached, _ := f.completeTask(t)
 		time.Sleep(24 * time.Hour)
-		if view := d.Observe(cached, Brief{}); !view.Stale {
+		if view := f.Observe(cached, TaskInput{}); !view.Stale {
 			t.Errorf("want the object to be stale: %+v", view)
 		}
-		d.steps()
-		if given := d.assigned(); len(given) != 0 {
-			t.Errorf("sent again: %v", given)
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 0 {
+			t.Errorf("sent again: %v", attempts)
 		}
 	})
 }
 
 // Once the cache shows the end of a task, or no longer has it, nothing needs to be remembered.
 func TestFinishedTaskIsForgottenWhenTheCacheShowsItsEnd(t *testing.T) {
-	for name, shows := range map[string]func(*desk, *v1alpha1.Task){
-		"it is finished": func(d *desk, task *v1alpha1.Task) { d.Observe(task, Brief{}) },
-		"it is gone":     func(d *desk, task *v1alpha1.Task) { d.Forget(nameOf(task)) },
+	for name, shows := range map[string]func(*fixture, *v1alpha1.Task){
+		"it is finished": func(f *fixture, task *v1alpha1.Task) { f.Observe(task, TaskInput{}) },
+		"it is gone":     func(f *fixture, task *v1alpha1.Task) { f.Forget(nameOf(task)) },
 	} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			_, stored := d.finishes(t)
-			if !d.isFinished(stored) {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			_, stored := f.completeTask(t)
+			if !f.isFinished(stored) {
 				t.Fatal("not remembered")
 			}
-			shows(d, stored)
-			if len(d.finished) > 0 {
+			shows(f, stored)
+			if len(f.finished) > 0 {
 				t.Errorf("%s: still remembered", name)
 			}
 		})
@@ -60,15 +60,15 @@ func TestFinishedTaskIsForgottenWhenTheCacheShowsItsEnd(t *testing.T) {
 }
 
 func TestTaskCreatedAnewUnderTheNameOfAFinishedOneIsRun(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		cached, _ := d.finishes(t)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		cached, _ := f.completeTask(t)
 		again := cached.DeepCopy()
 		again.UID = "another"
-		d.stores(again)
-		d.Observe(again, Brief{})
-		d.steps()
-		if given := d.assigned(); len(given) != 1 || given[0].GetTaskUid() != "another" {
-			t.Errorf("want one assignment: %v", given)
+		f.bumpVersion(again)
+		f.Observe(again, TaskInput{})
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetTaskUid() != "another" {
+			t.Errorf("want one assignment: %v", attempts)
 		}
 	})
 }

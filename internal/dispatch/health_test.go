@@ -8,17 +8,17 @@ import (
 )
 
 func TestDispatcherThatHangsIsNotHealthy(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		board := d.Board
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		dispatcher := f.Dispatcher
 		healthy := func(want bool) {
 			t.Helper()
-			if err := board.Healthy(nil); (err == nil) != want {
+			if err := dispatcher.Healthy(nil); (err == nil) != want {
 				t.Errorf("got %v", err)
 			}
 		}
 		healthy(true) // it does not lead
 		ctx, cancel := context.WithCancel(t.Context())
-		go board.Run(ctx)
+		go dispatcher.Run(ctx)
 		time.Sleep(time.Hour)
 		healthy(true)
 		cancel()
@@ -26,8 +26,8 @@ func TestDispatcherThatHangsIsNotHealthy(t *testing.T) {
 		time.Sleep(time.Hour)
 		healthy(true)
 
-		board.pulse.beat() // of a step that is the last to end
-		time.Sleep(stuckAfter)
+		dispatcher.liveness.recordStep() // of a step that is the last to end
+		time.Sleep(stuckTimeout)
 		healthy(true)
 		time.Sleep(time.Second)
 		healthy(false)

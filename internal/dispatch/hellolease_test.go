@@ -13,27 +13,27 @@ import (
 // The Agent object was deleted, so neither the lease that the former leader sent nor what the agent runs is stored. Its Hello
 // names both. The Welcome to it may be lost: then the agent keeps the former lease.
 func TestWorkThatIsNotStoredExpiresByTheLeaseInHello(t *testing.T) {
-	for name, agents := range map[string][]v1alpha1.Agent{"made again": {*agentWith(0)}, "the object is gone": nil} {
+	for name, agents := range map[string][]v1alpha1.Agent{"made again": {*agentWithLease(0)}, "the object is gone": nil} {
 		t.Run(name, func(t *testing.T) {
-			atDesk(t, nil, func(t *testing.T, d *desk) {
-				d.closed()
-				d.Open(Census{Agents: agents})
-				d.rule("s")
-				task := d.task("t", "s")
+			withFixture(t, nil, func(t *testing.T, f *fixture) {
+				f.resetReady()
+				f.Open(Snapshot{Agents: agents})
+				f.setSwarms("s")
+				task := f.createTask("t", "s")
 				running := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1}
-				told := d.opens(t, &linkv1.Hello{Running: []*linkv1.Attempt{running}, Lease: durationpb.New(time.Minute)})
-				if told >= time.Minute {
-					t.Fatalf("told %s", told)
+				granted := f.openStream(t, &linkv1.Hello{Running: []*linkv1.Attempt{running}, Lease: durationpb.New(time.Minute)})
+				if granted >= time.Minute {
+					t.Fatalf("told %s", granted)
 				}
-				d.Left(leased)
-				time.Sleep(lapse(time.Minute) - time.Millisecond)
-				d.steps()
-				if view := d.Observe(task, Brief{}); view.Held == nil {
+				f.Left(leasedAgent)
+				time.Sleep(leaseTimeout(time.Minute) - time.Millisecond)
+				f.runStep()
+				if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 					t.Fatal("given up while the agent may work")
 				}
 				time.Sleep(time.Millisecond)
-				d.steps()
-				if view := d.Observe(task, Brief{}); view.Ended == nil {
+				f.runStep()
+				if view := f.Observe(task, TaskInput{}); view.End == nil {
 					t.Error("not given up after the lease")
 				}
 			})

@@ -10,71 +10,71 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// cancelled returns the epochs of stops sent to agents since the last call.
-func (d *desk) cancelled() []int64 {
+// takeCancelledEpochs returns the epochs of stops sent to agents since the last call.
+func (f *fixture) takeCancelledEpochs() []int64 {
 	var list []int64
-	for _, message := range d.sent {
+	for _, message := range f.sent {
 		if cancel := message.GetCancel(); cancel != nil {
 			list = append(list, cancel.GetAttempt().GetEpoch())
 		}
 	}
-	d.sent = nil
+	f.sent = nil
 	return list
 }
 
 func TestObjectOlderThanOneSeenIsStale(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		old := d.task("t", "s")
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		old := f.createTask("t", "s")
 		newer := old.DeepCopy()
-		d.stores(newer)
-		d.Settle(newer, nil)
-		if !d.Observe(old, Brief{}).Stale || d.Observe(newer, Brief{}).Stale {
+		f.bumpVersion(newer)
+		f.MarkStored(newer, nil)
+		if !f.Observe(old, TaskInput{}).Stale || f.Observe(newer, TaskInput{}).Stale {
 			t.Error("the version that was written is known")
 		}
 	})
 }
 
 func TestAssignmentWrittenForOnePodIsNotSentToItsSuccessor(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", 2)
-		task := d.task("t", "s")
-		d.steps()
-		d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
-		d.settles(task)
-		d.steps() // decided, to be written
-		d.Left(a)
-		if err := d.Joined(a, "another pod", &linkv1.Hello{Swarm: "s", Slots: 2}); err != nil {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a := f.joinAgent(t, "a", "s", 2)
+		task := f.createTask("t", "s")
+		f.runStep()
+		f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
+		f.storeStatus(task)
+		f.runStep() // decided, to be written
+		f.Left(a)
+		if err := f.Joined(a, "another pod", &linkv1.Hello{Swarm: "s", Slots: 2}); err != nil {
 			t.Fatal(err)
 		}
-		d.records(a, "another pod")
-		d.credit(a, 2)
-		d.settles(task)
-		if given := d.assigned(); len(given) != 0 {
-			t.Fatalf("sent: %v", given)
+		f.recordPod(a, "another pod")
+		f.grantCredit(a, 2)
+		f.storeStatus(task)
+		if attempts := f.takeAssignments(); len(attempts) != 0 {
+			t.Fatalf("sent: %v", attempts)
 		}
 		time.Sleep(declinedPause)
-		d.steps()
-		d.settles(task)
-		if given := d.assigned(); len(given) != 1 || given[0].GetEpoch() != 1<<32|3 {
-			t.Errorf("want another assignment: %v", given)
+		f.runStep()
+		f.storeStatus(task)
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetEpoch() != 1<<32|3 {
+			t.Errorf("want another assignment: %v", attempts)
 		}
 	})
 }
 
 func TestAttemptOfAnEarlierTaskOfTheNameIsStopped(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
 		earlier := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "earlier", Attempt: 1, Epoch: 5}
-		a := d.joins(t, "a", "s", 1, earlier)
-		d.task("t", "s") // observed only now
-		if got := d.cancelled(); len(got) != 1 || got[0] != 5 {
+		a := f.joinAgent(t, "a", "s", 1, earlier)
+		f.createTask("t", "s") // observed only now
+		if got := f.takeCancelledEpochs(); len(got) != 1 || got[0] != 5 {
 			t.Errorf("cancelled: %v", got)
 		}
-		d.concludes(a, earlier, linkv1.Outcome_OUTCOME_CANCELLED)
-		if len(d.sent) != 1 || d.sent[0].GetAcknowledge().GetAttempt().GetEpoch() != 5 {
-			t.Errorf("sent: %v", d.sent)
+		f.sendResult(a, earlier, linkv1.Outcome_OUTCOME_CANCELLED)
+		if len(f.sent) != 1 || f.sent[0].GetAcknowledge().GetAttempt().GetEpoch() != 5 {
+			t.Errorf("sent: %v", f.sent)
 		}
 	})
 }
@@ -83,17 +83,17 @@ func TestAttemptOfAnEarlierTaskOfTheNameIsStopped(t *testing.T) {
 func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 	for _, uid := range []string{"uid-t", "earlier"} {
 		t.Run(uid, func(t *testing.T) {
-			atDesk(t, nil, func(t *testing.T, d *desk) {
-				d.rule("s")
-				a, task := d.joins(t, "a", "s", 1), d.task("t", "s")
+			withFixture(t, nil, func(t *testing.T, f *fixture) {
+				f.setSwarms("s")
+				a, task := f.joinAgent(t, "a", "s", 1), f.createTask("t", "s")
 				task.Status.Phase = v1alpha1.TaskCompleted
-				d.stores(task)
-				d.Settle(task, nil)
-				d.sent = nil
-				d.concludes(a, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: uid, Attempt: 1, Epoch: 5}, linkv1.Outcome_OUTCOME_CANCELLED)
-				d.Observe(task, Brief{})
-				if len(d.sent) != 1 || d.sent[0].GetAcknowledge() == nil {
-					t.Errorf("sent: %v", d.sent)
+				f.bumpVersion(task)
+				f.MarkStored(task, nil)
+				f.sent = nil
+				f.sendResult(a, &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: uid, Attempt: 1, Epoch: 5}, linkv1.Outcome_OUTCOME_CANCELLED)
+				f.Observe(task, TaskInput{})
+				if len(f.sent) != 1 || f.sent[0].GetAcknowledge() == nil {
+					t.Errorf("sent: %v", f.sent)
 				}
 			})
 		})
@@ -101,23 +101,23 @@ func TestResultsOfFinishedTasksAreAcknowledged(t *testing.T) {
 }
 
 func TestHolderOfAnOlderEpochIsStopped(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", 1)
-		task := d.task("t", "s")
-		d.steps()
-		older := d.assigned()[0]
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a := f.joinAgent(t, "a", "s", 1)
+		task := f.createTask("t", "s")
+		f.runStep()
+		older := f.takeAssignments()[0]
 		newer := proto.Clone(older).(*linkv1.Attempt)
 		newer.Epoch += 10
-		d.joins(t, "b", "s", 1, newer)
-		if got := d.cancelled(); len(got) != 1 || got[0] != older.GetEpoch() {
+		f.joinAgent(t, "b", "s", 1, newer)
+		if got := f.takeCancelledEpochs(); len(got) != 1 || got[0] != older.GetEpoch() {
 			t.Errorf("cancelled: %v", got)
 		}
-		if view := d.Observe(task, Brief{}); view.Held == nil || view.Held.Epoch != newer.GetEpoch() || view.Held.Agent != "b" {
+		if view := f.Observe(task, TaskInput{}); view.Assignment == nil || view.Assignment.Epoch != newer.GetEpoch() || view.Assignment.Agent != "b" {
 			t.Errorf("%+v", view)
 		}
-		d.concludes(a, older, linkv1.Outcome_OUTCOME_SUCCEEDED)
-		if view := d.Observe(task, Brief{}); view.Ended != nil || d.stales(t, "result") != 1 {
+		f.sendResult(a, older, linkv1.Outcome_OUTCOME_SUCCEEDED)
+		if view := f.Observe(task, TaskInput{}); view.End != nil || f.staleCount(t, "result") != 1 {
 			t.Errorf("%+v", view)
 		}
 	})

@@ -14,59 +14,59 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-var leased = link.Agent{Namespace: "ns", Name: "a"}
+var leasedAgent = link.Agent{Namespace: "ns", Name: "a"}
 
-// asks reconciles an Agent whose type asks for a lease: it stores what the board wants to have stored, and returns that.
-func (d *desk) asks(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
-	d.Enrol(agent, lease)
-	stored := d.Agent(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}).Lease
+// setAgentLease reconciles an Agent whose type asks for a lease: it stores what the board wants to have stored, and returns that.
+func (f *fixture) setAgentLease(agent *v1alpha1.Agent, lease time.Duration) time.Duration {
+	f.SetAgent(agent, lease)
+	stored := f.Agent(types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}).Lease
 	agent.Status.LeaseSeconds = int32(stored / time.Second)
-	d.Enrol(agent, lease)
+	f.SetAgent(agent, lease)
 	return stored
 }
 
-// agentWith returns agent a of swarm s with this lease in its status.
-func agentWith(lease int32) *v1alpha1.Agent {
-	made := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
-	made.Namespace, made.Name = "ns", "a"
-	made.Status.LinkedPodUID, made.Status.LeaseSeconds = "pod-a", lease
-	return made
+// agentWithLease returns agent a of swarm s with this lease in its status.
+func agentWithLease(lease int32) *v1alpha1.Agent {
+	agent := &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "s"}, Type: "worker"}}
+	agent.Namespace, agent.Name = "ns", "a"
+	agent.Status.LinkedPodUID, agent.Status.LeaseSeconds = "pod-a", lease
+	return agent
 }
 
-// opens does what the link does with a new stream of agent a.
-func (d *desk) opens(t *testing.T, hello *linkv1.Hello) time.Duration {
+// openStream does what the link does with a new stream of agent a.
+func (f *fixture) openStream(t *testing.T, hello *linkv1.Hello) time.Duration {
 	t.Helper()
-	told := d.Lease(leased, hello)
-	d.says(t, leased, "p", hello)
-	return told
+	granted := f.Lease(leasedAgent, hello)
+	f.sendHello(t, leasedAgent, "p", hello)
+	return granted
 }
 
-// cutOff does what the link does after Disconnect.
-func (d *desk) cutOff(t *testing.T) {
+// disconnectAgent does what the link does after Disconnect.
+func (f *fixture) disconnectAgent(t *testing.T) {
 	t.Helper()
-	if !slices.Contains(d.disconnected, leased) {
+	if !slices.Contains(f.disconnected, leasedAgent) {
 		t.Fatal("the agent was not asked to connect again")
 	}
-	d.disconnected = nil
-	d.Left(leased)
+	f.disconnected = nil
+	f.Left(leasedAgent)
 }
 
-func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(0)
-		d.Enrol(agent, 40*time.Second)
-		if told := d.opens(t, &linkv1.Hello{}); told != ShortestLease {
-			t.Fatalf("told %s while none is stored", told)
+func TestLongerLeaseIsStoredBeforeItIsSent(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(0)
+		f.SetAgent(agent, 40*time.Second)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != ShortestLease {
+			t.Fatalf("told %s while none is stored", granted)
 		}
-		if stored := d.asks(agent, 40*time.Second); stored != 40*time.Second {
+		if stored := f.setAgentLease(agent, 40*time.Second); stored != 40*time.Second {
 			t.Fatalf("stored %s", stored)
 		}
-		d.cutOff(t)
-		if told := d.opens(t, &linkv1.Hello{}); told != 40*time.Second {
-			t.Errorf("told %s", told)
+		f.disconnectAgent(t)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != 40*time.Second {
+			t.Errorf("told %s", granted)
 		}
-		d.asks(agent, 40*time.Second)
-		if len(d.disconnected) != 0 {
+		f.setAgentLease(agent, 40*time.Second)
+		if len(f.disconnected) != 0 {
 			t.Error("an agent that was told its lease was asked to connect again")
 		}
 	})
@@ -74,24 +74,24 @@ func TestLongerLeaseIsStoredBeforeItIsTold(t *testing.T) {
 
 // The lease was lowered, and the Agent object deleted and recreated, while a former leader's longer lease is sent again.
 func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.closed()
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.resetReady()
 		again := &linkv1.Hello{Lease: durationpb.New(time.Minute)}
-		if told := d.opens(t, again); told != time.Minute {
-			t.Fatalf("told %s", told)
+		if granted := f.openStream(t, again); granted != time.Minute {
+			t.Fatalf("told %s", granted)
 		}
-		d.Open(Census{})
-		agent := agentWith(0)
-		if stored := d.asks(agent, 20*time.Second); stored != time.Minute {
+		f.Open(Snapshot{})
+		agent := agentWithLease(0)
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != time.Minute {
 			t.Fatalf("stored %s while the agent goes by a minute", stored)
 		}
-		d.cutOff(t)
-		if told := d.opens(t, again); told != 20*time.Second {
-			t.Fatalf("told %s", told)
+		f.disconnectAgent(t)
+		if granted := f.openStream(t, again); granted != 20*time.Second {
+			t.Fatalf("told %s", granted)
 		}
-		time.Sleep(lapse(time.Minute) + time.Millisecond)
-		d.heard[leased] = time.Now()
-		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+		time.Sleep(leaseTimeout(time.Minute) + time.Millisecond)
+		f.heardAt[leasedAgent] = time.Now()
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
 			t.Errorf("stored %s after the longer lease is over", stored)
 		}
 	})
@@ -99,28 +99,28 @@ func TestLeaseInForceIsStoredWithAnObjectThatWasMadeAgain(t *testing.T) {
 
 // The Welcome with the shorter lease may be lost: until the longer one is over, the longer one is stored, also with assignments.
 func TestFormerLeaseCountsUntilItIsOver(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(60)
-		d.asks(agent, time.Minute)
-		d.opens(t, &linkv1.Hello{})
-		d.asks(agent, 20*time.Second)
-		d.cutOff(t)
-		if told := d.opens(t, &linkv1.Hello{Lease: durationpb.New(time.Minute)}); told != 20*time.Second {
-			t.Fatalf("told %s", told)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(60)
+		f.setAgentLease(agent, time.Minute)
+		f.openStream(t, &linkv1.Hello{})
+		f.setAgentLease(agent, 20*time.Second)
+		f.disconnectAgent(t)
+		if granted := f.openStream(t, &linkv1.Hello{Lease: durationpb.New(time.Minute)}); granted != 20*time.Second {
+			t.Fatalf("told %s", granted)
 		}
-		again := agentWith(0)
-		if stored := d.asks(again, 20*time.Second); stored != time.Minute {
+		again := agentWithLease(0)
+		if stored := f.setAgentLease(again, 20*time.Second); stored != time.Minute {
 			t.Fatalf("stored %s with the object that was made again", stored)
 		}
-		if got := d.leaseInForce(d.agents[leased]); got != time.Minute {
+		if got := f.maxLeaseInUse(f.agents[leasedAgent]); got != time.Minute {
 			t.Errorf("%s is stored with assignments", got)
 		}
-		time.Sleep(lapse(time.Minute) + time.Millisecond)
-		d.heard[leased] = time.Now()
-		if stored := d.asks(again, 20*time.Second); stored != 20*time.Second {
+		time.Sleep(leaseTimeout(time.Minute) + time.Millisecond)
+		f.heardAt[leasedAgent] = time.Now()
+		if stored := f.setAgentLease(again, 20*time.Second); stored != 20*time.Second {
 			t.Errorf("stored %s after the longer lease is over", stored)
 		}
-		if got := d.leaseInForce(d.agents[leased]); got != 20*time.Second {
+		if got := f.maxLeaseInUse(f.agents[leasedAgent]); got != 20*time.Second {
 			t.Errorf("%s is stored with assignments after that", got)
 		}
 	})
@@ -131,10 +131,10 @@ func TestClaimedLeasesAreBounded(t *testing.T) {
 	for name, claimed := range map[string]*durationpb.Duration{
 		"less than nothing": {Seconds: math.MinInt64}, "an hour": durationpb.New(time.Hour), "more than an hour": durationpb.New(2 * time.Hour),
 	} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.asks(agentWith(20), 20*time.Second)
-			d.opens(t, &linkv1.Hello{Lease: claimed})
-			if over, most := d.over(d.agents[leased]), time.Now().Add(lapse(20*time.Second)); over.After(most) {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.setAgentLease(agentWithLease(20), 20*time.Second)
+			f.openStream(t, &linkv1.Hello{Lease: claimed})
+			if over, most := f.leaseEnd(f.agents[leasedAgent]), time.Now().Add(leaseTimeout(20*time.Second)); over.After(most) {
 				t.Errorf("%s: it may go on until %s after that", name, over.Sub(most))
 			}
 		})
@@ -142,48 +142,48 @@ func TestClaimedLeasesAreBounded(t *testing.T) {
 }
 
 // The lease was lowered, and then raised again: a stale cache still shows the long one.
-func TestLeaseOfAnObjectThatIsOldIsNotTold(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		former, current := agentWith(50), agentWith(20)
+func TestLeaseOfAnOldObjectIsNotSent(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		former, current := agentWithLease(50), agentWithLease(20)
 		former.ResourceVersion, current.ResourceVersion = "1", "2"
-		d.Enrol(current, 50*time.Second)
-		d.Enrol(former, 50*time.Second)
-		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
-			t.Errorf("told %s, and 20s is stored", told)
+		f.SetAgent(current, 50*time.Second)
+		f.SetAgent(former, 50*time.Second)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
+			t.Errorf("told %s, and 20s is stored", granted)
 		}
 	})
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		former, current := agentWith(50), agentWith(20)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		former, current := agentWithLease(50), agentWithLease(20)
 		former.ResourceVersion, current.ResourceVersion = "1", "2"
-		d.Open(Census{Agents: []v1alpha1.Agent{*current}})
-		d.Enrol(former, 50*time.Second)
-		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
-			t.Errorf("told %s, and 20s was found by the census", told)
+		f.Open(Snapshot{Agents: []v1alpha1.Agent{*current}})
+		f.SetAgent(former, 50*time.Second)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
+			t.Errorf("told %s, and 20s was found by the census", granted)
 		}
 	})
 }
 
 func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(50)
-		d.Enrol(agent, 50*time.Second)
-		d.opens(t, &linkv1.Hello{})
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(50)
+		f.SetAgent(agent, 50*time.Second)
+		f.openStream(t, &linkv1.Hello{})
 		time.Sleep(time.Hour)
-		d.heard[leased] = time.Now()
-		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+		f.heardAt[leasedAgent] = time.Now()
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
 			t.Fatalf("stored %s while the agent goes by a longer one", stored)
 		}
-		d.cutOff(t)
-		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
-			t.Fatalf("told %s", told)
+		f.disconnectAgent(t)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
+			t.Fatalf("told %s", granted)
 		}
-		time.Sleep(lapse(50*time.Second) - time.Millisecond)
-		d.heard[leased] = time.Now()
-		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
+		f.heardAt[leasedAgent] = time.Now()
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
 			t.Errorf("stored %s while the longer one may go on, if the Welcome was lost", stored)
 		}
 		time.Sleep(time.Millisecond)
-		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
 			t.Errorf("stored %s after the longer one is over", stored)
 		}
 	})
@@ -191,113 +191,113 @@ func TestStoredLeaseIsLoweredAfterTheLongerOneIsOver(t *testing.T) {
 
 // The agent returns after a long time. It gets the stored lease, and the type asks for a shorter one before the link has
 // recorded that the agent was heard, and before it joins.
-func TestStoredLeaseIsNotLoweredWhileAnAgentIsBeingTold(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(50)
-		d.Enrol(agent, 50*time.Second)
-		d.heard[leased] = time.Now()
+func TestStoredLeaseIsNotLoweredWhileALeaseIsBeingSent(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(50)
+		f.SetAgent(agent, 50*time.Second)
+		f.heardAt[leasedAgent] = time.Now()
 		time.Sleep(time.Hour)
-		if told := d.Lease(leased, &linkv1.Hello{}); told != 50*time.Second {
-			t.Fatalf("told %s", told)
+		if granted := f.Lease(leasedAgent, &linkv1.Hello{}); granted != 50*time.Second {
+			t.Fatalf("told %s", granted)
 		}
-		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
 			t.Fatalf("stored %s while the agent has just been told a longer one", stored)
 		}
-		d.heard[leased] = time.Now()
-		d.Left(leased)
-		time.Sleep(lapse(50*time.Second) - time.Millisecond)
-		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+		f.heardAt[leasedAgent] = time.Now()
+		f.Left(leasedAgent)
+		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
 			t.Errorf("stored %s while the longer one goes on after the stream", stored)
 		}
 		time.Sleep(time.Millisecond)
-		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
 			t.Errorf("stored %s after the longer one is over", stored)
 		}
 	})
 }
 
 // The response to the write that lowers the lease is lost, and the cache lags.
-func TestLeaseIsNotToldThatMayHaveBeenLowered(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(50)
+func TestLeaseThatMayHaveBeenLoweredIsNotSent(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(50)
 		agent.ResourceVersion = "1"
 		time.Sleep(time.Hour)
-		d.Enrol(agent, 20*time.Second)
-		if stored := d.Agent(types.NamespacedName{Namespace: "ns", Name: "a"}).Lease; stored != 20*time.Second {
+		f.SetAgent(agent, 20*time.Second)
+		if stored := f.Agent(types.NamespacedName{Namespace: "ns", Name: "a"}).Lease; stored != 20*time.Second {
 			t.Fatalf("stored %s", stored)
 		}
-		d.Enrol(agent, 50*time.Second)
-		if told := d.opens(t, &linkv1.Hello{}); told != 20*time.Second {
-			t.Errorf("told %s, and 20s may be stored", told)
+		f.SetAgent(agent, 50*time.Second)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != 20*time.Second {
+			t.Errorf("told %s, and 20s may be stored", granted)
 		}
 		agent.ResourceVersion = "2"
-		d.Enrol(agent, 50*time.Second)
-		d.cutOff(t)
-		if told := d.opens(t, &linkv1.Hello{}); told != 50*time.Second {
-			t.Errorf("told %s, and 50s is stored", told)
+		f.SetAgent(agent, 50*time.Second)
+		f.disconnectAgent(t)
+		if granted := f.openStream(t, &linkv1.Hello{}); granted != 50*time.Second {
+			t.Errorf("told %s, and 50s is stored", granted)
 		}
 	})
 }
 
 // A former leader may have sent the stored lease just before this one began.
 func TestNewLeaderLowersTheLeaseOfItsPredecessorLate(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(50)
-		time.Sleep(lapse(50*time.Second) - time.Millisecond)
-		if stored := d.asks(agent, 20*time.Second); stored != 50*time.Second {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(50)
+		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 50*time.Second {
 			t.Errorf("stored %s", stored)
 		}
 		time.Sleep(time.Millisecond)
-		if stored := d.asks(agent, 20*time.Second); stored != 20*time.Second {
+		if stored := f.setAgentLease(agent, 20*time.Second); stored != 20*time.Second {
 			t.Errorf("stored %s", stored)
 		}
 	})
 }
 
 // The configuration of the former leader, or the type, had a longer lease.
-func TestGateGoesByTheStoredLease(t *testing.T) {
+func TestRecoveryWaitsForTheStoredLease(t *testing.T) {
 	for stored, gate := range map[int32]time.Duration{
-		50:  lapse(50 * time.Second),
-		600: lapse(storeFirst), // what is not stored was not sent
-		0:   lapse(15 * time.Second),
+		50:  leaseTimeout(50 * time.Second),
+		600: leaseTimeout(maxUnstoredLease), // what is not stored was not sent
+		0:   leaseTimeout(15 * time.Second),
 	} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(stored)}})
-			d.rule("s")
-			b := d.joins(t, "b", "s", 1)
-			d.task("t", "s")
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.Open(Snapshot{Agents: []v1alpha1.Agent{*agentWithLease(stored)}})
+			f.setSwarms("s")
+			b := f.joinAgent(t, "b", "s", 1)
+			f.createTask("t", "s")
 			time.Sleep(gate - time.Millisecond)
-			d.heard[b] = time.Now()
-			d.steps()
-			if given := d.assigned(); len(given) != 0 {
+			f.heardAt[b] = time.Now()
+			f.runStep()
+			if attempts := f.takeAssignments(); len(attempts) != 0 {
 				t.Fatalf("lease %d: given out before the gate has ended", stored)
 			}
 			time.Sleep(time.Millisecond)
-			d.steps()
-			if given := d.assigned(); len(given) != 1 {
+			f.runStep()
+			if attempts := f.takeAssignments(); len(attempts) != 1 {
 				t.Errorf("lease %d: not given out when the gate has ended", stored)
 			}
 		})
 	}
 }
 
-func TestWorkOfAnAgentExpiresByTheLeaseThatItWasTold(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.Enrol(agentWith(40), 40*time.Second)
-		d.opens(t, &linkv1.Hello{})
-		task := d.task("t", "s")
-		d.steps()
-		d.settles(task)
-		d.Left(leased)
-		time.Sleep(lapse(40*time.Second) - time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Held == nil {
+func TestWorkExpiresByTheLeaseThatWasSent(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.SetAgent(agentWithLease(40), 40*time.Second)
+		f.openStream(t, &linkv1.Hello{})
+		task := f.createTask("t", "s")
+		f.runStep()
+		f.storeStatus(task)
+		f.Left(leasedAgent)
+		time.Sleep(leaseTimeout(40*time.Second) - time.Millisecond)
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 			t.Fatal("given up while the agent may work")
 		}
 		time.Sleep(time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Ended == nil || !view.Ended.Lost {
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.End == nil || !view.End.Lost {
 			t.Errorf("not given up after the lease: %+v", view)
 		}
 	})
@@ -305,51 +305,51 @@ func TestWorkOfAnAgentExpiresByTheLeaseThatItWasTold(t *testing.T) {
 
 // The Welcome with the shorter lease may be lost: then the agent keeps the longer one that it received before.
 func TestWorkExpiresByTheLongerOfTwoLeases(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.Enrol(agentWith(50), 50*time.Second)
-		d.opens(t, &linkv1.Hello{})
-		task := d.task("t", "s")
-		d.steps()
-		given := d.assigned()
-		d.settles(task)
-		d.Left(leased)
-		d.Enrol(agentWith(50), 20*time.Second)
-		d.opens(t, &linkv1.Hello{Running: given})
-		d.Left(leased)
-		time.Sleep(lapse(50*time.Second) - time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Held == nil {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.SetAgent(agentWithLease(50), 50*time.Second)
+		f.openStream(t, &linkv1.Hello{})
+		task := f.createTask("t", "s")
+		f.runStep()
+		attempts := f.takeAssignments()
+		f.storeStatus(task)
+		f.Left(leasedAgent)
+		f.SetAgent(agentWithLease(50), 20*time.Second)
+		f.openStream(t, &linkv1.Hello{Running: attempts})
+		f.Left(leasedAgent)
+		time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 			t.Fatal("given up while the agent may work")
 		}
 	})
 }
 
 // The Welcome of a new leader, with a shorter lease, may be lost: then the agent keeps the one that the former leader sent.
-func TestWorkExpiresByTheLeaseThatTheFormerLeaderTold(t *testing.T) {
-	for name, agents := range map[string][]v1alpha1.Agent{"stored": {*agentWith(50)}, "the object is gone": nil} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.closed()
-			d.Open(Census{Agents: agents})
-			d.rule("s")
+func TestWorkExpiresByTheLeaseThatTheFormerLeaderSent(t *testing.T) {
+	for name, agents := range map[string][]v1alpha1.Agent{"stored": {*agentWithLease(50)}, "the object is gone": nil} {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.resetReady()
+			f.Open(Snapshot{Agents: agents})
+			f.setSwarms("s")
 			if agents != nil {
-				d.Enrol(&agents[0], 15*time.Second)
+				f.SetAgent(&agents[0], 15*time.Second)
 			}
-			task := d.storedFor("t", "a", 50)
-			if told := d.Lease(leased, &linkv1.Hello{}); agents != nil && told != 15*time.Second {
-				t.Fatalf("told %s", told)
+			task := f.assignedTaskWithLease("t", "a", 50)
+			if granted := f.Lease(leasedAgent, &linkv1.Hello{}); agents != nil && granted != 15*time.Second {
+				t.Fatalf("told %s", granted)
 			}
 			running := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: 1}
-			d.says(t, leased, "p", &linkv1.Hello{Running: []*linkv1.Attempt{running}})
-			d.Left(leased)
-			time.Sleep(lapse(50*time.Second) - time.Millisecond)
-			d.steps()
-			if view := d.Observe(task, Brief{}); view.Held == nil {
+			f.sendHello(t, leasedAgent, "p", &linkv1.Hello{Running: []*linkv1.Attempt{running}})
+			f.Left(leasedAgent)
+			time.Sleep(leaseTimeout(50*time.Second) - time.Millisecond)
+			f.runStep()
+			if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 				t.Fatalf("%s: given up while the agent may work", name)
 			}
 			time.Sleep(time.Millisecond)
-			d.steps()
-			if view := d.Observe(task, Brief{}); view.Ended == nil {
+			f.runStep()
+			if view := f.Observe(task, TaskInput{}); view.End == nil {
 				t.Errorf("%s: not given up after the lease", name)
 			}
 		})
@@ -357,36 +357,36 @@ func TestWorkExpiresByTheLeaseThatTheFormerLeaderTold(t *testing.T) {
 }
 
 func TestStoredAssignmentExpiresByTheStoredLease(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(600)}})
-		task := d.storedAs("t", "a")
-		time.Sleep(lapse(600*time.Second) - time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Held == nil {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.Open(Snapshot{Agents: []v1alpha1.Agent{*agentWithLease(600)}})
+		task := f.assignedTask("t", "a")
+		time.Sleep(leaseTimeout(600*time.Second) - time.Millisecond)
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 			t.Fatal("given up while the agent may work")
 		}
 		time.Sleep(time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Ended == nil {
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.End == nil {
 			t.Error("not given up after the lease")
 		}
 	})
 }
 
 func TestAgentWithALongLeaseGetsWhatIsStored(t *testing.T) {
-	for lease, early := range map[time.Duration]int{storeFirst: 1, storeFirst + time.Second: 0} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.rule("s")
-			d.Enrol(agentWith(int32(lease/time.Second)), lease)
-			d.opens(t, &linkv1.Hello{})
-			task := d.task("t", "s")
-			d.steps()
-			if given := d.assigned(); len(given) != early {
-				t.Fatalf("lease %s: %d sent before it was stored, want %d", lease, len(given), early)
+	for lease, early := range map[time.Duration]int{maxUnstoredLease: 1, maxUnstoredLease + time.Second: 0} {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.setSwarms("s")
+			f.SetAgent(agentWithLease(int32(lease/time.Second)), lease)
+			f.openStream(t, &linkv1.Hello{})
+			task := f.createTask("t", "s")
+			f.runStep()
+			if attempts := f.takeAssignments(); len(attempts) != early {
+				t.Fatalf("lease %s: %d sent before it was stored, want %d", lease, len(attempts), early)
 			}
-			d.settles(task)
-			if given := d.assigned(); len(given) != 1-early {
-				t.Errorf("lease %s: %d sent after it was stored", lease, len(given))
+			f.storeStatus(task)
+			if attempts := f.takeAssignments(); len(attempts) != 1-early {
+				t.Errorf("lease %s: %d sent after it was stored", lease, len(attempts))
 			}
 		})
 	}
@@ -394,31 +394,31 @@ func TestAgentWithALongLeaseGetsWhatIsStored(t *testing.T) {
 
 // What an agent runs under a short lease may not be stored yet. The next leader would not wait for as long as it runs under a long one.
 func TestLongLeaseWaitsUntilWhatRunsIsStored(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.Enrol(agentWith(30), 600*time.Second)
-		d.opens(t, &linkv1.Hello{})
-		task := d.task("t", "s")
-		d.steps()
-		running := d.assigned()
-		d.Left(leased)
-		d.Enrol(agentWith(600), 600*time.Second)
-		if told := d.opens(t, &linkv1.Hello{Running: running}); told != storeFirst {
-			t.Fatalf("told %s while what runs is not stored", told)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.SetAgent(agentWithLease(30), 600*time.Second)
+		f.openStream(t, &linkv1.Hello{})
+		task := f.createTask("t", "s")
+		f.runStep()
+		running := f.takeAssignments()
+		f.Left(leasedAgent)
+		f.SetAgent(agentWithLease(600), 600*time.Second)
+		if granted := f.openStream(t, &linkv1.Hello{Running: running}); granted != maxUnstoredLease {
+			t.Fatalf("told %s while what runs is not stored", granted)
 		}
-		d.settles(task)
-		d.Enrol(agentWith(600), 600*time.Second)
-		d.cutOff(t)
-		if told := d.opens(t, &linkv1.Hello{Running: running}); told != 600*time.Second {
-			t.Errorf("told %s after it was stored", told)
+		f.storeStatus(task)
+		f.SetAgent(agentWithLease(600), 600*time.Second)
+		f.disconnectAgent(t)
+		if granted := f.openStream(t, &linkv1.Hello{Running: running}); granted != 600*time.Second {
+			t.Errorf("told %s after it was stored", granted)
 		}
 	})
 }
 
-// closed puts the board back before its census.
-func (d *desk) closed() { d.ready = make(chan struct{}) }
+// resetReady puts the board back before its census.
+func (f *fixture) resetReady() { f.ready = make(chan struct{}) }
 
-func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {
+func TestLeaseIsSentAgainBeforeOpen(t *testing.T) {
 	for hello, want := range map[time.Duration]time.Duration{
 		0:                          ShortestLease,
 		600 * time.Second:          600 * time.Second,
@@ -426,10 +426,10 @@ func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {
 		longestLease + time.Second: ShortestLease,
 		-time.Second:               ShortestLease,
 	} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.closed()
-			if told := d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(hello)}); told != want {
-				t.Errorf("told %s after %s, want %s", told, hello, want)
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.resetReady()
+			if granted := f.Lease(leasedAgent, &linkv1.Hello{Lease: durationpb.New(hello)}); granted != want {
+				t.Errorf("told %s after %s, want %s", granted, hello, want)
 			}
 		})
 	}
@@ -438,82 +438,84 @@ func TestLeaseIsToldAgainBeforeTheCensus(t *testing.T) {
 // The stored lease was lowered when the longer one was over, and the agent still names the longer one. The next leader would
 // wait by the stored lease.
 func TestAgentWithALongerLeaseThanTheStoredOneGetsWhatIsStored(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		agent := agentWith(20)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		agent := agentWithLease(20)
 		agent.Status.LinkedProcess = "p"
-		d.closed()
-		d.rule("s")
-		d.Enrol(agent, 20*time.Second)
-		told := d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(storeFirst)})
-		d.Open(Census{Agents: []v1alpha1.Agent{*agent}})
-		d.says(t, leased, "p", &linkv1.Hello{})
-		task := d.task("t", "s")
-		d.steps()
-		if given := d.assigned(); len(given) > 0 {
-			t.Fatalf("sent before it was stored, to an agent that was told %s", told)
+		f.resetReady()
+		f.setSwarms("s")
+		f.SetAgent(agent, 20*time.Second)
+		granted := f.Lease(leasedAgent, &linkv1.Hello{Lease: durationpb.New(maxUnstoredLease)})
+		f.Open(Snapshot{Agents: []v1alpha1.Agent{*agent}})
+		f.sendHello(t, leasedAgent, "p", &linkv1.Hello{})
+		task := f.createTask("t", "s")
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) > 0 {
+			t.Fatalf("sent before it was stored, to an agent that was told %s", granted)
 		}
-		d.writes(task)
-		if given := d.assigned(); len(given) != 1 || task.Status.AssignedAgents[0].LeaseSeconds != int32(told/time.Second) {
-			t.Errorf("sent %v after %+v was stored, want the lease of %s", given, task.Status.AssignedAgents, told)
+		f.storeAssignment(task)
+		if attempts := f.takeAssignments(); len(attempts) != 1 || task.Status.AssignedAgents[0].LeaseSeconds != int32(granted/time.Second) {
+			t.Errorf("sent %v after %+v was stored, want the lease of %s", attempts, task.Status.AssignedAgents, granted)
 		}
 	})
 }
 
 // The agent was welcomed and answered before the census, and has left before it joined.
-func TestGateCountsFromTheLastAnswer(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.closed()
-		d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(30 * time.Second)})
-		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(30)}})
-		d.rule("s")
-		b := d.joins(t, "b", "s", 1)
-		d.task("t", "s")
+func TestRecoveryCountsFromTheLastHeartbeat(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.resetReady()
+		f.Lease(leasedAgent, &linkv1.Hello{Lease: durationpb.New(30 * time.Second)})
+		f.Open(Snapshot{Agents: []v1alpha1.Agent{*agentWithLease(30)}})
+		f.setSwarms("s")
+		b := f.joinAgent(t, "b", "s", 1)
+		f.createTask("t", "s")
 		time.Sleep(5 * time.Second)
-		d.heard[leased] = time.Now()
-		time.Sleep(lapse(30*time.Second) - time.Millisecond)
-		d.heard[b] = time.Now()
-		d.steps()
-		if given := d.assigned(); len(given) != 0 {
+		f.heardAt[leasedAgent] = time.Now()
+		time.Sleep(leaseTimeout(30*time.Second) - time.Millisecond)
+		f.heardAt[b] = time.Now()
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 0 {
 			t.Fatal("given out while the agent may run something that is not stored")
 		}
 		time.Sleep(time.Millisecond)
-		d.steps()
-		if given := d.assigned(); len(given) != 1 {
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 1 {
 			t.Error("not given out when the gate has ended")
 		}
 	})
 }
 
 func TestStoredAssignmentExpiresAfterTheLastAnswer(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.closed()
-		d.Lease(leased, &linkv1.Hello{Lease: durationpb.New(30 * time.Second)})
-		d.Open(Census{Agents: []v1alpha1.Agent{*agentWith(30)}})
-		task := d.storedAs("t", "a")
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.resetReady()
+		f.Lease(leasedAgent, &linkv1.Hello{Lease: durationpb.New(30 * time.Second)})
+		f.Open(Snapshot{Agents: []v1alpha1.Agent{*agentWithLease(30)}})
+		task := f.assignedTask("t", "a")
 		time.Sleep(5 * time.Second)
-		d.heard[leased] = time.Now()
-		time.Sleep(lapse(30*time.Second) - time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Held == nil {
+		f.heardAt[leasedAgent] = time.Now()
+		time.Sleep(leaseTimeout(30*time.Second) - time.Millisecond)
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.Assignment == nil {
 			t.Fatal("given up while the agent may work")
 		}
 		time.Sleep(time.Millisecond)
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Ended == nil {
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.End == nil {
 			t.Error("not given up after the lease")
 		}
 	})
 }
 
-// storedAs returns a task that a former leader has assigned to an agent.
-func (d *desk) storedAs(name, agent string) *v1alpha1.Task { return d.storedFor(name, agent, 0) }
+// assignedTask returns a task that a former leader has assigned to an agent.
+func (f *fixture) assignedTask(name, agent string) *v1alpha1.Task {
+	return f.assignedTaskWithLease(name, agent, 0)
+}
 
-// storedFor returns such a task, with the lease that was stored with it.
-func (d *desk) storedFor(name, agent string, lease int32) *v1alpha1.Task {
+// assignedTaskWithLease returns such a task, with the lease that was stored with it.
+func (f *fixture) assignedTaskWithLease(name, agent string, lease int32) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.Namespace, task.Name, task.UID, task.Spec.SwarmRef.Name = "ns", name, types.UID("uid-"+name), "s"
 	task.Status.Epoch, task.Status.AssignedAgents = 1, []v1alpha1.AssignedAgent{{Name: agent, Attempt: 1, Epoch: 1, LeaseSeconds: lease}}
-	d.stores(task)
-	d.Observe(task, Brief{})
+	f.bumpVersion(task)
+	f.Observe(task, TaskInput{})
 	return task
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A payload from a ConfigMap can have 512 KiB, and many tasks can wait: the board never has it.
-func TestReferredPayloadIsSentWhenTheAssignmentIsStored(t *testing.T) {
+func TestPayloadByReferenceIsSentWhenTheAssignmentIsStored(t *testing.T) {
 	for name, c := range map[string]struct {
 		blocked *Wait // when it is stored
 		sent    int
@@ -18,20 +18,20 @@ func TestReferredPayloadIsSentWhenTheAssignmentIsStored(t *testing.T) {
 		"it was deleted meanwhile": {&Wait{Reason: v1alpha1.ReasonPayloadNotFound}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			atDesk(t, nil, func(t *testing.T, d *desk) {
-				d.rule("s")
-				d.joins(t, "a", "s", 1)
-				task := d.task("t", "s")
-				d.Observe(task, Brief{Referred: true})
-				d.steps()
-				if given := d.assigned(); len(given) != 0 {
-					t.Fatalf("sent without its payload: %v", given)
+			withFixture(t, nil, func(t *testing.T, f *fixture) {
+				f.setSwarms("s")
+				f.joinAgent(t, "a", "s", 1)
+				task := f.createTask("t", "s")
+				f.Observe(task, TaskInput{PayloadByReference: true})
+				f.runStep()
+				if attempts := f.takeAssignments(); len(attempts) != 0 {
+					t.Fatalf("sent without its payload: %v", attempts)
 				}
-				held := d.Observe(task, Brief{Referred: true, Blocked: c.blocked}).Held
+				held := f.Observe(task, TaskInput{PayloadByReference: true, Blocked: c.blocked}).Assignment
 				task.Status.Epoch, task.Status.AssignedAgents = held.Epoch, []v1alpha1.AssignedAgent{{Name: held.Agent, Epoch: held.Epoch}}
-				d.stores(task)
-				d.Settle(task, []byte("{}"))
-				sent := slices.DeleteFunc(slices.Clone(d.sent), func(message *linkv1.OperatorMessage) bool { return message.GetAssign() == nil })
+				f.bumpVersion(task)
+				f.MarkStored(task, []byte("{}"))
+				sent := slices.DeleteFunc(slices.Clone(f.sent), func(message *linkv1.OperatorMessage) bool { return message.GetAssign() == nil })
 				if len(sent) != c.sent || c.sent == 1 && string(sent[0].GetAssign().GetPayload()) != "{}" {
 					t.Errorf("sent %v", sent)
 				}

@@ -20,74 +20,74 @@ type Process struct {
 }
 
 // processOf returns the process that is stored with an assignment. Earlier versions stored the agent only.
-func processOf(given v1alpha1.AssignedAgent) Process {
-	if given.PodUID == "" || given.Process == "" {
+func processOf(assigned v1alpha1.AssignedAgent) Process {
+	if assigned.PodUID == "" || assigned.Process == "" {
 		return Process{}
 	}
-	return Process{PodUID: given.PodUID, ID: given.Process}
+	return Process{PodUID: assigned.PodUID, ID: assigned.Process}
 }
 
-// mayBeOf reports whether a process may hold this attempt.
-func (h *hold) mayBeOf(member *agent, by Process) bool {
-	return h.agent == member && (h.process == by || h.process == Process{})
+// mayBelongTo reports whether a process may hold this attempt.
+func (a *assignment) mayBelongTo(agent *agentState, process Process) bool {
+	return a.agent == agent && (a.process == process || a.process == Process{})
 }
 
 // holders returns the processes of an agent that hold attempts, or may hold them because they are awaited or linked. They
 // keep them until their lease is over, or until they are known to have ended. A linked process is not necessarily alive: its
 // stream may be half open.
-func (b *Board) holders(member *agent) []Process {
-	var list []Process
-	add := func(by Process) {
-		if by.ID != "" && !slices.Contains(list, by) {
-			list = append(list, by)
+func (d *Dispatcher) holders(agent *agentState) []Process {
+	var processes []Process
+	add := func(process Process) {
+		if process.ID != "" && !slices.Contains(processes, process) {
+			processes = append(processes, process)
 		}
 	}
-	if member.linked {
-		add(member.process)
+	if agent.linked {
+		add(agent.process)
 	}
-	for _, of := range member.holds {
-		if of.held.sent {
-			add(of.held.process)
+	for _, state := range agent.assignedTasks {
+		if state.assignment.sent {
+			add(state.assignment.process)
 		}
 	}
-	for _, lone := range member.strays {
-		if !lone.ended {
-			add(lone.process)
+	for _, orphan := range agent.orphans {
+		if !orphan.hasResult {
+			add(orphan.process)
 		}
 	}
-	for by := range b.awaitedOf(member) {
-		add(by)
+	for process := range d.awaitedOf(agent) {
+		add(process)
 	}
-	slices.SortFunc(list, func(x, y Process) int { return cmp.Or(cmp.Compare(x.PodUID, y.PodUID), cmp.Compare(x.ID, y.ID)) })
-	return list
+	slices.SortFunc(processes, func(x, y Process) int { return cmp.Or(cmp.Compare(x.PodUID, y.PodUID), cmp.Compare(x.ID, y.ID)) })
+	return processes
 }
 
-// Ended records that a process of an agent has ended, with all of its programs. Call it only on proof.
-func (b *Board) Ended(name types.NamespacedName, process Process) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if member := b.agents[link.Agent{Namespace: name.Namespace, Name: name.Name}]; member != nil && process.ID != "" {
-		b.bury(member, process)
-		if member.linked && member.process == process {
-			b.link.Disconnect(member.name, time.Now())
+// MarkProcessEnded records that a process of an agent has ended, with all of its programs. Call it only on proof.
+func (d *Dispatcher) MarkProcessEnded(name types.NamespacedName, process Process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if agent := d.agents[link.Agent{Namespace: name.Namespace, Name: name.Name}]; agent != nil && process.ID != "" {
+		d.removeProcess(agent, process)
+		if agent.linked && agent.process == process {
+			d.link.Disconnect(agent.name, time.Now())
 		}
-		b.discard(member)
+		d.removeIfUnused(agent)
 	}
 }
 
-// bury gives up what an ended process had. Results of known tasks that it has reported still count.
-func (b *Board) bury(member *agent, ended Process) {
-	for _, of := range member.holds {
-		if of.held.sent && of.held.process == ended {
-			b.lose(of, "its process has ended")
+// removeProcess gives up what an ended process had. Results of known tasks that it has reported still count.
+func (d *Dispatcher) removeProcess(agent *agentState, process Process) {
+	for _, state := range agent.assignedTasks {
+		if state.assignment.sent && state.assignment.process == process {
+			d.markLost(state, "its process has ended")
 		}
 	}
-	for key, lone := range member.strays {
-		if lone.process == ended {
-			b.drop(member, key)
+	for key, orphan := range agent.orphans {
+		if orphan.process == process {
+			d.dropOrphan(agent, key)
 		}
 	}
-	b.hasSpoken(member, ended)
+	d.stopAwaiting(agent, process)
 }
 
 // HasEnded reports whether a pod's status proves that a process has ended: a container of it was terminated, the kubelet has
@@ -95,16 +95,16 @@ func (b *Board) bury(member *agent, ended Process) {
 // node, the control plane writes it.
 func HasEnded(pod *corev1.Pod, process Process) bool {
 	return string(pod.UID) == process.PodUID && process.ID != "" && slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return names(c.State.Terminated, process) || names(c.LastTerminationState.Terminated, process)
+		return namesProcess(c.State.Terminated, process) || namesProcess(c.LastTerminationState.Terminated, process)
 	})
 }
 
-func names(terminated *corev1.ContainerStateTerminated, process Process) bool {
-	return seen(terminated) && strings.TrimSpace(terminated.Message) == process.ID
+func namesProcess(terminated *corev1.ContainerStateTerminated, process Process) bool {
+	return isSeenTerminated(terminated) && strings.TrimSpace(terminated.Message) == process.ID
 }
 
-// seen reports whether the kubelet has seen a container end.
-func seen(terminated *corev1.ContainerStateTerminated) bool {
+// isSeenTerminated reports whether the kubelet has seen a container end.
+func isSeenTerminated(terminated *corev1.ContainerStateTerminated) bool {
 	return terminated != nil && terminated.ContainerID != "" && terminated.Reason != "ContainerStatusUnknown"
 }
 
@@ -112,5 +112,5 @@ func seen(terminated *corev1.ContainerStateTerminated) bool {
 func allTerminated(pod *corev1.Pod) bool {
 	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return over && len(pod.Status.ContainerStatuses) > 0 &&
-		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !seen(c.State.Terminated) })
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return !isSeenTerminated(c.State.Terminated) })
 }

@@ -10,158 +10,158 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// conclude accepts a result if it is of the attempt that counts. Any other result is too old to matter, and is acknowledged
+// handleResult accepts a result if it is of the attempt that counts. Any other result is too old to matter, and is acknowledged
 // so that the agent does not send it again.
-func (b *Board) conclude(member *agent, result *linkv1.Result) {
+func (d *Dispatcher) handleResult(agent *agentState, result *linkv1.Result) {
 	attempt := result.GetAttempt()
-	of := b.tasks[taskOf(attempt)]
+	state := d.tasks[taskOf(attempt)]
 	switch {
-	case of == nil:
-		b.keep(member, &stray{attempt: attempt, ended: true})
+	case state == nil:
+		d.lookUpOrphan(agent, &orphanAttempt{attempt: attempt, hasResult: true})
 		return
-	case of.ended != nil && of.ended.Epoch == attempt.GetEpoch() && (!of.ended.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
+	case state.end != nil && state.end.Epoch == attempt.GetEpoch() && (!state.end.Lost || result.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED):
 		// The end of the attempt, or its loss, is being stored. The agent keeps its result until then, and sends it again.
-	case of.swarm == member.swarm && !b.isImpossible(attempt.GetEpoch()) && of.awaits(member, result):
-		b.accept(of, member, result)
+	case state.swarm == agent.swarm && !d.isImpossibleEpoch(attempt.GetEpoch()) && state.acceptsResult(agent, result):
+		d.acceptResult(state, agent, result)
 	default:
-		b.metrics.stale(staleResult)
-		b.acknowledge(member.name, attempt)
+		d.metrics.countStale(staleResult)
+		d.acknowledge(agent.name, attempt)
 	}
-	b.drop(member, attempt.Key())
+	d.dropOrphan(agent, attempt.Key())
 }
 
-// drop forgets a stray, which frees its room at the agent.
-func (b *Board) drop(member *agent, key linkv1.AttemptKey) {
-	lone := member.strays[key]
-	if lone == nil {
+// dropOrphan forgets a stray, which frees its room at the agent.
+func (d *Dispatcher) dropOrphan(agent *agentState, key linkv1.AttemptKey) {
+	orphan := agent.orphans[key]
+	if orphan == nil {
 		return
 	}
-	b.removeStray(member, lone)
-	b.stir(b.swarmOf(member.swarm))
-	b.settle(member)
+	d.deleteOrphan(agent, orphan)
+	d.wakeSwarm(d.swarmOf(agent.swarm))
+	d.requestSwarmReconcile(agent)
 }
 
-// awaits reports whether a result is of the attempt that counts: the one that is held; one that an earlier leader assigned
+// acceptsResult reports whether a result is of the attempt that counts: the one that is held; one that an earlier leader assigned
 // and never wrote; or one that was given up as lost, was not reassigned since, and has succeeded after all.
-func (e *entry) awaits(member *agent, result *linkv1.Result) bool {
+func (s *taskState) acceptsResult(agent *agentState, result *linkv1.Result) bool {
 	epoch := result.GetAttempt().GetEpoch()
 	switch {
-	case string(e.uid) != result.GetAttempt().GetTaskUid():
+	case string(s.uid) != result.GetAttempt().GetTaskUid():
 		return false
-	case e.held != nil:
-		return e.held.epoch == epoch && e.held.agent == member || epoch > e.epoch
-	case epoch > e.epoch:
+	case s.assignment != nil:
+		return s.assignment.epoch == epoch && s.assignment.agent == agent || epoch > s.epoch
+	case epoch > s.epoch:
 		return true
 	}
-	return epoch == e.epoch && result.GetOutcome() == linkv1.Outcome_OUTCOME_SUCCEEDED
+	return epoch == s.epoch && result.GetOutcome() == linkv1.Outcome_OUTCOME_SUCCEEDED
 }
 
-func (b *Board) accept(of *entry, member *agent, result *linkv1.Result) {
+func (d *Dispatcher) acceptResult(state *taskState, agent *agentState, result *linkv1.Result) {
 	attempt := result.GetAttempt()
-	since, asked := time.Now(), false
-	if of.held != nil {
-		since, asked = of.held.since, of.held.stopped != GoOn
+	since, stopRequested := time.Now(), false
+	if state.assignment != nil {
+		since, stopRequested = state.assignment.since, state.assignment.sentStop != Continue
 	}
-	if of.held != nil && of.held.epoch != attempt.GetEpoch() {
-		b.supersede(of)
+	if state.assignment != nil && state.assignment.epoch != attempt.GetEpoch() {
+		d.supersede(state)
 	}
-	b.release(of)
-	of.epoch, of.attempt = max(of.epoch, attempt.GetEpoch()), max(of.attempt, attempt.GetAttempt())
-	of.ended = &End{
-		Agent: member.name.Name, Attempt: attempt.GetAttempt(), Epoch: attempt.GetEpoch(), Since: since,
+	d.clearAssignment(state)
+	state.epoch, state.attempt = max(state.epoch, attempt.GetEpoch()), max(state.attempt, attempt.GetAttempt())
+	state.end = &AttemptEnd{
+		Agent: agent.name.Name, Attempt: attempt.GetAttempt(), Epoch: attempt.GetEpoch(), Since: since,
 		Outcome: result.GetOutcome(), Value: result.GetValue(), Reason: result.GetReason(), Message: result.GetMessage(),
-		from: member.name,
+		sender: agent.name,
 	}
 	switch result.GetOutcome() {
 	case linkv1.Outcome_OUTCOME_SUCCEEDED:
-		member.completed++
-		member.works()
+		agent.completed++
+		agent.recordSuccess()
 	case linkv1.Outcome_OUTCOME_FAILED, linkv1.Outcome_OUTCOME_BAD_INPUT, linkv1.Outcome_OUTCOME_RETRY:
-		member.failed++
-		member.works()
+		agent.failed++
+		agent.recordSuccess()
 	default:
-		if !asked {
-			member.setBack(time.Now())
+		if !stopRequested {
+			agent.recordFailure(time.Now())
 		}
 	}
-	b.metrics.ended(result.GetOutcome())
-	b.queue(of)
-	b.config.Tasks.After(of.name, 0)
-	b.config.Agents.After(member.object(), shownEvery)
+	d.metrics.countEnd(result.GetOutcome())
+	d.updateQueue(state)
+	d.config.Tasks.After(state.name, 0)
+	d.config.Agents.After(agent.objectKey(), statusWriteInterval)
 }
 
-// lose gives up an attempt whose end will never be reported.
-func (b *Board) lose(of *entry, why string) {
-	held := of.held
-	of.ended = &End{
-		Agent: held.agent.name.Name, Attempt: held.attempt, Epoch: held.epoch, Since: held.since, Lost: true,
-		Reason: "LinkLost", Message: "agent " + held.agent.name.Name + " was lost: " + why,
+// markLost gives up an attempt whose end will never be reported.
+func (d *Dispatcher) markLost(state *taskState, why string) {
+	assignment := state.assignment
+	state.end = &AttemptEnd{
+		Agent: assignment.agent.name.Name, Attempt: assignment.attempt, Epoch: assignment.epoch, Since: assignment.since, Lost: true,
+		Reason: "LinkLost", Message: "agent " + assignment.agent.name.Name + " was lost: " + why,
 	}
-	b.release(of)
-	b.metrics.lost.Inc()
-	b.config.Tasks.After(of.name, 0)
+	d.clearAssignment(state)
+	d.metrics.lost.Inc()
+	d.config.Tasks.After(state.name, 0)
 }
 
-// keep remembers an attempt of a task that the board does not know, and has its controller look for the task: if it exists,
+// lookUpOrphan remembers an attempt of a task that the board does not know, and has its controller look for the task: if it exists,
 // Observe gets it, and if not, Forget. A result is not kept: the agent sends it again.
-func (b *Board) keep(member *agent, lone *stray) {
-	if b.addStray(member, lone) {
-		b.config.Tasks.After(taskOf(lone.attempt), 0)
+func (d *Dispatcher) lookUpOrphan(agent *agentState, orphan *orphanAttempt) {
+	if d.addOrphan(agent, orphan) {
+		d.config.Tasks.After(taskOf(orphan.attempt), 0)
 	}
 }
 
-// Reported reports whether agents name attempts of a task that the board does not know.
-func (b *Board) Reported(name types.NamespacedName) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.strayed[name] > 0
+// HasOrphans reports whether agents name attempts of a task that the board does not know.
+func (d *Dispatcher) HasOrphans(name types.NamespacedName) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.orphanedTasks[name] > 0
 }
 
-// adoptStrays gives a new entry what agents have already reported about it.
-func (b *Board) adoptStrays(of *entry) {
-	if b.strayed[of.name] == 0 {
+// adoptOrphans gives a new entry what agents have already reported about it.
+func (d *Dispatcher) adoptOrphans(state *taskState) {
+	if d.orphanedTasks[state.name] == 0 {
 		return
 	}
-	for _, member := range b.agents {
-		for _, lone := range slices.Collect(maps.Values(member.strays)) { // resume may add some
+	for _, agent := range d.agents {
+		for _, orphan := range slices.Collect(maps.Values(agent.orphans)) { // resume may add some
 			switch {
-			case taskOf(lone.attempt) != of.name:
+			case taskOf(orphan.attempt) != state.name:
 				continue
-			case lone.attempt.GetTaskUid() != string(of.uid):
-				b.refuse(member, lone)
+			case orphan.attempt.GetTaskUid() != string(state.uid):
+				d.refuseOrphan(agent, orphan)
 				continue
 			}
-			b.removeStray(member, lone)
-			b.resume(member, lone.process, lone.attempt) // also if it has ended: its result comes again
-			if of.held != nil && of.held.agent == member && of.held.process == lone.process {
-				of.held.expires = lone.until
+			d.deleteOrphan(agent, orphan)
+			d.resumeAttempt(agent, orphan.process, orphan.attempt) // also if it has ended: its result comes again
+			if state.assignment != nil && state.assignment.agent == agent && state.assignment.process == orphan.process {
+				state.assignment.expiresAt = orphan.expiresAt
 			}
 		}
 	}
 }
 
-// refuseStrays ends what agents report about a task that is over, and about earlier ones of the same name.
-func (b *Board) refuseStrays(name types.NamespacedName) {
-	if b.strayed[name] == 0 {
+// refuseOrphans ends what agents report about a task that is over, and about earlier ones of the same name.
+func (d *Dispatcher) refuseOrphans(name types.NamespacedName) {
+	if d.orphanedTasks[name] == 0 {
 		return
 	}
-	for _, member := range b.agents {
-		for _, lone := range member.strays {
-			if taskOf(lone.attempt) == name {
-				b.refuse(member, lone)
+	for _, agent := range d.agents {
+		for _, orphan := range agent.orphans {
+			if taskOf(orphan.attempt) == name {
+				d.refuseOrphan(agent, orphan)
 			}
 		}
 	}
 }
 
-// refuse informs an agent that an attempt is not wanted. While it runs, it keeps its slot.
-func (b *Board) refuse(member *agent, lone *stray) {
-	lone.refused = true
-	if !lone.ended {
-		b.order(member, lone.attempt, Cancel)
+// refuseOrphan informs an agent that an attempt is not wanted. While it runs, it keeps its slot.
+func (d *Dispatcher) refuseOrphan(agent *agentState, orphan *orphanAttempt) {
+	orphan.refused = true
+	if !orphan.hasResult {
+		d.sendStop(agent, orphan.attempt, Cancel)
 		return
 	}
-	b.metrics.stale(staleResult)
-	b.acknowledge(member.name, lone.attempt)
-	b.drop(member, lone.attempt.Key())
+	d.metrics.countStale(staleResult)
+	d.acknowledge(agent.name, orphan.attempt)
+	d.dropOrphan(agent, orphan.attempt.Key())
 }

@@ -12,40 +12,40 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// runs has agent a of swarm s run task t, which is stored.
-func (d *desk) runs(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) {
+// startTask has agent a of swarm s run task t, which is stored.
+func (f *fixture) startTask(t *testing.T) (link.Agent, *v1alpha1.Task, *linkv1.Attempt) {
 	t.Helper()
-	d.rule("s")
-	a := d.joins(t, "a", "s", 1)
-	task := d.task("t", "s")
-	d.steps()
-	attempt := d.assigned()[0]
-	d.settles(task)
+	f.setSwarms("s")
+	a := f.joinAgent(t, "a", "s", 1)
+	task := f.createTask("t", "s")
+	f.runStep()
+	attempt := f.takeAssignments()[0]
+	f.storeStatus(task)
 	return a, task, attempt
 }
 
-// resumed returns task t, whose agent has disconnected and has named the attempt when it reconnected in time.
-func (d *desk) resumed(t *testing.T) *v1alpha1.Task {
+// resumedTask returns task t, whose agent has disconnected and has named the attempt when it reconnected in time.
+func (f *fixture) resumedTask(t *testing.T) *v1alpha1.Task {
 	t.Helper()
-	a, task, attempt := d.runs(t)
-	d.Observe(task, Brief{Stop: Cancel})
-	d.Left(a)
+	a, task, attempt := f.startTask(t)
+	f.Observe(task, TaskInput{Stop: Cancel})
+	f.Left(a)
 	time.Sleep(5 * time.Second)
-	d.sent, d.signals = nil, nil
-	d.joins(t, "a", "s", 1, attempt)
+	f.sent, f.triggers = nil, nil
+	f.joinAgent(t, "a", "s", 1, attempt)
 	return task
 }
 
 func TestAttemptThatIsNamedAgainDoesNotExpire(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		task := d.resumed(t)
-		if !slices.Contains(d.signals, signal{"t", 0}) {
-			t.Errorf("its status is not looked at: %v", d.signals)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		task := f.resumedTask(t)
+		if !slices.Contains(f.triggers, triggered{"t", 0}) {
+			t.Errorf("its status is not looked at: %v", f.triggers)
 		}
-		time.Sleep(2 * d.lapse())
-		d.heard[link.Agent{Namespace: "ns", Name: "a"}] = time.Now()
-		d.steps()
-		if view := d.Observe(task, Brief{Stop: Cancel}); view.Held == nil || view.Ended != nil {
+		time.Sleep(2 * f.leaseTimeout())
+		f.heardAt[link.Agent{Namespace: "ns", Name: "a"}] = time.Now()
+		f.runStep()
+		if view := f.Observe(task, TaskInput{Stop: Cancel}); view.Assignment == nil || view.End != nil {
 			t.Errorf("got %+v", view)
 		}
 	})
@@ -53,40 +53,40 @@ func TestAttemptThatIsNamedAgainDoesNotExpire(t *testing.T) {
 
 // The agent may have received the cancellation or not: it is repeated on the new stream.
 func TestCancellationIsRepeatedAfterTheAgentHasReconnected(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		task := d.resumed(t)
-		d.Observe(task, Brief{Stop: Cancel})
-		if !slices.ContainsFunc(d.sent, func(message *linkv1.OperatorMessage) bool { return message.GetCancel() != nil }) {
-			t.Errorf("sent %v", d.sent)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		task := f.resumedTask(t)
+		f.Observe(task, TaskInput{Stop: Cancel})
+		if !slices.ContainsFunc(f.sent, func(message *linkv1.OperatorMessage) bool { return message.GetCancel() != nil }) {
+			t.Errorf("sent %v", f.sent)
 		}
 	})
 }
 
 func TestProgressIsWrittenLaterAndOnce(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		a, _, attempt := d.runs(t)
-		d.signals = nil
-		d.progresses(a, attempt)
-		d.progresses(a, attempt)
-		if want := []signal{{"t", shownEvery}}; !slices.Equal(d.signals, want) {
-			t.Errorf("got %v, want %v", d.signals, want)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		a, _, attempt := f.startTask(t)
+		f.triggers = nil
+		f.sendProgress(a, attempt)
+		f.sendProgress(a, attempt)
+		if want := []triggered{{"t", statusWriteInterval}}; !slices.Equal(f.triggers, want) {
+			t.Errorf("got %v, want %v", f.triggers, want)
 		}
 	})
 }
 
 func TestMessageOfAnUnknownAgentIsIgnored(t *testing.T) {
-	atDesk(t, nil, func(_ *testing.T, d *desk) {
+	withFixture(t, nil, func(_ *testing.T, f *fixture) {
 		stranger := link.Agent{Namespace: "ns", Name: "stranger"}
-		d.credit(stranger, 1)
-		d.Left(stranger)
+		f.grantCredit(stranger, 1)
+		f.Left(stranger)
 	})
 }
 
 // An agent that was linked proves that there was a leader before, even if there is no task.
 func TestLedBefore(t *testing.T) {
 	linked := v1alpha1.Agent{Status: v1alpha1.AgentStatus{LinkedPodUID: "pod-a"}}
-	for want, census := range map[bool]Census{false: {Agents: []v1alpha1.Agent{{}}}, true: {Agents: []v1alpha1.Agent{{}, linked}}} {
-		if got := census.Led(); got != want {
+	for want, snapshot := range map[bool]Snapshot{false: {Agents: []v1alpha1.Agent{{}}}, true: {Agents: []v1alpha1.Agent{{}, linked}}} {
+		if got := snapshot.HadLeader(); got != want {
 			t.Errorf("got %t, want %t", got, want)
 		}
 	}
@@ -100,16 +100,16 @@ func TestPodWithoutContainerStatusesIsNotKnownToBeOver(t *testing.T) {
 }
 
 func TestSwarmThatNothingRefersToIsForgotten(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.steps()
-		if len(d.swarms) != 1 {
-			t.Errorf("%d swarms", len(d.swarms))
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.runStep()
+		if len(f.swarms) != 1 {
+			t.Errorf("%d swarms", len(f.swarms))
 		}
-		d.Dissolve(inNS("s"))
-		d.steps()
-		if len(d.swarms) != 0 {
-			t.Errorf("%d swarms after it was deleted", len(d.swarms))
+		f.RemoveSwarm(namespacedName("s"))
+		f.runStep()
+		if len(f.swarms) != 0 {
+			t.Errorf("%d swarms after it was deleted", len(f.swarms))
 		}
 	})
 }

@@ -13,138 +13,142 @@ import (
 )
 
 func TestStaleProgressIsAnsweredByCancelAndCounted(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a, b := d.joins(t, "a", "s", 1), d.joins(t, "b", "s", 1)
-		d.task("t", "s")
-		d.steps()
-		given := d.assigned()[0]
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a, b := f.joinAgent(t, "a", "s", 1), f.joinAgent(t, "b", "s", 1)
+		f.createTask("t", "s")
+		f.runStep()
+		attempt := f.takeAssignments()[0]
 		holder, other := a, b
-		if d.agents[b].busy() == 1 {
+		if f.agents[b].countAttempts() == 1 {
 			holder, other = b, a
 		}
-		older := proto.Clone(given).(*linkv1.Attempt)
+		older := proto.Clone(attempt).(*linkv1.Attempt)
 		older.Epoch--
 		for name, say := range map[string]func(){
-			"an older epoch": func() { d.progresses(holder, older) },
-			"another agent":  func() { d.progresses(other, given) },
+			"an older epoch": func() { f.sendProgress(holder, older) },
+			"another agent":  func() { f.sendProgress(other, attempt) },
 			"another task's UID": func() {
-				gone := proto.Clone(given).(*linkv1.Attempt)
-				gone.TaskUid = "gone"
-				d.progresses(holder, gone)
+				lostAttempt := proto.Clone(attempt).(*linkv1.Attempt)
+				lostAttempt.TaskUid = "gone"
+				f.sendProgress(holder, lostAttempt)
 			},
-			"a task that is unknown": func() { gone := proto.Clone(given).(*linkv1.Attempt); gone.Task = "gone"; d.progresses(holder, gone) },
+			"a task that is unknown": func() {
+				lostAttempt := proto.Clone(attempt).(*linkv1.Attempt)
+				lostAttempt.Task = "gone"
+				f.sendProgress(holder, lostAttempt)
+			},
 		} {
-			d.sent = nil
-			before := d.stales(t, "progress")
+			f.sent = nil
+			before := f.staleCount(t, "progress")
 			say()
-			if len(d.sent) != 1 || d.sent[0].GetCancel() == nil || d.sent[0].GetCancel().GetHandBack() || d.stales(t, "progress") != before+1 {
-				t.Errorf("%s: sent %v", name, d.sent)
+			if len(f.sent) != 1 || f.sent[0].GetCancel() == nil || f.sent[0].GetCancel().GetHandBack() || f.staleCount(t, "progress") != before+1 {
+				t.Errorf("%s: sent %v", name, f.sent)
 			}
 		}
-		d.sent = nil
-		d.progresses(holder, given)
-		if len(d.sent) != 0 || d.Agent(d.agents[holder].object()).Workload.Running[0].Progress != 50 {
-			t.Errorf("good progress: sent %v", d.sent)
+		f.sent = nil
+		f.sendProgress(holder, attempt)
+		if len(f.sent) != 0 || f.Agent(f.agents[holder].objectKey()).Workload.Running[0].Progress != 50 {
+			t.Errorf("good progress: sent %v", f.sent)
 		}
 	})
 }
 
-func TestNewLeaderHoldsBackOnlyTheSwarmThatHasNotSpoken(t *testing.T) {
-	atDesk(t, []corev1.Pod{pod("a", "s"), pod("b", "other"), pod("c", "other")}, func(t *testing.T, d *desk) {
-		d.rule("s", "other")
-		d.joins(t, "a", "s", 1)
-		d.joins(t, "b", "other", 1)
-		d.task("t", "s")
-		d.task("u", "other")
-		d.steps()
-		if given := d.assigned(); len(given) != 1 || given[0].GetTask() != "t" {
-			t.Fatalf("given out: %v", given)
+func TestNewLeaderWaitsOnlyForSwarmsThatHaveNotReported(t *testing.T) {
+	withFixture(t, []corev1.Pod{pod("a", "s"), pod("b", "other"), pod("c", "other")}, func(t *testing.T, f *fixture) {
+		f.setSwarms("s", "other")
+		f.joinAgent(t, "a", "s", 1)
+		f.joinAgent(t, "b", "other", 1)
+		f.createTask("t", "s")
+		f.createTask("u", "other")
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetTask() != "t" {
+			t.Fatalf("given out: %v", attempts)
 		}
-		time.Sleep(d.lapse() - time.Millisecond)
-		d.steps()
-		if given := d.assigned(); len(given) != 0 {
-			t.Fatalf("given out while a pod may run it: %v", given)
+		time.Sleep(f.leaseTimeout() - time.Millisecond)
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 0 {
+			t.Fatalf("given out while a pod may run it: %v", attempts)
 		}
 		time.Sleep(time.Millisecond)
-		d.steps()
-		if given := d.assigned(); len(given) != 1 || given[0].GetTask() != "u" {
-			t.Errorf("given out after lease and margin: %v", given)
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetTask() != "u" {
+			t.Errorf("given out after lease and margin: %v", attempts)
 		}
 	})
 }
 
-func TestCreditAndSlotsBoundWhatIsGivenOut(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		strange := &linkv1.Attempt{Namespace: "ns", Task: "strange", TaskUid: "strange", Attempt: 1, Epoch: 1}
-		a := d.joins(t, "a", "s", 3, strange)
+func TestCreditAndSlotsBoundAssignments(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		unknown := &linkv1.Attempt{Namespace: "ns", Task: "strange", TaskUid: "strange", Attempt: 1, Epoch: 1}
+		a := f.joinAgent(t, "a", "s", 3, unknown)
 		for _, name := range []string{"t", "u", "v", "w"} {
-			d.task(name, "s")
+			f.createTask(name, "s")
 		}
-		d.steps()
-		given := d.assigned()
-		if len(given) != 2 {
-			t.Fatalf("3 slots, one of them taken by an unknown attempt: %d given", len(given))
+		f.runStep()
+		attempts := f.takeAssignments()
+		if len(attempts) != 2 {
+			t.Fatalf("3 slots, one of them taken by an unknown attempt: %d given", len(attempts))
 		}
-		d.concludes(a, given[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
-		d.steps()
-		if again := d.assigned(); len(again) != 1 { // the third of the credit
-			t.Fatalf("%d given for one slot that came free", len(again))
+		f.sendResult(a, attempts[0], linkv1.Outcome_OUTCOME_SUCCEEDED)
+		f.runStep()
+		if reassigned := f.takeAssignments(); len(reassigned) != 1 { // the third of the credit
+			t.Fatalf("%d given for one slot that came free", len(reassigned))
 		}
-		d.concludes(a, given[1], linkv1.Outcome_OUTCOME_SUCCEEDED)
-		d.steps()
-		if again := d.assigned(); len(again) != 0 {
-			t.Fatalf("%d given beyond the credit", len(again))
+		f.sendResult(a, attempts[1], linkv1.Outcome_OUTCOME_SUCCEEDED)
+		f.runStep()
+		if reassigned := f.takeAssignments(); len(reassigned) != 0 {
+			t.Fatalf("%d given beyond the credit", len(reassigned))
 		}
-		d.credit(a, 4)
-		d.steps()
-		if again := d.assigned(); len(again) != 1 {
-			t.Errorf("%d given for one credit", len(again))
+		f.grantCredit(a, 4)
+		f.runStep()
+		if reassigned := f.takeAssignments(); len(reassigned) != 1 {
+			t.Errorf("%d given for one credit", len(reassigned))
 		}
 	})
 }
 
 func TestWhatIsDecidedAndNotYetSentTakesCredit(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", 2)
-		again := d.task("t", "s")
-		d.steps()
-		d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
-		d.settles(again)
-		d.steps() // decided, to be written
-		d.task("u", "s")
-		d.steps()
-		if given := d.assigned(); len(given) != 0 {
-			t.Fatalf("the last credit is for what is being written: %v", given)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a := f.joinAgent(t, "a", "s", 2)
+		again := f.createTask("t", "s")
+		f.runStep()
+		f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_HANDED_BACK)
+		f.storeStatus(again)
+		f.runStep() // decided, to be written
+		f.createTask("u", "s")
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 0 {
+			t.Fatalf("the last credit is for what is being written: %v", attempts)
 		}
-		d.settles(again)
-		if given := d.assigned(); len(given) != 1 || given[0].GetTask() != "t" || given[0].GetAttempt() != 2 {
-			t.Errorf("written and not sent: %v", given)
+		f.storeStatus(again)
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetTask() != "t" || attempts[0].GetAttempt() != 2 {
+			t.Errorf("written and not sent: %v", attempts)
 		}
 	})
 }
 
 func TestAssignmentThatCannotBeSentNeverWas(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.joins(t, "a", "s", 1)
-		task := d.task("t", "s")
-		d.refuse = link.ErrNotLeading
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Held != nil || view.Ended != nil {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.joinAgent(t, "a", "s", 1)
+		task := f.createTask("t", "s")
+		f.sendErr = link.ErrNotLeading
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.Assignment != nil || view.End != nil {
 			t.Fatalf("no agent has it: %+v", view)
 		}
-		d.refuse = nil
-		d.steps()
-		if given := d.assigned(); len(given) != 0 {
-			t.Fatalf("tried again at once: %v", given)
+		f.sendErr = nil
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 0 {
+			t.Fatalf("tried again at once: %v", attempts)
 		}
 		time.Sleep(declinedPause)
-		d.steps()
-		if given := d.assigned(); len(given) != 1 || given[0].GetAttempt() != 1 || given[0].GetEpoch() != 1<<32|2 {
-			t.Errorf("want the first attempt, with a new epoch: %v", given)
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetAttempt() != 1 || attempts[0].GetEpoch() != 1<<32|2 {
+			t.Errorf("want the first attempt, with a new epoch: %v", attempts)
 		}
 	})
 }
@@ -152,24 +156,24 @@ func TestAssignmentThatCannotBeSentNeverWas(t *testing.T) {
 // The payloads of many tasks are too large to wait for the agent all at once. Tasks without room stay first attempts, and follow.
 func TestBurstOfAssignmentsArrivesInTheEnd(t *testing.T) {
 	const tasks, atOnce = 16, 6
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", tasks)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a := f.joinAgent(t, "a", "s", tasks)
 		for n := range tasks {
-			d.task(fmt.Sprintf("t%02d", n), "s")
+			f.createTask(fmt.Sprintf("t%02d", n), "s")
 		}
 		arrived := map[string]int32{}
 		for round := range 3 {
-			d.room = new(atOnce)
-			d.steps()
-			given := d.assigned()
-			for _, attempt := range given {
+			f.sendLimit = new(atOnce)
+			f.runStep()
+			attempts := f.takeAssignments()
+			for _, attempt := range attempts {
 				arrived[attempt.GetTask()] += attempt.GetAttempt()
 			}
-			if want := min(atOnce, tasks-round*atOnce); len(given) != want {
-				t.Errorf("round %d: %d arrived, want %d", round, len(given), want)
+			if want := min(atOnce, tasks-round*atOnce); len(attempts) != want {
+				t.Errorf("round %d: %d arrived, want %d", round, len(attempts), want)
 			}
-			d.heard[a] = time.Now()
+			f.heardAt[a] = time.Now()
 			time.Sleep(declinedPause)
 		}
 		for n := range tasks {
@@ -177,47 +181,47 @@ func TestBurstOfAssignmentsArrivesInTheEnd(t *testing.T) {
 				t.Errorf("%s: attempts that arrived add up to %d, want the first one only", name, arrived[name])
 			}
 		}
-		if len(d.disconnected) > 0 || !d.Agent(inNS("a")).Linked {
+		if len(f.disconnected) > 0 || !f.Agent(namespacedName("a")).Linked {
 			t.Error("the agent was cut off")
 		}
 	})
 }
 
 func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", 1)
-		task := d.task("t", "s")
-		d.steps()
-		d.Forget(d.tasks[nameOf(task)].name) // deleted: its agent still runs it
-		d.Dismiss(d.agents[a].object())
-		d.Left(a)
-		if len(d.agents) != 1 {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a := f.joinAgent(t, "a", "s", 1)
+		task := f.createTask("t", "s")
+		f.runStep()
+		f.Forget(f.tasks[nameOf(task)].name) // deleted: its agent still runs it
+		f.RemoveAgent(f.agents[a].objectKey())
+		f.Left(a)
+		if len(f.agents) != 1 {
 			t.Fatal("what runs is to be remembered")
 		}
-		time.Sleep(d.lapse())
-		d.steps()
-		if len(d.agents) != 0 || len(d.tasks) != 0 {
-			t.Errorf("%d agents, %d tasks are left", len(d.agents), len(d.tasks))
+		time.Sleep(f.leaseTimeout())
+		f.runStep()
+		if len(f.agents) != 0 || len(f.tasks) != 0 {
+			t.Errorf("%d agents, %d tasks are left", len(f.agents), len(f.tasks))
 		}
 	})
 }
 
 func TestTermAboveOursTurnsAnAgentAwayOnce(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		who, hello := link.Agent{Namespace: "ns", Name: "a"}, &linkv1.Hello{Swarm: "s", Slots: 1, Term: 6}
-		if d.Joined(who, "pod-a", hello) == nil || d.term != 7 {
-			t.Fatalf("term %d", d.term)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		agent, hello := link.Agent{Namespace: "ns", Name: "a"}, &linkv1.Hello{Swarm: "s", Slots: 1, Term: 6}
+		if f.Joined(agent, "pod-a", hello) == nil || f.term != 7 {
+			t.Fatalf("term %d", f.term)
 		}
-		if err := d.Joined(who, "pod-a", hello); err != nil {
+		if err := f.Joined(agent, "pod-a", hello); err != nil {
 			t.Fatal(err)
 		}
-		d.joins(t, "a", "s", 1)
-		d.task("t", "s")
-		d.steps()
-		if given := d.assigned(); len(given) != 1 || given[0].GetEpoch()>>32 != 7 {
-			t.Errorf("%v", given)
+		f.joinAgent(t, "a", "s", 1)
+		f.createTask("t", "s")
+		f.runStep()
+		if attempts := f.takeAssignments(); len(attempts) != 1 || attempts[0].GetEpoch()>>32 != 7 {
+			t.Errorf("%v", attempts)
 		}
 	})
 }

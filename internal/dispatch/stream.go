@@ -12,37 +12,37 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// shownEvery is how often, at most, the load of an agent is written.
-const shownEvery = 10 * time.Second
+// statusWriteInterval is how often, at most, the load of an agent is written.
+const statusWriteInterval = 10 * time.Second
 
 // Joined implements link.Events: an agent reports what it runs and which results were never acknowledged.
-func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if proven := hello.GetTerm(); proven > b.config.Leadership.Term() {
-		b.config.Leadership.RaiseTerm(proven)
+func (d *Dispatcher) Joined(name link.Agent, podUID string, hello *linkv1.Hello) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if proven := hello.GetTerm(); proven > d.config.Leadership.Term() {
+		d.config.Leadership.RaiseTerm(proven)
 		return errLaterTerm
 	}
-	b.passOver(hello)
-	member := b.agentOf(name)
-	by := Process{podUID, hello.GetProcess()}
-	if b.writeHoldsOfOthers(member, by) {
+	d.skipEpochs(hello)
+	agent := d.agentOf(name)
+	process := Process{podUID, hello.GetProcess()}
+	if d.writeAssignmentsOfOthers(agent, process) {
 		return errUnwritten
 	}
-	if !member.enrolled {
-		member.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
+	if !agent.hasObject {
+		agent.swarm = types.NamespacedName{Namespace: name.Namespace, Name: hello.GetSwarm()}
 	}
-	member.linked, member.process, member.granted, member.sent = true, by, 0, 0
-	member.offered, member.draining = int(hello.GetSlots()), hello.GetDraining()
-	member.named, member.partial = named(hello), hello.GetPartial()
+	agent.linked, agent.process, agent.creditGranted, agent.creditUsed = true, process, 0, 0
+	agent.offeredSlots, agent.draining = int(hello.GetSlots()), hello.GetDraining()
+	agent.helloAttempts, agent.helloPartial = attemptsIn(hello), hello.GetPartial()
 	for _, attempt := range hello.GetRunning() {
-		b.resume(member, member.process, attempt)
+		d.resumeAttempt(agent, agent.process, attempt)
 	}
 	for _, result := range hello.GetUnacknowledged() {
-		b.conclude(member, result)
+		d.handleResult(agent, result)
 	}
-	b.stir(b.swarmOf(member.swarm))
-	b.config.Agents.After(member.object(), 0)
+	d.wakeSwarm(d.swarmOf(agent.swarm))
+	d.config.Agents.After(agent.objectKey(), 0)
 	return nil
 }
 
@@ -50,19 +50,19 @@ func (b *Board) Joined(name link.Agent, podUID string, hello *linkv1.Hello) erro
 // status names the successor, and the next leader would not wait for the former process.
 var errUnwritten = errors.New("an assignment of the process before is being stored: connect again")
 
-// writeHoldsOfOthers requests a write of what other processes of an agent hold, or may hold, and reports whether there is any.
-func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
+// writeAssignmentsOfOthers requests a write of what other processes of an agent hold, or may hold, and reports whether there is any.
+func (d *Dispatcher) writeAssignmentsOfOthers(agent *agentState, process Process) bool {
 	unwritten := false
-	for _, of := range member.holds {
-		if held := of.held; held.sent && held.process != by && of.stored < held.epoch {
+	for _, state := range agent.assignedTasks {
+		if assignment := state.assignment; assignment.sent && assignment.process != process && state.storedEpoch < assignment.epoch {
 			unwritten = true
-			b.config.Tasks.After(of.name, 0)
+			d.config.Tasks.After(state.name, 0)
 		}
 	}
-	for _, lone := range member.strays {
-		if lone.process != by && b.mayBeUnwritten(lone) {
+	for _, orphan := range agent.orphans {
+		if orphan.process != process && d.mayBeUnwritten(orphan) {
 			unwritten = true
-			b.config.Tasks.After(taskOf(lone.attempt), 0)
+			d.config.Tasks.After(taskOf(orphan.attempt), 0)
 		}
 	}
 	return unwritten
@@ -71,224 +71,226 @@ func (b *Board) writeHoldsOfOthers(member *agent, by Process) bool {
 // mayBeUnwritten reports whether a stray may run without being stored, so that the next leader waits for it only if Agent
 // status names its process: its task is still being looked for, or as far as this leader can know it was never assigned, and
 // cannot be stored.
-func (b *Board) mayBeUnwritten(lone *stray) bool {
-	return !lone.ended && !lone.refused && (lone.contests || b.tasks[taskOf(lone.attempt)] == nil)
+func (d *Dispatcher) mayBeUnwritten(orphan *orphanAttempt) bool {
+	return !orphan.hasResult && !orphan.refused && (orphan.contested || d.tasks[taskOf(orphan.attempt)] == nil)
 }
 
 const (
-	// passOverAtMost bounds how far one Hello moves the sequence, and passOverInAll how far all Hellos of a term do
+	// maxSkipPerHello bounds how far one Hello moves the sequence, and maxSkipPerTerm how far all Hellos of a term do
 	// together. So lying agents can use up 1/256 of a term, however often they connect, and no Hello ends a term. Beyond
 	// that, epochs that this leader has not issued are impossible.
-	passOverAtMost = 1 << 16
-	passOverInAll  = 1 << 24
+	maxSkipPerHello = 1 << 16
+	maxSkipPerTerm  = 1 << 24
 )
 
-// passOver moves the sequence above epochs of this term that this leader has not issued. If the Lease and the Secret were
+// skipEpochs moves the sequence above epochs of this term that this leader has not issued. If the Lease and the Secret were
 // both deleted, terms have restarted, and these epochs come from an earlier leader of the same term.
-func (b *Board) passOver(hello *linkv1.Hello) {
-	newest := b.newestEpoch()
-	highest := newest + min(passOverAtMost, passOverInAll-b.skipped)
-	for attempt := range named(hello) {
-		if epoch := attempt.Epoch; epoch > b.newestEpoch() && epoch <= highest && epoch>>32 == b.config.Leadership.Term() {
-			b.sequence = epoch & math.MaxUint32
+func (d *Dispatcher) skipEpochs(hello *linkv1.Hello) {
+	newest := d.newestEpoch()
+	highest := newest + min(maxSkipPerHello, maxSkipPerTerm-d.skipped)
+	for attempt := range attemptsIn(hello) {
+		if epoch := attempt.Epoch; epoch > d.newestEpoch() && epoch <= highest && epoch>>32 == d.config.Leadership.Term() {
+			d.sequence = epoch & math.MaxUint32
 		}
 	}
-	b.skipped += b.newestEpoch() - newest
+	d.skipped += d.newestEpoch() - newest
 }
 
-// named returns the attempts that an agent has named.
-func named(hello *linkv1.Hello) map[linkv1.AttemptKey]bool {
-	all := map[linkv1.AttemptKey]bool{}
+// attemptsIn returns the attempts that an agent has named.
+func attemptsIn(hello *linkv1.Hello) map[linkv1.AttemptKey]bool {
+	attempts := map[linkv1.AttemptKey]bool{}
 	for _, attempt := range hello.GetRunning() {
-		all[attempt.Key()] = true
+		attempts[attempt.Key()] = true
 	}
 	for _, result := range hello.GetUnacknowledged() {
-		all[result.GetAttempt().Key()] = true
+		attempts[result.GetAttempt().Key()] = true
 	}
-	return all
+	return attempts
 }
 
-// confirm is called when the agent has sent anything after its Hello, which it does once it is welcomed. Until then the Hello
+// confirmHello is called when the agent has sent anything after its Hello, which it does once it is welcomed. Until then the Hello
 // may have been in transit for a long time: the agent may have abandoned the stream, and have received work from another
 // leader since.
-func (b *Board) confirm(member *agent) {
-	if member.named != nil && !member.partial {
-		b.complete(member)
+func (d *Dispatcher) confirmHello(agent *agentState) {
+	if agent.helloAttempts != nil && !agent.helloPartial {
+		d.completeHello(agent)
 	}
 }
 
-// complete draws conclusions from the attempts that an agent has not named, once it has named everything. A process that does
+// completeHello draws conclusions from the attempts that an agent has not named, once it has named everything. A process that does
 // not name an attempt does not have it. That proves nothing about other processes, whether of the same pod or of another one
 // of the same name.
-func (b *Board) complete(member *agent) {
-	for _, of := range member.holds {
-		if held := of.held; held.sent && held.process == member.process && !member.named[of.attemptOf(held).Key()] {
-			b.miss(of)
+func (d *Dispatcher) completeHello(agent *agentState) {
+	for _, state := range agent.assignedTasks {
+		if assignment := state.assignment; assignment.sent && assignment.process == agent.process && !agent.helloAttempts[state.assignedAttempt(assignment).Key()] {
+			d.markUndelivered(state)
 		}
 	}
-	for key, lone := range member.strays {
-		if lone.process == member.process && !member.named[key] {
-			b.drop(member, key)
+	for key, orphan := range agent.orphans {
+		if orphan.process == agent.process && !agent.helloAttempts[key] {
+			d.dropOrphan(agent, key)
 		}
 	}
-	member.named = nil
-	b.hasSpoken(member, Process{PodUID: member.process.PodUID})
-	b.hasSpoken(member, member.process)
+	agent.helloAttempts = nil
+	d.stopAwaiting(agent, Process{PodUID: agent.process.PodUID})
+	d.stopAwaiting(agent, agent.process)
 }
 
-// hasSpoken ends the wait for a process that has reported what it runs, or that runs nothing.
-func (b *Board) hasSpoken(member *agent, process Process) {
-	swarm, awaited := b.swarmOf(member.swarm), awaitedProcess{member.name, process}
-	if _, found := swarm.awaited[awaited]; found {
-		delete(swarm.awaited, awaited)
-		b.config.Agents.After(member.object(), 0) // its successor may be recorded now
+// stopAwaiting ends the wait for a process that has reported what it runs, or that runs nothing.
+func (d *Dispatcher) stopAwaiting(agent *agentState, process Process) {
+	swarm, awaited := d.swarmOf(agent.swarm), awaitedProcess{agent.name, process}
+	if _, found := swarm.awaitedProcesses[awaited]; found {
+		delete(swarm.awaitedProcesses, awaited)
+		d.config.Agents.After(agent.objectKey(), 0) // its successor may be recorded now
 	}
-	b.stir(swarm)
+	d.wakeSwarm(swarm)
 }
 
-// miss ends an attempt that its agent does not have. A process that names itself has never received it, which costs the task
+// markUndelivered ends an attempt that its agent does not have. A process that names itself has never received it, which costs the task
 // nothing. For older agents only the pod is known: the process that had the attempt may have ended.
-func (b *Board) miss(of *entry) {
-	held := of.held
-	if held.process.ID == "" {
-		b.lose(of, "its agent started anew")
+func (d *Dispatcher) markUndelivered(state *taskState) {
+	assignment := state.assignment
+	if assignment.process.ID == "" {
+		d.markLost(state, "its agent started anew")
 		return
 	}
-	of.ended = &End{
-		Agent: held.agent.name.Name, Attempt: held.attempt, Epoch: held.epoch, Since: held.since, Outcome: linkv1.Outcome_OUTCOME_DECLINED,
+	state.end = &AttemptEnd{
+		Agent: assignment.agent.name.Name, Attempt: assignment.attempt, Epoch: assignment.epoch, Since: assignment.since, Outcome: linkv1.Outcome_OUTCOME_DECLINED,
 		Undelivered: true, Reason: string(v1alpha1.ReasonNotDelivered),
-		Message: "the assignment did not reach agent " + held.agent.name.Name, from: held.agent.name,
+		Message: "the assignment did not reach agent " + assignment.agent.name.Name, sender: assignment.agent.name,
 	}
-	b.release(of)
-	held.agent.setBack(time.Now())
-	b.metrics.undelivered.Inc()
-	b.config.Tasks.After(of.name, 0)
+	d.clearAssignment(state)
+	assignment.agent.recordFailure(time.Now())
+	d.metrics.undelivered.Inc()
+	d.config.Tasks.After(state.name, 0)
 }
 
-// resume takes over an attempt that a process of an agent reports as running.
-func (b *Board) resume(member *agent, by Process, attempt *linkv1.Attempt) {
-	of := b.tasks[taskOf(attempt)]
+// resumeAttempt takes over an attempt that a process of an agent reports as running.
+func (d *Dispatcher) resumeAttempt(agent *agentState, process Process, attempt *linkv1.Attempt) {
+	state := d.tasks[taskOf(attempt)]
 	switch {
-	case of == nil:
-		b.keep(member, &stray{attempt: attempt})
-	case string(of.uid) != attempt.GetTaskUid(), of.swarm != member.swarm:
-		b.stop(member, attempt)
-	case b.isImpossible(attempt.GetEpoch()):
-		b.contest(member, of, attempt)
-	case of.held != nil && of.held.epoch == attempt.GetEpoch() && of.held.mayBeOf(member, by):
-		of.held.process, of.held.restored, of.held.expires, of.held.stopped = by, false, time.Time{}, GoOn
-		b.config.Tasks.After(of.name, 0)
-	case attempt.GetEpoch() > of.epoch:
-		b.supersede(of)
-		b.take(of, &hold{
-			agent: member, process: by, attempt: attempt.GetAttempt(), epoch: attempt.GetEpoch(), since: time.Now(), first: true, sent: true,
+	case state == nil:
+		d.lookUpOrphan(agent, &orphanAttempt{attempt: attempt})
+	case string(state.uid) != attempt.GetTaskUid(), state.swarm != agent.swarm:
+		d.stopAttempt(agent, attempt)
+	case d.isImpossibleEpoch(attempt.GetEpoch()):
+		d.contestTask(agent, state, attempt)
+	case state.assignment != nil && state.assignment.epoch == attempt.GetEpoch() && state.assignment.mayBelongTo(agent, process):
+		state.assignment.process, state.assignment.restored, state.assignment.expiresAt, state.assignment.sentStop = process, false, time.Time{}, Continue
+		d.config.Tasks.After(state.name, 0)
+	case attempt.GetEpoch() > state.epoch:
+		d.supersede(state)
+		d.setAssignment(state, &assignment{
+			agent: agent, process: process, attempt: attempt.GetAttempt(), epoch: attempt.GetEpoch(), since: time.Now(), first: true, sent: true,
 		})
-		of.ended = nil
-		b.config.Tasks.After(of.name, 0)
+		state.end = nil
+		d.config.Tasks.After(state.name, 0)
 	default:
-		b.stop(member, attempt)
+		d.stopAttempt(agent, attempt)
 	}
 }
 
-// stop ends an attempt that an agent must not run.
-func (b *Board) stop(member *agent, attempt *linkv1.Attempt) {
-	b.metrics.stale(staleRunning)
-	if b.addStray(member, &stray{attempt: attempt}) {
-		b.order(member, attempt, Cancel)
+// stopAttempt ends an attempt that an agent must not run.
+func (d *Dispatcher) stopAttempt(agent *agentState, attempt *linkv1.Attempt) {
+	d.metrics.countStale(staleRunning)
+	if d.addOrphan(agent, &orphanAttempt{attempt: attempt}) {
+		d.sendStop(agent, attempt, Cancel)
 	}
 }
 
-// isImpossible reports whether no leader can have issued an epoch: this one has not, and all others had earlier terms.
-func (b *Board) isImpossible(epoch int64) bool { return epoch <= 0 || epoch > b.newestEpoch() }
+// isImpossibleEpoch reports whether no leader can have issued an epoch: this one has not, and all others had earlier terms.
+func (d *Dispatcher) isImpossibleEpoch(epoch int64) bool {
+	return epoch <= 0 || epoch > d.newestEpoch()
+}
 
-// contest stops an attempt whose epoch is impossible. The agent may lie. It may also tell the truth, if the Lease and the
+// contestTask stops an attempt whose epoch is impossible. The agent may lie. It may also tell the truth, if the Lease and the
 // Secret were both deleted, so that terms restarted. So its task is assigned to no other agent as long as this one may be
 // running it.
-func (b *Board) contest(member *agent, of *entry, attempt *linkv1.Attempt) {
-	b.stop(member, attempt)
-	if lone := member.strays[attempt.Key()]; lone != nil && !lone.contests {
-		lone.contests = true
-		b.contested[of.uid]++
-		b.queue(of)
+func (d *Dispatcher) contestTask(agent *agentState, state *taskState, attempt *linkv1.Attempt) {
+	d.stopAttempt(agent, attempt)
+	if orphan := agent.orphans[attempt.Key()]; orphan != nil && !orphan.contested {
+		orphan.contested = true
+		d.contestedTasks[state.uid]++
+		d.updateQueue(state)
 	}
 }
 
 // Received implements link.Events.
-func (b *Board) Received(name link.Agent, message *linkv1.AgentMessage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	member := b.agents[name]
-	if member == nil {
+func (d *Dispatcher) Received(name link.Agent, message *linkv1.AgentMessage) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	agent := d.agents[name]
+	if agent == nil {
 		return
 	}
 	if message.GetComplete() != nil {
-		member.partial = false
+		agent.helloPartial = false
 	}
-	b.confirm(member)
+	d.confirmHello(agent)
 	switch kind := message.GetKind().(type) {
 	case *linkv1.AgentMessage_Result:
-		b.conclude(member, kind.Result)
+		d.handleResult(agent, kind.Result)
 	case *linkv1.AgentMessage_Progress:
-		b.advance(member, kind.Progress)
+		d.handleProgress(agent, kind.Progress)
 	case *linkv1.AgentMessage_Credit:
-		member.granted, member.draining = max(member.granted, kind.Credit.GetGranted()), kind.Credit.GetDraining()
-		b.stir(b.swarmOf(member.swarm))
+		agent.creditGranted, agent.draining = max(agent.creditGranted, kind.Credit.GetGranted()), kind.Credit.GetDraining()
+		d.wakeSwarm(d.swarmOf(agent.swarm))
 	case *linkv1.AgentMessage_Goodbye:
-		b.bury(member, member.process)
+		d.removeProcess(agent, agent.process)
 	}
 }
 
-// advance records progress. Only a finished task has reached 100.
-func (b *Board) advance(member *agent, progress *linkv1.Progress) {
+// handleProgress records progress. Only a finished task has reached 100.
+func (d *Dispatcher) handleProgress(agent *agentState, progress *linkv1.Progress) {
 	attempt := progress.GetAttempt()
-	of := b.tasks[taskOf(attempt)]
-	if of == nil && member.isToBeResumed(attempt) {
+	state := d.tasks[taskOf(attempt)]
+	if state == nil && agent.awaitsTask(attempt) {
 		return // its task is being looked for: the attempt is resumed with the task, or refused if there is none
 	}
-	if of == nil || of.held == nil || of.swarm != member.swarm || of.held.agent != member || of.held.epoch != attempt.GetEpoch() || string(of.uid) != attempt.GetTaskUid() {
-		b.metrics.stale(staleProgress)
-		b.order(member, attempt, Cancel)
+	if state == nil || state.assignment == nil || state.swarm != agent.swarm || state.assignment.agent != agent || state.assignment.epoch != attempt.GetEpoch() || string(state.uid) != attempt.GetTaskUid() {
+		d.metrics.countStale(staleProgress)
+		d.sendStop(agent, attempt, Cancel)
 		return
 	}
-	percent := min(max(progress.GetPercent(), of.held.progress), 99)
-	if percent == of.held.progress && progress.GetMessage() == of.held.message {
+	percent := min(max(progress.GetPercent(), state.assignment.progress), 99)
+	if percent == state.assignment.progress && progress.GetMessage() == state.assignment.message {
 		return
 	}
-	of.held.progress, of.held.message = percent, progress.GetMessage()
-	if of.stored == of.held.epoch {
-		b.config.Tasks.After(of.name, shownEvery-min(time.Since(of.wrote), shownEvery))
+	state.assignment.progress, state.assignment.message = percent, progress.GetMessage()
+	if state.storedEpoch == state.assignment.epoch {
+		d.config.Tasks.After(state.name, statusWriteInterval-min(time.Since(state.lastWrite), statusWriteInterval))
 	}
 }
 
-// isToBeResumed reports whether the linked process has named an attempt as running whose task the board does not know yet.
-func (a *agent) isToBeResumed(attempt *linkv1.Attempt) bool {
-	lone := a.strays[attempt.Key()]
-	return lone != nil && !lone.ended && !lone.refused && lone.process == a.process
+// awaitsTask reports whether the linked process has named an attempt as running whose task the board does not know yet.
+func (a *agentState) awaitsTask(attempt *linkv1.Attempt) bool {
+	orphan := a.orphans[attempt.Key()]
+	return orphan != nil && !orphan.hasResult && !orphan.refused && orphan.process == a.process
 }
 
 // Left implements link.Events, also for an agent that has not joined. The agent keeps what it holds until it can no longer be working.
-func (b *Board) Left(name link.Agent) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	member := b.agents[name]
-	if member == nil {
+func (d *Dispatcher) Left(name link.Agent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	agent := d.agents[name]
+	if agent == nil {
 		return
 	}
-	member.attached, member.linked = false, false
-	over := b.over(member)
-	for _, of := range member.holds {
-		if of.held.expires.IsZero() {
-			of.held.expires = over
+	agent.streamOpen, agent.linked = false, false
+	leaseEnd := d.leaseEnd(agent)
+	for _, state := range agent.assignedTasks {
+		if state.assignment.expiresAt.IsZero() {
+			state.assignment.expiresAt = leaseEnd
 		}
 	}
-	for _, lone := range member.strays {
-		if lone.until.IsZero() {
-			lone.until = over
+	for _, orphan := range agent.orphans {
+		if orphan.expiresAt.IsZero() {
+			orphan.expiresAt = leaseEnd
 		}
 	}
-	b.stir(b.swarmOf(member.swarm))
-	b.config.Agents.After(member.object(), 0)
-	b.discard(member)
+	d.wakeSwarm(d.swarmOf(agent.swarm))
+	d.config.Agents.After(agent.objectKey(), 0)
+	d.removeIfUnused(agent)
 }
 
 func taskOf(attempt *linkv1.Attempt) types.NamespacedName {

@@ -14,28 +14,28 @@ import (
 
 func TestTermIsRaisedAboveOneThatIsStored(t *testing.T) {
 	for stored, want := range map[int64]int64{0: 1, 1: 2, 5: 6} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
 			task := v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t"}}
 			task.Status.Epoch = stored<<32 | 9
 			if stored == 0 {
 				task.Status.Epoch = 0
 			}
-			d.Open(Census{Tasks: []v1alpha1.Task{task}})
-			if d.term != want {
-				t.Errorf("term %d is stored, and the term is %d", stored, d.term)
+			f.Open(Snapshot{Tasks: []v1alpha1.Task{task}})
+			if f.term != want {
+				t.Errorf("term %d is stored, and the term is %d", stored, f.term)
 			}
 		})
 	}
 }
 
-func TestCensusTakesUpTasksThatAreNotFinished(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
+func TestSnapshotAdmitsUnfinishedTasks(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		tasks := []v1alpha1.Task{{}, {}}
 		tasks[0].Namespace, tasks[0].Name, tasks[0].Status.Phase = "ns", "running", v1alpha1.TaskRunning
 		tasks[1].Namespace, tasks[1].Name, tasks[1].Status.Phase = "ns", "finished", v1alpha1.TaskCompleted
-		d.Open(Census{Tasks: tasks})
-		if !slices.Contains(d.signals, signal{"running", 0}) || slices.Contains(d.signals, signal{"finished", 0}) {
-			t.Errorf("looks at %v", d.signals)
+		f.Open(Snapshot{Tasks: tasks})
+		if !slices.Contains(f.triggers, triggered{"running", 0}) || slices.Contains(f.triggers, triggered{"finished", 0}) {
+			t.Errorf("looks at %v", f.triggers)
 		}
 	})
 }
@@ -61,63 +61,63 @@ func TestPodThatWasLinkedLastIsAwaited(t *testing.T) {
 }
 
 func TestHaltedSwarmSaysWhyItsTasksWait(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		halt := Wait{Reason: v1alpha1.ReasonPaused, Message: "paused"}
-		d.Govern(inNS("s"), Rules{Halt: &halt})
-		d.joins(t, "a", "s", 1)
-		task := d.task("t", "s")
-		d.steps()
-		if view := d.Observe(task, Brief{}); view.Wait == nil || *view.Wait != halt || len(d.assigned()) != 0 {
+		f.SetSwarm(namespacedName("s"), SwarmRules{Halt: &halt})
+		f.joinAgent(t, "a", "s", 1)
+		task := f.createTask("t", "s")
+		f.runStep()
+		if view := f.Observe(task, TaskInput{}); view.Wait == nil || *view.Wait != halt || len(f.takeAssignments()) != 0 {
 			t.Errorf("got %+v", view)
 		}
 	})
 }
 
 func TestFirstAssignmentIsWrittenLater(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.joins(t, "a", "s", 1)
-		d.task("t", "s")
-		d.signals = nil
-		d.steps()
-		if delays := d.signalled("t"); !slices.Contains(delays, writtenAfter) || slices.Contains(delays, 0) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.joinAgent(t, "a", "s", 1)
+		f.createTask("t", "s")
+		f.triggers = nil
+		f.runStep()
+		if delays := f.takeTriggerDelays("t"); !slices.Contains(delays, firstWriteDelay) || slices.Contains(delays, 0) {
 			t.Errorf("written after %v", delays)
 		}
 	})
 }
 
-func TestResultThatIsSaidAgainIsNotStale(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		a, _, attempt := d.given(t)
-		d.concludes(a, attempt, linkv1.Outcome_OUTCOME_SUCCEEDED)
-		d.sent = nil
-		d.concludes(a, attempt, linkv1.Outcome_OUTCOME_SUCCEEDED)
-		if d.stales(t, staleResult) != 0 || len(d.sent) != 0 {
-			t.Errorf("%v counted, sent %v", d.stales(t, staleResult), d.sent)
+func TestRepeatedResultIsNotStale(t *testing.T) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		a, _, attempt := f.runningTask(t)
+		f.sendResult(a, attempt, linkv1.Outcome_OUTCOME_SUCCEEDED)
+		f.sent = nil
+		f.sendResult(a, attempt, linkv1.Outcome_OUTCOME_SUCCEEDED)
+		if f.staleCount(t, staleResult) != 0 || len(f.sent) != 0 {
+			t.Errorf("%v counted, sent %v", f.staleCount(t, staleResult), f.sent)
 		}
 		former := &linkv1.Attempt{Namespace: "ns", Task: "t", TaskUid: "uid-t", Attempt: 1, Epoch: attempt.GetEpoch() - 1}
-		d.concludes(a, former, linkv1.Outcome_OUTCOME_SUCCEEDED)
-		if d.stales(t, staleResult) != 1 || len(d.sent) != 1 || d.sent[0].GetAcknowledge() == nil {
-			t.Errorf("%v counted, sent %v", d.stales(t, staleResult), d.sent)
+		f.sendResult(a, former, linkv1.Outcome_OUTCOME_SUCCEEDED)
+		if f.staleCount(t, staleResult) != 1 || len(f.sent) != 1 || f.sent[0].GetAcknowledge() == nil {
+			t.Errorf("%v counted, sent %v", f.staleCount(t, staleResult), f.sent)
 		}
 	})
 }
 
 // Results of unknown tasks are not kept, and an ended process does not send them again.
 func TestWhatAProcessReportsOfUnknownTasksEndsWithIt(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
 		attempt := func(task string) *linkv1.Attempt {
 			return &linkv1.Attempt{Namespace: "ns", Task: task, TaskUid: "u", Attempt: 1, Epoch: 1}
 		}
-		d.signals = nil
-		d.says(t, leased, "p", &linkv1.Hello{
+		f.triggers = nil
+		f.sendHello(t, leasedAgent, "p", &linkv1.Hello{
 			Running: []*linkv1.Attempt{attempt("running")}, Unacknowledged: []*linkv1.Result{{Attempt: attempt("finished")}},
 		})
-		if !slices.Contains(d.signals, signal{"running", 0}) || !slices.Contains(d.signals, signal{"finished", 0}) {
-			t.Errorf("looks at %v", d.signals)
+		if !slices.Contains(f.triggers, triggered{"running", 0}) || !slices.Contains(f.triggers, triggered{"finished", 0}) {
+			t.Errorf("looks at %v", f.triggers)
 		}
-		d.Received(leased, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Goodbye{Goodbye: &linkv1.Goodbye{}}})
-		if d.Reported(inNS("running")) || d.Reported(inNS("finished")) {
+		f.Received(leasedAgent, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Goodbye{Goodbye: &linkv1.Goodbye{}}})
+		if f.HasOrphans(namespacedName("running")) || f.HasOrphans(namespacedName("finished")) {
 			t.Error("what the process reported is still remembered")
 		}
 	})
@@ -125,32 +125,32 @@ func TestWhatAProcessReportsOfUnknownTasksEndsWithIt(t *testing.T) {
 
 // Some of what an agent runs may be unknown here.
 func TestLongLeaseWaitsForTasksThatAreNotKnown(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.Enrol(agentWith(600), 600*time.Second)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.SetAgent(agentWithLease(600), 600*time.Second)
 		unknown := &linkv1.Attempt{Namespace: "ns", Task: "unknown", TaskUid: "u", Attempt: 1, Epoch: 1}
-		if told := d.Lease(leased, &linkv1.Hello{Running: []*linkv1.Attempt{unknown}}); told != storeFirst {
-			t.Errorf("told %s", told)
+		if granted := f.Lease(leasedAgent, &linkv1.Hello{Running: []*linkv1.Attempt{unknown}}); granted != maxUnstoredLease {
+			t.Errorf("told %s", granted)
 		}
-		if told := d.Lease(leased, &linkv1.Hello{}); told != 600*time.Second {
-			t.Errorf("told %s", told)
+		if granted := f.Lease(leasedAgent, &linkv1.Hello{}); granted != 600*time.Second {
+			t.Errorf("told %s", granted)
 		}
 	})
 }
 
 func TestHoldersAreShownInOrder(t *testing.T) {
-	atDesk(t, []corev1.Pod{}, func(t *testing.T, d *desk) {
-		d.rule("s")
-		d.joins(t, "a", "s", 1)
+	withFixture(t, []corev1.Pod{}, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		f.joinAgent(t, "a", "s", 1)
 		for _, process := range []string{"r", "p", "q"} {
-			d.Left(leased)
-			d.says(t, leased, process, &linkv1.Hello{Slots: 9})
-			task := d.task("task-of-"+process, "s")
-			d.steps()
-			d.settles(task)
+			f.Left(leasedAgent)
+			f.sendHello(t, leasedAgent, process, &linkv1.Hello{Slots: 9})
+			task := f.createTask("task-of-"+process, "s")
+			f.runStep()
+			f.storeStatus(task)
 		}
-		d.Left(leased)
+		f.Left(leasedAgent)
 		var ids []string
-		for _, holder := range d.Agent(inNS("a")).Holders {
+		for _, holder := range f.Agent(namespacedName("a")).Holders {
 			ids = append(ids, holder.ID)
 		}
 		if !slices.Equal(ids, []string{"p", "q", "r"}) {

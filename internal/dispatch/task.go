@@ -15,282 +15,282 @@ import (
 const declinedPause = time.Second
 
 // Observe learns a Task and returns what should be written about it.
-func (b *Board) Observe(task *v1alpha1.Task, brief Brief) View {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (d *Dispatcher) Observe(task *v1alpha1.Task, input TaskInput) TaskView {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	name := client.ObjectKeyFromObject(task)
-	if known := b.tasks[name]; known != nil && known.uid != task.UID {
-		b.forget(known)
+	if state := d.tasks[name]; state != nil && state.uid != task.UID {
+		d.dropTask(state)
 	}
-	if view, over := b.passedOver(task); over {
+	if view, over := d.untrackedView(task); over {
 		return view
 	}
-	known := b.tasks[name]
+	state := d.tasks[name]
 	switch {
-	case known == nil && !b.mayEnter(task):
-		return b.turnAway(task, brief)
-	case known == nil:
-		known = b.enter(task)
-	case known.older(task):
-		return View{Stale: true}
+	case state == nil && !d.mayAdmit(task):
+		return d.deferAdmission(task, input)
+	case state == nil:
+		state = d.admit(task)
+	case state.knowsNewer(task):
+		return TaskView{Stale: true}
 	}
-	b.restore(known, task)
-	b.learn(known, task)
-	known.brief, known.briefed = brief, true
-	b.heed(known)
-	b.queue(known)
-	if until := b.endWaits(known); !until.IsZero() {
-		known.told = nil
-		return View{HeldBack: until}
+	d.restoreAssignment(state, task)
+	d.updateTask(state, task)
+	state.input, state.observed = input, true
+	d.forwardStop(state)
+	d.updateQueue(state)
+	if until := d.endDeferredUntil(state); !until.IsZero() {
+		state.reportedEnd = nil
+		return TaskView{DeferredUntil: until}
 	}
-	known.told = known.ended
-	view := known.view()
-	if view.Held != nil {
-		view.Held.Lease = b.leaseInForce(known.held.agent)
-		if known.stored < known.held.epoch {
-			b.isStoredWith(known.held, view.Held.Lease)
+	state.reportedEnd = state.end
+	view := state.view()
+	if view.Assignment != nil {
+		view.Assignment.Lease = d.maxLeaseInUse(state.assignment.agent)
+		if state.storedEpoch < state.assignment.epoch {
+			d.recordStoredLease(state.assignment, view.Assignment.Lease)
 		}
 	}
 	return view
 }
 
-// passedOver returns the view of a task that is not kept, because it is finished or can never run; false for every other task.
-func (b *Board) passedOver(task *v1alpha1.Task) (View, bool) {
+// untrackedView returns the view of a task that is not kept, because it is finished or can never run; false for every other task.
+func (d *Dispatcher) untrackedView(task *v1alpha1.Task) (TaskView, bool) {
 	name := client.ObjectKeyFromObject(task)
 	switch {
-	case !b.Opened():
-		return View{Stale: true}, true
+	case !d.Opened():
+		return TaskView{Stale: true}, true
 	case task.Status.Phase.Final():
-		b.finish(name) // the cache has it, and will not go back
-		return View{}, true
-	case b.isFinished(task):
-		return View{Stale: true}, true
-	case b.isInvalid(epochOf(task)):
-		b.finish(name)
-		return View{Wait: &Wait{}}, true
+		d.removeTask(name) // the cache has it, and will not go back
+		return TaskView{}, true
+	case d.isFinished(task):
+		return TaskView{Stale: true}, true
+	case d.isInvalidEpoch(epochOf(task)):
+		d.removeTask(name)
+		return TaskView{Wait: &Wait{}}, true
 	}
-	return View{}, false
+	return TaskView{}, false
 }
 
-// endWaits returns until when the end of an attempt, or a final phase, must not be stored; zero if it may be stored now. A
+// endDeferredUntil returns until when the end of an attempt, or a final phase, must not be stored; zero if it may be stored now. A
 // former leader may have assigned an attempt that is not stored. It may run on an agent that has not reported what it runs,
 // or be in transit to it. If the task became final now, that attempt would start afterwards, or its success would be thrown
 // away.
-func (b *Board) endWaits(of *entry) time.Time {
-	if !of.mayRunUnseen() {
+func (d *Dispatcher) endDeferredUntil(state *taskState) time.Time {
+	if !state.mayRunUnstored() {
 		return time.Time{}
 	}
-	swarm := b.swarmOf(of.swarm)
-	until := b.heldBack(swarm, time.Now())
+	swarm := d.swarmOf(state.swarm)
+	until := d.recoveringUntil(swarm, time.Now())
 	if !until.IsZero() {
-		swarm.ends[of.name] = struct{}{}
+		swarm.deferredEnds[state.name] = struct{}{}
 	}
 	return until
 }
 
-// mayRunUnseen reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first
+// mayRunUnstored reports whether a task that is about to end may have an attempt that is neither stored nor known here: a first
 // one, or a newer one than the one that has ended. All others are stored before they are sent.
-func (e *entry) mayRunUnseen() bool {
-	if e.ended != nil {
-		return e.ended.Epoch > e.stored
+func (s *taskState) mayRunUnstored() bool {
+	if s.end != nil {
+		return s.end.Epoch > s.storedEpoch
 	}
-	return e.brief.Ends && e.held == nil && e.stored == 0
+	return s.input.WillEnd && s.assignment == nil && s.storedEpoch == 0
 }
 
-// enter creates the entry of a task. What is stored as assigned is assumed to be running until its agent reports otherwise,
+// admit creates the entry of a task. What is stored as assigned is assumed to be running until its agent reports otherwise,
 // or its time has passed.
-func (b *Board) enter(task *v1alpha1.Task) *entry {
+func (d *Dispatcher) admit(task *v1alpha1.Task) *taskState {
 	name := client.ObjectKeyFromObject(task)
-	made := &entry{
-		name: name, uid: task.UID, created: task.CreationTimestamp.Time, waiting: time.Now(),
+	state := &taskState{
+		name: name, uid: task.UID, created: task.CreationTimestamp.Time, waitingSince: time.Now(),
 		swarm: types.NamespacedName{Namespace: task.Namespace, Name: task.Spec.SwarmRef.Name},
 	}
-	b.tasks[name] = made
-	b.charge(made, task)
-	b.config.Swarms.After(made.swarm, shownEvery)
-	b.restore(made, task)
-	b.learn(made, task)
-	b.adoptStrays(made)
-	return made
+	d.tasks[name] = state
+	d.charge(state, task)
+	d.config.Swarms.After(state.swarm, statusWriteInterval)
+	d.restoreAssignment(state, task)
+	d.updateTask(state, task)
+	d.adoptOrphans(state)
+	return state
 }
 
-// restore takes over a stored assignment that this leader did not make.
-func (b *Board) restore(of *entry, task *v1alpha1.Task) {
-	if len(task.Status.AssignedAgents) == 0 || task.Status.AssignedAgents[0].Epoch <= of.epoch {
+// restoreAssignment takes over a stored assignment that this leader did not make.
+func (d *Dispatcher) restoreAssignment(state *taskState, task *v1alpha1.Task) {
+	if len(task.Status.AssignedAgents) == 0 || task.Status.AssignedAgents[0].Epoch <= state.epoch {
 		return
 	}
-	given, since := task.Status.AssignedAgents[0], task.CreationTimestamp.Time
-	if given.Since != nil {
-		since = given.Since.Time
+	assigned, since := task.Status.AssignedAgents[0], task.CreationTimestamp.Time
+	if assigned.Since != nil {
+		since = assigned.Since.Time
 	}
-	holder := b.agentOf(link.Agent{Namespace: task.Namespace, Name: given.Name})
+	holder := d.agentOf(link.Agent{Namespace: task.Namespace, Name: assigned.Name})
 	// If the agent's object is gone, only the lease that is stored with the assignment is left.
-	lease := max(b.leaseInForce(holder), time.Duration(given.LeaseSeconds)*time.Second)
+	lease := max(d.maxLeaseInUse(holder), time.Duration(assigned.LeaseSeconds)*time.Second)
 	now := time.Now()
-	over := now.Add(lapse(lease))
-	holder.lease.mayGoBy(lease, over, now)
-	b.take(of, &hold{
-		agent: holder, process: processOf(given), restored: true, attempt: given.Attempt, epoch: given.Epoch,
-		since: since, sent: true, expires: over, progress: task.Status.Progress,
+	over := now.Add(leaseTimeout(lease))
+	holder.lease.addFormer(lease, over, now)
+	d.setAssignment(state, &assignment{
+		agent: holder, process: processOf(assigned), restored: true, attempt: assigned.Attempt, epoch: assigned.Epoch,
+		since: since, sent: true, expiresAt: over, progress: task.Status.Progress,
 	})
-	b.config.Agents.After(holder.object(), 0) // its pod may prove that the process has ended
+	d.config.Agents.After(holder.objectKey(), 0) // its pod may prove that the process has ended
 }
 
-// take gives an entry a hold.
-func (b *Board) take(of *entry, held *hold) {
-	b.release(of)
-	of.held, of.epoch, of.attempt = held, max(of.epoch, held.epoch), max(of.attempt, held.attempt)
-	held.agent.holds[of.uid] = of
-	if held.agent.swarm.Name == "" {
-		held.agent.swarm = of.swarm
+// setAssignment gives an entry a hold.
+func (d *Dispatcher) setAssignment(state *taskState, assignment *assignment) {
+	d.clearAssignment(state)
+	state.assignment, state.epoch, state.attempt = assignment, max(state.epoch, assignment.epoch), max(state.attempt, assignment.attempt)
+	assignment.agent.assignedTasks[state.uid] = state
+	if assignment.agent.swarm.Name == "" {
+		assignment.agent.swarm = state.swarm
 	}
-	b.swarmOf(of.swarm).epoch = max(b.swarmOf(of.swarm).epoch, held.epoch)
-	delete(b.swarmOf(of.swarm).queue, of.name)
+	d.swarmOf(state.swarm).epoch = max(d.swarmOf(state.swarm).epoch, assignment.epoch)
+	delete(d.swarmOf(state.swarm).queue, state.name)
 }
 
-// release removes the hold, and frees its room at the agent.
-func (b *Board) release(of *entry) {
-	if of.held == nil {
+// clearAssignment removes the hold, and frees its room at the agent.
+func (d *Dispatcher) clearAssignment(state *taskState) {
+	if state.assignment == nil {
 		return
 	}
-	member := of.held.agent
-	delete(member.holds, of.uid)
-	of.held = nil
-	b.stir(b.swarmOf(of.swarm))
-	b.settle(member)
-	b.discard(member)
+	agent := state.assignment.agent
+	delete(agent.assignedTasks, state.uid)
+	state.assignment = nil
+	d.wakeSwarm(d.swarmOf(state.swarm))
+	d.requestSwarmReconcile(agent)
+	d.removeIfUnused(agent)
 }
 
-// settle requests a reconcile of a swarm: at once if it waits for its last attempts to end, otherwise for its numbers, which can wait.
-func (b *Board) settle(member *agent) {
-	delay := shownEvery
-	if halted := b.swarmOf(member.swarm).rules.Halt; member.busy() == 0 && (!member.leaving.IsZero() || halted != nil) {
+// requestSwarmReconcile requests a reconcile of a swarm: at once if it waits for its last attempts to end, otherwise for its numbers, which can wait.
+func (d *Dispatcher) requestSwarmReconcile(agent *agentState) {
+	delay := statusWriteInterval
+	if halted := d.swarmOf(agent.swarm).rules.Halt; agent.countAttempts() == 0 && (!agent.leavingSince.IsZero() || halted != nil) {
 		delay = 0
 	}
-	b.config.Swarms.After(member.swarm, delay)
+	d.config.Swarms.After(agent.swarm, delay)
 }
 
-// queue puts an entry where it belongs: among those that wait for an agent, or not.
-func (b *Board) queue(of *entry) {
-	swarm := b.swarmOf(of.swarm)
-	_, queued := swarm.queue[of.name]
-	waits := of.waits() && b.contested[of.uid] == 0
+// updateQueue puts an entry where it belongs: among those that wait for an agent, or not.
+func (d *Dispatcher) updateQueue(state *taskState) {
+	swarm := d.swarmOf(state.swarm)
+	_, queued := swarm.queue[state.name]
+	waits := state.needsAgent() && d.contestedTasks[state.uid] == 0
 	switch {
 	case waits && !queued:
-		swarm.queue[of.name] = of
-		of.waiting, of.wait = time.Now(), Wait{}
-		b.stir(swarm)
+		swarm.queue[state.name] = state
+		state.waitingSince, state.wait = time.Now(), Wait{}
+		d.wakeSwarm(swarm)
 	case !waits && queued:
-		delete(swarm.queue, of.name)
+		delete(swarm.queue, state.name)
 	}
 }
 
-// heed passes the request to stop a task on to its agent.
-func (b *Board) heed(of *entry) {
-	held := of.held
+// forwardStop passes the request to stop a task on to its agent.
+func (d *Dispatcher) forwardStop(state *taskState) {
+	assignment := state.assignment
 	switch {
-	case held == nil || of.brief.Stop == GoOn || held.stopped == of.brief.Stop:
-	case !held.sent:
-		b.release(of)
-	case held.agent.linked:
-		if b.order(held.agent, of.attemptOf(held), of.brief.Stop) {
-			held.stopped = of.brief.Stop
+	case assignment == nil || state.input.Stop == Continue || assignment.sentStop == state.input.Stop:
+	case !assignment.sent:
+		d.clearAssignment(state)
+	case assignment.agent.linked:
+		if d.sendStop(assignment.agent, state.assignedAttempt(assignment), state.input.Stop) {
+			assignment.sentStop = state.input.Stop
 		}
 	}
 }
 
-// Settle records that this version of the object is stored. An assignment that waited for that is sent, with the payload.
-func (b *Board) Settle(task *v1alpha1.Task, payload []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.tasks[client.ObjectKeyFromObject(task)]
-	if known == nil || known.uid != task.UID {
-		b.settleUnheld(task)
+// MarkStored records that this version of the object is stored. An assignment that waited for that is sent, with the payload.
+func (d *Dispatcher) MarkStored(task *v1alpha1.Task, payload []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	state := d.tasks[client.ObjectKeyFromObject(task)]
+	if state == nil || state.uid != task.UID {
+		d.markUnadmittedStored(task)
 		return
 	}
-	if known.version != task.ResourceVersion {
-		known.wrote = time.Now()
+	if state.version != task.ResourceVersion {
+		state.lastWrite = time.Now()
 	}
-	b.learn(known, task)
-	if ended := known.ended; ended != nil && ended == known.told && recorded(task, ended.Epoch) {
-		b.close(known)
+	d.updateTask(state, task)
+	if end := state.end; end != nil && end == state.reportedEnd && isEndStored(task, end.Epoch) {
+		d.acknowledgeEnd(state)
 	}
 	switch {
 	case task.Status.Phase.Final():
-		b.finish(known.name)
-		b.finished[known.name] = known.uid
+		d.removeTask(state.name)
+		d.finished[state.name] = state.uid
 		return
-	case known.held != nil && !known.held.sent && assigned(task, known.held.epoch):
-		b.deliver(known, payload)
+	case state.assignment != nil && !state.assignment.sent && isAssigned(task, state.assignment.epoch):
+		d.sendAssign(state, payload)
 	}
-	b.queue(known)
+	d.updateQueue(state)
 }
 
-// close lets the agent forget a stored result.
-func (b *Board) close(of *entry) {
-	ended := of.ended
-	of.ended = nil
-	if ended.Lost {
+// acknowledgeEnd lets the agent forget a stored result.
+func (d *Dispatcher) acknowledgeEnd(state *taskState) {
+	end := state.end
+	state.end = nil
+	if end.Lost {
 		return
 	}
-	b.acknowledge(ended.from, of.attempted(ended.Attempt, ended.Epoch))
-	if ended.Outcome == linkv1.Outcome_OUTCOME_DECLINED {
-		of.notBefore = later(of.notBefore, time.Now().Add(declinedPause))
+	d.acknowledge(end.sender, state.attemptMessage(end.Attempt, end.Epoch))
+	if end.Outcome == linkv1.Outcome_OUTCOME_DECLINED {
+		state.notBefore = latest(state.notBefore, time.Now().Add(declinedPause))
 	}
 }
 
-func recorded(task *v1alpha1.Task, epoch int64) bool {
-	return task.Status.Epoch >= epoch && !assigned(task, epoch)
+func isEndStored(task *v1alpha1.Task, epoch int64) bool {
+	return task.Status.Epoch >= epoch && !isAssigned(task, epoch)
 }
 
-func assigned(task *v1alpha1.Task, epoch int64) bool {
-	for _, given := range task.Status.AssignedAgents {
-		if given.Epoch == epoch {
+func isAssigned(task *v1alpha1.Task, epoch int64) bool {
+	for _, assigned := range task.Status.AssignedAgents {
+		if assigned.Epoch == epoch {
 			return true
 		}
 	}
 	return false
 }
 
-// settleUnheld records the end of a task that is not held because its namespace has reached a limit.
-func (b *Board) settleUnheld(task *v1alpha1.Task) {
+// markUnadmittedStored records the end of a task that is not held because its namespace has reached a limit.
+func (d *Dispatcher) markUnadmittedStored(task *v1alpha1.Task) {
 	if task.Status.Phase.Final() {
 		name := client.ObjectKeyFromObject(task)
-		b.leaveLine(name)
-		b.finished[name] = task.UID
+		d.dequeueWaiting(name)
+		d.finished[name] = task.UID
 	}
 }
 
-// finish drops a task that has reached a final phase, or is gone.
-func (b *Board) finish(name types.NamespacedName) {
-	delete(b.finished, name)
-	b.leaveLine(name)
-	if known := b.tasks[name]; known != nil {
-		b.forget(known)
+// removeTask drops a task that has reached a final phase, or is gone.
+func (d *Dispatcher) removeTask(name types.NamespacedName) {
+	delete(d.finished, name)
+	d.dequeueWaiting(name)
+	if state := d.tasks[name]; state != nil {
+		d.dropTask(state)
 	}
-	b.refuseStrays(name)
+	d.refuseOrphans(name)
 }
 
 // isFinished reports whether a final phase of the task was stored. A final phase never changes, so an object with another phase is old.
-func (b *Board) isFinished(task *v1alpha1.Task) bool {
-	uid, finished := b.finished[client.ObjectKeyFromObject(task)]
+func (d *Dispatcher) isFinished(task *v1alpha1.Task) bool {
+	uid, finished := d.finished[client.ObjectKeyFromObject(task)]
 	return finished && uid == task.UID
 }
 
 // Forget drops a deleted task. An agent that runs it is asked to stop, and its slot stays taken until it has.
-func (b *Board) Forget(name types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.finish(name)
+func (d *Dispatcher) Forget(name types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removeTask(name)
 }
 
-func (b *Board) forget(known *entry) {
-	delete(b.tasks, known.name)
-	b.discharge(known)
-	delete(b.swarmOf(known.swarm).queue, known.name)
-	b.supersede(known)
-	if ended := known.ended; ended != nil && !ended.Lost {
-		b.acknowledge(ended.from, known.attempted(ended.Attempt, ended.Epoch))
+func (d *Dispatcher) dropTask(state *taskState) {
+	delete(d.tasks, state.name)
+	d.uncharge(state)
+	delete(d.swarmOf(state.swarm).queue, state.name)
+	d.supersede(state)
+	if end := state.end; end != nil && !end.Lost {
+		d.acknowledge(end.sender, state.attemptMessage(end.Attempt, end.Epoch))
 	}
 }
 
@@ -298,17 +298,19 @@ func (b *Board) forget(known *entry) {
 // of its task after the other causes any number of these, so only some are remembered. Beyond that bound an attempt is still
 // cancelled, but its slot counts as free: the task is gone, or has a later epoch, and an agent that still runs it declines
 // assignments beyond its slots.
-func (b *Board) supersede(known *entry) {
-	if held := known.held; held != nil && held.sent {
-		attempt := known.attemptOf(held)
-		b.putStray(held.agent, &stray{attempt: attempt, process: held.process, until: held.expires})
-		b.order(held.agent, attempt, Cancel)
+func (d *Dispatcher) supersede(state *taskState) {
+	if assignment := state.assignment; assignment != nil && assignment.sent {
+		attempt := state.assignedAttempt(assignment)
+		d.putOrphan(assignment.agent, &orphanAttempt{attempt: attempt, process: assignment.process, expiresAt: assignment.expiresAt})
+		d.sendStop(assignment.agent, attempt, Cancel)
 	}
-	b.release(known)
+	d.clearAssignment(state)
 }
 
-func (e *entry) attemptOf(held *hold) *linkv1.Attempt { return e.attempted(held.attempt, held.epoch) }
+func (s *taskState) assignedAttempt(assignment *assignment) *linkv1.Attempt {
+	return s.attemptMessage(assignment.attempt, assignment.epoch)
+}
 
-func (e *entry) attempted(attempt int32, epoch int64) *linkv1.Attempt {
-	return &linkv1.Attempt{Namespace: e.name.Namespace, Task: e.name.Name, TaskUid: string(e.uid), Attempt: attempt, Epoch: epoch}
+func (s *taskState) attemptMessage(attempt int32, epoch int64) *linkv1.Attempt {
+	return &linkv1.Attempt{Namespace: s.name.Namespace, Task: s.name.Name, TaskUid: string(s.uid), Attempt: attempt, Epoch: epoch}
 }

@@ -24,7 +24,7 @@ import (
 
 // A dispatcher connects the board with the controllers.
 type dispatchRunner struct {
-	dispatcher            *dispatch.Board
+	dispatcher            *dispatch.Dispatcher
 	tasks, agents, swarms *kit.Trigger
 	leadership            leadership
 	caches                currentCaches
@@ -87,19 +87,19 @@ func (d *dispatchRunner) Start(ctx context.Context) error {
 
 // readSnapshot reads the caches once they have caught up with the API server. A leader that has not seen its predecessor's last writes would
 // assign the same work again.
-func (d *dispatchRunner) readSnapshot(ctx context.Context) (dispatch.Census, error) {
+func (d *dispatchRunner) readSnapshot(ctx context.Context) (dispatch.Snapshot, error) {
 	swarms, agents, tasks, pods := &v1alpha1.SwarmList{}, &v1alpha1.AgentList{}, &v1alpha1.TaskList{}, &corev1.PodList{}
 	agentPods := []client.ListOption{client.HasLabels{v1alpha1.LabelSwarm}}
 	if err := d.caches.AwaitCurrent(ctx,
 		kit.Kind{List: &v1alpha1.SwarmList{}, Namespaces: d.namespaces}, kit.Kind{List: &v1alpha1.AgentList{}, Namespaces: d.namespaces},
 		kit.Kind{List: &v1alpha1.TaskList{}, Namespaces: d.namespaces}, kit.Kind{List: &corev1.PodList{}, Options: agentPods, Namespaces: d.namespaces},
 	); err != nil {
-		return dispatch.Census{}, err
+		return dispatch.Snapshot{}, err
 	}
 	reader := d.caches.GetClient()
 	err := errors.Join(reader.List(ctx, swarms), reader.List(ctx, agents), reader.List(ctx, tasks), reader.List(ctx, pods, agentPods...))
-	return dispatch.Census{
-		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, Succeeds: d.leadership.Succeeds(),
+	return dispatch.Snapshot{
+		Swarms: swarms.Items, Agents: agents.Items, Tasks: tasks.Items, Pods: pods.Items, HasPredecessor: d.leadership.Succeeds(),
 	}, err
 }
 

@@ -174,11 +174,11 @@ func TestGateCountsFromWhenTheLeaderIsAlone(t *testing.T) {
 		d, caches := startDispatchRunner(t, &fakeLeadership{term: 1, soleFrom: time.Now().Add(8 * time.Second), hasPredecessor: true}, agentLinkedTo("pod"))
 		close(caches.current)
 		time.Sleep(8*time.Second + 46590*time.Millisecond - time.Millisecond) // a lease of 45 s and its margin
-		if _, known := d.dispatcher.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); known {
+		if _, known := d.dispatcher.CountAttempts(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); known {
 			t.Error("the gate is open while an agent of the former leader may work")
 		}
 		time.Sleep(time.Millisecond)
-		if _, known := d.dispatcher.Busy(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); !known {
+		if _, known := d.dispatcher.CountAttempts(client.ObjectKey{Namespace: "demo", Name: "s"}, ""); !known {
 			t.Error("the gate is closed after lease and margin")
 		}
 	})
@@ -194,7 +194,7 @@ func TestTermBeginsWithThePodsThatWereLinked(t *testing.T) {
 		if err := d.dispatcher.Joined(agent, "successor", &linkv1.Hello{Swarm: "s", Slots: 1, Process: "p"}); err != nil {
 			t.Fatal(err)
 		}
-		if stored := d.dispatcher.Agent(client.ObjectKey{Namespace: "demo", Name: "a"}).ToRecord.PodUID; stored != "" {
+		if stored := d.dispatcher.Agent(client.ObjectKey{Namespace: "demo", Name: "a"}).ProcessToRecord.PodUID; stored != "" {
 			t.Errorf("pod %q takes the place of one that the dispatcher should wait for", stored)
 		}
 	})
@@ -213,8 +213,8 @@ func TestSnapshotHasThePodsOfAgents(t *testing.T) {
 		for n := range snapshot.Pods {
 			names = append(names, snapshot.Pods[n].Name)
 		}
-		if err != nil || !slices.Equal(names, []string{"a"}) || len(snapshot.Agents) != 1 || len(snapshot.Tasks) != 1 || !snapshot.Succeeds {
-			t.Errorf("pods %v, %d agents, %d tasks, succeeds another leader: %t: %v", names, len(snapshot.Agents), len(snapshot.Tasks), snapshot.Succeeds, err)
+		if err != nil || !slices.Equal(names, []string{"a"}) || len(snapshot.Agents) != 1 || len(snapshot.Tasks) != 1 || !snapshot.HasPredecessor {
+			t.Errorf("pods %v, %d agents, %d tasks, succeeds another leader: %t: %v", names, len(snapshot.Agents), len(snapshot.Tasks), snapshot.HasPredecessor, err)
 		}
 	})
 }

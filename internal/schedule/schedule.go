@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// Class is a task's priority; a higher one goes first.
-type Class int
+// Priority is a task's priority; a higher one goes first.
+type Priority int
 
 // The classes, as in Task.spec.priority.
 const (
-	Low Class = iota
+	Low Priority = iota
 	Medium
 	High
 	Critical
@@ -23,23 +23,23 @@ const (
 
 // Task is a task that needs an agent.
 type Task struct {
-	ID      string // its UID, the final tie-breaker
-	Class   Class
-	Created int64    // creation time, in any unit that increases
-	Type    string   // the requested agent type, or ""
-	Needs   []string // capabilities, all of which the agent must offer
+	ID           string // its UID, the final tie-breaker
+	Priority     Priority
+	Created      int64    // creation time, in any unit that increases
+	Type         string   // the requested agent type, or ""
+	Capabilities []string // capabilities, all of which the agent must offer
 }
 
 // Agent is an agent of the swarm with its room.
 type Agent struct {
-	Name     string
-	Type     string
-	Offers   []string
-	Slots    int
-	Running  int // attempts that it currently holds
-	Given    int // attempts that it was ever given
-	Draining bool
-	Away     bool // it belongs to the swarm but is currently unreachable
+	Name          string
+	Type          string
+	Capabilities  []string
+	Slots         int
+	Running       int // attempts that it currently holds
+	TotalAssigned int // attempts that it was ever given
+	Draining      bool
+	Unreachable   bool // it belongs to the swarm but is currently unreachable
 }
 
 // Strategy is how one of several fitting agents is chosen, as in Swarm.spec.strategy.
@@ -60,8 +60,8 @@ type Binding struct {
 
 // Decision is one pass over the queue: every task is either bound or waits.
 type Decision struct {
-	Bound   []Binding // in the order of decisions
-	Waiting []Wait    // in the order of the queue
+	Bindings []Binding // in the order of decisions
+	Waits    []Wait    // in the order of the queue
 }
 
 // Wait is the reason why a task is not bound.
@@ -73,24 +73,24 @@ type Wait struct {
 
 // Plan binds as many tasks as fit, most important first.
 func Plan(tasks []Task, agents []Agent, strategy Strategy) Decision {
-	pass := begin(agents, strategy)
+	cycle := newCycle(agents, strategy)
 	var decision Decision
-	for _, task := range ordered(tasks) {
-		agent, wait := pass.place(task)
+	for _, task := range sortedByPriority(tasks) {
+		agent, wait := cycle.bind(task)
 		if wait != nil {
-			decision.Waiting = append(decision.Waiting, Wait{Task: task.ID, Reason: wait.reason, Message: wait.message})
+			decision.Waits = append(decision.Waits, Wait{Task: task.ID, Reason: wait.reason, Message: wait.message})
 			continue
 		}
-		decision.Bound = append(decision.Bound, Binding{Task: task.ID, Agent: agent})
+		decision.Bindings = append(decision.Bindings, Binding{Task: task.ID, Agent: agent})
 	}
 	return decision
 }
 
-// ordered returns the queue: by class, then by age, then by id.
-func ordered(tasks []Task) []Task {
+// sortedByPriority returns the queue: by class, then by age, then by id.
+func sortedByPriority(tasks []Task) []Task {
 	queue := slices.Clone(tasks)
 	slices.SortFunc(queue, func(a, b Task) int {
-		return cmp.Or(cmp.Compare(b.Class, a.Class), cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	return queue
 }

@@ -31,7 +31,7 @@ type Graph struct {
 
 // Linked reports whether two agents are peers. It is symmetric.
 func (g Graph) Linked(a, b int) bool {
-	if a == b || !g.has(a) || !g.has(b) {
+	if a == b || !g.contains(a) || !g.contains(b) {
 		return false
 	}
 	low, high := min(a, b), max(a, b)
@@ -49,28 +49,28 @@ func (g Graph) Linked(a, b int) bool {
 
 // Peers returns the agents linked with one agent, in order.
 func (g Graph) Peers(agent int) []int {
-	if !g.has(agent) {
+	if !g.contains(agent) {
 		return nil
 	}
 	switch {
 	case g.Shape == Ring:
-		return g.linkedTo(agent, agent-1, agent+1, 0, g.Size-1)
+		return g.onlyLinked(agent, agent-1, agent+1, 0, g.Size-1)
 	case g.Shape == Hierarchical:
-		return g.linkedTo(agent, (agent-1)/2, 2*agent+1, 2*agent+2)
+		return g.onlyLinked(agent, (agent-1)/2, 2*agent+1, 2*agent+2)
 	case g.Shape == Star && agent != g.Hub:
-		return g.linkedTo(agent, g.Hub)
+		return g.onlyLinked(agent, g.Hub)
 	default:
-		return g.linkedTo(agent, g.everybody()...)
+		return g.onlyLinked(agent, g.allAgents()...)
 	}
 }
 
-// linkedTo returns the candidates that are linked with an agent.
-func (g Graph) linkedTo(agent int, candidates ...int) []int {
+// onlyLinked returns the candidates that are linked with an agent.
+func (g Graph) onlyLinked(agent int, candidates ...int) []int {
 	slices.Sort(candidates)
 	return slices.DeleteFunc(slices.Compact(candidates), func(other int) bool { return !g.Linked(agent, other) })
 }
 
-func (g Graph) everybody() []int {
+func (g Graph) allAgents() []int {
 	all := make([]int, g.Size)
 	for agent := range all {
 		all[agent] = agent
@@ -78,4 +78,4 @@ func (g Graph) everybody() []int {
 	return all
 }
 
-func (g Graph) has(agent int) bool { return agent >= 0 && agent < g.Size }
+func (g Graph) contains(agent int) bool { return agent >= 0 && agent < g.Size }

@@ -57,14 +57,14 @@ func TestFewAgents(t *testing.T) {
 	}
 }
 
-func someGraph(t *rapid.T) Graph {
+func drawGraph(t *rapid.T) Graph {
 	size := rapid.IntRange(1, 60).Draw(t, "size")
 	return Graph{Shape: rapid.SampledFrom(shapes).Draw(t, "shape"), Size: size, Hub: rapid.IntRange(0, size-1).Draw(t, "hub")}
 }
 
 func TestPeersAndLinkedAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		graph := someGraph(t)
+		graph := drawGraph(t)
 		for a := range graph.Size {
 			peers := graph.Peers(a)
 			if !slices.IsSorted(peers) || slices.Contains(peers, a) {
@@ -79,9 +79,9 @@ func TestPeersAndLinkedAgree(t *testing.T) {
 	})
 }
 
-func TestEverybodyIsReached(t *testing.T) {
+func TestGraphIsConnected(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		graph := someGraph(t)
+		graph := drawGraph(t)
 		reached, queue := map[int]bool{0: true}, []int{0}
 		for len(queue) > 0 {
 			agent := queue[0]

@@ -112,7 +112,7 @@ func TestEveryTypeGetsALeaseThatDiffers(t *testing.T) {
 // The operator gives every type its part of the agents, the first ones one more; a fault of an agent without a pod would never happen.
 func TestEveryAgentHasAPod(t *testing.T) {
 	var names []string
-	for kind, count := range topology.Even(agents, len(kinds)) {
+	for kind, count := range topology.EvenCounts(agents, len(kinds)) {
 		for ordinal := range count {
 			names = append(names, fmt.Sprintf("%s-%s-%d", swarm, kinds[kind].name, ordinal))
 		}

@@ -37,7 +37,7 @@ func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world,
 	} else if !apierrors.IsNotFound(err) {
 		return found, fmt.Errorf("read pod %q: %w", agent.Name, err)
 	}
-	r.board.Enrol(agent, leaseOf(agent, found.swarm))
+	r.board.SetAgent(agent, leaseOf(agent, found.swarm))
 	found.view = r.board.Agent(client.ObjectKeyFromObject(agent))
 	return found, nil
 }

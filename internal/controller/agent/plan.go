@@ -30,7 +30,7 @@ func plan(agent *v1alpha1.Agent, world world) Plan {
 	if world.pod != nil {
 		p.Status.PodName, p.Status.PodUID = world.pod.Name, string(world.pod.UID)
 	}
-	if linked := world.view.ToRecord; linked.PodUID != "" {
+	if linked := world.view.ProcessToRecord; linked.PodUID != "" {
 		p.Status.LinkedPodUID, p.Status.LinkedProcess = linked.PodUID, linked.ID
 	}
 	p.Status.LeaseSeconds = int32((world.view.Lease + time.Second - 1) / time.Second)

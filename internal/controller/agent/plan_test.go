@@ -149,7 +149,7 @@ func TestStatusNamesTheLinkedPodAndItsLease(t *testing.T) {
 	agent := coder()
 	agent.Status.LinkedPodUID, agent.Status.LinkedProcess, agent.Status.LeaseSeconds = "p0", "q0", 60
 	linked := func(pod, process string, lease time.Duration) dispatch.AgentView {
-		return dispatch.AgentView{ToRecord: dispatch.Process{PodUID: pod, ID: process}, Linked: true, Lease: lease}
+		return dispatch.AgentView{ProcessToRecord: dispatch.Process{PodUID: pod, ID: process}, Linked: true, Lease: lease}
 	}
 	successor := running(nil)
 	for reason, c := range map[string]struct {

@@ -25,7 +25,7 @@ const name = "agent"
 
 // Options are the configuration of this controller.
 type Options struct {
-	Board   *dispatch.Board
+	Board   *dispatch.Dispatcher
 	Signal  *kit.Trigger // with which the board requests a reconcile
 	Scope   *kit.Scope
 	Resync  time.Duration
@@ -35,7 +35,7 @@ type Options struct {
 type reconciler struct {
 	client client.Client
 	status *kit.Status[*v1alpha1.Agent]
-	board  *dispatch.Board
+	board  *dispatch.Dispatcher
 }
 
 // Add adds the Agent controller to the operator.
@@ -46,7 +46,7 @@ func Add(operator *kit.Operator, options Options) error {
 		Watches(&corev1.Pod{}, sameName).
 		Watches(&v1alpha1.Swarm{}, r.membersOf, membership()).
 		TriggeredBy(options.Signal).
-		OnDeleted(kit.Forget(options.Board.Dismiss)).
+		OnDeleted(kit.Forget(options.Board.RemoveAgent)).
 		Namespaces(options.Scope).
 		ResyncPeriod(options.Resync).
 		Concurrency(options.Workers).
@@ -60,11 +60,11 @@ func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.
 		return kit.Done(), err
 	}
 	for _, process := range world.ended() {
-		r.board.Ended(client.ObjectKeyFromObject(agent), process)
+		r.board.MarkProcessEnded(client.ObjectKeyFromObject(agent), process)
 	}
 	result, err := r.report(ctx, agent, plan(agent, world))
 	if err == nil {
-		r.board.Enrol(agent, leaseOf(agent, world.swarm)) // with what is stored now
+		r.board.SetAgent(agent, leaseOf(agent, world.swarm)) // with what is stored now
 	}
 	return result, err
 }

@@ -31,8 +31,8 @@ const cleanBatch, cleanPause = 100, time.Second
 // anything any more, the swarm is deleted with everything that it owns.
 func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Cleanup, error) {
 	key := client.ObjectKeyFromObject(swarm)
-	r.board.Govern(key, dispatch.Rules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
-	running, known := r.board.Busy(key, "")
+	r.board.SetSwarm(key, dispatch.SwarmRules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
+	running, known := r.board.CountAttempts(key, "")
 	if !known {
 		return kit.Pending("AgentsUnheard"), nil
 	}

@@ -167,9 +167,9 @@ func TestDeletedSwarmGivesNothingOut(t *testing.T) {
 		if _, err := r.clean(t.Context(), swarm); err != nil {
 			t.Fatal(err)
 		}
-		e.board.Observe(next, dispatch.Brief{})
+		e.board.Observe(next, dispatch.TaskInput{})
 		e.pass()
-		view := e.board.Observe(next, dispatch.Brief{})
+		view := e.board.Observe(next, dispatch.TaskInput{})
 		if got := e.assignments(); len(got) != 1 || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonTerminating {
 			t.Errorf("assigned %v, waits %+v", got, view.Wait)
 		}

@@ -34,7 +34,7 @@ type environment struct {
 	recorder.EventRecorder
 	indexes *fake.ClientBuilder
 	cluster client.Client
-	board   *dispatch.Board
+	board   *dispatch.Dispatcher
 	sent    []*linkv1.OperatorMessage
 	events  []string // the reasons
 }
@@ -91,7 +91,7 @@ func newEnvironment(t *testing.T, hooks interceptor.Funcs, objects ...client.Obj
 	e.board = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e,
 		Metrics: prometheus.NewRegistry()})
 	e.board.Connect(e)
-	e.board.Open(dispatch.Census{})
+	e.board.Open(dispatch.Snapshot{})
 	return &reconciler{
 		client: e.cluster, live: e.cluster, board: e.board, status: kit.NewStatus[*v1alpha1.Swarm](&kit.Operator{Manager: e}, name),
 		settings: func(context.Context) manifest.Settings { return manifest.Settings{Authority: "PEM"} },
@@ -129,13 +129,13 @@ func (e *environment) run(t *testing.T, task *v1alpha1.Task) *linkv1.Attempt {
 	who := link.Agent{Namespace: "demo", Name: "research-coder-0"}
 	object := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: who.Namespace, Name: who.Name}}
 	object.Spec.SwarmRef.Name, object.Status.LinkedPodUID = "research", "pod-uid"
-	e.board.Enrol(object, 0)
+	e.board.SetAgent(object, 0)
 	if err := e.board.Joined(who, "pod-uid", &linkv1.Hello{Swarm: "research", Slots: 2}); err != nil {
 		t.Fatal(err)
 	}
 	e.board.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 2}}})
-	e.board.Govern(types.NamespacedName{Namespace: "demo", Name: "research"}, dispatch.Rules{})
-	e.board.Observe(task, dispatch.Brief{})
+	e.board.SetSwarm(types.NamespacedName{Namespace: "demo", Name: "research"}, dispatch.SwarmRules{})
+	e.board.Observe(task, dispatch.TaskInput{})
 	e.pass()
 	if got := e.assignments(); len(got) != 1 {
 		t.Fatalf("assigned %v", got)

@@ -41,11 +41,11 @@ func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, 
 	found.workloads, found.agents = workloads.Items, agents.Items
 	slices.SortFunc(found.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	key := client.ObjectKeyFromObject(swarm.Swarm)
-	_, heard := r.board.Busy(key, "") // asked first: once known, it remains so
+	_, heard := r.board.CountAttempts(key, "") // asked first: once known, it remains so
 	found.unheard, found.busy = !heard, map[string]int{}
 	found.epoch, found.forged = r.board.EpochToStore(key, swarm.Status.Epoch)
 	for n := range found.agents {
-		found.busy[found.agents[n].Name], _ = r.board.Busy(key, found.agents[n].Name)
+		found.busy[found.agents[n].Name], _ = r.board.CountAttempts(key, found.agents[n].Name)
 	}
 	tasks, err := tasksOf(ctx, r.client, swarm.Swarm)
 	if err != nil {

@@ -56,13 +56,13 @@ func drained(wanted manifest.Swarm, world world) manifest.Swarm {
 func counts(swarm *v1alpha1.Swarm) []int {
 	agents := wantedAgents(swarm)
 	if swarm.Spec.Strategy != v1alpha1.SwarmSpecialized {
-		return topology.Even(agents, len(swarm.Spec.Agents))
+		return topology.EvenCounts(agents, len(swarm.Spec.Agents))
 	}
 	weights := make([]int, 0, len(swarm.Spec.Agents))
 	for _, kind := range swarm.Spec.Agents {
 		weights = append(weights, max(1, int(kind.Weight)))
 	}
-	return topology.Weighted(agents, weights)
+	return topology.WeightedCounts(agents, weights)
 }
 
 // wantedAgents limits replicas to their bounds. A suspended swarm has none.

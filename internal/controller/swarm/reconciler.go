@@ -29,7 +29,7 @@ const name = "swarm"
 type Options struct {
 	// Settings is called at each reconcile, because the CA changes while the operator runs.
 	Settings func(context.Context) manifest.Settings
-	Board    *dispatch.Board
+	Board    *dispatch.Dispatcher
 	Signal   *kit.Trigger // with which the board requests a reconcile
 	Scope    *kit.Scope
 	Resync   time.Duration
@@ -49,7 +49,7 @@ type reconciler struct {
 	live     client.Reader // past the cache
 	status   *kit.Status[*v1alpha1.Swarm]
 	settings func(context.Context) manifest.Settings
-	board    *dispatch.Board
+	board    *dispatch.Dispatcher
 	clock    Clock
 }
 
@@ -76,8 +76,8 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 		Watches(&corev1.Secret{}, r.all).
 		TriggeredBy(options.Signal).
 		Finalizer(v1alpha1.Finalizer, r.clean).
-		OnDeleted(kit.Forget(options.Board.Dissolve)).
-		OnOutOfScope(options.Board.Dissolve).
+		OnDeleted(kit.Forget(options.Board.RemoveSwarm)).
+		OnOutOfScope(options.Board.RemoveSwarm).
 		OnPaused(r.hold).
 		Namespaces(options.Scope).
 		ResyncPeriod(options.Resync).
@@ -96,7 +96,7 @@ func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.
 	if err != nil {
 		return kit.Done(), err
 	}
-	r.board.Govern(client.ObjectKeyFromObject(swarm), rules(wanted, world))
+	r.board.SetSwarm(client.ObjectKeyFromObject(swarm), rules(wanted, world))
 	failed := r.apply(ctx, swarm, plan(drained(wanted, world), world))
 	result, err := r.report(ctx, wanted, world, failed)
 	if needsUser(failed) {

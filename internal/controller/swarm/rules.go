@@ -10,18 +10,18 @@ import (
 )
 
 // rules returns how the swarm's work is assigned.
-func rules(wanted manifest.Swarm, world world) dispatch.Rules {
+func rules(wanted manifest.Swarm, world world) dispatch.SwarmRules {
 	strategy := schedule.Balanced
 	if wanted.Spec.Strategy == v1alpha1.SwarmSpecialized {
 		strategy = schedule.Specialized
 	}
-	return dispatch.Rules{Strategy: strategy, Halt: halt(wanted.Swarm), Leaving: leaving(wanted, world.agents)}
+	return dispatch.SwarmRules{Strategy: strategy, Halt: halt(wanted.Swarm), LeavingAgents: leaving(wanted, world.agents)}
 }
 
 // hold stops the assignment of work in a swarm that is paused by annotation. Its other rules are unknown while it is not reconciled:
 // every leader must behave the same, including one that has never seen the swarm without the annotation.
 func (r *reconciler) hold(swarm types.NamespacedName) {
-	r.board.Govern(swarm, dispatch.Rules{Halt: &dispatch.Wait{
+	r.board.SetSwarm(swarm, dispatch.SwarmRules{Halt: &dispatch.Wait{
 		Reason: v1alpha1.ReasonPaused, Message: "the swarm is paused by the annotation " + v1alpha1.AnnotationPaused + ": remove it to go on",
 	}})
 }

@@ -24,9 +24,9 @@ func TestPausedSwarmGivesNothingOutWhoeverLeads(t *testing.T) {
 			}
 			before := len(e.assignments())
 			r.hold(client.ObjectKeyFromObject(swarm))
-			e.board.Observe(next, dispatch.Brief{})
+			e.board.Observe(next, dispatch.TaskInput{})
 			e.pass()
-			view := e.board.Observe(next, dispatch.Brief{})
+			view := e.board.Observe(next, dispatch.TaskInput{})
 			if len(e.assignments()) != before || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonPaused || !strings.Contains(view.Wait.Message, "swarm.io/paused") {
 				t.Errorf("governed before: %v; %d given out, waits %+v", governed, len(e.assignments())-before, view.Wait)
 			}

@@ -38,7 +38,7 @@ func (e *environment) open(pod string) {
 		Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}},
 		Status:     v1alpha1.AgentStatus{LinkedPodUID: "pod-uid", LeaseSeconds: 15},
 	}
-	e.board.Open(dispatch.Census{Agents: []v1alpha1.Agent{agent}, Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
+	e.board.Open(dispatch.Snapshot{Agents: []v1alpha1.Agent{agent}, Pods: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "demo", Name: pod, UID: "pod-uid", Labels: map[string]string{v1alpha1.LabelSwarm: "research"},
 	}}}})
 }

@@ -13,7 +13,7 @@ import (
 func TestAssignmentIsStoredWithItsProcess(t *testing.T) {
 	longest := strings.Repeat("x", mostID)
 	for id, want := range map[string]string{"p": "p", "": "", longest: longest, longest + "x": "", "\xff": ""} {
-		got := assignment(dispatch.Held{
+		got := assignment(dispatch.Assignment{
 			Agent: "a", Attempt: 2, Epoch: 7, Lease: 1500 * time.Millisecond, Process: dispatch.Process{PodUID: "pod-a", ID: id},
 		})
 		if got.Process != want || (got.PodUID == "pod-a") != (want != "") || got.LeaseSeconds != 2 || got.Attempt != 2 || got.Epoch != 7 {
@@ -37,8 +37,8 @@ func TestLongerLeaseIsStoredWithTheAttempt(t *testing.T) {
 		task := &v1alpha1.Task{}
 		running(task)
 		task.Status.AssignedAgents[0].LeaseSeconds = c.stored
-		got := plan(task, held(5*time.Second, func(held *dispatch.Held, view *dispatch.View) {
-			held.Lease, view.Wrote = c.lease, noon
+		got := plan(task, held(5*time.Second, func(held *dispatch.Assignment, view *dispatch.TaskView) {
+			held.Lease, view.LastWrite = c.lease, noon
 		}), noon)
 		if wrote := got.Status.AssignedAgents[0].LeaseSeconds != c.stored; wrote != c.writes {
 			t.Errorf("%s: %+v", name, got.Status.AssignedAgents)
@@ -57,10 +57,10 @@ func TestNextLeaderMovesTheTaskOfAnAgentThatIsProvenDead(t *testing.T) {
 		w.current().crash()
 		dead.kill()
 		w.pass(time.Second)
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(time.Second)
 		elected := time.Now()
-		w.current().board.Ended(named("a"), dispatch.Process{PodUID: dead.podUID, ID: dead.id})
+		w.current().board.MarkProcessEnded(named("a"), dispatch.Process{PodUID: dead.podUID, ID: dead.id})
 		w.until(func() bool { return w.status("t").Reassignments == 1 })
 		if waited := time.Since(elected); waited > soon {
 			t.Errorf("given up %v after the proof", waited)

@@ -53,7 +53,9 @@ func handsBack(task *v1alpha1.Task, times int, ran time.Duration, outcome linkv1
 	var made Plan
 	for range times {
 		epoch := task.Status.Epoch + 1
-		again := func(end *dispatch.End) { end.Epoch, end.Attempt, end.Since = epoch, int32(epoch), noon.Add(-ran) }
+		again := func(end *dispatch.AttemptEnd) {
+			end.Epoch, end.Attempt, end.Since = epoch, int32(epoch), noon.Add(-ran)
+		}
 		made = plan(task, ended(outcome, again), noon)
 		task.Status = made.Status
 	}

@@ -20,7 +20,7 @@ func withRoomFor(t *testing.T, tasks int, test func(t *testing.T, w *cluster)) {
 	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
 		w.current().crash()
 		w.budget = dispatch.Budget{Tasks: tasks}
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(time.Minute)
 		test(t, w)
 	})
@@ -121,7 +121,7 @@ func TestNewLeaderWithinItsBudgetFinishesEverything(t *testing.T) {
 		for range 3 {
 			w.pass(4 * time.Second)
 			w.current().crash()
-			w.elect().govern(dispatch.Rules{})
+			w.elect().govern(dispatch.SwarmRules{})
 		}
 		w.pass(5 * time.Minute)
 		for n := range 10 {

@@ -14,7 +14,7 @@ import (
 )
 
 // conclude records the end of an attempt, and decides what comes next.
-func (p *planner) conclude(ended dispatch.End) {
+func (p *planner) conclude(ended dispatch.AttemptEnd) {
 	recorded := isRecorded(&p.Status, ended.Epoch)
 	if !recorded {
 		p.begin(ended.Attempt, ended.Epoch, ended.Since)
@@ -47,7 +47,7 @@ func isAssigned(status *v1alpha1.TaskStatus, epoch int64) bool {
 	return slices.ContainsFunc(status.AssignedAgents, func(given v1alpha1.AssignedAgent) bool { return given.Epoch == epoch })
 }
 
-func (p *planner) succeed(ended dispatch.End) {
+func (p *planner) succeed(ended dispatch.AttemptEnd) {
 	if len(ended.Value) > mostResult {
 		p.fail(v1alpha1.ReasonResultTooLarge, fmt.Sprintf(
 			"the result has %d bytes, the limit is %d: store it elsewhere and return where it is", len(ended.Value), mostResult))
@@ -65,7 +65,7 @@ func (p *planner) succeed(ended dispatch.End) {
 }
 
 // reassign counts a lost agent. This is not a failure of the task, unless it happens too often.
-func (p *planner) reassign(ended dispatch.End) {
+func (p *planner) reassign(ended dispatch.AttemptEnd) {
 	p.Status.Reassignments++
 	if p.Status.Reassignments > mostReassignments {
 		p.fail(v1alpha1.ReasonTooManyReassignments, fmt.Sprintf(
@@ -76,7 +76,7 @@ func (p *planner) reassign(ended dispatch.End) {
 }
 
 // retry tries again after an increasing delay, unless a retry is useless or the limit is reached.
-func (p *planner) retry(ended dispatch.End) {
+func (p *planner) retry(ended dispatch.AttemptEnd) {
 	ended = withStorableReason(ended)
 	rules, reason := p.task.Spec.Retry, v1alpha1.Reason(ended.Reason)
 	limit := int32(3)
@@ -102,7 +102,7 @@ func (p *planner) retry(ended dispatch.End) {
 // handBack returns a task that its agent gave up or declined to the queue. This is not a failure of the task and costs no retry. The
 // first time it may go to another agent at once; repeated hand-backs have increasing pauses, and in the end the task fails. An attempt
 // that its agent never had costs nothing, however often: the board waits for a second before it tries again.
-func (p *planner) handBack(ended dispatch.End) {
+func (p *planner) handBack(ended dispatch.AttemptEnd) {
 	if ended.Undelivered {
 		p.pend(v1alpha1.ReasonNotDelivered, ended.Message)
 		return
@@ -123,7 +123,7 @@ func (p *planner) handBack(ended dispatch.End) {
 }
 
 // sentence returns what an agent reports about an end, which may be empty.
-func sentence(ended dispatch.End) string {
+func sentence(ended dispatch.AttemptEnd) string {
 	if ended.Message != "" {
 		return ended.Message
 	}

@@ -86,7 +86,7 @@ func TestEndOfALaterAttemptIsCounted(t *testing.T) {
 	task := &v1alpha1.Task{}
 	running(task)
 	task.Status = plan(task, ended(0, lost), noon).Status
-	later := ended(0, lost, func(end *dispatch.End) { end.Epoch, end.Attempt = 8, 2 })
+	later := ended(0, lost, func(end *dispatch.AttemptEnd) { end.Epoch, end.Attempt = 8, 2 })
 	if got := plan(task, later, noon); got.Status.Reassignments != 2 || got.Status.Epoch != 8 {
 		t.Errorf("%+v", got.Status)
 	}

@@ -61,7 +61,7 @@ func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
 				Lease: time.Minute, Leadership: around, Tasks: around, Agents: around, Swarms: around, Metrics: prometheus.NewRegistry(),
 			})
 			board.Connect(around)
-			board.Open(dispatch.Census{})
+			board.Open(dispatch.Snapshot{})
 			result := &linkv1.Result{Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Attempt: &linkv1.Attempt{
 				Namespace: "default", Task: "t", TaskUid: "uid", Attempt: 1, Epoch: 1<<32 | 1,
 			}}

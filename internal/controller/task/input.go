@@ -81,7 +81,7 @@ func (r *reconciler) referred(ctx context.Context, task *v1alpha1.Task, from v1a
 // payloadToSend returns the payload for an assignment that Settle is about to send, nil if there is none. Payloads that the cache does
 // not keep are in the response to the write of the assignment. If another write stored it, they are read past the cache.
 func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, found world) ([]byte, error) {
-	switch held := found.view.Held; {
+	switch held := found.view.Assignment; {
 	case held == nil || !held.Unsent || !isAssigned(&task.Status, held.Epoch):
 		return nil, nil
 	case !found.input.referred:

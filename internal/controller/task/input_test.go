@@ -97,7 +97,7 @@ func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
 	payload.Drop(task)
 	task.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: "a", Epoch: 7}}
 	r := &reconciler{live: storeReader{store: w.store, reads: &w.reads}}
-	found := world{input: input{referred: true}, view: dispatch.View{Held: &dispatch.Held{Epoch: 7, Unsent: true}}}
+	found := world{input: input{referred: true}, view: dispatch.TaskView{Assignment: &dispatch.Assignment{Epoch: 7, Unsent: true}}}
 	if got, err := r.payloadToSend(t.Context(), task, found); err != nil || len(got) != mostPayload {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}

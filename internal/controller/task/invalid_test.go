@@ -33,7 +33,7 @@ func TestPlanOfValuesThatCannotBeStored(t *testing.T) {
 		` `:                                 invalid,
 		strings.Repeat("[", 2000) + "1e400": invalid,
 	} {
-		planCase{reason: value, world: ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.End) { end.Value = []byte(value) }),
+		planCase{reason: value, world: ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) { end.Value = []byte(value) }),
 			phase: phase, why: expected[phase],
 			check: func(t *testing.T, p Plan) {
 				holds(t, p, phase == done || p.Status.Result == nil && p.Status.Message != "")
@@ -55,7 +55,7 @@ func TestPlanOfReasonsThatCannotBeStored(t *testing.T) {
 		"1st":                    v1alpha1.ReasonAttemptFailed,
 		"":                       v1alpha1.ReasonAttemptFailed,
 	} {
-		failed := ended(linkv1.Outcome_OUTCOME_FAILED, because(reason), func(end *dispatch.End) { end.Message = "it broke" })
+		failed := ended(linkv1.Outcome_OUTCOME_FAILED, because(reason), func(end *dispatch.AttemptEnd) { end.Message = "it broke" })
 		planCase{reason: reason, task: retries(0, 0), world: failed, phase: v1alpha1.TaskFailed, why: want, check: func(t *testing.T, p Plan) {
 			quoted := strings.Contains(p.Status.Message, reason)
 			holds(t, p, strings.HasSuffix(p.Status.Message, "it broke") && quoted == (want == v1alpha1.ReasonAttemptFailed))
@@ -67,7 +67,7 @@ func TestPlanOfReasonsThatCannotBeStored(t *testing.T) {
 }
 
 func TestPlanOfMessagesThatCannotBeStored(t *testing.T) {
-	broken := ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.End) { end.Message = "bad \xff bytes" })
+	broken := ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.AttemptEnd) { end.Message = "bad \xff bytes" })
 	planCase{reason: "no UTF-8", world: broken, phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput,
 		check: func(t *testing.T, p Plan) { holds(t, p, p.Status.Message == "bad \uFFFD bytes") }}.run(t)
 }

@@ -11,7 +11,7 @@ import (
 // next ends the leader and elects another.
 func (w *cluster) next() {
 	w.current().crash()
-	w.elect().govern(dispatch.Rules{})
+	w.elect().govern(dispatch.SwarmRules{})
 }
 
 func TestResultIsAcknowledgedOnlyAfterItIsStored(t *testing.T) {
@@ -84,7 +84,7 @@ func TestDeposedLeaderNeitherSendsNorWrites(t *testing.T) {
 		w.pass(time.Second) // the result is known, and its write in progress
 		old := w.current()
 		old.depose()
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(30 * time.Second)
 		w.completes(t, "t", 1)
 		if got := old.count("swarm_task_attempts_total", ""); got != 1 {
@@ -171,7 +171,7 @@ func TestDeathOfTheLeaderStopsWhatHasAShortLeaseOnly(t *testing.T) {
 				w.pass(10*time.Minute + 14*time.Second - 100*time.Millisecond) // just before the next heartbeat
 				w.current().crash()
 				w.pass(20 * time.Second)
-				w.elect().govern(dispatch.Rules{})
+				w.elect().govern(dispatch.SwarmRules{})
 				w.pass(2 * time.Hour)
 				begun := 0
 				for _, task := range tasks {
@@ -195,7 +195,7 @@ func TestAttemptToldBeforeItsTaskIsSeenStaysWithItsAgent(t *testing.T) {
 		w.pass(500 * time.Millisecond)
 		w.current().crash()
 		next := w.electBehind(1)
-		next.govern(dispatch.Rules{})
+		next.govern(dispatch.SwarmRules{})
 		w.pass(2 * time.Second)
 		w.cutSeen(w.agent(w.journal.of("t")[0].agent))
 		w.pass(time.Second)
@@ -213,7 +213,7 @@ func TestTermIsRaisedAboveStoredEpochs(t *testing.T) {
 		w.restart("a")
 		w.current().crash()
 		w.term.Store(0) // the Lease was deleted
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(time.Minute)
 		w.completes(t, "t", 2)
 	})
@@ -232,7 +232,7 @@ func TestTermIsRaisedAboveWhatAgentsReport(t *testing.T) {
 				w.pass(200 * time.Millisecond) // they run, which is not stored
 				w.current().crash()
 				w.term.Store(lost - 1)
-				w.elect().govern(dispatch.Rules{})
+				w.elect().govern(dispatch.SwarmRules{})
 				w.pass(3 * time.Second)
 				w.restart(w.journal.of("v")[0].agent)
 				w.pass(time.Minute)
@@ -269,7 +269,7 @@ func TestFinalPhaseWaitsForAnUnwrittenFirstAssignment(t *testing.T) {
 				if c.cancel {
 					w.desire(v1alpha1.TaskCancel)
 				}
-				w.elect().govern(dispatch.Rules{})
+				w.elect().govern(dispatch.SwarmRules{})
 				w.pass(time.Second)
 				if phase := w.status("t").Phase; phase.Final() {
 					t.Fatalf("%s while an agent that runs it has not been heard:\n%s", phase, w.describe())
@@ -293,7 +293,7 @@ func TestCancelWaitsForAnAssignmentThatIsOnItsWay(t *testing.T) {
 		w.pass(500 * time.Millisecond)
 		w.current().crash()
 		w.desire(v1alpha1.TaskCancel)
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(2 * time.Minute)
 		if status := w.status("t"); status.Phase != v1alpha1.TaskCancelled {
 			t.Errorf("%+v\n%s", status, w.describe())
@@ -308,7 +308,7 @@ func TestFinalPhaseWaitsNoLongerThanForTheLease(t *testing.T) {
 		w.current().crash()
 		w.submit("t", work{})
 		w.desire(v1alpha1.TaskCancel)
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(lapse - time.Second)
 		if phase := w.status("t").Phase; phase.Final() {
 			t.Errorf("%s before a lease and a margin have passed", phase)

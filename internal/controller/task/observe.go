@@ -16,7 +16,7 @@ import (
 // world is the observed state that a Task depends on.
 type world struct {
 	swarm *v1alpha1.Swarm // nil if it does not exist
-	view  dispatch.View
+	view  dispatch.TaskView
 	stop  *stop  // it must end, or wait
 	fault *fault // it can never run
 	clock clock
@@ -48,17 +48,17 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 	case !apierrors.IsNotFound(err):
 		return found, fmt.Errorf("read swarm %q: %w", task.Spec.SwarmRef.Name, err)
 	}
-	brief := dispatch.Brief{Blocked: blocked(task, found.swarm)}
+	brief := dispatch.TaskInput{Blocked: blocked(task, found.swarm)}
 	if !task.Status.Phase.Final() {
 		if found.input, err = r.readInput(ctx, task); err != nil {
 			return found, err
 		}
 		found.fault, brief.Blocked = found.input.fault, cmp.Or(found.input.missing, brief.Blocked)
-		if brief.Referred = found.input.referred; !brief.Referred && found.fault == nil {
+		if brief.PayloadByReference = found.input.referred; !brief.PayloadByReference && found.fault == nil {
 			brief.Payload = found.input.inline
 		}
 	}
-	if r.board.EpochInvalid(task) {
+	if r.board.HasInvalidEpoch(task) {
 		found.fault = &fault{v1alpha1.ReasonEpochInvalid, "status.epoch was set to a number that the operator has not given out: create the Task again"}
 	}
 	if found.fault != nil {
@@ -67,7 +67,7 @@ func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.
 	if found.stop != nil {
 		brief.Stop = found.stop.order()
 	}
-	brief.Ends = found.fault != nil || brief.Stop == dispatch.Cancel || found.clock.passed(queueDeadline(task), now)
+	brief.WillEnd = found.fault != nil || brief.Stop == dispatch.Cancel || found.clock.passed(queueDeadline(task), now)
 	found.view = r.board.Observe(task, brief)
 	return found, nil
 }
@@ -116,7 +116,7 @@ func queueDeadline(task *v1alpha1.Task) time.Time {
 	return task.CreationTimestamp.Add(time.Duration(limits.QueueSeconds) * time.Second)
 }
 
-func (s *stop) order() dispatch.Stop {
+func (s *stop) order() dispatch.StopMode {
 	if s.phase == v1alpha1.TaskPending {
 		return dispatch.HandBack
 	}

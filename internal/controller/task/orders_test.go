@@ -24,7 +24,7 @@ func judged(t *testing.T, agents []string, without rules, test func(w *cluster))
 		for _, name := range agents {
 			w.pod(name, 1)
 		}
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(time.Second)
 		test(w)
 		w.auditCounters()
@@ -84,12 +84,12 @@ func TestLeaderElectedOnCachesThatAreBehindGivesNothingAway(t *testing.T) {
 		w.agent("b").cable.cut() // it finds the new leader later than a does
 		w.current().crash()
 		if w.without.currentCaches {
-			w.electBehind(1).govern(dispatch.Rules{})
+			w.electBehind(1).govern(dispatch.SwarmRules{})
 		}
 		w.pass(4 * time.Second) // then the watches work again
 		w.hide("b", false)
 		if !w.without.currentCaches {
-			w.elect().govern(dispatch.Rules{})
+			w.elect().govern(dispatch.SwarmRules{})
 		}
 		w.current().cache.release()
 		w.agent("b").cable.mend()
@@ -164,7 +164,7 @@ func TestPodThatIsAwaitedIsKnownToTheLeaderAfterNext(t *testing.T) {
 		w.submit("t", work{takes: time.Minute, stubborn: true})
 		w.pass(200 * time.Millisecond) // it runs, which is not stored
 		w.current().crash()
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.replace("a")
 		w.pass(2 * time.Second)
 		w.next()

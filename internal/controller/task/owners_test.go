@@ -214,7 +214,7 @@ func TestLeavingAgentGetsNothingNewAndIsAskedBackInTheEnd(t *testing.T) {
 		w.submit("t", work{takes: 50 * time.Second})
 		w.pass(2 * time.Second)
 		told := time.Now()
-		w.current().govern(dispatch.Rules{Leaving: []string{"a", "b"}})
+		w.current().govern(dispatch.SwarmRules{LeavingAgents: []string{"a", "b"}})
 		w.pod("b", 1) // comes after the rule
 		w.submit("u", work{takes: time.Second})
 		w.pass(29 * time.Second)

@@ -39,10 +39,10 @@ func plan(task *v1alpha1.Task, world world, now time.Time) Plan {
 	p := &planner{task: task, world: world, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
 	p.watch(deadline(task))
 	switch {
-	case world.view.Ended != nil:
-		p.conclude(*world.view.Ended)
-	case world.view.Held != nil:
-		p.run(*world.view.Held)
+	case world.view.End != nil:
+		p.conclude(*world.view.End)
+	case world.view.Assignment != nil:
+		p.run(*world.view.Assignment)
 	case world.fault != nil:
 		p.fail(world.fault.reason, world.fault.message)
 	case world.stop != nil:
@@ -85,13 +85,13 @@ func (p Plan) result(now time.Time) kit.Result {
 }
 
 // run shows a running attempt: the first time after a short delay, its progress periodically.
-func (p *planner) run(held dispatch.Held) {
+func (p *planner) run(held dispatch.Assignment) {
 	stored := p.Status.Epoch == held.Epoch && len(p.Status.AssignedAgents) > 0 && !outgrown(p.Status.AssignedAgents[0], held.Lease)
 	if due := held.Since.Add(writtenAfter); held.First && !stored && p.now.Before(due) {
 		p.again(due, "AssignmentUnwritten")
 		return
 	}
-	if due := p.world.view.Wrote.Add(shownEvery); stored && p.now.Before(due) {
+	if due := p.world.view.LastWrite.Add(shownEvery); stored && p.now.Before(due) {
 		if held.Progress != p.Status.Progress || held.Message != p.Status.Message {
 			p.again(due, "ProgressUnwritten")
 		}
@@ -105,7 +105,7 @@ func (p *planner) run(held dispatch.Held) {
 
 // assignment returns what the next leader must know of an attempt: its agent, the process whose end proves that it has ended, and how
 // long to wait without such a proof.
-func assignment(held dispatch.Held) v1alpha1.AssignedAgent {
+func assignment(held dispatch.Assignment) v1alpha1.AssignedAgent {
 	given := v1alpha1.AssignedAgent{
 		Name: held.Agent, Attempt: held.Attempt, Epoch: held.Epoch, Since: new(metav1.NewTime(held.Since.Truncate(time.Second))),
 		LeaseSeconds: wholeSeconds(held.Lease),
@@ -155,7 +155,7 @@ func (p *planner) wait(why dispatch.Wait) {
 	if !p.news(why.Reason) {
 		return
 	}
-	if due := p.world.view.Since.Add(dispatch.ToldAfter(why.Reason)); p.now.Before(due) {
+	if due := p.world.view.WaitingSince.Add(dispatch.WaitReportDelay(why.Reason)); p.now.Before(due) {
 		p.again(due, "WaitUnwritten")
 		return
 	}

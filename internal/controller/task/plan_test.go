@@ -78,31 +78,31 @@ func holds(t *testing.T, got Plan, right bool) {
 // within allows for times being rounded up to seconds.
 func within(got, want time.Duration) bool { return got >= want && got <= want+time.Second }
 
-func ended(outcome linkv1.Outcome, changes ...func(*dispatch.End)) world {
-	end := &dispatch.End{Agent: "a", Attempt: 1, Epoch: 7, Since: noon.Add(-2 * time.Second), Outcome: outcome}
+func ended(outcome linkv1.Outcome, changes ...func(*dispatch.AttemptEnd)) world {
+	end := &dispatch.AttemptEnd{Agent: "a", Attempt: 1, Epoch: 7, Since: noon.Add(-2 * time.Second), Outcome: outcome}
 	for _, change := range changes {
 		change(end)
 	}
-	return world{view: dispatch.View{Ended: end}}
+	return world{view: dispatch.TaskView{End: end}}
 }
 
-func lost(end *dispatch.End) { end.Lost, end.Message = true, "agent a was lost" }
-func because(reason string) func(*dispatch.End) {
-	return func(end *dispatch.End) { end.Reason = reason }
+func lost(end *dispatch.AttemptEnd) { end.Lost, end.Message = true, "agent a was lost" }
+func because(reason string) func(*dispatch.AttemptEnd) {
+	return func(end *dispatch.AttemptEnd) { end.Reason = reason }
 }
 
 func (w world) stopped(how *stop) world { w.stop = how; return w }
 
-func held(since time.Duration, change func(*dispatch.Held, *dispatch.View)) world {
-	view := dispatch.View{Held: &dispatch.Held{Agent: "a", Attempt: 1, Epoch: 7, Since: noon.Add(-since), First: true}}
+func held(since time.Duration, change func(*dispatch.Assignment, *dispatch.TaskView)) world {
+	view := dispatch.TaskView{Assignment: &dispatch.Assignment{Agent: "a", Attempt: 1, Epoch: 7, Since: noon.Add(-since), First: true}}
 	if change != nil {
-		change(view.Held, &view)
+		change(view.Assignment, &view)
 	}
 	return world{view: view}
 }
 
 func waits(reason v1alpha1.Reason, since time.Duration) world {
-	return world{view: dispatch.View{Wait: &dispatch.Wait{Reason: reason, Message: "because"}, Since: noon.Add(-since)}}
+	return world{view: dispatch.TaskView{Wait: &dispatch.Wait{Reason: reason, Message: "because"}, WaitingSince: noon.Add(-since)}}
 }
 
 func running(task *v1alpha1.Task) {
@@ -135,7 +135,7 @@ func TestPlanOfEnds(t *testing.T) {
 				holds(t, p, p.Status.Attempt == 1 && p.Status.Epoch == 7 && p.Status.StartTime.Time.Equal(noon.Add(-2*time.Second).Truncate(time.Second)))
 			}},
 		{reason: "a success counts although the user cancelled", world: ended(succeeded).stopped(cancels), phase: v1alpha1.TaskCompleted, why: v1alpha1.ReasonCompleted},
-		{reason: "a result that does not fit fails", world: ended(succeeded, func(end *dispatch.End) { end.Value = bytes.Repeat([]byte("1"), mostResult+1) }),
+		{reason: "a result that does not fit fails", world: ended(succeeded, func(end *dispatch.AttemptEnd) { end.Value = bytes.Repeat([]byte("1"), mostResult+1) }),
 			phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonResultTooLarge},
 		{reason: "bad input is not tried again", task: retries(3, 0), world: ended(linkv1.Outcome_OUTCOME_BAD_INPUT), phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput},
 		{reason: "a failure is tried again", task: retries(3, 0), world: ended(failed, because("Broken")), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonRetryBackoff,
@@ -163,7 +163,7 @@ func TestPlanOfEnds(t *testing.T) {
 		{reason: "handed back costs nothing", world: ended(linkv1.Outcome_OUTCOME_HANDED_BACK), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
 		{reason: "cancelled by an agent that cannot hand back costs nothing", world: ended(linkv1.Outcome_OUTCOME_CANCELLED), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
 		{reason: "declined costs nothing", world: ended(linkv1.Outcome_OUTCOME_DECLINED), phase: v1alpha1.TaskPending, why: v1alpha1.ReasonHandedBack},
-		{reason: "long messages keep their end", world: ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.End) { end.Message = strings.Repeat("é", 4000) + "!" }),
+		{reason: "long messages keep their end", world: ended(linkv1.Outcome_OUTCOME_BAD_INPUT, func(end *dispatch.AttemptEnd) { end.Message = strings.Repeat("é", 4000) + "!" }),
 			phase: v1alpha1.TaskFailed, why: v1alpha1.ReasonBadInput, check: func(t *testing.T, p Plan) {
 				holds(t, p, strings.HasSuffix(p.Status.Message, "é!"))
 			}},
@@ -176,19 +176,23 @@ func TestPlanOfRuns(t *testing.T) {
 	for _, c := range []planCase{
 		{reason: "the first assignment is written a second late", world: held(400*time.Millisecond, nil), again: 600 * time.Millisecond},
 		{reason: "then it is", world: held(time.Second, nil), phase: v1alpha1.TaskRunning},
-		{reason: "a later one is written at once", world: held(0, func(h *dispatch.Held, _ *dispatch.View) { h.First = false }), phase: v1alpha1.TaskRunning},
-		{reason: "one of an earlier epoch is overwritten", task: running, world: held(0, func(h *dispatch.Held, _ *dispatch.View) { h.First, h.Epoch, h.Attempt = false, 8, 2 }),
+		{reason: "a later one is written at once", world: held(0, func(h *dispatch.Assignment, _ *dispatch.TaskView) { h.First = false }), phase: v1alpha1.TaskRunning},
+		{reason: "one of an earlier epoch is overwritten", task: running, world: held(0, func(h *dispatch.Assignment, _ *dispatch.TaskView) { h.First, h.Epoch, h.Attempt = false, 8, 2 }),
 			phase: v1alpha1.TaskRunning, check: func(t *testing.T, p Plan) {
 				holds(t, p, p.Status.Epoch == 8 && p.Status.Attempt == 2 && p.Status.AssignedAgents[0].Epoch == 8)
 			}},
-		{reason: "what is stored and has not changed needs nothing", task: running, world: held(time.Minute, func(_ *dispatch.Held, v *dispatch.View) { v.Wrote = noon.Add(-3 * time.Second) }), phase: v1alpha1.TaskRunning},
+		{reason: "what is stored and has not changed needs nothing", task: running, world: held(time.Minute, func(_ *dispatch.Assignment, v *dispatch.TaskView) { v.LastWrite = noon.Add(-3 * time.Second) }), phase: v1alpha1.TaskRunning},
 		{reason: "progress waits for its turn", task: running, phase: v1alpha1.TaskRunning, again: 7 * time.Second,
-			world: held(time.Minute, func(h *dispatch.Held, v *dispatch.View) { h.Progress, v.Wrote = 40, noon.Add(-3*time.Second) }),
+			world: held(time.Minute, func(h *dispatch.Assignment, v *dispatch.TaskView) {
+				h.Progress, v.LastWrite = 40, noon.Add(-3*time.Second)
+			}),
 			check: func(t *testing.T, p Plan) {
 				holds(t, p, p.Status.Progress == 0)
 			}},
 		{reason: "and is written then", task: running, phase: v1alpha1.TaskRunning,
-			world: held(time.Minute, func(h *dispatch.Held, v *dispatch.View) { h.Progress, v.Wrote = 40, noon.Add(-10*time.Second) }),
+			world: held(time.Minute, func(h *dispatch.Assignment, v *dispatch.TaskView) {
+				h.Progress, v.LastWrite = 40, noon.Add(-10*time.Second)
+			}),
 			check: func(t *testing.T, p Plan) {
 				holds(t, p, p.Status.Progress == 40)
 			}},

@@ -93,7 +93,7 @@ func playWith(script []step, budget dispatch.Budget) []string {
 		w.pod(name, 1+n%2)
 	}
 	w.workers = 2
-	w.elect().govern(dispatch.Rules{})
+	w.elect().govern(dispatch.SwarmRules{})
 	for _, one := range script {
 		steps[one.what](w, one)
 		synctest.Wait()
@@ -162,7 +162,7 @@ func (w *cluster) audit() {
 
 // busy returns how many attempts agents hold according to the board, -1 if it does not know.
 func (l *leader) busy() int {
-	attempts, known := l.board.Busy(named(swarmName), "")
+	attempts, known := l.board.CountAttempts(named(swarmName), "")
 	if !known {
 		return -1
 	}

@@ -25,7 +25,7 @@ const name = "task"
 
 // Options are the configuration of this controller.
 type Options struct {
-	Board   *dispatch.Board
+	Board   *dispatch.Dispatcher
 	Signal  *kit.Trigger // with which the board requests a reconcile
 	Scope   *kit.Scope
 	Workers int
@@ -36,7 +36,7 @@ type reconciler struct {
 	client   client.Client
 	live     client.Reader // past the cache
 	status   *kit.Status[*v1alpha1.Task]
-	board    *dispatch.Board
+	board    *dispatch.Dispatcher
 	clock    Clock
 	refusals refusals
 	verdicts verdicts
@@ -59,7 +59,7 @@ func Add(operator *kit.Operator, options Options) error {
 // forget drops a deleted task. If agents report about it, its absence from the cache is no proof: the cache may not have the task yet,
 // and a result that is acknowledged now would be lost.
 func (r *reconciler) forget(ctx context.Context, name types.NamespacedName) error {
-	if r.board.Reported(name) {
+	if r.board.HasOrphans(name) {
 		switch err := r.live.Get(ctx, name, &v1alpha1.Task{}); {
 		case err == nil:
 			return nil // the watch will deliver it
@@ -81,15 +81,15 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 		return kit.Done(), err
 	case world.view.Stale: // the missing change is our own, and does not trigger a reconcile
 		return kit.Requeue("CacheBehind"), nil
-	case !world.view.HeldBack.IsZero():
-		return kit.RequeueAfter(world.view.HeldBack.Sub(now), "AgentsUnheard"), nil
+	case !world.view.DeferredUntil.IsZero():
+		return kit.RequeueAfter(world.view.DeferredUntil.Sub(now), "AgentsUnheard"), nil
 	}
 	if task.Status.Phase.Final() {
 		return r.expire(ctx, task, world, now)
 	}
 	plan := r.plan(task, world, now)
 	err = r.report(ctx, task, plan)
-	r.refusals.note(task, world.view.Ended, err)
+	r.refusals.note(task, world.view.End, err)
 	if err != nil {
 		return kit.Done(), err
 	}
@@ -99,7 +99,7 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 	case err != nil:
 		return kit.Done(), err
 	default:
-		r.board.Settle(task, payload)
+		r.board.MarkStored(task, payload)
 	}
 	if task.Status.Phase.Final() {
 		return expiry(task, world, now), nil // our own status write does not trigger a reconcile
@@ -109,8 +109,8 @@ func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Re
 
 // plan decides the next status of a task. It drops the details of an end that the API server keeps refusing.
 func (r *reconciler) plan(task *v1alpha1.Task, world world, now time.Time) Plan {
-	if r.refusals.final(task, world.view.Ended) {
-		return planRefused(task, *world.view.Ended, world.clock, now)
+	if r.refusals.final(task, world.view.End) {
+		return planRefused(task, *world.view.End, world.clock, now)
 	}
 	return plan(task, world, now)
 }

@@ -35,7 +35,7 @@ type refusal struct {
 }
 
 // note records the outcome of writing the end of an attempt.
-func (r *refusals) note(task *v1alpha1.Task, ended *dispatch.End, err error) {
+func (r *refusals) note(task *v1alpha1.Task, ended *dispatch.AttemptEnd, err error) {
 	if ended == nil {
 		return
 	}
@@ -60,7 +60,7 @@ func (r *refusals) note(task *v1alpha1.Task, ended *dispatch.End, err error) {
 }
 
 // final reports whether the end of an attempt was refused too often.
-func (r *refusals) final(task *v1alpha1.Task, ended *dispatch.End) bool {
+func (r *refusals) final(task *v1alpha1.Task, ended *dispatch.AttemptEnd) bool {
 	if ended == nil {
 		return false
 	}
@@ -77,7 +77,7 @@ func (r *refusals) forget(name types.NamespacedName) {
 }
 
 // planRefused ends a task whose last attempt has an end that the API server does not store. Nothing in this plan comes from the agent.
-func planRefused(task *v1alpha1.Task, ended dispatch.End, clock clock, now time.Time) Plan {
+func planRefused(task *v1alpha1.Task, ended dispatch.AttemptEnd, clock clock, now time.Time) Plan {
 	p := &planner{task: task, world: world{clock: clock}, now: now, Plan: Plan{Status: *task.Status.DeepCopy()}}
 	p.begin(ended.Attempt, ended.Epoch, ended.Since)
 	p.fail(v1alpha1.ReasonResultInvalid, refusedMessage)

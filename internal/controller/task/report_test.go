@@ -42,7 +42,7 @@ func TestConditionsFollowThePhase(t *testing.T) {
 }
 
 func TestLimitsOfWhatAStatusHolds(t *testing.T) {
-	end := ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.End) { end.Value = []byte(`"` + strings.Repeat("1", 4094) + `"`) })
+	end := ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) { end.Value = []byte(`"` + strings.Repeat("1", 4094) + `"`) })
 	if got := plan(&v1alpha1.Task{}, end, noon); got.Status.Phase != v1alpha1.TaskCompleted || got.Status.Result == nil ||
 		len(got.Status.Result.Raw) != 4096 {
 		t.Errorf("a result of 4 KiB: %s", got.Status.Phase)

@@ -74,7 +74,7 @@ func inClusterWithLease(t *testing.T, lease time.Duration, agents []string, test
 		for _, name := range agents {
 			w.pod(name, 1)
 		}
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(time.Second)
 		defer func() {
 			w.auditCounters()
@@ -172,7 +172,7 @@ func (w *cluster) restart(name string) {
 	w.runs.Go(func() {
 		time.Sleep(kubelet)
 		if leads := w.current(); leads != nil {
-			leads.board.Ended(named(name), dispatch.Process{PodUID: before.podUID, ID: before.id})
+			leads.board.MarkProcessEnded(named(name), dispatch.Process{PodUID: before.podUID, ID: before.id})
 		}
 	})
 }

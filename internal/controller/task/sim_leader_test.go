@@ -23,7 +23,7 @@ import (
 // A leader is one process of the operator: the real board and the real reconciler with their own cache, queue and link.
 type leader struct {
 	world    *cluster
-	board    *dispatch.Board
+	board    *dispatch.Dispatcher
 	wire     *wire
 	cache    *cache
 	queue    *queue
@@ -100,8 +100,8 @@ func (l *leader) fill(behind int) {
 	l.position.Store(int64(len(known)))
 }
 
-func (l *leader) census() dispatch.Census {
-	census := dispatch.Census{Tasks: l.cache.all(), Succeeds: !l.alone.IsZero()}
+func (l *leader) census() dispatch.Snapshot {
+	census := dispatch.Snapshot{Tasks: l.cache.all(), HasPredecessor: !l.alone.IsZero()}
 	for _, pod := range l.world.seen() {
 		census.Agents = append(census.Agents, l.world.agentObject(pod))
 		census.Pods = append(census.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -112,16 +112,16 @@ func (l *leader) census() dispatch.Census {
 }
 
 // govern plays the part of the controllers of Swarms and Agents.
-func (l *leader) govern(rules dispatch.Rules) {
+func (l *leader) govern(rules dispatch.SwarmRules) {
 	for _, pod := range l.world.seen() {
 		l.enrol(pod)
 	}
-	l.board.Govern(named(swarmName), rules)
+	l.board.SetSwarm(named(swarmName), rules)
 }
 
 func (l *leader) enrol(agent string) {
 	object := l.world.agentObject(agent)
-	l.board.Enrol(&object, 0)
+	l.board.SetAgent(&object, 0)
 }
 
 // follow is the watch: it passes on what the real predicate accepts.
@@ -213,7 +213,7 @@ func (l *leader) count(metric, label string) float64 {
 // An agentSignal triggers a reconcile by the controller of Agents.
 type agentSignal struct{ leader *leader }
 
-// After implements dispatch.Signal.
+// After implements dispatch.Trigger.
 func (s agentSignal) After(name types.NamespacedName, delay time.Duration) {
 	time.AfterFunc(delay, func() { s.leader.wire.record(name.Name) })
 }
@@ -221,7 +221,7 @@ func (s agentSignal) After(name types.NamespacedName, delay time.Duration) {
 // A silentSignal replaces a controller that does not exist.
 type silentSignal struct{}
 
-// After implements dispatch.Signal.
+// After implements dispatch.Trigger.
 func (silentSignal) After(types.NamespacedName, time.Duration) {}
 
 func sleep(ctx context.Context, wait time.Duration) {

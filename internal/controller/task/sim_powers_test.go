@@ -139,7 +139,7 @@ func (w *cluster) usurp(looks time.Duration) {
 	}
 	w.contested = time.Now().Add(company)
 	next := w.elect()
-	next.govern(dispatch.Rules{})
+	next.govern(dispatch.SwarmRules{})
 	w.runs.Go(func() {
 		time.Sleep(min(looks, renewDeadline))
 		former.depose()

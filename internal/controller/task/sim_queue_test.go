@@ -22,7 +22,7 @@ func newQueue() *queue {
 	return &queue{due: map[types.NamespacedName]time.Time{}, busy: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]int{}, wake: make(chan struct{}, 1)}
 }
 
-// After implements dispatch.Signal.
+// After implements dispatch.Trigger.
 func (q *queue) After(name types.NamespacedName, delay time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -158,8 +158,8 @@ func (w *wire) record(name string) {
 	if !w.leader.leads() || !slices.Contains(w.leader.world.seen(), name) {
 		return
 	}
-	if view.ToRecord.PodUID != "" {
-		w.leader.world.link(name, view.ToRecord)
+	if view.ProcessToRecord.PodUID != "" {
+		w.leader.world.link(name, view.ProcessToRecord)
 	}
 	w.leader.enrol(name)
 }

@@ -57,14 +57,14 @@ func (w *cluster) succeed(end func(*leader), s step) {
 	if s.whom%2 == 0 {
 		w.pass(time.Duration(s.size) * 200 * time.Millisecond)
 	}
-	w.elect().govern(dispatch.Rules{})
+	w.elect().govern(dispatch.SwarmRules{})
 }
 
 // electLagging replaces the leader by one whose caches lack the last changes of tasks, and a pod.
 func (w *cluster) electLagging(s step) {
 	w.current().crash()
 	w.hide(w.someAgent(s).name, true)
-	w.electBehind(s.size % 4).govern(dispatch.Rules{})
+	w.electBehind(s.size % 4).govern(dispatch.SwarmRules{})
 }
 
 // catchUp makes the caches current again.

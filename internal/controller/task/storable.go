@@ -42,7 +42,7 @@ func checkResult(value []byte) error {
 func storableID(id string) bool { return id != "" && len(id) <= mostID && utf8.ValidString(id) }
 
 // withStorableReason replaces a reason that the API server would refuse, and keeps it in the message.
-func withStorableReason(ended dispatch.End) dispatch.End {
+func withStorableReason(ended dispatch.AttemptEnd) dispatch.AttemptEnd {
 	if len(ended.Reason) <= mostReason && reasons.MatchString(ended.Reason) {
 		return ended
 	}

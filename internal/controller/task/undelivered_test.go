@@ -14,7 +14,7 @@ func TestAssignmentThatWasNotDeliveredCostsNothing(t *testing.T) {
 	task := &v1alpha1.Task{}
 	running(task)
 	task.Status.HandBacks = mostHandBacks
-	got := plan(task, ended(linkv1.Outcome_OUTCOME_DECLINED, func(end *dispatch.End) { end.Undelivered = true }), noon).Status
+	got := plan(task, ended(linkv1.Outcome_OUTCOME_DECLINED, func(end *dispatch.AttemptEnd) { end.Undelivered = true }), noon).Status
 	waits := got.Phase == v1alpha1.TaskPending && got.Reason == string(v1alpha1.ReasonNotDelivered)
 	if !waits || got.HandBacks != mostHandBacks || got.Epoch != 7 || len(got.AssignedAgents) != 0 {
 		t.Errorf("got %+v", got)

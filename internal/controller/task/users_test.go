@@ -115,7 +115,7 @@ func TestNewLeaderStopsTheAttemptOfATaskThatWasMadeAnew(t *testing.T) {
 		w.current().crash()
 		w.store.delete(named("t"))
 		w.submit("t", work{takes: 2 * time.Second})
-		w.elect().govern(dispatch.Rules{})
+		w.elect().govern(dispatch.SwarmRules{})
 		w.pass(20 * time.Second)
 		if runs := w.journal.of("t"); len(runs) != 2 || runs[0].outcome != linkv1.Outcome_OUTCOME_CANCELLED.String() || len(w.journal.acknowledgements()) != 2 {
 			t.Errorf("%+v\n%s", w.journal.acknowledgements(), w.describe())

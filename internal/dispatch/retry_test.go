@@ -10,14 +10,14 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// pausedFor stores when a task is tried again and returns how long the board waits.
-func (d *desk) pausedFor(t *testing.T, task *v1alpha1.Task, pause time.Duration) time.Duration {
+// measurePause stores when a task is tried again and returns how long the board waits.
+func (f *fixture) measurePause(t *testing.T, task *v1alpha1.Task, pause time.Duration) time.Duration {
 	t.Helper()
 	task.Status.NextRetryTime = new(metav1.NewTime(time.Now().Add(pause)))
-	d.stores(task)
+	f.bumpVersion(task)
 	began := time.Now()
-	d.Observe(task, Brief{})
-	for d.sent = nil; len(d.assigned()) == 0; d.steps() {
+	f.Observe(task, TaskInput{})
+	for f.sent = nil; len(f.takeAssignments()) == 0; f.runStep() {
 		time.Sleep(20 * time.Millisecond)
 		if time.Since(began) > 15*time.Minute {
 			t.Fatal("never given out again")
@@ -27,11 +27,11 @@ func (d *desk) pausedFor(t *testing.T, task *v1alpha1.Task, pause time.Duration)
 }
 
 func TestRetryComesWithinTheSecondAfterItsTime(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		task := d.task("t", "s")
-		d.joins(t, "a", "s", 1)
-		if paused := d.pausedFor(t, task, 20*time.Second); paused < 20*time.Second || paused > 21*time.Second {
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		task := f.createTask("t", "s")
+		f.joinAgent(t, "a", "s", 1)
+		if paused := f.measurePause(t, task, 20*time.Second); paused < 20*time.Second || paused > 21*time.Second {
 			t.Errorf("given out after %s", paused)
 		}
 	})
@@ -39,14 +39,14 @@ func TestRetryComesWithinTheSecondAfterItsTime(t *testing.T) {
 
 // A time that was written by a leader with a clock an hour ahead does not hold up the task for an hour.
 func TestPauseIsNotLongerThanItsRulesWhateverTheClocksSay(t *testing.T) {
-	for most, want := range map[int32]time.Duration{0: 68 * time.Second, 60: 68 * time.Second, 600: 662 * time.Second} {
-		atDesk(t, nil, func(t *testing.T, d *desk) {
-			d.rule("s")
-			task := d.task("t", "s")
-			task.Spec.Retry.MaxSeconds = most
-			d.joins(t, "a", "s", 1)
-			if paused := d.pausedFor(t, task, time.Hour); paused < want || paused > want+time.Second {
-				t.Errorf("maxSeconds %d: given out after %s, want %s", most, paused, want)
+	for maximum, want := range map[int32]time.Duration{0: 68 * time.Second, 60: 68 * time.Second, 600: 662 * time.Second} {
+		withFixture(t, nil, func(t *testing.T, f *fixture) {
+			f.setSwarms("s")
+			task := f.createTask("t", "s")
+			task.Spec.Retry.MaxSeconds = maximum
+			f.joinAgent(t, "a", "s", 1)
+			if paused := f.measurePause(t, task, time.Hour); paused < want || paused > want+time.Second {
+				t.Errorf("maxSeconds %d: given out after %s, want %s", maximum, paused, want)
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func TestTasksThatFailedTogetherAreSpreadOverASecond(t *testing.T) {
 	for n := range 100 {
 		task := &v1alpha1.Task{}
 		task.UID, task.Status.Attempt = "uid", int32(n)
-		after := spread(task)
+		after := retryJitter(task)
 		if after < 0 || after >= time.Second {
 			t.Errorf("a part of a second: %s", after)
 		}
@@ -70,23 +70,23 @@ func TestTasksThatFailedTogetherAreSpreadOverASecond(t *testing.T) {
 
 // The pause after a declined assignment does not end a longer one.
 func TestDeclinedTaskKeepsItsLongerPause(t *testing.T) {
-	atDesk(t, nil, func(t *testing.T, d *desk) {
-		d.rule("s")
-		a := d.joins(t, "a", "s", 1)
-		task := d.task("t", "s")
-		d.steps()
-		d.concludes(a, d.assigned()[0], linkv1.Outcome_OUTCOME_DECLINED)
+	withFixture(t, nil, func(t *testing.T, f *fixture) {
+		f.setSwarms("s")
+		a := f.joinAgent(t, "a", "s", 1)
+		task := f.createTask("t", "s")
+		f.runStep()
+		f.sendResult(a, f.takeAssignments()[0], linkv1.Outcome_OUTCOME_DECLINED)
 		task.Status.NextRetryTime = new(metav1.NewTime(time.Now().Add(20 * time.Second)))
-		d.settles(task)
-		d.credit(a, 2)
+		f.storeStatus(task)
+		f.grantCredit(a, 2)
 		time.Sleep(19 * time.Second)
-		d.steps()
-		if held := d.Observe(task, Brief{}).Held; held != nil {
+		f.runStep()
+		if held := f.Observe(task, TaskInput{}).Assignment; held != nil {
 			t.Errorf("given out again too early: %+v", held)
 		}
 		time.Sleep(2 * time.Second)
-		d.steps()
-		if d.Observe(task, Brief{}).Held == nil {
+		f.runStep()
+		if f.Observe(task, TaskInput{}).Assignment == nil {
 			t.Error("not given out again")
 		}
 	})

@@ -10,10 +10,10 @@ import (
 )
 
 func TestS04_MixDiffersByStrategy(t *testing.T) {
-	if got := Even(6, 3); !slices.Equal(got, []int{2, 2, 2}) {
+	if got := EvenCounts(6, 3); !slices.Equal(got, []int{2, 2, 2}) {
 		t.Errorf("balanced: %v", got)
 	}
-	if got := Weighted(6, []int{1, 4, 1}); !slices.Equal(got, []int{1, 4, 1}) {
+	if got := WeightedCounts(6, []int{1, 4, 1}); !slices.Equal(got, []int{1, 4, 1}) {
 		t.Errorf("specialized: %v", got)
 	}
 }
@@ -28,10 +28,10 @@ func TestS04_Deterministic(t *testing.T) {
 	}
 	for range 100 {
 		for agents, mix := range want {
-			if got := Even(agents, len(weights)); !slices.Equal(got, mix[0]) {
+			if got := EvenCounts(agents, len(weights)); !slices.Equal(got, mix[0]) {
 				t.Fatalf("balanced, %d agents: %v, want %v", agents, got, mix[0])
 			}
-			if got := Weighted(agents, weights); !slices.Equal(got, mix[1]) {
+			if got := WeightedCounts(agents, weights); !slices.Equal(got, mix[1]) {
 				t.Fatalf("specialized, %d agents: %v, want %v", agents, got, mix[1])
 			}
 		}
@@ -41,18 +41,18 @@ func TestS04_Deterministic(t *testing.T) {
 	}
 }
 
-func TestMixOfFew(t *testing.T) {
+func TestCountsOfFewAgents(t *testing.T) {
 	for _, c := range []struct {
 		reason    string
 		got, want []int
 	}{
-		{"the first types have one more", Even(7, 3), []int{3, 2, 2}},
-		{"fewer agents than types", Even(2, 3), []int{1, 1, 0}},
-		{"no agents", Even(0, 3), []int{0, 0, 0}},
-		{"everybody gets one before anybody gets two", Weighted(3, []int{1, 100, 1}), []int{1, 1, 1}},
-		{"too few for everybody: declared order", Weighted(2, []int{1, 1, 100}), []int{1, 1, 0}},
-		{"equal weights are even", Weighted(7, []int{5, 5, 5}), []int{3, 2, 2}},
-		{"largest remainder, ties to the first", Weighted(11, []int{1, 1, 4}), []int{2, 2, 7}},
+		{"the first types have one more", EvenCounts(7, 3), []int{3, 2, 2}},
+		{"fewer agents than types", EvenCounts(2, 3), []int{1, 1, 0}},
+		{"no agents", EvenCounts(0, 3), []int{0, 0, 0}},
+		{"everybody gets one before anybody gets two", WeightedCounts(3, []int{1, 100, 1}), []int{1, 1, 1}},
+		{"too few for everybody: declared order", WeightedCounts(2, []int{1, 1, 100}), []int{1, 1, 0}},
+		{"equal weights are even", WeightedCounts(7, []int{5, 5, 5}), []int{3, 2, 2}},
+		{"largest remainder, ties to the first", WeightedCounts(11, []int{1, 1, 4}), []int{2, 2, 7}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			if !slices.Equal(c.got, c.want) {
@@ -62,12 +62,12 @@ func TestMixOfFew(t *testing.T) {
 	}
 }
 
-func TestMixProperties(t *testing.T) {
+func TestCountsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := rapid.IntRange(0, 1000).Draw(t, "agents")
 		weights := rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 12).Draw(t, "weights")
-		counts := Weighted(agents, weights)
-		if sum(counts) != agents || sum(Even(agents, len(weights))) != agents {
+		counts := WeightedCounts(agents, weights)
+		if sum(counts) != agents || sum(EvenCounts(agents, len(weights))) != agents {
 			t.Fatalf("%v does not add up to %d", counts, agents)
 		}
 		if agents >= len(weights) && slices.Contains(counts, 0) {
