@@ -114,7 +114,7 @@ func (p deps) addControllers(ctx context.Context) error {
 			Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.agents, Scope: scope, Resync: resync, Workers: workers,
 		}),
 		task.Add(p.Operator, task.Options{
-			Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,
+			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,
 		}),
 		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerOff: p.config.perWorkerDisabledReason()}),
 		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),

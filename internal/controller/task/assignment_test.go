@@ -11,9 +11,9 @@ import (
 
 // The stored state of an attempt lets the next leader prove its end, or wait long enough.
 func TestAssignmentIsStoredWithItsProcess(t *testing.T) {
-	longest := strings.Repeat("x", mostID)
+	longest := strings.Repeat("x", maxID)
 	for id, want := range map[string]string{"p": "p", "": "", longest: longest, longest + "x": "", "\xff": ""} {
-		got := assignment(dispatch.Assignment{
+		got := assignedAgent(dispatch.Assignment{
 			Agent: "a", Attempt: 2, Epoch: 7, Lease: 1500 * time.Millisecond, Process: dispatch.Process{PodUID: "pod-a", ID: id},
 		})
 		if got.Process != want || (got.PodUID == "pod-a") != (want != "") || got.LeaseSeconds != 2 || got.Attempt != 2 || got.Epoch != 7 {
@@ -35,10 +35,10 @@ func TestLongerLeaseIsStoredWithTheAttempt(t *testing.T) {
 		"of a version before": {0, 45 * time.Second, false},
 	} {
 		task := &v1alpha1.Task{}
-		running(task)
+		setRunning(task)
 		task.Status.AssignedAgents[0].LeaseSeconds = c.stored
-		got := plan(task, held(5*time.Second, func(held *dispatch.Assignment, view *dispatch.TaskView) {
-			held.Lease, view.LastWrite = c.lease, noon
+		got := plan(task, assignedSnapshot(5*time.Second, func(assignment *dispatch.Assignment, view *dispatch.TaskView) {
+			assignment.Lease, view.LastWrite = c.lease, noon
 		}), noon)
 		if wrote := got.Status.AssignedAgents[0].LeaseSeconds != c.stored; wrote != c.writes {
 			t.Errorf("%s: %+v", name, got.Status.AssignedAgents)
@@ -48,24 +48,24 @@ func TestLongerLeaseIsStoredWithTheAttempt(t *testing.T) {
 
 // An agent dies with the leader. The next leader sees the container status and moves the task long before the lease ends.
 func TestNextLeaderMovesTheTaskOfAnAgentThatIsProvenDead(t *testing.T) {
-	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
-		w.submit("t", work{takes: 10 * time.Second})
-		w.pass(3 * time.Second)
-		dead := w.agent("a")
-		w.pod("b", 1)
-		w.pass(time.Second)
-		w.current().crash()
+	simulate(t, []string{"a"}, func(t *testing.T, sim *simulation) {
+		sim.submit("t", behavior{duration: 10 * time.Second})
+		sim.advance(3 * time.Second)
+		dead := sim.process("a")
+		sim.startPod("b", 1)
+		sim.advance(time.Second)
+		sim.currentLeader().crash()
 		dead.kill()
-		w.pass(time.Second)
-		w.elect().govern(dispatch.SwarmRules{})
-		w.pass(time.Second)
+		sim.advance(time.Second)
+		sim.elect().setRules(dispatch.SwarmRules{})
+		sim.advance(time.Second)
 		elected := time.Now()
-		w.current().board.MarkProcessEnded(named("a"), dispatch.Process{PodUID: dead.podUID, ID: dead.id})
-		w.until(func() bool { return w.status("t").Reassignments == 1 })
-		if waited := time.Since(elected); waited > soon {
+		sim.currentLeader().dispatcher.MarkProcessEnded(namespacedName("a"), dispatch.Process{PodUID: dead.podUID, ID: dead.id})
+		sim.waitUntil(func() bool { return sim.status("t").Reassignments == 1 })
+		if waited := time.Since(elected); waited > reassignmentSlack {
 			t.Errorf("given up %v after the proof", waited)
 		}
-		w.pass(lapse + 10*time.Second + soon)
-		w.completes(t, "t", 2)
+		sim.advance(leaseTimeout + 10*time.Second + reassignmentSlack)
+		sim.assertCompleted(t, "t", 2)
 	})
 }

@@ -18,22 +18,22 @@ const jitterPercent = 10
 
 // backoff grows by the factor with every retry.
 func backoff(rules v1alpha1.TaskRetry, retries int32) time.Duration {
-	seconds, most := int64(max(rules.InitialSeconds, 1)), int64(max(rules.MaxSeconds, rules.InitialSeconds, 1))
+	seconds, limit := int64(max(rules.InitialSeconds, 1)), int64(max(rules.MaxSeconds, rules.InitialSeconds, 1))
 	for range retries - 1 {
-		seconds = min(seconds*int64(max(rules.Factor, 1)), most)
+		seconds = min(seconds*int64(max(rules.Factor, 1)), limit)
 	}
-	return time.Duration(min(seconds, most)) * time.Second
+	return time.Duration(min(seconds, limit)) * time.Second
 }
 
-// jittered lengthens a pause slightly, so that tasks that failed together are not all retried at the same time. The jitter depends only
+// withJitter lengthens a pause slightly, so that tasks that failed together are not all retried at the same time. The jitter depends only
 // on the task and the attempt: the same input gives the same plan.
-func (p *planner) jittered(pause time.Duration, attempt int32) time.Duration {
+func (p *planner) withJitter(pause time.Duration, attempt int32) time.Duration {
 	digest := fnv.New32a()
 	_, _ = digest.Write([]byte(string(p.task.UID) + "/" + strconv.Itoa(int(attempt))))
 	return pause + pause*jitterPercent/100*time.Duration(digest.Sum32()%1000)/1000
 }
 
-// pause delays the assignment of the task. The status holds whole seconds, and a pause is never shortened.
-func (p *planner) pause(pause time.Duration) {
+// setRetryTime delays the assignment of the task. The status holds whole seconds, and a pause is never shortened.
+func (p *planner) setRetryTime(pause time.Duration) {
 	p.Status.NextRetryTime = new(metav1.NewTime(p.now.Add(pause).Truncate(time.Second).Add(time.Second)))
 }

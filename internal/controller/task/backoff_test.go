@@ -19,14 +19,14 @@ func TestJitterSpreadsTasksAndIsTheSameEveryTime(t *testing.T) {
 		task := &v1alpha1.Task{}
 		task.UID = types.UID(fmt.Sprint("uid-", n))
 		p := &planner{task: task}
-		pause := p.jittered(time.Minute, 1)
+		pause := p.withJitter(time.Minute, 1)
 		if pause < time.Minute || pause > 66*time.Second {
 			t.Errorf("a pause of a minute became %s", pause)
 		}
-		if p.jittered(time.Minute, 1) != pause {
+		if p.withJitter(time.Minute, 1) != pause {
 			t.Error("the same task and attempt got another pause")
 		}
-		if p.jittered(time.Minute, 2) == pause {
+		if p.withJitter(time.Minute, 2) == pause {
 			t.Error("the next attempt got the same pause")
 		}
 		pauses[pause.Truncate(time.Second)] = true
@@ -38,28 +38,28 @@ func TestJitterSpreadsTasksAndIsTheSameEveryTime(t *testing.T) {
 
 func TestPauseIsNeverShorterThanItsRules(t *testing.T) {
 	task := &v1alpha1.Task{}
-	retries(3, 0)(task)
+	withRetries(3, 0)(task)
 	for _, past := range []time.Duration{0, time.Millisecond, 999 * time.Millisecond} {
 		now := noon.Truncate(time.Second).Add(past)
-		got := plan(task, ended(linkv1.Outcome_OUTCOME_FAILED, because("Broken")), now).Status.NextRetryTime.Sub(now)
+		got := plan(task, endSnapshot(linkv1.Outcome_OUTCOME_FAILED, withReason("Broken")), now).Status.NextRetryTime.Sub(now)
 		if got < 2*time.Second || got > 3200*time.Millisecond {
 			t.Errorf("%s past the second: %s", past, got)
 		}
 	}
 }
 
-// handsBack plans consecutive hand-backs, each after the same run time.
-func handsBack(task *v1alpha1.Task, times int, ran time.Duration, outcome linkv1.Outcome) Plan {
-	var made Plan
+// planHandBacks plans consecutive hand-backs, each after the same run time.
+func planHandBacks(task *v1alpha1.Task, times int, ran time.Duration, outcome linkv1.Outcome) Plan {
+	var last Plan
 	for range times {
 		epoch := task.Status.Epoch + 1
 		again := func(end *dispatch.AttemptEnd) {
 			end.Epoch, end.Attempt, end.Since = epoch, int32(epoch), noon.Add(-ran)
 		}
-		made = plan(task, ended(outcome, again), noon)
-		task.Status = made.Status
+		last = plan(task, endSnapshot(outcome, again), noon)
+		task.Status = last.Status
 	}
-	return made
+	return last
 }
 
 func TestHandBacksWaitLongerEachTime(t *testing.T) {
@@ -78,11 +78,11 @@ func TestHandBacksWaitLongerEachTime(t *testing.T) {
 		{"declined or handed back is the same", 2, time.Second, declined, 2, time.Second},
 		{"each waits longer", 5, time.Second, handedBack, 5, 8 * time.Second},
 		{"up to a minute", 20, time.Second, handedBack, 20, time.Minute},
-		{"a long run begins anew", 30, steadyRun, handedBack, 1, 0},
-		{"a run that is not so long does not", 3, steadyRun - time.Second, handedBack, 3, 2 * time.Second},
+		{"a long run begins anew", 30, handBackResetPeriod, handedBack, 1, 0},
+		{"a run that is not so long does not", 3, handBackResetPeriod - time.Second, handedBack, 3, 2 * time.Second},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			got := handsBack(&v1alpha1.Task{}, c.times, c.ran, c.outcome).Status
+			got := planHandBacks(&v1alpha1.Task{}, c.times, c.ran, c.outcome).Status
 			waiting := got.Phase == v1alpha1.TaskPending && got.Reason == string(v1alpha1.ReasonHandedBack)
 			if !waiting || got.HandBacks != c.counts || got.Retries != 0 {
 				t.Errorf("got %+v", got)
@@ -105,7 +105,7 @@ func assertPause(t *testing.T, until *metav1.Time, want time.Duration) {
 
 func TestHandBacksHaveALimit(t *testing.T) {
 	const handedBack = linkv1.Outcome_OUTCOME_HANDED_BACK
-	got := handsBack(&v1alpha1.Task{}, 21, time.Second, handedBack).Status
+	got := planHandBacks(&v1alpha1.Task{}, 21, time.Second, handedBack).Status
 	if got.Phase != v1alpha1.TaskFailed || got.Reason != string(v1alpha1.ReasonTooManyHandBacks) || got.HandBacks != 21 {
 		t.Errorf("got %+v", got)
 	}
@@ -114,14 +114,14 @@ func TestHandBacksHaveALimit(t *testing.T) {
 // An agent that hands everything back does not keep the operator busy.
 func TestTaskThatIsHandedBackForEverFails(t *testing.T) {
 	for _, outcome := range []linkv1.Outcome{linkv1.Outcome_OUTCOME_HANDED_BACK, linkv1.Outcome_OUTCOME_DECLINED} {
-		inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
-			w.submit("t", work{takes: 10 * time.Millisecond, outcome: outcome, reason: "NotToday"})
-			w.pass(time.Minute)
-			if runs := len(w.journal.of("t")); runs < 5 || runs > 8 {
+		simulate(t, []string{"a", "b"}, func(t *testing.T, sim *simulation) {
+			sim.submit("t", behavior{duration: 10 * time.Millisecond, outcome: outcome, reason: "NotToday"})
+			sim.advance(time.Minute)
+			if runs := len(sim.attempts.runsOf("t")); runs < 5 || runs > 8 {
 				t.Errorf("%s: %d attempts in the first minute", outcome, runs)
 			}
-			w.pass(20 * time.Minute)
-			status, runs := w.status("t"), len(w.journal.of("t"))
+			sim.advance(20 * time.Minute)
+			status, runs := sim.status("t"), len(sim.attempts.runsOf("t"))
 			if status.Reason != string(v1alpha1.ReasonTooManyHandBacks) || runs != 21 || status.HandBacks != 21 || status.Retries != 0 {
 				t.Errorf("%s: %d attempts, %+v", outcome, runs, status)
 			}
@@ -130,18 +130,18 @@ func TestTaskThatIsHandedBackForEverFails(t *testing.T) {
 }
 
 func TestTaskThatIsHandedBackOnceGoesOnAtOnce(t *testing.T) {
-	inCluster(t, []string{"a", "b"}, func(t *testing.T, w *cluster) {
-		w.submit("t", work{})
-		w.doesEach("t", func(attempt int32) work {
+	simulate(t, []string{"a", "b"}, func(t *testing.T, sim *simulation) {
+		sim.submit("t", behavior{})
+		sim.setBehaviorPerAttempt("t", func(attempt int32) behavior {
 			if attempt == 1 {
-				return work{takes: 2 * time.Second, outcome: linkv1.Outcome_OUTCOME_HANDED_BACK}
+				return behavior{duration: 2 * time.Second, outcome: linkv1.Outcome_OUTCOME_HANDED_BACK}
 			}
-			return work{takes: time.Second}
+			return behavior{duration: time.Second}
 		})
-		w.pass(10 * time.Second)
-		w.completes(t, "t", 2)
-		if runs := w.journal.of("t"); runs[1].start.Sub(runs[0].end) > 100*time.Millisecond {
-			t.Error(w.describe())
+		sim.advance(10 * time.Second)
+		sim.assertCompleted(t, "t", 2)
+		if runs := sim.attempts.runsOf("t"); runs[1].start.Sub(runs[0].end) > 100*time.Millisecond {
+			t.Error(sim.describe())
 		}
 	})
 }

@@ -3,9 +3,9 @@ package task
 import "time"
 
 const (
-	// clockLookAgain is the delay before a task is reconciled again if its time limit waits for a correct clock.
-	clockLookAgain = 30 * time.Second
-	clockSkewed    = "ClockSkewed"
+	// clockRetryInterval is the delay before a task is reconciled again if its time limit waits for a correct clock.
+	clockRetryInterval = 30 * time.Second
+	clockSkewed        = "ClockSkewed"
 )
 
 // A Clock knows how far the clock of this process is ahead of the API server's, and whether the difference is small enough to rely on it.
@@ -16,29 +16,29 @@ type Clock interface {
 }
 
 // A clock is the state of the clock when a task was observed. The zero value is a correct clock.
-type clock struct {
+type clockState struct {
 	skewed bool
 	ahead  time.Duration // zero unless skewed
 }
 
-func (r *reconciler) readClock() clock {
+func (r *reconciler) readClock() clockState {
 	if r.clock == nil {
-		return clock{}
+		return clockState{}
 	}
 	ahead, reliable := r.clock.Skew()
 	if reliable {
-		return clock{}
+		return clockState{}
 	}
-	return clock{skewed: true, ahead: ahead}
+	return clockState{skewed: true, ahead: ahead}
 }
 
-// passed reports whether a time limit has certainly passed. The zero limit never passes.
-func (c clock) passed(limit, now time.Time) bool {
+// hasPassed reports whether a time limit has certainly passed. The zero limit never passes.
+func (c clockState) hasPassed(limit, now time.Time) bool {
 	return !c.skewed && !limit.IsZero() && !now.Before(limit)
 }
 
-// stamp returns the time to store for a moment of this process's clock: the API server's, so that a leader with a correct clock counts
+// serverTime returns the time to store for a moment of this process's clock: the API server's, so that a leader with a correct clock counts
 // from the right moment.
-func (c clock) stamp(moment time.Time) time.Time {
+func (c clockState) serverTime(moment time.Time) time.Time {
 	return moment.Add(-c.ahead).Truncate(time.Second)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A user who may write the status of Tasks can store any epoch. Only that Task is affected.
-func TestTaskWithAnEpochThatWasNeverGivenOutFails(t *testing.T) {
+func TestTaskWithAnUnissuedEpochFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		epoch int64
 		after time.Duration
@@ -18,28 +18,28 @@ func TestTaskWithAnEpochThatWasNeverGivenOutFails(t *testing.T) {
 		"just above the believed": {(1<<30 + 1) << 32, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
-				w.submit("poisoned", work{takes: time.Minute})
-				w.pass(c.after)
-				task := w.store.get(named("poisoned"))
+			simulate(t, []string{"a"}, func(t *testing.T, sim *simulation) {
+				sim.submit("poisoned", behavior{duration: time.Minute})
+				sim.advance(c.after)
+				task := sim.store.get(namespacedName("poisoned"))
 				task.Status.Epoch = c.epoch
 				for n := range task.Status.AssignedAgents {
 					task.Status.AssignedAgents[n].Epoch = c.epoch
 				}
-				if _, err := w.store.put(task, task.ResourceVersion); err != nil {
+				if _, err := sim.store.updateStatus(task, task.ResourceVersion); err != nil {
 					t.Fatal(err)
 				}
-				w.pass(time.Minute)
-				if status := w.status("poisoned"); status.Phase != v1alpha1.TaskFailed || status.Reason != string(v1alpha1.ReasonEpochInvalid) {
+				sim.advance(time.Minute)
+				if status := sim.status("poisoned"); status.Phase != v1alpha1.TaskFailed || status.Reason != string(v1alpha1.ReasonEpochInvalid) {
 					t.Errorf("%+v", status)
 				}
-				if sent := w.events.count("poisoned", v1alpha1.ReasonEpochInvalid); sent != 1 {
+				if sent := sim.events.count("poisoned", v1alpha1.ReasonEpochInvalid); sent != 1 {
 					t.Errorf("%d events, want 1", sent)
 				}
-				w.next()
-				w.submit("next", work{takes: time.Second})
-				w.pass(2 * time.Minute)
-				w.completes(t, "next", 1)
+				sim.changeLeader()
+				sim.submit("next", behavior{duration: time.Second})
+				sim.advance(2 * time.Minute)
+				sim.assertCompleted(t, "next", 1)
 			})
 		})
 	}

@@ -15,38 +15,38 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// deleter records deletions.
-type deleter struct {
+// recordingClient records deletions.
+type recordingClient struct {
 	client.Client
-	err     error
-	deleted []types.UID // as named by the preconditions
+	err         error
+	deletedUIDs []types.UID // as named by the preconditions
 }
 
-func (d *deleter) Delete(_ context.Context, _ client.Object, options ...client.DeleteOption) error {
+func (c *recordingClient) Delete(_ context.Context, _ client.Object, options ...client.DeleteOption) error {
 	applied := (&client.DeleteOptions{}).ApplyOptions(options)
 	if applied.Preconditions == nil || applied.Preconditions.UID == nil {
 		return errors.New("deleted whatever has that name")
 	}
-	d.deleted = append(d.deleted, *applied.Preconditions.UID)
-	return d.err
+	c.deletedUIDs = append(c.deletedUIDs, *applied.Preconditions.UID)
+	return c.err
 }
 
-// finished returns a task that was completed at noon.
-func finished(ttl *int32) *v1alpha1.Task {
+// finishedTask returns a task that was completed at noon.
+func finishedTask(ttl *int32) *v1alpha1.Task {
 	task := &v1alpha1.Task{}
 	task.UID, task.Spec.TTLSecondsAfterFinished = "uid-t", ttl
 	task.Status.Phase, task.Status.CompletionTime = v1alpha1.TaskCompleted, new(metav1.NewTime(noon))
 	return task
 }
 
-func swarmKeeping(ttl *int32) *v1alpha1.Swarm {
+func swarmWithTTL(ttl *int32) *v1alpha1.Swarm {
 	swarm := &v1alpha1.Swarm{}
 	swarm.Spec.Tasks.TTLSecondsAfterFinished = ttl
 	return swarm
 }
 
-// lookAt is the result that schedules the expiry of a task with low priority.
-func lookAt(left time.Duration) kit.Result { return kit.RequeueAfter(left, "Expires").LowPriority() }
+// expiresIn is the result that schedules the expiry of a task with low priority.
+func expiresIn(left time.Duration) kit.Result { return kit.RequeueAfter(left, "Expires").LowPriority() }
 
 func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 	for _, c := range []struct {
@@ -57,26 +57,26 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 		gone   bool
 		again  kit.Result
 	}{
-		{"no TTL anywhere: kept for good", nil, swarmKeeping(nil), 1000 * time.Hour, false, kit.Done()},
+		{"no TTL anywhere: kept for good", nil, swarmWithTTL(nil), 1000 * time.Hour, false, kit.Done()},
 		{"no TTL and no swarm: kept for good", nil, nil, 1000 * time.Hour, false, kit.Done()},
-		{"just finished", new(int32(60)), nil, 0, false, lookAt(time.Minute)},
-		{"a second is left", new(int32(60)), nil, 59 * time.Second, false, lookAt(time.Second)},
+		{"just finished", new(int32(60)), nil, 0, false, expiresIn(time.Minute)},
+		{"a second is left", new(int32(60)), nil, 59 * time.Second, false, expiresIn(time.Second)},
 		{"its time is over", new(int32(60)), nil, time.Minute, true, kit.Done()},
 		{"long over", new(int32(60)), nil, time.Hour, true, kit.Done()},
 		{"zero is at once", new(int32(0)), nil, 0, true, kit.Done()},
-		{"the swarm's, when the task has none", nil, swarmKeeping(new(int32(30))), 29 * time.Second, false, lookAt(time.Second)},
-		{"the swarm's, and over", nil, swarmKeeping(new(int32(30))), 30 * time.Second, true, kit.Done()},
-		{"the task's own goes before the swarm's", new(int32(60)), swarmKeeping(new(int32(0))), 30 * time.Second, false, lookAt(30 * time.Second)},
+		{"the swarm's, when the task has none", nil, swarmWithTTL(new(int32(30))), 29 * time.Second, false, expiresIn(time.Second)},
+		{"the swarm's, and over", nil, swarmWithTTL(new(int32(30))), 30 * time.Second, true, kit.Done()},
+		{"the task's own goes before the swarm's", new(int32(60)), swarmWithTTL(new(int32(0))), 30 * time.Second, false, expiresIn(30 * time.Second)},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			cluster := &deleter{}
-			r := &reconciler{client: cluster}
-			again, err := r.expire(t.Context(), finished(c.task), world{swarm: c.swarm}, noon.Add(c.age))
+			recorder := &recordingClient{}
+			r := &reconciler{client: recorder}
+			again, err := r.deleteExpired(t.Context(), finishedTask(c.task), snapshot{swarm: c.swarm}, noon.Add(c.age))
 			if err != nil || again != c.again {
 				t.Errorf("got %+v, %v, want %+v", again, err, c.again)
 			}
-			if gone := len(cluster.deleted) > 0; gone != c.gone || gone && cluster.deleted[0] != "uid-t" {
-				t.Errorf("deleted %v, want %v", cluster.deleted, c.gone)
+			if gone := len(recorder.deletedUIDs) > 0; gone != c.gone || gone && recorder.deletedUIDs[0] != "uid-t" {
+				t.Errorf("deleted %v, want %v", recorder.deletedUIDs, c.gone)
 			}
 		})
 	}
@@ -84,22 +84,22 @@ func TestFinishedTaskIsKeptForItsTTL(t *testing.T) {
 
 // A reconcile that has stored a result deletes nothing: others may be waiting to store theirs.
 func TestTaskThatHasJustFinishedIsDeletedLater(t *testing.T) {
-	for ttl, want := range map[int32]kit.Result{0: lookAt(0), 60: lookAt(time.Minute)} {
-		if got := expiry(finished(&ttl), world{}, noon); got != want {
+	for ttl, want := range map[int32]kit.Result{0: expiresIn(0), 60: expiresIn(time.Minute)} {
+		if got := expiryResult(finishedTask(&ttl), snapshot{}, noon); got != want {
 			t.Errorf("a TTL of %d s: %+v", ttl, got)
 		}
 	}
-	if got := expiry(finished(nil), world{}, noon); got != kit.Done() {
+	if got := expiryResult(finishedTask(nil), snapshot{}, noon); got != kit.Done() {
 		t.Errorf("no TTL: %+v", got)
 	}
 }
 
 func TestTaskWithoutAnEndIsNeverExpired(t *testing.T) {
-	task := finished(new(int32(0)))
+	task := finishedTask(new(int32(0)))
 	task.Status.CompletionTime = nil
-	cluster := &deleter{}
-	if _, err := (&reconciler{client: cluster}).expire(t.Context(), task, world{}, noon); err != nil || len(cluster.deleted) > 0 {
-		t.Errorf("deleted %v, %v", cluster.deleted, err)
+	recorder := &recordingClient{}
+	if _, err := (&reconciler{client: recorder}).deleteExpired(t.Context(), task, snapshot{}, noon); err != nil || len(recorder.deletedUIDs) > 0 {
+		t.Errorf("deleted %v, %v", recorder.deletedUIDs, err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestExpiryThatFailsIsTriedAgain(t *testing.T) {
 		"the server failed":    {errServer, true},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			_, err := (&reconciler{client: &deleter{err: c.err}}).expire(t.Context(), finished(new(int32(0))), world{}, noon)
+			_, err := (&reconciler{client: &recordingClient{err: c.err}}).deleteExpired(t.Context(), finishedTask(new(int32(0))), snapshot{}, noon)
 			if (err != nil) != c.fails || c.fails && !errors.Is(err, c.err) {
 				t.Errorf("got %v", err)
 			}

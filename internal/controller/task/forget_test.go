@@ -16,32 +16,32 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// answers is an API server with the same response for every task.
-type answers struct {
+// stubReader is an API server with the same response for every task.
+type stubReader struct {
 	client.Reader
 	err   error
-	asked int
+	reads int
 }
 
-func (a *answers) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	a.asked++
+func (a *stubReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	a.reads++
 	return a.err
 }
 
-// surroundings is the environment of a board, and counts acknowledgements.
-type surroundings struct{ acknowledged int }
+// stubDependencies is the environment of a board, and counts acknowledgements.
+type stubDependencies struct{ acknowledged int }
 
-func (d *surroundings) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
+func (d *stubDependencies) Send(_ link.Agent, message *linkv1.OperatorMessage) error {
 	if message.GetAcknowledge() != nil {
 		d.acknowledged++
 	}
 	return nil
 }
-func (d *surroundings) LastHeard(link.Agent) (time.Time, bool)    { return time.Now(), true }
-func (d *surroundings) Disconnect(link.Agent, time.Time) bool     { return true }
-func (d *surroundings) Term() int64                               { return 2 }
-func (d *surroundings) RaiseTerm(int64) int64                     { return 2 }
-func (d *surroundings) After(types.NamespacedName, time.Duration) {}
+func (d *stubDependencies) LastHeard(link.Agent) (time.Time, bool)    { return time.Now(), true }
+func (d *stubDependencies) Disconnect(link.Agent, time.Time) bool     { return true }
+func (d *stubDependencies) Term() int64                               { return 2 }
+func (d *stubDependencies) RaiseTerm(int64) int64                     { return 2 }
+func (d *stubDependencies) After(types.NamespacedName, time.Duration) {}
 
 // The cache of a new leader may lack a task whose result an agent reports. A result acknowledged before it is stored is lost.
 func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
@@ -56,25 +56,25 @@ func TestResultOfATaskThatTheCacheLacksIsNotAcknowledgedUnseen(t *testing.T) {
 		"it cannot be read just now": {errAway, errAway, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			around, live := &surroundings{}, &answers{err: c.answer}
-			board := dispatch.New(dispatch.Config{
-				Lease: time.Minute, Leadership: around, Tasks: around, Agents: around, Swarms: around, Metrics: prometheus.NewRegistry(),
+			deps, live := &stubDependencies{}, &stubReader{err: c.answer}
+			dispatcher := dispatch.New(dispatch.Config{
+				Lease: time.Minute, Leadership: deps, Tasks: deps, Agents: deps, Swarms: deps, Metrics: prometheus.NewRegistry(),
 			})
-			board.Connect(around)
-			board.Open(dispatch.Snapshot{})
+			dispatcher.Connect(deps)
+			dispatcher.Open(dispatch.Snapshot{})
 			result := &linkv1.Result{Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Attempt: &linkv1.Attempt{
 				Namespace: "default", Task: "t", TaskUid: "uid", Attempt: 1, Epoch: 1<<32 | 1,
 			}}
 			hello := &linkv1.Hello{Swarm: swarmName, Slots: 1, Unacknowledged: []*linkv1.Result{result}}
-			if err := board.Joined(link.Agent{Namespace: "default", Name: "a"}, "pod", hello); err != nil {
+			if err := dispatcher.Joined(link.Agent{Namespace: "default", Name: "a"}, "pod", hello); err != nil {
 				t.Fatal(err)
 			}
-			r := &reconciler{live: live, board: board}
-			if err := r.forget(t.Context(), named("t")); !errors.Is(err, c.fails) || around.acknowledged != c.acknowledged {
-				t.Errorf("acknowledged %d, %v", around.acknowledged, err)
+			r := &reconciler{apiReader: live, dispatcher: dispatcher}
+			if err := r.handleDeleted(t.Context(), namespacedName("t")); !errors.Is(err, c.fails) || deps.acknowledged != c.acknowledged {
+				t.Errorf("acknowledged %d, %v", deps.acknowledged, err)
 			}
-			if err := r.forget(t.Context(), named("unheard of")); err != nil || live.asked != 1 {
-				t.Errorf("asked the API server %d times, %v: no agent reports on the second task", live.asked, err)
+			if err := r.handleDeleted(t.Context(), namespacedName("unheard of")); err != nil || live.reads != 1 {
+				t.Errorf("asked the API server %d times, %v: no agent reports on the second task", live.reads, err)
 			}
 		})
 	}

@@ -19,81 +19,81 @@ import (
 )
 
 const (
-	// mostPayload limits a payload in the Task itself, mostReferred one in a ConfigMap: a frame of the link has 1 MiB.
-	mostPayload, mostReferred = 8 << 10, 512 << 10
-	// mostVerdicts limits the keys of ConfigMaps whose check is remembered.
-	mostVerdicts = 4096
+	// maxPayload limits a payload in the Task itself, maxConfigMapPayload one in a ConfigMap: a frame of the link has 1 MiB.
+	maxPayload, maxConfigMapPayload = 8 << 10, 512 << 10
+	// maxObjectChecks limits the keys of ConfigMaps whose check is remembered.
+	maxObjectChecks = 4096
 )
 
 // errPayloadGone is the error for a task that was deleted, but is still in the cache.
 var errPayloadGone = errors.New("the task is gone, and its payload with it")
 
 // An input is what the code of a task reads.
-type input struct {
-	inline   []byte
-	referred bool           // it is read, or copied, when it is sent
-	text     string         // from a ConfigMap
-	missing  *dispatch.Wait // it may still be created
-	fault    *fault
+type taskPayload struct {
+	inline        []byte
+	byReference   bool           // it is read, or copied, when it is sent
+	configMapText string         // from a ConfigMap
+	missing       *dispatch.Wait // it may still be created
+	failure       *permanentFailure
 }
 
-// readInput returns what the code reads. A task without a payload gets an empty object, so that the input is always JSON.
-func (r *reconciler) readInput(ctx context.Context, task *v1alpha1.Task) (input, error) {
+// readPayload returns what the code reads. A task without a payload gets an empty object, so that the input is always JSON.
+func (r *reconciler) readPayload(ctx context.Context, task *v1alpha1.Task) (taskPayload, error) {
 	if source := task.Spec.PayloadFrom; source != nil {
-		return r.referred(ctx, task, source.ConfigMapKeyRef)
+		return r.readConfigMap(ctx, task, source.ConfigMapKeyRef)
 	}
 	size, whole := payload.Size(task)
 	switch {
-	case size > mostPayload:
-		message := fmt.Sprintf("payload has %d bytes, the limit is %d: put it into a ConfigMap and name that in payloadFrom", size, mostPayload)
-		return input{fault: &fault{v1alpha1.ReasonPayloadTooLarge, message}}, nil
+	case size > maxPayload:
+		message := fmt.Sprintf("payload has %d bytes, the limit is %d: put it into a ConfigMap and name that in payloadFrom", size, maxPayload)
+		return taskPayload{failure: &permanentFailure{v1alpha1.ReasonPayloadTooLarge, message}}, nil
 	case !whole:
-		return input{referred: true}, nil
+		return taskPayload{byReference: true}, nil
 	case task.Spec.Payload == nil:
-		return input{inline: []byte("{}")}, nil
+		return taskPayload{inline: []byte("{}")}, nil
 	}
-	return input{inline: task.Spec.Payload.Raw}, nil
+	return taskPayload{inline: task.Spec.Payload.Raw}, nil
 }
 
-// referred returns the payload from a ConfigMap. A missing one may still be created.
-func (r *reconciler) referred(ctx context.Context, task *v1alpha1.Task, from v1alpha1.ConfigMapKey) (input, error) {
+// readConfigMap returns the payload from a ConfigMap. A missing one may still be created.
+func (r *reconciler) readConfigMap(ctx context.Context, task *v1alpha1.Task, ref v1alpha1.ConfigMapKey) (taskPayload, error) {
 	config := &corev1.ConfigMap{}
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: from.Name}, config)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: ref.Name}, config)
 	if client.IgnoreNotFound(err) != nil {
-		return input{}, fmt.Errorf("read payload from ConfigMap %q: %w", from.Name, err)
+		return taskPayload{}, fmt.Errorf("read payload from ConfigMap %q: %w", ref.Name, err)
 	}
-	found := input{referred: true}
-	text, exists := config.Data[from.Key]
+	result := taskPayload{byReference: true}
+	text, exists := config.Data[ref.Key]
 	switch {
 	case err != nil || !exists:
-		message := fmt.Sprintf("there is no key %q in a ConfigMap %q: create it", from.Key, from.Name)
-		found.missing = &dispatch.Wait{Reason: v1alpha1.ReasonPayloadNotFound, Message: message}
-	case len(text) > mostReferred:
-		message := fmt.Sprintf("key %q of ConfigMap %q has %d bytes, the limit is %d", from.Key, from.Name, len(text), mostReferred)
-		found.fault = &fault{v1alpha1.ReasonPayloadTooLarge, message}
-	case !r.verdicts.isObject(config, from.Key):
-		found.fault = &fault{v1alpha1.ReasonBadInput, fmt.Sprintf("key %q of ConfigMap %q is not a JSON object", from.Key, from.Name)}
+		message := fmt.Sprintf("there is no key %q in a ConfigMap %q: create it", ref.Key, ref.Name)
+		result.missing = &dispatch.Wait{Reason: v1alpha1.ReasonPayloadNotFound, Message: message}
+	case len(text) > maxConfigMapPayload:
+		message := fmt.Sprintf("key %q of ConfigMap %q has %d bytes, the limit is %d", ref.Key, ref.Name, len(text), maxConfigMapPayload)
+		result.failure = &permanentFailure{v1alpha1.ReasonPayloadTooLarge, message}
+	case !r.objectChecks.isObject(config, ref.Key):
+		result.failure = &permanentFailure{v1alpha1.ReasonBadInput, fmt.Sprintf("key %q of ConfigMap %q is not a JSON object", ref.Key, ref.Name)}
 	}
-	found.text = strings.TrimSpace(text)
-	return found, nil
+	result.configMapText = strings.TrimSpace(text)
+	return result, nil
 }
 
 // payloadToSend returns the payload for an assignment that Settle is about to send, nil if there is none. Payloads that the cache does
 // not keep are in the response to the write of the assignment. If another write stored it, they are read past the cache.
-func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, found world) ([]byte, error) {
-	switch held := found.view.Assignment; {
-	case held == nil || !held.Unsent || !isAssigned(&task.Status, held.Epoch):
+func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, snapshot snapshot) ([]byte, error) {
+	switch assignment := snapshot.view.Assignment; {
+	case assignment == nil || !assignment.Unsent || !isAssigned(&task.Status, assignment.Epoch):
 		return nil, nil
-	case !found.input.referred:
-		return found.input.inline, nil
+	case !snapshot.payload.byReference:
+		return snapshot.payload.inline, nil
 	case task.Spec.PayloadFrom != nil:
-		return []byte(found.input.text), nil
+		return []byte(snapshot.payload.configMapText), nil
 	}
 	if _, whole := payload.Size(task); whole {
 		return task.Spec.Payload.Raw, nil
 	}
 	stored := &v1alpha1.Task{}
-	err := r.live.Get(ctx, client.ObjectKeyFromObject(task), stored)
+	err := r.apiReader.Get(ctx, client.ObjectKeyFromObject(task), stored)
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && stored.UID != task.UID:
 		return nil, errPayloadGone
@@ -104,49 +104,49 @@ func (r *reconciler) payloadToSend(ctx context.Context, task *v1alpha1.Task, fou
 }
 
 // A text is a key of a ConfigMap in a given version.
-type text struct {
+type configMapText struct {
 	uid          types.UID
 	version, key string
 }
 
-// verdicts caches which keys of ConfigMaps hold a JSON object. Many tasks may use the same half megabyte, and each is reconciled often.
-type verdicts struct {
-	parsed func() // is called before a text is parsed; may be nil
+// objectCheckCache caches which keys of ConfigMaps hold a JSON object. Many tasks may use the same half megabyte, and each is reconciled often.
+type objectCheckCache struct {
+	onParse func() // is called before a text is parsed; may be nil
 
-	lock sync.Mutex
-	all  map[text]bool
+	lock  sync.Mutex
+	valid map[configMapText]bool
 }
 
 // isObject reports whether a key holds a JSON object.
-func (v *verdicts) isObject(config *corev1.ConfigMap, key string) bool {
-	of := text{config.UID, config.ResourceVersion, key}
-	if verdict, known := v.get(of); known {
-		return verdict
+func (v *objectCheckCache) isObject(config *corev1.ConfigMap, key string) bool {
+	text := configMapText{config.UID, config.ResourceVersion, key}
+	if valid, known := v.get(text); known {
+		return valid
 	}
-	if v.parsed != nil {
-		v.parsed()
+	if v.onParse != nil {
+		v.onParse()
 	}
 	var object map[string]json.RawMessage
-	verdict := json.Unmarshal([]byte(config.Data[key]), &object) == nil
-	v.put(of, verdict)
-	return verdict
+	valid := json.Unmarshal([]byte(config.Data[key]), &object) == nil
+	v.put(text, valid)
+	return valid
 }
 
-func (v *verdicts) get(of text) (verdict, known bool) {
+func (v *objectCheckCache) get(key configMapText) (valid, known bool) {
 	v.lock.Lock()
 	defer v.lock.Unlock()
-	verdict, known = v.all[of]
-	return verdict, known
+	valid, known = v.valid[key]
+	return valid, known
 }
 
-func (v *verdicts) put(of text, verdict bool) {
-	if of.uid == "" || of.version == "" {
+func (v *objectCheckCache) put(key configMapText, valid bool) {
+	if key.uid == "" || key.version == "" {
 		return // not from an API server
 	}
 	v.lock.Lock()
 	defer v.lock.Unlock()
-	if v.all == nil || len(v.all) >= mostVerdicts {
-		v.all = make(map[text]bool)
+	if v.valid == nil || len(v.valid) >= maxObjectChecks {
+		v.valid = make(map[configMapText]bool)
 	}
-	v.all[of] = verdict
+	v.valid[key] = valid
 }

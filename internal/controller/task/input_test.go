@@ -19,8 +19,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/payload"
 )
 
-// carrying returns a payload of so many bytes, and a change that adds it to a task.
-func carrying(size int) (text string, change func(*v1alpha1.TaskSpec)) {
+// payloadOfSize returns a payload of so many bytes, and a change that adds it to a task.
+func payloadOfSize(size int) (text string, change func(*v1alpha1.TaskSpec)) {
 	text = `{"a":"` + strings.Repeat("x", size-8) + `"}`
 	return text, func(spec *v1alpha1.TaskSpec) { spec.Payload = &apiextensionsv1.JSON{Raw: []byte(text)} }
 }
@@ -28,17 +28,17 @@ func carrying(size int) (text string, change func(*v1alpha1.TaskSpec)) {
 // A short task costs one write. The cache keeps its payload if it is small; the response to the write of the assignment contains a larger
 // one.
 func TestPayloadArrivesWholeAndCostsNoRead(t *testing.T) {
-	for size, writes := range map[int]int{8: 1, payload.MaxKept: 1, payload.MaxKept + 1: 2, mostPayload: 2} {
-		inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
-			text, carried := carrying(size)
-			w.submit("t", work{takes: 500 * time.Millisecond}, carried)
-			w.pass(time.Minute)
-			w.completes(t, "t", 1)
-			if got, reads := w.store.written("t"), w.reads.Load(); got != writes || reads != 0 {
+	for size, writes := range map[int]int{8: 1, payload.MaxKept: 1, payload.MaxKept + 1: 2, maxPayload: 2} {
+		simulate(t, []string{"a"}, func(t *testing.T, sim *simulation) {
+			text, withPayload := payloadOfSize(size)
+			sim.submit("t", behavior{duration: 500 * time.Millisecond}, withPayload)
+			sim.advance(time.Minute)
+			sim.assertCompleted(t, "t", 1)
+			if got, reads := sim.store.writeCount("t"), sim.apiReads.Load(); got != writes || reads != 0 {
 				t.Errorf("%d bytes: %d writes, want %d, and %d reads past the cache", size, got, writes, reads)
 			}
-			if !slices.Equal(w.journal.payloads, []string{text}) {
-				t.Errorf("%d bytes: sent %.100q", size, w.journal.payloads)
+			if !slices.Equal(sim.attempts.payloads, []string{text}) {
+				t.Errorf("%d bytes: sent %.100q", size, sim.attempts.payloads)
 			}
 		})
 	}
@@ -47,43 +47,43 @@ func TestPayloadArrivesWholeAndCostsNoRead(t *testing.T) {
 // Each attempt is a separate assignment, which is stored before it is sent. When the response to that write is lost, the payload is read
 // once.
 func TestLargePayloadIsReadOncePerAssignment(t *testing.T) {
-	inCluster(t, []string{"a"}, func(t *testing.T, w *cluster) {
-		text, carried := carrying(mostPayload)
+	simulate(t, []string{"a"}, func(t *testing.T, sim *simulation) {
+		text, withPayload := payloadOfSize(maxPayload)
 		lost := map[int64]bool{}
-		w.faults.onStoring(func(task *v1alpha1.Task) {
+		sim.faults.setBeforeStore(func(task *v1alpha1.Task) {
 			if given := task.Status.AssignedAgents; len(given) > 0 && !lost[given[0].Epoch] {
 				lost[given[0].Epoch] = true
-				w.faults.mu.Lock()
-				w.faults.after = 1
-				w.faults.mu.Unlock()
+				sim.faults.mu.Lock()
+				sim.faults.failAfter = 1
+				sim.faults.mu.Unlock()
 			}
 		})
-		w.submit("t", work{takes: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "Broken"}, carried, func(spec *v1alpha1.TaskSpec) {
+		sim.submit("t", behavior{duration: time.Second, outcome: linkv1.Outcome_OUTCOME_FAILED, reason: "Broken"}, withPayload, func(spec *v1alpha1.TaskSpec) {
 			spec.Retry = v1alpha1.TaskRetry{Limit: new(int32(2)), InitialSeconds: 1}
 		})
-		w.pass(time.Minute)
-		if status := w.status("t"); status.Reason != string(v1alpha1.ReasonRetriesExhausted) || len(lost) != 3 {
-			t.Errorf("%d answers were lost\n%s", len(lost), w.describe())
+		sim.advance(time.Minute)
+		if status := sim.status("t"); status.Reason != string(v1alpha1.ReasonRetriesExhausted) || len(lost) != 3 {
+			t.Errorf("%d answers were lost\n%s", len(lost), sim.describe())
 		}
-		if reads := w.reads.Load(); reads != 3 {
+		if reads := sim.apiReads.Load(); reads != 3 {
 			t.Errorf("%d reads past the cache for 3 assignments", reads)
 		}
-		if !slices.Equal(w.journal.payloads, []string{text, text, text}) {
-			t.Errorf("sent %.100q", w.journal.payloads)
+		if !slices.Equal(sim.attempts.payloads, []string{text, text, text}) {
+			t.Errorf("sent %.100q", sim.attempts.payloads)
 		}
 	})
 }
 
 // A task that waits, runs or is suspended is reconciled many times. None of that needs its payload.
 func TestLargePayloadOfATaskThatWaitsIsNotRead(t *testing.T) {
-	inCluster(t, nil, func(t *testing.T, w *cluster) {
-		_, carried := carrying(mostPayload)
-		w.submit("t", work{takes: time.Second}, carried)
+	simulate(t, nil, func(t *testing.T, sim *simulation) {
+		_, withPayload := payloadOfSize(maxPayload)
+		sim.submit("t", behavior{duration: time.Second}, withPayload)
 		for range 10 {
-			w.store.desire(named("t"), func(spec *v1alpha1.TaskSpec) { spec.AgentType += "x" })
-			w.pass(time.Second)
+			sim.store.updateSpec(namespacedName("t"), func(spec *v1alpha1.TaskSpec) { spec.AgentType += "x" })
+			sim.advance(time.Second)
 		}
-		if reads := w.reads.Load(); reads != 0 {
+		if reads := sim.apiReads.Load(); reads != 0 {
 			t.Errorf("%d reads past the cache", reads)
 		}
 	})
@@ -91,34 +91,34 @@ func TestLargePayloadOfATaskThatWaitsIsNotRead(t *testing.T) {
 
 // A task that was deleted, and perhaps recreated, is not sent with the payload of another.
 func TestPayloadOfATaskThatIsGoneIsNotSent(t *testing.T) {
-	w := newCluster()
-	_, carried := carrying(mostPayload)
-	task := w.submit("t", work{}, carried)
+	sim := newSimulation()
+	_, withPayload := payloadOfSize(maxPayload)
+	task := sim.submit("t", behavior{}, withPayload)
 	payload.Drop(task)
 	task.Status.AssignedAgents = []v1alpha1.AssignedAgent{{Name: "a", Epoch: 7}}
-	r := &reconciler{live: storeReader{store: w.store, reads: &w.reads}}
-	found := world{input: input{referred: true}, view: dispatch.TaskView{Assignment: &dispatch.Assignment{Epoch: 7, Unsent: true}}}
-	if got, err := r.payloadToSend(t.Context(), task, found); err != nil || len(got) != mostPayload {
+	r := &reconciler{apiReader: storeReader{store: sim.store, reads: &sim.apiReads}}
+	snapshot := snapshot{payload: taskPayload{byReference: true}, view: dispatch.TaskView{Assignment: &dispatch.Assignment{Epoch: 7, Unsent: true}}}
+	if got, err := r.payloadToSend(t.Context(), task, snapshot); err != nil || len(got) != maxPayload {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}
-	w.store.delete(named("t"))
+	sim.store.delete(namespacedName("t"))
 	for _, recreated := range []bool{false, true} {
 		if recreated {
-			w.submit("t", work{}, carried)
+			sim.submit("t", behavior{}, withPayload)
 		}
-		if got, err := r.payloadToSend(t.Context(), task, found); !errors.Is(err, errPayloadGone) || got != nil {
+		if got, err := r.payloadToSend(t.Context(), task, snapshot); !errors.Is(err, errPayloadGone) || got != nil {
 			t.Errorf("recreated %t: got %d bytes, %v", recreated, len(got), err)
 		}
 	}
 }
 
-// versioned is a cluster with one ConfigMap, as in the API server.
-type versioned struct {
+// configMapClient is a cluster with one ConfigMap, as in the API server.
+type configMapClient struct {
 	client.Client
 	stored *corev1.ConfigMap
 }
 
-func (v versioned) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (v configMapClient) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	v.stored.DeepCopyInto(object.(*corev1.ConfigMap))
 	return nil
 }
@@ -127,12 +127,12 @@ func (v versioned) Get(_ context.Context, _ client.ObjectKey, object client.Obje
 func TestPayloadInAConfigMapIsParsedOnce(t *testing.T) {
 	parses := 0
 	stored := &corev1.ConfigMap{Data: map[string]string{"good": `{"a": 1}`, "bad": "[1]"}}
-	r := &reconciler{client: versioned{stored: stored}, verdicts: verdicts{parsed: func() { parses++ }}}
+	r := &reconciler{client: configMapClient{stored: stored}, objectChecks: objectCheckCache{onParse: func() { parses++ }}}
 	look := func(key string, wrong bool) {
 		t.Helper()
-		found, err := r.referred(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: key})
-		if err != nil || (found.fault != nil) != wrong {
-			t.Errorf("key %q: %+v, %v", key, found.fault, err)
+		result, err := r.readConfigMap(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: key})
+		if err != nil || (result.failure != nil) != wrong {
+			t.Errorf("key %q: %+v, %v", key, result.failure, err)
 		}
 	}
 	for n, version := range []struct {
@@ -150,10 +150,10 @@ func TestPayloadInAConfigMapIsParsedOnce(t *testing.T) {
 			t.Errorf("%d texts parsed, want %d", parses, want)
 		}
 	}
-	for n := range 3 * mostVerdicts {
-		r.verdicts.put(text{"1", "1", strings.Repeat("k", n%64) + string(rune(n))}, true)
-		if len(r.verdicts.all) > mostVerdicts {
-			t.Fatalf("%d verdicts are kept", len(r.verdicts.all))
+	for n := range 3 * maxObjectChecks {
+		r.objectChecks.put(configMapText{"1", "1", strings.Repeat("k", n%64) + string(rune(n))}, true)
+		if len(r.objectChecks.valid) > maxObjectChecks {
+			t.Fatalf("%d verdicts are kept", len(r.objectChecks.valid))
 		}
 	}
 }

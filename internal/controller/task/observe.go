@@ -13,67 +13,67 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// world is the observed state that a Task depends on.
-type world struct {
-	swarm *v1alpha1.Swarm // nil if it does not exist
-	view  dispatch.TaskView
-	stop  *stop  // it must end, or wait
-	fault *fault // it can never run
-	clock clock
-	input input
+// snapshot is the observed state that a Task depends on.
+type snapshot struct {
+	swarm       *v1alpha1.Swarm // nil if it does not exist
+	view        dispatch.TaskView
+	stopRequest *stopRequest      // it must end, or wait
+	failure     *permanentFailure // it can never run
+	clock       clockState
+	payload     taskPayload
 }
 
 // A stop is the state of a task that must no longer run.
-type stop struct {
+type stopRequest struct {
 	phase   v1alpha1.TaskPhase
 	reason  v1alpha1.Reason
 	message string
 }
 
 // A fault is why a task can never run.
-type fault struct {
+type permanentFailure struct {
 	reason  v1alpha1.Reason
 	message string
 }
 
 // observe reads what the task depends on, and its state in dispatch.
-func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.Time) (world, error) {
-	found := world{clock: r.readClock()}
-	found.stop = stopping(task, now, found.clock)
+func (r *reconciler) observe(ctx context.Context, task *v1alpha1.Task, now time.Time) (snapshot, error) {
+	snapshot := snapshot{clock: r.readClock()}
+	snapshot.stopRequest = stopRequestOf(task, now, snapshot.clock)
 	swarm := &v1alpha1.Swarm{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: task.Namespace, Name: task.Spec.SwarmRef.Name}, swarm)
 	switch {
 	case err == nil:
-		found.swarm = swarm
+		snapshot.swarm = swarm
 	case !apierrors.IsNotFound(err):
-		return found, fmt.Errorf("read swarm %q: %w", task.Spec.SwarmRef.Name, err)
+		return snapshot, fmt.Errorf("read swarm %q: %w", task.Spec.SwarmRef.Name, err)
 	}
-	brief := dispatch.TaskInput{Blocked: blocked(task, found.swarm)}
+	input := dispatch.TaskInput{Blocked: blockReason(task, snapshot.swarm)}
 	if !task.Status.Phase.Final() {
-		if found.input, err = r.readInput(ctx, task); err != nil {
-			return found, err
+		if snapshot.payload, err = r.readPayload(ctx, task); err != nil {
+			return snapshot, err
 		}
-		found.fault, brief.Blocked = found.input.fault, cmp.Or(found.input.missing, brief.Blocked)
-		if brief.PayloadByReference = found.input.referred; !brief.PayloadByReference && found.fault == nil {
-			brief.Payload = found.input.inline
+		snapshot.failure, input.Blocked = snapshot.payload.failure, cmp.Or(snapshot.payload.missing, input.Blocked)
+		if input.PayloadByReference = snapshot.payload.byReference; !input.PayloadByReference && snapshot.failure == nil {
+			input.Payload = snapshot.payload.inline
 		}
 	}
-	if r.board.HasInvalidEpoch(task) {
-		found.fault = &fault{v1alpha1.ReasonEpochInvalid, "status.epoch was set to a number that the operator has not given out: create the Task again"}
+	if r.dispatcher.HasInvalidEpoch(task) {
+		snapshot.failure = &permanentFailure{v1alpha1.ReasonEpochInvalid, "status.epoch was set to a number that the operator has not given out: create the Task again"}
 	}
-	if found.fault != nil {
-		brief.Blocked = &dispatch.Wait{Reason: found.fault.reason, Message: found.fault.message}
+	if snapshot.failure != nil {
+		input.Blocked = &dispatch.Wait{Reason: snapshot.failure.reason, Message: snapshot.failure.message}
 	}
-	if found.stop != nil {
-		brief.Stop = found.stop.order()
+	if snapshot.stopRequest != nil {
+		input.Stop = snapshot.stopRequest.mode()
 	}
-	brief.WillEnd = found.fault != nil || brief.Stop == dispatch.Cancel || found.clock.passed(queueDeadline(task), now)
-	found.view = r.board.Observe(task, brief)
-	return found, nil
+	input.WillEnd = snapshot.failure != nil || input.Stop == dispatch.Cancel || snapshot.clock.hasPassed(queueDeadline(task), now)
+	snapshot.view = r.dispatcher.Observe(task, input)
+	return snapshot, nil
 }
 
-// blocked returns why a task cannot be assigned, even to a free agent.
-func blocked(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
+// blockReason returns why a task cannot be assigned, even to a free agent.
+func blockReason(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
 	switch {
 	case swarm == nil:
 		message := fmt.Sprintf("there is no Swarm %q in namespace %q: create it, or delete this Task", task.Spec.SwarmRef.Name, task.Namespace)
@@ -86,15 +86,15 @@ func blocked(task *v1alpha1.Task, swarm *v1alpha1.Swarm) *dispatch.Wait {
 	return nil
 }
 
-// stopping returns the effect of the user's request, or of a time limit, on a task.
-func stopping(task *v1alpha1.Task, now time.Time, clock clock) *stop {
+// stopRequestOf returns the effect of the user's request, or of a time limit, on a task.
+func stopRequestOf(task *v1alpha1.Task, now time.Time, clock clockState) *stopRequest {
 	switch {
 	case task.Spec.Desired == v1alpha1.TaskCancel:
-		return &stop{v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, "cancelled by desired: Cancelled"}
-	case clock.passed(deadline(task), now):
-		return &stop{v1alpha1.TaskFailed, v1alpha1.ReasonTimedOut, fmt.Sprintf("not finished %d s after its creation (timeouts.totalSeconds)", task.Spec.Timeouts.TotalSeconds)}
+		return &stopRequest{v1alpha1.TaskCancelled, v1alpha1.ReasonCancelled, "cancelled by desired: Cancelled"}
+	case clock.hasPassed(deadline(task), now):
+		return &stopRequest{v1alpha1.TaskFailed, v1alpha1.ReasonTimedOut, fmt.Sprintf("not finished %d s after its creation (timeouts.totalSeconds)", task.Spec.Timeouts.TotalSeconds)}
 	case task.Spec.Desired == v1alpha1.TaskSuspend:
-		return &stop{v1alpha1.TaskPending, v1alpha1.ReasonSuspended, "suspended: set desired to Run to go on"}
+		return &stopRequest{v1alpha1.TaskPending, v1alpha1.ReasonSuspended, "suspended: set desired to Run to go on"}
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func queueDeadline(task *v1alpha1.Task) time.Time {
 	return task.CreationTimestamp.Add(time.Duration(limits.QueueSeconds) * time.Second)
 }
 
-func (s *stop) order() dispatch.StopMode {
+func (s *stopRequest) mode() dispatch.StopMode {
 	if s.phase == v1alpha1.TaskPending {
 		return dispatch.HandBack
 	}

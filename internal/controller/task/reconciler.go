@@ -25,92 +25,92 @@ const name = "task"
 
 // Options are the configuration of this controller.
 type Options struct {
-	Board   *dispatch.Dispatcher
-	Signal  *kit.Trigger // with which the board requests a reconcile
-	Scope   *kit.Scope
-	Workers int
-	Clock   Clock // nil if the clock of this process is always right
+	Dispatcher *dispatch.Dispatcher
+	Trigger    *kit.Trigger // with which the board requests a reconcile
+	Scope      *kit.Scope
+	Workers    int
+	Clock      Clock // nil if the clock of this process is always right
 }
 
 type reconciler struct {
-	client   client.Client
-	live     client.Reader // past the cache
-	status   *kit.Status[*v1alpha1.Task]
-	board    *dispatch.Dispatcher
-	clock    Clock
-	refusals refusals
-	verdicts verdicts
+	client       client.Client
+	apiReader    client.Reader // past the cache
+	status       *kit.Status[*v1alpha1.Task]
+	dispatcher   *dispatch.Dispatcher
+	clock        Clock
+	rejections   statusRejections
+	objectChecks objectCheckCache
 }
 
 // Add adds the Task controller to the operator.
 func Add(operator *kit.Operator, options Options) error {
 	r := &reconciler{
-		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Task](operator, name),
-		board: options.Board, clock: options.Clock,
+		client: operator.GetClient(), apiReader: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Task](operator, name),
+		dispatcher: options.Dispatcher, clock: options.Clock,
 	}
 	return kit.New[*v1alpha1.Task](operator, name).
-		TriggeredBy(options.Signal).
-		OnDeleted(r.forget).
+		TriggeredBy(options.Trigger).
+		OnDeleted(r.handleDeleted).
 		Namespaces(options.Scope).
 		Concurrency(options.Workers).
 		Build(r)
 }
 
-// forget drops a deleted task. If agents report about it, its absence from the cache is no proof: the cache may not have the task yet,
+// handleDeleted drops a deleted task. If agents report about it, its absence from the cache is no proof: the cache may not have the task yet,
 // and a result that is acknowledged now would be lost.
-func (r *reconciler) forget(ctx context.Context, name types.NamespacedName) error {
-	if r.board.HasOrphans(name) {
-		switch err := r.live.Get(ctx, name, &v1alpha1.Task{}); {
+func (r *reconciler) handleDeleted(ctx context.Context, name types.NamespacedName) error {
+	if r.dispatcher.HasOrphans(name) {
+		switch err := r.apiReader.Get(ctx, name, &v1alpha1.Task{}); {
 		case err == nil:
 			return nil // the watch will deliver it
 		case !apierrors.IsNotFound(err):
 			return fmt.Errorf("look for task %q past the cache: %w", name.Name, err)
 		}
 	}
-	r.refusals.forget(name)
-	r.board.Forget(name)
+	r.rejections.forget(name)
+	r.dispatcher.Forget(name)
 	return nil
 }
 
 // Reconcile advances a Task by one step.
 func (r *reconciler) Reconcile(ctx context.Context, task *v1alpha1.Task) (kit.Result, error) {
 	now := time.Now()
-	world, err := r.observe(ctx, task, now)
+	snapshot, err := r.observe(ctx, task, now)
 	switch {
 	case err != nil:
 		return kit.Done(), err
-	case world.view.Stale: // the missing change is our own, and does not trigger a reconcile
+	case snapshot.view.Stale: // the missing change is our own, and does not trigger a reconcile
 		return kit.Requeue("CacheBehind"), nil
-	case !world.view.DeferredUntil.IsZero():
-		return kit.RequeueAfter(world.view.DeferredUntil.Sub(now), "AgentsUnheard"), nil
+	case !snapshot.view.DeferredUntil.IsZero():
+		return kit.RequeueAfter(snapshot.view.DeferredUntil.Sub(now), "AgentsUnheard"), nil
 	}
 	if task.Status.Phase.Final() {
-		return r.expire(ctx, task, world, now)
+		return r.deleteExpired(ctx, task, snapshot, now)
 	}
-	plan := r.plan(task, world, now)
+	plan := r.plan(task, snapshot, now)
 	err = r.report(ctx, task, plan)
-	r.refusals.note(task, world.view.End, err)
+	r.rejections.record(task, snapshot.view.End, err)
 	if err != nil {
 		return kit.Done(), err
 	}
-	switch payload, err := r.payloadToSend(ctx, task, world); {
+	switch payload, err := r.payloadToSend(ctx, task, snapshot); {
 	case errors.Is(err, errPayloadGone):
 		return kit.Requeue("CacheBehind"), nil
 	case err != nil:
 		return kit.Done(), err
 	default:
-		r.board.MarkStored(task, payload)
+		r.dispatcher.MarkStored(task, payload)
 	}
 	if task.Status.Phase.Final() {
-		return expiry(task, world, now), nil // our own status write does not trigger a reconcile
+		return expiryResult(task, snapshot, now), nil // our own status write does not trigger a reconcile
 	}
 	return plan.result(now), nil
 }
 
 // plan decides the next status of a task. It drops the details of an end that the API server keeps refusing.
-func (r *reconciler) plan(task *v1alpha1.Task, world world, now time.Time) Plan {
-	if r.refusals.final(task, world.view.End) {
-		return planRefused(task, *world.view.End, world.clock, now)
+func (r *reconciler) plan(task *v1alpha1.Task, snapshot snapshot, now time.Time) Plan {
+	if r.rejections.isPermanent(task, snapshot.view.End) {
+		return planRejected(task, *snapshot.view.End, snapshot.clock, now)
 	}
-	return plan(task, world, now)
+	return plan(task, snapshot, now)
 }

@@ -49,22 +49,22 @@ func conditionsOf(task *v1alpha1.Task) []metav1.Condition {
 	return []metav1.Condition{v1alpha1.NotReady(generation, reason, message), v1alpha1.Progressing(generation, reason, message)}
 }
 
-// expiry schedules the reconcile that deletes a finished task, with a lower priority than tasks that have something to store.
-func expiry(task *v1alpha1.Task, world world, now time.Time) kit.Result {
-	left, expires := timeLeft(task, world.swarm, now)
+// expiryResult schedules the reconcile that deletes a finished task, with a lower priority than tasks that have something to store.
+func expiryResult(task *v1alpha1.Task, snapshot snapshot, now time.Time) kit.Result {
+	remaining, expires := timeLeft(task, snapshot.swarm, now)
 	switch {
 	case !expires:
 		return kit.Done()
-	case world.clock.skewed:
-		return kit.RequeueAfter(clockLookAgain, clockSkewed).LowPriority()
+	case snapshot.clock.skewed:
+		return kit.RequeueAfter(clockRetryInterval, clockSkewed).LowPriority()
 	}
-	return kit.RequeueAfter(max(left, 0), "Expires").LowPriority()
+	return kit.RequeueAfter(max(remaining, 0), "Expires").LowPriority()
 }
 
-// expire deletes a finished task when its time is over.
-func (r *reconciler) expire(ctx context.Context, task *v1alpha1.Task, world world, now time.Time) (kit.Result, error) {
-	if left, expires := timeLeft(task, world.swarm, now); !expires || world.clock.skewed || left > 0 {
-		return expiry(task, world, now), nil
+// deleteExpired deletes a finished task when its time is over.
+func (r *reconciler) deleteExpired(ctx context.Context, task *v1alpha1.Task, snapshot snapshot, now time.Time) (kit.Result, error) {
+	if left, expires := timeLeft(task, snapshot.swarm, now); !expires || snapshot.clock.skewed || left > 0 {
+		return expiryResult(task, snapshot, now), nil
 	}
 	uid := task.UID
 	err := r.client.Delete(ctx, task, client.Preconditions{UID: &uid})

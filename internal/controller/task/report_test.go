@@ -33,25 +33,25 @@ func TestConditionsFollowThePhase(t *testing.T) {
 		task.Status.Phase, task.Status.Reason = phase, "Because"
 		conditions := conditionsOf(task)
 		for n, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing} {
-			found := meta.FindStatusCondition(conditions, kind)
-			if found == nil || (found.Status == metav1.ConditionTrue) != want[n] || found.Reason == "" {
-				t.Errorf("%s: %s is %+v, want %t", phase, kind, found, want[n])
+			condition := meta.FindStatusCondition(conditions, kind)
+			if condition == nil || (condition.Status == metav1.ConditionTrue) != want[n] || condition.Reason == "" {
+				t.Errorf("%s: %s is %+v, want %t", phase, kind, condition, want[n])
 			}
 		}
 	}
 }
 
 func TestLimitsOfWhatAStatusHolds(t *testing.T) {
-	end := ended(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) { end.Value = []byte(`"` + strings.Repeat("1", 4094) + `"`) })
+	end := endSnapshot(linkv1.Outcome_OUTCOME_SUCCEEDED, func(end *dispatch.AttemptEnd) { end.Value = []byte(`"` + strings.Repeat("1", 4094) + `"`) })
 	if got := plan(&v1alpha1.Task{}, end, noon); got.Status.Phase != v1alpha1.TaskCompleted || got.Status.Result == nil ||
 		len(got.Status.Result.Raw) != 4096 {
 		t.Errorf("a result of 4 KiB: %s", got.Status.Phase)
 	}
 	whole := strings.Repeat("a", 4096)
-	if short(whole) != whole {
+	if truncateMessage(whole) != whole {
 		t.Error("a message that fits was shortened")
 	}
-	if got := short("b" + whole); len(got) != 4096 || !strings.HasPrefix(got, "...a") {
+	if got := truncateMessage("b" + whole); len(got) != 4096 || !strings.HasPrefix(got, "...a") {
 		t.Errorf("%d bytes, %.10q", len(got), got)
 	}
 }
@@ -62,20 +62,20 @@ func TestTaskThatHasBegunDoesNotTimeOutInTheQueue(t *testing.T) {
 	task.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
 	task.Spec.Timeouts = &v1alpha1.TaskTimeouts{QueueSeconds: 60}
 	task.Status.StartTime = new(metav1.NewTime(noon.Add(-time.Hour)))
-	if got := plan(task, waits(v1alpha1.ReasonNoFreeSlot, time.Minute), noon); got.Status.Phase != v1alpha1.TaskPending {
+	if got := plan(task, waitingSnapshot(v1alpha1.ReasonNoFreeSlot, time.Minute), noon); got.Status.Phase != v1alpha1.TaskPending {
 		t.Errorf("phase %s, %s", got.Status.Phase, got.Status.Message)
 	}
 	task.Spec.Timeouts.QueueSeconds, task.Status.StartTime = 0, nil
-	if got := plan(task, waits(v1alpha1.ReasonNoFreeSlot, time.Minute), noon); got.Status.Phase != v1alpha1.TaskPending {
+	if got := plan(task, waitingSnapshot(v1alpha1.ReasonNoFreeSlot, time.Minute), noon); got.Status.Phase != v1alpha1.TaskPending {
 		t.Errorf("no limit: phase %s, %s", got.Status.Phase, got.Status.Message)
 	}
 }
 
-func TestWhatIsFinishedHoldsNothing(t *testing.T) {
+func TestFinishedTaskHasNoAssignment(t *testing.T) {
 	task := &v1alpha1.Task{}
-	running(task)
+	setRunning(task)
 	task.Status.NextRetryTime = new(metav1.NewTime(noon))
-	got := plan(task, world{view: waits("", 0).view, stop: cancels}, noon).Status
+	got := plan(task, snapshot{view: waitingSnapshot("", 0).view, stopRequest: cancelRequest}, noon).Status
 	if got.Phase != v1alpha1.TaskCancelled || got.AssignedAgents != nil || got.ActiveAttempts != 0 || got.NextRetryTime != nil ||
 		!got.CompletionTime.Time.Equal(noon.Truncate(time.Second)) {
 		t.Errorf("got %+v", got)
@@ -91,7 +91,7 @@ func TestRetriesWaitAtLeastASecond(t *testing.T) {
 	}
 }
 
-func TestTaskThatNobodyCanRunIsBlocked(t *testing.T) {
+func TestTaskThatNoAgentCanRunIsBlocked(t *testing.T) {
 	for reason, c := range map[string]struct {
 		change func(*v1alpha1.Task)
 		swarm  *v1alpha1.Swarm
@@ -106,73 +106,73 @@ func TestTaskThatNobodyCanRunIsBlocked(t *testing.T) {
 		if c.change != nil {
 			c.change(task)
 		}
-		if got := blocked(task, c.swarm); (got == nil) != (c.want == "") || got != nil && got.Reason != c.want {
+		if got := blockReason(task, c.swarm); (got == nil) != (c.want == "") || got != nil && got.Reason != c.want {
 			t.Errorf("%s: got %+v", reason, got)
 		}
 	}
 }
 
-// unreadable is a cluster that fails all reads.
-type unreadable struct{ client.Client }
+// failingClient is a cluster that fails all reads.
+type failingClient struct{ client.Client }
 
-func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (failingClient) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errServer
 }
 
 func TestTaskWhoseSwarmCannotBeReadIsTriedAgain(t *testing.T) {
-	if _, err := (&reconciler{client: unreadable{}}).Reconcile(t.Context(), &v1alpha1.Task{}); !errors.Is(err, errServer) {
+	if _, err := (&reconciler{client: failingClient{}}).Reconcile(t.Context(), &v1alpha1.Task{}); !errors.Is(err, errServer) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// configured is a cluster with one ConfigMap.
-type configured struct {
+// configMapDataClient is a cluster with one ConfigMap.
+type configMapDataClient struct {
 	client.Client
 	data map[string]string
 	err  error
 }
 
-func (c configured) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (c configMapDataClient) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	object.(*corev1.ConfigMap).Data = c.data
 	return c.err
 }
 
 func TestPayloadFromAConfigMap(t *testing.T) {
 	for reason, c := range map[string]struct {
-		cluster       configured
+		cluster       configMapDataClient
 		blocked, bad  v1alpha1.Reason
 		fails, passes bool
 	}{
-		"read":           {cluster: configured{data: map[string]string{"k": ` {"a": 1} `}}, passes: true},
-		"key is missing": {cluster: configured{}, blocked: v1alpha1.ReasonPayloadNotFound},
-		"not JSON":       {cluster: configured{data: map[string]string{"k": "[1]"}}, bad: v1alpha1.ReasonBadInput},
-		"too large": {cluster: configured{data: map[string]string{"k": strings.Repeat(" ", mostReferred+1)}},
+		"read":           {cluster: configMapDataClient{data: map[string]string{"k": ` {"a": 1} `}}, passes: true},
+		"key is missing": {cluster: configMapDataClient{}, blocked: v1alpha1.ReasonPayloadNotFound},
+		"not JSON":       {cluster: configMapDataClient{data: map[string]string{"k": "[1]"}}, bad: v1alpha1.ReasonBadInput},
+		"too large": {cluster: configMapDataClient{data: map[string]string{"k": strings.Repeat(" ", maxConfigMapPayload+1)}},
 			bad: v1alpha1.ReasonPayloadTooLarge},
-		"cannot be read": {cluster: configured{err: errServer}, fails: true},
+		"cannot be read": {cluster: configMapDataClient{err: errServer}, fails: true},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			r := &reconciler{client: c.cluster}
-			found, err := r.referred(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: "k"})
-			if (err != nil) != c.fails || (found.missing != nil) != (c.blocked != "") || (found.fault != nil) != (c.bad != "") {
-				t.Fatalf("got %v, blocked %+v, fault %+v", err, found.missing, found.fault)
+			result, err := r.readConfigMap(t.Context(), &v1alpha1.Task{}, v1alpha1.ConfigMapKey{Name: "c", Key: "k"})
+			if (err != nil) != c.fails || (result.missing != nil) != (c.blocked != "") || (result.failure != nil) != (c.bad != "") {
+				t.Fatalf("got %v, blocked %+v, fault %+v", err, result.missing, result.failure)
 			}
-			if found.missing != nil && found.missing.Reason != c.blocked || found.fault != nil && found.fault.reason != c.bad {
-				t.Errorf("blocked %+v, fault %+v", found.missing, found.fault)
+			if result.missing != nil && result.missing.Reason != c.blocked || result.failure != nil && result.failure.reason != c.bad {
+				t.Errorf("blocked %+v, fault %+v", result.missing, result.failure)
 			}
-			if c.passes && found.text != `{"a": 1}` {
-				t.Errorf("got %q", found.text)
+			if c.passes && result.configMapText != `{"a": 1}` {
+				t.Errorf("got %q", result.configMapText)
 			}
 		})
 	}
 }
 
 func TestPayloadInTheTaskIsLimited(t *testing.T) {
-	for size, fits := range map[int]bool{mostPayload: true, mostPayload + 1: false} {
+	for size, fits := range map[int]bool{maxPayload: true, maxPayload + 1: false} {
 		task := &v1alpha1.Task{}
 		task.Spec.Payload = &apiextensionsv1.JSON{Raw: bytes.Repeat([]byte(" "), size)}
 		for _, kept := range []bool{true, false} {
-			if found, err := (&reconciler{}).readInput(t.Context(), task); err != nil || (found.fault == nil) != fits || fits && found.referred == kept {
-				t.Errorf("%d bytes, kept %t: %v, %+v", size, kept, err, found)
+			if result, err := (&reconciler{}).readPayload(t.Context(), task); err != nil || (result.failure == nil) != fits || fits && result.byReference == kept {
+				t.Errorf("%d bytes, kept %t: %v, %+v", size, kept, err, result)
 			}
 			payload.Drop(task)
 		}

@@ -13,29 +13,29 @@ import (
 // Every assignment that was sent ends once: it is counted as a retry, a reassignment or a hand-back, it decides the task, or it was not
 // delivered, which is not counted. A stored one may have been sent, as far as the next leader knows. Nothing is counted that did not
 // happen, whatever goes wrong. While a single leader sees everything and the user stops nothing, everything that happens is counted.
-func (w *cluster) auditCounters() {
-	for _, task := range w.store.all() {
-		status, history := task.Status, w.store.history(&task)
-		sent, failed := w.journal.sentTo(string(task.UID)), w.journal.failures(string(task.UID))
-		made := assignments(history, sent)
-		w.auditUndelivered(&task, history)
-		retried, ends := counted(&task, history)
-		exact := status.Phase.Final() && len(w.leaders) == 1 && !stoppedByUser(history)
+func (sim *simulation) auditCounters() {
+	for _, task := range sim.store.all() {
+		status, history := task.Status, sim.store.history(&task)
+		sent, failed := sim.attempts.sentEpochs(string(task.UID)), sim.attempts.countFailures(string(task.UID))
+		assigned := countAssignments(history, sent)
+		sim.auditUndelivered(&task, history)
+		retried, ends := countedEnds(&task, history)
+		exact := status.Phase.Final() && len(sim.leaders) == 1 && !stoppedByUser(history)
 		switch {
-		case retried > failed || ends > made:
-			w.problem("%s counts more than happened: %d failed runs, %d assignments: %+v", task.Name, failed, made, status)
+		case retried > failed || ends > assigned:
+			sim.problem("%s counts more than happened: %d failed runs, %d assignments: %+v", task.Name, failed, assigned, status)
 		case exact && status.Reassignments == 0 && retried != failed:
-			w.problem("%s has %d failed runs and counts %d: %+v", task.Name, failed, retried, status)
-		case exact && ends != int32(len(sent)) && !w.journal.longRun(string(task.UID)):
-			w.problem("%s was assigned %d times and counts %d ends: %+v", task.Name, len(sent), ends, status)
+			sim.problem("%s has %d failed runs and counts %d: %+v", task.Name, failed, retried, status)
+		case exact && ends != int32(len(sent)) && !sim.attempts.hasLongRun(string(task.UID)):
+			sim.problem("%s was assigned %d times and counts %d ends: %+v", task.Name, len(sent), ends, status)
 		}
 	}
 }
 
-// counted returns how many failed runs and how many ends of assignments the status of a task accounts for.
-func counted(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32) {
+// countedEnds returns how many failed runs and how many ends of assignments the status of a task accounts for.
+func countedEnds(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32) {
 	status := task.Status
-	retried, ends = status.Retries, status.Retries+status.Reassignments+status.HandBacks+int32(len(undelivered(history)))
+	retried, ends = status.Retries, status.Retries+status.Reassignments+status.HandBacks+int32(len(undeliveredEpochs(history)))
 	switch {
 	case decidedByFailure(task):
 		return retried + 1, ends + 1
@@ -45,8 +45,8 @@ func counted(task *v1alpha1.Task, history []v1alpha1.Task) (retried, ends int32)
 	return retried, ends
 }
 
-// uncounted are the reasons with which a task fails without an uncounted failed run.
-var uncounted = []v1alpha1.Reason{
+// reasonsWithoutFailedRun are the reasons with which a task fails without an uncounted failed run.
+var reasonsWithoutFailedRun = []v1alpha1.Reason{
 	v1alpha1.ReasonTooManyReassignments, v1alpha1.ReasonTooManyHandBacks, v1alpha1.ReasonTimedOut,
 	v1alpha1.ReasonBadInput, v1alpha1.ReasonResultInvalid, v1alpha1.ReasonEpochInvalid,
 }
@@ -54,7 +54,7 @@ var uncounted = []v1alpha1.Reason{
 // decidedByFailure reports whether the last failure of a task was not followed by a retry, and therefore is not counted as one.
 func decidedByFailure(task *v1alpha1.Task) bool {
 	status := task.Status
-	return status.Phase == v1alpha1.TaskFailed && status.Attempt > 0 && !slices.Contains(uncounted, v1alpha1.Reason(status.Reason))
+	return status.Phase == v1alpha1.TaskFailed && status.Attempt > 0 && !slices.Contains(reasonsWithoutFailedRun, v1alpha1.Reason(status.Reason))
 }
 
 // decidedOtherwise reports whether an attempt that is counted nowhere decided the task.
@@ -77,14 +77,14 @@ func succeededAfterLoss(history []v1alpha1.Task) bool {
 }
 
 // auditUndelivered checks that nothing which ran is stored as not delivered.
-func (w *cluster) auditUndelivered(task *v1alpha1.Task, history []v1alpha1.Task) {
-	if w.journal.ran(string(task.UID), undelivered(history)) {
-		w.problem("%s has an attempt that ran and is stored as not delivered: %+v", task.Name, task.Status)
+func (sim *simulation) auditUndelivered(task *v1alpha1.Task, history []v1alpha1.Task) {
+	if sim.attempts.hasRun(string(task.UID), undeliveredEpochs(history)) {
+		sim.problem("%s has an attempt that ran and is stored as not delivered: %+v", task.Name, task.Status)
 	}
 }
 
-// undelivered returns the epochs of assignments that are stored as not delivered.
-func undelivered(history []v1alpha1.Task) map[int64]bool {
+// undeliveredEpochs returns the epochs of assignments that are stored as not delivered.
+func undeliveredEpochs(history []v1alpha1.Task) map[int64]bool {
 	epochs := map[int64]bool{}
 	for n := range history {
 		if status := &history[n].Status; status.Reason == string(v1alpha1.ReasonNotDelivered) {
@@ -94,11 +94,11 @@ func undelivered(history []v1alpha1.Task) map[int64]bool {
 	return epochs
 }
 
-// ran reports whether an attempt of a task with one of the epochs has run.
-func (j *journal) ran(uid string, epochs map[int64]bool) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.ContainsFunc(j.runs, func(run *stint) bool { return run.uid == uid && epochs[run.epoch] })
+// hasRun reports whether an attempt of a task with one of the epochs has run.
+func (l *attemptLog) hasRun(uid string, epochs map[int64]bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.runs, func(run *attemptRecord) bool { return run.uid == uid && epochs[run.epoch] })
 }
 
 // stoppedByUser reports whether a user, or a time limit, may have stopped an attempt: such an end is not counted.
@@ -117,28 +117,28 @@ func (s *store) history(task *v1alpha1.Task) []v1alpha1.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var versions []v1alpha1.Task
-	for _, one := range s.log {
-		if one.after != nil && one.after.UID == task.UID {
-			versions = append(versions, *one.after)
+	for _, change := range s.log {
+		if change.after != nil && change.after.UID == task.UID {
+			versions = append(versions, *change.after)
 		}
 	}
 	return versions
 }
 
-// assign records that an assignment was sent, whether or not it arrives.
-func (j *journal) assign(order *linkv1.Assign) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.sent = append(j.sent, order.GetAttempt())
-	j.payloads = append(j.payloads, string(order.GetPayload()))
+// recordAssign records that an assignment was sent, whether or not it arrives.
+func (l *attemptLog) recordAssign(order *linkv1.Assign) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sentAttempts = append(l.sentAttempts, order.GetAttempt())
+	l.payloads = append(l.payloads, string(order.GetPayload()))
 }
 
-// sentTo returns the epochs of a task's assignments that were sent.
-func (j *journal) sentTo(uid string) map[int64]bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// sentEpochs returns the epochs of a task's assignments that were sent.
+func (l *attemptLog) sentEpochs(uid string) map[int64]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	epochs := map[int64]bool{}
-	for _, attempt := range j.sent {
+	for _, attempt := range l.sentAttempts {
 		if attempt.GetTaskUid() == uid {
 			epochs[attempt.GetEpoch()] = true
 		}
@@ -146,23 +146,23 @@ func (j *journal) sentTo(uid string) map[int64]bool {
 	return epochs
 }
 
-// assignments counts those that were sent or stored.
-func assignments(history []v1alpha1.Task, sent map[int64]bool) int32 {
+// countAssignments counts those that were sent or stored.
+func countAssignments(history []v1alpha1.Task, sent map[int64]bool) int32 {
 	all := maps.Clone(sent)
 	for n := range history {
-		for _, given := range history[n].Status.AssignedAgents {
-			all[given.Epoch] = true
+		for _, assigned := range history[n].Status.AssignedAgents {
+			all[assigned.Epoch] = true
 		}
 	}
 	return int32(len(all))
 }
 
-// failures counts the runs of a task that failed, or asked for a retry.
-func (j *journal) failures(uid string) int32 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// countFailures counts the runs of a task that failed, or asked for a retry.
+func (l *attemptLog) countFailures(uid string) int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	count := int32(0)
-	for _, run := range j.runs {
+	for _, run := range l.runs {
 		if run.uid == uid && (run.outcome == linkv1.Outcome_OUTCOME_FAILED.String() || run.outcome == linkv1.Outcome_OUTCOME_RETRY.String()) {
 			count++
 		}
@@ -170,9 +170,9 @@ func (j *journal) failures(uid string) int32 {
 	return count
 }
 
-// longRun reports whether an attempt ran long enough to reset the count of hand-backs.
-func (j *journal) longRun(uid string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.ContainsFunc(j.runs, func(run *stint) bool { return run.uid == uid && run.end.Sub(run.start) >= steadyRun })
+// hasLongRun reports whether an attempt ran long enough to reset the count of hand-backs.
+func (l *attemptLog) hasLongRun(uid string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.runs, func(run *attemptRecord) bool { return run.uid == uid && run.end.Sub(run.start) >= handBackResetPeriod })
 }

@@ -23,20 +23,20 @@ import (
 )
 
 var (
-	errServer = errors.New("the API server failed")
-	errAnswer = errors.New("the answer of the API server was lost")
+	errServer       = errors.New("the API server failed")
+	errResponseLost = errors.New("the answer of the API server was lost")
 )
 
 // Faults are the faults in the writes of all leaders. Each counts down with every write.
 type faults struct {
-	mu            sync.Mutex
-	before, after int                       // how many of the next writes fail before, or after, they are stored
-	storing       func(task *v1alpha1.Task) // called before a write is stored
-	refuses       func(*v1alpha1.TaskStatus) bool
-	each          time.Duration // duration of a write, both ways
+	mu                    sync.Mutex
+	failBefore, failAfter int                       // how many of the next writes fail before, or after, they are stored
+	beforeStore           func(task *v1alpha1.Task) // called before a write is stored
+	rejects               func(*v1alpha1.TaskStatus) bool
+	writeDelay            time.Duration // duration of a write, both ways
 }
 
-func (f *faults) spend(count *int) bool {
+func (f *faults) countDown(count *int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if *count <= 0 {
@@ -46,30 +46,30 @@ func (f *faults) spend(count *int) bool {
 	return true
 }
 
-// onStoring sets a function that runs while a write is in progress.
-func (f *faults) onStoring(what func(task *v1alpha1.Task)) {
+// setBeforeStore sets a function that runs while a write is in progress.
+func (f *faults) setBeforeStore(hook func(task *v1alpha1.Task)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.storing = what
+	f.beforeStore = hook
 }
 
-func (f *faults) hook() func(*v1alpha1.Task) {
+func (f *faults) beforeStoreHook() func(*v1alpha1.Task) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.storing
+	return f.beforeStore
 }
 
-func (f *faults) underWay() time.Duration {
+func (f *faults) delay() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.each
+	return f.writeDelay
 }
 
 // A cache is a leader's view of the store, with a delay.
 type cache struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*v1alpha1.Task
-	held    chan struct{} // not nil while the cache receives nothing
+	paused  chan struct{} // not nil while the cache receives nothing
 }
 
 func (c *cache) get(name types.NamespacedName) *v1alpha1.Task {
@@ -92,39 +92,39 @@ func (c *cache) all() []v1alpha1.Task {
 	return list
 }
 
-func (c *cache) apply(news change) {
+func (c *cache) apply(change change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if news.after != nil {
-		kept := news.after.DeepCopy()
-		payload.Drop(kept) // as the operator's cache does
-		c.objects[named(news.after.Name)] = kept
+	if change.after != nil {
+		stored := change.after.DeepCopy()
+		payload.Drop(stored) // as the operator's cache does
+		c.objects[namespacedName(change.after.Name)] = stored
 	} else {
-		delete(c.objects, named(news.before.Name))
+		delete(c.objects, namespacedName(change.before.Name))
 	}
 }
 
-// hold stops updates of the cache until release.
-func (c *cache) hold() {
+// pause stops updates of the cache until release.
+func (c *cache) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held == nil {
-		c.held = make(chan struct{})
+	if c.paused == nil {
+		c.paused = make(chan struct{})
 	}
 }
 
-func (c *cache) release() {
+func (c *cache) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held != nil {
-		close(c.held)
-		c.held = nil
+	if c.paused != nil {
+		close(c.paused)
+		c.paused = nil
 	}
 }
 
-func (c *cache) wait(ctx context.Context) {
+func (c *cache) waitUntilResumed(ctx context.Context) {
 	c.mu.Lock()
-	held := c.held
+	held := c.paused
 	c.mu.Unlock()
 	if held != nil {
 		select {
@@ -176,40 +176,40 @@ type stubStatus struct {
 
 // Patch stores the status if the leader leads, both before and after the write.
 func (s *stubStatus) Patch(_ context.Context, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-	task, faults := object.(*v1alpha1.Task), &s.leader.world.faults
+	task, faults := object.(*v1alpha1.Task), &s.leader.sim.faults
 	data, err := patch.Data(task)
 	if err != nil {
 		return err
 	}
-	var of struct {
+	var meta struct {
 		Metadata struct{ ResourceVersion string }
 	}
-	if err := json.Unmarshal(data, &of); err != nil {
+	if err := json.Unmarshal(data, &meta); err != nil {
 		return err
 	}
-	time.Sleep(faults.underWay())
-	if storing := faults.hook(); storing != nil {
+	time.Sleep(faults.delay())
+	if storing := faults.beforeStoreHook(); storing != nil {
 		storing(task)
 	}
 	switch {
-	case !s.leader.leads():
+	case !s.leader.isLeader():
 		return kit.ErrNotLeading
-	case faults.spend(&faults.before):
+	case faults.countDown(&faults.failBefore):
 		return errServer
 	}
-	if err := faults.refused(task); err != nil {
+	if err := faults.rejection(task); err != nil {
 		return err
 	}
-	stored, err := s.leader.world.store.put(task, of.Metadata.ResourceVersion)
+	stored, err := s.leader.sim.store.updateStatus(task, meta.Metadata.ResourceVersion)
 	if err != nil {
 		if apierrors.IsBadRequest(err) {
-			s.leader.world.problem("write refused: %v", err)
+			s.leader.sim.problem("write refused: %v", err)
 		}
 		return err
 	}
-	time.Sleep(faults.underWay())
-	if faults.spend(&faults.after) {
-		return errAnswer
+	time.Sleep(faults.delay())
+	if faults.countDown(&faults.failAfter) {
+		return errResponseLost
 	}
 	stored.DeepCopyInto(task)
 	return nil

@@ -9,122 +9,122 @@ import (
 )
 
 // Work is the behavior of a task's code. The zero value succeeds at once.
-type work struct {
-	takes    time.Duration
-	outcome  linkv1.Outcome // SUCCEEDED if not set
-	reason   string
-	value    string        // of the result; its epoch if not set
-	stops    time.Duration // how long it takes to stop
-	stubborn bool          // it never stops by itself
-	dies     time.Duration // how long it runs after being killed
-	reports  bool          // progress, every second
+type behavior struct {
+	duration        time.Duration
+	outcome         linkv1.Outcome // SUCCEEDED if not set
+	reason          string
+	value           string        // of the result; its epoch if not set
+	stopDelay       time.Duration // how long it takes to stop
+	ignoresStop     bool          // it never stops by itself
+	killDelay       time.Duration // how long it runs after being killed
+	reportsProgress bool          // progress, every second
 }
 
-// take accepts or declines an assignment like the ledger.
-func (p *process) take(attempt *linkv1.Attempt) {
-	p.taken++
-	if p.taken > p.granted {
-		p.world.problem("%v was sent %d assignments and allowed %d", p, p.taken, p.granted)
+// handleAssign accepts or declines an assignment like the ledger.
+func (p *process) handleAssign(attempt *linkv1.Attempt) {
+	p.assignedCount++
+	if p.assignedCount > p.creditGranted {
+		p.sim.problem("%v was sent %d assignments and allowed %d", p, p.assignedCount, p.creditGranted)
 	}
 	key, now := attempt.Key(), time.Now()
 	reason := ""
-	switch older := p.running[key.WorkKey]; {
-	case older != nil && older.attempt.Key() == key || p.has(key):
-		p.world.problem("%v was sent epoch %d twice", p, key.Epoch)
+	switch older := p.jobs[key.WorkKey]; {
+	case older != nil && older.attempt.Key() == key || p.hasResult(key):
+		p.sim.problem("%v was sent epoch %d twice", p, key.Epoch)
 		return
-	case !now.Before(p.lease.silence()):
+	case !now.Before(p.lease.refuseAt()):
 		reason = "LeaseEnding"
-	case key.Epoch <= p.newest[key.WorkKey]:
+	case key.Epoch <= p.newestEpochs[key.WorkKey]:
 		reason = "StaleEpoch"
-		p.world.problem("%v was sent epoch %d of %s after %d", p, key.Epoch, attempt.GetTask(), p.newest[key.WorkKey])
+		p.sim.problem("%v was sent epoch %d of %s after %d", p, key.Epoch, attempt.GetTask(), p.newestEpochs[key.WorkKey])
 	case older != nil:
 		reason = "PreviousAttemptRunning"
 		older.stop(linkv1.Outcome_OUTCOME_HANDED_BACK, "Superseded", now)
-	case len(p.running) >= p.slots:
+	case len(p.jobs) >= p.slots:
 		reason = "NoFreeSlot"
-		p.world.problem("%v was sent more than its slots hold", p)
+		p.sim.problem("%v was sent more than its slots hold", p)
 	}
 	if reason != "LeaseEnding" {
-		p.newest[key.WorkKey] = max(p.newest[key.WorkKey], key.Epoch)
+		p.newestEpochs[key.WorkKey] = max(p.newestEpochs[key.WorkKey], key.Epoch)
 	}
 	if reason != "" {
-		p.world.journal.declined(attempt, reason)
-		p.tellResult(&linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_DECLINED, Reason: reason})
+		p.sim.attempts.recordDecline(attempt, reason)
+		p.addResult(&linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_DECLINED, Reason: reason})
 	} else {
-		p.begin(attempt, now)
+		p.startJob(attempt, now)
 	}
-	p.grant()
+	p.sendCredit()
 }
 
-func (p *process) begin(attempt *linkv1.Attempt, now time.Time) {
-	does := p.world.workOf(attempt)
-	p.running[attempt.Key().WorkKey] = &job{attempt: attempt, work: does, began: now, ends: now.Add(does.takes)}
-	p.world.journal.start(attempt, p)
+func (p *process) startJob(attempt *linkv1.Attempt, now time.Time) {
+	work := p.sim.behaviorOf(attempt)
+	p.jobs[attempt.Key().WorkKey] = &job{attempt: attempt, behavior: work, startedAt: now, endsAt: now.Add(work.duration)}
+	p.sim.attempts.recordStart(attempt, p)
 }
 
-func (p *process) has(key linkv1.AttemptKey) bool {
+func (p *process) hasResult(key linkv1.AttemptKey) bool {
 	return slices.ContainsFunc(p.results, func(r *linkv1.Result) bool { return r.GetAttempt().Key() == key })
 }
 
-func (p *process) cancel(order *linkv1.Cancel) {
-	running := p.running[order.GetAttempt().Key().WorkKey]
-	if running == nil || running.attempt.Key() != order.GetAttempt().Key() {
+func (p *process) handleCancel(order *linkv1.Cancel) {
+	job := p.jobs[order.GetAttempt().Key().WorkKey]
+	if job == nil || job.attempt.Key() != order.GetAttempt().Key() {
 		return
 	}
-	p.world.journal.cancelled(order)
+	p.sim.attempts.recordCancel(order)
 	outcome := linkv1.Outcome_OUTCOME_CANCELLED
 	if order.GetHandBack() {
 		outcome = linkv1.Outcome_OUTCOME_HANDED_BACK
 	}
-	running.stop(outcome, order.GetReason(), time.Now())
+	job.stop(outcome, order.GetReason(), time.Now())
 }
 
 // stop asks the code to end. The first stop determines the reason.
 func (j *job) stop(outcome linkv1.Outcome, reason string, now time.Time) {
-	if j.stopped != 0 {
+	if j.stopOutcome != 0 {
 		return
 	}
-	j.stopped, j.reason = outcome, reason
-	if !j.work.stubborn {
-		j.endBy(now.Add(j.work.stops))
+	j.stopOutcome, j.stopReason = outcome, reason
+	if !j.behavior.ignoresStop {
+		j.endBy(now.Add(j.behavior.stopDelay))
 	}
 }
 
 func (j *job) endBy(at time.Time) {
-	if at.Before(j.ends) {
-		j.ends = at
+	if at.Before(j.endsAt) {
+		j.endsAt = at
 	}
 }
 
-// finish creates the result of an attempt.
-func (p *process) finish(ended *job) {
-	delete(p.running, ended.attempt.Key().WorkKey)
-	result := &linkv1.Result{Attempt: ended.attempt, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Reason: ended.work.reason}
-	well := !ended.ends.Before(ended.began.Add(ended.work.takes))
-	if ended.work.outcome != 0 {
-		result.Outcome = ended.work.outcome
+// finishJob creates the result of an attempt.
+func (p *process) finishJob(job *job) {
+	delete(p.jobs, job.attempt.Key().WorkKey)
+	result := &linkv1.Result{Attempt: job.attempt, Outcome: linkv1.Outcome_OUTCOME_SUCCEEDED, Reason: job.behavior.reason}
+	well := !job.endsAt.Before(job.startedAt.Add(job.behavior.duration))
+	if job.behavior.outcome != 0 {
+		result.Outcome = job.behavior.outcome
 	}
-	inTime := ended.stopped == linkv1.Outcome_OUTCOME_HANDED_BACK && well && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED
-	if ended.stopped != 0 && !inTime {
-		result.Outcome, result.Reason = ended.stopped, ended.reason
+	inTime := job.stopOutcome == linkv1.Outcome_OUTCOME_HANDED_BACK && well && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED
+	if job.stopOutcome != 0 && !inTime {
+		result.Outcome, result.Reason = job.stopOutcome, job.stopReason
 	}
 	if result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
-		result.Value = fmt.Appendf(nil, `{"epoch":%d}`, ended.attempt.GetEpoch())
-		if ended.work.value != "" {
-			result.Value = []byte(ended.work.value)
+		result.Value = fmt.Appendf(nil, `{"epoch":%d}`, job.attempt.GetEpoch())
+		if job.behavior.value != "" {
+			result.Value = []byte(job.behavior.value)
 		}
 	}
-	p.world.journal.finish(ended.attempt, result.Outcome.String())
-	p.tellResult(result)
-	p.grant()
+	p.sim.attempts.recordEnd(job.attempt, result.Outcome.String())
+	p.addResult(result)
+	p.sendCredit()
 }
 
-func (p *process) tellResult(result *linkv1.Result) {
+func (p *process) addResult(result *linkv1.Result) {
 	p.results = append(p.results, result)
-	p.send(result)
+	p.sendResult(result)
 }
 
-func (p *process) send(result *linkv1.Result) {
+func (p *process) sendResult(result *linkv1.Result) {
 	if !p.welcomed {
 		return
 	}
@@ -132,24 +132,24 @@ func (p *process) send(result *linkv1.Result) {
 	p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
 }
 
-// forget handles the acknowledgement of a result.
-func (p *process) forget(key linkv1.AttemptKey) {
+// handleAcknowledge handles the acknowledgement of a result.
+func (p *process) handleAcknowledge(key linkv1.AttemptKey) {
 	p.results = slices.DeleteFunc(p.results, func(r *linkv1.Result) bool {
 		if r.GetAttempt().Key() != key {
 			return false
 		}
-		p.world.journal.acknowledged(r)
+		p.sim.attempts.recordAck(r)
 		return true
 	})
 }
 
-// report sends the progress of the code, in percent of its time.
-func (p *process) report(now time.Time) {
-	for _, running := range p.running {
-		percent := int32(now.Sub(running.began) * 100 / max(running.work.takes, 1))
-		if p.welcomed && running.work.reports && percent > running.progress {
-			running.progress = percent
-			p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: running.attempt, Percent: percent}}})
+// sendProgress sends the progress of the code, in percent of its time.
+func (p *process) sendProgress(now time.Time) {
+	for _, job := range p.jobs {
+		percent := int32(now.Sub(job.startedAt) * 100 / max(job.behavior.duration, 1))
+		if p.welcomed && job.behavior.reportsProgress && percent > job.progress {
+			job.progress = percent
+			p.stream.up.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Progress{Progress: &linkv1.Progress{Attempt: job.attempt, Percent: percent}}})
 		}
 	}
 }

@@ -22,19 +22,19 @@ import (
 
 // A leader is one process of the operator: the real board and the real reconciler with their own cache, queue and link.
 type leader struct {
-	world    *cluster
-	board    *dispatch.Dispatcher
-	wire     *wire
-	cache    *cache
-	queue    *queue
-	registry *prometheus.Registry
-	leading  atomic.Bool
-	position atomic.Int64 // of the cache in the log of changes
-	stop     context.CancelFunc
+	sim         *simulation
+	dispatcher  *dispatch.Dispatcher
+	link        *linkServer
+	cache       *cache
+	queue       *queue
+	registry    *prometheus.Registry
+	isLeading   atomic.Bool
+	logPosition atomic.Int64 // of the cache in the log of changes
+	stop        context.CancelFunc
 
-	mu    sync.Mutex
-	term  int64
-	alone time.Time
+	mu        sync.Mutex
+	term      int64
+	aloneFrom time.Time
 }
 
 // Term implements dispatch.Leadership.
@@ -49,117 +49,117 @@ func (l *leader) RaiseTerm(above int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.term = max(l.term, above+1)
-	l.world.term.Store(max(l.world.term.Load(), l.term))
+	l.sim.term.Store(max(l.sim.term.Load(), l.term))
 	return l.term
 }
 
-func (l *leader) leads() bool { return l.leading.Load() }
+func (l *leader) isLeader() bool { return l.isLeading.Load() }
 
 // elect starts a new leader from the current stored state. It assigns nothing before govern.
-func (w *cluster) elect() *leader { return w.electBehind(0) }
+func (sim *simulation) elect() *leader { return sim.electWithStaleCache(0) }
 
-// electBehind starts a leader whose cache lacks the last changes until it is released.
-func (w *cluster) electBehind(behind int) *leader {
+// electWithStaleCache starts a leader whose cache lacks the last changes until it is released.
+func (sim *simulation) electWithStaleCache(behind int) *leader {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &leader{world: w, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: w.term.Add(1), alone: w.contested}
-	l.leading.Store(true)
-	l.wire = newWire(l)
-	l.board = dispatch.New(dispatch.Config{
-		Lease: w.lease, Leadership: l, Tasks: l.queue, Agents: agentSignal{l}, Swarms: silentSignal{}, Metrics: l.registry,
-		Budget: w.budget, Refusals: limit.NewRefusals(l.registry),
+	l := &leader{sim: sim, queue: newQueue(), registry: prometheus.NewRegistry(), stop: stop, term: sim.term.Add(1), aloneFrom: sim.contestedUntil}
+	l.isLeading.Store(true)
+	l.link = newLinkServer(l)
+	l.dispatcher = dispatch.New(dispatch.Config{
+		Lease: sim.lease, Leadership: l, Tasks: l.queue, Agents: agentTrigger{l}, Swarms: noopTrigger{}, Metrics: l.registry,
+		Budget: sim.budget, Refusals: limit.NewRefusals(l.registry),
 	})
-	l.board.Connect(l.wire)
-	l.fill(behind)
-	reconciles := &reconciler{client: &stubClient{leader: l}, live: storeReader{store: w.store, reads: &w.reads}, board: l.board, clock: w.clock}
-	reconciles.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: reconciles.client, events: &w.events}}, name)
-	l.open()
-	w.runs.Go(func() { l.rule(ctx) })
-	w.runs.Go(func() { l.follow(ctx) })
-	for range w.workers {
-		w.runs.Go(func() { l.work(ctx, reconciles) })
+	l.dispatcher.Connect(l.link)
+	l.fillCache(behind)
+	r := &reconciler{client: &stubClient{leader: l}, apiReader: storeReader{store: sim.store, reads: &sim.apiReads}, dispatcher: l.dispatcher, clock: sim.clock}
+	r.status = kit.NewStatus[*v1alpha1.Task](&kit.Operator{Manager: stubManager{client: r.client, events: &sim.events}}, name)
+	l.openTerm()
+	sim.wg.Go(func() { l.run(ctx) })
+	sim.wg.Go(func() { l.watch(ctx) })
+	for range sim.workers {
+		sim.wg.Go(func() { l.runWorker(ctx, r) })
 	}
-	w.lead(l)
+	sim.setLeader(l)
 	return l
 }
 
-// fill fills the cache with the stored state, or that of some changes ago.
-func (l *leader) fill(behind int) {
+// fillCache fills the cache with the stored state, or that of some changes ago.
+func (l *leader) fillCache(behind int) {
 	l.cache = &cache{objects: map[types.NamespacedName]*v1alpha1.Task{}}
-	l.world.store.mu.Lock()
-	defer l.world.store.mu.Unlock()
-	known := l.world.store.log[:max(0, len(l.world.store.log)-behind)]
-	for _, one := range known {
-		l.cache.apply(one)
+	l.sim.store.mu.Lock()
+	defer l.sim.store.mu.Unlock()
+	changes := l.sim.store.log[:max(0, len(l.sim.store.log)-behind)]
+	for _, change := range changes {
+		l.cache.apply(change)
 	}
 	for name := range l.cache.objects {
 		l.queue.After(name, 0)
 	}
 	if behind > 0 {
-		l.cache.hold()
+		l.cache.pause()
 	}
-	l.position.Store(int64(len(known)))
+	l.logPosition.Store(int64(len(changes)))
 }
 
-func (l *leader) census() dispatch.Snapshot {
-	census := dispatch.Snapshot{Tasks: l.cache.all(), HasPredecessor: !l.alone.IsZero()}
-	for _, pod := range l.world.seen() {
-		census.Agents = append(census.Agents, l.world.agentObject(pod))
-		census.Pods = append(census.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: pod, UID: types.UID(l.world.agent(pod).podUID), Labels: map[string]string{v1alpha1.LabelSwarm: swarmName},
+func (l *leader) snapshot() dispatch.Snapshot {
+	snapshot := dispatch.Snapshot{Tasks: l.cache.all(), HasPredecessor: !l.aloneFrom.IsZero()}
+	for _, pod := range l.sim.visiblePods() {
+		snapshot.Agents = append(snapshot.Agents, l.sim.agentObject(pod))
+		snapshot.Pods = append(snapshot.Pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: pod, UID: types.UID(l.sim.process(pod).podUID), Labels: map[string]string{v1alpha1.LabelSwarm: swarmName},
 		}})
 	}
-	return census
+	return snapshot
 }
 
-// govern plays the part of the controllers of Swarms and Agents.
-func (l *leader) govern(rules dispatch.SwarmRules) {
-	for _, pod := range l.world.seen() {
-		l.enrol(pod)
+// setRules plays the part of the controllers of Swarms and Agents.
+func (l *leader) setRules(rules dispatch.SwarmRules) {
+	for _, pod := range l.sim.visiblePods() {
+		l.setAgent(pod)
 	}
-	l.board.SetSwarm(named(swarmName), rules)
+	l.dispatcher.SetSwarm(namespacedName(swarmName), rules)
 }
 
-func (l *leader) enrol(agent string) {
-	object := l.world.agentObject(agent)
-	l.board.SetAgent(&object, 0)
+func (l *leader) setAgent(agent string) {
+	object := l.sim.agentObject(agent)
+	l.dispatcher.SetAgent(&object, 0)
 }
 
-// follow is the watch: it passes on what the real predicate accepts.
-func (l *leader) follow(ctx context.Context) {
-	for ; ; l.position.Add(1) {
-		news, more := l.world.store.next(ctx, int(l.position.Load()))
+// watch is the watch: it passes on what the real predicate accepts.
+func (l *leader) watch(ctx context.Context) {
+	for ; ; l.logPosition.Add(1) {
+		change, more := l.sim.store.next(ctx, int(l.logPosition.Load()))
 		if !more {
 			return
 		}
-		sleep(ctx, time.Until(news.at.Add(time.Duration(l.world.lag.Load()))))
-		l.cache.wait(ctx)
-		l.cache.apply(news)
+		sleep(ctx, time.Until(change.at.Add(time.Duration(l.sim.cacheLag.Load()))))
+		l.cache.waitUntilResumed(ctx)
+		l.cache.apply(change)
 		switch {
-		case news.before == nil:
-			l.queue.After(named(news.after.Name), 0)
-		case news.after == nil:
-			l.queue.After(named(news.before.Name), 0)
-		case kit.Changes().Update(event.UpdateEvent{ObjectOld: news.before, ObjectNew: news.after}):
-			l.queue.After(named(news.after.Name), 0)
+		case change.before == nil:
+			l.queue.After(namespacedName(change.after.Name), 0)
+		case change.after == nil:
+			l.queue.After(namespacedName(change.before.Name), 0)
+		case kit.Changes().Update(event.UpdateEvent{ObjectOld: change.before, ObjectNew: change.after}):
+			l.queue.After(namespacedName(change.after.Name), 0)
 		}
 	}
 }
 
-// work is kit's control loop around the reconciler.
-func (l *leader) work(ctx context.Context, reconciles *reconciler) {
+// runWorker is kit's control loop around the reconciler.
+func (l *leader) runWorker(ctx context.Context, r *reconciler) {
 	for {
-		name, more := l.queue.take(ctx)
+		name, more := l.queue.get(ctx)
 		if !more {
 			return
 		}
 		task := l.cache.get(name)
 		if task == nil {
-			err := reconciles.forget(ctx, name)
+			err := r.handleDeleted(ctx, name)
 			l.queue.done(name, err == nil)
 			continue
 		}
-		result, err := reconciles.Reconcile(ctx, task)
-		outcome, delay := verdict(result)
+		result, err := r.Reconcile(ctx, task)
+		outcome, delay := resultFields(result)
 		switch {
 		case err != nil || outcome == "requeue":
 			l.queue.retry(name)
@@ -170,59 +170,59 @@ func (l *leader) work(ctx context.Context, reconciles *reconciler) {
 	}
 }
 
-// verdict returns fields that only kit can read otherwise.
-func verdict(result kit.Result) (outcome string, delay time.Duration) {
+// resultFields returns fields that only kit can read otherwise.
+func resultFields(result kit.Result) (outcome string, delay time.Duration) {
 	fields := reflect.ValueOf(result)
 	return fields.FieldByName("outcome").String(), time.Duration(fields.FieldByName("delay").Int())
 }
 
 // crash ends the process: its streams break at once, and its memory is lost.
 func (l *leader) crash() {
-	l.leading.Store(false)
+	l.isLeading.Store(false)
 	l.stop()
-	l.world.unlead(l)
-	l.wire.close()
+	l.sim.unsetLeader(l)
+	l.link.close()
 }
 
-// depose takes the Lease from a process that does not notice and continues.
-func (l *leader) depose() {
-	l.leading.Store(false)
-	l.world.unlead(l)
+// loseLease takes the Lease from a process that does not notice and continues.
+func (l *leader) loseLease() {
+	l.isLeading.Store(false)
+	l.sim.unsetLeader(l)
 }
 
-// count sums a metric over the labels that match.
-func (l *leader) count(metric, label string) float64 {
+// metricValue sums a metric over the labels that match.
+func (l *leader) metricValue(metric, label string) float64 {
 	families, err := l.registry.Gather()
 	if err != nil {
-		l.world.problem("gather metrics: %v", err)
+		l.sim.problem("gather metrics: %v", err)
 	}
 	sum := 0.0
 	for _, family := range families {
 		if family.GetName() != metric {
 			continue
 		}
-		for _, one := range family.GetMetric() {
-			if label == "" || strings.Contains(one.String(), `"`+label+`"`) {
-				sum += one.GetCounter().GetValue() + one.GetGauge().GetValue()
+		for _, m := range family.GetMetric() {
+			if label == "" || strings.Contains(m.String(), `"`+label+`"`) {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}
 	return sum
 }
 
-// An agentSignal triggers a reconcile by the controller of Agents.
-type agentSignal struct{ leader *leader }
+// An agentTrigger triggers a reconcile by the controller of Agents.
+type agentTrigger struct{ leader *leader }
 
 // After implements dispatch.Trigger.
-func (s agentSignal) After(name types.NamespacedName, delay time.Duration) {
-	time.AfterFunc(delay, func() { s.leader.wire.record(name.Name) })
+func (s agentTrigger) After(name types.NamespacedName, delay time.Duration) {
+	time.AfterFunc(delay, func() { s.leader.link.reconcileAgent(name.Name) })
 }
 
-// A silentSignal replaces a controller that does not exist.
-type silentSignal struct{}
+// A noopTrigger replaces a controller that does not exist.
+type noopTrigger struct{}
 
 // After implements dispatch.Trigger.
-func (silentSignal) After(types.NamespacedName, time.Duration) {}
+func (noopTrigger) After(types.NamespacedName, time.Duration) {}
 
 func sleep(ctx context.Context, wait time.Duration) {
 	if wait <= 0 {

@@ -11,15 +11,15 @@ import (
 // A queue behaves like controller-runtime's: it has at most one entry per object, the earliest requested, and an object in progress is
 // returned again only when that is done.
 type queue struct {
-	mu     sync.Mutex
-	due    map[types.NamespacedName]time.Time
-	busy   map[types.NamespacedName]bool
-	failed map[types.NamespacedName]int
-	wake   chan struct{}
+	mu         sync.Mutex
+	due        map[types.NamespacedName]time.Time
+	processing map[types.NamespacedName]bool
+	failed     map[types.NamespacedName]int
+	wake       chan struct{}
 }
 
 func newQueue() *queue {
-	return &queue{due: map[types.NamespacedName]time.Time{}, busy: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]int{}, wake: make(chan struct{}, 1)}
+	return &queue{due: map[types.NamespacedName]time.Time{}, processing: map[types.NamespacedName]bool{}, failed: map[types.NamespacedName]int{}, wake: make(chan struct{}, 1)}
 }
 
 // After implements dispatch.Trigger.
@@ -30,10 +30,10 @@ func (q *queue) After(name types.NamespacedName, delay time.Duration) {
 	if known, waits := q.due[name]; !waits || at.Before(known) {
 		q.due[name] = at
 	}
-	q.stir()
+	q.notify()
 }
 
-func (q *queue) stir() {
+func (q *queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -52,17 +52,17 @@ func (q *queue) retry(name types.NamespacedName) {
 func (q *queue) done(name types.NamespacedName, forget bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.busy, name)
+	delete(q.processing, name)
 	if forget {
 		delete(q.failed, name)
 	}
-	q.stir()
+	q.notify()
 }
 
-// take waits for the next object; false if the context ends.
-func (q *queue) take(ctx context.Context) (types.NamespacedName, bool) {
+// get waits for the next object; false if the context ends.
+func (q *queue) get(ctx context.Context) (types.NamespacedName, bool) {
 	for {
-		name, wait := q.ripe()
+		name, wait := q.popDue()
 		if name.Name != "" {
 			return name, true
 		}
@@ -78,12 +78,12 @@ func (q *queue) take(ctx context.Context) (types.NamespacedName, bool) {
 	}
 }
 
-func (q *queue) ripe() (types.NamespacedName, time.Duration) {
+func (q *queue) popDue() (types.NamespacedName, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var first types.NamespacedName
 	for name, at := range q.due {
-		if !q.busy[name] && (first.Name == "" || at.Before(q.due[first]) || at.Equal(q.due[first]) && name.Name < first.Name) {
+		if !q.processing[name] && (first.Name == "" || at.Before(q.due[first]) || at.Equal(q.due[first]) && name.Name < first.Name) {
 			first = name
 		}
 	}
@@ -94,6 +94,6 @@ func (q *queue) ripe() (types.NamespacedName, time.Duration) {
 		return types.NamespacedName{}, wait
 	}
 	delete(q.due, first)
-	q.busy[first] = true
+	q.processing[first] = true
 	return first, 0
 }

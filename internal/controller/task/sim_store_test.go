@@ -22,14 +22,14 @@ import (
 // A store simulates the API server for Tasks: growing versions, optimistic locking, the rules that are CEL in the real one, and a log of
 // changes for watches.
 type store struct {
-	mu      sync.Mutex
-	version int64
-	uids    int
-	tasks   map[types.NamespacedName]*v1alpha1.Task
-	log     []change
-	news    chan struct{} // closed at every change
-	writes  map[string]int
-	behind  time.Duration // the clock of the API server
+	mu          sync.Mutex
+	version     int64
+	uids        int
+	tasks       map[types.NamespacedName]*v1alpha1.Task
+	log         []change
+	changed     chan struct{} // closed at every change
+	writeCounts map[string]int
+	clockBehind time.Duration // the clock of the API server
 }
 
 // A change is a watch event: a creation has no before, a deletion no after.
@@ -39,32 +39,32 @@ type change struct {
 }
 
 func newStore() *store {
-	return &store{tasks: map[types.NamespacedName]*v1alpha1.Task{}, news: make(chan struct{}), writes: map[string]int{}}
+	return &store{tasks: map[types.NamespacedName]*v1alpha1.Task{}, changed: make(chan struct{}), writeCounts: map[string]int{}}
 }
 
-func named(name string) types.NamespacedName {
+func namespacedName(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "default", Name: name}
 }
 
-// note appends to the log. The caller must hold the lock.
-func (s *store) note(before, after *v1alpha1.Task) {
+// record appends to the log. The caller must hold the lock.
+func (s *store) record(before, after *v1alpha1.Task) {
 	s.version++
 	if after != nil {
 		after.ResourceVersion = strconv.FormatInt(s.version, 10)
-		s.tasks[named(after.Name)] = after
+		s.tasks[namespacedName(after.Name)] = after
 	} else {
-		delete(s.tasks, named(before.Name))
+		delete(s.tasks, namespacedName(before.Name))
 	}
 	s.log = append(s.log, change{before: before, after: after, at: time.Now()})
-	close(s.news)
-	s.news = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // next returns the change at a position of the log, and waits for it; false if the context ends before.
 func (s *store) next(ctx context.Context, at int) (change, bool) {
 	for {
 		s.mu.Lock()
-		news := s.news
+		news := s.changed
 		if at < len(s.log) {
 			defer s.mu.Unlock()
 			return s.log[at], true
@@ -78,8 +78,8 @@ func (s *store) next(ctx context.Context, at int) (change, bool) {
 	}
 }
 
-// changes counts the writes.
-func (s *store) changes() int64 {
+// changeCount counts the writes.
+func (s *store) changeCount() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int64(len(s.log))
@@ -89,30 +89,30 @@ func (s *store) create(task *v1alpha1.Task) *v1alpha1.Task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uids++
-	made := task.DeepCopy()
-	made.UID, made.Generation = types.UID("uid-"+strconv.Itoa(s.uids)), 1
-	made.CreationTimestamp = metav1.NewTime(time.Now().Add(-s.behind).Truncate(time.Second))
-	s.note(nil, made)
-	return made.DeepCopy()
+	created := task.DeepCopy()
+	created.UID, created.Generation = types.UID("uid-"+strconv.Itoa(s.uids)), 1
+	created.CreationTimestamp = metav1.NewTime(time.Now().Add(-s.clockBehind).Truncate(time.Second))
+	s.record(nil, created)
+	return created.DeepCopy()
 }
 
 func (s *store) delete(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stored := s.tasks[name]; stored != nil {
-		s.note(stored, nil)
+		s.record(stored, nil)
 	}
 }
 
-// desire is a user's change of the spec.
-func (s *store) desire(name types.NamespacedName, change func(*v1alpha1.TaskSpec)) {
+// updateSpec is a user's change of the spec.
+func (s *store) updateSpec(name types.NamespacedName, change func(*v1alpha1.TaskSpec)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if stored := s.tasks[name]; stored != nil {
 		changed := stored.DeepCopy()
 		change(&changed.Spec)
 		changed.Generation++
-		s.note(stored, changed)
+		s.record(stored, changed)
 	}
 }
 
@@ -136,23 +136,23 @@ func (s *store) all() []v1alpha1.Task {
 	return list
 }
 
-func (s *store) written(name string) int {
+func (s *store) writeCount(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.writes[name]
+	return s.writeCounts[name]
 }
 
 var tasksResource = schema.GroupResource{Group: "swarm.io", Resource: "tasks"}
 
-// put stores a status based on the given version of the object.
-func (s *store) put(task *v1alpha1.Task, madeOf string) (*v1alpha1.Task, error) {
+// updateStatus stores a status based on the given version of the object.
+func (s *store) updateStatus(task *v1alpha1.Task, baseVersion string) (*v1alpha1.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stored := s.tasks[named(task.Name)]
+	stored := s.tasks[namespacedName(task.Name)]
 	switch {
 	case stored == nil:
 		return nil, apierrors.NewNotFound(tasksResource, task.Name)
-	case stored.ResourceVersion != madeOf:
+	case stored.ResourceVersion != baseVersion:
 		return nil, apierrors.NewConflict(tasksResource, task.Name, errors.New("the object has been modified"))
 	}
 	changed := stored.DeepCopy()
@@ -164,19 +164,19 @@ func (s *store) put(task *v1alpha1.Task, madeOf string) (*v1alpha1.Task, error) 
 	if err := json.Unmarshal(raw, &changed.Status); err != nil {
 		return nil, err
 	}
-	if broken := brokenRule(&stored.Status, &changed.Status); broken != "" {
-		return nil, apierrors.NewBadRequest(broken)
+	if violation := brokenRule(&stored.Status, &changed.Status); violation != "" {
+		return nil, apierrors.NewBadRequest(violation)
 	}
-	s.writes[task.Name]++
-	s.note(stored, changed)
+	s.writeCounts[task.Name]++
+	s.record(stored, changed)
 	return changed.DeepCopy(), nil
 }
 
 // reasonPattern is the pattern of status.reason in the schema.
 var reasonPattern = regexp.MustCompile(`^([A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?)?$`)
 
-// decodes reports whether the API server can read a value, with the decoder that it uses.
-func decodes(raw []byte) bool {
+// isDecodable reports whether the API server can read a value, with the decoder that it uses.
+func isDecodable(raw []byte) bool {
 	var value any
 	return utf8.Valid(raw) && kjson.UnmarshalCaseSensitivePreserveInts(raw, &value) == nil
 }
@@ -191,22 +191,22 @@ func brokenRule(before, after *v1alpha1.TaskStatus) string {
 	case (after.Progress == 100) != (after.Phase == v1alpha1.TaskCompleted):
 		return "progress is 100 exactly when the phase is Completed"
 	}
-	for _, given := range after.AssignedAgents {
-		if given.Epoch != after.Epoch {
+	for _, assigned := range after.AssignedAgents {
+		if assigned.Epoch != after.Epoch {
 			return "the attempt that is shown is not the latest"
 		}
 	}
-	return malformed(after)
+	return schemaViolation(after)
 }
 
-// malformed returns what the schema would refuse.
-func malformed(status *v1alpha1.TaskStatus) string {
+// schemaViolation returns what the schema would refuse.
+func schemaViolation(status *v1alpha1.TaskStatus) string {
 	switch {
 	case len(status.Message) > 4096 || len(status.Reason) > 128:
 		return "message or reason is too long"
 	case !reasonPattern.MatchString(status.Reason) || status.Phase.Final() && status.Reason == "":
 		return "the reason does not match its pattern"
-	case status.Result != nil && !decodes(status.Result.Raw):
+	case status.Result != nil && !isDecodable(status.Result.Raw):
 		return "the result cannot be decoded"
 	}
 	return ""

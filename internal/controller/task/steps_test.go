@@ -11,102 +11,104 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// submitOne creates a task of some kind.
-func (w *cluster) submitOne(s step) {
-	w.tasks++
-	name := fmt.Sprintf("t%d", w.tasks%6)
-	if w.store.get(named(name)) != nil {
+// submitStep creates a task of some kind.
+func (sim *simulation) submitStep(s step) {
+	sim.taskCount++
+	name := fmt.Sprintf("t%d", sim.taskCount%6)
+	if sim.store.get(namespacedName(name)) != nil {
 		return
 	}
-	w.submit(name, workOf(s))
+	sim.submit(name, behaviorOfStep(s))
 }
 
-// workOf derives work from a number.
-func workOf(s step) work {
-	does := work{
-		takes: time.Duration(s.size*s.size) * 12 * time.Millisecond, // up to 30 s
-		stops: time.Duration(s.size%7) * 300 * time.Millisecond, dies: time.Duration(s.size%5) * 249 * time.Millisecond,
-		stubborn: s.whom == 1, reports: s.whom == 2,
+// behaviorOfStep derives work from a number.
+func behaviorOfStep(s step) behavior {
+	work := behavior{
+		duration:  time.Duration(s.size*s.size) * 12 * time.Millisecond, // up to 30 s
+		stopDelay: time.Duration(s.size%7) * 300 * time.Millisecond, killDelay: time.Duration(s.size%5) * 249 * time.Millisecond,
+		ignoresStop: s.target == 1, reportsProgress: s.target == 2,
 	}
-	switch s.whom {
+	switch s.target {
 	case 3:
-		does.outcome, does.reason = linkv1.Outcome_OUTCOME_RETRY, "Busy"
+		work.outcome, work.reason = linkv1.Outcome_OUTCOME_RETRY, "Busy"
 	case 4:
-		does.outcome, does.reason = linkv1.Outcome_OUTCOME_FAILED, "Broken"
+		work.outcome, work.reason = linkv1.Outcome_OUTCOME_FAILED, "Broken"
 	}
-	return does
+	return work
 }
 
-func (w *cluster) someAgent(s step) *process {
-	return w.agent([]string{"a", "b", "c"}[s.whom%3])
+func (sim *simulation) agentOfStep(s step) *process {
+	return sim.process([]string{"a", "b", "c"}[s.target%3])
 }
 
-func (w *cluster) someTask(s step) types.NamespacedName { return named(fmt.Sprintf("t%d", s.whom%6)) }
+func (sim *simulation) taskOfStep(s step) types.NamespacedName {
+	return namespacedName(fmt.Sprintf("t%d", s.target%6))
+}
 
-// cutSeen breaks the network, and the operator notices.
-func (w *cluster) cutSeen(p *process) {
-	p.cable.cut()
-	if leads := w.current(); leads != nil {
-		leads.wire.endOfAgent(p.name)
+// disconnect breaks the network, and the operator notices.
+func (sim *simulation) disconnect(p *process) {
+	p.network.partition()
+	if leader := sim.currentLeader(); leader != nil {
+		leader.link.endSessionOf(p.name)
 	}
 }
 
-// succeed ends a leader in some way; the next one follows at once or later.
-func (w *cluster) succeed(end func(*leader), s step) {
-	end(w.current())
-	if s.whom%2 == 0 {
-		w.pass(time.Duration(s.size) * 200 * time.Millisecond)
+// replaceLeader ends a leader in some way; the next one follows at once or later.
+func (sim *simulation) replaceLeader(end func(*leader), s step) {
+	end(sim.currentLeader())
+	if s.target%2 == 0 {
+		sim.advance(time.Duration(s.size) * 200 * time.Millisecond)
 	}
-	w.elect().govern(dispatch.SwarmRules{})
+	sim.elect().setRules(dispatch.SwarmRules{})
 }
 
 // electLagging replaces the leader by one whose caches lack the last changes of tasks, and a pod.
-func (w *cluster) electLagging(s step) {
-	w.current().crash()
-	w.hide(w.someAgent(s).name, true)
-	w.electBehind(s.size % 4).govern(dispatch.SwarmRules{})
+func (sim *simulation) electLagging(s step) {
+	sim.currentLeader().crash()
+	sim.setHidden(sim.agentOfStep(s).name, true)
+	sim.electWithStaleCache(s.size % 4).setRules(dispatch.SwarmRules{})
 }
 
 // catchUp makes the caches current again.
-func (w *cluster) catchUp() {
-	for _, name := range w.pods() {
-		w.hide(name, false)
+func (sim *simulation) catchUp() {
+	for _, name := range sim.podNames() {
+		sim.setHidden(name, false)
 	}
-	leads := w.current()
-	leads.cache.release()
-	for _, name := range w.pods() {
-		leads.wire.record(name)
-	}
-}
-
-func (w *cluster) suspend(name types.NamespacedName, desire v1alpha1.TaskDesire) {
-	if stored := w.store.get(name); stored != nil && stored.Spec.Desired != v1alpha1.TaskCancel && stored.Spec.Desired != desire {
-		w.store.desire(name, func(spec *v1alpha1.TaskSpec) { spec.Desired = desire })
+	leader := sim.currentLeader()
+	leader.cache.resume()
+	for _, name := range sim.podNames() {
+		leader.link.reconcileAgent(name)
 	}
 }
 
-func (w *cluster) recreate(s step) {
-	name := w.someTask(s)
-	if w.store.get(name) != nil {
-		w.store.delete(name)
-		w.submit(name.Name, workOf(s))
+func (sim *simulation) setDesiredUnlessCancelled(name types.NamespacedName, desire v1alpha1.TaskDesire) {
+	if stored := sim.store.get(name); stored != nil && stored.Spec.Desired != v1alpha1.TaskCancel && stored.Spec.Desired != desire {
+		sim.store.updateSpec(name, func(spec *v1alpha1.TaskSpec) { spec.Desired = desire })
 	}
 }
 
-func (w *cluster) slowWrites(each time.Duration) {
-	w.faults.mu.Lock()
-	defer w.faults.mu.Unlock()
-	w.faults.each = each
+func (sim *simulation) recreate(s step) {
+	name := sim.taskOfStep(s)
+	if sim.store.get(name) != nil {
+		sim.store.delete(name)
+		sim.submit(name.Name, behaviorOfStep(s))
+	}
 }
 
-func (f *faults) set(before, after int) {
+func (sim *simulation) setWriteDelay(each time.Duration) {
+	sim.faults.mu.Lock()
+	defer sim.faults.mu.Unlock()
+	sim.faults.writeDelay = each
+}
+
+func (f *faults) setFailures(before, after int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.before, f.after = before, after
+	f.failBefore, f.failAfter = before, after
 }
 
-func (c *cable) slow(latency time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.latency = max(latency, time.Millisecond)
+func (n *podNetwork) setLatency(latency time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.latency = max(latency, time.Millisecond)
 }

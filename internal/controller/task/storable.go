@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// mostResult limits an inline result in the status.
-	mostResult = 4 << 10
-	// mostMessage and mostReason are the limits of the API server.
-	mostMessage, mostReason = 4096, 128
-	// mostID limits the names of pods and processes. Agents choose the latter.
-	mostID = 64
+	// maxResult limits an inline result in the status.
+	maxResult = 4 << 10
+	// maxMessage and maxReason are the limits of the API server.
+	maxMessage, maxReason = 4096, 128
+	// maxID limits the names of pods and processes. Agents choose the latter.
+	maxID = 64
 )
 
-// reasons is the pattern of status.reason in the schema, without the empty reason, which conditions do not allow.
-var reasons = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?$`)
+// validReason is the pattern of status.reason in the schema, without the empty reason, which conditions do not allow.
+var validReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_]*[A-Za-z0-9])?$`)
 
 // checkResult reports why the API server could not store a result. It uses the same decoder as the API server, which supports only
 // numbers of an int64 or a float64.
@@ -38,26 +38,26 @@ func checkResult(value []byte) error {
 	return kjson.UnmarshalCaseSensitivePreserveInts(value, &decoded)
 }
 
-// storableID reports whether the name of a process can be stored. Otherwise it is omitted, and the next leader has no proof of its end.
-func storableID(id string) bool { return id != "" && len(id) <= mostID && utf8.ValidString(id) }
+// isStorableID reports whether the name of a process can be stored. Otherwise it is omitted, and the next leader has no proof of its end.
+func isStorableID(id string) bool { return id != "" && len(id) <= maxID && utf8.ValidString(id) }
 
 // withStorableReason replaces a reason that the API server would refuse, and keeps it in the message.
-func withStorableReason(ended dispatch.AttemptEnd) dispatch.AttemptEnd {
-	if len(ended.Reason) <= mostReason && reasons.MatchString(ended.Reason) {
-		return ended
+func withStorableReason(end dispatch.AttemptEnd) dispatch.AttemptEnd {
+	if len(end.Reason) <= maxReason && validReason.MatchString(end.Reason) {
+		return end
 	}
-	if ended.Reason != "" {
-		ended.Message = fmt.Sprintf("the agent gave the reason %q, which is not a valid one: %s", ended.Reason, ended.Message)
+	if end.Reason != "" {
+		end.Message = fmt.Sprintf("the agent gave the reason %q, which is not a valid one: %s", end.Reason, end.Message)
 	}
-	ended.Reason = string(v1alpha1.ReasonAttemptFailed)
-	return ended
+	end.Reason = string(v1alpha1.ReasonAttemptFailed)
+	return end
 }
 
-// short makes a message storable. It keeps the end, where programs report what went wrong.
-func short(message string) string {
+// truncateMessage makes a message storable. It keeps the end, where programs report what went wrong.
+func truncateMessage(message string) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
-	if len(message) <= mostMessage {
+	if len(message) <= maxMessage {
 		return message
 	}
-	return "..." + strings.ToValidUTF8(message[len(message)-mostMessage+3:], "")
+	return "..." + strings.ToValidUTF8(message[len(message)-maxMessage+3:], "")
 }
