@@ -107,11 +107,11 @@ func (p deps) addControllers(ctx context.Context) error {
 	scope, resync, workers := p.scope, p.config.Controller.ResyncPeriod.Duration, p.config.Controller.Workers
 	return errors.Join(
 		swarm.Add(ctx, p.Operator, swarm.Options{
-			Settings: p.manifestSettings, Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.swarms, Scope: scope, Resync: resync, Workers: workers,
+			Settings: p.manifestSettings, Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.swarms, Scope: scope, Resync: resync, Workers: workers,
 			Clock: p.skew,
 		}),
 		agent.Add(p.Operator, agent.Options{
-			Board: p.dispatchRunner.dispatcher, Signal: p.dispatchRunner.agents, Scope: scope, Resync: resync, Workers: workers,
+			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.agents, Scope: scope, Resync: resync, Workers: workers,
 		}),
 		task.Add(p.Operator, task.Options{
 			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,

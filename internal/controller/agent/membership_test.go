@@ -8,14 +8,14 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-func TestMembershipPassesWhatAgentsShow(t *testing.T) {
+func TestMembershipChangedPassesWhatAgentsReport(t *testing.T) {
 	swarm := func(change func(*v1alpha1.Swarm)) *v1alpha1.Swarm {
-		made := &v1alpha1.Swarm{}
-		made.Generation = 1
-		made.Spec.Agents = []v1alpha1.AgentType{{Type: "coder"}}
-		made.Status.Types = []v1alpha1.AgentTypeStatus{{Type: "coder", Desired: 2}}
-		change(made)
-		return made
+		changed := &v1alpha1.Swarm{}
+		changed.Generation = 1
+		changed.Spec.Agents = []v1alpha1.AgentType{{Type: "coder"}}
+		changed.Status.Types = []v1alpha1.AgentTypeStatus{{Type: "coder", Desired: 2}}
+		change(changed)
+		return changed
 	}
 	for name, test := range map[string]struct {
 		change func(*v1alpha1.Swarm)
@@ -29,7 +29,7 @@ func TestMembershipPassesWhatAgentsShow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			update := event.UpdateEvent{ObjectOld: swarm(func(*v1alpha1.Swarm) {}), ObjectNew: swarm(test.change)}
-			if passes := membership().Update(update); passes != test.passes {
+			if passes := membershipChanged().Update(update); passes != test.passes {
 				t.Errorf("passes: %t, want %t", passes, test.passes)
 			}
 		})

@@ -14,45 +14,45 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/dispatch"
 )
 
-// world is the observed state of an Agent.
-type world struct {
+// snapshot is the observed state of an Agent.
+type snapshot struct {
 	swarm *v1alpha1.Swarm // nil if it does not exist
 	pod   *corev1.Pod     // nil if it does not exist
 	view  dispatch.AgentView
 }
 
 // observe reads everything once, from the cache and from dispatch, to which the agent is added first.
-func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (world, error) {
-	found := world{}
+func (r *reconciler) observe(ctx context.Context, agent *v1alpha1.Agent) (snapshot, error) {
+	snapshot := snapshot{}
 	swarm, pod := &v1alpha1.Swarm{}, &corev1.Pod{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: agent.Namespace, Name: agent.Spec.SwarmRef.Name}, swarm)
 	if err == nil {
-		found.swarm = swarm
+		snapshot.swarm = swarm
 	} else if !apierrors.IsNotFound(err) {
-		return found, fmt.Errorf("read swarm %q: %w", agent.Spec.SwarmRef.Name, err)
+		return snapshot, fmt.Errorf("read swarm %q: %w", agent.Spec.SwarmRef.Name, err)
 	}
 	err = r.client.Get(ctx, client.ObjectKeyFromObject(agent), pod)
 	if err == nil {
-		found.pod = pod
+		snapshot.pod = pod
 	} else if !apierrors.IsNotFound(err) {
-		return found, fmt.Errorf("read pod %q: %w", agent.Name, err)
+		return snapshot, fmt.Errorf("read pod %q: %w", agent.Name, err)
 	}
-	r.board.SetAgent(agent, leaseOf(agent, found.swarm))
-	found.view = r.board.Agent(client.ObjectKeyFromObject(agent))
-	return found, nil
+	r.dispatcher.SetAgent(agent, requestedLease(agent, snapshot.swarm))
+	snapshot.view = r.dispatcher.Agent(client.ObjectKeyFromObject(agent))
+	return snapshot, nil
 }
 
-// ended returns the processes that may hold work and are known to have ended, so that their work can continue elsewhere. The cache is
+// endedProcesses returns the processes that may hold work and are known to have ended, so that their work can continue elsewhere. The cache is
 // sufficient proof: a process that has ended does not return.
-func (w world) ended() []dispatch.Process {
-	if w.pod == nil {
+func (s snapshot) endedProcesses() []dispatch.Process {
+	if s.pod == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(w.view.Holders), func(holder dispatch.Process) bool { return !dispatch.HasEnded(w.pod, holder) })
+	return slices.DeleteFunc(slices.Clone(s.view.Holders), func(holder dispatch.Process) bool { return !dispatch.HasEnded(s.pod, holder) })
 }
 
-// leaseOf returns the lease that the type of an agent requests, 0 if it sets none.
-func leaseOf(agent *v1alpha1.Agent, swarm *v1alpha1.Swarm) time.Duration {
+// requestedLease returns the lease that the type of an agent requests, 0 if it sets none.
+func requestedLease(agent *v1alpha1.Agent, swarm *v1alpha1.Swarm) time.Duration {
 	if swarm == nil {
 		return 0
 	}

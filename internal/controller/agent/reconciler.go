@@ -25,28 +25,28 @@ const name = "agent"
 
 // Options are the configuration of this controller.
 type Options struct {
-	Board   *dispatch.Dispatcher
-	Signal  *kit.Trigger // with which the board requests a reconcile
-	Scope   *kit.Scope
-	Resync  time.Duration
-	Workers int
+	Dispatcher *dispatch.Dispatcher
+	Trigger    *kit.Trigger // with which the board requests a reconcile
+	Scope      *kit.Scope
+	Resync     time.Duration
+	Workers    int
 }
 
 type reconciler struct {
-	client client.Client
-	status *kit.Status[*v1alpha1.Agent]
-	board  *dispatch.Dispatcher
+	client     client.Client
+	status     *kit.Status[*v1alpha1.Agent]
+	dispatcher *dispatch.Dispatcher
 }
 
 // Add adds the Agent controller to the operator.
 func Add(operator *kit.Operator, options Options) error {
-	status := kit.NewStatus[*v1alpha1.Agent](operator, name).Throttled(shownEvery, load)
-	r := &reconciler{client: operator.GetClient(), status: status, board: options.Board}
+	status := kit.NewStatus[*v1alpha1.Agent](operator, name).Throttled(statusWriteInterval, clearWorkload)
+	r := &reconciler{client: operator.GetClient(), status: status, dispatcher: options.Dispatcher}
 	return kit.New[*v1alpha1.Agent](operator, name).
-		Watches(&corev1.Pod{}, sameName).
-		Watches(&v1alpha1.Swarm{}, r.membersOf, membership()).
-		TriggeredBy(options.Signal).
-		OnDeleted(kit.Forget(options.Board.RemoveAgent)).
+		Watches(&corev1.Pod{}, agentOfPod).
+		Watches(&v1alpha1.Swarm{}, r.agentsOfSwarm, membershipChanged()).
+		TriggeredBy(options.Trigger).
+		OnDeleted(kit.Forget(options.Dispatcher.RemoveAgent)).
 		Namespaces(options.Scope).
 		ResyncPeriod(options.Resync).
 		Concurrency(options.Workers).
@@ -55,39 +55,39 @@ func Add(operator *kit.Operator, options Options) error {
 
 // Reconcile updates the status of an Agent.
 func (r *reconciler) Reconcile(ctx context.Context, agent *v1alpha1.Agent) (kit.Result, error) {
-	world, err := r.observe(ctx, agent)
+	snapshot, err := r.observe(ctx, agent)
 	if err != nil {
 		return kit.Done(), err
 	}
-	for _, process := range world.ended() {
-		r.board.MarkProcessEnded(client.ObjectKeyFromObject(agent), process)
+	for _, process := range snapshot.endedProcesses() {
+		r.dispatcher.MarkProcessEnded(client.ObjectKeyFromObject(agent), process)
 	}
-	result, err := r.report(ctx, agent, plan(agent, world))
+	result, err := r.report(ctx, agent, plan(agent, snapshot))
 	if err == nil {
-		r.board.SetAgent(agent, leaseOf(agent, world.swarm)) // with what is stored now
+		r.dispatcher.SetAgent(agent, requestedLease(agent, snapshot.swarm)) // with what is stored now
 	}
 	return result, err
 }
 
-// sameName finds the Agent of a pod.
-func sameName(_ context.Context, pod client.Object) []types.NamespacedName {
+// agentOfPod finds the Agent of a pod.
+func agentOfPod(_ context.Context, pod client.Object) []types.NamespacedName {
 	if pod.GetLabels()[v1alpha1.LabelSwarm] == "" {
 		return nil
 	}
 	return []types.NamespacedName{client.ObjectKeyFromObject(pod)}
 }
 
-// membership passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes reconciles
+// membershipChanged passes the changes of a swarm that its agents show. A swarm's status changes often, and each change that passes reconciles
 // all of its agents.
-func membership() predicate.Predicate {
+func membershipChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(update event.UpdateEvent) bool {
 		before, after := update.ObjectOld.(*v1alpha1.Swarm), update.ObjectNew.(*v1alpha1.Swarm)
-		return before.Generation != after.Generation || !slices.Equal(counts(before), counts(after))
+		return before.Generation != after.Generation || !slices.Equal(desiredCounts(before), desiredCounts(after))
 	}}
 }
 
-// membersOf finds the agents of a swarm, whose peers change with it.
-func (r *reconciler) membersOf(ctx context.Context, swarm client.Object) []types.NamespacedName {
+// agentsOfSwarm finds the agents of a swarm, whose peers change with it.
+func (r *reconciler) agentsOfSwarm(ctx context.Context, swarm client.Object) []types.NamespacedName {
 	agents := &v1alpha1.AgentList{}
 	if err := kit.ListOwned(ctx, r.client, swarm, agents); err != nil {
 		return nil // the cache is not ready: every agent is still to be reconciled

@@ -9,11 +9,11 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// shownEvery is the minimum interval between writes of an agent's load.
-const shownEvery = 10 * time.Second
+// statusWriteInterval is the minimum interval between writes of an agent's load.
+const statusWriteInterval = 10 * time.Second
 
-// load clears the part of the status that can be delayed.
-func load(agent *v1alpha1.Agent) { agent.Status.Workload = nil }
+// clearWorkload clears the part of the status that can be delayed.
+func clearWorkload(agent *v1alpha1.Agent) { agent.Status.Workload = nil }
 
 // report is the only status write.
 func (r *reconciler) report(ctx context.Context, agent *v1alpha1.Agent, plan Plan) (kit.Result, error) {

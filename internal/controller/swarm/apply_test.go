@@ -23,12 +23,12 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-func configNamed(name string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
-	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: "uid-of-config"}}
+func newConfigMap(name string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: "uid-of-config"}}
 	if change != nil {
-		change(made)
+		change(config)
 	}
-	return made
+	return config
 }
 
 func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
@@ -43,17 +43,17 @@ func TestObjectThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 		"an orphan's label":  {func(m *corev1.ConfigMap) { m.Labels = map[string]string{v1alpha1.LabelSwarm: "research"} }, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), configNamed("research-config", c.change))
-			result, err := r.Reconcile(t.Context(), e.read(t))
+			r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil), newConfigMap("research-config", c.change))
+			result, err := r.Reconcile(t.Context(), e.getSwarm(t))
 			stored := &corev1.ConfigMap{}
-			if missing := e.cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "research-config"}, stored); missing != nil {
+			if missing := e.client.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "research-config"}, stored); missing != nil {
 				t.Fatal(missing)
 			}
 			refused := result == kit.RequeueAfter(time.Minute, string(v1alpha1.ReasonNameTaken))
 			if taken := len(stored.Data) > 0; taken != (c.says == "") || refused == taken || err != nil {
 				t.Fatalf("taken: %v, result %+v, error: %v", taken, result, err)
 			}
-			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+			degraded := meta.FindStatusCondition(e.getSwarm(t).Status.Conditions, v1alpha1.ConditionDegraded)
 			if c.says != "" && (degraded.Reason != string(v1alpha1.ReasonNameTaken) || !strings.Contains(degraded.Message, c.says)) {
 				t.Errorf("Degraded is %+v", degraded)
 			}
@@ -73,38 +73,38 @@ func TestAgentThatIsNotTheSwarmsIsLeftAlone(t *testing.T) {
 		"that the swarm has not": {nil, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			made := &v1alpha1.Agent{
+			agent := &v1alpha1.Agent{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-0", UID: "uid-of-agent", Labels: c.labels},
 				Spec:       v1alpha1.AgentSpec{SwarmRef: v1alpha1.SwarmReference{Name: "research"}, Type: "coder", Slots: 99},
 			}
 			if reason == "that the swarm has not" {
-				made.Name = "foreign"
+				agent.Name = "foreign"
 			}
-			r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), made)
-			result, err := r.Reconcile(t.Context(), e.read(t))
+			r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil), agent)
+			result, err := r.Reconcile(t.Context(), e.getSwarm(t))
 			if refused := result == kit.RequeueAfter(time.Minute, string(v1alpha1.ReasonNameTaken)); refused != (c.says != "") || err != nil {
 				t.Fatalf("result %+v, error: %v", result, err)
 			}
 			stored := &v1alpha1.Agent{}
-			if missing := e.cluster.Get(t.Context(), client.ObjectKeyFromObject(made), stored); missing != nil {
+			if missing := e.client.Get(t.Context(), client.ObjectKeyFromObject(agent), stored); missing != nil {
 				t.Fatal(missing)
 			}
-			if taken := metav1.GetControllerOf(stored) != nil; taken != (made.Name == "research-coder-0" && c.says == "") {
+			if taken := metav1.GetControllerOf(stored) != nil; taken != (agent.Name == "research-coder-0" && c.says == "") {
 				t.Errorf("owners %v, %d slots", stored.OwnerReferences, stored.Spec.Slots)
 			}
-			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+			degraded := meta.FindStatusCondition(e.getSwarm(t).Status.Conditions, v1alpha1.ConditionDegraded)
 			if c.says != "" && (degraded.Reason != string(v1alpha1.ReasonNameTaken) || !strings.Contains(degraded.Message, c.says)) {
 				t.Errorf("Degraded is %+v", degraded)
 			}
-			if all, _ := e.state(t); !slices.Contains(all, "*v1alpha1.Agent research-coder-1") {
+			if all, _ := e.listObjects(t); !slices.Contains(all, "*v1alpha1.Agent research-coder-1") {
 				t.Errorf("made %v: the other agents go on", all)
 			}
 		})
 	}
 }
 
-// refusing makes the API server refuse the StatefulSet of that name.
-func refusing(name string, refusal error) interceptor.Funcs {
+// rejectApply makes the API server refuse the StatefulSet of that name.
+func rejectApply(name string, refusal error) interceptor.Funcs {
 	return interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 		if named, ok := object.(interface{ GetName() string }); ok && named.GetName() == name {
 			return refusal
@@ -113,7 +113,7 @@ func refusing(name string, refusal error) interceptor.Funcs {
 	}}
 }
 
-func TestRefusedWorkloadIsExplainedAndNotTriedAtOnce(t *testing.T) {
+func TestRejectedWorkloadIsExplainedAndRetriedLater(t *testing.T) {
 	kind := schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
 	long := strings.Repeat("wrong ", 10_000)
 	for reason, refusal := range map[string]error{
@@ -126,16 +126,16 @@ func TestRefusedWorkloadIsExplainedAndNotTriedAtOnce(t *testing.T) {
 		"a long message": apierrors.NewBadRequest("a port is wrong " + long),
 	} {
 		t.Run(reason, func(t *testing.T) {
-			r, e := newEnvironment(t, refusing("research-coder", refusal), research(nil))
-			result, err := r.Reconcile(t.Context(), e.read(t))
+			r, e := newEnvironment(t, rejectApply("research-coder", refusal), newSwarm(nil))
+			result, err := r.Reconcile(t.Context(), e.getSwarm(t))
 			if err != nil || result != kit.RequeueAfter(time.Minute, string(v1alpha1.ReasonApplyFailed)) {
 				t.Errorf("got %+v, %v", result, err)
 			}
-			degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+			degraded := meta.FindStatusCondition(e.getSwarm(t).Status.Conditions, v1alpha1.ConditionDegraded)
 			if degraded == nil || degraded.Reason != string(v1alpha1.ReasonApplyFailed) || !strings.Contains(degraded.Message, "a port is wrong") {
 				t.Errorf("Degraded is %.300v", degraded)
 			}
-			all, _ := e.state(t)
+			all, _ := e.listObjects(t)
 			if slices.Contains(all, "*v1.StatefulSet research-coder") || !slices.Contains(all, "*v1.StatefulSet research-analyst") {
 				t.Errorf("made %v: the other types go on", all)
 			}
@@ -144,22 +144,22 @@ func TestRefusedWorkloadIsExplainedAndNotTriedAtOnce(t *testing.T) {
 }
 
 func TestNothingIsAppliedToWhatCannotBeRead(t *testing.T) {
-	r, e := newEnvironment(t, interceptor.Funcs{}, research(nil))
+	r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil))
 	refused := errors.New("refused")
-	r.live = unreadable{refused}
-	if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+	r.apiReader = errorReader{refused}
+	if _, err := r.Reconcile(t.Context(), e.getSwarm(t)); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	if all, _ := e.state(t); len(all) > 0 {
+	if all, _ := e.listObjects(t); len(all) > 0 {
 		t.Errorf("made %v", all)
 	}
 }
 
-type unreadable struct{ err error }
+type errorReader struct{ err error }
 
-func (u unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+func (u errorReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return u.err
 }
-func (u unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+func (u errorReader) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return u.err
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// shown returns the conditions of a swarm in a world, as type, status and reason.
-func shown(swarm *v1alpha1.Swarm, found world, failed error) []string {
-	wanted := want(swarm, manifest.Settings{})
+// conditionSummary returns the conditions of a swarm in a world, as type, status and reason.
+func conditionSummary(swarm *v1alpha1.Swarm, snapshot snapshot, applyErr error) []string {
+	desired := desiredSwarm(swarm, manifest.Settings{})
 	report := (&kit.Status[*v1alpha1.Swarm]{}).Report(swarm, &swarm.Status.Conditions)
-	count(wanted, found)
-	describe(report, wanted, found)
-	degrade(report, wanted, found, failed)
+	setCounts(desired, snapshot)
+	setProgressConditions(report, desired, snapshot)
+	setDegradedCondition(report, desired, snapshot, applyErr)
 	var all []string
 	for _, condition := range swarm.Status.Conditions {
 		all = append(all, condition.Type+" "+string(condition.Status)+" "+condition.Reason)
@@ -27,42 +27,42 @@ func shown(swarm *v1alpha1.Swarm, found world, failed error) []string {
 	return all
 }
 
-// allReady returns the world of a swarm of two coders and an analyst, with all agents ready.
-func allReady() world {
-	found := made(plan(want(research(nil), manifest.Settings{}), world{}))
-	for n := range found.agents {
-		found.agents[n].Status.Conditions = []metav1.Condition{v1alpha1.Ready(1, "Linked", "")}
+// readySnapshot returns the world of a swarm of two coders and an analyst, with all agents ready.
+func readySnapshot() snapshot {
+	snapshot := appliedSnapshot(plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{}))
+	for n := range snapshot.agents {
+		snapshot.agents[n].Status.Conditions = []metav1.Condition{v1alpha1.Ready(1, "Linked", "")}
 	}
-	return found
+	return snapshot
 }
 
 func TestConditionsOfASwarm(t *testing.T) {
-	failing := allReady()
+	failing := readySnapshot()
 	failing.agents[0].Status.Phase = v1alpha1.AgentFailed
-	notLinked := allReady()
+	notLinked := readySnapshot()
 	notLinked.agents[0].Status.Conditions = nil
 	for reason, c := range map[string]struct {
 		change func(*v1alpha1.SwarmSpec)
-		found  world
+		found  snapshot
 		failed error
 		want   []string
 	}{
-		"all is well": {nil, allReady(), nil, []string{"Degraded False Available", "Progressing False Settled", "Ready True Available"}},
+		"all is well": {nil, readySnapshot(), nil, []string{"Degraded False Available", "Progressing False Settled", "Ready True Available"}},
 		"an agent is missing": {nil, notLinked, nil, []string{"Degraded False Available", "Progressing True Initializing",
 			"Ready False Initializing"}},
-		"agents are to leave": {func(s *v1alpha1.SwarmSpec) { s.Replicas = new(int32(2)) }, allReady(), nil,
+		"agents are to leave": {func(s *v1alpha1.SwarmSpec) { s.Replicas = new(int32(2)) }, readySnapshot(), nil,
 			[]string{"Degraded False Available", "Progressing True Scaling", "Ready True Available"}},
-		"suspended": {func(s *v1alpha1.SwarmSpec) { s.Mode = v1alpha1.SwarmSuspended }, world{}, nil,
+		"suspended": {func(s *v1alpha1.SwarmSpec) { s.Mode = v1alpha1.SwarmSuspended }, snapshot{}, nil,
 			[]string{"Degraded False Available", "Progressing False Suspended", "Ready False Suspended"}},
 		"an agent fails": {nil, failing, nil, []string{"Degraded True AgentsFailing", "Progressing False Settled", "Ready True Available"}},
 		"a runtime that is not supported": {func(s *v1alpha1.SwarmSpec) {
 			s.Agents[0].Runtime = &v1alpha1.AgentRuntime{HTTP: &v1alpha1.HTTPRuntime{}}
-		}, allReady(), nil, []string{"Degraded True NotSupported", "Progressing False Settled", "Ready True Available"}},
-		"a write was refused": {nil, allReady(), errors.New("refused"), []string{"Degraded True ApplyFailed", "Progressing False Settled",
+		}, readySnapshot(), nil, []string{"Degraded True NotSupported", "Progressing False Settled", "Ready True Available"}},
+		"a write was refused": {nil, readySnapshot(), errors.New("refused"), []string{"Degraded True ApplyFailed", "Progressing False Settled",
 			"Ready True Available"}},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			if got := shown(research(c.change), c.found, c.failed); !slices.Equal(got, c.want) {
+			if got := conditionSummary(newSwarm(c.change), c.found, c.failed); !slices.Equal(got, c.want) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
@@ -89,20 +89,20 @@ func TestPhaseOfASwarm(t *testing.T) {
 	}
 }
 
-func TestSwarmThatSaysNothingHasOneAgent(t *testing.T) {
-	swarm := research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas, spec.MinAgents = nil, nil })
-	if got := wantedAgents(swarm); got != 1 {
+func TestSwarmWithoutReplicasHasOneAgent(t *testing.T) {
+	swarm := newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Replicas, spec.MinAgents = nil, nil })
+	if got := desiredReplicas(swarm); got != 1 {
 		t.Errorf("got %d", got)
 	}
 }
 
 // The wanted state must not become what is currently possible: the status would report a shrinking swarm as settled.
 func TestDrainingDoesNotChangeWhatIsWanted(t *testing.T) {
-	found := allReady()
-	found.busy = map[string]int{"research-coder-1": 1}
-	wanted := want(research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(1)) }), manifest.Settings{})
-	before := slices.Clone(wanted.Counts)
-	if reached := drained(wanted, found); !slices.Equal(wanted.Counts, before) || slices.Equal(reached.Counts, before) {
-		t.Errorf("wanted %v, before %v, reached %v", wanted.Counts, before, reached.Counts)
+	snapshot := readySnapshot()
+	snapshot.attempts = map[string]int{"research-coder-1": 1}
+	desired := desiredSwarm(newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(1)) }), manifest.Settings{})
+	before := slices.Clone(desired.Counts)
+	if limited := limitScaleIn(desired, snapshot); !slices.Equal(desired.Counts, before) || slices.Equal(limited.Counts, before) {
+		t.Errorf("wanted %v, before %v, reached %v", desired.Counts, before, limited.Counts)
 	}
 }

@@ -32,14 +32,14 @@ import (
 type environment struct {
 	manager.Manager
 	recorder.EventRecorder
-	indexes *fake.ClientBuilder
-	cluster client.Client
-	board   *dispatch.Dispatcher
-	sent    []*linkv1.OperatorMessage
-	events  []string // the reasons
+	indexes    *fake.ClientBuilder
+	client     client.Client
+	dispatcher *dispatch.Dispatcher
+	sent       []*linkv1.OperatorMessage
+	events     []string // the reasons
 }
 
-func (e *environment) GetClient() client.Client                       { return e.cluster }
+func (e *environment) GetClient() client.Client                       { return e.client }
 func (e *environment) GetEventRecorder(string) recorder.EventRecorder { return e }
 
 func (e *environment) GetFieldIndexer() client.FieldIndexer { return e }
@@ -82,83 +82,83 @@ func newEnvironment(t *testing.T, hooks interceptor.Funcs, objects ...client.Obj
 		t.Fatal(err)
 	}
 	e := &environment{indexes: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(hooks).
-		WithStatusSubresource(&v1alpha1.Swarm{}, &v1alpha1.Agent{}).WithIndex(&v1alpha1.Task{}, taskIndex, swarmOf)}
+		WithStatusSubresource(&v1alpha1.Swarm{}, &v1alpha1.Agent{}).WithIndex(&v1alpha1.Task{}, taskIndex, indexTaskBySwarm)}
 	if err := errors.Join(kit.IndexOwner(t.Context(), e, &appsv1.StatefulSet{}), kit.IndexOwner(t.Context(), e,
 		&v1alpha1.Agent{})); err != nil {
 		t.Fatal(err)
 	}
-	e.cluster = e.indexes.Build()
-	e.board = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e,
+	e.client = e.indexes.Build()
+	e.dispatcher = dispatch.New(dispatch.Config{Lease: 15 * time.Second, Leadership: e, Tasks: e, Agents: e, Swarms: e,
 		Metrics: prometheus.NewRegistry()})
-	e.board.Connect(e)
-	e.board.Open(dispatch.Snapshot{})
+	e.dispatcher.Connect(e)
+	e.dispatcher.Open(dispatch.Snapshot{})
 	return &reconciler{
-		client: e.cluster, live: e.cluster, board: e.board, status: kit.NewStatus[*v1alpha1.Swarm](&kit.Operator{Manager: e}, name),
+		client: e.client, apiReader: e.client, dispatcher: e.dispatcher, status: kit.NewStatus[*v1alpha1.Swarm](&kit.Operator{Manager: e}, name),
 		settings: func(context.Context) manifest.Settings { return manifest.Settings{Authority: "PEM"} },
 	}, e
 }
 
-// read returns the stored swarm.
-func (e *environment) read(t *testing.T) *v1alpha1.Swarm {
+// getSwarm returns the stored swarm.
+func (e *environment) getSwarm(t *testing.T) *v1alpha1.Swarm {
 	t.Helper()
 	swarm := &v1alpha1.Swarm{}
-	if err := e.cluster.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "research"}, swarm); err != nil {
+	if err := e.client.Get(t.Context(), types.NamespacedName{Namespace: "demo", Name: "research"}, swarm); err != nil {
 		t.Fatal(err)
 	}
 	return swarm
 }
 
-// deleting returns a swarm that is being deleted, with the objects around it.
-func deleting(t *testing.T, hooks interceptor.Funcs, objects ...client.Object) (*reconciler, *environment, *v1alpha1.Swarm) {
+// newDeletingSwarm returns a swarm that is being deleted, with the objects around it.
+func newDeletingSwarm(t *testing.T, hooks interceptor.Funcs, objects ...client.Object) (*reconciler, *environment, *v1alpha1.Swarm) {
 	t.Helper()
-	swarm := research(nil)
+	swarm := newSwarm(nil)
 	swarm.Finalizers, swarm.DeletionTimestamp = []string{v1alpha1.Finalizer}, new(metav1.Now())
 	r, e := newEnvironment(t, hooks, append(objects, swarm)...)
-	return r, e, e.read(t)
+	return r, e, e.getSwarm(t)
 }
 
-func taskOf(swarm, name string, finalizers ...string) *v1alpha1.Task {
+func newTask(swarm, name string, finalizers ...string) *v1alpha1.Task {
 	task := &v1alpha1.Task{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name, UID: types.UID("uid-" + name), Finalizers: finalizers}}
 	task.Spec.SwarmRef.Name = swarm
 	return task
 }
 
-// run makes an agent of the swarm take a task.
-func (e *environment) run(t *testing.T, task *v1alpha1.Task) *linkv1.Attempt {
+// startTask makes an agent of the swarm take a task.
+func (e *environment) startTask(t *testing.T, task *v1alpha1.Task) *linkv1.Attempt {
 	t.Helper()
-	who := link.Agent{Namespace: "demo", Name: "research-coder-0"}
-	object := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: who.Namespace, Name: who.Name}}
+	agent := link.Agent{Namespace: "demo", Name: "research-coder-0"}
+	object := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: agent.Namespace, Name: agent.Name}}
 	object.Spec.SwarmRef.Name, object.Status.LinkedPodUID = "research", "pod-uid"
-	e.board.SetAgent(object, 0)
-	if err := e.board.Joined(who, "pod-uid", &linkv1.Hello{Swarm: "research", Slots: 2}); err != nil {
+	e.dispatcher.SetAgent(object, 0)
+	if err := e.dispatcher.Joined(agent, "pod-uid", &linkv1.Hello{Swarm: "research", Slots: 2}); err != nil {
 		t.Fatal(err)
 	}
-	e.board.Received(who, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 2}}})
-	e.board.SetSwarm(types.NamespacedName{Namespace: "demo", Name: "research"}, dispatch.SwarmRules{})
-	e.board.Observe(task, dispatch.TaskInput{})
-	e.pass()
+	e.dispatcher.Received(agent, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 2}}})
+	e.dispatcher.SetSwarm(types.NamespacedName{Namespace: "demo", Name: "research"}, dispatch.SwarmRules{})
+	e.dispatcher.Observe(task, dispatch.TaskInput{})
+	e.runDispatcher()
 	if got := e.assignments(); len(got) != 1 {
 		t.Fatalf("assigned %v", got)
 	}
 	return e.assignments()[0]
 }
 
-// pass lets the dispatcher run until nothing is left to do at once.
-func (e *environment) pass() {
+// runDispatcher lets the dispatcher run until nothing is left to do at once.
+func (e *environment) runDispatcher() {
 	ctx, stop := context.WithCancel(context.Background())
-	go e.board.Run(ctx)
+	go e.dispatcher.Run(ctx)
 	synctest.Wait()
 	stop()
 	synctest.Wait()
 }
 
-func (e *environment) concludes(attempt *linkv1.Attempt) {
+func (e *environment) finishAttempt(attempt *linkv1.Attempt) {
 	result := &linkv1.Result{Attempt: attempt, Outcome: linkv1.Outcome_OUTCOME_CANCELLED}
-	e.board.Received(link.Agent{Namespace: "demo", Name: "research-coder-0"},
+	e.dispatcher.Received(link.Agent{Namespace: "demo", Name: "research-coder-0"},
 		&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Result{Result: result}})
 }
 
-func remaining(t *testing.T, cluster client.Client) []string {
+func remainingTasks(t *testing.T, cluster client.Client) []string {
 	t.Helper()
 	tasks := &v1alpha1.TaskList{}
 	if err := cluster.List(t.Context(), tasks); err != nil {

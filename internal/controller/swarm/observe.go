@@ -15,54 +15,54 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// world is the observed state of a swarm. It includes the Service and the ConfigMap regardless of their controller: apply does not write
+// snapshot is the observed state of a swarm. It includes the Service and the ConfigMap regardless of their controller: apply does not write
 // to objects that the swarm does not control, and the condition Degraded names them.
-type world struct {
-	workloads []appsv1.StatefulSet
-	agents    []v1alpha1.Agent
-	others    []client.Object // the Service and the ConfigMap, if they exist
-	busy      map[string]int  // attempts held by each agent
-	unheard   bool            // agents have not reported yet what they hold
-	tasks     v1alpha1.TaskCounts
-	epoch     int64 // the highest one issued
-	forged    bool  // the stored one was not issued
+type snapshot struct {
+	workloads        []appsv1.StatefulSet
+	agents           []v1alpha1.Agent
+	serviceAndConfig []client.Object // the Service and the ConfigMap, if they exist
+	attempts         map[string]int  // attempts held by each agent
+	attemptsUnknown  bool            // agents have not reported yet what they hold
+	taskCounts       v1alpha1.TaskCounts
+	epoch            int64 // the highest one issued
+	epochForged      bool  // the stored one was not issued
 }
 
 // observe reads everything once, from the cache.
-func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (world, error) {
-	var found world
+func (r *reconciler) observe(ctx context.Context, swarm manifest.Swarm) (snapshot, error) {
+	var snapshot snapshot
 	workloads, agents := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}
 	if err := kit.ListOwned(ctx, r.client, swarm.Swarm, workloads); err != nil {
-		return found, err
+		return snapshot, err
 	}
 	if err := kit.ListOwned(ctx, r.client, swarm.Swarm, agents); err != nil {
-		return found, err
+		return snapshot, err
 	}
-	found.workloads, found.agents = workloads.Items, agents.Items
-	slices.SortFunc(found.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
+	snapshot.workloads, snapshot.agents = workloads.Items, agents.Items
+	slices.SortFunc(snapshot.agents, func(a, b v1alpha1.Agent) int { return cmp.Compare(a.Name, b.Name) })
 	key := client.ObjectKeyFromObject(swarm.Swarm)
-	_, heard := r.board.CountAttempts(key, "") // asked first: once known, it remains so
-	found.unheard, found.busy = !heard, map[string]int{}
-	found.epoch, found.forged = r.board.EpochToStore(key, swarm.Status.Epoch)
-	for n := range found.agents {
-		found.busy[found.agents[n].Name], _ = r.board.CountAttempts(key, found.agents[n].Name)
+	_, heard := r.dispatcher.CountAttempts(key, "") // asked first: once known, it remains so
+	snapshot.attemptsUnknown, snapshot.attempts = !heard, map[string]int{}
+	snapshot.epoch, snapshot.epochForged = r.dispatcher.EpochToStore(key, swarm.Status.Epoch)
+	for n := range snapshot.agents {
+		snapshot.attempts[snapshot.agents[n].Name], _ = r.dispatcher.CountAttempts(key, snapshot.agents[n].Name)
 	}
 	tasks, err := tasksOf(ctx, r.client, swarm.Swarm)
 	if err != nil {
-		return found, err
+		return snapshot, err
 	}
-	found.tasks = countTasks(tasks)
+	snapshot.taskCounts = countTasks(tasks)
 	for _, object := range []client.Object{swarm.Service(), swarm.Config()} {
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return found, fmt.Errorf("read %s: %w", identity(object), err)
+			return snapshot, fmt.Errorf("read %s: %w", identity(object), err)
 		}
-		found.others = append(found.others, object)
+		snapshot.serviceAndConfig = append(snapshot.serviceAndConfig, object)
 	}
-	return found, nil
+	return snapshot, nil
 }
 
 // tasksOf returns the Tasks of the swarm from the cache: they must not be modified.
@@ -92,20 +92,22 @@ func countTasks(tasks []v1alpha1.Task) v1alpha1.TaskCounts {
 	return counts
 }
 
-// mayHold reports whether an agent may hold attempts.
-func (w world) mayHold(agent string) bool { return w.unheard || w.busy[agent] > 0 }
+// mayHoldAttempts reports whether an agent may hold attempts.
+func (s snapshot) mayHoldAttempts(agent string) bool {
+	return s.attemptsUnknown || s.attempts[agent] > 0
+}
 
-// occupied reports whether an object belongs to agents that may still hold attempts.
-func (w world) occupied(object client.Object) bool {
+// mayBeInUse reports whether an object belongs to agents that may still hold attempts.
+func (s snapshot) mayBeInUse(object client.Object) bool {
 	switch object := object.(type) {
 	case *v1alpha1.Agent:
-		return w.mayHold(object.Name)
+		return s.mayHoldAttempts(object.Name)
 	case *appsv1.StatefulSet:
-		if w.unheard {
+		if s.attemptsUnknown {
 			return true
 		}
-		for n := range w.agents {
-			if w.mayHold(w.agents[n].Name) && w.agents[n].Labels[v1alpha1.LabelAgentType] == object.Labels[v1alpha1.LabelAgentType] {
+		for n := range s.agents {
+			if s.mayHoldAttempts(s.agents[n].Name) && s.agents[n].Labels[v1alpha1.LabelAgentType] == object.Labels[v1alpha1.LabelAgentType] {
 				return true
 			}
 		}
@@ -114,22 +116,22 @@ func (w world) occupied(object client.Object) bool {
 }
 
 // objects returns all objects, for comparison.
-func (w world) objects() []client.Object {
-	all := append([]client.Object{}, w.others...)
-	for n := range w.workloads {
-		all = append(all, &w.workloads[n])
+func (s snapshot) objects() []client.Object {
+	all := append([]client.Object{}, s.serviceAndConfig...)
+	for n := range s.workloads {
+		all = append(all, &s.workloads[n])
 	}
-	for n := range w.agents {
-		all = append(all, &w.agents[n])
+	for n := range s.agents {
+		all = append(all, &s.agents[n])
 	}
 	return all
 }
 
-// ready counts the pods of a type that are Ready.
-func (w world) ready(workload string) int32 {
-	for n := range w.workloads {
-		if w.workloads[n].Name == workload {
-			return w.workloads[n].Status.ReadyReplicas
+// readyPods counts the pods of a type that are Ready.
+func (s snapshot) readyPods(workload string) int32 {
+	for n := range s.workloads {
+		if s.workloads[n].Name == workload {
+			return s.workloads[n].Status.ReadyReplicas
 		}
 	}
 	return 0

@@ -19,17 +19,17 @@ type Plan struct {
 	Delete []client.Object
 }
 
-// want returns the swarm with the number of agents of each type.
-func want(swarm *v1alpha1.Swarm, settings manifest.Settings) manifest.Swarm {
-	return manifest.Swarm{Swarm: swarm, Counts: counts(swarm), Settings: settings}
+// desiredSwarm returns the swarm with the number of agents of each type.
+func desiredSwarm(swarm *v1alpha1.Swarm, settings manifest.Settings) manifest.Swarm {
+	return manifest.Swarm{Swarm: swarm, Counts: agentCounts(swarm), Settings: settings}
 }
 
-// leaving returns the existing agents that should not exist: the last ones of each type, and all of a removed type.
-func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
-	stay := wanted.AgentNames()
+// leavingAgents returns the existing agents that should not exist: the last ones of each type, and all of a removed type.
+func leavingAgents(desired manifest.Swarm, agents []v1alpha1.Agent) []string {
+	desiredNames := desired.AgentNames()
 	var names []string
 	for n := range agents {
-		if !slices.Contains(stay, agents[n].Name) {
+		if !slices.Contains(desiredNames, agents[n].Name) {
 			names = append(names, agents[n].Name)
 		}
 	}
@@ -37,24 +37,24 @@ func leaving(wanted manifest.Swarm, agents []v1alpha1.Agent) []string {
 	return names
 }
 
-// drained limits scale-in to what is possible now: a StatefulSet shrinks from its end, and only as far as its last agents are known to
+// limitScaleIn limits scale-in to what is possible now: a StatefulSet shrinks from its end, and only as far as its last agents are known to
 // hold nothing.
-func drained(wanted manifest.Swarm, world world) manifest.Swarm {
-	reached := wanted
-	reached.Counts = slices.Clone(wanted.Counts)
-	for n, kind := range wanted.Spec.Agents {
-		for m := range world.agents {
-			agent := &world.agents[m]
-			if ordinal, ours := wanted.Ordinal(kind.Type, agent.Name); ours && world.mayHold(agent.Name) {
-				reached.Counts[n] = max(reached.Counts[n], ordinal+1)
+func limitScaleIn(desired manifest.Swarm, snapshot snapshot) manifest.Swarm {
+	limited := desired
+	limited.Counts = slices.Clone(desired.Counts)
+	for n, kind := range desired.Spec.Agents {
+		for m := range snapshot.agents {
+			agent := &snapshot.agents[m]
+			if ordinal, ours := desired.Ordinal(kind.Type, agent.Name); ours && snapshot.mayHoldAttempts(agent.Name) {
+				limited.Counts[n] = max(limited.Counts[n], ordinal+1)
 			}
 		}
 	}
-	return reached
+	return limited
 }
 
-func counts(swarm *v1alpha1.Swarm) []int {
-	agents := wantedAgents(swarm)
+func agentCounts(swarm *v1alpha1.Swarm) []int {
+	agents := desiredReplicas(swarm)
 	if swarm.Spec.Strategy != v1alpha1.SwarmSpecialized {
 		return topology.EvenCounts(agents, len(swarm.Spec.Agents))
 	}
@@ -65,48 +65,48 @@ func counts(swarm *v1alpha1.Swarm) []int {
 	return topology.WeightedCounts(agents, weights)
 }
 
-// wantedAgents limits replicas to their bounds. A suspended swarm has none.
-func wantedAgents(swarm *v1alpha1.Swarm) int {
+// desiredReplicas limits replicas to their bounds. A suspended swarm has none.
+func desiredReplicas(swarm *v1alpha1.Swarm) int {
 	if swarm.Spec.Mode == v1alpha1.SwarmSuspended {
 		return 0
 	}
-	replicas, least := 1, 1
+	replicas, minimum := 1, 1
 	if swarm.Spec.Replicas != nil {
 		replicas = int(*swarm.Spec.Replicas)
 	}
 	if swarm.Spec.MinAgents != nil {
-		least = int(*swarm.Spec.MinAgents)
+		minimum = int(*swarm.Spec.MinAgents)
 	}
-	return min(max(replicas, least), int(swarm.Spec.MaxAgents))
+	return min(max(replicas, minimum), int(swarm.Spec.MaxAgents))
 }
 
 // plan compares. Objects of ours that are not wanted are deleted.
-func plan(wanted manifest.Swarm, world world) Plan {
+func plan(desired manifest.Swarm, snapshot snapshot) Plan {
 	var plan Plan
-	existing := world.objects()
-	kept := map[string]bool{}
-	for _, object := range objects(wanted) {
-		kept[identity(object)] = true
+	existing := snapshot.objects()
+	desiredKeys := map[string]bool{}
+	for _, object := range desiredObjects(desired) {
+		desiredKeys[identity(object)] = true
 		if !slices.ContainsFunc(existing, func(found client.Object) bool {
-			return identity(found) == identity(object) && contains(content(found), compared(object))
+			return identity(found) == identity(object) && contains(fieldsOf(found), comparableFields(object))
 		}) {
 			plan.Apply = append(plan.Apply, object)
 		}
 	}
 	for _, object := range existing {
-		if !kept[identity(object)] && object.GetDeletionTimestamp().IsZero() && !world.occupied(object) {
+		if !desiredKeys[identity(object)] && object.GetDeletionTimestamp().IsZero() && !snapshot.mayBeInUse(object) {
 			plan.Delete = append(plan.Delete, object)
 		}
 	}
 	return plan
 }
 
-func objects(wanted manifest.Swarm) []client.Object {
-	all := []client.Object{wanted.Service(), wanted.Config()}
-	for _, workload := range wanted.StatefulSets() {
+func desiredObjects(desired manifest.Swarm) []client.Object {
+	all := []client.Object{desired.Service(), desired.Config()}
+	for _, workload := range desired.StatefulSets() {
 		all = append(all, workload)
 	}
-	for _, agent := range wanted.Agents() {
+	for _, agent := range desired.Agents() {
 		all = append(all, agent)
 	}
 	return all
@@ -115,8 +115,8 @@ func objects(wanted manifest.Swarm) []client.Object {
 // identity identifies an object within a swarm. Objects from the cache do not carry their kind, so that the Go type stands for it.
 func identity(object client.Object) string { return fmt.Sprintf("%T %s", object, object.GetName()) }
 
-// content returns an object without the fields that only the API server writes.
-func content(object client.Object) map[string]any {
+// fieldsOf returns an object without the fields that only the API server writes.
+func fieldsOf(object client.Object) map[string]any {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil // never for API types; the object is then applied, and the API server reports what is wrong
@@ -127,10 +127,10 @@ func content(object client.Object) map[string]any {
 	return fields
 }
 
-// compared returns the content of a wanted object without what objects from the cache lack: the cache reads protobuf, in which volume
+// comparableFields returns the content of a wanted object without what objects from the cache lack: the cache reads protobuf, in which volume
 // claims do not carry their kind.
-func compared(object client.Object) map[string]any {
-	fields := content(object)
+func comparableFields(object client.Object) map[string]any {
+	fields := fieldsOf(object)
 	spec, _ := fields["spec"].(map[string]any)
 	templates, _ := spec["volumeClaimTemplates"].([]any)
 	for _, template := range templates {
@@ -143,23 +143,23 @@ func compared(object client.Object) map[string]any {
 }
 
 // contains reports whether found has everything that is wanted. Additions by the API server or other writers do not matter.
-func contains(found, wanted any) bool {
-	switch wanted := wanted.(type) {
+func contains(actual, desired any) bool {
+	switch desired := desired.(type) {
 	case nil:
 		return true
 	case map[string]any:
-		fields, _ := found.(map[string]any)
-		for key, value := range wanted {
+		fields, _ := actual.(map[string]any)
+		for key, value := range desired {
 			if !contains(fields[key], value) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		items, _ := found.([]any)
-		return len(items) == len(wanted) && !slices.ContainsFunc(indices(wanted), func(n int) bool { return !contains(items[n], wanted[n]) })
+		items, _ := actual.([]any)
+		return len(items) == len(desired) && !slices.ContainsFunc(indices(desired), func(n int) bool { return !contains(items[n], desired[n]) })
 	default:
-		return reflect.DeepEqual(found, wanted)
+		return reflect.DeepEqual(actual, desired)
 	}
 }
 

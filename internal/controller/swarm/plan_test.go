@@ -14,8 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 )
 
-// research returns a swarm of two types as the API server would return it.
-func research(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
+// newSwarm returns a swarm of two types as the API server would return it.
+func newSwarm(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
 	kind := func(name string) v1alpha1.AgentType {
 		return v1alpha1.AgentType{
 			Type: name, Slots: 1, Weight: 1,
@@ -36,26 +36,26 @@ func research(change func(*v1alpha1.SwarmSpec)) *v1alpha1.Swarm {
 	return swarm
 }
 
-// made returns the world after a plan was carried out by an API server that sets defaults.
-func made(plan Plan) world {
-	var result world
+// appliedSnapshot returns the world after a plan was carried out by an API server that sets defaults.
+func appliedSnapshot(plan Plan) snapshot {
+	var snapshot snapshot
 	for _, object := range plan.Apply {
 		object.SetUID("made")
 		switch object := object.(type) {
 		case *appsv1.StatefulSet:
 			object.Spec.RevisionHistoryLimit = new(int32(10))
 			object.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullIfNotPresent
-			result.workloads = append(result.workloads, *object)
+			snapshot.workloads = append(snapshot.workloads, *object)
 		case *v1alpha1.Agent:
-			result.agents = append(result.agents, *object)
+			snapshot.agents = append(snapshot.agents, *object)
 		default:
-			result.others = append(result.others, object)
+			snapshot.serviceAndConfig = append(snapshot.serviceAndConfig, object)
 		}
 	}
-	return result
+	return snapshot
 }
 
-func names(objects []client.Object) []string {
+func identities(objects []client.Object) []string {
 	var all []string
 	for _, object := range objects {
 		all = append(all, identity(object))
@@ -65,54 +65,54 @@ func names(objects []client.Object) []string {
 }
 
 func TestFirstPlanMakesEverything(t *testing.T) {
-	first := plan(want(research(nil), manifest.Settings{}), world{})
+	first := plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{})
 	want := []string{
 		"*v1.ConfigMap research-config", "*v1.Service research", "*v1.StatefulSet research-analyst", "*v1.StatefulSet research-coder",
 		"*v1alpha1.Agent research-analyst-0", "*v1alpha1.Agent research-coder-0", "*v1alpha1.Agent research-coder-1",
 	}
-	if got := names(first.Apply); !slices.Equal(got, want) || len(first.Delete) > 0 {
-		t.Errorf("apply %v, delete %v", got, names(first.Delete))
+	if got := identities(first.Apply); !slices.Equal(got, want) || len(first.Delete) > 0 {
+		t.Errorf("apply %v, delete %v", got, identities(first.Delete))
 	}
 }
 
 func TestSecondPlanIsEmpty(t *testing.T) {
-	wanted := want(research(nil), manifest.Settings{Authority: "PEM"})
-	second := plan(wanted, made(plan(wanted, world{})))
+	desired := desiredSwarm(newSwarm(nil), manifest.Settings{Authority: "PEM"})
+	second := plan(desired, appliedSnapshot(plan(desired, snapshot{})))
 	if len(second.Apply)+len(second.Delete) > 0 {
-		t.Errorf("apply %v, delete %v", names(second.Apply), names(second.Delete))
+		t.Errorf("apply %v, delete %v", identities(second.Apply), identities(second.Delete))
 	}
 }
 
 func TestScalingInDeletesTheLastAgents(t *testing.T) {
-	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
-	next := plan(want(research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(2)) }), manifest.Settings{}), before)
-	if got := names(next.Delete); !slices.Equal(got, []string{"*v1alpha1.Agent research-coder-1"}) {
+	before := appliedSnapshot(plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{}))
+	next := plan(desiredSwarm(newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(2)) }), manifest.Settings{}), before)
+	if got := identities(next.Delete); !slices.Equal(got, []string{"*v1alpha1.Agent research-coder-1"}) {
 		t.Errorf("delete %v", got)
 	}
-	if got := names(next.Apply); !slices.Equal(got, []string{"*v1.ConfigMap research-config", "*v1.StatefulSet research-coder"}) {
+	if got := identities(next.Apply); !slices.Equal(got, []string{"*v1.ConfigMap research-config", "*v1.StatefulSet research-coder"}) {
 		t.Errorf("apply %v", got)
 	}
 }
 
 func TestDriftIsRepaired(t *testing.T) {
-	wanted := want(research(nil), manifest.Settings{})
-	drifted := made(plan(wanted, world{}))
+	desired := desiredSwarm(newSwarm(nil), manifest.Settings{})
+	drifted := appliedSnapshot(plan(desired, snapshot{}))
 	drifted.workloads[0].Spec.Replicas = new(int32(7))
-	if got := names(plan(wanted, drifted).Apply); !slices.Equal(got, []string{identity(&drifted.workloads[0])}) {
+	if got := identities(plan(desired, drifted).Apply); !slices.Equal(got, []string{identity(&drifted.workloads[0])}) {
 		t.Errorf("apply %v", got)
 	}
 }
 
 func TestTypeThatIsNoLongerDeclaredGoes(t *testing.T) {
-	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
-	fewer := research(func(spec *v1alpha1.SwarmSpec) { spec.Agents = spec.Agents[:1] })
-	next := plan(want(fewer, manifest.Settings{}), before)
-	if got := names(next.Delete); !slices.Equal(got, []string{"*v1.StatefulSet research-analyst", "*v1alpha1.Agent research-analyst-0"}) {
+	before := appliedSnapshot(plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{}))
+	fewer := newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Agents = spec.Agents[:1] })
+	next := plan(desiredSwarm(fewer, manifest.Settings{}), before)
+	if got := identities(next.Delete); !slices.Equal(got, []string{"*v1.StatefulSet research-analyst", "*v1alpha1.Agent research-analyst-0"}) {
 		t.Errorf("delete %v", got)
 	}
 }
 
-func TestHowManyAgents(t *testing.T) {
+func TestDesiredReplicas(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		change func(*v1alpha1.SwarmSpec)
@@ -131,7 +131,7 @@ func TestHowManyAgents(t *testing.T) {
 		}, []int{1, 4}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			if got := counts(research(c.change)); !slices.Equal(got, c.want) {
+			if got := agentCounts(newSwarm(c.change)); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -139,26 +139,26 @@ func TestHowManyAgents(t *testing.T) {
 }
 
 func TestAgentsThatHoldAttemptsStayUntilTheyDoNot(t *testing.T) {
-	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
-	fewer := want(research(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(1)) }), manifest.Settings{})
-	if got := leaving(fewer, before.agents); !slices.Equal(got, []string{"research-analyst-0", "research-coder-1"}) {
+	before := appliedSnapshot(plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{}))
+	fewer := desiredSwarm(newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Replicas = new(int32(1)) }), manifest.Settings{})
+	if got := leavingAgents(fewer, before.agents); !slices.Equal(got, []string{"research-analyst-0", "research-coder-1"}) {
 		t.Errorf("leaving %v", got)
 	}
-	before.busy = map[string]int{"research-coder-1": 1}
-	reached := drained(fewer, before)
-	if !slices.Equal(reached.Counts, []int{2, 0}) {
-		t.Errorf("counts %v: the StatefulSet must not shrink below a busy agent", reached.Counts)
+	before.attempts = map[string]int{"research-coder-1": 1}
+	limited := limitScaleIn(fewer, before)
+	if !slices.Equal(limited.Counts, []int{2, 0}) {
+		t.Errorf("counts %v: the StatefulSet must not shrink below a busy agent", limited.Counts)
 	}
-	if got := names(plan(reached, before).Delete); !slices.Equal(got, []string{"*v1alpha1.Agent research-analyst-0"}) {
+	if got := identities(plan(limited, before).Delete); !slices.Equal(got, []string{"*v1alpha1.Agent research-analyst-0"}) {
 		t.Errorf("delete %v", got)
 	}
 }
 
 func TestTypeThatIsGoneStaysWhileItsAgentsAreBusy(t *testing.T) {
-	before := made(plan(want(research(nil), manifest.Settings{}), world{}))
-	before.busy = map[string]int{"research-analyst-0": 1}
-	fewer := want(research(func(spec *v1alpha1.SwarmSpec) { spec.Agents = spec.Agents[:1] }), manifest.Settings{})
-	if got := names(plan(drained(fewer, before), before).Delete); len(got) > 0 {
+	before := appliedSnapshot(plan(desiredSwarm(newSwarm(nil), manifest.Settings{}), snapshot{}))
+	before.attempts = map[string]int{"research-analyst-0": 1}
+	fewer := desiredSwarm(newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Agents = spec.Agents[:1] }), manifest.Settings{})
+	if got := identities(plan(limitScaleIn(fewer, before), before).Delete); len(got) > 0 {
 		t.Errorf("delete %v", got)
 	}
 }
@@ -167,7 +167,7 @@ func TestRulesFollowTheMode(t *testing.T) {
 	for mode, reason := range map[v1alpha1.SwarmMode]v1alpha1.Reason{
 		v1alpha1.SwarmRunning: "", v1alpha1.SwarmPaused: v1alpha1.ReasonPaused, v1alpha1.SwarmDraining: v1alpha1.ReasonDraining, v1alpha1.SwarmSuspended: v1alpha1.ReasonSuspended,
 	} {
-		got := rules(want(research(func(spec *v1alpha1.SwarmSpec) { spec.Mode = mode }), manifest.Settings{}), world{})
+		got := swarmRules(desiredSwarm(newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Mode = mode }), manifest.Settings{}), snapshot{})
 		if got.Halt == nil != (reason == "") || got.Halt != nil && got.Halt.Reason != reason {
 			t.Errorf("%s: got %v", mode, got.Halt)
 		}
@@ -176,13 +176,13 @@ func TestRulesFollowTheMode(t *testing.T) {
 
 // The cache reads protobuf, in which the parts of an object do not carry their kind.
 func TestWorkloadFromTheCacheIsNoDifference(t *testing.T) {
-	swarm := research(func(spec *v1alpha1.SwarmSpec) {
+	swarm := newSwarm(func(spec *v1alpha1.SwarmSpec) {
 		spec.Agents[0].Storage = &v1alpha1.AgentStorage{Size: resource.MustParse("0.5Gi")}
 		spec.Agents[0].Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m")}
 	})
-	wanted := want(swarm, manifest.Settings{Authority: "PEM"})
-	var found world
-	for _, set := range wanted.StatefulSets() {
+	desired := desiredSwarm(swarm, manifest.Settings{Authority: "PEM"})
+	var snapshot snapshot
+	for _, set := range desired.StatefulSets() {
 		set.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		if set.Spec.Template.Labels[v1alpha1.LabelAgentType] != "coder" {
 			set.Spec.Template.Spec.Containers[0].Resources.Requests = nil
@@ -195,9 +195,9 @@ func TestWorkloadFromTheCacheIsNoDifference(t *testing.T) {
 		if err := stored.Unmarshal(text); err != nil {
 			t.Fatal(err)
 		}
-		found.workloads = append(found.workloads, stored)
+		snapshot.workloads = append(snapshot.workloads, stored)
 	}
-	for _, object := range plan(wanted, found).Apply {
+	for _, object := range plan(desired, snapshot).Apply {
 		if _, isWorkload := object.(*appsv1.StatefulSet); isWorkload {
 			t.Errorf("applies %s again", object.GetName())
 		}

@@ -28,29 +28,29 @@ const name = "swarm"
 // Options are the configuration of this controller.
 type Options struct {
 	// Settings is called at each reconcile, because the CA changes while the operator runs.
-	Settings func(context.Context) manifest.Settings
-	Board    *dispatch.Dispatcher
-	Signal   *kit.Trigger // with which the board requests a reconcile
-	Scope    *kit.Scope
-	Resync   time.Duration
-	Workers  int
-	Clock    Clock // nil if the clock of this process is always right
+	Settings   func(context.Context) manifest.Settings
+	Dispatcher *dispatch.Dispatcher
+	Trigger    *kit.Trigger // with which the board requests a reconcile
+	Scope      *kit.Scope
+	Resync     time.Duration
+	Workers    int
+	Clock      Clock // nil if the clock of this process is always right
 }
 
-// untrusted is the maximum time until a swarm without a CA is reconciled again, in case the watch on its Secret was missed.
-const untrusted = 5 * time.Second
+// missingCARetryInterval is the maximum time until a swarm without a CA is reconciled again, in case the watch on its Secret was missed.
+const missingCARetryInterval = 5 * time.Second
 
-// refusedAgain is the delay before refused objects are tried again. A change of the Swarm triggers it sooner; the delay is for a change
+// rejectedRetryInterval is the delay before refused objects are tried again. A change of the Swarm triggers it sooner; the delay is for a change
 // of the conflicting object, and for an API server that has learned a new field.
-const refusedAgain = time.Minute
+const rejectedRetryInterval = time.Minute
 
 type reconciler struct {
-	client   client.Client
-	live     client.Reader // past the cache
-	status   *kit.Status[*v1alpha1.Swarm]
-	settings func(context.Context) manifest.Settings
-	board    *dispatch.Dispatcher
-	clock    Clock
+	client     client.Client
+	apiReader  client.Reader // past the cache
+	status     *kit.Status[*v1alpha1.Swarm]
+	settings   func(context.Context) manifest.Settings
+	dispatcher *dispatch.Dispatcher
+	clock      Clock
 }
 
 // Add adds the Swarm controller to the operator. Its cache must contain no Secret except the one with the link's CA: a change of it
@@ -61,24 +61,24 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 			return err
 		}
 	}
-	if err := operator.GetFieldIndexer().IndexField(ctx, &v1alpha1.Task{}, taskIndex, swarmOf); err != nil {
+	if err := operator.GetFieldIndexer().IndexField(ctx, &v1alpha1.Task{}, taskIndex, indexTaskBySwarm); err != nil {
 		return fmt.Errorf("index tasks by swarm: %w", err)
 	}
 	r := &reconciler{
-		client: operator.GetClient(), live: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Throttled(shownEvery, numbers),
-		settings: options.Settings, board: options.Board, clock: options.Clock,
+		client: operator.GetClient(), apiReader: operator.GetAPIReader(), status: kit.NewStatus[*v1alpha1.Swarm](operator, name).Throttled(statusWriteInterval, clearCounts),
+		settings: options.Settings, dispatcher: options.Dispatcher, clock: options.Clock,
 	}
 	if err := addRetention(operator, options); err != nil {
 		return err
 	}
 	return kit.New[*v1alpha1.Swarm](operator, name).
 		Owns(&appsv1.StatefulSet{}).Owns(ondemand.Services()).Owns(ondemand.ConfigMaps()).Owns(&v1alpha1.Agent{}).
-		Watches(&corev1.Secret{}, r.all).
-		TriggeredBy(options.Signal).
-		Finalizer(v1alpha1.Finalizer, r.clean).
-		OnDeleted(kit.Forget(options.Board.RemoveSwarm)).
-		OnOutOfScope(options.Board.RemoveSwarm).
-		OnPaused(r.hold).
+		Watches(&corev1.Secret{}, r.allSwarms).
+		TriggeredBy(options.Trigger).
+		Finalizer(v1alpha1.Finalizer, r.finalize).
+		OnDeleted(kit.Forget(options.Dispatcher.RemoveSwarm)).
+		OnOutOfScope(options.Dispatcher.RemoveSwarm).
+		OnPaused(r.pauseAssignment).
 		Namespaces(options.Scope).
 		ResyncPeriod(options.Resync).
 		Concurrency(options.Workers).
@@ -89,41 +89,43 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 func (r *reconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
 	settings := r.settings(ctx)
 	if settings.Authority == "" {
-		return kit.RequeueAfter(untrusted, "NoAuthority"), nil // an agent without a CA can trust no server
+		return kit.RequeueAfter(missingCARetryInterval, "NoAuthority"), nil // an agent without a CA can trust no server
 	}
-	wanted := want(swarm, settings)
-	world, err := r.observe(ctx, wanted)
+	desired := desiredSwarm(swarm, settings)
+	snapshot, err := r.observe(ctx, desired)
 	if err != nil {
 		return kit.Done(), err
 	}
-	r.board.SetSwarm(client.ObjectKeyFromObject(swarm), rules(wanted, world))
-	failed := r.apply(ctx, swarm, plan(drained(wanted, world), world))
-	result, err := r.report(ctx, wanted, world, failed)
-	if needsUser(failed) {
-		return refusedResult(result, failed), err // without this status the user would not know
+	r.dispatcher.SetSwarm(client.ObjectKeyFromObject(swarm), swarmRules(desired, snapshot))
+	applyErr := r.apply(ctx, swarm, plan(limitScaleIn(desired, snapshot), snapshot))
+	result, err := r.report(ctx, desired, snapshot, applyErr)
+	if needsUser(applyErr) {
+		return retryRejected(result, applyErr), err // without this status the user would not know
 	}
-	return result, errors.Join(failed, err)
+	return result, errors.Join(applyErr, err)
 }
 
-// refusedResult requests another reconcile of a swarm whose status reports the refusal, sooner if part of the status is yet to be
+// retryRejected requests another reconcile of a swarm whose status reports the refusal, sooner if part of the status is yet to be
 // written. It is not an error: the error back-off would begin with many attempts that are bound to fail.
-func refusedResult(reported kit.Result, failed error) kit.Result {
+func retryRejected(reported kit.Result, applyErr error) kit.Result {
 	if reported != kit.Done() {
 		return reported
 	}
-	if isInvalid(failed) {
-		return kit.RequeueAfter(refusedAgain, string(v1alpha1.ReasonApplyFailed))
+	if isInvalid(applyErr) {
+		return kit.RequeueAfter(rejectedRetryInterval, string(v1alpha1.ReasonApplyFailed))
 	}
-	return kit.RequeueAfter(refusedAgain, string(v1alpha1.ReasonNameTaken))
+	return kit.RequeueAfter(rejectedRetryInterval, string(v1alpha1.ReasonNameTaken))
 }
 
 // taskIndex indexes Tasks by swarm.
 const taskIndex = "spec.swarmRef.name"
 
-func swarmOf(task client.Object) []string { return []string{task.(*v1alpha1.Task).Spec.SwarmRef.Name} }
+func indexTaskBySwarm(task client.Object) []string {
+	return []string{task.(*v1alpha1.Task).Spec.SwarmRef.Name}
+}
 
-// all returns every swarm.
-func (r *reconciler) all(ctx context.Context, _ client.Object) []types.NamespacedName {
+// allSwarms returns every swarm.
+func (r *reconciler) allSwarms(ctx context.Context, _ client.Object) []types.NamespacedName {
 	swarms := &v1alpha1.SwarmList{}
 	if err := r.client.List(ctx, swarms); err != nil {
 		return nil // the cache is not ready: every swarm is still to be reconciled

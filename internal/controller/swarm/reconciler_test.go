@@ -22,13 +22,13 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// state returns all existing objects of a swarm, by name, and the replicas of its StatefulSets.
-func (e *environment) state(t *testing.T) (all []string, replicas map[string]int32) {
+// listObjects returns all existing objects of a swarm, by name, and the replicas of its StatefulSets.
+func (e *environment) listObjects(t *testing.T) (all []string, replicas map[string]int32) {
 	t.Helper()
 	sets, agents, services, configs := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}
 	replicas = map[string]int32{}
 	for _, list := range []client.ObjectList{sets, agents, services, configs} {
-		if err := e.cluster.List(t.Context(), list); err != nil {
+		if err := e.client.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}
 		_ = meta.EachListItem(list, func(item runtime.Object) error {
@@ -43,36 +43,36 @@ func (e *environment) state(t *testing.T) (all []string, replicas map[string]int
 	return all, replicas
 }
 
-// becomesReady makes every pod and every agent of the swarm ready.
-func (e *environment) becomesReady(t *testing.T) {
+// makeReady makes every pod and every agent of the swarm ready.
+func (e *environment) makeReady(t *testing.T) {
 	t.Helper()
 	sets, agents := &appsv1.StatefulSetList{}, &v1alpha1.AgentList{}
-	if err := errors.Join(e.cluster.List(t.Context(), sets), e.cluster.List(t.Context(), agents)); err != nil {
+	if err := errors.Join(e.client.List(t.Context(), sets), e.client.List(t.Context(), agents)); err != nil {
 		t.Fatal(err)
 	}
 	for n := range sets.Items {
 		sets.Items[n].Status.ReadyReplicas = *sets.Items[n].Spec.Replicas
-		if err := e.cluster.Status().Update(t.Context(), &sets.Items[n]); err != nil {
+		if err := e.client.Status().Update(t.Context(), &sets.Items[n]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for n := range agents.Items {
 		agents.Items[n].Status.Conditions = []metav1.Condition{v1alpha1.Ready(1, "Linked", "")}
-		if err := e.cluster.Status().Update(t.Context(), &agents.Items[n]); err != nil {
+		if err := e.client.Status().Update(t.Context(), &agents.Items[n]); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func reconciles(t *testing.T, r *reconciler, e *environment) *v1alpha1.Swarm {
+func mustReconcile(t *testing.T, r *reconciler, e *environment) *v1alpha1.Swarm {
 	t.Helper()
-	if result, err := r.Reconcile(t.Context(), e.read(t)); err != nil || result != kit.Done() {
+	if result, err := r.Reconcile(t.Context(), e.getSwarm(t)); err != nil || result != kit.Done() {
 		t.Fatalf("got %+v, %v", result, err)
 	}
-	return e.read(t)
+	return e.getSwarm(t)
 }
 
-func readiness(swarm *v1alpha1.Swarm) string {
+func readyCondition(swarm *v1alpha1.Swarm) string {
 	ready := meta.FindStatusCondition(swarm.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil {
 		return ""
@@ -81,19 +81,19 @@ func readiness(swarm *v1alpha1.Swarm) string {
 }
 
 func TestSwarmIsMadeAndShown(t *testing.T) {
-	task := taskOf("research", "t")
+	task := newTask("research", "t")
 	task.Status.Phase = v1alpha1.TaskRunning
-	r, e := newEnvironment(t, interceptor.Funcs{}, research(nil), task, taskOf("other", "u"))
-	swarm := reconciles(t, r, e)
-	all, replicas := e.state(t)
+	r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil), task, newTask("other", "u"))
+	swarm := mustReconcile(t, r, e)
+	all, replicas := e.listObjects(t)
 	if len(all) != 7 || replicas["research-coder"] != 2 || replicas["research-analyst"] != 1 {
 		t.Errorf("made %v, %v", all, replicas)
 	}
-	if readiness(swarm) != "False Initializing" || swarm.Status.Phase != v1alpha1.SwarmPhaseInitializing {
-		t.Errorf("Ready %q, phase %q", readiness(swarm), swarm.Status.Phase)
+	if readyCondition(swarm) != "False Initializing" || swarm.Status.Phase != v1alpha1.SwarmPhaseInitializing {
+		t.Errorf("Ready %q, phase %q", readyCondition(swarm), swarm.Status.Phase)
 	}
-	e.becomesReady(t)
-	swarm = reconciles(t, r, e)
+	e.makeReady(t)
+	swarm = mustReconcile(t, r, e)
 	type shown struct {
 		ready                         string
 		phase                         v1alpha1.SwarmPhase
@@ -101,67 +101,67 @@ func TestSwarmIsMadeAndShown(t *testing.T) {
 		tasks                         *v1alpha1.TaskCounts
 	}
 	status := swarm.Status
-	got := shown{readiness(swarm), status.Phase, status.Replicas, status.ActiveAgents, status.ReadyAgents, status.Tasks}
+	got := shown{readyCondition(swarm), status.Phase, status.Replicas, status.ActiveAgents, status.ReadyAgents, status.Tasks}
 	want := shown{"True Available", v1alpha1.SwarmPhaseRunning, 3, 3, 3, &v1alpha1.TaskCounts{Running: 1}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	reconciles(t, r, e)
-	if types := e.read(t).Status.Types; len(types) != 2 || types[0].Ready != 2 || types[0].Desired != 2 {
+	mustReconcile(t, r, e)
+	if types := e.getSwarm(t).Status.Types; len(types) != 2 || types[0].Ready != 2 || types[0].Desired != 2 {
 		t.Errorf("types %+v", types)
 	}
 }
 
 // An agent without the CA could trust no server.
 func TestNothingIsMadeBeforeThereIsACA(t *testing.T) {
-	r, e := newEnvironment(t, interceptor.Funcs{}, research(nil))
+	r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil))
 	r.settings = func(context.Context) manifest.Settings { return manifest.Settings{} }
-	if result, err := r.Reconcile(t.Context(), e.read(t)); err != nil || result != kit.RequeueAfter(untrusted, "NoAuthority") {
+	if result, err := r.Reconcile(t.Context(), e.getSwarm(t)); err != nil || result != kit.RequeueAfter(missingCARetryInterval, "NoAuthority") {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	if all, _ := e.state(t); len(all) != 0 {
+	if all, _ := e.listObjects(t); len(all) != 0 {
 		t.Errorf("made %v", all)
 	}
 }
 
 func TestScalingInWaitsForTheAgentThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, e := newEnvironment(t, interceptor.Funcs{}, research(nil))
-		reconciles(t, r, e)
-		attempt := e.run(t, taskOf("research", "a")) // on research-coder-0
-		e.becomesReady(t)
-		smaller := e.read(t)
+		r, e := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil))
+		mustReconcile(t, r, e)
+		attempt := e.startTask(t, newTask("research", "a")) // on research-coder-0
+		e.makeReady(t)
+		smaller := e.getSwarm(t)
 		smaller.Spec.Mode = v1alpha1.SwarmSuspended
-		if err := e.cluster.Update(t.Context(), smaller); err != nil {
+		if err := e.client.Update(t.Context(), smaller); err != nil {
 			t.Fatal(err)
 		}
-		reconciles(t, r, e)
-		all, replicas := e.state(t)
+		mustReconcile(t, r, e)
+		all, replicas := e.listObjects(t)
 		if replicas["research-coder"] != 1 || replicas["research-analyst"] != 0 || !slices.Contains(all, "*v1alpha1.Agent research-coder-0") {
 			t.Errorf("replicas %v, %v: the first coder still works", replicas, all)
 		}
-		e.board.Forget(types.NamespacedName{Namespace: "demo", Name: "a"})
-		e.concludes(attempt)
-		swarm := reconciles(t, r, e)
-		if all, replicas = e.state(t); replicas["research-coder"] != 0 || slices.Contains(all, "*v1alpha1.Agent research-coder-0") {
+		e.dispatcher.Forget(types.NamespacedName{Namespace: "demo", Name: "a"})
+		e.finishAttempt(attempt)
+		swarm := mustReconcile(t, r, e)
+		if all, replicas = e.listObjects(t); replicas["research-coder"] != 0 || slices.Contains(all, "*v1alpha1.Agent research-coder-0") {
 			t.Errorf("replicas %v, %v: no agent works", replicas, all)
 		}
-		if readiness(swarm) != "False Suspended" {
-			t.Errorf("Ready %q", readiness(swarm))
+		if readyCondition(swarm) != "False Suspended" {
+			t.Errorf("Ready %q", readyCondition(swarm))
 		}
 	})
 }
 
-func TestWriteThatIsRefusedIsShownAndTriedAgain(t *testing.T) {
+func TestRejectedWriteIsReportedAndRetried(t *testing.T) {
 	refused := errors.New("quota exceeded")
 	hooks := interceptor.Funcs{Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 		return refused
 	}}
-	r, e := newEnvironment(t, hooks, research(nil))
-	if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+	r, e := newEnvironment(t, hooks, newSwarm(nil))
+	if _, err := r.Reconcile(t.Context(), e.getSwarm(t)); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
-	degraded := meta.FindStatusCondition(e.read(t).Status.Conditions, v1alpha1.ConditionDegraded)
+	degraded := meta.FindStatusCondition(e.getSwarm(t).Status.Conditions, v1alpha1.ConditionDegraded)
 	if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != string(v1alpha1.ReasonApplyFailed) {
 		t.Errorf("got %+v", degraded)
 	}
@@ -173,8 +173,8 @@ func TestStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 		...client.SubResourcePatchOption) error {
 		return refused
 	}}
-	r, e := newEnvironment(t, hooks, research(nil))
-	if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+	r, e := newEnvironment(t, hooks, newSwarm(nil))
+	if _, err := r.Reconcile(t.Context(), e.getSwarm(t)); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -188,11 +188,11 @@ func TestAgentsAreReadInTheSameOrder(t *testing.T) {
 		}
 		return err
 	}}
-	r, e := newEnvironment(t, hooks, research(nil))
-	reconciles(t, r, e)
-	found, err := r.observe(t.Context(), want(e.read(t), manifest.Settings{Authority: "PEM"}))
-	if err != nil || len(found.agents) != 3 || found.agents[0].Name != "research-analyst-0" {
-		t.Errorf("got %v, %v", found.agents, err)
+	r, e := newEnvironment(t, hooks, newSwarm(nil))
+	mustReconcile(t, r, e)
+	snapshot, err := r.observe(t.Context(), desiredSwarm(e.getSwarm(t), manifest.Settings{Authority: "PEM"}))
+	if err != nil || len(snapshot.agents) != 3 || snapshot.agents[0].Name != "research-analyst-0" {
+		t.Errorf("got %v, %v", snapshot.agents, err)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestWhatIsNoLongerWantedIsDeletedByItsUID(t *testing.T) {
 				return c.err
 			}})
 			agent := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "research-coder-1", UID: "uid-of-agent"}}
-			err := r.apply(t.Context(), research(nil), Plan{Delete: []client.Object{agent}})
+			err := r.apply(t.Context(), newSwarm(nil), Plan{Delete: []client.Object{agent}})
 			if (err != nil) != c.fails || len(named) != 1 || named[0] != "uid-of-agent" {
 				t.Errorf("got %v, named %v", err, named)
 			}
@@ -221,7 +221,7 @@ func TestWhatIsNoLongerWantedIsDeletedByItsUID(t *testing.T) {
 	}
 }
 
-func TestWorldThatCannotBeReadChangesNothing(t *testing.T) {
+func TestFailedReadChangesNothing(t *testing.T) {
 	refused := errors.New("refused")
 	for reason, hooks := range map[string]interceptor.Funcs{
 		"lists": {List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return refused }},
@@ -237,8 +237,8 @@ func TestWorldThatCannotBeReadChangesNothing(t *testing.T) {
 				t.Error("applied")
 				return nil
 			}
-			r, e := newEnvironment(t, hooks, research(nil))
-			if _, err := r.Reconcile(t.Context(), e.read(t)); !errors.Is(err, refused) {
+			r, e := newEnvironment(t, hooks, newSwarm(nil))
+			if _, err := r.Reconcile(t.Context(), e.getSwarm(t)); !errors.Is(err, refused) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -246,10 +246,10 @@ func TestWorldThatCannotBeReadChangesNothing(t *testing.T) {
 }
 
 func TestNewCAConcernsEverySwarm(t *testing.T) {
-	other := research(nil)
+	other := newSwarm(nil)
 	other.Name = "other"
-	r, _ := newEnvironment(t, interceptor.Funcs{}, research(nil), other)
-	if got := r.all(t.Context(), nil); len(got) != 2 || got[0].Name != "other" || got[1].Name != "research" {
+	r, _ := newEnvironment(t, interceptor.Funcs{}, newSwarm(nil), other)
+	if got := r.allSwarms(t.Context(), nil); len(got) != 2 || got[0].Name != "other" || got[1].Name != "research" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -257,10 +257,10 @@ func TestNewCAConcernsEverySwarm(t *testing.T) {
 func TestAgentsThatFailAreNamed(t *testing.T) {
 	failing := v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Name: "research-coder-0"}}
 	failing.Status.Phase, failing.Status.Conditions = v1alpha1.AgentFailed, []metav1.Condition{v1alpha1.NotReady(1, "CrashLoop", "exit 1")}
-	if got := broken([]v1alpha1.Agent{{}, failing, failing}); got != "2 of 3 agents do not get up; research-coder-0: exit 1" {
+	if got := failingAgents([]v1alpha1.Agent{{}, failing, failing}); got != "2 of 3 agents do not get up; research-coder-0: exit 1" {
 		t.Errorf("got %q", got)
 	}
-	if got := broken([]v1alpha1.Agent{{}}); got != "" {
+	if got := failingAgents([]v1alpha1.Agent{{}}); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

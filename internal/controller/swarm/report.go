@@ -14,22 +14,22 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// shownEvery is the minimum interval between writes of the numbers of tasks.
-const shownEvery = 10 * time.Second
+// statusWriteInterval is the minimum interval between writes of the numbers of tasks.
+const statusWriteInterval = 10 * time.Second
 
-// numbers clears the part of the status that can be delayed.
-func numbers(swarm *v1alpha1.Swarm) { swarm.Status.Tasks, swarm.Status.Epoch = nil, 0 }
+// clearCounts clears the part of the status that can be delayed.
+func clearCounts(swarm *v1alpha1.Swarm) { swarm.Status.Tasks, swarm.Status.Epoch = nil, 0 }
 
 // report is the only status write of the controller, except for the last one.
-func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world world, failed error) (kit.Result, error) {
-	swarm := wanted.Swarm
+func (r *reconciler) report(ctx context.Context, desired manifest.Swarm, snapshot snapshot, applyErr error) (kit.Result, error) {
+	swarm := desired.Swarm
 	report := r.status.Report(swarm, &swarm.Status.Conditions)
-	count(wanted, world)
-	if world.forged {
+	setCounts(desired, snapshot)
+	if snapshot.epochForged {
 		report.Event(corev1.EventTypeWarning, string(v1alpha1.ReasonEpochInvalid), "status.epoch was set to a number that the operator has not given out: it is replaced")
 	}
-	describe(report, wanted, world)
-	degrade(report, wanted, world, failed)
+	setProgressConditions(report, desired, snapshot)
+	setDegradedCondition(report, desired, snapshot, applyErr)
 	swarm.Status.Phase = phase(swarm)
 	if left := report.WriteDelay(); left > 0 {
 		return kit.RequeueAfter(left, "CountsUnwritten"), nil
@@ -40,17 +40,17 @@ func (r *reconciler) report(ctx context.Context, wanted manifest.Swarm, world wo
 	return kit.Done(), nil
 }
 
-// describe sets the conditions for the progress of the swarm.
-func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world world) {
+// setProgressConditions sets the conditions for the progress of the swarm.
+func setProgressConditions(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, snapshot snapshot) {
 	swarm, desired := wanted.Swarm, total(wanted.Counts)
 	active := int(swarm.Status.ActiveAgents)
-	switch leave := len(leaving(wanted, world.agents)); {
+	switch leavingCount := len(leavingAgents(wanted, snapshot.agents)); {
 	case swarm.Spec.Mode == v1alpha1.SwarmSuspended:
 		report.Normal(v1alpha1.NotReady(swarm.Generation, v1alpha1.ReasonSuspended, "suspended: set mode to Running to go on"))
 		report.Condition(v1alpha1.NotProgressing(swarm.Generation, v1alpha1.ReasonSuspended, ""))
-	case active >= desired && leave > 0:
+	case active >= desired && leavingCount > 0:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
-		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonScaling, fmt.Sprintf("%d agents finish what they hold and leave", leave)))
+		report.Condition(v1alpha1.Progressing(swarm.Generation, v1alpha1.ReasonScaling, fmt.Sprintf("%d agents finish what they hold and leave", leavingCount)))
 	case active == desired:
 		report.Normal(v1alpha1.Ready(swarm.Generation, v1alpha1.ReasonAvailable, fmt.Sprintf("all %d agents are ready for work", desired)))
 		report.Condition(v1alpha1.NotProgressing(swarm.Generation, v1alpha1.ReasonSettled, ""))
@@ -61,26 +61,26 @@ func describe(report *kit.Report[*v1alpha1.Swarm], wanted manifest.Swarm, world 
 	}
 }
 
-// degrade reports what does not work while the rest continues: a refused write, an unsupported feature, or agents that do not start.
-func degrade(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, world world, failed error) {
-	unsupported, broken := unsupported(swarm), broken(world.agents)
-	var taken nameTaken
+// setDegradedCondition reports what does not work while the rest continues: a refused write, an unsupported feature, or agents that do not start.
+func setDegradedCondition(report *kit.Report[*v1alpha1.Swarm], swarm manifest.Swarm, snapshot snapshot, applyErr error) {
+	unsupported, failing := unsupportedFeature(swarm), failingAgents(snapshot.agents)
+	var taken nameTakenError
 	switch {
-	case errors.As(failed, &taken):
-		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonNameTaken, failed.Error()))
-	case failed != nil:
-		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonApplyFailed, failed.Error()))
+	case errors.As(applyErr, &taken):
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonNameTaken, applyErr.Error()))
+	case applyErr != nil:
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonApplyFailed, applyErr.Error()))
 	case unsupported != "":
 		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonNotSupported, unsupported))
-	case broken != "":
-		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonAgentsFailing, broken))
+	case failing != "":
+		report.Warning(v1alpha1.Degraded(swarm.Generation, v1alpha1.ReasonAgentsFailing, failing))
 	default:
 		report.Condition(v1alpha1.NotDegraded(swarm.Generation))
 	}
 }
 
-// unsupported returns what the API allows but this version, or this installation, does not support.
-func unsupported(swarm manifest.Swarm) string {
+// unsupportedFeature returns what the API allows but this version, or this installation, does not support.
+func unsupportedFeature(swarm manifest.Swarm) string {
 	for _, kind := range swarm.Spec.Agents {
 		if kind.Runtime != nil && kind.Runtime.HTTP != nil {
 			return fmt.Sprintf("type %q: runtime.http is not supported by this version of the operator: use runtime.exec", kind.Type)
@@ -92,8 +92,8 @@ func unsupported(swarm manifest.Swarm) string {
 	return ""
 }
 
-// broken counts the agents that do not start, and quotes the first.
-func broken(agents []v1alpha1.Agent) string {
+// failingAgents counts the agents that do not start, and quotes the first.
+func failingAgents(agents []v1alpha1.Agent) string {
 	count, first := 0, ""
 	for n := range agents {
 		if agents[n].Status.Phase != v1alpha1.AgentFailed {
@@ -110,34 +110,34 @@ func broken(agents []v1alpha1.Agent) string {
 	return fmt.Sprintf("%d of %d agents do not get up; %s", count, len(agents), first)
 }
 
-// count sets the numbers.
-func count(wanted manifest.Swarm, world world) {
-	status := &wanted.Status
-	status.ObservedGeneration = wanted.Generation
-	status.Selector = v1alpha1.LabelSwarm + "=" + wanted.Name
-	status.Replicas, status.ActiveAgents, status.ReadyAgents = int32(len(world.agents)), 0, 0
-	for n := range world.agents {
-		if meta.IsStatusConditionTrue(world.agents[n].Status.Conditions, v1alpha1.ConditionReady) {
+// setCounts sets the numbers.
+func setCounts(desired manifest.Swarm, snapshot snapshot) {
+	status := &desired.Status
+	status.ObservedGeneration = desired.Generation
+	status.Selector = v1alpha1.LabelSwarm + "=" + desired.Name
+	status.Replicas, status.ActiveAgents, status.ReadyAgents = int32(len(snapshot.agents)), 0, 0
+	for n := range snapshot.agents {
+		if meta.IsStatusConditionTrue(snapshot.agents[n].Status.Conditions, v1alpha1.ConditionReady) {
 			status.ActiveAgents++
 		}
 	}
 	status.Types = status.Types[:0]
-	for n, kind := range wanted.Spec.Agents {
-		ready := world.ready(wanted.Workload(kind.Type))
+	for n, kind := range desired.Spec.Agents {
+		ready := snapshot.readyPods(desired.Workload(kind.Type))
 		status.ReadyAgents += ready
 		status.Types = append(status.Types, v1alpha1.AgentTypeStatus{
-			Type: kind.Type, Desired: int32(wanted.Counts[n]), Ready: ready, Message: shortLease(kind, wanted.Settings.ShortestLease),
+			Type: kind.Type, Desired: int32(desired.Counts[n]), Ready: ready, Message: shortLeaseWarning(kind, desired.Settings.ShortestLease),
 		})
 	}
-	tasks := world.tasks
+	tasks := snapshot.taskCounts
 	if status.Tasks != nil || tasks != (v1alpha1.TaskCounts{}) {
 		status.Tasks = &tasks
 	}
-	status.Epoch = world.epoch
+	status.Epoch = snapshot.epoch
 }
 
-// shortLease returns the consequence of a type's lease, if it is too short to survive a change of the operator's leader.
-func shortLease(kind v1alpha1.AgentType, shortest time.Duration) string {
+// shortLeaseWarning returns the consequence of a type's lease, if it is too short to survive a change of the operator's leader.
+func shortLeaseWarning(kind v1alpha1.AgentType, shortest time.Duration) string {
 	lease := time.Duration(kind.LeaseSeconds) * time.Second
 	if lease == 0 || lease >= shortest {
 		return ""

@@ -9,18 +9,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/manifest"
 )
 
-func TestTypeSaysThatItsLeaseIsShort(t *testing.T) {
+func TestShortLeaseWarning(t *testing.T) {
 	for seconds, short := range map[int32]bool{0: false, 38: true, 39: false, 3600: false} {
-		got := shortLease(v1alpha1.AgentType{LeaseSeconds: seconds}, 39*time.Second)
+		got := shortLeaseWarning(v1alpha1.AgentType{LeaseSeconds: seconds}, 39*time.Second)
 		if (got != "") != short || short && got != "leaseSeconds is 38: work of this type begins anew when the operator changes its leader; from 39 on it goes on" {
 			t.Errorf("%d: got %q", seconds, got)
 		}
 	}
 }
 
-func TestStatusOfATypeSaysThatItsLeaseIsShort(t *testing.T) {
+func TestStatusOfATypeWarnsOfAShortLease(t *testing.T) {
 	swarm := &v1alpha1.Swarm{Spec: v1alpha1.SwarmSpec{Agents: []v1alpha1.AgentType{{Type: "brief", LeaseSeconds: 10}, {Type: "lasting"}}}}
-	count(manifest.Swarm{Swarm: swarm, Counts: []int{1, 1}, Settings: manifest.Settings{ShortestLease: 39 * time.Second}}, world{})
+	setCounts(manifest.Swarm{Swarm: swarm, Counts: []int{1, 1}, Settings: manifest.Settings{ShortestLease: 39 * time.Second}}, snapshot{})
 	if types := swarm.Status.Types; len(types) != 2 || !strings.HasPrefix(types[0].Message, "leaseSeconds is 10: ") || types[1].Message != "" {
 		t.Errorf("status of the types: %+v", types)
 	}
@@ -39,8 +39,8 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 		{"spread is not supported", v1alpha1.SwarmSpec{Spread: &v1alpha1.Spread{}}, "no nodes", "spread is not supported by this operator: no nodes"},
 		{"this version", overHTTP, "", `type "coder": runtime.http is not supported`},
 	} {
-		wanted := manifest.Swarm{Swarm: &v1alpha1.Swarm{Spec: c.spec}, Settings: manifest.Settings{SpreadOff: c.off}}
-		if got := unsupported(wanted); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+		desired := manifest.Swarm{Swarm: &v1alpha1.Swarm{Spec: c.spec}, Settings: manifest.Settings{SpreadOff: c.off}}
+		if got := unsupportedFeature(desired); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: got %q", c.reason, got)
 		}
 	}

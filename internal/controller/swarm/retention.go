@@ -22,29 +22,29 @@ const (
 	defaultFinishedLimit = 1000
 	// The maximum number of finished tasks of a swarm deleted at a time, one request after the other, and the pause before: deleting is
 	// never so urgent that a result should wait for it.
-	retentionBatch, retentionPause = 100, time.Second
+	retentionBatchSize, retentionPause = 100, time.Second
 )
 
-// retention keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a separate controller with one
+// retentionReconciler keeps the number of finished tasks of each swarm within spec.tasks.finishedLimit. It is a separate controller with one
 // worker, so that it does not compete with those that store results.
-type retention struct {
-	client client.Client
-	signal *kit.Trigger
+type retentionReconciler struct {
+	client  client.Client
+	trigger *kit.Trigger
 }
 
 func addRetention(operator *kit.Operator, options Options) error {
-	r := &retention{client: operator.GetClient(), signal: &kit.Trigger{}}
+	r := &retentionReconciler{client: operator.GetClient(), trigger: &kit.Trigger{}}
 	return kit.New[*v1alpha1.Swarm](operator, "retention").
 		Secondary().
-		Watches(&v1alpha1.Task{}, r.taskFinished, finishes).
-		TriggeredBy(r.signal).
+		Watches(&v1alpha1.Task{}, r.triggerSwarm, taskFinishedPredicate).
+		TriggeredBy(r.trigger).
 		Namespaces(options.Scope).
 		ResyncPeriod(options.Resync).
 		Build(r)
 }
 
-// finishes passes only the change by which a task becomes final.
-var finishes = predicate.Funcs{
+// taskFinishedPredicate passes only the change by which a task becomes final.
+var taskFinishedPredicate = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(change event.UpdateEvent) bool {
 		return !isFinal(change.ObjectOld) && isFinal(change.ObjectNew)
@@ -55,25 +55,25 @@ var finishes = predicate.Funcs{
 
 func isFinal(object client.Object) bool { return object.(*v1alpha1.Task).Status.Phase.Final() }
 
-// taskFinished schedules the swarm of a task after a delay, in which other tasks may finish.
-func (r *retention) taskFinished(_ context.Context, task client.Object) []types.NamespacedName {
-	r.signal.After(types.NamespacedName{Namespace: task.GetNamespace(), Name: task.(*v1alpha1.Task).Spec.SwarmRef.Name}, retentionPause)
+// triggerSwarm schedules the swarm of a task after a delay, in which other tasks may finish.
+func (r *retentionReconciler) triggerSwarm(_ context.Context, task client.Object) []types.NamespacedName {
+	r.trigger.After(types.NamespacedName{Namespace: task.GetNamespace(), Name: task.(*v1alpha1.Task).Spec.SwarmRef.Name}, retentionPause)
 	return nil
 }
 
 // Reconcile deletes some of the finished tasks above the limit.
-func (r *retention) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
+func (r *retentionReconciler) Reconcile(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Result, error) {
 	tasks, err := tasksOf(ctx, r.client, swarm)
 	if err != nil {
 		return kit.Done(), err
 	}
-	surplus := surplusOf(tasks, finishedLimit(swarm))
-	for _, task := range surplus[:min(len(surplus), retentionBatch)] {
-		if err := r.discard(ctx, task); err != nil {
+	surplus := surplusTasks(tasks, finishedLimit(swarm))
+	for _, task := range surplus[:min(len(surplus), retentionBatchSize)] {
+		if err := r.deleteTask(ctx, task); err != nil {
 			return kit.Done(), err
 		}
 	}
-	if len(surplus) > retentionBatch {
+	if len(surplus) > retentionBatchSize {
 		return kit.RequeueAfter(retentionPause, "FinishedLimit").LowPriority(), nil
 	}
 	return kit.Done(), nil
@@ -86,8 +86,8 @@ func finishedLimit(swarm *v1alpha1.Swarm) int {
 	return defaultFinishedLimit
 }
 
-// surplusOf returns the finished tasks above the limit, oldest first. Those that must not be deleted do not count.
-func surplusOf(tasks []v1alpha1.Task, limit int) []*v1alpha1.Task {
+// surplusTasks returns the finished tasks above the limit, oldest first. Those that must not be deleted do not count.
+func surplusTasks(tasks []v1alpha1.Task, limit int) []*v1alpha1.Task {
 	var finished []*v1alpha1.Task
 	for n := range tasks {
 		if isDisposable(&tasks[n]) {
@@ -116,11 +116,11 @@ func finishedAt(task *v1alpha1.Task) time.Time {
 	return task.Status.CompletionTime.Time
 }
 
-// discard deletes a task unless it has changed since it was read. The task is from the cache and must not be modified.
-func (r *retention) discard(ctx context.Context, task *v1alpha1.Task) error {
-	doomed := &v1alpha1.Task{}
-	doomed.Namespace, doomed.Name = task.Namespace, task.Name
-	err := r.client.Delete(ctx, doomed, client.Preconditions{UID: new(task.UID), ResourceVersion: new(task.ResourceVersion)})
+// deleteTask deletes a task unless it has changed since it was read. The task is from the cache and must not be modified.
+func (r *retentionReconciler) deleteTask(ctx context.Context, task *v1alpha1.Task) error {
+	object := &v1alpha1.Task{}
+	object.Namespace, object.Name = task.Namespace, task.Name
+	err := r.client.Delete(ctx, object, client.Preconditions{UID: new(task.UID), ResourceVersion: new(task.ResourceVersion)})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete finished task %q: %w", task.Name, err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // finishedTask returns a task of the swarm research that was completed so many minutes after the first one.
 func finishedTask(name string, minutes int, changes ...func(*v1alpha1.Task)) *v1alpha1.Task {
-	task := taskOf("research", name)
+	task := newTask("research", name)
 	task.Status.Phase = v1alpha1.TaskCompleted
 	task.Status.CompletionTime = new(metav1.NewTime(time.Date(2026, 1, 1, 0, minutes, 0, 0, time.UTC)))
 	for _, change := range changes {
@@ -57,7 +57,7 @@ func TestOldestFinishedTasksAreTooMany(t *testing.T) {
 				tasks = append(tasks, *task)
 			}
 			var got []string
-			for _, task := range surplusOf(tasks, c.limit) {
+			for _, task := range surplusTasks(tasks, c.limit) {
 				got = append(got, task.Name)
 			}
 			if strings.Join(got, " ") != c.want {
@@ -67,24 +67,24 @@ func TestOldestFinishedTasksAreTooMany(t *testing.T) {
 	}
 }
 
-// retaining returns a swarm with a limit, and with finished tasks, oldest first.
-func retaining(t *testing.T, limit *int32, finished int, hooks interceptor.Funcs) (*retention, *environment, *v1alpha1.Swarm) {
+// newRetention returns a swarm with a limit, and with finished tasks, oldest first.
+func newRetention(t *testing.T, limit *int32, finished int, hooks interceptor.Funcs) (*retentionReconciler, *environment, *v1alpha1.Swarm) {
 	t.Helper()
-	swarm := research(func(spec *v1alpha1.SwarmSpec) { spec.Tasks.FinishedLimit = limit })
+	swarm := newSwarm(func(spec *v1alpha1.SwarmSpec) { spec.Tasks.FinishedLimit = limit })
 	objects := []client.Object{swarm, finishedTask("waiting", 0, func(task *v1alpha1.Task) { task.Status = v1alpha1.TaskStatus{} })}
 	for n := range finished {
 		objects = append(objects, finishedTask(fmt.Sprintf("t%04d", n), n))
 	}
 	_, e := newEnvironment(t, hooks, objects...)
-	return &retention{client: e.cluster, signal: &kit.Trigger{}}, e, e.read(t)
+	return &retentionReconciler{client: e.client, trigger: &kit.Trigger{}}, e, e.getSwarm(t)
 }
 
 func TestFinishedTasksBeyondTheLimitAreDeleted(t *testing.T) {
-	r, e, swarm := retaining(t, new(int32(2)), 5, interceptor.Funcs{})
+	r, e, swarm := newRetention(t, new(int32(2)), 5, interceptor.Funcs{})
 	if got, err := r.Reconcile(t.Context(), swarm); err != nil || got != kit.Done() {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	left := remaining(t, e.cluster)
+	left := remainingTasks(t, e.client)
 	slices.Sort(left)
 	if want := []string{"t0003", "t0004", "waiting"}; !slices.Equal(left, want) {
 		t.Errorf("left %v, want %v", left, want)
@@ -92,51 +92,51 @@ func TestFinishedTasksBeyondTheLimitAreDeleted(t *testing.T) {
 }
 
 func TestLimitOfFinishedTasksHasADefault(t *testing.T) {
-	r, e, swarm := retaining(t, nil, defaultFinishedLimit+3, interceptor.Funcs{})
+	r, e, swarm := newRetention(t, nil, defaultFinishedLimit+3, interceptor.Funcs{})
 	if _, err := r.Reconcile(t.Context(), swarm); err != nil {
 		t.Fatal(err)
 	}
-	if left := remaining(t, e.cluster); len(left) != defaultFinishedLimit+1 {
+	if left := remainingTasks(t, e.client); len(left) != defaultFinishedLimit+1 {
 		t.Errorf("left %d", len(left))
 	}
 }
 
 func TestFinishedTasksAreDeletedInBatches(t *testing.T) {
-	r, e, swarm := retaining(t, new(int32(10)), 10+retentionBatch+5, interceptor.Funcs{})
+	r, e, swarm := newRetention(t, new(int32(10)), 10+retentionBatchSize+5, interceptor.Funcs{})
 	for _, want := range []struct {
 		left  int
 		again kit.Result
 	}{{15, kit.RequeueAfter(retentionPause, "FinishedLimit").LowPriority()}, {10, kit.Done()}} {
 		got, err := r.Reconcile(t.Context(), swarm)
-		if left := len(remaining(t, e.cluster)) - 1; err != nil || got != want.again || left != want.left {
+		if left := len(remainingTasks(t, e.client)) - 1; err != nil || got != want.again || left != want.left {
 			t.Errorf("left %d, %+v, %v", left, got, err)
 		}
 	}
 }
 
 // Since the cache was read, a task may have got a finalizer, or may be another one of the same name.
-func TestFinishedTasksAreDeletedAsTheyWereLookedAt(t *testing.T) {
+func TestFinishedTasksAreDeletedWithPreconditions(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct{ answer, fails error }{
 		"it is as it was": {nil, nil}, "it has changed": {conflict("t0000"), nil}, "it is gone": {notFound("t0000"), nil}, "the server failed": {refused, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked []string
+			var preconditions []string
 			hooks := interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
-				if on := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions; on != nil && on.UID != nil && on.ResourceVersion != nil {
-					asked = append(asked, string(*on.UID)+" "+*on.ResourceVersion)
+				if conditions := (&client.DeleteOptions{}).ApplyOptions(options).Preconditions; conditions != nil && conditions.UID != nil && conditions.ResourceVersion != nil {
+					preconditions = append(preconditions, string(*conditions.UID)+" "+*conditions.ResourceVersion)
 				}
 				return c.answer
 			}}
-			r, _, swarm := retaining(t, new(int32(1)), 2, hooks)
-			if _, err := r.Reconcile(t.Context(), swarm); !errors.Is(err, c.fails) || !slices.Equal(asked, []string{"uid-t0000 999"}) {
-				t.Errorf("asked for %q, %v", asked, err)
+			r, _, swarm := newRetention(t, new(int32(1)), 2, hooks)
+			if _, err := r.Reconcile(t.Context(), swarm); !errors.Is(err, c.fails) || !slices.Equal(preconditions, []string{"uid-t0000 999"}) {
+				t.Errorf("asked for %q, %v", preconditions, err)
 			}
 		})
 	}
 }
 
-func TestOnlyTasksThatFinishAreANewsForRetention(t *testing.T) {
+func TestRetentionWatchesOnlyTasksThatFinish(t *testing.T) {
 	running, finished := finishedTask("t", 0, func(task *v1alpha1.Task) { task.Status.Phase = v1alpha1.TaskRunning }), finishedTask("t", 0)
 	for reason, c := range map[string]struct {
 		change event.UpdateEvent
@@ -146,7 +146,7 @@ func TestOnlyTasksThatFinishAreANewsForRetention(t *testing.T) {
 		"it goes on":      {event.UpdateEvent{ObjectOld: running, ObjectNew: running}, false},
 		"it was finished": {event.UpdateEvent{ObjectOld: finished, ObjectNew: finished}, false},
 	} {
-		if got := finishes.Update(c.change); got != c.passes {
+		if got := taskFinishedPredicate.Update(c.change); got != c.passes {
 			t.Errorf("%s: %t", reason, got)
 		}
 	}

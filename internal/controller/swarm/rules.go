@@ -9,25 +9,25 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/schedule"
 )
 
-// rules returns how the swarm's work is assigned.
-func rules(wanted manifest.Swarm, world world) dispatch.SwarmRules {
+// swarmRules returns how the swarm's work is assigned.
+func swarmRules(desired manifest.Swarm, snapshot snapshot) dispatch.SwarmRules {
 	strategy := schedule.Balanced
-	if wanted.Spec.Strategy == v1alpha1.SwarmSpecialized {
+	if desired.Spec.Strategy == v1alpha1.SwarmSpecialized {
 		strategy = schedule.Specialized
 	}
-	return dispatch.SwarmRules{Strategy: strategy, Halt: halt(wanted.Swarm), LeavingAgents: leaving(wanted, world.agents)}
+	return dispatch.SwarmRules{Strategy: strategy, Halt: haltReason(desired.Swarm), LeavingAgents: leavingAgents(desired, snapshot.agents)}
 }
 
-// hold stops the assignment of work in a swarm that is paused by annotation. Its other rules are unknown while it is not reconciled:
+// pauseAssignment stops the assignment of work in a swarm that is paused by annotation. Its other rules are unknown while it is not reconciled:
 // every leader must behave the same, including one that has never seen the swarm without the annotation.
-func (r *reconciler) hold(swarm types.NamespacedName) {
-	r.board.SetSwarm(swarm, dispatch.SwarmRules{Halt: &dispatch.Wait{
+func (r *reconciler) pauseAssignment(swarm types.NamespacedName) {
+	r.dispatcher.SetSwarm(swarm, dispatch.SwarmRules{Halt: &dispatch.Wait{
 		Reason: v1alpha1.ReasonPaused, Message: "the swarm is paused by the annotation " + v1alpha1.AnnotationPaused + ": remove it to go on",
 	}})
 }
 
-// halt returns why no work is assigned, or nil.
-func halt(swarm *v1alpha1.Swarm) *dispatch.Wait {
+// haltReason returns why no work is assigned, or nil.
+func haltReason(swarm *v1alpha1.Swarm) *dispatch.Wait {
 	switch swarm.Spec.Mode {
 	case v1alpha1.SwarmPaused:
 		return &dispatch.Wait{Reason: v1alpha1.ReasonPaused, Message: "the swarm is paused: set its mode to Running to go on"}

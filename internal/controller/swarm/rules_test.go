@@ -13,20 +13,20 @@ import (
 )
 
 // A leader that has never seen the swarm without the annotation behaves like one that has.
-func TestPausedSwarmGivesNothingOutWhoeverLeads(t *testing.T) {
+func TestPausedSwarmAssignsNothingUnderAnyLeader(t *testing.T) {
 	for _, governed := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			swarm := research(nil)
+			swarm := newSwarm(nil)
 			r, e := newEnvironment(t, interceptor.Funcs{}, swarm)
-			first, next := taskOf("research", "a"), taskOf("research", "b")
+			first, next := newTask("research", "a"), newTask("research", "b")
 			if governed {
-				e.run(t, first)
+				e.startTask(t, first)
 			}
 			before := len(e.assignments())
-			r.hold(client.ObjectKeyFromObject(swarm))
-			e.board.Observe(next, dispatch.TaskInput{})
-			e.pass()
-			view := e.board.Observe(next, dispatch.TaskInput{})
+			r.pauseAssignment(client.ObjectKeyFromObject(swarm))
+			e.dispatcher.Observe(next, dispatch.TaskInput{})
+			e.runDispatcher()
+			view := e.dispatcher.Observe(next, dispatch.TaskInput{})
 			if len(e.assignments()) != before || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonPaused || !strings.Contains(view.Wait.Message, "swarm.io/paused") {
 				t.Errorf("governed before: %v; %d given out, waits %+v", governed, len(e.assignments())-before, view.Wait)
 			}

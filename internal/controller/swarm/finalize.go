@@ -14,26 +14,26 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// drainDeadline limits how long a deleted swarm waits for running attempts. An agent that stops as requested needs its grace period; its
+// drainTimeout limits how long a deleted swarm waits for running attempts. An agent that stops as requested needs its grace period; its
 // pod is deleted with the swarm.
-const drainDeadline = 10 * time.Minute
+const drainTimeout = 10 * time.Minute
 
 // A Clock knows how far the clock of this process is ahead of the API server's, and whether the difference is small enough to rely on it.
 type Clock interface {
 	Skew() (ahead time.Duration, reliable bool)
 }
 
-// A reconcile deletes at most cleanBatch tasks, one request after the other, and continues after cleanPause. Deleting all of them at once
+// A reconcile deletes at most deleteBatchSize tasks, one request after the other, and continues after deleteBatchPause. Deleting all of them at once
 // could exceed the limit of the liveness probe, and would block a worker that other swarms need.
-const cleanBatch, cleanPause = 100, time.Second
+const deleteBatchSize, deleteBatchPause = 100, time.Second
 
-// clean ends a deleted swarm: no new work is assigned, its tasks are deleted, and their running attempts are stopped. When no agent holds
+// finalize ends a deleted swarm: no new work is assigned, its tasks are deleted, and their running attempts are stopped. When no agent holds
 // anything any more, the swarm is deleted with everything that it owns.
-func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Cleanup, error) {
+func (r *reconciler) finalize(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Cleanup, error) {
 	key := client.ObjectKeyFromObject(swarm)
-	r.board.SetSwarm(key, dispatch.SwarmRules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
-	running, known := r.board.CountAttempts(key, "")
-	if !known {
+	r.dispatcher.SetSwarm(key, dispatch.SwarmRules{Halt: &dispatch.Wait{Reason: v1alpha1.ReasonTerminating, Message: "the swarm is being deleted"}})
+	running, countKnown := r.dispatcher.CountAttempts(key, "")
+	if !countKnown {
 		return kit.Pending("AgentsUnheard"), nil
 	}
 	tasks, err := tasksOf(ctx, r.client, swarm)
@@ -43,18 +43,18 @@ func (r *reconciler) clean(ctx context.Context, swarm *v1alpha1.Swarm) (kit.Clea
 	if len(tasks) == 0 && running == 0 {
 		return kit.Cleaned(), nil
 	}
-	if err := r.terminate(ctx, swarm, len(tasks), running); err != nil {
+	if err := r.reportTerminating(ctx, swarm, len(tasks), running); err != nil {
 		return kit.Cleanup{}, err
 	}
-	left, err := r.removeSome(ctx, tasks)
+	more, err := r.deleteTasks(ctx, tasks)
 	switch {
 	case err != nil:
 		return kit.Cleanup{}, err
-	case left:
-		return kit.PendingFor(cleanPause, "DeletingTasks"), nil
+	case more:
+		return kit.PendingFor(deleteBatchPause, "DeletingTasks"), nil
 	}
-	held := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // held by another controller
-	if !held && (running == 0 || r.isOverdue(swarm, time.Now())) {
+	hasFinalizers := slices.ContainsFunc(tasks, func(task v1alpha1.Task) bool { return len(task.Finalizers) > 0 }) // held by another controller
+	if !hasFinalizers && (running == 0 || r.isOverdue(swarm, time.Now())) {
 		return kit.Cleaned(), nil
 	}
 	return kit.Pending("Draining"), nil
@@ -67,29 +67,29 @@ func (r *reconciler) isOverdue(swarm *v1alpha1.Swarm, now time.Time) bool {
 			return false
 		}
 	}
-	return now.Sub(swarm.DeletionTimestamp.Time) > drainDeadline
+	return now.Sub(swarm.DeletionTimestamp.Time) > drainTimeout
 }
 
-// removeSome deletes a batch of tasks, and reports whether any are left.
-func (r *reconciler) removeSome(ctx context.Context, tasks []v1alpha1.Task) (left bool, err error) {
-	removed := 0
+// deleteTasks deletes a batch of tasks, and reports whether any are left.
+func (r *reconciler) deleteTasks(ctx context.Context, tasks []v1alpha1.Task) (more bool, err error) {
+	deleted := 0
 	for n := range tasks {
 		if !tasks[n].DeletionTimestamp.IsZero() {
 			continue
 		}
-		if removed == cleanBatch {
+		if deleted == deleteBatchSize {
 			return true, nil
 		}
-		if err := r.remove(ctx, &tasks[n]); err != nil {
+		if err := r.deleteTask(ctx, &tasks[n]); err != nil {
 			return true, err
 		}
-		removed++
+		deleted++
 	}
 	return false, nil
 }
 
-// terminate reports what the deletion waits for. The numbers are those at its beginning: counting down would only cost writes.
-func (r *reconciler) terminate(ctx context.Context, swarm *v1alpha1.Swarm, tasks, running int) error {
+// reportTerminating reports what the deletion waits for. The numbers are those at its beginning: counting down would only cost writes.
+func (r *reconciler) reportTerminating(ctx context.Context, swarm *v1alpha1.Swarm, tasks, running int) error {
 	if swarm.Status.Phase == v1alpha1.SwarmPhaseTerminating {
 		return nil
 	}
@@ -101,11 +101,11 @@ func (r *reconciler) terminate(ctx context.Context, swarm *v1alpha1.Swarm, tasks
 	return report.Write(ctx)
 }
 
-// remove deletes a task unless it was replaced since it was read. The task is from the cache and must not be modified.
-func (r *reconciler) remove(ctx context.Context, task *v1alpha1.Task) error {
-	doomed := &v1alpha1.Task{}
-	doomed.Namespace, doomed.Name = task.Namespace, task.Name
-	err := r.client.Delete(ctx, doomed, client.Preconditions{UID: new(task.UID)})
+// deleteTask deletes a task unless it was replaced since it was read. The task is from the cache and must not be modified.
+func (r *reconciler) deleteTask(ctx context.Context, task *v1alpha1.Task) error {
+	object := &v1alpha1.Task{}
+	object.Namespace, object.Name = task.Namespace, task.Name
+	err := r.client.Delete(ctx, object, client.Preconditions{UID: new(task.UID)})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete task %q: %w", task.Name, err)
 	}

@@ -21,11 +21,11 @@ import (
 )
 
 func TestSwarmWithNothingLeftIsCleanedAtOnce(t *testing.T) {
-	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("other", "u"))
-	if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
+	r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, newTask("other", "u"))
+	if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Cleaned() {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if left := remaining(t, e.cluster); len(left) != 1 {
+	if left := remainingTasks(t, e.client); len(left) != 1 {
 		t.Errorf("left %v: tasks of other swarms stay", left)
 	}
 	if swarm.Status.Phase == v1alpha1.SwarmPhaseTerminating {
@@ -34,11 +34,11 @@ func TestSwarmWithNothingLeftIsCleanedAtOnce(t *testing.T) {
 }
 
 func TestDeletedSwarmDeletesItsTasksAndNoOthers(t *testing.T) {
-	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("research", "a"), taskOf("research", "b"), taskOf("other", "u"))
-	if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
+	r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, newTask("research", "a"), newTask("research", "b"), newTask("other", "u"))
+	if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Cleaned() {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if left := remaining(t, e.cluster); len(left) != 1 || left[0] != "u" {
+	if left := remainingTasks(t, e.client); len(left) != 1 || left[0] != "u" {
 		t.Errorf("left %v, want [u]", left)
 	}
 }
@@ -46,58 +46,58 @@ func TestDeletedSwarmDeletesItsTasksAndNoOthers(t *testing.T) {
 // A swarm may have hundreds of thousands of tasks. A reconcile that takes minutes counts as hanging.
 func TestDeletedSwarmDeletesItsTasksInBatches(t *testing.T) {
 	var objects []client.Object
-	for n := range 2*cleanBatch + 1 {
-		objects = append(objects, taskOf("research", fmt.Sprintf("t-%03d", n)))
+	for n := range 2*deleteBatchSize + 1 {
+		objects = append(objects, newTask("research", fmt.Sprintf("t-%03d", n)))
 	}
-	r, e, swarm := deleting(t, interceptor.Funcs{}, objects...)
+	r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, objects...)
 	for _, want := range []struct {
 		left int
 		says kit.Cleanup
 	}{
-		{cleanBatch + 1, kit.PendingFor(cleanPause, "DeletingTasks")}, {1, kit.PendingFor(cleanPause, "DeletingTasks")}, {0, kit.Cleaned()},
+		{deleteBatchSize + 1, kit.PendingFor(deleteBatchPause, "DeletingTasks")}, {1, kit.PendingFor(deleteBatchPause, "DeletingTasks")}, {0, kit.Cleaned()},
 	} {
-		if got, err := r.clean(t.Context(), swarm); err != nil || got != want.says {
+		if got, err := r.finalize(t.Context(), swarm); err != nil || got != want.says {
 			t.Errorf("got %+v, %v, want %+v", got, err, want.says)
 		}
-		if left := remaining(t, e.cluster); len(left) != want.left {
+		if left := remainingTasks(t, e.client); len(left) != want.left {
 			t.Fatalf("%d tasks are left, want %d", len(left), want.left)
 		}
 	}
 }
 
 // Tasks held by another controller are not part of the batch: the others are still deleted.
-func TestHeldTasksDoNotFillTheBatch(t *testing.T) {
-	objects := []client.Object{taskOf("research", "z")}
-	for n := range cleanBatch {
-		objects = append(objects, taskOf("research", fmt.Sprintf("t-%03d", n), "example.com/archive"))
+func TestTasksWithFinalizersDoNotFillTheBatch(t *testing.T) {
+	objects := []client.Object{newTask("research", "z")}
+	for n := range deleteBatchSize {
+		objects = append(objects, newTask("research", fmt.Sprintf("t-%03d", n), "example.com/archive"))
 	}
-	r, e, swarm := deleting(t, interceptor.Funcs{}, objects...)
-	for _, want := range []kit.Cleanup{kit.PendingFor(cleanPause, "DeletingTasks"), kit.Pending("Draining"), kit.Pending("Draining")} {
-		if got, err := r.clean(t.Context(), swarm); err != nil || got != want {
+	r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, objects...)
+	for _, want := range []kit.Cleanup{kit.PendingFor(deleteBatchPause, "DeletingTasks"), kit.Pending("Draining"), kit.Pending("Draining")} {
+		if got, err := r.finalize(t.Context(), swarm); err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 	}
-	if left := remaining(t, e.cluster); len(left) != cleanBatch || slices.Contains(left, "z") {
+	if left := remainingTasks(t, e.client); len(left) != deleteBatchSize || slices.Contains(left, "z") {
 		t.Errorf("left %v", left)
 	}
 }
 
 func TestDeletedSwarmStaysWhileAnAgentHoldsAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		task := taskOf("research", "a")
-		r, e, swarm := deleting(t, interceptor.Funcs{}, task)
-		attempt := e.run(t, task)
+		task := newTask("research", "a")
+		r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, task)
+		attempt := e.startTask(t, task)
 		for range 3 {
-			if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
+			if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
 				t.Fatalf("got %+v, %v: the agent still works", got, err)
 			}
 		}
-		if left := remaining(t, e.cluster); len(left) != 0 {
+		if left := remainingTasks(t, e.client); len(left) != 0 {
 			t.Errorf("left %v", left)
 		}
-		e.board.Forget(client.ObjectKeyFromObject(task))
-		e.concludes(attempt)
-		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
+		e.dispatcher.Forget(client.ObjectKeyFromObject(task))
+		e.finishAttempt(attempt)
+		if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Cleaned() {
 			t.Errorf("got %+v, %v: nothing runs any more", got, err)
 		}
 	})
@@ -106,16 +106,16 @@ func TestDeletedSwarmStaysWhileAnAgentHoldsAnAttempt(t *testing.T) {
 // A program inside an agent can claim forever that an attempt is running.
 func TestDeletedSwarmDoesNotWaitForAnAgentForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		task := taskOf("research", "a")
-		r, e, swarm := deleting(t, interceptor.Funcs{}, task)
+		task := newTask("research", "a")
+		r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, task)
 		swarm.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		e.run(t, task)
-		time.Sleep(drainDeadline)
-		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
+		e.startTask(t, task)
+		time.Sleep(drainTimeout)
+		if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
 			t.Fatalf("got %+v, %v: the agent still works", got, err)
 		}
 		time.Sleep(time.Second)
-		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Cleaned() {
+		if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Cleaned() {
 			t.Errorf("got %+v, %v after the deadline", got, err)
 		}
 	})
@@ -134,42 +134,42 @@ func TestDeletedSwarmWaitsForAClockThatIsRight(t *testing.T) {
 		0: kit.Cleaned(), 5 * time.Second: kit.Cleaned(), time.Hour: kit.Pending("Draining"), -time.Hour: kit.Pending("Draining"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			task := taskOf("research", "a")
-			r, e, swarm := deleting(t, interceptor.Funcs{}, task)
-			e.run(t, task)
-			time.Sleep(drainDeadline + time.Second)
+			task := newTask("research", "a")
+			r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, task)
+			e.startTask(t, task)
+			time.Sleep(drainTimeout + time.Second)
 			r.clock = fixedSkew(ahead)
-			if got, err := r.clean(t.Context(), swarm); err != nil || got != want {
+			if got, err := r.finalize(t.Context(), swarm); err != nil || got != want {
 				t.Errorf("%s ahead: got %+v, %v, want %+v", ahead, got, err, want)
 			}
 		})
 	}
 }
 
-func TestDeletedSwarmStaysWhileATaskIsHeld(t *testing.T) {
-	r, e, swarm := deleting(t, interceptor.Funcs{}, taskOf("research", "a"), taskOf("research", "b", "example.com/archive"),
-		taskOf("research", "c"))
+func TestDeletedSwarmStaysWhileATaskHasFinalizers(t *testing.T) {
+	r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, newTask("research", "a"), newTask("research", "b", "example.com/archive"),
+		newTask("research", "c"))
 	for range 2 { // the second time, the task is already being deleted
-		if got, err := r.clean(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
+		if got, err := r.finalize(t.Context(), swarm); err != nil || got != kit.Pending("Draining") {
 			t.Errorf("got %+v, %v: another controller has not let go of a task", got, err)
 		}
 	}
-	if left := remaining(t, e.cluster); len(left) != 1 || left[0] != "b" {
+	if left := remainingTasks(t, e.client); len(left) != 1 || left[0] != "b" {
 		t.Errorf("left %v, want [b]", left)
 	}
 }
 
-func TestDeletedSwarmGivesNothingOut(t *testing.T) {
+func TestDeletedSwarmAssignsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first, next := taskOf("research", "a"), taskOf("research", "b")
-		r, e, swarm := deleting(t, interceptor.Funcs{}, first)
-		e.run(t, first)
-		if _, err := r.clean(t.Context(), swarm); err != nil {
+		first, next := newTask("research", "a"), newTask("research", "b")
+		r, e, swarm := newDeletingSwarm(t, interceptor.Funcs{}, first)
+		e.startTask(t, first)
+		if _, err := r.finalize(t.Context(), swarm); err != nil {
 			t.Fatal(err)
 		}
-		e.board.Observe(next, dispatch.TaskInput{})
-		e.pass()
-		view := e.board.Observe(next, dispatch.TaskInput{})
+		e.dispatcher.Observe(next, dispatch.TaskInput{})
+		e.runDispatcher()
+		view := e.dispatcher.Observe(next, dispatch.TaskInput{})
 		if got := e.assignments(); len(got) != 1 || view.Wait == nil || view.Wait.Reason != v1alpha1.ReasonTerminating {
 			t.Errorf("assigned %v, waits %+v", got, view.Wait)
 		}
@@ -183,14 +183,14 @@ func TestDeletionShowsWhatItWaitsFor(t *testing.T) {
 		patches++
 		return c.SubResource(part).Patch(ctx, object, patch, options...)
 	}}
-	r, e, swarm := deleting(t, count, taskOf("research", "a", "example.com/archive"))
+	r, e, swarm := newDeletingSwarm(t, count, newTask("research", "a", "example.com/archive"))
 	for range 3 {
-		if _, err := r.clean(t.Context(), swarm); err != nil {
+		if _, err := r.finalize(t.Context(), swarm); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stored := &v1alpha1.Swarm{}
-	if err := e.cluster.Get(t.Context(), client.ObjectKeyFromObject(swarm), stored); err != nil {
+	if err := e.client.Get(t.Context(), client.ObjectKeyFromObject(swarm), stored); err != nil {
 		t.Fatal(err)
 	}
 	ready := meta.FindStatusCondition(stored.Status.Conditions, v1alpha1.ConditionReady)
@@ -219,8 +219,8 @@ func TestDeletionThatFailsIsTriedAgain(t *testing.T) {
 		}},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			r, _, swarm := deleting(t, hooks, taskOf("research", "a"))
-			if got, err := r.clean(t.Context(), swarm); !errors.Is(err, refused) || got == kit.Cleaned() {
+			r, _, swarm := newDeletingSwarm(t, hooks, newTask("research", "a"))
+			if got, err := r.finalize(t.Context(), swarm); !errors.Is(err, refused) || got == kit.Cleaned() {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -236,8 +236,8 @@ func TestTasksAreDeletedByTheirUID(t *testing.T) {
 		}
 		return nil
 	}}
-	r, _, swarm := deleting(t, hooks, taskOf("research", "a"))
-	if _, err := r.clean(t.Context(), swarm); err != nil || named != "uid-a" {
+	r, _, swarm := newDeletingSwarm(t, hooks, newTask("research", "a"))
+	if _, err := r.finalize(t.Context(), swarm); err != nil || named != "uid-a" {
 		t.Errorf("deleted whatever has UID %q, %v", named, err)
 	}
 }
