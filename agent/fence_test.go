@@ -32,11 +32,11 @@ const stubborn = `trap 'echo 1 >$SWARM_STATE/term' TERM
 // The operator stops answering while the connection stays open: the agent must go by its lease alone.
 func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	t.Parallel()
-	w := script(t, stubborn, linktest.Lease(lease))
+	w := script(t, stubborn, linktest.WithLease(lease))
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	pids := w.file(t, "pids")
-	echoes := w.Count(t, "swarm_link_messages_total", "echo")
-	linktest.Eventually(t, "a heartbeat is answered", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > echoes })
+	echoes := w.MetricSum(t, "swarm_link_messages_total", "echo")
+	linktest.Eventually(t, "a heartbeat is answered", func() bool { return w.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
 	w.network.Freeze()
 
 	assertGone(t, pids)
@@ -90,7 +90,7 @@ func (c *standingClock) awaitReads(t *testing.T) {
 // What is asked to stop has its grace, a quarter of the lease at most, and is killed at the end of the lease and no earlier.
 func TestFenceAsksWorkToStopBeforeItKills(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.Lease(time.Minute))
+	w := begin(t, linktest.WithLease(time.Minute))
 	clock := w.stopClock()
 	w.run(t, w.bash(t, stubborn))
 	w.AwaitCredit(t, 2)
@@ -124,19 +124,19 @@ const busy = `read -r name; echo $$ >$SWARM_STATE/pid-$name
 // A freeze that is shorter than the lease less the program's grace is not noticed by what runs.
 func TestShortSilenceStopsNothing(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.Lease(time.Minute))
+	w := begin(t, linktest.WithLease(time.Minute))
 	clock := w.stopClock()
 	w.run(t, w.bash(t, busy))
 	w.AwaitCredit(t, 2)
 	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "t\n"))
 	w.file(t, "pid-t")
 	for round := int64(2); round <= 4; round++ {
-		echoes := w.Count(t, "swarm_link_messages_total", "echo")
+		echoes := w.MetricSum(t, "swarm_link_messages_total", "echo")
 		w.network.Freeze()
 		clock.advance(time.Minute - w.config.Grace - 1)
 		clock.awaitReads(t)
 		w.network.Thaw()
-		linktest.Eventually(t, "an echo", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > echoes })
+		linktest.Eventually(t, "an echo", func() bool { return w.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
 		w.awaitTaken(t, round)
 	}
 	touch(t, w, "t")
@@ -159,7 +159,7 @@ func (w *world) awaitTaken(t *testing.T, epoch int64) {
 // Work that stops when it is asked, and succeeds, is not lost: its result is delivered when the operator is back.
 func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := script(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.Lease(lease))
+	w := script(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.WithLease(lease))
 	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Minute)}))
 	w.AwaitProgress(t, 1, 1)
 	w.network.Freeze()
@@ -175,7 +175,7 @@ func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 // Code in the agent's own process cannot be killed: if it ignores its context, the process has to end.
 func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.Lease(time.Minute))
+	w := begin(t, linktest.WithLease(time.Minute))
 	clock := w.stopClock()
 	release, running := make(chan struct{}), make(chan struct{})
 	defer close(release)

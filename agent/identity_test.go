@@ -43,7 +43,7 @@ func TestHelloNamesTheLeaseThatTheAgentWasTold(t *testing.T) {
 	first := w.AwaitHello(t, 1)
 	w.network.Cut()
 	second := w.AwaitHello(t, 2)
-	if first.GetLease() != nil || second.GetLease().AsDuration() != w.Length {
+	if first.GetLease() != nil || second.GetLease().AsDuration() != w.LeaseDuration {
 		t.Errorf("leases %v, then %v", first.GetLease(), second.GetLease())
 	}
 }
@@ -150,7 +150,7 @@ func TestGoodbyeIsTheLastMessage(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, 1, "the end", func(e linktest.Event) bool { return e.Left })
+	w.Await(t, 1, "the end", func(e linktest.Event) bool { return e.HasLeft })
 	events := w.Events()
 	if events[len(events)-2].Message.GetGoodbye() == nil {
 		t.Errorf("the last message is %v", events[len(events)-2].Message)
@@ -168,8 +168,8 @@ func TestGoodbyeDoesNotWaitForAFrozenOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Only the end of the lease would end a stream that waits for an answer.
-	if took := time.Since(began); took > w.Length/2 {
-		t.Errorf("stopping took %v, with a lease of %v", took, w.Length)
+	if took := time.Since(began); took > w.LeaseDuration/2 {
+		t.Errorf("stopping took %v, with a lease of %v", took, w.LeaseDuration)
 	}
 }
 

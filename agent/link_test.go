@@ -99,7 +99,7 @@ func TestAgentFollowsTheRedirect(t *testing.T) {
 	if events := w.Events(); len(events) != 0 {
 		t.Errorf("the follower's consumer was told %v", events)
 	}
-	if got := w.Count(t, "swarm_link_messages_total", "redirect"); got != 1 {
+	if got := w.MetricSum(t, "swarm_link_messages_total", "redirect"); got != 1 {
 		t.Errorf("%d redirects", got)
 	}
 	// When the leader dies the agent asks the Service again, and stays with the new leader.
@@ -119,7 +119,7 @@ func TestAgentLeavesALeaderOfThePast(t *testing.T) {
 	w.AwaitHello(t, 2)
 	w.AwaitLeft(t, 2)
 	for _, event := range w.Events()[2:] {
-		if event.Message.GetCredit() != nil && w.Count(t, "swarm_link_agents", "") > 0 {
+		if event.Message.GetCredit() != nil && w.MetricSum(t, "swarm_link_agents", "") > 0 {
 			t.Errorf("the agent offered itself to a leader of the past: %v", event)
 		}
 	}
@@ -150,7 +150,7 @@ func TestTokenAndAuthorityAreReadAnew(t *testing.T) {
 	}
 	w.run(t, w.bash(t, `echo 1`))
 	refused := func(reason string) func() bool {
-		return func() bool { return w.Count(t, "swarm_link_refused_total", reason) > 0 }
+		return func() bool { return w.MetricSum(t, "swarm_link_refused_total", reason) > 0 }
 	}
 	linktest.Eventually(t, "an operator of another authority is not trusted", refused("handshake"))
 	if err := os.WriteFile(w.config.CAFile, good, 0o600); err != nil {

@@ -30,8 +30,8 @@ func (w *world) runStubborn(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	echoes := w.Count(t, "swarm_link_messages_total", "echo")
-	linktest.Eventually(t, "an echo", func() bool { return w.Count(t, "swarm_link_messages_total", "echo") > echoes })
+	echoes := w.MetricSum(t, "swarm_link_messages_total", "echo")
+	linktest.Eventually(t, "an echo", func() bool { return w.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
 	return pid
 }
 
@@ -53,7 +53,7 @@ func (w *world) assertFenced(t *testing.T, pid int) {
 // F3: the container runtime hangs and does not read standard error.
 func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.Lease(lease)), &stuck.Pipe{}
+	w, log := begin(t, linktest.WithLease(lease)), &stuck.Pipe{}
 	w.config.Log = slog.New(slog.NewTextHandler(log, nil))
 	w.run(t, w.bash(t, ignoring))
 	pid := w.runStubborn(t)
@@ -65,7 +65,7 @@ func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
 // F3: the journal is on a volume that hangs when another attempt ends.
 func TestABlockedJournalDoesNotDelayTheFence(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.Lease(lease))
+	w := begin(t, linktest.WithLease(lease))
 	if err := syscall.Mkfifo(w.config.Journal, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func fill(t *testing.T, pipe *os.File) {
 // Whatever the agent's main goroutine waits for, the watchdog does not.
 func TestAStuckAgentIsFenced(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.Lease(lease)), &stuck.Pipe{}
+	w, log := begin(t, linktest.WithLease(lease)), &stuck.Pipe{}
 	w.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})
 	w.run(t, w.bash(t, ignoring))
 	pid := w.runStubborn(t)
@@ -116,7 +116,7 @@ func TestAStuckAgentIsFenced(t *testing.T) {
 // goroutine is stuck, because it would look at the clock before its next heartbeat. How soon the watchdog looks is shown in its package.
 func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.Lease(time.Hour)), &stuck.Pipe{}
+	w, log := begin(t, linktest.WithLease(time.Hour)), &stuck.Pipe{}
 	var suspended atomic.Int64
 	w.config.SetClock(func() time.Duration { return hostclock.BootTime() + time.Duration(suspended.Load()) })
 	w.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})

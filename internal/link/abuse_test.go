@@ -20,7 +20,7 @@ import (
 
 func TestStrangersAreRefused(t *testing.T) {
 	other := link.Agent{Namespace: "default", Name: "research-coder-1"}
-	elsewhere := link.Agent{Namespace: "kube-system", Name: coder.Name}
+	otherNamespace := link.Agent{Namespace: "kube-system", Name: coder.Name}
 	for name, c := range map[string]struct {
 		token  string
 		first  *linkv1.AgentMessage
@@ -30,12 +30,12 @@ func TestStrangersAreRefused(t *testing.T) {
 		"no token":                     {"", hello(coder), codes.Unauthenticated, "no_token"},
 		"a stranger's token":           {"stranger", hello(coder), codes.Unauthenticated, "token_denied"},
 		"another agent's token":        {other.String(), hello(coder), codes.PermissionDenied, "other_agent"},
-		"another namespace's token":    {elsewhere.String(), hello(coder), codes.PermissionDenied, "other_agent"},
+		"another namespace's token":    {otherNamespace.String(), hello(coder), codes.PermissionDenied, "other_agent"},
 		"a token without a pod":        {"default/", hello(link.Agent{Namespace: "default"}), codes.PermissionDenied, "other_agent"},
 		"no Hello":                     {coder.String(), heartbeat(1), codes.InvalidArgument, "no_hello"},
-		"a protocol from the past":     {coder.String(), ancient(), codes.OK, "unsupported_protocol"},
+		"a protocol from the past":     {coder.String(), oldHello(), codes.OK, "unsupported_protocol"},
 		"a message that is no message": {coder.String(), nil, codes.Internal, "malformed_frame"},
-		"a frame above the limit":      {coder.String(), oversize(), codes.ResourceExhausted, "oversize_frame"},
+		"a frame above the limit":      {coder.String(), oversizeHello(), codes.ResourceExhausted, "oversize_frame"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			operator := linktest.Start(t, linktest.NewCA(t))
@@ -45,7 +45,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			} else {
 				_ = stream.Send(c.first)
 			}
-			if got := stream.ending(); got != c.code && c.code != codes.OK {
+			if got := stream.awaitEnd(); got != c.code && c.code != codes.OK {
 				t.Errorf("ended with %v, want %v", got, c.code)
 			}
 			assertRefused(t, operator, c.reason, 1)
@@ -56,13 +56,13 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-func ancient() *linkv1.AgentMessage {
+func oldHello() *linkv1.AgentMessage {
 	message := hello(coder)
 	message.GetHello().Protocol = 0
 	return message
 }
 
-func oversize() *linkv1.AgentMessage {
+func oversizeHello() *linkv1.AgentMessage {
 	message := hello(coder)
 	message.GetHello().Swarm = strings.Repeat("x", 1<<20)
 	return message
@@ -87,8 +87,8 @@ func sendRaw(t *testing.T, to client, frame []byte) {
 func TestOversizeFrameEndsTheStream(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	c, _ := join(t, operator, coder)
-	_ = c.Send(oversize())
-	if got := c.ending(); got != codes.ResourceExhausted {
+	_ = c.Send(oversizeHello())
+	if got := c.awaitEnd(); got != codes.ResourceExhausted {
 		t.Errorf("ended with %v", got)
 	}
 	operator.AwaitLeft(t, 1)
@@ -101,20 +101,20 @@ func TestHellosOfManyEmptyAttemptsAreRefused(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	attempts := bytes.Repeat([]byte{0x3a, 0}, 1<<19-16)
 	huge := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), attempts)
-	before := memory()
+	usageBefore := readMemoryUsage()
 	for n := range streams {
-		c := connect(t, operator, coderNumber(n).String())
+		c := connect(t, operator, numberedCoder(n).String())
 		sendRaw(t, c, huge)
-		if got := c.ending(); got != codes.Internal {
+		if got := c.awaitEnd(); got != codes.Internal {
 			t.Errorf("ended with %v", got)
 		}
-		_ = c.connection.Close()
+		_ = c.conn.Close()
 	}
 	assertRefused(t, operator, "malformed_frame", streams)
 	if events := operator.Events(); len(events) != 0 {
 		t.Errorf("the consumer was told of %d", len(events))
 	}
-	assertFlat(t, before, 12, 8<<20)
+	assertMemoryBounded(t, usageBefore, 12, 8<<20)
 }
 
 func TestGarbageBytesAreRefused(t *testing.T) {
@@ -127,14 +127,14 @@ func TestGarbageBytesAreRefused(t *testing.T) {
 	_, _ = raw.Write([]byte(strings.Repeat("garbage ", 1000)))
 	assertRefused(t, operator, "handshake", 1)
 
-	inside, err := tls.Dial("tcp", operator.Address, operator.ClientTLS())
+	tlsConn, err := tls.Dial("tcp", operator.Address, operator.ClientTLS())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer inside.Close()
-	_, _ = inside.Write([]byte(strings.Repeat("garbage ", 1000)))
+	defer tlsConn.Close()
+	_, _ = tlsConn.Write([]byte(strings.Repeat("garbage ", 1000)))
 	assertRefused(t, operator, "no_stream", 1)
-	linktest.Eventually(t, "connections are closed", func() bool { return operator.Count(t, "swarm_link_connections", "") == 0 })
+	linktest.Eventually(t, "connections are closed", func() bool { return operator.MetricSum(t, "swarm_link_connections", "") == 0 })
 }
 
 // A client that connects and sends nothing holds a place no longer than the limit.
@@ -146,7 +146,7 @@ func TestSilentConnectionsEnd(t *testing.T) {
 	}
 	defer raw.Close()
 	proven := connect(t, operator, coder.String())
-	if got := proven.ending(); got != codes.DeadlineExceeded {
+	if got := proven.awaitEnd(); got != codes.DeadlineExceeded {
 		t.Errorf("a stream without Hello ended with %v", got)
 	}
 	assertRefused(t, operator, "no_hello", 1)
@@ -155,14 +155,14 @@ func TestSilentConnectionsEnd(t *testing.T) {
 
 // Half of the places are reserved for agents: linked agents stay, and one of them can reconnect.
 func TestFloodOfConnectionsIsBounded(t *testing.T) {
-	const most, linked, flood = 20, 8, 500
-	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = most })
+	const limit, linkedAgents, flood = 20, 8, 500
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = limit })
 	var agents []client
-	for n := range linked {
-		agent, _ := join(t, operator, coderNumber(n))
+	for n := range linkedAgents {
+		agent, _ := join(t, operator, numberedCoder(n))
 		agents = append(agents, agent)
 	}
-	before := memory()
+	usageBefore := readMemoryUsage()
 	for range flood {
 		raw, err := net.Dial("tcp", operator.Address)
 		if err != nil {
@@ -170,22 +170,22 @@ func TestFloodOfConnectionsIsBounded(t *testing.T) {
 		}
 		defer raw.Close()
 	}
-	assertRefused(t, operator, "too_many_connections", flood-most/2)
-	if got := operator.Count(t, "swarm_link_connections", ""); got != linked+most/2 {
-		t.Errorf("%d connections are open, want %d", got, linked+most/2)
+	assertRefused(t, operator, "too_many_connections", flood-limit/2)
+	if got := operator.MetricSum(t, "swarm_link_connections", ""); got != linkedAgents+limit/2 {
+		t.Errorf("%d connections are open, want %d", got, linkedAgents+limit/2)
 	}
 	for n, agent := range agents {
 		assertEchoed(t, agent, int64(n))
 	}
-	assertFlat(t, before, 6*most, 8<<20)
+	assertMemoryBounded(t, usageBefore, 6*limit, 8<<20)
 }
 
 // The places for agents are bounded as well.
 func TestConnectionsOfAgentsAreBounded(t *testing.T) {
-	const most = 6
-	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = most })
-	for n := range most {
-		join(t, operator, coderNumber(n))
+	const limit = 6
+	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.Connections = limit })
+	for n := range limit {
+		join(t, operator, numberedCoder(n))
 	}
 	floodFrom(t, "127.0.0.1", operator, 1)
 	assertRefused(t, operator, "too_many_connections", 1)
@@ -195,23 +195,23 @@ func TestConnectionsOfAgentsAreBounded(t *testing.T) {
 func TestStreamsOfOneAgentAreBounded(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	release := make(chan struct{})
-	operator.Refusal = func(*linkv1.Hello) error { <-release; return nil } // the first holds its place for a while
+	operator.JoinError = func(*linkv1.Hello) error { <-release; return nil } // the first holds its place for a while
 	var streams []client
 	for range 10 {
 		c := connect(t, operator, coder.String())
-		c.say(t, hello(coder))
+		c.send(t, hello(coder))
 		streams = append(streams, c)
 	}
 	assertRefused(t, operator, "too_many_streams", 7)
 	close(release)
 	for _, c := range streams[:9] {
-		_ = c.connection.Close()
+		_ = c.conn.Close()
 	}
 }
 
 func TestReaderThatNeverReadsIsCutOff(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Limits.QueueBytes = 1 << 20 })
-	before := memory()
+	usageBefore := readMemoryUsage()
 	c, _ := join(t, operator, coder)
 	payload := linktest.Peers(strings.Repeat("p", 16<<10))
 	sent := 0
@@ -224,8 +224,8 @@ func TestReaderThatNeverReadsIsCutOff(t *testing.T) {
 	}
 	operator.AwaitLeft(t, 1)
 	assertRefused(t, operator, "slow_reader", 1)
-	_ = c.connection.Close()
-	assertFlat(t, before, 12, 8<<20)
+	_ = c.conn.Close()
+	assertMemoryBounded(t, usageBefore, 12, 8<<20)
 }
 
 // A reader that does not even read its socket blocks the server's writes; its connection must not hold the session.
@@ -252,13 +252,13 @@ func TestFloodOfMessagesIsReadSlowly(t *testing.T) {
 	}()
 	start := time.Now()
 	for range 200 {
-		c.hear(t)
+		c.receive(t)
 	}
 	// A bucket of 100, one of them spent on Hello, then 50 a second.
 	if took := time.Since(start); took < 1900*time.Millisecond {
 		t.Errorf("200 messages took %v at 50 a second", took)
 	}
-	if operator.Count(t, "swarm_link_throttled_total", "") == 0 {
+	if operator.MetricSum(t, "swarm_link_throttled_total", "") == 0 {
 		t.Error("not counted")
 	}
 }
@@ -271,40 +271,40 @@ func TestMemoryStaysFlat(t *testing.T) {
 		t.Run("round", func(t *testing.T) {
 			for range n {
 				c, _ := join(t, operator, coder)
-				c.say(t, heartbeat(1))
-				c.hear(t)
-				_ = c.connection.Close()
+				c.send(t, heartbeat(1))
+				c.receive(t)
+				_ = c.conn.Close()
 				stranger := connect(t, operator, "stranger")
-				stranger.ending()
-				_ = stranger.connection.Close()
+				stranger.awaitEnd()
+				_ = stranger.conn.Close()
 			}
 		})
-		linktest.Eventually(t, "all have left", func() bool { return operator.Count(t, "swarm_link_connections", "") == 0 })
+		linktest.Eventually(t, "all have left", func() bool { return operator.MetricSum(t, "swarm_link_connections", "") == 0 })
 	}
 	round(20)
-	before := memory()
+	usageBefore := readMemoryUsage()
 	round(200)
-	assertFlat(t, before, 10, 2<<20)
+	assertMemoryBounded(t, usageBefore, 10, 2<<20)
 }
 
-type usage struct {
+type memoryUsage struct {
 	goroutines int
 	heap       uint64
 }
 
-func memory() usage {
+func readMemoryUsage() memoryUsage {
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return usage{runtime.NumGoroutine(), stats.HeapAlloc}
+	return memoryUsage{runtime.NumGoroutine(), stats.HeapAlloc}
 }
 
-func assertFlat(t *testing.T, before usage, goroutines int, heap uint64) {
+func assertMemoryBounded(t *testing.T, usageBefore memoryUsage, goroutines int, heap uint64) {
 	t.Helper()
 	linktest.Eventually(t, "goroutines and heap are bounded", func() bool {
-		after := memory()
-		return after.goroutines <= before.goroutines+goroutines && after.heap <= before.heap+heap
+		after := readMemoryUsage()
+		return after.goroutines <= usageBefore.goroutines+goroutines && after.heap <= usageBefore.heap+heap
 	})
-	after := memory()
-	t.Logf("goroutines %d -> %d, heap %d -> %d KiB", before.goroutines, after.goroutines, before.heap>>10, after.heap>>10)
+	after := readMemoryUsage()
+	t.Logf("goroutines %d -> %d, heap %d -> %d KiB", usageBefore.goroutines, after.goroutines, usageBefore.heap>>10, after.heap>>10)
 }

@@ -4,91 +4,93 @@ import "sync"
 
 // A budget is memory shared by holders. A holder may have no more than what stays free for all others. So one that takes all
 // it can gets half, and when n holders do so, 1/(n+1) is still free. No holder waits for another.
-type budget struct {
-	most int
+type memoryBudget struct {
+	limit int
 
-	mu   sync.Mutex
-	sum  int
-	held map[string]int
+	mu               sync.Mutex
+	total            int
+	reservedByHolder map[string]int
 }
 
-func newBudget(most int) *budget { return &budget{most: most, held: map[string]int{}} }
+func newMemoryBudget(limit int) *memoryBudget {
+	return &memoryBudget{limit: limit, reservedByHolder: map[string]int{}}
+}
 
-// take reports whether there was room.
-func (b *budget) take(holder string, size int) bool {
+// reserve reports whether there was room.
+func (b *memoryBudget) reserve(holder string, size int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held[holder]+size > b.most-b.sum-size {
+	if b.reservedByHolder[holder]+size > b.limit-b.total-size {
 		return false
 	}
-	b.held[holder] += size
-	b.sum += size
+	b.reservedByHolder[holder] += size
+	b.total += size
 	return true
 }
 
-func (b *budget) give(holder string, size int) {
+func (b *memoryBudget) release(holder string, size int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sum -= size
-	if b.held[holder] -= size; b.held[holder] == 0 {
-		delete(b.held, holder)
+	b.total -= size
+	if b.reservedByHolder[holder] -= size; b.reservedByHolder[holder] == 0 {
+		delete(b.reservedByHolder, holder)
 	}
 }
 
 // An allowance is the part of its holder's budget that one stream takes, or one connection without a stream. A nil allowance is unlimited.
-type allowance struct {
-	budget *budget
+type memoryReservation struct {
+	budget *memoryBudget
 	holder string
 
-	mu    sync.Mutex
-	bytes int
-	over  bool
+	mu       sync.Mutex
+	bytes    int
+	released bool
 }
 
 // forNamespace and forSource use different prefixes, so that a name never collides with an address.
-func (b *budget) forNamespace(name string) *allowance {
-	return &allowance{budget: b, holder: "namespace/" + name}
+func (b *memoryBudget) forNamespace(name string) *memoryReservation {
+	return &memoryReservation{budget: b, holder: "namespace/" + name}
 }
 
-func (b *budget) forSource(address string) *allowance {
-	return &allowance{budget: b, holder: "address/" + address}
+func (b *memoryBudget) forSource(address string) *memoryReservation {
+	return &memoryReservation{budget: b, holder: "address/" + address}
 }
 
-// take reports whether there was room.
-func (a *allowance) take(size int) bool {
+// reserve reports whether there was room.
+func (a *memoryReservation) reserve(size int) bool {
 	if a == nil {
 		return true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || !a.budget.take(a.holder, size) {
+	if a.released || !a.budget.reserve(a.holder, size) {
 		return false
 	}
 	a.bytes += size
 	return true
 }
 
-func (a *allowance) give(size int) {
+func (a *memoryReservation) release(size int) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.over {
+	if !a.released {
 		a.bytes -= size
-		a.budget.give(a.holder, size)
+		a.budget.release(a.holder, size)
 	}
 }
 
-// release gives everything back. Nothing can be taken after that.
-func (a *allowance) release() {
+// releaseAll gives everything back. Nothing can be taken after that.
+func (a *memoryReservation) releaseAll() {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.over {
-		a.over = true
-		a.budget.give(a.holder, a.bytes)
+	if !a.released {
+		a.released = true
+		a.budget.release(a.holder, a.bytes)
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 var coder = link.Agent{Namespace: "default", Name: "research-coder-0"}
 
 // A client is the agent's end of the link, message by message.
 type client struct {
 	grpc.BidiStreamingClient[linkv1.AgentMessage, linkv1.OperatorMessage]
-	connection *grpc.ClientConn
+	conn *grpc.ClientConn
 }
 
 // connect opens a stream with a token, and nothing more.
@@ -34,7 +34,7 @@ func connect(t *testing.T, to *linktest.Operator, token string) client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = connection.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	if token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
@@ -50,8 +50,8 @@ func connect(t *testing.T, to *linktest.Operator, token string) client {
 func join(t *testing.T, to *linktest.Operator, as link.Agent) (client, *linkv1.Welcome) {
 	t.Helper()
 	c := connect(t, to, as.String())
-	c.say(t, hello(as))
-	welcome := c.hear(t).GetWelcome()
+	c.send(t, hello(as))
+	welcome := c.receive(t).GetWelcome()
 	if welcome == nil {
 		t.Fatal("the first message was no Welcome")
 	}
@@ -73,14 +73,14 @@ func credit(granted int64) *linkv1.AgentMessage {
 	return &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: granted}}}
 }
 
-func (c client) say(t *testing.T, message *linkv1.AgentMessage) {
+func (c client) send(t *testing.T, message *linkv1.AgentMessage) {
 	t.Helper()
 	if err := c.Send(message); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (c client) hear(t *testing.T) *linkv1.OperatorMessage {
+func (c client) receive(t *testing.T) *linkv1.OperatorMessage {
 	t.Helper()
 	message, err := c.Recv()
 	if err != nil {
@@ -89,8 +89,8 @@ func (c client) hear(t *testing.T) *linkv1.OperatorMessage {
 	return message
 }
 
-// ending reads the stream to its end and returns how it ended.
-func (c client) ending() codes.Code {
+// awaitEnd reads the stream to its end and returns how it ended.
+func (c client) awaitEnd() codes.Code {
 	for {
 		if _, err := c.Recv(); err != nil {
 			return status.Code(err)
@@ -100,5 +100,5 @@ func (c client) ending() codes.Code {
 
 func assertRefused(t *testing.T, by *linktest.Operator, reason string, times int) {
 	t.Helper()
-	linktest.Eventually(t, "refusals counted as "+reason, func() bool { return by.Count(t, "swarm_link_refused_total", reason) == times })
+	linktest.Eventually(t, "refusals counted as "+reason, func() bool { return by.MetricSum(t, "swarm_link_refused_total", reason) == times })
 }

@@ -11,8 +11,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// listsOf returns a Hello with lists of these lengths.
-func listsOf(running, results, features int) *linkv1.Hello {
+// newHello returns a Hello with lists of these lengths.
+func newHello(running, results, features int) *linkv1.Hello {
 	hello := &linkv1.Hello{Features: make([]string, features)}
 	for range running {
 		hello.Running = append(hello.Running, &linkv1.Attempt{})
@@ -42,10 +42,10 @@ func TestListsOfHelloAreBounded(t *testing.T) {
 		hello  *linkv1.Hello
 		passes bool
 	}{
-		"as much as an agent may have": {listsOf(mostRunning, mostResults, mostFeatures), true},
-		"too many attempts":            {listsOf(mostRunning+1, 0, 0), false},
-		"too many results":             {listsOf(0, mostResults+1, 0), false},
-		"too many features":            {listsOf(0, 0, mostFeatures+1), false},
+		"as much as an agent may have": {newHello(maxRunning, maxResults, maxFeatures), true},
+		"too many attempts":            {newHello(maxRunning+1, 0, 0), false},
+		"too many results":             {newHello(0, maxResults+1, 0), false},
+		"too many features":            {newHello(0, 0, maxFeatures+1), false},
 	} {
 		message := &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: c.hello}}
 		got, err := unmarshal(encode(t, message))
@@ -57,26 +57,26 @@ func TestListsOfHelloAreBounded(t *testing.T) {
 
 // Repeated fields are merged, and unknown fields are decoded to be thrown away.
 func TestPartsOfHelloAreCountedTogether(t *testing.T) {
-	half := encode(t, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: listsOf(mostRunning/2+1, 0, 0)}})
+	half := encode(t, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Hello{Hello: newHello(maxRunning/2+1, 0, 0)}})
 	if _, err := unmarshal(append(bytes.Clone(half), half...)); err == nil {
 		t.Error("two halves of a Hello that is too long are decoded")
 	}
 	beat := encode(t, &linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{}}})
-	if _, err := unmarshal(bytes.Repeat(beat, mostFields+1)); err == nil {
+	if _, err := unmarshal(bytes.Repeat(beat, maxFields+1)); err == nil {
 		t.Error("a message of many kinds is decoded")
 	}
 }
 
 func TestFramesThatAreTooLongAreNotDecoded(t *testing.T) {
-	for what, entry := range map[string][]byte{"attempts": {0x3a, 0}, "results": {0x42, 0}, "features": {0x12, 0}} {
+	for list, entry := range map[string][]byte{"attempts": {0x3a, 0}, "results": {0x42, 0}, "features": {0x12, 0}} {
 		frame := protowire.AppendBytes(protowire.AppendTag(nil, helloField, protowire.BytesType), bytes.Repeat(entry, 1<<19-8))
 		allocations := testing.AllocsPerRun(1, func() {
 			if _, err := unmarshal(frame); err == nil {
-				t.Errorf("%s: decoded", what)
+				t.Errorf("%s: decoded", list)
 			}
 		})
 		if allocations > 100 {
-			t.Errorf("%s: %v allocations", what, allocations)
+			t.Errorf("%s: %v allocations", list, allocations)
 		}
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// comings are the events of agents that joined or left.
-func comings(operator *linktest.Operator) []linktest.Event {
+// joinsAndLeaves are the events of agents that joined or left.
+func joinsAndLeaves(operator *linktest.Operator) []linktest.Event {
 	return slices.DeleteFunc(operator.Events(), func(event linktest.Event) bool { return event.Message != nil })
 }
 
-// numbered returns the Hello of a process's connection.
-func numbered(process string, number int64) *linkv1.AgentMessage {
+// helloWithConnection returns the Hello of a process's connection.
+func helloWithConnection(process string, number int64) *linkv1.AgentMessage {
 	message := hello(coder)
 	message.GetHello().Process, message.GetHello().Connection = process, number
 	return message
@@ -27,18 +27,18 @@ func TestOlderConnectionDoesNotReplaceANewerOne(t *testing.T) {
 	for _, number := range []int64{1, 2} {
 		operator := linktest.Start(t, linktest.NewCA(t))
 		older, newer := connect(t, operator, coder.String()), connect(t, operator, coder.String())
-		newer.say(t, numbered("a", 2))
-		newer.hear(t)
-		older.say(t, numbered("a", number))
-		if got := older.ending(); got != codes.Aborted {
+		newer.send(t, helloWithConnection("a", 2))
+		newer.receive(t)
+		older.send(t, helloWithConnection("a", number))
+		if got := older.awaitEnd(); got != codes.Aborted {
 			t.Errorf("connection %d after 2 ended with %v", number, got)
 		}
-		newer.say(t, heartbeat(1))
-		if newer.hear(t).GetEcho() == nil {
+		newer.send(t, heartbeat(1))
+		if newer.receive(t).GetEcho() == nil {
 			t.Errorf("connection %d has disturbed the newer one", number)
 		}
 		assertRefused(t, operator, "outdated", 1)
-		if events := comings(operator); len(events) != 1 {
+		if events := joinsAndLeaves(operator); len(events) != 1 {
 			t.Errorf("the consumer saw %v: want one that joined", events)
 		}
 	}
@@ -46,10 +46,10 @@ func TestOlderConnectionDoesNotReplaceANewerOne(t *testing.T) {
 
 func TestNewerConnectionAndOtherProcessesReplaceAStream(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
-	for _, next := range []*linkv1.AgentMessage{numbered("a", 3), numbered("a", 4), numbered("b", 1), numbered("a", 5), hello(coder)} {
+	for _, next := range []*linkv1.AgentMessage{helloWithConnection("a", 3), helloWithConnection("a", 4), helloWithConnection("b", 1), helloWithConnection("a", 5), hello(coder)} {
 		c := connect(t, operator, coder.String())
-		c.say(t, next)
-		if c.hear(t).GetWelcome() == nil {
+		c.send(t, next)
+		if c.receive(t).GetWelcome() == nil {
 			t.Fatalf("process %q, connection %d was not welcomed", next.GetHello().GetProcess(), next.GetHello().GetConnection())
 		}
 	}

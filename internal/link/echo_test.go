@@ -22,7 +22,7 @@ func TestNothingIsEchoedOrHeardOnceASessionIsOver(t *testing.T) {
 	if s.echo(2, func() { heard++ }) || heard != 1 || len(s.queue.messages) != 1 {
 		t.Errorf("heard %d times, queued %v", heard, s.queue.messages)
 	}
-	if err := s.send(cancelOf("a")); !errors.Is(err, ErrNotLinked) {
+	if err := s.send(newCancel("a")); !errors.Is(err, ErrNotLinked) {
 		t.Errorf("got %v: what is sent on a session that is over is not delivered", err)
 	}
 }
@@ -38,23 +38,23 @@ func TestHeartbeatOfAFormerLeaderIsNotHeard(t *testing.T) {
 
 func TestSessionEndsUnlessItIsAlive(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 10, QueueBytes: 1 << 20})
-	if s.endUnless(func() bool { return true }, nil) || s.isOver() {
+	if s.endUnless(func() bool { return true }, nil) || s.hasEnded() {
 		t.Error("ended although it is alive")
 	}
-	if !s.endUnless(func() bool { return false }, nil) || !s.isOver() {
+	if !s.endUnless(func() bool { return false }, nil) || !s.hasEnded() {
 		t.Error("goes on")
 	}
 }
 
-func TestDisconnectSparesAnAgentThatWasHeardSince(t *testing.T) {
+func TestDisconnectKeepsAnAgentThatWasHeardSince(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 10, QueueBytes: 1 << 20})
-	server, now := &Server{registry: newRegistry(Limits{PerAgent: 1}.withDefaults())}, time.Now()
+	server, now := &Server{registry: newRegistry(Limits{StreamsPerAgent: 1}.withDefaults())}, time.Now()
 	server.registry.sessions[s.agent] = s
-	server.registry.hear(s.agent, now)
-	if server.Disconnect(s.agent, now.Add(-time.Second)) || s.isOver() {
+	server.registry.markHeard(s.agent, now)
+	if server.Disconnect(s.agent, now.Add(-time.Second)) || s.hasEnded() {
 		t.Error("ended although the agent was heard since")
 	}
-	if !server.Disconnect(s.agent, now) || !s.isOver() {
+	if !server.Disconnect(s.agent, now) || !s.hasEnded() {
 		t.Error("goes on")
 	}
 	if !server.Disconnect(Agent{Name: "another"}, now) {
@@ -62,7 +62,7 @@ func TestDisconnectSparesAnAgentThatWasHeardSince(t *testing.T) {
 	}
 }
 
-func assignOf(bytes int) *linkv1.OperatorMessage {
+func newAssign(bytes int) *linkv1.OperatorMessage {
 	assign := &linkv1.Assign{Attempt: &linkv1.Attempt{Task: "t"}, Payload: []byte(strings.Repeat("x", bytes))}
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Assign{Assign: assign}}
 }
@@ -70,29 +70,29 @@ func assignOf(bytes int) *linkv1.OperatorMessage {
 // A burst of large payloads is not the agent's fault.
 func TestAssignmentsWaitInsteadOfCuttingTheAgentOff(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 100, QueueBytes: 4 << 20})
-	s.grant(&linkv1.Credit{Granted: 16})
-	taken := 0
+	s.grantCredit(&linkv1.Credit{Granted: 16})
+	accepted := 0
 	for range 16 {
-		switch err := s.send(assignOf(500 << 10)); {
+		switch err := s.send(newAssign(500 << 10)); {
 		case err == nil:
-			taken++
+			accepted++
 		case !errors.Is(err, ErrNoRoom):
 			t.Fatal(err)
 		}
 	}
-	if taken != 6 || s.isOver() {
-		t.Errorf("took %d of 16, over: %t", taken, s.isOver())
+	if accepted != 6 || s.hasEnded() {
+		t.Errorf("took %d of 16, over: %t", accepted, s.hasEnded())
 	}
-	if err := s.send(cancelOf("a")); err != nil {
+	if err := s.send(newCancel("a")); err != nil {
 		t.Errorf("assignments have left no room for others: %v", err)
 	}
-	for range taken + 1 {
-		s.queue.first()
+	for range accepted + 1 {
+		s.queue.tryPop()
 	}
-	if err := s.send(assignOf(500 << 10)); err != nil {
+	if err := s.send(newAssign(500 << 10)); err != nil {
 		t.Errorf("there is room again: %v", err)
 	}
-	if s.assigned != int64(taken+1) {
-		t.Errorf("%d assignments were counted: those that were refused cost no credit", s.assigned)
+	if s.creditSpent != int64(accepted+1) {
+		t.Errorf("%d assignments were counted: those that were refused cost no credit", s.creditSpent)
 	}
 }

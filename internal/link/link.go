@@ -110,13 +110,13 @@ type Config struct {
 
 // Peers configures what other replicas of the operator can call at the same port. The zero value disables it.
 type Peers struct {
-	// Authority is called for each connection: a certificate that it has not signed is refused together with the connection.
-	Authority func(context.Context) *x509.CertPool
+	// ClientCAs is called for each connection: a certificate that it has not signed is refused together with the connection.
+	ClientCAs func(context.Context) *x509.CertPool
 	// Register adds services. Callers without a certificate reach them too, and the services have to refuse them.
 	Register func(grpc.ServiceRegistrar)
 }
 
-func (p Peers) wanted() bool { return p.Authority != nil && p.Register != nil }
+func (p Peers) enabled() bool { return p.ClientCAs != nil && p.Register != nil }
 
 // Limits bound what agents and strangers can cost. Zero fields get the default.
 type Limits struct {
@@ -125,11 +125,11 @@ type Limits struct {
 	// ConnectionsPerSource bounds the open connections of one address that are not, or no longer, proven to be an agent's;
 	// 64. An IPv6 address counts by its first 64 bits.
 	ConnectionsPerSource int
-	PerAgent             int // streams of one agent, while a new one replaces the old; 3
-	// HelloEvery is how often one agent may connect on average, HelloBurst how often at once; 2 s and 10. For each Hello,
+	StreamsPerAgent      int // streams of one agent, while a new one replaces the old; 3
+	// HelloInterval is how often one agent may connect on average, HelloBurst how often at once; 2 s and 10. For each Hello,
 	// the consumer checks the agent and everything that it runs. An agent that keeps losing its link reconnects after 0.2 to
 	// 3 s.
-	HelloEvery        time.Duration
+	HelloInterval     time.Duration
 	HelloBurst        int
 	MessagesPerSecond int // of one agent, on average; 100. Faster agents are read more slowly
 	QueueMessages     int // waiting for one agent; 2,048. Agents that read too slowly are cut off
@@ -144,17 +144,17 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	for field, standard := range map[*int]int{
-		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.PerAgent: 3, &l.HelloBurst: 10,
+	for field, defaultValue := range map[*int]int{
+		&l.FrameBytes: 1 << 20, &l.Connections: 10_000, &l.ConnectionsPerSource: 64, &l.StreamsPerAgent: 3, &l.HelloBurst: 10,
 		&l.MessagesPerSecond: 100, &l.QueueMessages: 2048, &l.QueueBytes: 4 << 20, &l.QueueBytesPerNamespace: 64 << 20,
 		&l.ReceivedBytes: 128 << 20,
 	} {
 		if *field == 0 {
-			*field = standard
+			*field = defaultValue
 		}
 	}
 	l.HelloTimeout = cmp.Or(l.HelloTimeout, 10*time.Second)
-	l.HelloEvery = cmp.Or(l.HelloEvery, 2*time.Second)
+	l.HelloInterval = cmp.Or(l.HelloInterval, 2*time.Second)
 	return l
 }
 

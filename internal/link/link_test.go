@@ -14,8 +14,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-func TestWelcomeTellsTermLeaseAndCommonFeatures(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t), linktest.Lease(9*time.Second))
+func TestWelcomeHasTermLeaseAndCommonFeatures(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), linktest.WithLease(9*time.Second))
 	operator.Leader.Lead(7)
 	_, welcome := join(t, operator, coder)
 	if welcome.GetTerm() != 7 || welcome.GetLease().AsDuration() != 9*time.Second || welcome.GetProtocol() != linkv1.Protocol {
@@ -32,7 +32,7 @@ func TestWelcomeTellsTermLeaseAndCommonFeatures(t *testing.T) {
 
 func TestHeartbeatIsEchoedAndItsReceiptRemembered(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
-	if _, known := operator.LastHeard(coder); known {
+	if _, ok := operator.LastHeard(coder); ok {
 		t.Fatal("heard an agent that never sent anything")
 	}
 	c, _ := join(t, operator, coder)
@@ -40,17 +40,17 @@ func TestHeartbeatIsEchoedAndItsReceiptRemembered(t *testing.T) {
 		t.Error("an agent with a stream is not linked")
 	}
 	atHello, _ := operator.LastHeard(coder)
-	c.say(t, heartbeat(41))
-	if got := c.hear(t).GetEcho().GetSequence(); got != 41 {
+	c.send(t, heartbeat(41))
+	if got := c.receive(t).GetEcho().GetSequence(); got != 41 {
 		t.Errorf("echo %d, want 41", got)
 	}
 	atBeat, _ := operator.LastHeard(coder)
 	if !atBeat.After(atHello) || time.Since(atBeat) > time.Minute {
 		t.Errorf("heard at %v, then at %v", atHello, atBeat)
 	}
-	_ = c.connection.Close()
+	_ = c.conn.Close()
 	operator.AwaitLeft(t, 1)
-	if last, known := operator.LastHeard(coder); !known || !last.Equal(atBeat) {
+	if last, ok := operator.LastHeard(coder); !ok || !last.Equal(atBeat) {
 		t.Error("the receipt was forgotten with the stream: the agent may still work")
 	}
 }
@@ -58,27 +58,27 @@ func TestHeartbeatIsEchoedAndItsReceiptRemembered(t *testing.T) {
 func TestAssignNeedsCredit(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	c, _ := join(t, operator, coder)
-	give := func(epoch int64) error {
+	assign := func(epoch int64) error {
 		return operator.Send(coder, linktest.Assign(linktest.Attempt("t", epoch), "{}"))
 	}
-	if err := give(1); !errors.Is(err, link.ErrNoCredit) {
+	if err := assign(1); !errors.Is(err, link.ErrNoCredit) {
 		t.Errorf("before any credit: %v", err)
 	}
-	c.say(t, credit(2))
+	c.send(t, credit(2))
 	operator.AwaitCredit(t, 2)
-	c.say(t, credit(1)) // late: credit never shrinks
-	if err := errors.Join(give(2), give(3)); err != nil {
+	c.send(t, credit(1)) // late: credit never shrinks
+	if err := errors.Join(assign(2), assign(3)); err != nil {
 		t.Fatal(err)
 	}
-	if err := give(4); !errors.Is(err, link.ErrNoCredit) {
+	if err := assign(4); !errors.Is(err, link.ErrNoCredit) {
 		t.Errorf("beyond the credit: %v", err)
 	}
 	for _, want := range []int64{2, 3} {
-		if got := c.hear(t).GetAssign().GetAttempt().GetEpoch(); got != want {
+		if got := c.receive(t).GetAssign().GetAttempt().GetEpoch(); got != want {
 			t.Errorf("epoch %d, want %d", got, want)
 		}
 	}
-	if got := operator.Count(t, "swarm_link_dropped_total", "no_credit"); got != 2 {
+	if got := operator.MetricSum(t, "swarm_link_dropped_total", "no_credit"); got != 2 {
 		t.Errorf("counted %d", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
 	const burst = 16
 	operator := linktest.Start(t, linktest.NewCA(t))
 	c, _ := join(t, operator, coder)
-	c.say(t, credit(burst))
+	c.send(t, credit(burst))
 	operator.AwaitCredit(t, burst)
 	payload, sent := strings.Repeat("x", 500<<10), int64(0)
 	sendMore := func() (err error) {
@@ -103,7 +103,7 @@ func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
 		t.Fatalf("%d payloads sent to an agent that reads nothing: %v", sent, err)
 	}
 	for received := range int64(burst) {
-		c.hearsPayload(t, received+1, len(payload))
+		c.expectPayload(t, received+1, len(payload))
 		linktest.Eventually(t, "the next payload is sent", func() bool {
 			err := sendMore()
 			if err != nil && !errors.Is(err, link.ErrNoRoom) {
@@ -112,21 +112,21 @@ func TestBurstOfPayloadsArrivesInOrder(t *testing.T) {
 			return sent > received+1 || sent == burst
 		})
 	}
-	c.say(t, heartbeat(1))
-	if c.hear(t).GetEcho().GetSequence() != 1 || !operator.Linked(coder) {
+	c.send(t, heartbeat(1))
+	if c.receive(t).GetEcho().GetSequence() != 1 || !operator.Linked(coder) {
 		t.Error("the agent was cut off")
 	}
 }
 
-func (c client) hearsPayload(t *testing.T, epoch int64, size int) {
+func (c client) expectPayload(t *testing.T, epoch int64, size int) {
 	t.Helper()
-	got := c.hear(t).GetAssign()
+	got := c.receive(t).GetAssign()
 	if got.GetAttempt().GetEpoch() != epoch || len(got.GetPayload()) != size {
 		t.Fatalf("got epoch %d with %d bytes, want epoch %d with %d", got.GetAttempt().GetEpoch(), len(got.GetPayload()), epoch, size)
 	}
 }
 
-func TestSendSaysWhyItCannot(t *testing.T) {
+func TestSendReportsWhyItFails(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	if err := operator.Send(coder, linktest.Drain(0)); !errors.Is(err, link.ErrNotLinked) {
 		t.Errorf("to an unknown agent: %v", err)
@@ -134,8 +134,8 @@ func TestSendSaysWhyItCannot(t *testing.T) {
 	c := connect(t, operator, coder.String())
 	plain := hello(coder)
 	plain.GetHello().Features = nil
-	c.say(t, plain)
-	c.hear(t)
+	c.send(t, plain)
+	c.receive(t)
 	if err := operator.Send(coder, linktest.Peers("a")); !errors.Is(err, link.ErrUnsupported) {
 		t.Errorf("a feature that the agent did not name: %v", err)
 	}
@@ -150,26 +150,26 @@ func TestFollowerRedirects(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	operator.Leader.Follow("10.0.0.7:9444")
 	c := connect(t, operator, coder.String())
-	c.say(t, hello(coder))
-	if got := c.hear(t).GetRedirect().GetAddress(); got != "10.0.0.7:9444" {
+	c.send(t, hello(coder))
+	if got := c.receive(t).GetRedirect().GetAddress(); got != "10.0.0.7:9444" {
 		t.Errorf("redirected to %q", got)
 	}
-	c.ending()
+	c.awaitEnd()
 	if len(operator.Events()) != 0 {
 		t.Error("the consumer of a follower was told of an agent")
 	}
 }
 
 // A leader that was frozen and replaced must not prolong any lease when it wakes up.
-func TestNothingIsSaidWithoutLeadership(t *testing.T) {
-	for reason, lose := range map[string]func(*linktest.Leader){
+func TestNothingIsSentWithoutLeadership(t *testing.T) {
+	for reason, loseLeadership := range map[string]func(*linktest.Leader){
 		"leadership lost":      func(l *linktest.Leader) { l.Follow("elsewhere:1") },
 		"leadership won again": func(l *linktest.Leader) { l.Lead(2) },
 	} {
 		t.Run(reason, func(t *testing.T) {
 			operator := linktest.Start(t, linktest.NewCA(t))
 			c, _ := join(t, operator, coder)
-			lose(operator.Leader)
+			loseLeadership(operator.Leader)
 			if reason == "leadership lost" {
 				if err := operator.Send(coder, linktest.Drain(0)); !errors.Is(err, link.ErrNotLeading) {
 					t.Errorf("send: %v", err)
@@ -189,13 +189,13 @@ func TestNewStreamReplacesTheOld(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	first, _ := join(t, operator, coder)
 	second, _ := join(t, operator, coder)
-	if got := first.ending(); got != codes.Aborted {
+	if got := first.awaitEnd(); got != codes.Aborted {
 		t.Errorf("the old stream ended with %v", got)
 	}
-	second.say(t, heartbeat(1))
-	second.hear(t)
-	events := comings(operator)
-	if len(events) != 3 || events[0].Hello == nil || !events[1].Left || events[2].Hello == nil {
+	second.send(t, heartbeat(1))
+	second.receive(t)
+	events := joinsAndLeaves(operator)
+	if len(events) != 3 || events[0].Hello == nil || !events[1].HasLeft || events[2].Hello == nil {
 		t.Errorf("the consumer saw %v: want joined, left, joined", events)
 	}
 	assertRefused(t, operator, "replaced", 1)
@@ -203,32 +203,32 @@ func TestNewStreamReplacesTheOld(t *testing.T) {
 
 func TestConsumerMayRefuse(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
-	operator.Refusal = func(h *linkv1.Hello) error { return errors.New("swarm " + h.GetSwarm() + " does not exist") }
+	operator.JoinError = func(h *linkv1.Hello) error { return errors.New("swarm " + h.GetSwarm() + " does not exist") }
 	c := connect(t, operator, coder.String())
-	c.say(t, hello(coder))
-	if got := c.hear(t).GetRefuse(); got.GetMessage() != "swarm research does not exist" {
+	c.send(t, hello(coder))
+	if got := c.receive(t).GetRefuse(); got.GetMessage() != "swarm research does not exist" {
 		t.Errorf("told %v", got)
 	}
-	c.ending()
+	c.awaitEnd()
 	linktest.Eventually(t, "the place is free again", func() bool { return !operator.Linked(coder) })
 	assertRefused(t, operator, "not_wanted", 1)
 	operator.AwaitLeft(t, 1) // it was asked for a lease, which it remembers until then
 }
 
 func TestSilentAgentIsCutOff(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t), linktest.Lease(100*time.Millisecond))
+	operator := linktest.Start(t, linktest.NewCA(t), linktest.WithLease(100*time.Millisecond))
 	c, _ := join(t, operator, coder)
-	if got := c.ending(); got != codes.Aborted {
+	if got := c.awaitEnd(); got != codes.Aborted {
 		t.Errorf("ended with %v", got)
 	}
 	assertRefused(t, operator, "silent", 1)
 }
 
-func TestStoppingTellsAgentsToComeBack(t *testing.T) {
+func TestStoppingAsksAgentsToReconnect(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	c, _ := join(t, operator, coder)
 	ended := make(chan codes.Code)
-	go func() { ended <- c.ending() }()
+	go func() { ended <- c.awaitEnd() }()
 	operator.Stop()
 	if got := <-ended; got != codes.Unavailable {
 		t.Errorf("ended with %v", got)
@@ -243,7 +243,7 @@ func TestServerNeedsItsParts(t *testing.T) {
 }
 
 // A term that no leader has issued is not passed on, and the agent is asked to forget it.
-func TestTermsAreBelievedWhenProven(t *testing.T) {
+func TestTermsAreAcceptedOnlyWithProof(t *testing.T) {
 	for name, c := range map[string]struct {
 		term   int64
 		proof  string
@@ -261,8 +261,8 @@ func TestTermsAreBelievedWhenProven(t *testing.T) {
 			message := hello(coder)
 			message.GetHello().Term, message.GetHello().TermProof = c.term, []byte(c.proof)
 			agent := connect(t, operator, coder.String())
-			agent.say(t, message)
-			welcome := agent.hear(t).GetWelcome()
+			agent.send(t, message)
+			welcome := agent.receive(t).GetWelcome()
 			if welcome.GetResetTerm() != (c.passed != c.term) || string(welcome.GetTermProof()) != "7" {
 				t.Errorf("welcome %v", welcome)
 			}

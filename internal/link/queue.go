@@ -8,39 +8,39 @@ import (
 
 // A queue holds waiting messages, bounded by number and by bytes.
 type queue[M proto.Message] struct {
-	mostMessages, mostBytes int
+	maxMessages, maxBytes int
 
 	mu       sync.Mutex
 	messages []M
 	bytes    int
 	closed   bool
-	filled   chan struct{} // holds one token while messages may be waiting
+	notEmpty chan struct{} // holds one token while messages may be waiting
 }
 
-func newQueue[M proto.Message](mostMessages, mostBytes int) *queue[M] {
-	return &queue[M]{mostMessages: mostMessages, mostBytes: mostBytes, filled: make(chan struct{}, 1)}
+func newQueue[M proto.Message](maxMessages, maxBytes int) *queue[M] {
+	return &queue[M]{maxMessages: maxMessages, maxBytes: maxBytes, notEmpty: make(chan struct{}, 1)}
 }
 
 // push reports whether there was room.
 func (q *queue[M]) push(message M) bool {
-	return q.pushWithin(message, q.mostMessages, q.mostBytes)
+	return q.pushWithin(message, q.maxMessages, q.maxBytes)
 }
 
-// pushSparing is push, but leaves a quarter of the room to other messages.
-func (q *queue[M]) pushSparing(message M) bool {
-	return q.pushWithin(message, q.mostMessages*3/4, q.mostBytes*3/4)
+// pushWithReserve is push, but leaves a quarter of the room to other messages.
+func (q *queue[M]) pushWithReserve(message M) bool {
+	return q.pushWithin(message, q.maxMessages*3/4, q.maxBytes*3/4)
 }
 
-func (q *queue[M]) pushWithin(message M, mostMessages, mostBytes int) bool {
+func (q *queue[M]) pushWithin(message M, maxMessages, maxBytes int) bool {
 	size := proto.Size(message)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || len(q.messages) >= mostMessages || q.bytes+size > mostBytes {
+	if q.closed || len(q.messages) >= maxMessages || q.bytes+size > maxBytes {
 		return false
 	}
 	q.messages = append(q.messages, message)
 	q.bytes += size
-	signal(q.filled)
+	notify(q.notEmpty)
 	return true
 }
 
@@ -50,26 +50,26 @@ func (q *queue[M]) pop(done <-chan struct{}) (message M, more bool) {
 		select {
 		case <-done:
 			return message, false
-		case <-q.filled:
+		case <-q.notEmpty:
 		}
-		if message, found := q.first(); found {
+		if message, found := q.tryPop(); found {
 			return message, true
 		}
 	}
 }
 
-func (q *queue[M]) first() (message M, found bool) {
+func (q *queue[M]) tryPop() (message M, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.messages) == 0 {
 		return message, false
 	}
-	var none M
-	message, q.messages[0] = q.messages[0], none
+	var zero M
+	message, q.messages[0] = q.messages[0], zero
 	q.messages = q.messages[1:]
 	q.bytes -= proto.Size(message)
 	if len(q.messages) > 0 {
-		signal(q.filled)
+		notify(q.notEmpty)
 	}
 	return message, true
 }
@@ -78,12 +78,12 @@ func (q *queue[M]) first() (message M, found bool) {
 func (q *queue[M]) close() []M {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	left := q.messages
+	remaining := q.messages
 	q.closed, q.messages, q.bytes = true, nil, 0
-	return left
+	return remaining
 }
 
-func signal(token chan struct{}) {
+func notify(token chan struct{}) {
 	select {
 	case token <- struct{}{}:
 	default:

@@ -19,18 +19,18 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-func hostile(n int) link.Agent {
+func hostileAgent(n int) link.Agent {
 	return link.Agent{Namespace: "hostile", Name: fmt.Sprintf("intruder-%d", n)}
 }
 
-// receiving sets how much agents may send in total. One namespace gets half of it.
-func receiving(bytes int) func(*link.Config) {
+// withReceivedBytes sets how much agents may send in total. One namespace gets half of it.
+func withReceivedBytes(bytes int) func(*link.Config) {
 	return func(c *link.Config) { c.Limits.ReceivedBytes = bytes; c.Limits.MessagesPerSecond = 1 << 30 }
 }
 
-func tooMuch(t *testing.T, by *linktest.Operator) int {
+func receiveRefusals(t *testing.T, by *linktest.Operator) int {
 	t.Helper()
-	return by.Count(t, "swarm_link_refused_total", "too_much_received")
+	return by.MetricSum(t, "swarm_link_refused_total", "too_much_received")
 }
 
 // assertServed has an agent of another namespace send a lot, and requires that it is heard.
@@ -38,7 +38,7 @@ func assertServed(t *testing.T, by *linktest.Operator, open func()) {
 	t.Helper()
 	c, _ := join(t, by, coder)
 	for n := range 100 {
-		c.say(t, result(n, 4096))
+		c.send(t, result(n, 4096))
 	}
 	assertEchoed(t, c, 1)
 	open()
@@ -46,14 +46,14 @@ func assertServed(t *testing.T, by *linktest.Operator, open func()) {
 }
 
 // A new leader that is still reading what is stored handles nothing yet.
-func TestWhatWaitsOfOneNamespaceIsBounded(t *testing.T) {
+func TestReceivedBytesOfANamespaceAreBounded(t *testing.T) {
 	const agents, results = 8, 400
-	opened := make(chan struct{})
-	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20), func(c *link.Config) { c.Ready = opened })
-	before, ended := memory(), make(chan codes.Code, agents)
+	ready := make(chan struct{})
+	operator := linktest.Start(t, linktest.NewCA(t), withReceivedBytes(8<<20), func(c *link.Config) { c.Ready = ready })
+	usageBefore, endCodes := readMemoryUsage(), make(chan codes.Code, agents)
 	var streams []client
 	for n := range agents {
-		c, _ := join(t, operator, hostile(n))
+		c, _ := join(t, operator, hostileAgent(n))
 		streams = append(streams, c)
 	}
 	for _, c := range streams {
@@ -61,46 +61,46 @@ func TestWhatWaitsOfOneNamespaceIsBounded(t *testing.T) {
 			for n := range results { // 1.6 MiB
 				_ = c.Send(result(n, 4096))
 			}
-			ended <- c.ending()
+			endCodes <- c.awaitEnd()
 		}()
 	}
-	linktest.Eventually(t, "streams are ended", func() bool { return tooMuch(t, operator) >= agents-3 })
+	linktest.Eventually(t, "streams are ended", func() bool { return receiveRefusals(t, operator) >= agents-3 })
 	for range agents - 3 {
-		if code := <-ended; code != codes.ResourceExhausted {
+		if code := <-endCodes; code != codes.ResourceExhausted {
 			t.Errorf("ended with %s", code)
 		}
 	}
-	assertFlat(t, before, 20*agents, 10<<20)
-	assertServed(t, operator, func() { close(opened) })
+	assertMemoryBounded(t, usageBefore, 20*agents, 10<<20)
+	assertServed(t, operator, func() { close(ready) })
 }
 
 // A Hello is kept until the agent has joined.
 func TestHellosOfOneNamespaceThatWaitAreBounded(t *testing.T) {
 	const agents = 20
-	opened := make(chan struct{})
-	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20), func(c *link.Config) { c.Ready = opened })
+	ready := make(chan struct{})
+	operator := linktest.Start(t, linktest.NewCA(t), withReceivedBytes(8<<20), func(c *link.Config) { c.Ready = ready })
 	for n := range agents {
-		first := hello(hostile(n))
+		first := hello(hostileAgent(n))
 		for epoch := range 120 {
 			first.GetHello().Unacknowledged = append(first.GetHello().Unacknowledged, result(epoch, 4096).GetResult())
 		}
-		connect(t, operator, hostile(n).String()).say(t, first) // 500 KiB
+		connect(t, operator, hostileAgent(n).String()).send(t, first) // 500 KiB
 	}
-	linktest.Eventually(t, "Hellos are refused", func() bool { return tooMuch(t, operator) >= agents-8 })
-	assertServed(t, operator, func() { close(opened) })
-	if got := tooMuch(t, operator); got > agents-4 {
+	linktest.Eventually(t, "Hellos are refused", func() bool { return receiveRefusals(t, operator) >= agents-8 })
+	assertServed(t, operator, func() { close(ready) })
+	if got := receiveRefusals(t, operator); got > agents-4 {
 		t.Errorf("%d of %d Hellos were refused", got, agents)
 	}
 }
 
 // A stalling connection passes on only so many bytes.
-type stalling struct {
+type stallingConn struct {
 	net.Conn
-	left atomic.Int64
+	remaining atomic.Int64
 }
 
-func (s *stalling) Write(data []byte) (int, error) {
-	if s.left.Add(-int64(len(data))) < 0 {
+func (s *stallingConn) Write(data []byte) (int, error) {
+	if s.remaining.Add(-int64(len(data))) < 0 {
 		return len(data), nil
 	}
 	return s.Conn.Write(data)
@@ -109,16 +109,16 @@ func (s *stalling) Write(data []byte) (int, error) {
 // joinStalling joins, and sends all but the end of a message of the largest size.
 func joinStalling(t *testing.T, to *linktest.Operator, as link.Agent, bytes int64) {
 	t.Helper()
-	dial := func(ctx context.Context, address string) (net.Conn, error) {
+	dialContext := func(ctx context.Context, address string) (net.Conn, error) {
 		raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 		if err != nil {
 			return nil, err
 		}
-		slow := &stalling{Conn: raw}
-		slow.left.Store(bytes)
+		slow := &stallingConn{Conn: raw}
+		slow.remaining.Store(bytes)
 		return slow, nil
 	}
-	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithContextDialer(dial),
+	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithContextDialer(dialContext),
 		grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())))
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func joinStalling(t *testing.T, to *linktest.Operator, as link.Agent, bytes int6
 		t.Fatal(err)
 	}
 	c := client{stream, connection}
-	c.say(t, hello(as))
+	c.send(t, hello(as))
 	_, _ = c.Recv() // earlier ones may have left no room for a Hello
 	_ = c.Send(progress(1, 1, strings.Repeat("x", 1000<<10)))
 }
@@ -138,26 +138,26 @@ func joinStalling(t *testing.T, to *linktest.Operator, as link.Agent, bytes int6
 // gRPC holds what it has received of a message until the rest has arrived.
 func TestMessagesOfOneNamespaceThatNeverEndAreBounded(t *testing.T) {
 	const agents = 20
-	operator := linktest.Start(t, linktest.NewCA(t), receiving(8<<20))
-	before := memory()
+	operator := linktest.Start(t, linktest.NewCA(t), withReceivedBytes(8<<20))
+	usageBefore := readMemoryUsage()
 	for n := range agents {
-		joinStalling(t, operator, hostile(n), 900<<10)
+		joinStalling(t, operator, hostileAgent(n), 900<<10)
 	}
-	linktest.Eventually(t, "streams are ended", func() bool { return tooMuch(t, operator) >= agents-5 })
+	linktest.Eventually(t, "streams are ended", func() bool { return receiveRefusals(t, operator) >= agents-5 })
 	assertServed(t, operator, func() {})
-	t.Logf("%d of %d were ended, heap %d -> %d KiB", tooMuch(t, operator), agents, before.heap>>10, memory().heap>>10)
+	t.Logf("%d of %d were ended, heap %d -> %d KiB", receiveRefusals(t, operator), agents, usageBefore.heap>>10, readMemoryUsage().heap>>10)
 }
 
 // A frame of one byte takes many times as much memory.
 func TestFramesOfOneByteAreBounded(t *testing.T) {
 	const agents, frames = 4, 60_000
-	operator := linktest.Start(t, linktest.NewCA(t), receiving(2<<20))
-	before := memory()
+	operator := linktest.Start(t, linktest.NewCA(t), withReceivedBytes(2<<20))
+	usageBefore := readMemoryUsage()
 	for n := range agents {
-		sendTinyFrames(t, operator, hostile(n), frames)
+		sendTinyFrames(t, operator, hostileAgent(n), frames)
 	}
-	linktest.Eventually(t, "streams are ended", func() bool { return tooMuch(t, operator) >= agents })
-	assertFlat(t, before, 20*agents, 8<<20)
+	linktest.Eventually(t, "streams are ended", func() bool { return receiveRefusals(t, operator) >= agents })
+	assertMemoryBounded(t, usageBefore, 20*agents, 8<<20)
 	assertServed(t, operator, func() {})
 }
 
@@ -196,21 +196,21 @@ func rawFrame(kind, flags, stream byte, payload []byte) []byte {
 }
 
 // An agent that is heard may send any amount, one message after the other.
-func TestWhatIsHandledCountsNoMore(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t), receiving(12<<20))
+func TestHandledMessagesAreNotCounted(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), withReceivedBytes(12<<20))
 	c, _ := join(t, operator, coder)
 	const messages = 60
 	for n := range messages {
-		c.say(t, progress(n, 1, strings.Repeat("x", 500<<10))) // 30 MiB in all
+		c.send(t, progress(n, 1, strings.Repeat("x", 500<<10))) // 30 MiB in all
 		assertEchoed(t, c, int64(n))
 	}
 	for n := range 20_000 { // 1 MiB in small messages
-		c.say(t, progress(n, 1, "half way"))
+		c.send(t, progress(n, 1, "half way"))
 		if n%1000 == 999 {
 			assertEchoed(t, c, int64(n))
 		}
 	}
-	if got := tooMuch(t, operator); got != 0 {
+	if got := receiveRefusals(t, operator); got != 0 {
 		t.Errorf("%d streams were ended", got)
 	}
 }
@@ -221,22 +221,22 @@ func TestStreamsOfAConnectionFollowEachOther(t *testing.T) {
 	c, _ := join(t, operator, coder)
 	for range 5 {
 		_ = c.CloseSend()
-		c.ending()
+		c.awaitEnd()
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+coder.String())
-		stream, err := linkv1.NewLinkClient(c.connection).Connect(ctx, grpc.WaitForReady(true))
+		stream, err := linkv1.NewLinkClient(c.conn).Connect(ctx, grpc.WaitForReady(true))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c = client{stream, c.connection}
+		c = client{stream, c.conn}
 		again := hello(coder)
 		_ = c.Send(again)
-		c.hear(t)
+		c.receive(t)
 		for m := range 20 { // more than one namespace may leave unhandled, one message after the other
-			c.say(t, progress(m, 1, strings.Repeat("x", 500<<10)))
+			c.send(t, progress(m, 1, strings.Repeat("x", 500<<10)))
 			assertEchoed(t, c, int64(m))
 		}
 	}
-	if got := tooMuch(t, operator); got != 0 {
+	if got := receiveRefusals(t, operator); got != 0 {
 		t.Errorf("%d streams were ended", got)
 	}
 }

@@ -17,31 +17,31 @@ import (
 
 const (
 	// Pings find dead connections, and keep middleboxes from forgetting quiet ones.
-	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
+	pingInterval, pingTimeout = 10 * time.Second, 5 * time.Second
 	// Agents may ping this often; more often is abuse.
-	pingAtMostEvery = 3 * time.Second
+	minClientPingInterval = 3 * time.Second
 	// A connection without a stream is useless.
 	idleTimeout = 30 * time.Second
 	// How long streams may take to end when the server stops.
-	farewell = 2 * time.Second
+	stopTimeout = 2 * time.Second
 	// Streams are many and quiet: small buffers matter more than a few saved calls.
-	bufferBytes = 4 << 10
+	streamBufferBytes = 4 << 10
 	// How much a stream may send before it is read, besides the message that is being read. By default, gRPC lets it grow to
 	// 16 MiB for an agent that sends fast. gRPC accepts no smaller window.
-	windowBytes = 64 << 10
+	streamWindowBytes = 64 << 10
 	// A projected token has about 1 KiB.
-	headerBytes = 16 << 10
+	maxHeaderBytes = 16 << 10
 )
 
 // A Server is the operator's end of the link.
 type Server struct {
 	linkv1.UnimplementedLinkServer
 
-	config    Config
-	metrics   *metrics
-	registry  *registry
-	waiting   *waitingSum
-	receiving *budget
+	config        Config
+	metrics       *metrics
+	registry      *registry
+	queueLimiter  *namespaceByteLimiter
+	receiveBudget *memoryBudget
 }
 
 // New returns a server. It accepts no connections before Serve.
@@ -52,17 +52,17 @@ func New(config Config) (*Server, error) {
 	}
 	config.Limits = config.Limits.withDefaults()
 	return &Server{
-		config:    config,
-		metrics:   newMetrics(config.Metrics),
-		registry:  newRegistry(config.Limits),
-		waiting:   newWaitingSum(config.Limits.QueueBytesPerNamespace),
-		receiving: newBudget(config.Limits.ReceivedBytes),
+		config:        config,
+		metrics:       newMetrics(config.Metrics),
+		registry:      newRegistry(config.Limits),
+		queueLimiter:  newNamespaceByteLimiter(config.Limits.QueueBytesPerNamespace),
+		receiveBudget: newMemoryBudget(config.Limits.ReceivedBytes),
 	}, nil
 }
 
 // Serve accepts connections until the context ends; then it says goodbye to every agent.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	peers := s.openVestibule(listener.Addr())
+	peers := s.startPeerServer(listener.Addr())
 	server := grpc.NewServer(s.options(peers)...)
 	linkv1.RegisterLinkServer(server, s)
 	if peers != nil {
@@ -71,9 +71,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		s.farewell(server, peers)
+		s.shutDown(server, peers)
 	})
-	err := server.Serve(newGate(listener, s.config, s.metrics))
+	err := server.Serve(newConnLimiter(listener, s.config, s.metrics))
 	if !stop() {
 		<-stopped
 		return nil
@@ -83,36 +83,36 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-func (s *Server) options(peers *vestibule) []grpc.ServerOption {
+func (s *Server) options(peers *peerServer) []grpc.ServerOption {
 	limits := s.config.Limits
 	return []grpc.ServerOption{
-		grpc.Creds(newTLS(s.config, s.metrics, s.receiving, peers)),
+		grpc.Creds(newTransportCredentials(s.config, s.metrics, s.receiveBudget, peers)),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(limits.FrameBytes),
 		grpc.MaxSendMsgSize(limits.FrameBytes),
 		grpc.MaxConcurrentStreams(1),
-		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
-		grpc.StaticStreamWindowSize(windowBytes), grpc.StaticConnWindowSize(windowBytes),
-		grpc.MaxHeaderListSize(headerBytes),
+		grpc.ReadBufferSize(streamBufferBytes), grpc.WriteBufferSize(streamBufferBytes),
+		grpc.StaticStreamWindowSize(streamWindowBytes), grpc.StaticConnWindowSize(streamWindowBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(limits.HelloTimeout),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingEvery, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingAtMostEvery, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingInterval, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPingInterval, PermitWithoutStream: true}),
 	}
 }
 
-func (s *Server) farewell(server *grpc.Server, peers *vestibule) {
-	for _, linked := range s.registry.all() {
-		linked.end(&ending{status: status.Error(codes.Unavailable, "this operator stops: connect again")})
+func (s *Server) shutDown(server *grpc.Server, peers *peerServer) {
+	for _, sess := range s.registry.all() {
+		sess.end(&streamError{grpcStatus: status.Error(codes.Unavailable, "this operator stops: connect again")})
 	}
-	var both sync.WaitGroup
-	both.Go(func() { gently(server) })
-	both.Go(peers.stop)
-	both.Wait()
+	var group sync.WaitGroup
+	group.Go(func() { gracefulStop(server) })
+	group.Go(peers.stop)
+	group.Wait()
 }
 
-// gently stops a server that has ended its sessions, and does not wait for streams that stay.
-func gently(server *grpc.Server) {
-	timer := time.AfterFunc(farewell, server.Stop)
+// gracefulStop stops a server that has ended its sessions, and does not wait for streams that stay.
+func gracefulStop(server *grpc.Server) {
+	timer := time.AfterFunc(stopTimeout, server.Stop)
 	defer timer.Stop()
 	server.GracefulStop()
 }
@@ -120,12 +120,12 @@ func gently(server *grpc.Server) {
 // Send queues a message for an agent. It never waits, and success does not mean that the agent has received it: an Assign is
 // known to have arrived by its Progress, its Result or the next Hello.
 func (s *Server) Send(agent Agent, message *linkv1.OperatorMessage) error {
-	linked := s.registry.session(agent)
-	if linked == nil {
+	sess := s.registry.session(agent)
+	if sess == nil {
 		s.metrics.drop(droppedNotLinked)
 		return ErrNotLinked
 	}
-	return linked.send(message)
+	return sess.send(message)
 }
 
 // LastHeard returns when the last Hello or Heartbeat of an agent was received, with a monotonic reading, or false if it was
@@ -135,15 +135,15 @@ func (s *Server) LastHeard(agent Agent) (time.Time, bool) { return s.registry.la
 // Disconnect ends the stream of an agent that was not heard since the given time: before its lease is counted out, or to send
 // it another lease when it reconnects. No echo follows. It returns false if the agent was heard since.
 func (s *Server) Disconnect(agent Agent, unheardSince time.Time) bool {
-	linked := s.registry.session(agent)
-	if linked == nil {
+	sess := s.registry.session(agent)
+	if sess == nil {
 		return true
 	}
-	heardSince := func() bool {
-		last, known := s.registry.lastHeard(agent)
-		return known && last.After(unheardSince)
+	wasHeardSince := func() bool {
+		last, ok := s.registry.lastHeard(agent)
+		return ok && last.After(unheardSince)
 	}
-	return linked.endUnless(heardSince, cutOff(refusedEnded, "the operator ended this stream: connect again"))
+	return sess.endUnless(wasHeardSince, newAbortedError(refusedEnded, "the operator ended this stream: connect again"))
 }
 
 // Linked reports whether the agent has a stream now.

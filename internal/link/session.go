@@ -13,46 +13,48 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// sender is the sending half of a stream.
-type sender interface {
+// messageSender is the sending half of a stream.
+type messageSender interface {
 	Send(message *linkv1.OperatorMessage) error
 }
 
 // A session is one admitted stream of one agent.
 type session struct {
-	agent      Agent
-	connection connection
-	term       int64
-	resetTerm  bool // the agent named an unproven term
-	lease      time.Duration
-	features   []string
-	frameBytes int
-	leadership Leadership
-	metrics    *metrics
-	queue      *queue[*linkv1.OperatorMessage]
-	waiting    *waitingSum
-	refusals   *limit.Refusals
+	agent        Agent
+	connectionID connectionID
+	term         int64
+	resetTerm    bool // the agent named an unproven term
+	lease        time.Duration
+	features     []string
+	frameBytes   int
+	leadership   Leadership
+	metrics      *metrics
+	queue        *queue[*linkv1.OperatorMessage]
+	queueLimiter *namespaceByteLimiter
+	refusals     *limit.Refusals
 
-	cause error
-	ended chan struct{} // closed by end
-	left  chan struct{} // closed when the consumer has been notified
+	endCause error
+	ended    chan struct{} // closed by end
+	left     chan struct{} // closed when the consumer has been notified
 
-	mu       sync.Mutex
-	over     bool
-	granted  int64 // Assigns that the agent accepts on this stream
-	assigned int64 // Assigns that were sent on it
+	mu            sync.Mutex
+	isOver        bool
+	creditGranted int64 // Assigns that the agent accepts on this stream
+	creditSpent   int64 // Assigns that were sent on it
 }
 
 // An ending is why a session ended: a status for the agent, and a refusal to count unless it is empty.
-type ending struct {
-	refusal refusal
-	status  error
+type streamError struct {
+	reason     refusalReason
+	grpcStatus error
 }
 
-func (e *ending) Error() string { return "stream ended: " + status.Convert(e.status).Message() }
+func (e *streamError) Error() string {
+	return "stream ended: " + status.Convert(e.grpcStatus).Message()
+}
 
-func cutOff(why refusal, message string) error {
-	return &ending{refusal: why, status: status.Error(codes.Aborted, message)}
+func newAbortedError(reason refusalReason, message string) error {
+	return &streamError{reason: reason, grpcStatus: status.Error(codes.Aborted, message)}
 }
 
 // end ends the session. The first cause counts.
@@ -63,17 +65,17 @@ func (s *session) end(cause error) {
 }
 
 func (s *session) endLocked(cause error) {
-	if !s.over {
-		s.over, s.cause = true, cause
+	if !s.isOver {
+		s.isOver, s.endCause = true, cause
 		close(s.ended)
 	}
 }
 
 // endUnless ends the session, unless lives returns true. No echo can change its answer meanwhile.
-func (s *session) endUnless(lives func() bool, cause error) bool {
+func (s *session) endUnless(isAlive func() bool, cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.over && lives() {
+	if !s.isOver && isAlive() {
 		return false
 	}
 	s.endLocked(cause)
@@ -82,34 +84,34 @@ func (s *session) endUnless(lives func() bool, cause error) bool {
 
 // echo answers a heartbeat and records its receipt, both or neither. Once the session is over, the end of the agent's lease
 // is counted from the last receipt: a later echo would let the agent work for longer.
-func (s *session) echo(sequence int64, note func()) bool {
+func (s *session) echo(sequence int64, recordReceipt func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.over:
+	case s.isOver:
 		return false
-	case !s.speaks():
-		s.endLocked(notLeading())
+	case !s.isLeading():
+		s.endLocked(newNotLeadingError())
 		s.metrics.drop(droppedNotLeading)
 		return false
 	}
-	note()
+	recordReceipt()
 	if !s.queue.push(&linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Echo{Echo: &linkv1.Echo{Sequence: sequence}}}) {
-		s.endLocked(cutOff(refusedSlow, "you read too slowly"))
+		s.endLocked(newAbortedError(refusedSlow, "you read too slowly"))
 		s.metrics.drop(droppedSlow)
 		return false
 	}
 	return true
 }
 
-func (s *session) isOver() bool {
+func (s *session) hasEnded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.isOver
 }
 
-// speaks reports whether this session may still send.
-func (s *session) speaks() bool {
+// isLeading reports whether this session may still send.
+func (s *session) isLeading() bool {
 	term, leading := s.leadership.Leading()
 	return leading && term == s.term
 }
@@ -117,20 +119,20 @@ func (s *session) speaks() bool {
 // send queues a message and never waits.
 func (s *session) send(message *linkv1.OperatorMessage) error {
 	switch {
-	case s.isOver():
-		return s.dropped(droppedNotLinked, ErrNotLinked)
-	case !s.knows(message):
-		return s.dropped(droppedUnsupported, ErrUnsupported)
+	case s.hasEnded():
+		return s.drop(droppedNotLinked, ErrNotLinked)
+	case !s.supports(message):
+		return s.drop(droppedUnsupported, ErrUnsupported)
 	case proto.Size(message) > s.frameBytes:
-		return s.dropped(droppedTooLarge, ErrTooLarge)
-	case !s.speaks():
-		s.end(notLeading())
-		return s.dropped(droppedNotLeading, ErrNotLeading)
+		return s.drop(droppedTooLarge, ErrTooLarge)
+	case !s.isLeading():
+		s.end(newNotLeadingError())
+		return s.drop(droppedNotLeading, ErrNotLeading)
 	case message.GetAssign() != nil:
 		return s.assign(message)
 	case !s.queue.push(message):
-		s.end(cutOff(refusedSlow, "you read too slowly"))
-		return s.dropped(droppedSlow, ErrTooSlow)
+		s.end(newAbortedError(refusedSlow, "you read too slowly"))
+		return s.drop(droppedSlow, ErrTooSlow)
 	}
 	return nil
 }
@@ -139,41 +141,41 @@ func (s *session) send(message *linkv1.OperatorMessage) error {
 // can assign them again, so they leave room for messages that cannot wait.
 func (s *session) assign(message *linkv1.OperatorMessage) error {
 	if !s.spendCredit() {
-		return s.dropped(droppedNoCredit, ErrNoCredit)
+		return s.drop(droppedNoCredit, ErrNoCredit)
 	}
 	switch size := proto.Size(message); {
-	case !s.waiting.add(s.agent.Namespace, size):
+	case !s.queueLimiter.add(s.agent.Namespace, size):
 		s.refusals.Count(limit.QueuedBytesPerNamespace)
-	case s.queue.pushSparing(message):
+	case s.queue.pushWithReserve(message):
 		return nil
 	default:
-		s.waiting.remove(s.agent.Namespace, size)
+		s.queueLimiter.remove(s.agent.Namespace, size)
 	}
 	s.returnCredit()
-	return s.dropped(droppedNoRoom, ErrNoRoom)
+	return s.drop(droppedNoRoom, ErrNoRoom)
 }
 
-// settle records that a message no longer waits.
-func (s *session) settle(message *linkv1.OperatorMessage) {
+// releaseQueued records that a message no longer waits.
+func (s *session) releaseQueued(message *linkv1.OperatorMessage) {
 	if message.GetAssign() != nil {
-		s.waiting.remove(s.agent.Namespace, proto.Size(message))
+		s.queueLimiter.remove(s.agent.Namespace, proto.Size(message))
 	}
 }
 
-// release returns the queue's share of the namespace's room.
-func (s *session) release() {
+// closeQueue returns the queue's share of the namespace's room.
+func (s *session) closeQueue() {
 	for _, message := range s.queue.close() {
-		s.settle(message)
+		s.releaseQueued(message)
 	}
 }
 
-func (s *session) dropped(why string, err error) error {
-	s.metrics.drop(why)
+func (s *session) drop(reason string, err error) error {
+	s.metrics.drop(reason)
 	return err
 }
 
-// knows reports whether the agent named the feature that a message belongs to.
-func (s *session) knows(message *linkv1.OperatorMessage) bool {
+// supports reports whether the agent named the feature that a message belongs to.
+func (s *session) supports(message *linkv1.OperatorMessage) bool {
 	switch {
 	case message.GetPeers() != nil:
 		return slices.Contains(s.features, linkv1.FeaturePeers)
@@ -186,49 +188,49 @@ func (s *session) knows(message *linkv1.OperatorMessage) bool {
 func (s *session) spendCredit() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.assigned >= s.granted {
+	if s.creditSpent >= s.creditGranted {
 		return false
 	}
-	s.assigned++
+	s.creditSpent++
 	return true
 }
 
 func (s *session) returnCredit() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.assigned--
+	s.creditSpent--
 }
 
-func (s *session) grant(credit *linkv1.Credit) {
+func (s *session) grantCredit(credit *linkv1.Credit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.granted = max(s.granted, credit.GetGranted())
+	s.creditGranted = max(s.creditGranted, credit.GetGranted())
 }
 
-// write sends the queue to the stream until the session ends. Leadership is checked again for each message: it may have been
+// writeQueue sends the queue to the stream until the session ends. Leadership is checked again for each message: it may have been
 // queued before it was lost.
-func (s *session) write(to sender) {
+func (s *session) writeQueue(stream messageSender) {
 	for {
-		message, more := s.queue.pop(s.ended)
+		message, open := s.queue.pop(s.ended)
 		switch {
-		case !more:
+		case !open:
 			return
-		case !s.speaks():
-			s.settle(message)
+		case !s.isLeading():
+			s.releaseQueued(message)
 			s.metrics.drop(droppedNotLeading)
-			s.end(notLeading())
+			s.end(newNotLeadingError())
 			return
 		}
-		err := to.Send(message)
-		s.settle(message)
+		err := stream.Send(message)
+		s.releaseQueued(message)
 		if err != nil {
-			s.end(&ending{status: err})
+			s.end(&streamError{grpcStatus: err})
 			return
 		}
-		s.metrics.sent(kindOf(message))
+		s.metrics.sent(messageKind(message))
 	}
 }
 
-func notLeading() error {
-	return &ending{refusal: refusedRedirected, status: status.Error(codes.Unavailable, "this process does not lead any more: connect again")}
+func newNotLeadingError() error {
+	return &streamError{reason: refusedRedirected, grpcStatus: status.Error(codes.Unavailable, "this process does not lead any more: connect again")}
 }

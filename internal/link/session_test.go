@@ -14,43 +14,43 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// tenure is a Leadership that a test controls.
-type tenure struct {
+// fakeLeadership is a Leadership that a test controls.
+type fakeLeadership struct {
 	term atomic.Int64
 	lost atomic.Bool
 }
 
-func (t *tenure) Leading() (int64, bool) { return t.term.Load(), !t.lost.Load() }
-func (t *tenure) Leader() string         { return "" }
+func (t *fakeLeadership) Leading() (int64, bool) { return t.term.Load(), !t.lost.Load() }
+func (t *fakeLeadership) Leader() string         { return "" }
 
-// outlet is the agent's end of a stream. It calls a function after each message that it gets.
-type outlet struct {
-	got   []*linkv1.OperatorMessage
-	after func()
-	err   error
+// fakeStream is the agent's end of a stream. It calls a function after each message that it gets.
+type fakeStream struct {
+	sent      []*linkv1.OperatorMessage
+	afterSend func()
+	err       error
 }
 
-func (o *outlet) Send(message *linkv1.OperatorMessage) error {
+func (o *fakeStream) Send(message *linkv1.OperatorMessage) error {
 	if o.err != nil {
 		return o.err
 	}
-	o.got = append(o.got, message)
-	if o.after != nil {
-		o.after()
+	o.sent = append(o.sent, message)
+	if o.afterSend != nil {
+		o.afterSend()
 	}
 	return nil
 }
 
-func newSession(limits Limits) (*session, *tenure) {
-	leads := &tenure{}
-	leads.term.Store(3)
+func newSession(limits Limits) (*session, *fakeLeadership) {
+	leadership := &fakeLeadership{}
+	leadership.term.Store(3)
 	return &session{
-		term: 3, frameBytes: 1 << 20, leadership: leads, metrics: newMetrics(prometheus.NewRegistry()), queue: newQueue[*linkv1.OperatorMessage](limits.QueueMessages, limits.QueueBytes),
+		term: 3, frameBytes: 1 << 20, leadership: leadership, metrics: newMetrics(prometheus.NewRegistry()), queue: newQueue[*linkv1.OperatorMessage](limits.QueueMessages, limits.QueueBytes),
 		ended: make(chan struct{}), left: make(chan struct{}),
-	}, leads
+	}, leadership
 }
 
-func cancelOf(task string) *linkv1.OperatorMessage {
+func newCancel(task string) *linkv1.OperatorMessage {
 	return &linkv1.OperatorMessage{Kind: &linkv1.OperatorMessage_Cancel{Cancel: &linkv1.Cancel{Attempt: &linkv1.Attempt{Task: task}}}}
 }
 
@@ -61,33 +61,33 @@ func assertEnded(t *testing.T, s *session, want codes.Code) {
 	default:
 		t.Fatal("the session goes on")
 	}
-	if ending, ok := errors.AsType[*ending](s.cause); !ok || status.Code(ending.status) != want {
-		t.Errorf("the agent is told %v, want %v", s.cause, want)
+	if ending, ok := errors.AsType[*streamError](s.endCause); !ok || status.Code(ending.grpcStatus) != want {
+		t.Errorf("the agent is told %v, want %v", s.endCause, want)
 	}
 }
 
 func TestQueuedMessagesAreNotSentAfterLeadershipIsLost(t *testing.T) {
-	for reason, lose := range map[string]func(*tenure){
-		"not leading":  func(leads *tenure) { leads.lost.Store(true) },
-		"another term": func(leads *tenure) { leads.term.Add(1) },
+	for reason, loseLeadership := range map[string]func(*fakeLeadership){
+		"not leading":  func(leads *fakeLeadership) { leads.lost.Store(true) },
+		"another term": func(leads *fakeLeadership) { leads.term.Add(1) },
 	} {
 		t.Run(reason, func(t *testing.T) {
 			s, leads := newSession(Limits{QueueMessages: 10, QueueBytes: 1 << 20})
 			for _, task := range []string{"a", "b", "c"} {
-				if err := s.send(cancelOf(task)); err != nil {
+				if err := s.send(newCancel(task)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			stream := &outlet{}
-			stream.after = func() {
-				lose(leads) // while the first message is under way
-				if len(stream.got) == 3 {
+			stream := &fakeStream{}
+			stream.afterSend = func() {
+				loseLeadership(leads) // while the first message is under way
+				if len(stream.sent) == 3 {
 					s.end(nil) // do not wait for more
 				}
 			}
-			s.write(stream)
-			if len(stream.got) != 1 || stream.got[0].GetCancel().GetAttempt().GetTask() != "a" {
-				t.Errorf("sent %v: only the first was sent by a leader", stream.got)
+			s.writeQueue(stream)
+			if len(stream.sent) != 1 || stream.sent[0].GetCancel().GetAttempt().GetTask() != "a" {
+				t.Errorf("sent %v: only the first was sent by a leader", stream.sent)
 			}
 			assertEnded(t, s, codes.Unavailable)
 		})
@@ -97,10 +97,10 @@ func TestQueuedMessagesAreNotSentAfterLeadershipIsLost(t *testing.T) {
 func TestNothingIsQueuedAfterLeadershipIsLost(t *testing.T) {
 	s, leads := newSession(Limits{QueueMessages: 10, QueueBytes: 1 << 20})
 	leads.lost.Store(true)
-	if err := s.send(cancelOf("a")); !errors.Is(err, ErrNotLeading) {
+	if err := s.send(newCancel("a")); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("got %v", err)
 	}
-	if message, found := s.queue.first(); found {
+	if message, found := s.queue.tryPop(); found {
 		t.Errorf("queued %v", message)
 	}
 	assertEnded(t, s, codes.Unavailable)
@@ -108,10 +108,10 @@ func TestNothingIsQueuedAfterLeadershipIsLost(t *testing.T) {
 
 func TestSlowReaderIsCutOffAtTheLimitOfItsQueue(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 2, QueueBytes: 1 << 20})
-	if err := errors.Join(s.send(cancelOf("a")), s.send(cancelOf("b"))); err != nil {
+	if err := errors.Join(s.send(newCancel("a")), s.send(newCancel("b"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.send(cancelOf("c")); !errors.Is(err, ErrTooSlow) {
+	if err := s.send(newCancel("c")); !errors.Is(err, ErrTooSlow) {
 		t.Errorf("got %v", err)
 	}
 	assertEnded(t, s, codes.Aborted)
@@ -119,38 +119,38 @@ func TestSlowReaderIsCutOffAtTheLimitOfItsQueue(t *testing.T) {
 
 func TestStreamThatFailsEndsTheSession(t *testing.T) {
 	s, _ := newSession(Limits{QueueMessages: 2, QueueBytes: 1 << 20})
-	if err := s.send(cancelOf("a")); err != nil {
+	if err := s.send(newCancel("a")); err != nil {
 		t.Fatal(err)
 	}
-	s.write(&outlet{err: status.Error(codes.Canceled, "gone")})
+	s.writeQueue(&fakeStream{err: status.Error(codes.Canceled, "gone")})
 	assertEnded(t, s, codes.Canceled)
 }
 
 // A reader that does not read cannot exceed the memory limits, and others can use them to the last byte.
 func TestQueueIsFilledToItsLimitOfBytes(t *testing.T) {
-	size := proto.Size(cancelOf("a"))
+	size := proto.Size(newCancel("a"))
 	q := newQueue[*linkv1.OperatorMessage](10, 2*size)
-	if !q.push(cancelOf("a")) || !q.push(cancelOf("b")) {
+	if !q.push(newCancel("a")) || !q.push(newCancel("b")) {
 		t.Error("refused what fits")
 	}
-	if q.push(cancelOf("c")) {
+	if q.push(newCancel("c")) {
 		t.Error("took more than its limit")
 	}
-	if first, _ := q.first(); first.GetCancel().GetAttempt().GetTask() != "a" || !q.push(cancelOf("d")) {
+	if first, _ := q.tryPop(); first.GetCancel().GetAttempt().GetTask() != "a" || !q.push(newCancel("d")) {
 		t.Errorf("what was sent still counts: %v", first)
 	}
 }
 
 // The last heartbeat of an agent decides until when its work must not go to another. It may be forgotten only long after that.
 func TestLastHeartbeatIsForgottenLate(t *testing.T) {
-	r, now := newRegistry(Limits{PerAgent: 2}.withDefaults()), time.Now()
+	r, now := newRegistry(Limits{StreamsPerAgent: 2}.withDefaults()), time.Now()
 	linked, recent, old := Agent{Name: "linked"}, Agent{Name: "recent"}, Agent{Name: "old"}
 	r.sessions[linked] = &session{}
-	for agent, age := range map[Agent]time.Duration{linked: 2 * forgetAfter, recent: forgetAfter, old: forgetAfter + time.Second} {
-		r.hear(agent, now.Add(-age))
-		r.welcomed(agent, forgetAfter)
+	for agent, age := range map[Agent]time.Duration{linked: 2 * lastHeardTTL, recent: lastHeardTTL, old: lastHeardTTL + time.Second} {
+		r.markHeard(agent, now.Add(-age))
+		r.markWelcomed(agent, lastHeardTTL)
 	}
-	r.forgetOld(now)
+	r.removeExpired(now)
 	for agent, want := range map[Agent]bool{linked: true, recent: true, old: false} {
 		if _, known := r.lastHeard(agent); known != want {
 			t.Errorf("%s: remembered %t", agent.Name, known)

@@ -13,7 +13,7 @@ import (
 
 // Reviews of single tokens before the pods of all agents are listed: an agent that restarts costs a review, not a list of ten
 // thousand pods.
-const singlesPerSecond, singlesAtOnce = 2, 20
+const directReviewsPerSecond, directReviewBurst = 2, 20
 
 // A TokenAuthenticator authenticates agents at a cost that does not grow with their number, so that all of them can connect at once
 // after a change of leader. It verifies a token by the keys that the cluster publishes, and finds its pod in a list of all agent pods
@@ -24,22 +24,22 @@ const singlesPerSecond, singlesAtOnce = 2, 20
 // new pods, of unpublished keys or issuers, and all tokens while the keys or the pods cannot be read, or while the clock of this
 // process is wrong.
 type TokenAuthenticator struct {
-	reviewer *TokenReviewer
-	keys     *keyring
-	roster   *roster
-	accounts *accounts
-	singles  *rate.Limiter
-	verified *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces: strangers do not delay them
-	options  TokenOptions
+	reviewer           *TokenReviewer
+	keys               *keyCache
+	podCache           *podCache
+	accountCache       *accountCache
+	directReviews      *rate.Limiter
+	signedTokenReviews *limit.FairLimiter // reviews of tokens that the cluster has signed, fair between namespaces: strangers do not delay them
+	options            TokenOptions
 }
 
 // TokenOptions configure a TokenAuthenticator. All fields but InScope and Refusals must be set.
 type TokenOptions struct {
-	Reviews   TokenReviews
-	Published Documents
-	Pods      Pods
-	// ClockReliable reports whether this process's clock is good enough to judge expiry.
-	ClockReliable func() bool
+	Reviews   TokenReviewClient
+	Documents DocumentReader
+	Pods      PodLister
+	// IsClockReliable reports whether this process's clock is good enough to judge expiry.
+	IsClockReliable func() bool
 	// InScope reports whether a namespace can have agents. It must not wait. Defaults to all namespaces.
 	InScope  func(ctx context.Context, namespace string) bool
 	Refusals *limit.Refusals // counts reviews that would have had to wait too long
@@ -47,14 +47,14 @@ type TokenOptions struct {
 
 // NewTokenAuthenticator returns an Authenticator.
 func NewTokenAuthenticator(options TokenOptions) *TokenAuthenticator {
-	made := &TokenAuthenticator{
-		reviewer: NewTokenReviewer(options.Reviews), keys: newKeyring(options.Published, time.Now),
-		roster: newRoster(options.Pods, time.Now), accounts: newAccounts(time.Now),
-		singles: rate.NewLimiter(singlesPerSecond, singlesAtOnce), verified: newReviewBudget(), options: options,
+	authenticator := &TokenAuthenticator{
+		reviewer: NewTokenReviewer(options.Reviews), keys: newKeyCache(options.Documents, time.Now),
+		podCache: newPodCache(options.Pods, time.Now), accountCache: newAccountCache(time.Now),
+		directReviews: rate.NewLimiter(directReviewsPerSecond, directReviewBurst), signedTokenReviews: newReviewLimiter(), options: options,
 	}
-	made.reviewer.refusals = options.Refusals
-	made.reviewer.vouched = made.accounts.vouch
-	return made
+	authenticator.reviewer.refusals = options.Refusals
+	authenticator.reviewer.onAccountReviewed = authenticator.accountCache.markValid
+	return authenticator
 }
 
 // Prepare fetches the keys. Without them every token is reviewed, which takes long when many agents connect at once.
@@ -65,79 +65,79 @@ func (a *TokenAuthenticator) Prepare(ctx context.Context) error {
 
 // Authenticate implements Authenticator.
 func (a *TokenAuthenticator) Authenticate(ctx context.Context, token string) (Identity, error) {
-	reliable := a.options.ClockReliable()
-	if err := a.presume(ctx, token, reliable); err != nil {
+	clockReliable := a.options.IsClockReliable()
+	if err := a.precheck(ctx, token, clockReliable); err != nil {
 		return Identity{}, err
 	}
-	if !reliable {
+	if !clockReliable {
 		return a.reviewer.Authenticate(ctx, token)
 	}
-	verified, err := a.keys.read(ctx, token, time.Now())
+	claims, err := a.keys.verify(ctx, token, time.Now())
 	if err != nil {
 		return a.reviewer.Authenticate(ctx, token)
 	}
-	reviewed, identity, err := a.awaitAccount(ctx, verified, token)
+	reviewed, identity, err := a.ensureAccount(ctx, claims, token)
 	if reviewed || err != nil {
 		return identity, err
 	}
-	if a.isListed(ctx, verified.identity()) {
-		return verified.identity(), nil
+	if a.isPodListed(ctx, claims.identity()) {
+		return claims.identity(), nil
 	}
-	return a.reviewer.review(ctx, token, a.turnOf(verified))
+	return a.reviewer.review(ctx, token, a.reviewQuotaFor(claims))
 }
 
-func (a *TokenAuthenticator) turnOf(verified claims) reviewTurn {
-	return reviewTurn{a.verified, verified.Kubernetes.Namespace}
+func (a *TokenAuthenticator) reviewQuotaFor(claims tokenClaims) reviewQuota {
+	return reviewQuota{a.signedTokenReviews, claims.Kubernetes.Namespace}
 }
 
-// presume refuses tokens that no review would accept, and tokens of namespaces without agents. Claims are not proven here, so
+// precheck refuses tokens that no review would accept, and tokens of namespaces without agents. Claims are not proven here, so
 // nothing is accepted because of them.
-func (a *TokenAuthenticator) presume(ctx context.Context, token string, clockReliable bool) error {
-	said, err := unverified(token)
+func (a *TokenAuthenticator) precheck(ctx context.Context, token string, clockReliable bool) error {
+	claims, err := parseUnverified(token)
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(said.Audience, Audience) {
+	if !slices.Contains(claims.Audience, Audience) {
 		return fmt.Errorf("%w: it is not for audience %s", ErrDenied, Audience)
 	}
-	if err := said.checkBinding(); err != nil {
+	if err := claims.checkBinding(); err != nil {
 		return err
 	}
-	if said.Expiry == nil || clockReliable && time.Now().After(said.Expiry.Time().Add(skew)) {
+	if claims.Expiry == nil || clockReliable && time.Now().After(claims.Expiry.Time().Add(maxClockSkew)) {
 		return fmt.Errorf("%w: it has expired, or never does", ErrDenied)
 	}
-	if namespace := said.Kubernetes.Namespace; a.options.InScope != nil && !a.options.InScope(ctx, namespace) {
+	if namespace := claims.Kubernetes.Namespace; a.options.InScope != nil && !a.options.InScope(ctx, namespace) {
 		return fmt.Errorf("%w: namespace %q is not this operator's", ErrDenied, namespace)
 	}
 	return nil
 }
 
-// awaitAccount returns when the API server has vouched for the service account. If no recent review has done so, this token
+// ensureAccount returns when the API server has vouched for the service account. If no recent review has done so, this token
 // is reviewed, and the answer is for it alone. Concurrent callers wait for that one review.
-func (a *TokenAuthenticator) awaitAccount(ctx context.Context, verified claims, token string) (reviewed bool, identity Identity, err error) {
-	known := verified.account()
-	if a.accounts.vouched(known) {
+func (a *TokenAuthenticator) ensureAccount(ctx context.Context, claims tokenClaims, token string) (reviewed bool, identity Identity, err error) {
+	key := claims.accountKey()
+	if a.accountCache.isValid(key) {
 		return false, Identity{}, nil
 	}
-	release, err := a.accounts.acquire(ctx, known)
+	release, err := a.accountCache.acquire(ctx, key)
 	if err != nil {
 		return false, Identity{}, err
 	}
 	defer release()
-	if a.accounts.vouched(known) {
+	if a.accountCache.isValid(key) {
 		return false, Identity{}, nil
 	}
-	identity, err = a.reviewer.review(ctx, token, a.turnOf(verified))
+	identity, err = a.reviewer.review(ctx, token, a.reviewQuotaFor(claims))
 	return true, identity, err
 }
 
-// isListed looks a pod up. The list is renewed only if more tokens arrive than are reviewed one by one.
-func (a *TokenAuthenticator) isListed(ctx context.Context, identity Identity) bool {
-	if a.roster.holds(identity) {
+// isPodListed looks a pod up. The list is renewed only if more tokens arrive than are reviewed one by one.
+func (a *TokenAuthenticator) isPodListed(ctx context.Context, identity Identity) bool {
+	if a.podCache.contains(identity) {
 		return true
 	}
-	if a.singles.Allow() {
+	if a.directReviews.Allow() {
 		return false
 	}
-	return a.roster.renew(ctx) == nil && a.roster.holds(identity)
+	return a.podCache.refresh(ctx) == nil && a.podCache.contains(identity)
 }

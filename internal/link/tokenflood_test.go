@@ -16,26 +16,26 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// comingFrom returns the context of a stream from an address.
-func comingFrom(ctx context.Context, source string) context.Context {
+// contextFrom returns the context of a stream from an address.
+func contextFrom(ctx context.Context, source string) context.Context {
 	return peer.NewContext(ctx, &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(source), Port: 1}})
 }
 
 // forgery has the claims of an agent's token, and was never issued.
-func (c *cluster) forgery(t testing.TB, n int) string {
+func (c *fakeCluster) forgery(t testing.TB, n int) string {
 	t.Helper()
-	return c.signer.signs(t, podClaims(fmt.Sprintf("forged-%d", n)))
+	return c.signer.sign(t, podClaims(fmt.Sprintf("forged-%d", n)))
 }
 
-// floodWith has strangers at an address present tokens, over and over, each as soon as the one before was refused and with a new ID.
-func floodWith(ctx context.Context, to *TokenAuthenticator, source string, tokens <-chan string) {
+// floodTokens has strangers at an address present tokens, over and over, each as soon as the one before was refused and with a new ID.
+func floodTokens(ctx context.Context, authenticator *TokenAuthenticator, source string, tokens <-chan string) {
 	for range 64 { // what a source may have open
 		go func() {
 			for ctx.Err() == nil {
-				asking, cancel := context.WithTimeout(comingFrom(ctx, source), 10*time.Second)
+				callCtx, cancel := context.WithTimeout(contextFrom(ctx, source), 10*time.Second)
 				select {
 				case token := <-tokens:
-					_, _ = to.Authenticate(asking, token)
+					_, _ = authenticator.Authenticate(callCtx, token)
 				case <-ctx.Done():
 				}
 				cancel()
@@ -50,13 +50,13 @@ func floodWith(ctx context.Context, to *TokenAuthenticator, source string, token
 func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 	const bound = 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+		c := newFakeCluster()
 		tokens, to := c.tokens(t, 100, oneAccount), c.authenticator()
 		forgeries := make([]string, 3000)
 		for n := range forgeries {
 			forgeries[n] = c.forgery(t, n)
 		}
-		c.down = errors.New("the API server does not publish its keys")
+		c.fetchErr = errors.New("the API server does not publish its keys")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		shown := make(chan string)
@@ -70,15 +70,15 @@ func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 			}
 		}()
 		for n := range 4 {
-			floodWith(ctx, to, fmt.Sprintf("10.1.0.%d", n+1), shown)
+			floodTokens(ctx, to, fmt.Sprintf("10.1.0.%d", n+1), shown)
 		}
 		time.Sleep(15 * time.Second) // the budget is used up
 		c.counts()
-		slowest := comeFrom(t, to, tokens, func(n int) string { return fmt.Sprintf("10.2.0.%d", 1+n%10) })
+		slowest := authenticateAllFrom(t, to, tokens, func(n int) string { return fmt.Sprintf("10.2.0.%d", 1+n%10) })
 		if slowest > bound {
 			t.Errorf("the last agent was let in after %s, want %s at most", slowest, bound)
 		}
-		if reviews, _ := c.counts(); float64(reviews) > reviewsAtOnce+reviewsPerSecond*slowest.Seconds()+1 {
+		if reviews, _ := c.counts(); float64(reviews) > reviewBurst+reviewsPerSecond*slowest.Seconds()+1 {
 			t.Errorf("%d reviews in %s", reviews, slowest)
 		}
 		cancel()
@@ -86,20 +86,20 @@ func TestForgedTokensDoNotHoldUpAgents(t *testing.T) {
 	})
 }
 
-// comeFrom has agents connect at once, and returns how long the last of them waited.
-func comeFrom(t *testing.T, to *TokenAuthenticator, tokens []string, source func(n int) string) (slowest time.Duration) {
+// authenticateAllFrom has agents connect at once, and returns how long the last of them waited.
+func authenticateAllFrom(t *testing.T, to *TokenAuthenticator, tokens []string, source func(n int) string) (slowest time.Duration) {
 	t.Helper()
 	var group sync.WaitGroup
 	var mu sync.Mutex
-	began := time.Now()
+	start := time.Now()
 	for n, token := range tokens {
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(comingFrom(t.Context(), source(n)), 10*time.Second)
+			ctx, cancel := context.WithTimeout(contextFrom(t.Context(), source(n)), 10*time.Second)
 			defer cancel()
 			_, err := to.Authenticate(ctx, token)
 			mu.Lock()
 			defer mu.Unlock()
-			if slowest = max(slowest, time.Since(began)); err != nil {
+			if slowest = max(slowest, time.Since(start)); err != nil {
 				t.Errorf("agent %d was refused: %v", n, err)
 			}
 		})
@@ -111,60 +111,60 @@ func comeFrom(t *testing.T, to *TokenAuthenticator, tokens []string, source func
 // A tenant can have any number of valid tokens, of pods that are in no list. It uses up the reviews of its own namespace.
 func TestNamespacesDoNotHoldUpEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		budget := newReviewBudget()
+		budget := newReviewLimiter()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		for range 10 * reviewsAtOnce {
+		for range 10 * reviewBurst {
 			go func() { _ = budget.Wait(ctx, "greedy") }()
 		}
 		synctest.Wait()
-		began := time.Now()
-		for range reviewsAtOnce * (100 - reviewShare) / 100 {
+		start := time.Now()
+		for range reviewBurst * (100 - reviewSharePercent) / 100 {
 			if err := budget.Wait(ctx, "other"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if took := time.Since(began); took > 0 {
+		if took := time.Since(start); took > 0 {
 			t.Errorf("the share of another namespace took %s", took)
 		}
-		c := newCluster()
-		said := claims{}
+		c := newFakeCluster()
+		said := tokenClaims{}
 		said.Kubernetes.Namespace = "ns"
-		if turn := c.authenticator().turnOf(said); turn.of != "ns" {
-			t.Errorf("reviewed in turn of %q", turn.of)
+		if turn := c.authenticator().reviewQuotaFor(said); turn.flow != "ns" {
+			t.Errorf("reviewed in turn of %q", turn.flow)
 		}
 	})
 }
 
 // The claims of a token may rule it out. That costs the API server nothing.
-func TestWhatCannotBeAnAgentsTokenIsNotReviewed(t *testing.T) {
-	for reason, spoil := range map[string]func(said map[string]any){
-		"another audience":      func(said map[string]any) { said["aud"] = []string{"kubernetes"} },
-		"no audience":           func(said map[string]any) { delete(said, "aud") },
-		"expired":               func(said map[string]any) { said["exp"] = time.Now().Add(-time.Minute).Unix() },
-		"never expires":         func(said map[string]any) { delete(said, "exp") },
-		"no pod":                func(said map[string]any) { delete(said["kubernetes.io"].(map[string]any), "pod") },
-		"no namespace":          func(said map[string]any) { delete(said["kubernetes.io"].(map[string]any), "namespace") },
-		"nothing of Kubernetes": func(said map[string]any) { delete(said, "kubernetes.io") },
-		"another's namespace": func(said map[string]any) {
-			said["kubernetes.io"].(map[string]any)["namespace"], said["sub"] = "elsewhere", "system:serviceaccount:elsewhere:agents"
+func TestTokensThatNoReviewAcceptsAreNotReviewed(t *testing.T) {
+	for reason, corrupt := range map[string]func(claims map[string]any){
+		"another audience":      func(claims map[string]any) { claims["aud"] = []string{"kubernetes"} },
+		"no audience":           func(claims map[string]any) { delete(claims, "aud") },
+		"expired":               func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Minute).Unix() },
+		"never expires":         func(claims map[string]any) { delete(claims, "exp") },
+		"no pod":                func(claims map[string]any) { delete(claims["kubernetes.io"].(map[string]any), "pod") },
+		"no namespace":          func(claims map[string]any) { delete(claims["kubernetes.io"].(map[string]any), "namespace") },
+		"nothing of Kubernetes": func(claims map[string]any) { delete(claims, "kubernetes.io") },
+		"another's namespace": func(claims map[string]any) {
+			claims["kubernetes.io"].(map[string]any)["namespace"], claims["sub"] = "elsewhere", "system:serviceaccount:elsewhere:agents"
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c := newCluster()
-			c.down = errors.New("the API server does not publish its keys")
+			c := newFakeCluster()
+			c.fetchErr = errors.New("the API server does not publish its keys")
 			to := c.authenticator()
 			to.options.InScope = func(_ context.Context, namespace string) bool { return namespace == "ns" }
-			said := podClaims("coder-1")
-			whole := c.signer.signs(t, said)
+			claims := podClaims("coder-1")
+			whole := c.signer.sign(t, claims)
 			if _, err := to.Authenticate(t.Context(), whole); !errors.Is(err, ErrDenied) {
 				t.Errorf("%s: a token that the API server does not know: %v", reason, err)
 			}
 			if reviews, _ := c.counts(); reviews != 1 {
 				t.Errorf("%s: %d reviews of a token that looks good", reason, reviews)
 			}
-			spoil(said)
-			if _, err := to.Authenticate(t.Context(), c.signer.signs(t, said)); !errors.Is(err, ErrDenied) {
+			corrupt(claims)
+			if _, err := to.Authenticate(t.Context(), c.signer.sign(t, claims)); !errors.Is(err, ErrDenied) {
 				t.Errorf("%s: %v", reason, err)
 			}
 			if reviews, _ := c.counts(); reviews != 0 {
@@ -190,12 +190,12 @@ func podClaims(name string) map[string]any {
 // While its clock is wrong, this process does not judge expiry by it.
 func TestExpiryIsLeftToTheAPIServerWhileTheClockIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+		c := newFakeCluster()
 		to := c.authenticator()
-		to.options.ClockReliable = func() bool { return false }
+		to.options.IsClockReliable = func() bool { return false }
 		said := podClaims("coder-1")
 		said["exp"] = time.Now().Add(-time.Hour).Unix()
-		_, _ = to.Authenticate(t.Context(), c.signer.signs(t, said))
+		_, _ = to.Authenticate(t.Context(), c.signer.sign(t, said))
 		if reviews, _ := c.counts(); reviews != 1 {
 			t.Errorf("%d reviews, want 1", reviews)
 		}
@@ -204,20 +204,20 @@ func TestExpiryIsLeftToTheAPIServerWhileTheClockIsWrong(t *testing.T) {
 
 func TestReviewsThatCannotBeMadeInTimeAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	r := NewTokenReviewer(&reviewer{})
-	r.refusals, r.budget = limit.NewRefusals(registry), limit.NewFairLimiter(limit.Budget{PerSecond: 0, Burst: 1, Share: 100})
+	r := NewTokenReviewer(&fakeReviewer{})
+	r.refusals, r.limiter = limit.NewRefusals(registry), limit.NewFairLimiter(limit.Budget{PerSecond: 0, Burst: 1, Share: 100})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_ = r.budget.Wait(ctx, "")
+	_ = r.limiter.Wait(ctx, "")
 	if _, err := r.Authenticate(ctx, "a token"); errors.Is(err, ErrDenied) || err == nil {
 		t.Errorf("got %v", err)
 	}
-	if got := countOf(t, registry, "tokenReviews"); got != 1 {
+	if got := counterValue(t, registry, "tokenReviews"); got != 1 {
 		t.Errorf("%v counted", got)
 	}
 }
 
-func countOf(t *testing.T, registry *prometheus.Registry, label string) float64 {
+func counterValue(t *testing.T, registry *prometheus.Registry, label string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {

@@ -18,31 +18,31 @@ const (
 	// Audience is the audience of agents' tokens, so that no other token of the pod opens the link.
 	Audience = "swarm.io"
 
-	podNameClaim  = "authentication.kubernetes.io/pod-name"
-	podUIDClaim   = "authentication.kubernetes.io/pod-uid"
-	accountPrefix = "system:serviceaccount:"
+	podNameClaim         = "authentication.kubernetes.io/pod-name"
+	podUIDClaim          = "authentication.kubernetes.io/pod-uid"
+	serviceAccountPrefix = "system:serviceaccount:"
 
 	// A real token has about 1 KiB; anything far above is not worth the API server's time.
-	longestToken = 8 << 10
+	maxTokenBytes = 8 << 10
 
 	// How many reviews agents can cause: a swarm of a thousand may start at once, a flood gets no further. No flow gets more
 	// than this share, in percent.
-	reviewsPerSecond, reviewsAtOnce, reviewShare = 100, 1000, 50
+	reviewsPerSecond, reviewBurst, reviewSharePercent = 100, 1000, 50
 )
 
-// newReviewBudget returns a budget of reviews that is fair between flows.
-func newReviewBudget() *limit.FairLimiter {
-	return limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewsAtOnce, Share: reviewShare})
+// newReviewLimiter returns a budget of reviews that is fair between flows.
+func newReviewLimiter() *limit.FairLimiter {
+	return limit.NewFairLimiter(limit.Budget{PerSecond: reviewsPerSecond, Burst: reviewBurst, Share: reviewSharePercent})
 }
 
-// A reviewTurn is the budget that a review is charged to, and the flow.
-type reviewTurn struct {
-	budget *limit.FairLimiter
-	of     string
+// A reviewQuota is the budget that a review is charged to, and the flow.
+type reviewQuota struct {
+	limiter *limit.FairLimiter
+	flow    string
 }
 
-// TokenReviews is the part of client-go that creates token reviews.
-type TokenReviews interface {
+// TokenReviewClient is the part of client-go that creates token reviews.
+type TokenReviewClient interface {
 	Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error)
 }
 
@@ -50,58 +50,58 @@ type TokenReviews interface {
 // with the same UID. Answers are remembered for a few seconds, so that an agent that reconnects costs nothing and a deleted
 // pod soon loses its access.
 type TokenReviewer struct {
-	reviews TokenReviews
-	answers *answers
-	budget  *limit.FairLimiter                   // for tokens about which nothing is known, fair between source addresses
-	vouched func(known account, asked time.Time) // called with the service accounts of valid tokens
+	reviews           TokenReviewClient
+	cache             *tokenCache
+	limiter           *limit.FairLimiter                      // for tokens about which nothing is known, fair between source addresses
+	onAccountReviewed func(known accountKey, asked time.Time) // called with the service accounts of valid tokens
 
 	refusals *limit.Refusals
 }
 
 // NewTokenReviewer returns an Authenticator that uses the client.
-func NewTokenReviewer(reviews TokenReviews) *TokenReviewer {
+func NewTokenReviewer(reviews TokenReviewClient) *TokenReviewer {
 	return &TokenReviewer{
-		reviews: reviews,
-		answers: newAnswers(time.Now),
-		budget:  newReviewBudget(),
-		vouched: func(account, time.Time) {},
+		reviews:           reviews,
+		cache:             newTokenCache(time.Now),
+		limiter:           newReviewLimiter(),
+		onAccountReviewed: func(accountKey, time.Time) {},
 	}
 }
 
 // Authenticate implements Authenticator.
 func (r *TokenReviewer) Authenticate(ctx context.Context, token string) (Identity, error) {
-	return r.review(ctx, token, reviewTurn{r.budget, sourceOfStream(ctx)})
+	return r.review(ctx, token, reviewQuota{r.limiter, sourceFromContext(ctx)})
 }
 
 // review has a token checked when its turn comes.
-func (r *TokenReviewer) review(ctx context.Context, token string, turn reviewTurn) (Identity, error) {
-	if token == "" || len(token) > longestToken {
+func (r *TokenReviewer) review(ctx context.Context, token string, quota reviewQuota) (Identity, error) {
+	if token == "" || len(token) > maxTokenBytes {
 		return Identity{}, fmt.Errorf("%w: its length is not a token's", ErrDenied)
 	}
 	key := sha256.Sum256([]byte(token)) // the token itself is not kept in memory
-	if known, found := r.answers.find(key); found {
-		return known.identity, known.err
+	if cached, found := r.cache.get(key); found {
+		return cached.identity, cached.err
 	}
-	if err := turn.budget.Wait(ctx, turn.of); err != nil {
+	if err := quota.limiter.Wait(ctx, quota.flow); err != nil {
 		r.refusals.Count(limit.TokenReviews)
 		return Identity{}, fmt.Errorf("review token: too many at once: %w", err)
 	}
-	asked := r.answers.now()
+	requestedAt := r.cache.now()
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}}}
 	reviewed, err := r.reviews.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return Identity{}, fmt.Errorf("review token: %w", err)
 	}
-	identity, err := identityIn(reviewed.Status)
-	r.answers.keep(key, answer{identity: identity, err: err})
+	identity, err := identityFromReview(reviewed.Status)
+	r.cache.put(key, cachedReview{identity: identity, err: err})
 	if err == nil {
-		r.vouched(account{reviewed.Status.User.Username, reviewed.Status.User.UID}, asked)
+		r.onAccountReviewed(accountKey{reviewed.Status.User.Username, reviewed.Status.User.UID}, requestedAt)
 	}
 	return identity, err
 }
 
-// identityIn reads a review. All of its errors are final.
-func identityIn(reviewed authenticationv1.TokenReviewStatus) (Identity, error) {
+// identityFromReview reads a review. All of its errors are final.
+func identityFromReview(reviewed authenticationv1.TokenReviewStatus) (Identity, error) {
 	if !reviewed.Authenticated {
 		return Identity{}, fmt.Errorf("%w: the API server does not accept it (expired, forged, revoked, or for another audience than %s)", ErrDenied, Audience)
 	}
@@ -109,16 +109,16 @@ func identityIn(reviewed authenticationv1.TokenReviewStatus) (Identity, error) {
 	if !slices.Contains(reviewed.Audiences, Audience) {
 		return Identity{}, fmt.Errorf("%w: it is not for audience %s", ErrDenied, Audience)
 	}
-	account, isAccount := strings.CutPrefix(reviewed.User.Username, accountPrefix)
+	account, isAccount := strings.CutPrefix(reviewed.User.Username, serviceAccountPrefix)
 	namespace, _, _ := strings.Cut(account, ":")
-	identity := Identity{Namespace: namespace, Pod: claim(reviewed.User, podNameClaim), PodUID: claim(reviewed.User, podUIDClaim)}
+	identity := Identity{Namespace: namespace, Pod: extraValue(reviewed.User, podNameClaim), PodUID: extraValue(reviewed.User, podUIDClaim)}
 	if !isAccount || identity.Namespace == "" || identity.Pod == "" || identity.PodUID == "" {
 		return Identity{}, fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
 	}
 	return identity, nil
 }
 
-func claim(user authenticationv1.UserInfo, name string) string {
+func extraValue(user authenticationv1.UserInfo, name string) string {
 	if values := user.Extra[name]; len(values) == 1 {
 		return values[0]
 	}

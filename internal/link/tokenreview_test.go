@@ -15,13 +15,13 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/limit"
 )
 
-// reviewer answers like an API server; test/integration/link asks a real one.
-type reviewer struct {
+// fakeReviewer answers like an API server; test/integration/link asks a real one.
+type fakeReviewer struct {
 	calls  atomic.Int64
 	answer func(token string) (authenticationv1.TokenReviewStatus, error)
 }
 
-func (r *reviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (r *fakeReviewer) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
 	r.calls.Add(1)
 	if len(review.Spec.Audiences) != 1 || review.Spec.Audiences[0] != "swarm.io" {
 		return nil, fmt.Errorf("audiences %v", review.Spec.Audiences)
@@ -30,7 +30,7 @@ func (r *reviewer) Create(_ context.Context, review *authenticationv1.TokenRevie
 	return &authenticationv1.TokenReview{Status: status}, err
 }
 
-func pod() authenticationv1.TokenReviewStatus {
+func validReview() authenticationv1.TokenReviewStatus {
 	return authenticationv1.TokenReviewStatus{Authenticated: true, Audiences: []string{"swarm.io"}, User: authenticationv1.UserInfo{
 		Username: "system:serviceaccount:ns:default",
 		Extra:    map[string]authenticationv1.ExtraValue{podNameClaim: {"coder-0"}, podUIDClaim: {"u-1"}},
@@ -38,7 +38,7 @@ func pod() authenticationv1.TokenReviewStatus {
 }
 
 func TestReviewIsReadStrictly(t *testing.T) {
-	for name, spoil := range map[string]func(*authenticationv1.TokenReviewStatus){
+	for name, corrupt := range map[string]func(*authenticationv1.TokenReviewStatus){
 		"not authenticated":      func(s *authenticationv1.TokenReviewStatus) { s.Authenticated = false },
 		"another audience":       func(s *authenticationv1.TokenReviewStatus) { s.Audiences = []string{"kubernetes"} },
 		"audience not checked":   func(s *authenticationv1.TokenReviewStatus) { s.Audiences = nil },
@@ -49,39 +49,39 @@ func TestReviewIsReadStrictly(t *testing.T) {
 		"account without a home": func(s *authenticationv1.TokenReviewStatus) { s.User.Username = "system:serviceaccount:" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			status := pod()
-			spoil(&status)
-			if got, err := identityIn(status); !errors.Is(err, ErrDenied) {
+			status := validReview()
+			corrupt(&status)
+			if got, err := identityFromReview(status); !errors.Is(err, ErrDenied) {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
 	}
-	if got, err := identityIn(pod()); err != nil || got != (Identity{"ns", "coder-0", "u-1"}) {
+	if got, err := identityFromReview(validReview()); err != nil || got != (Identity{"ns", "coder-0", "u-1"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
 
 func TestAnswersAreRememberedForAWhile(t *testing.T) {
-	asked := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
+	reviewer := &fakeReviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
 		switch token {
 		case "good":
-			return pod(), nil
+			return validReview(), nil
 		case "bad":
 			return authenticationv1.TokenReviewStatus{}, nil
 		}
 		return authenticationv1.TokenReviewStatus{}, errors.New("API server is away")
 	}}
 	now := time.Now()
-	r := NewTokenReviewer(asked)
-	r.answers.now = func() time.Time { return now }
+	r := NewTokenReviewer(reviewer)
+	r.cache.now = func() time.Time { return now }
 	ask := func(token string, calls int64) {
 		t.Helper()
-		before := asked.calls.Load()
+		before := reviewer.calls.Load()
 		_, err := r.Authenticate(t.Context(), token)
-		if (err == nil) != (token == "good") || errors.Is(err, ErrDenied) != (token == "bad" || len(token) > longestToken) {
+		if (err == nil) != (token == "good") || errors.Is(err, ErrDenied) != (token == "bad" || len(token) > maxTokenBytes) {
 			t.Errorf("%s: %v", token, err)
 		}
-		if got := asked.calls.Load() - before; got != calls {
+		if got := reviewer.calls.Load() - before; got != calls {
 			t.Errorf("%.9s: %d reviews, want %d", token, got, calls)
 		}
 	}
@@ -91,23 +91,23 @@ func TestAnswersAreRememberedForAWhile(t *testing.T) {
 	ask("bad", 0)
 	ask("trouble", 1)
 	ask("trouble", 1) // no answer is no answer to remember
-	ask(strings.Repeat("x", longestToken+1), 0)
-	now = now.Add(distrustFor)
+	ask(strings.Repeat("x", maxTokenBytes+1), 0)
+	now = now.Add(deniedTTL)
 	ask("good", 0)
 	ask("bad", 1)
-	now = now.Add(trustFor)
+	now = now.Add(acceptedTTL)
 	ask("good", 1)
 }
 
 func TestAnswersAreBounded(t *testing.T) {
-	asked := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+	reviewer := &fakeReviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
-	r := NewTokenReviewer(asked)
-	r.budget = limit.NewFairLimiter(limit.Budget{PerSecond: 1e9, Burst: 1e9, Share: 100})
+	r := NewTokenReviewer(reviewer)
+	r.limiter = limit.NewFairLimiter(limit.Budget{PerSecond: 1e9, Burst: 1e9, Share: 100})
 	for at := range 3 * 4096 {
 		_, _ = r.Authenticate(t.Context(), fmt.Sprint(at))
-		if got := len(r.answers.denied) + len(r.answers.trusted); got > 4096 {
+		if got := len(r.cache.deniedReviews) + len(r.cache.acceptedReviews); got > 4096 {
 			t.Fatalf("%d answers are remembered", got)
 		}
 	}
@@ -116,20 +116,20 @@ func TestAnswersAreBounded(t *testing.T) {
 // docs/explanation/link.md gives this duration: it is how long a deleted pod may still open a link.
 func TestAnswersAreRememberedAsLongAsDocumented(t *testing.T) {
 	for token, lifetime := range map[string]time.Duration{"good": 10 * time.Second, "bad": 2 * time.Second} {
-		asked, now := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
-			status := pod()
+		reviewer, now := &fakeReviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
+			status := validReview()
 			status.Authenticated = token == "good"
 			return status, nil
 		}}, time.Now()
-		r := NewTokenReviewer(asked)
-		r.answers.now = func() time.Time { return now }
+		r := NewTokenReviewer(reviewer)
+		r.cache.now = func() time.Time { return now }
 		for _, step := range []struct {
 			passes time.Duration
 			calls  int64
 		}{{0, 1}, {lifetime - time.Nanosecond, 1}, {time.Nanosecond, 2}} {
 			now = now.Add(step.passes)
 			_, _ = r.Authenticate(t.Context(), token)
-			if got := asked.calls.Load(); got != step.calls {
+			if got := reviewer.calls.Load(); got != step.calls {
 				t.Errorf("%s token: %d reviews after %s more, want %d", token, got, step.passes, step.calls)
 			}
 		}
@@ -137,43 +137,43 @@ func TestAnswersAreRememberedAsLongAsDocumented(t *testing.T) {
 }
 
 func TestFloodOfTokensReachesTheAPIServerSlowly(t *testing.T) {
-	asked := &reviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
+	reviewer := &fakeReviewer{answer: func(string) (authenticationv1.TokenReviewStatus, error) {
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
-	r := NewTokenReviewer(asked)
-	r.budget = limit.NewFairLimiter(limit.Budget{PerSecond: 0, Burst: reviewsAtOnce, Share: 100})
+	r := NewTokenReviewer(reviewer)
+	r.limiter = limit.NewFairLimiter(limit.Budget{PerSecond: 0, Burst: reviewBurst, Share: 100})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	unanswered := 0
-	for at := range reviewsAtOnce + 500 {
+	for at := range reviewBurst + 500 {
 		if _, err := r.Authenticate(ctx, fmt.Sprint(at)); !errors.Is(err, ErrDenied) {
 			unanswered++
 		}
 	}
-	if asked.calls.Load() > reviewsAtOnce || unanswered < 500 {
-		t.Errorf("%d reviews, %d unanswered", asked.calls.Load(), unanswered)
+	if reviewer.calls.Load() > reviewBurst || unanswered < 500 {
+		t.Errorf("%d reviews, %d unanswered", reviewer.calls.Load(), unanswered)
 	}
 }
 
 // A flood of denials fills the space for denials, and the answers about agents stay.
-func TestDenialsMakeNoGoodAnswerForgotten(t *testing.T) {
-	asked := &reviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
+func TestDenialsDoNotEvictAcceptedTokens(t *testing.T) {
+	reviewer := &fakeReviewer{answer: func(token string) (authenticationv1.TokenReviewStatus, error) {
 		if token == "good" {
-			return pod(), nil
+			return validReview(), nil
 		}
 		return authenticationv1.TokenReviewStatus{}, nil
 	}}
-	r := NewTokenReviewer(asked)
-	r.budget = limit.NewFairLimiter(limit.Budget{PerSecond: 1e9, Burst: 1e9, Share: 100})
+	r := NewTokenReviewer(reviewer)
+	r.limiter = limit.NewFairLimiter(limit.Budget{PerSecond: 1e9, Burst: 1e9, Share: 100})
 	now := time.Now()
-	r.answers.now = func() time.Time { return now }
+	r.cache.now = func() time.Time { return now }
 	ask := func(token string) { _, _ = r.Authenticate(t.Context(), token) }
 	ask("good")
-	for n := range 3 * mostAnswers {
+	for n := range 3 * maxCacheEntries {
 		ask(fmt.Sprint("bad ", n))
 	}
-	before := asked.calls.Load()
-	if ask("good"); asked.calls.Load() != before {
+	before := reviewer.calls.Load()
+	if ask("good"); reviewer.calls.Load() != before {
 		t.Error("the good token was reviewed again")
 	}
 }

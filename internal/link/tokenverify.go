@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// skew is how far the API server's clock may differ from ours.
-const skew = 10 * time.Second
+// maxClockSkew is how far the API server's clock may differ from ours.
+const maxClockSkew = 10 * time.Second
 
-// algorithms returns the ones that API servers sign with. None of them uses a public key as a secret.
-func algorithms() []jose.SignatureAlgorithm {
+// signingAlgorithms returns the ones that API servers sign with. None of them uses a public key as a secret.
+func signingAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512}
 }
 
@@ -26,15 +26,15 @@ func algorithms() []jose.SignatureAlgorithm {
 // signature, expiry, audience, and that the pod they are bound to exists with the same UID. It reads pods from a cache, so a
 // deleted pod loses its access at once. It does not notice that a service account was deleted while one of its pods lives on.
 type TokenVerifier struct {
-	keys       *keyring
+	keys       *keyCache
 	pods       client.Reader
 	namespaces []string
 	now        func() time.Time
 }
 
 // NewTokenVerifier returns an Authenticator that uses the published keys and a cache of the pods in these namespaces.
-func NewTokenVerifier(published Documents, pods client.Reader, namespaces []string) *TokenVerifier {
-	return &TokenVerifier{keys: newKeyring(published, time.Now), pods: pods, namespaces: namespaces, now: time.Now}
+func NewTokenVerifier(published DocumentReader, pods client.Reader, namespaces []string) *TokenVerifier {
+	return &TokenVerifier{keys: newKeyCache(published, time.Now), pods: pods, namespaces: namespaces, now: time.Now}
 }
 
 // Prepare fetches the keys, so that the caller learns at startup whether they are available.
@@ -43,8 +43,8 @@ func (v *TokenVerifier) Prepare(ctx context.Context) error {
 	return err
 }
 
-// claims are the contents of a service account token.
-type claims struct {
+// tokenClaims are the contents of a service account token.
+type tokenClaims struct {
 	jwt.Claims
 
 	Kubernetes struct {
@@ -60,91 +60,93 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-func (c claims) identity() Identity {
+func (c tokenClaims) identity() Identity {
 	return Identity{Namespace: c.Kubernetes.Namespace, Pod: c.Kubernetes.Pod.Name, PodUID: c.Kubernetes.Pod.UID}
 }
 
-func (c claims) account() account { return account{c.Subject, c.Kubernetes.ServiceAccount.UID} }
+func (c tokenClaims) accountKey() accountKey {
+	return accountKey{c.Subject, c.Kubernetes.ServiceAccount.UID}
+}
 
 // Authenticate implements Authenticator.
 func (v *TokenVerifier) Authenticate(ctx context.Context, token string) (Identity, error) {
-	verified, err := v.keys.read(ctx, token, v.now())
+	claims, err := v.keys.verify(ctx, token, v.now())
 	if err != nil {
 		return Identity{}, err
 	}
-	identity := verified.identity()
+	identity := claims.identity()
 	if !slices.Contains(v.namespaces, identity.Namespace) {
 		return Identity{}, fmt.Errorf("%w: namespace %q is not this operator's", ErrDenied, identity.Namespace)
 	}
-	return identity, v.alive(ctx, identity)
+	return identity, v.checkPod(ctx, identity)
 }
 
-// read returns the claims of a token if the cluster has signed it and it is valid at the given time: issuer, audience,
+// verify returns the claims of a token if the cluster has signed it and it is valid at the given time: issuer, audience,
 // expiry, and that it is bound to a pod. It does not check whether that pod exists.
-func (k *keyring) read(ctx context.Context, token string, now time.Time) (claims, error) {
-	signed, err := parse(token)
+func (k *keyCache) verify(ctx context.Context, token string, now time.Time) (tokenClaims, error) {
+	signed, err := parseToken(token)
 	if err != nil {
-		return claims{}, err
+		return tokenClaims{}, err
 	}
-	published, err := k.having(ctx, signed.Headers[0].KeyID)
+	keys, err := k.getForKey(ctx, signed.Headers[0].KeyID)
 	if err != nil {
-		return claims{}, err
+		return tokenClaims{}, err
 	}
-	said, err := published.verify(signed)
+	claims, err := keys.verify(signed)
 	if err != nil {
-		return claims{}, err
+		return tokenClaims{}, err
 	}
-	return said, said.check(published.issuer, now)
+	return claims, claims.validate(keys.issuer, now)
 }
 
-// parse reads the form of a token. All of its errors are final.
-func parse(token string) (*jwt.JSONWebToken, error) {
-	if token == "" || len(token) > longestToken {
+// parseToken reads the form of a token. All of its errors are final.
+func parseToken(token string) (*jwt.JSONWebToken, error) {
+	if token == "" || len(token) > maxTokenBytes {
 		return nil, fmt.Errorf("%w: its length is not a token's", ErrDenied)
 	}
-	signed, err := jwt.ParseSigned(token, algorithms())
+	signed, err := jwt.ParseSigned(token, signingAlgorithms())
 	if err != nil || len(signed.Headers) != 1 {
 		return nil, fmt.Errorf("%w: it is not one that an API server has signed", ErrDenied)
 	}
 	return signed, nil
 }
 
-// unverified returns the claims of a token without checking its signature. All of its errors are final.
-func unverified(token string) (claims, error) {
-	signed, err := parse(token)
+// parseUnverified returns the claims of a token without checking its signature. All of its errors are final.
+func parseUnverified(token string) (tokenClaims, error) {
+	signed, err := parseToken(token)
 	if err != nil {
-		return claims{}, err
+		return tokenClaims{}, err
 	}
-	said := claims{}
-	if err := signed.UnsafeClaimsWithoutVerification(&said); err != nil {
-		return claims{}, fmt.Errorf("%w: it says what no API server would", ErrDenied)
+	claims := tokenClaims{}
+	if err := signed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		return tokenClaims{}, fmt.Errorf("%w: it says what no API server would", ErrDenied)
 	}
-	return said, nil
+	return claims, nil
 }
 
-// check checks claims whose signature is valid. All of its errors are final.
-func (c claims) check(issuer string, now time.Time) error {
+// validate checks claims whose signature is valid. All of its errors are final.
+func (c tokenClaims) validate(issuer string, now time.Time) error {
 	expected := jwt.Expected{Issuer: issuer, AnyAudience: jwt.Audience{Audience}, Time: now}
 	if c.Expiry == nil {
 		return fmt.Errorf("%w: it never expires", ErrDenied)
 	}
-	if err := c.ValidateWithLeeway(expected, skew); err != nil {
-		return fmt.Errorf("%w: %s", ErrDenied, wrong(err))
+	if err := c.ValidateWithLeeway(expected, maxClockSkew); err != nil {
+		return fmt.Errorf("%w: %s", ErrDenied, describeClaimsError(err))
 	}
 	return c.checkBinding()
 }
 
 // checkBinding requires the token of a pod.
-func (c claims) checkBinding() error {
-	in := c.Kubernetes
-	if c.Subject != accountPrefix+in.Namespace+":"+in.ServiceAccount.Name || in.Namespace == "" || in.Pod.Name == "" || in.Pod.UID == "" {
+func (c tokenClaims) checkBinding() error {
+	kubernetes := c.Kubernetes
+	if c.Subject != serviceAccountPrefix+kubernetes.Namespace+":"+kubernetes.ServiceAccount.Name || kubernetes.Namespace == "" || kubernetes.Pod.Name == "" || kubernetes.Pod.UID == "" {
 		return fmt.Errorf("%w: it is not bound to a pod", ErrDenied)
 	}
 	return nil
 }
 
-// wrong describes what is wrong with claims: the library's errors name the library.
-func wrong(err error) string {
+// describeClaimsError describes what is wrong with claims: the library's errors name the library.
+func describeClaimsError(err error) string {
 	switch {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
 		return "another cluster has issued it"
@@ -156,8 +158,8 @@ func wrong(err error) string {
 	return "its time has not come"
 }
 
-// alive looks for the pod. A pod that is gone, or another one of the same name, proves nothing.
-func (v *TokenVerifier) alive(ctx context.Context, identity Identity) error {
+// checkPod looks for the pod. A pod that is gone, or another one of the same name, proves nothing.
+func (v *TokenVerifier) checkPod(ctx context.Context, identity Identity) error {
 	pod := &corev1.Pod{}
 	err := v.pods.Get(ctx, client.ObjectKey{Namespace: identity.Namespace, Name: identity.Pod}, pod)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -57,23 +57,23 @@ func newCurveKey() crypto.Signer {
 	return key
 }
 
-func byRSA() signer   { return signer{"one", jose.RS256, rsaKey()} }
-func byCurve() signer { return signer{"two", jose.ES256, curveKey()} }
+func newRSASigner() signer   { return signer{"one", jose.RS256, rsaKey()} }
+func newECDSASigner() signer { return signer{"two", jose.ES256, curveKey()} }
 
-// signs returns a signed token with these claims.
-func (s signer) signs(t testing.TB, claims map[string]any) string {
+// sign returns a signed token with these claims.
+func (s signer) sign(t testing.TB, claims map[string]any) string {
 	t.Helper()
-	return signed(t, s.algorithm, s.id, s.key, claims)
+	return signToken(t, s.algorithm, s.id, s.key, claims)
 }
 
-func signed(t testing.TB, algorithm jose.SignatureAlgorithm, id string, key any, claims map[string]any) string {
+func signToken(t testing.TB, algorithm jose.SignatureAlgorithm, id string, key any, claims map[string]any) string {
 	t.Helper()
 	options := (&jose.SignerOptions{}).WithHeader(jose.HeaderKey("kid"), id)
-	made, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
+	joseSigner, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := jwt.Signed(made).Claims(claims).Serialize()
+	token, err := jwt.Signed(joseSigner).Claims(claims).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,28 +81,28 @@ func signed(t testing.TB, algorithm jose.SignatureAlgorithm, id string, key any,
 }
 
 // A server publishes keys, and has pods.
-type server struct {
-	issuer  string
-	keys    []signer
-	down    error
-	asked   int
-	pods    map[client.ObjectKey]types.UID
-	podsErr error
+type fakeAPIServer struct {
+	issuer   string
+	keys     []signer
+	fetchErr error
+	fetches  int
+	pods     map[client.ObjectKey]types.UID
+	getErr   error
 	client.Reader
 }
 
-func newServer(keys ...signer) *server {
-	return &server{issuer: issuer, keys: keys, pods: map[client.ObjectKey]types.UID{{Namespace: "ns", Name: "coder-0"}: "u-1"}}
+func newFakeAPIServer(keys ...signer) *fakeAPIServer {
+	return &fakeAPIServer{issuer: issuer, keys: keys, pods: map[client.ObjectKey]types.UID{{Namespace: "ns", Name: "coder-0"}: "u-1"}}
 }
 
-func (s *server) documents(_ context.Context, path string) ([]byte, error) {
-	if s.down != nil {
-		return nil, s.down
+func (s *fakeAPIServer) documents(_ context.Context, path string) ([]byte, error) {
+	if s.fetchErr != nil {
+		return nil, s.fetchErr
 	}
 	if path == issuerPath {
 		return json.Marshal(map[string]any{"issuer": s.issuer, "jwks_uri": "https://elsewhere.example.test/keys"})
 	}
-	s.asked++
+	s.fetches++
 	set := jose.JSONWebKeySet{}
 	for _, one := range s.keys {
 		set.Keys = append(set.Keys, jose.JSONWebKey{KeyID: one.id, Algorithm: string(one.algorithm), Use: "sig", Key: one.key.Public()})
@@ -111,13 +111,13 @@ func (s *server) documents(_ context.Context, path string) ([]byte, error) {
 }
 
 // Get reads the cache of pods.
-func (s *server) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (s *fakeAPIServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	uid, found := s.pods[key]
-	if !found && s.podsErr == nil {
+	if !found && s.getErr == nil {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, key.Name)
 	}
 	*object.(*corev1.Pod) = corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: uid}}
-	return s.podsErr
+	return s.getErr
 }
 
 // A clock stands still unless it is moved.
@@ -125,15 +125,15 @@ type clock struct{ time time.Time }
 
 func (c *clock) now() time.Time { return c.time }
 
-func (s *server) verifier() (*TokenVerifier, *clock) {
+func (s *fakeAPIServer) verifier() (*TokenVerifier, *clock) {
 	at := &clock{time.Unix(1_800_000_000, 0)}
 	made := NewTokenVerifier(s.documents, s, []string{"ns", "also"})
 	made.now, made.keys.now = at.now, at.now
 	return made, at
 }
 
-// genuine are the claims of the agent's token, as API servers write them.
-func genuine() map[string]any {
+// validClaims are the claims of the agent's token, as API servers write them.
+func validClaims() map[string]any {
 	now := int64(1_800_000_000)
 	return map[string]any{
 		"iss": issuer, "aud": []string{Audience}, "sub": "system:serviceaccount:ns:default", "iat": now - 60, "nbf": now - 60, "exp": now + 600, "jti": "6d7a",
@@ -144,25 +144,25 @@ func genuine() map[string]any {
 	}
 }
 
-// but returns a copy with another value.
-func but(claims map[string]any, name string, value any) map[string]any {
+// withChange returns a copy with another value.
+func withChange(claims map[string]any, name string, value any) map[string]any {
 	changed := maps.Clone(claims)
 	changed[name] = value
 	return changed
 }
 
-// bound returns the claims of a pod.
-func bound(namespace, pod, uid string) map[string]any {
-	of := but(genuine(), "sub", "system:serviceaccount:"+namespace+":default")
-	return but(of, "kubernetes.io", map[string]any{
+// podBoundClaims returns the claims of a pod.
+func podBoundClaims(namespace, pod, uid string) map[string]any {
+	claims := withChange(validClaims(), "sub", "system:serviceaccount:"+namespace+":default")
+	return withChange(claims, "kubernetes.io", map[string]any{
 		"namespace": namespace, "pod": map[string]any{"name": pod, "uid": uid}, "serviceaccount": map[string]any{"name": "default", "uid": "u-2"},
 	})
 }
 
 func TestTokenOfThePodIsKnown(t *testing.T) {
-	for _, by := range []signer{byRSA(), byCurve()} {
-		verifier, _ := newServer(byRSA(), byCurve()).verifier()
-		if got, err := verifier.Authenticate(t.Context(), by.signs(t, genuine())); err != nil || got != (Identity{"ns", "coder-0", "u-1"}) {
+	for _, by := range []signer{newRSASigner(), newECDSASigner()} {
+		verifier, _ := newFakeAPIServer(newRSASigner(), newECDSASigner()).verifier()
+		if got, err := verifier.Authenticate(t.Context(), by.sign(t, validClaims())); err != nil || got != (Identity{"ns", "coder-0", "u-1"}) {
 			t.Errorf("%s: got %v, %v", by.algorithm, got, err)
 		}
 	}
@@ -175,28 +175,28 @@ func TestClaimsAreReadStrictly(t *testing.T) {
 		claims map[string]any
 		want   string
 	}{
-		{"another audience", but(genuine(), "aud", []string{issuer}), "not for audience swarm.io"},
-		{"no audience", but(genuine(), "aud", []string{}), "not for audience swarm.io"},
-		{"claims of another form", but(genuine(), "aud", nil), "says what no API server would"},
-		{"another issuer", but(genuine(), "iss", "https://elsewhere.example.test"), "another cluster"},
-		{"no issuer", but(genuine(), "iss", ""), "another cluster"},
-		{"expired", but(genuine(), "exp", now-60), "expired"},
-		{"never expires", but(genuine(), "exp", nil), "never expires"},
-		{"not valid yet", but(genuine(), "nbf", now+60), "its time has not come"},
-		{"made in the future", but(genuine(), "iat", now+60), "its time has not come"},
-		{"a token of the old kind", but(genuine(), "kubernetes.io", nil), "not bound to a pod"},
-		{"no pod", bound("ns", "", ""), "not bound to a pod"},
-		{"no UID", bound("ns", "coder-0", ""), "not bound to a pod"},
-		{"no namespace", bound("", "coder-0", "u-1"), "not bound to a pod"},
-		{"another user's name", but(genuine(), "sub", "alice"), "not bound to a pod"},
-		{"an account of another namespace", but(genuine(), "sub", "system:serviceaccount:other:default"), "not bound to a pod"},
-		{"another namespace", bound("other", "coder-0", "u-1"), `namespace "other" is not this operator's`},
-		{"pod gone", bound("ns", "coder-9", "u-1"), "its pod is gone"},
-		{"another pod of that name", bound("ns", "coder-0", "u-0"), "its pod is gone"},
-		{"another pod of another of our namespaces", bound("also", "coder-0", "u-1"), "its pod is gone"},
+		{"another audience", withChange(validClaims(), "aud", []string{issuer}), "not for audience swarm.io"},
+		{"no audience", withChange(validClaims(), "aud", []string{}), "not for audience swarm.io"},
+		{"claims of another form", withChange(validClaims(), "aud", nil), "says what no API server would"},
+		{"another issuer", withChange(validClaims(), "iss", "https://elsewhere.example.test"), "another cluster"},
+		{"no issuer", withChange(validClaims(), "iss", ""), "another cluster"},
+		{"expired", withChange(validClaims(), "exp", now-60), "expired"},
+		{"never expires", withChange(validClaims(), "exp", nil), "never expires"},
+		{"not valid yet", withChange(validClaims(), "nbf", now+60), "its time has not come"},
+		{"made in the future", withChange(validClaims(), "iat", now+60), "its time has not come"},
+		{"a token of the old kind", withChange(validClaims(), "kubernetes.io", nil), "not bound to a pod"},
+		{"no pod", podBoundClaims("ns", "", ""), "not bound to a pod"},
+		{"no UID", podBoundClaims("ns", "coder-0", ""), "not bound to a pod"},
+		{"no namespace", podBoundClaims("", "coder-0", "u-1"), "not bound to a pod"},
+		{"another user's name", withChange(validClaims(), "sub", "alice"), "not bound to a pod"},
+		{"an account of another namespace", withChange(validClaims(), "sub", "system:serviceaccount:other:default"), "not bound to a pod"},
+		{"another namespace", podBoundClaims("other", "coder-0", "u-1"), `namespace "other" is not this operator's`},
+		{"pod gone", podBoundClaims("ns", "coder-9", "u-1"), "its pod is gone"},
+		{"another pod of that name", podBoundClaims("ns", "coder-0", "u-0"), "its pod is gone"},
+		{"another pod of another of our namespaces", podBoundClaims("also", "coder-0", "u-1"), "its pod is gone"},
 	} {
-		verifier, _ := newServer(byRSA()).verifier()
-		got, err := verifier.Authenticate(t.Context(), byRSA().signs(t, c.claims))
+		verifier, _ := newFakeAPIServer(newRSASigner()).verifier()
+		got, err := verifier.Authenticate(t.Context(), newRSASigner().sign(t, c.claims))
 		if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, %v", c.reason, got, err)
 		}
@@ -213,34 +213,34 @@ func TestForgedTokensAreDenied(t *testing.T) {
 		text, _ := json.Marshal(value)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	good := strings.Split(byRSA().signs(t, genuine()), ".")
-	own := newCurveKey()
+	validToken := strings.Split(newRSASigner().sign(t, validClaims()), ".")
+	attackerKey := newCurveKey()
 	embedded := (&jose.SignerOptions{EmbedJWK: true}).WithHeader(jose.HeaderKey("kid"), "one")
-	inside, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: own}, embedded)
+	inside, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: attackerKey}, embedded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	carried, err := jwt.Signed(inside).Claims(genuine()).Serialize()
+	embeddedKey, err := jwt.Signed(inside).Claims(validClaims()).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for reason, token := range map[string]string{
-		"another key of the same id": signed(t, jose.RS256, "one", mustRSA(t), genuine()),
-		"another kind of key":        signed(t, jose.ES256, "one", own, genuine()),
-		"a key that it brings along": carried,
-		"HS256 with the public key":  signed(t, jose.HS256, "one", der, genuine()),
-		"alg none":                   part(map[string]any{"alg": "none", "kid": "one"}) + "." + good[1] + ".",
-		"alg none with a signature":  part(map[string]any{"alg": "none", "kid": "one"}) + "." + good[1] + "." + good[2],
-		"other claims":               good[0] + "." + part(but(genuine(), "sub", "system:serviceaccount:ns:other")) + "." + good[2],
-		"no signature":               good[0] + "." + good[1] + ".",
-		"no key is named":            signed(t, jose.RS256, "", rsaKey(), genuine()),
-		"an unused algorithm":        signed(t, jose.PS256, "one", rsaKey(), genuine()),
-		"JSON instead":               `{"payload":"` + good[1] + `","protected":"` + good[0] + `","signature":"` + good[2] + `"}`,
+		"another key of the same id": signToken(t, jose.RS256, "one", mustRSA(t), validClaims()),
+		"another kind of key":        signToken(t, jose.ES256, "one", attackerKey, validClaims()),
+		"a key that it brings along": embeddedKey,
+		"HS256 with the public key":  signToken(t, jose.HS256, "one", der, validClaims()),
+		"alg none":                   part(map[string]any{"alg": "none", "kid": "one"}) + "." + validToken[1] + ".",
+		"alg none with a signature":  part(map[string]any{"alg": "none", "kid": "one"}) + "." + validToken[1] + "." + validToken[2],
+		"other claims":               validToken[0] + "." + part(withChange(validClaims(), "sub", "system:serviceaccount:ns:other")) + "." + validToken[2],
+		"no signature":               validToken[0] + "." + validToken[1] + ".",
+		"no key is named":            signToken(t, jose.RS256, "", rsaKey(), validClaims()),
+		"an unused algorithm":        signToken(t, jose.PS256, "one", rsaKey(), validClaims()),
+		"JSON instead":               `{"payload":"` + validToken[1] + `","protected":"` + validToken[0] + `","signature":"` + validToken[2] + `"}`,
 		"garbage":                    "garbage",
 		"nothing":                    "",
-		"far too long":               strings.Repeat("x", longestToken+1),
+		"far too long":               strings.Repeat("x", maxTokenBytes+1),
 	} {
-		verifier, _ := newServer(byRSA()).verifier()
+		verifier, _ := newFakeAPIServer(newRSASigner()).verifier()
 		if got, err := verifier.Authenticate(t.Context(), token); !errors.Is(err, ErrDenied) || got != (Identity{}) {
 			t.Errorf("%s: got %v, %v", reason, got, err)
 		}
@@ -257,9 +257,9 @@ func mustRSA(t *testing.T) crypto.Signer {
 }
 
 func TestDeletedPodLosesAccessAtOnce(t *testing.T) {
-	of := newServer(byCurve())
+	of := newFakeAPIServer(newECDSASigner())
 	verifier, _ := of.verifier()
-	token := byCurve().signs(t, genuine())
+	token := newECDSASigner().sign(t, validClaims())
 	if _, err := verifier.Authenticate(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
@@ -267,44 +267,44 @@ func TestDeletedPodLosesAccessAtOnce(t *testing.T) {
 	if _, err := verifier.Authenticate(t.Context(), token); !errors.Is(err, ErrDenied) {
 		t.Errorf("got %v", err)
 	}
-	of.podsErr = errors.New("the cache has not started")
+	of.getErr = errors.New("the cache has not started")
 	if _, err := verifier.Authenticate(t.Context(), token); err == nil || errors.Is(err, ErrDenied) {
 		t.Errorf("the keys are not available, and got %v", err)
 	}
 }
 
 func TestKeysRotate(t *testing.T) {
-	of := newServer(byCurve())
+	of := newFakeAPIServer(newECDSASigner())
 	verifier, at := of.verifier()
 	fresh := signer{"three", jose.ES256, newCurveKey()}
 	ask := func(by signer, denied bool, fetches int) {
 		t.Helper()
-		before := of.asked
-		if _, err := verifier.Authenticate(t.Context(), by.signs(t, genuine())); errors.Is(err, ErrDenied) != denied || (err == nil) == denied {
+		before := of.fetches
+		if _, err := verifier.Authenticate(t.Context(), by.sign(t, validClaims())); errors.Is(err, ErrDenied) != denied || (err == nil) == denied {
 			t.Errorf("%s: got %v", by.id, err)
 		}
-		if of.asked-before != fetches {
-			t.Errorf("%s: keys were fetched %d times", by.id, of.asked-before)
+		if of.fetches-before != fetches {
+			t.Errorf("%s: keys were fetched %d times", by.id, of.fetches-before)
 		}
 	}
-	ask(byCurve(), false, 1)
-	ask(byCurve(), false, 0)
+	ask(newECDSASigner(), false, 1)
+	ask(newECDSASigner(), false, 0)
 	of.keys = append(of.keys, fresh)
 	ask(fresh, true, 0) // they were read just now
-	at.time = at.time.Add(fetchEvery)
+	at.time = at.time.Add(minFetchInterval)
 	ask(fresh, false, 1)
-	ask(byCurve(), false, 0)
+	ask(newECDSASigner(), false, 0)
 	of.keys = []signer{fresh}
-	at.time = at.time.Add(keysFor)
-	ask(byCurve(), true, 1) // is published no more
+	at.time = at.time.Add(keysTTL)
+	ask(newECDSASigner(), true, 1) // is published no more
 	ask(fresh, false, 0)
 }
 
-func TestAPIServerThatIsAwayDeniesNobody(t *testing.T) {
-	of := newServer(byCurve())
-	of.down = errors.New("connection refused")
+func TestUnavailableAPIServerIsNoDenial(t *testing.T) {
+	of := newFakeAPIServer(newECDSASigner())
+	of.fetchErr = errors.New("connection refused")
 	verifier, at := of.verifier()
-	token := byCurve().signs(t, genuine())
+	token := newECDSASigner().sign(t, validClaims())
 	retry := func(reason string) {
 		t.Helper()
 		if _, err := verifier.Authenticate(t.Context(), token); err == nil || errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "connection refused") {
@@ -313,21 +313,21 @@ func TestAPIServerThatIsAwayDeniesNobody(t *testing.T) {
 	}
 	retry("at the first try")
 	retry("just after")
-	of.down = nil
-	at.time = at.time.Add(fetchEvery)
+	of.fetchErr = nil
+	at.time = at.time.Add(minFetchInterval)
 	if _, err := verifier.Authenticate(t.Context(), token); err != nil {
 		t.Errorf("it is back, and got %v", err)
 	}
-	of.down = errors.New("connection refused")
-	at.time = at.time.Add(fetchEvery)
+	of.fetchErr = errors.New("connection refused")
+	at.time = at.time.Add(minFetchInterval)
 	if _, err := verifier.Authenticate(t.Context(), token); err != nil {
 		t.Errorf("the key is known, and got %v", err)
 	}
-	at.time = at.time.Add(keysFor)
+	at.time = at.time.Add(keysTTL)
 	retry("when what is known is too old")
 }
 
-func TestWhatIsPublishedMustBeUsable(t *testing.T) {
+func TestPublishedKeysMustBeUsable(t *testing.T) {
 	for reason, documents := range map[string]map[string]string{
 		"no issuer":   {issuerPath: `{}`, keysPath: `{"keys":[]}`},
 		"no keys":     {issuerPath: `{"issuer":"` + issuer + `"}`, keysPath: `{"keys":[]}`},
@@ -336,29 +336,29 @@ func TestWhatIsPublishedMustBeUsable(t *testing.T) {
 		"other types": {issuerPath: `{"issuer":["a"]}`, keysPath: `{"keys":{}}`},
 	} {
 		read := func(_ context.Context, path string) ([]byte, error) { return []byte(documents[path]), nil }
-		if err := NewTokenVerifier(read, newServer(), []string{"ns"}).Prepare(t.Context()); err == nil {
+		if err := NewTokenVerifier(read, newFakeAPIServer(), []string{"ns"}).Prepare(t.Context()); err == nil {
 			t.Errorf("%s: accepted", reason)
 		}
 	}
 }
 
 func TestFloodOfUnknownKeysIsBounded(t *testing.T) {
-	of := newServer(byCurve())
+	of := newFakeAPIServer(newECDSASigner())
 	verifier, at := of.verifier()
 	for n := range 1000 {
 		stranger := signer{fmt.Sprint("unknown-", n), jose.ES256, curveKey()}
-		if _, err := verifier.Authenticate(t.Context(), stranger.signs(t, genuine())); !errors.Is(err, ErrDenied) {
+		if _, err := verifier.Authenticate(t.Context(), stranger.sign(t, validClaims())); !errors.Is(err, ErrDenied) {
 			t.Fatalf("got %v", err)
 		}
 		at.time = at.time.Add(20 * time.Millisecond)
 	}
-	if most := int(20*time.Second/fetchEvery) + 1; of.asked > most {
-		t.Errorf("keys were fetched %d times in 20 s, at most %d would do", of.asked, most)
+	if limit := int(20*time.Second/minFetchInterval) + 1; of.fetches > limit {
+		t.Errorf("keys were fetched %d times in 20 s, at most %d would do", of.fetches, limit)
 	}
 }
 
-func TestStrangerWhoHangsUpSpoilsNothing(t *testing.T) {
-	of := newServer(byCurve())
+func TestCancelledCallerDoesNotCancelTheFetch(t *testing.T) {
+	of := newFakeAPIServer(newECDSASigner())
 	verifier, _ := of.verifier()
 	read := verifier.keys.documents
 	verifier.keys.documents = func(ctx context.Context, path string) ([]byte, error) {
@@ -369,29 +369,29 @@ func TestStrangerWhoHangsUpSpoilsNothing(t *testing.T) {
 	}
 	hungUp, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	_, _ = verifier.keys.having(hungUp, "unknown")
-	if _, err := verifier.Authenticate(t.Context(), byCurve().signs(t, genuine())); err != nil {
+	_, _ = verifier.keys.getForKey(hungUp, "unknown")
+	if _, err := verifier.Authenticate(t.Context(), newECDSASigner().sign(t, validClaims())); err != nil {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestWhoWaitsForKeysWaitsNoLongerThanAsked(t *testing.T) {
-	verifier, _ := newServer(byCurve()).verifier()
-	verifier.keys.turn <- struct{}{} // another goroutine fetches
+func TestWaitForKeysEndsWithTheContext(t *testing.T) {
+	verifier, _ := newFakeAPIServer(newECDSASigner()).verifier()
+	verifier.keys.fetchLock <- struct{}{} // another goroutine fetches
 	waiting, give := context.WithCancel(t.Context())
 	give()
-	if _, err := verifier.Authenticate(waiting, byCurve().signs(t, genuine())); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDenied) {
+	if _, err := verifier.Authenticate(waiting, newECDSASigner().sign(t, validClaims())); !errors.Is(err, context.Canceled) || errors.Is(err, ErrDenied) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func FuzzTokenVerifier(f *testing.F) {
-	good := byCurve().signs(f, genuine())
+	good := newECDSASigner().sign(f, validClaims())
 	parts := strings.Split(good, ".")
 	for _, seed := range []string{good, "", "..", parts[0] + "..", parts[0] + "." + parts[1] + ".", "a.b.c", good + "."} {
 		f.Add(seed)
 	}
-	verifier, _ := newServer(byCurve()).verifier()
+	verifier, _ := newFakeAPIServer(newECDSASigner()).verifier()
 	f.Fuzz(func(t *testing.T, token string) {
 		got, err := verifier.Authenticate(t.Context(), token)
 		if err == nil && got != (Identity{"ns", "coder-0", "u-1"}) || err != nil && !errors.Is(err, ErrDenied) {

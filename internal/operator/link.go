@@ -39,7 +39,7 @@ func (p deps) authenticator(ctx context.Context) (link.Authenticator, error) {
 		return nil, fmt.Errorf("make client for pods of agents: %w", err)
 	}
 	tokens := link.NewTokenAuthenticator(link.TokenOptions{
-		Reviews: reviews.TokenReviews(), Published: published, Pods: listAgentPods(pods), ClockReliable: p.clockReliable,
+		Reviews: reviews.TokenReviews(), Documents: published, Pods: listAgentPods(pods), IsClockReliable: p.clockReliable,
 		InScope: p.mayHaveAgents, Refusals: p.refusals,
 	})
 	if err := tokens.Prepare(ctx); err != nil {
@@ -65,7 +65,7 @@ func (p deps) mayHaveAgents(ctx context.Context, namespace string) bool {
 }
 
 // verifier authenticates agents by the keys of the cluster alone.
-func (p deps) verifier(ctx context.Context, published link.Documents) (link.Authenticator, error) {
+func (p deps) verifier(ctx context.Context, published link.DocumentReader) (link.Authenticator, error) {
 	verifier := link.NewTokenVerifier(published, p.GetClient(), p.config.namespaceNames())
 	err := verifier.Prepare(ctx)
 	if apierrors.IsForbidden(err) {
@@ -76,7 +76,7 @@ func (p deps) verifier(ctx context.Context, published link.Documents) (link.Auth
 
 // listAgentPods lists the pods of all swarms. It skips pods that should be gone by now: only the API server knows whether their tokens
 // are still valid.
-func listAgentPods(cluster metadata.Interface) link.Pods {
+func listAgentPods(cluster metadata.Interface) link.PodLister {
 	return func(ctx context.Context) ([]link.Identity, error) {
 		list, err := cluster.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelSwarm})
 		if err != nil {
@@ -94,7 +94,7 @@ func listAgentPods(cluster metadata.Interface) link.Pods {
 }
 
 // newDocuments are what the API server publishes for every account.
-func newDocuments(cluster *rest.Config) (link.Documents, error) {
+func newDocuments(cluster *rest.Config) (link.DocumentReader, error) {
 	linkConfig := rest.AddUserAgent(rest.CopyConfig(cluster), "link")
 	linkConfig.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{})
 	client, err := rest.UnversionedRESTClientFor(linkConfig)

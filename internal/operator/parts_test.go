@@ -63,7 +63,7 @@ func TestConfinedOperatorDoesNotSpread(t *testing.T) {
 	if err := p.addSpread(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if peers := p.peers(); peers.Authority != nil || peers.Register != nil {
+	if peers := p.peers(); peers.ClientCAs != nil || peers.Register != nil {
 		t.Error("other replicas may ask for placements that no one decides")
 	}
 }

@@ -51,7 +51,7 @@ func (p deps) peers() link.Peers {
 		return link.Peers{}
 	}
 	return link.Peers{
-		Authority: p.certs.Pool,
+		ClientCAs: p.certs.Pool,
 		Register:  func(to grpc.ServiceRegistrar) { placement.Serve(to, p.allocator, p.Leadership.Fresh) },
 	}
 }

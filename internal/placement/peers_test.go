@@ -70,7 +70,7 @@ func leads(t *testing.T, ca *linktest.CA, own Asker) *linktest.Operator {
 	return linktest.Start(t, ca, func(c *link.Config) {
 		leading := c.Leadership
 		c.Peers = link.Peers{
-			Authority: func(context.Context) *x509.CertPool { return ca.Pool },
+			ClientCAs: func(context.Context) *x509.CertPool { return ca.Pool },
 			Register: func(to grpc.ServiceRegistrar) {
 				Serve(to, own, func() bool { _, leads := leading.Leading(); return leads })
 			},
@@ -115,7 +115,7 @@ func TestLeaderSaysWherePodsGo(t *testing.T) {
 	if !slices.Equal(leader.questions(), []Ask{question, question, question}) || len(own.questions()) > 0 {
 		t.Errorf("the leader was asked %+v, the own desk %+v", leader.questions(), own.questions())
 	}
-	if got := operator.Count(t, "swarm_link_connections", ""); got != 1 {
+	if got := operator.MetricSum(t, "swarm_link_connections", ""); got != 1 {
 		t.Errorf("%d connections", got)
 	}
 }
@@ -195,7 +195,7 @@ func TestNextLeaderIsAsked(t *testing.T) {
 	if got := answered(t, s); got != exact {
 		t.Errorf("the next said %+v", got)
 	}
-	linktest.Eventually(t, "the connection to the former is gone", func() bool { return former.Count(t, "swarm_link_connections", "") == 0 })
+	linktest.Eventually(t, "the connection to the former is gone", func() bool { return former.MetricSum(t, "swarm_link_connections", "") == 0 })
 }
 
 func TestBrokenConnectionIsReplaced(t *testing.T) {

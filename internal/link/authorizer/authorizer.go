@@ -34,10 +34,10 @@ import (
 const (
 	// readTimeout bounds how long a stream waits for the API server.
 	readTimeout = 5 * time.Second
-	// liveReads is how many objects are read past the cache per second, for all agents. Agents whose objects are in the cache need none.
-	liveReads = 50
-	// liveShare is how many of them, in percent, one namespace can use. Waiting namespaces take turns.
-	liveShare = 50
+	// liveReadsPerSecond is how many objects are read past the cache per second, for all agents. Agents whose objects are in the cache need none.
+	liveReadsPerSecond = 50
+	// liveReadSharePercent is how many of them, in percent, one namespace can use. Waiting namespaces take turns.
+	liveReadSharePercent = 50
 )
 
 // Scope decides which namespaces the operator works in.
@@ -56,19 +56,19 @@ type Config struct {
 
 // An Authorizer passes on the messages that agents may send. It implements link.Events.
 type Authorizer struct {
-	config Config
-	live   *limit.FairLimiter // by namespace
+	config      Config
+	liveLimiter *limit.FairLimiter // by namespace
 
-	mu      sync.Mutex
-	refused map[string]time.Time // UIDs of pods, and until when they are refused without another lookup
+	mu           sync.Mutex
+	refusedUntil map[string]time.Time // UIDs of pods, and until when they are refused without another lookup
 }
 
 var _ link.Events = &Authorizer{}
 
 // New returns an Authorizer.
 func New(config Config) *Authorizer {
-	live := limit.NewFairLimiter(limit.Budget{PerSecond: liveReads, Burst: 2 * liveReads, Share: liveShare})
-	return &Authorizer{config: config, live: live, refused: map[string]time.Time{}}
+	live := limit.NewFairLimiter(limit.Budget{PerSecond: liveReadsPerSecond, Burst: 2 * liveReadsPerSecond, Share: liveReadSharePercent})
+	return &Authorizer{config: config, liveLimiter: live, refusedUntil: map[string]time.Time{}}
 }
 
 // A denial is final until an object changes. Any other error means that the agent may retry at once.
@@ -91,7 +91,7 @@ func (a *Authorizer) Joined(agent link.Agent, podUID string, hello *linkv1.Hello
 		err = a.authorize(ctx, agent, podUID, hello)
 	}
 	if err == nil {
-		a.restrict(agent, hello)
+		a.sanitizeHello(agent, hello)
 		err = checkRunning(hello)
 	}
 	if err != nil {
@@ -108,15 +108,15 @@ func (a *Authorizer) Joined(agent link.Agent, podUID string, hello *linkv1.Hello
 func (a *Authorizer) Received(agent link.Agent, message *linkv1.AgentMessage) {
 	switch kind := message.GetKind().(type) {
 	case *linkv1.AgentMessage_Result:
-		if !a.mayName(agent, kind.Result.GetAttempt()) {
+		if !a.mayReport(agent, kind.Result.GetAttempt()) {
 			return
 		}
-		bound(kind.Result)
+		limitResult(kind.Result)
 	case *linkv1.AgentMessage_Progress:
-		if !a.mayName(agent, kind.Progress.GetAttempt()) {
+		if !a.mayReport(agent, kind.Progress.GetAttempt()) {
 			return
 		}
-		kind.Progress.Message = shorten(kind.Progress.GetMessage(), messageBytes)
+		kind.Progress.Message = truncateStart(kind.Progress.GetMessage(), maxMessageBytes)
 	}
 	a.config.Next.Received(agent, message)
 }
@@ -124,9 +124,9 @@ func (a *Authorizer) Received(agent link.Agent, message *linkv1.AgentMessage) {
 // Left implements link.Events.
 func (a *Authorizer) Left(agent link.Agent) { a.config.Next.Left(agent) }
 
-// mayName reports whether an agent may report on an attempt.
-func (a *Authorizer) mayName(agent link.Agent, attempt *linkv1.Attempt) bool {
-	if attempt.GetNamespace() == agent.Namespace && canName(attempt) {
+// mayReport reports whether an agent may report on an attempt.
+func (a *Authorizer) mayReport(agent link.Agent, attempt *linkv1.Attempt) bool {
+	if attempt.GetNamespace() == agent.Namespace && isValidAttempt(attempt) {
 		attempt.ProtoReflect().SetUnknown(nil) // the dispatcher keeps attempts
 		return true
 	}
@@ -145,18 +145,18 @@ func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID str
 	}
 	swarm := &v1alpha1.Swarm{}
 	if found, err := a.read(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: hello.GetSwarm()}, swarm); err != nil || !found {
-		return orDenied(err, "there is no Swarm %q", hello.GetSwarm())
+		return errorOrDenial(err, "there is no Swarm %q", hello.GetSwarm())
 	}
 	object := &v1alpha1.Agent{}
-	known, err := a.read(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}, object)
+	exists, err := a.read(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}, object)
 	switch {
 	case err != nil:
 		return err
-	case known && !metav1.IsControlledBy(object, swarm):
+	case exists && !metav1.IsControlledBy(object, swarm):
 		return denyf("Agent %q is not controlled by Swarm %q", agent.Name, swarm.Name)
-	case known && object.Spec.SwarmRef.Name != swarm.Name: // the dispatcher counts the agent by this name
+	case exists && object.Spec.SwarmRef.Name != swarm.Name: // the dispatcher counts the agent by this name
 		return denyf("Agent %q names another Swarm than %q", agent.Name, swarm.Name)
-	case known && object.Status.LinkedPodUID == podUID:
+	case exists && object.Status.LinkedPodUID == podUID:
 		return nil
 	}
 	return a.authorizePod(ctx, agent, podUID, swarm)
@@ -165,48 +165,48 @@ func (a *Authorizer) authorize(ctx context.Context, agent link.Agent, podUID str
 // authorizePod returns why a pod does not belong to a Swarm.
 func (a *Authorizer) authorizePod(ctx context.Context, agent link.Agent, podUID string, swarm *v1alpha1.Swarm) error {
 	pod, name := &corev1.Pod{}, types.NamespacedName{Namespace: agent.Namespace, Name: agent.Name}
-	found, err := a.readIf(ctx, name, pod, func() bool { return string(pod.UID) == podUID })
+	found, err := a.readMatching(ctx, name, pod, func() bool { return string(pod.UID) == podUID })
 	if err != nil || !found {
-		return orDenied(err, "pod %q is not there any more", agent.Name)
+		return errorOrDenial(err, "pod %q is not there any more", agent.Name)
 	}
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "StatefulSet" {
 		return denyf("pod %q is not controlled by a StatefulSet of Swarm %q", agent.Name, swarm.Name)
 	}
 	set := &appsv1.StatefulSet{}
-	found, err = a.readIf(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: owner.Name}, set, func() bool { return set.UID == owner.UID })
+	found, err = a.readMatching(ctx, types.NamespacedName{Namespace: agent.Namespace, Name: owner.Name}, set, func() bool { return set.UID == owner.UID })
 	if err != nil || !found || !metav1.IsControlledBy(set, swarm) {
-		return orDenied(err, "StatefulSet %q of pod %q is not controlled by Swarm %q", owner.Name, agent.Name, swarm.Name)
+		return errorOrDenial(err, "StatefulSet %q of pod %q is not controlled by Swarm %q", owner.Name, agent.Name, swarm.Name)
 	}
 	return nil
 }
 
-// orDenied returns the error if it is not nil, and a denial otherwise.
-func orDenied(err error, format string, args ...any) error {
+// errorOrDenial returns the error if it is not nil, and a denial otherwise.
+func errorOrDenial(err error, format string, args ...any) error {
 	if err != nil {
 		return err
 	}
 	return denyf(format, args...)
 }
 
-func (a *Authorizer) read(ctx context.Context, name types.NamespacedName, into client.Object) (found bool, err error) {
-	return a.readIf(ctx, name, into, func() bool { return true })
+func (a *Authorizer) read(ctx context.Context, name types.NamespacedName, object client.Object) (found bool, err error) {
+	return a.readMatching(ctx, name, object, func() bool { return true })
 }
 
-// readIf reads an object from the cache, and from the API server if the cache has none that is right: the cache may lag.
-func (a *Authorizer) readIf(ctx context.Context, name types.NamespacedName, into client.Object, right func() bool) (found bool, err error) {
-	if err := a.config.Cache.Get(ctx, name, into); err == nil && right() {
+// readMatching reads an object from the cache, and from the API server if the cache has none that is right: the cache may lag.
+func (a *Authorizer) readMatching(ctx context.Context, name types.NamespacedName, object client.Object, matches func() bool) (found bool, err error) {
+	if err := a.config.Cache.Get(ctx, name, object); err == nil && matches() {
 		return true, nil
 	}
-	if err := a.live.Wait(ctx, name.Namespace); err != nil {
+	if err := a.liveLimiter.Wait(ctx, name.Namespace); err != nil {
 		return false, fmt.Errorf("too many agents of namespace %q are looked up at the moment, connect again: %w", name.Namespace, err)
 	}
-	err = a.config.Live.Get(ctx, name, into)
+	err = a.config.Live.Get(ctx, name, object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("read %T %q: %w", into, name, err)
+		return false, fmt.Errorf("read %T %q: %w", object, name, err)
 	}
-	return right(), nil
+	return matches(), nil
 }

@@ -36,7 +36,7 @@ func NewCA(t testing.TB) *CA {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "linktest"}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	root := sign(t, authority, authority, key, key)
+	root := createCertificate(t, authority, authority, key, key)
 	serverKey := newKey(t)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{ServerName},
@@ -44,7 +44,7 @@ func NewCA(t testing.TB) *CA {
 	}
 	ca := &CA{Pool: x509.NewCertPool(), PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root})}
 	ca.Pool.AppendCertsFromPEM(ca.PEM)
-	ca.Peer = tls.Certificate{Certificate: [][]byte{sign(t, leaf, authority, serverKey, key)}, PrivateKey: serverKey}
+	ca.Peer = tls.Certificate{Certificate: [][]byte{createCertificate(t, leaf, authority, serverKey, key)}, PrivateKey: serverKey}
 	return ca
 }
 
@@ -73,11 +73,11 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func sign(t testing.TB, certificate, parent *x509.Certificate, key, by *ecdsa.PrivateKey) []byte {
+func createCertificate(t testing.TB, certificate, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	signed, err := x509.CreateCertificate(rand.Reader, certificate, parent, &key.PublicKey, by)
+	certificateDER, err := x509.CreateCertificate(rand.Reader, certificate, parent, &key.PublicKey, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signed
+	return certificateDER
 }

@@ -13,17 +13,17 @@ type Network struct {
 	Address string
 
 	mu          sync.Mutex
-	gate        chan struct{} // closed while open
+	open        chan struct{} // closed while open
 	connections map[net.Conn]bool
 }
 
 // NewNetwork relays to an address until the test ends.
-func NewNetwork(t testing.TB, to string) *Network {
+func NewNetwork(t testing.TB, address string) *Network {
 	t.Helper()
-	listener := listen(t)
-	n := &Network{Address: listener.Addr().String(), gate: make(chan struct{}), connections: map[net.Conn]bool{}}
-	close(n.gate)
-	go n.accept(listener, to)
+	listener := listenLocal(t)
+	n := &Network{Address: listener.Addr().String(), open: make(chan struct{}), connections: map[net.Conn]bool{}}
+	close(n.open)
+	go n.accept(listener, address)
 	t.Cleanup(func() {
 		_ = listener.Close()
 		n.Thaw()
@@ -32,33 +32,33 @@ func NewNetwork(t testing.TB, to string) *Network {
 	return n
 }
 
-func (n *Network) accept(listener net.Listener, to string) {
+func (n *Network) accept(listener net.Listener, address string) {
 	for {
-		from, err := listener.Accept()
+		downstream, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		onward, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", to)
+		upstream, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", address)
 		if err != nil {
-			_ = from.Close()
+			_ = downstream.Close()
 			continue
 		}
 		n.mu.Lock()
-		n.connections[from], n.connections[onward] = true, true
+		n.connections[downstream], n.connections[upstream] = true, true
 		n.mu.Unlock()
-		go n.relay(from, onward)
-		go n.relay(onward, from)
+		go n.relay(downstream, upstream)
+		go n.relay(upstream, downstream)
 	}
 }
 
-func (n *Network) relay(from, to net.Conn) {
-	defer func() { _, _ = from.Close(), to.Close() }()
+func (n *Network) relay(source, destination net.Conn) {
+	defer func() { _, _ = source.Close(), destination.Close() }()
 	buffer := make([]byte, 32<<10)
 	for {
-		size, err := from.Read(buffer)
-		<-n.passage()
+		size, err := source.Read(buffer)
+		<-n.opened()
 		if size > 0 {
-			if _, err := to.Write(buffer[:size]); err != nil {
+			if _, err := destination.Write(buffer[:size]); err != nil {
 				return
 			}
 		}
@@ -68,17 +68,17 @@ func (n *Network) relay(from, to net.Conn) {
 	}
 }
 
-func (n *Network) passage() <-chan struct{} {
+func (n *Network) opened() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.gate
+	return n.open
 }
 
 // Freeze blocks all traffic.
 func (n *Network) Freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.gate = make(chan struct{})
+	n.open = make(chan struct{})
 }
 
 // Thaw lets everything pass, starting with what was held back.
@@ -86,9 +86,9 @@ func (n *Network) Thaw() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case <-n.gate:
+	case <-n.open:
 	default:
-		close(n.gate)
+		close(n.open)
 	}
 }
 
@@ -102,7 +102,7 @@ func (n *Network) Cut() {
 	clear(n.connections)
 }
 
-func listen(t testing.TB) net.Listener {
+func listenLocal(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -84,7 +84,7 @@ type Operator struct {
 }
 
 // Start runs an operator that leads term 1, until the test ends. The configuration may be changed before it starts.
-func Start(t testing.TB, ca *CA, change ...func(*link.Config)) *Operator {
+func Start(t testing.TB, ca *CA, options ...func(*link.Config)) *Operator {
 	t.Helper()
 	o := &Operator{Recorder: newRecorder(), Leader: &Leader{}, CA: ca, Metrics: prometheus.NewRegistry()}
 	o.Leader.Lead(1)
@@ -92,7 +92,7 @@ func Start(t testing.TB, ca *CA, change ...func(*link.Config)) *Operator {
 		Certificates: ca, Authenticator: Tokens{}, Leadership: o.Leader, Terms: Terms{}, Events: o.Recorder, Leases: o.Recorder, Ready: Ready(),
 		Metrics: o.Metrics, Refusals: limit.NewRefusals(o.Metrics),
 	}
-	for _, apply := range change {
+	for _, apply := range options {
 		apply(&config)
 	}
 	server, err := link.New(config)
@@ -106,7 +106,7 @@ func Start(t testing.TB, ca *CA, change ...func(*link.Config)) *Operator {
 
 func (o *Operator) serve(t testing.TB) {
 	t.Helper()
-	listener := listen(t)
+	listener := listenLocal(t)
 	o.Address = listener.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -127,9 +127,9 @@ func Ready() <-chan struct{} {
 	return ready
 }
 
-// Lease sets the lease.
-func Lease(length time.Duration) func(*link.Config) {
-	return func(c *link.Config) { c.Events.(*Recorder).Length = length }
+// WithLease sets the lease.
+func WithLease(length time.Duration) func(*link.Config) {
+	return func(c *link.Config) { c.Events.(*Recorder).LeaseDuration = length }
 }
 
 // ClientTLS returns what a client of this operator trusts.
@@ -137,8 +137,8 @@ func (o *Operator) ClientTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: o.CA.Pool, ServerName: ServerName, NextProtos: []string{"h2"}}
 }
 
-// Count sums a metric over all series that have the label value, or over all series if it is "".
-func (o *Operator) Count(t testing.TB, name, label string) int {
+// MetricSum sums a metric over all series that have the label value, or over all series if it is "".
+func (o *Operator) MetricSum(t testing.TB, name, label string) int {
 	t.Helper()
 	families, err := o.Metrics.Gather()
 	if err != nil {

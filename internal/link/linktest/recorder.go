@@ -9,43 +9,43 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link"
 )
 
-// patience is far longer than anything takes, so that only things that never happen fail.
-const patience = 20 * time.Second
+// waitTimeout is far longer than anything takes, so that only things that never happen fail.
+const waitTimeout = 20 * time.Second
 
 // An Event is one call of the server to its consumer.
 type Event struct {
-	At      time.Time
+	Time    time.Time
 	Agent   link.Agent
 	PodUID  string
 	Hello   *linkv1.Hello        // joined
 	Message *linkv1.AgentMessage // received
-	Left    bool
+	HasLeft bool
 }
 
 // A Recorder is a link.Events that records all calls.
 type Recorder struct {
-	// Refusal is called before an agent joins.
-	Refusal func(hello *linkv1.Hello) error
-	// Length of the lease that agents get.
-	Length time.Duration
+	// JoinError is called before an agent joins.
+	JoinError func(hello *linkv1.Hello) error
+	// LeaseDuration of the lease that agents get.
+	LeaseDuration time.Duration
 
-	busy   sync.Mutex
-	mu     sync.Mutex
-	events []Event
-	more   chan struct{} // closed and replaced with every event
+	receiving sync.Mutex
+	mu        sync.Mutex
+	events    []Event
+	changed   chan struct{} // closed and replaced with every event
 }
 
 func newRecorder() *Recorder {
-	return &Recorder{Length: 15 * time.Second, more: make(chan struct{})}
+	return &Recorder{LeaseDuration: 15 * time.Second, changed: make(chan struct{})}
 }
 
-// Lease implements link.Leases.
-func (r *Recorder) Lease(link.Agent, *linkv1.Hello) time.Duration { return r.Length }
+// WithLease implements link.Leases.
+func (r *Recorder) Lease(link.Agent, *linkv1.Hello) time.Duration { return r.LeaseDuration }
 
 // Joined implements link.Events.
 func (r *Recorder) Joined(agent link.Agent, podUID string, hello *linkv1.Hello) error {
-	if r.Refusal != nil {
-		if err := r.Refusal(hello); err != nil {
+	if r.JoinError != nil {
+		if err := r.JoinError(hello); err != nil {
 			return err
 		}
 	}
@@ -55,60 +55,60 @@ func (r *Recorder) Joined(agent link.Agent, podUID string, hello *linkv1.Hello) 
 
 // Received implements link.Events.
 func (r *Recorder) Received(agent link.Agent, message *linkv1.AgentMessage) {
-	r.busy.Lock()
-	defer r.busy.Unlock()
+	r.receiving.Lock()
+	defer r.receiving.Unlock()
 	r.add(Event{Agent: agent, Message: message})
 }
 
-// Hold blocks received messages until release is called.
-func (r *Recorder) Hold() (release func()) {
-	r.busy.Lock()
-	return r.busy.Unlock
+// Block blocks received messages until release is called.
+func (r *Recorder) Block() (release func()) {
+	r.receiving.Lock()
+	return r.receiving.Unlock
 }
 
 // Left implements link.Events.
-func (r *Recorder) Left(agent link.Agent) { r.add(Event{Agent: agent, Left: true}) }
+func (r *Recorder) Left(agent link.Agent) { r.add(Event{Agent: agent, HasLeft: true}) }
 
 func (r *Recorder) add(event Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	event.At = time.Now()
+	event.Time = time.Now()
 	r.events = append(r.events, event)
-	close(r.more)
-	r.more = make(chan struct{})
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // Events returns all events so far.
 func (r *Recorder) Events() []Event {
-	events, _ := r.since(0)
+	events, _ := r.eventsFrom(0)
 	return events
 }
 
-func (r *Recorder) since(from int) ([]Event, <-chan struct{}) {
+func (r *Recorder) eventsFrom(from int) ([]Event, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]Event(nil), r.events[from:]...), r.more
+	return append([]Event(nil), r.events[from:]...), r.changed
 }
 
 // Await waits for the n-th wanted event, counted from 1.
-func (r *Recorder) Await(t testing.TB, n int, what string, wanted func(Event) bool) Event {
+func (r *Recorder) Await(t testing.TB, n int, description string, matches func(Event) bool) Event {
 	t.Helper()
-	seen, found := 0, 0
-	timeout := time.After(patience)
+	offset, matched := 0, 0
+	timeout := time.After(waitTimeout)
 	for {
-		events, more := r.since(seen)
-		seen += len(events)
+		events, changed := r.eventsFrom(offset)
+		offset += len(events)
 		for _, event := range events {
-			if wanted(event) {
-				if found++; found == n {
+			if matches(event) {
+				if matched++; matched == n {
 					return event
 				}
 			}
 		}
 		select {
-		case <-more:
+		case <-changed:
 		case <-timeout:
-			t.Fatalf("%s did not come (%d of %d); seen: %v", what, found, n, r.Events())
+			t.Fatalf("%s did not come (%d of %d); seen: %v", description, matched, n, r.Events())
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (r *Recorder) AwaitHello(t testing.TB, n int) *linkv1.Hello {
 // AwaitLeft waits for the n-th end of a stream.
 func (r *Recorder) AwaitLeft(t testing.TB, n int) {
 	t.Helper()
-	r.Await(t, n, "the end of a stream", func(e Event) bool { return e.Left })
+	r.Await(t, n, "the end of a stream", func(e Event) bool { return e.HasLeft })
 }
 
 // AwaitResult waits for the n-th result of an epoch.
@@ -149,12 +149,12 @@ func (r *Recorder) AwaitCredit(t testing.TB, granted int64) *linkv1.Credit {
 }
 
 // Eventually polls a condition that no event announces.
-func Eventually(t testing.TB, what string, condition func() bool) {
+func Eventually(t testing.TB, description string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: never", what)
+			t.Fatalf("%s: never", description)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -42,13 +42,13 @@ var _ = Describe("A change of leader", func() {
 		ca := linktest.NewCA(GinkgoTB())
 		firstTokens, nextTokens := &counted{}, &counted{}
 		oneAddress := func(config *link.Config) { config.Limits.ConnectionsPerSource = count } // all agents are on this machine
-		first := linktest.Start(GinkgoTB(), ca, linktest.Lease(lease), firstTokens.authenticate, oneAddress)
-		next := linktest.Start(GinkgoTB(), ca, linktest.Lease(lease), nextTokens.authenticate, oneAddress)
+		first := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), firstTokens.authenticate, oneAddress)
+		next := linktest.Start(GinkgoTB(), ca, linktest.WithLease(lease), nextTokens.authenticate, oneAddress)
 		next.Leader.Follow(first.Address)
 
 		agents := &workforce{}
 		agents.start(ctx, count, first, next) // the next leader has not seen any of them before
-		Eventually(first.Count).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(2 * time.Minute).Should(Equal(count))
+		Eventually(first.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(2 * time.Minute).Should(Equal(count))
 		agents.assignEach(first)
 		Eventually(agents.working.Load).WithTimeout(time.Minute).Should(BeEquivalentTo(count))
 		report("agents", count)
@@ -60,7 +60,7 @@ var _ = Describe("A change of leader", func() {
 		time.Sleep(gap)
 		next.Leader.Lead(2)
 		elected := time.Now()
-		Eventually(next.Count).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(lease).Should(Equal(count))
+		Eventually(next.MetricSum).WithArguments(GinkgoTB(), "swarm_link_agents", "").WithTimeout(lease).Should(Equal(count))
 		took := time.Since(began)
 		report("all agents linked after the election", time.Since(elected).Round(10*time.Millisecond))
 
@@ -82,7 +82,7 @@ var _ = Describe("A change of leader", func() {
 func refusals(by *linktest.Operator) map[string]int {
 	counts := map[string]int{}
 	for _, reason := range []string{"token_denied", "token_unproven", "too_many_connections", "too_many_streams"} {
-		counts[reason] = by.Count(GinkgoTB(), "swarm_link_refused_total", reason)
+		counts[reason] = by.MetricSum(GinkgoTB(), "swarm_link_refused_total", reason)
 	}
 	return counts
 }
@@ -104,8 +104,8 @@ type counted struct {
 
 func (c *counted) authenticate(config *link.Config) {
 	config.Authenticator = link.NewTokenAuthenticator(link.TokenOptions{
-		Reviews: c, Pods: c.pods, ClockReliable: func() bool { return true },
-		Published: func(ctx context.Context, path string) ([]byte, error) {
+		Reviews: c, Pods: c.pods, IsClockReliable: func() bool { return true },
+		Documents: func(ctx context.Context, path string) ([]byte, error) {
 			return api.CoreV1().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 		},
 	})

@@ -72,7 +72,7 @@ var _ = Describe("An agent with a projected token", func() {
 		own, other := newPod(ctx, "research-coder-2"), newPod(ctx, "research-coder-3")
 		operator := linktest.Start(GinkgoTB(), linktest.NewCA(GinkgoTB()), func(c *link.Config) { c.Authenticator = reviewer() })
 		run(operator, other.Name, tokenFor(ctx, link.Audience, own))
-		Eventually(func() int { return operator.Count(GinkgoTB(), "swarm_link_refused_total", "other_agent") }).Should(BeNumerically(">", 0))
+		Eventually(func() int { return operator.MetricSum(GinkgoTB(), "swarm_link_refused_total", "other_agent") }).Should(BeNumerically(">", 0))
 		Expect(operator.Events()).To(BeEmpty())
 
 		run(operator, own.Name, tokenFor(ctx, link.Audience, own))

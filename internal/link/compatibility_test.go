@@ -22,8 +22,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// frozen is the protocol as the first agents know it.
-func frozen(t *testing.T) protoreflect.FileDescriptor {
+// frozenProtocol is the protocol as the first agents know it.
+func frozenProtocol(t *testing.T) protoreflect.FileDescriptor {
 	t.Helper()
 	text, err := os.ReadFile("testdata/protocol-1.txtpb")
 	if err != nil {
@@ -43,15 +43,15 @@ func frozen(t *testing.T) protoreflect.FileDescriptor {
 // Every message, field and enum value of the frozen protocol still exists, with its number and type.
 func TestProtocolOnlyGrows(t *testing.T) {
 	now := linkv1.File_api_link_v1_link_proto
-	old := frozen(t)
+	old := frozenProtocol(t)
 	for at := range old.Messages().Len() {
-		before := old.Messages().Get(at)
-		after := now.Messages().ByName(before.Name())
+		usageBefore := old.Messages().Get(at)
+		after := now.Messages().ByName(usageBefore.Name())
 		if after == nil {
-			t.Errorf("message %s is gone", before.Name())
+			t.Errorf("message %s is gone", usageBefore.Name())
 			continue
 		}
-		assertFieldsKept(t, before, after)
+		assertFieldsKept(t, usageBefore, after)
 	}
 	outcomes := now.Enums().ByName("Outcome").Values()
 	values := old.Enums().ByName("Outcome").Values()
@@ -62,10 +62,10 @@ func TestProtocolOnlyGrows(t *testing.T) {
 	}
 }
 
-func assertFieldsKept(t *testing.T, before, after protoreflect.MessageDescriptor) {
+func assertFieldsKept(t *testing.T, usageBefore, after protoreflect.MessageDescriptor) {
 	t.Helper()
-	for at := range before.Fields().Len() {
-		field := before.Fields().Get(at)
+	for at := range usageBefore.Fields().Len() {
+		field := usageBefore.Fields().Get(at)
 		kept := after.Fields().ByNumber(field.Number())
 		if kept == nil || kept.Name() != field.Name() || kept.Kind() != field.Kind() || kept.Cardinality() != field.Cardinality() {
 			t.Errorf("field %s is gone or has changed", field.FullName())
@@ -76,12 +76,12 @@ func assertFieldsKept(t *testing.T, before, after protoreflect.MessageDescriptor
 // An oldAgent uses the frozen descriptors alone.
 type oldAgent struct {
 	grpc.ClientStream
-	says, hears protoreflect.MessageDescriptor
+	sendType, receiveType protoreflect.MessageDescriptor
 }
 
-func (a oldAgent) say(t *testing.T, text string) {
+func (a oldAgent) send(t *testing.T, text string) {
 	t.Helper()
-	message := dynamicpb.NewMessage(a.says)
+	message := dynamicpb.NewMessage(a.sendType)
 	if err := prototext.Unmarshal([]byte(text), message); err != nil {
 		t.Fatal(err)
 	}
@@ -90,39 +90,39 @@ func (a oldAgent) say(t *testing.T, text string) {
 	}
 }
 
-// hear returns the kind of the next message, or "" if the agent does not know it, and one field of it.
-func (a oldAgent) hear(t *testing.T, field protoreflect.Name) (kind string, value string) {
+// receive returns the kind of the next message, or "" if the agent does not know it, and one field of it.
+func (a oldAgent) receive(t *testing.T, field protoreflect.Name) (kind string, value string) {
 	t.Helper()
-	message := dynamicpb.NewMessage(a.hears)
+	message := dynamicpb.NewMessage(a.receiveType)
 	if err := a.RecvMsg(message); err != nil {
 		t.Fatal(err)
 	}
-	chosen := message.WhichOneof(a.hears.Oneofs().ByName("kind"))
-	if chosen == nil {
+	oneof := message.WhichOneof(a.receiveType.Oneofs().ByName("kind"))
+	if oneof == nil {
 		return "", ""
 	}
-	inside := message.Get(chosen).Message()
-	wanted := inside.Descriptor().Fields().ByName(field)
-	if wanted.Kind() == protoreflect.BytesKind {
-		return string(chosen.Name()), string(inside.Get(wanted).Bytes())
+	body := message.Get(oneof).Message()
+	descriptor := body.Descriptor().Fields().ByName(field)
+	if descriptor.Kind() == protoreflect.BytesKind {
+		return string(oneof.Name()), string(body.Get(descriptor).Bytes())
 	}
-	return string(chosen.Name()), inside.Get(wanted).String()
+	return string(oneof.Name()), body.Get(descriptor).String()
 }
 
 // joinOld lets an old agent join and grant one credit.
 func joinOld(t *testing.T, operator *linktest.Operator) oldAgent {
 	t.Helper()
-	old := oldAgent{ClientStream: rawStream(t, operator), says: frozen(t).Messages().ByName("AgentMessage"), hears: frozen(t).Messages().ByName("OperatorMessage")}
-	old.say(t, `hello { protocol: 1 namespace: "default" swarm: "research" agent: "research-coder-0" slots: 1 }`)
-	if kind, protocol := old.hear(t, "protocol"); kind != "welcome" || protocol != "1" {
+	old := oldAgent{ClientStream: openRawStream(t, operator), sendType: frozenProtocol(t).Messages().ByName("AgentMessage"), receiveType: frozenProtocol(t).Messages().ByName("OperatorMessage")}
+	old.send(t, `hello { protocol: 1 namespace: "default" swarm: "research" agent: "research-coder-0" slots: 1 }`)
+	if kind, protocol := old.receive(t, "protocol"); kind != "welcome" || protocol != "1" {
 		t.Fatalf("first came %s, protocol %s", kind, protocol)
 	}
-	old.say(t, `credit { granted: 1 }`)
+	old.send(t, `credit { granted: 1 }`)
 	operator.AwaitCredit(t, 1)
 	return old
 }
 
-func TestOldAgentIsSpared(t *testing.T) {
+func TestOldAgentGetsNoUnknownMessages(t *testing.T) {
 	operator := linktest.Start(t, linktest.NewCA(t))
 	old := joinOld(t, operator)
 	// Messages that an old agent does not know are not sent or, where that is harmless, ignored by it.
@@ -137,7 +137,7 @@ func TestOldAgentIsSpared(t *testing.T) {
 	if err := operator.Send(coder, linktest.Drain(0)); err != nil {
 		t.Fatal(err)
 	}
-	if kind, _ := old.hear(t, ""); kind != "" {
+	if kind, _ := old.receive(t, ""); kind != "" {
 		t.Errorf("the old agent understood %s", kind)
 	}
 }
@@ -148,21 +148,21 @@ func TestOldAgentWorksWithThisOperator(t *testing.T) {
 	if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", 5), `{"x":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if kind, payload := old.hear(t, "payload"); kind != "assign" || payload != `{"x":1}` {
+	if kind, payload := old.receive(t, "payload"); kind != "assign" || payload != `{"x":1}` {
 		t.Errorf("heard %s %s", kind, payload)
 	}
-	old.say(t, `heartbeat { sequence: 3 }`)
-	if kind, sequence := old.hear(t, "sequence"); kind != "echo" || sequence != "3" {
+	old.send(t, `heartbeat { sequence: 3 }`)
+	if kind, sequence := old.receive(t, "sequence"); kind != "echo" || sequence != "3" {
 		t.Errorf("heard %s %s", kind, sequence)
 	}
-	old.say(t, `result { attempt { task: "t" task_uid: "uid-of-t" attempt: 1 epoch: 5 } outcome: OUTCOME_SUCCEEDED value: "42" }`)
+	old.send(t, `result { attempt { task: "t" task_uid: "uid-of-t" attempt: 1 epoch: 5 } outcome: OUTCOME_SUCCEEDED value: "42" }`)
 	if got := operator.AwaitResult(t, 1, 5); got.GetOutcome() != linkv1.Outcome_OUTCOME_SUCCEEDED || string(got.GetValue()) != "42" {
 		t.Errorf("got %v", got)
 	}
 	if err := operator.Send(coder, linktest.Acknowledge(linktest.Attempt("t", 5))); err != nil {
 		t.Fatal(err)
 	}
-	if kind, _ := old.hear(t, "attempt"); kind != "acknowledge" {
+	if kind, _ := old.receive(t, "attempt"); kind != "acknowledge" {
 		t.Errorf("heard %s", kind)
 	}
 }
@@ -174,19 +174,19 @@ func TestNewAgentWorksWithThisOperator(t *testing.T) {
 	future := hello(coder)
 	future.GetHello().Protocol = 99
 	withUnknown(future.GetHello())
-	c.say(t, future)
-	if got := c.hear(t).GetWelcome().GetProtocol(); got != linkv1.Protocol {
+	c.send(t, future)
+	if got := c.receive(t).GetWelcome().GetProtocol(); got != linkv1.Protocol {
 		t.Errorf("protocol %d: want ours, which the agent knows, too", got)
 	}
 	dream := &linkv1.AgentMessage{}
 	withUnknown(dream)
-	c.say(t, dream)
-	c.say(t, heartbeat(1))
-	if c.hear(t).GetEcho() == nil {
+	c.send(t, dream)
+	c.send(t, heartbeat(1))
+	if c.receive(t).GetEcho() == nil {
 		t.Error("no echo after an unknown message")
 	}
 	// Heartbeats are answered without waiting for what was received before.
-	linktest.Eventually(t, "the unknown message is counted", func() bool { return operator.Count(t, "swarm_link_dropped_total", "unknown_kind") == 1 })
+	linktest.Eventually(t, "the unknown message is counted", func() bool { return operator.MetricSum(t, "swarm_link_dropped_total", "unknown_kind") == 1 })
 }
 
 func withUnknown(message proto.Message) {
@@ -194,14 +194,14 @@ func withUnknown(message proto.Message) {
 	message.ProtoReflect().SetUnknown(protowire.AppendBytes(field, []byte("something new")))
 }
 
-func rawStream(t *testing.T, to *linktest.Operator) grpc.ClientStream {
+func openRawStream(t *testing.T, to *linktest.Operator) grpc.ClientStream {
 	t.Helper()
 	connection, err := grpc.NewClient("passthrough:///"+to.Address, grpc.WithTransportCredentials(credentials.NewTLS(to.ClientTLS())))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = connection.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+coder.String())
 	stream, err := connection.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, linkv1.Link_Connect_FullMethodName)

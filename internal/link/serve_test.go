@@ -16,21 +16,23 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// consumer stubs everything that a server needs.
-type consumer struct{}
+// stubConsumer stubs everything that a server needs.
+type stubConsumer struct{}
 
-func (consumer) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (stubConsumer) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.ErrUnsupported
 }
-func (consumer) Authenticate(context.Context, string) (Identity, error) { return Identity{}, ErrDenied }
-func (consumer) Lease(Agent, *linkv1.Hello) time.Duration               { return 10 * time.Second }
-func (consumer) Joined(Agent, string, *linkv1.Hello) error              { return nil }
-func (consumer) Received(Agent, *linkv1.AgentMessage)                   {}
-func (consumer) Left(Agent)                                             {}
+func (stubConsumer) Authenticate(context.Context, string) (Identity, error) {
+	return Identity{}, ErrDenied
+}
+func (stubConsumer) Lease(Agent, *linkv1.Hello) time.Duration  { return 10 * time.Second }
+func (stubConsumer) Joined(Agent, string, *linkv1.Hello) error { return nil }
+func (stubConsumer) Received(Agent, *linkv1.AgentMessage)      {}
+func (stubConsumer) Left(Agent)                                {}
 
-func wholeConfig() Config {
+func validConfig() Config {
 	return Config{
-		Certificates: consumer{}, Authenticator: consumer{}, Leadership: &tenure{}, Events: consumer{}, Leases: consumer{},
+		Certificates: stubConsumer{}, Authenticator: stubConsumer{}, Leadership: &fakeLeadership{}, Events: stubConsumer{}, Leases: stubConsumer{},
 		Ready: make(chan struct{}), Metrics: prometheus.NewRegistry(),
 	}
 }
@@ -46,13 +48,13 @@ func TestServerNeedsEachOfItsParts(t *testing.T) {
 		"ready":         func(c *Config) { c.Ready = nil },
 		"metrics":       func(c *Config) { c.Metrics = nil },
 	} {
-		config := wholeConfig()
+		config := validConfig()
 		change(&config)
 		if _, err := New(config); err == nil {
 			t.Errorf("a server was made without %s", reason)
 		}
 	}
-	if _, err := New(wholeConfig()); err != nil {
+	if _, err := New(validConfig()); err != nil {
 		t.Error(err)
 	}
 }
@@ -60,32 +62,32 @@ func TestServerNeedsEachOfItsParts(t *testing.T) {
 // An agent that sends no heartbeat for two leases is cut off, counted from its last one, whatever else it sends.
 func TestAgentIsCutOffTwoLeasesAfterItsLastHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := New(wholeConfig())
+		server, err := New(validConfig())
 		if err != nil {
 			t.Fatal(err)
 		}
-		hosted, _ := newSession(Limits{}.withDefaults())
-		hosted.lease = 10 * time.Second
-		heard := &hearing{inbox: newInbox(1 << 20), over: make(chan struct{})}
-		began, ended := time.Now(), make(chan error)
-		defer server.answer(heard, hosted)()
-		go func() { ended <- server.attend(heard, hosted) }()
+		sess, _ := newSession(Limits{}.withDefaults())
+		sess.lease = 10 * time.Second
+		receiver := &streamReceiver{inbox: newInbox(1 << 20), done: make(chan struct{})}
+		start, ended := time.Now(), make(chan error)
+		defer server.answerHeartbeats(receiver, sess)()
+		go func() { ended <- server.serveMessages(receiver, sess) }()
 		time.Sleep(15 * time.Second)
-		heard.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}})
+		receiver.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Heartbeat{Heartbeat: &linkv1.Heartbeat{Sequence: 1}}})
 		time.Sleep(5 * time.Second)
-		heard.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1}}})
+		receiver.inbox.push(&linkv1.AgentMessage{Kind: &linkv1.AgentMessage_Credit{Credit: &linkv1.Credit{Granted: 1}}})
 		cause := <-ended
-		if end, ok := errors.AsType[*ending](cause); !ok || end.refusal != refusedSilent || time.Since(began) != 35*time.Second {
-			t.Errorf("ended with %v after %s", cause, time.Since(began))
+		if end, ok := errors.AsType[*streamError](cause); !ok || end.reason != refusedSilent || time.Since(start) != 35*time.Second {
+			t.Errorf("ended with %v after %s", cause, time.Since(start))
 		}
 	})
 }
 
-func TestStreamEndsWithWhatBrokeIt(t *testing.T) {
+func TestStreamEndsWithItsCause(t *testing.T) {
 	reset := status.Error(codes.Unavailable, "connection reset")
 	for reason, c := range map[string]struct {
 		err     error
-		refusal refusal
+		refusal refusalReason
 		code    codes.Code
 	}{
 		"the agent is done":         {io.EOF, "", codes.OK},
@@ -93,8 +95,8 @@ func TestStreamEndsWithWhatBrokeIt(t *testing.T) {
 		"a frame is too large":      {status.Error(codes.ResourceExhausted, ""), refusedOversize, codes.ResourceExhausted},
 		"a frame cannot be decoded": {status.Error(codes.Internal, ""), refusedMalformed, codes.Internal},
 	} {
-		end, ok := errors.AsType[*ending](broken(c.err))
-		if !ok || end.refusal != c.refusal || status.Code(end.status) != c.code {
+		end, ok := errors.AsType[*streamError](asStreamError(c.err))
+		if !ok || end.reason != c.refusal || status.Code(end.grpcStatus) != c.code {
 			t.Errorf("%s: %+v", reason, end)
 		}
 	}
@@ -112,7 +114,7 @@ func TestCountersExistFromTheStart(t *testing.T) {
 	for _, family := range families {
 		series[family.GetName()] = len(family.GetMetric())
 	}
-	if series["swarm_link_refused_total"] != len(refusals) || series["swarm_link_dropped_total"] != len(drops) {
+	if series["swarm_link_refused_total"] != len(refusalReasons) || series["swarm_link_dropped_total"] != len(dropReasons) {
 		t.Errorf("series: %v", series)
 	}
 }

@@ -27,12 +27,12 @@ func TestHeartbeatsAreAnsweredWhileTheConsumerIsBusy(t *testing.T) {
 		"results that are repeated":  {1280, func(n int) *linkv1.AgentMessage { return result(n%128, 4096) }},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+			operator := linktest.Start(t, linktest.NewCA(t), withoutRateLimit)
 			client, _ := join(t, operator, coder)
-			release := operator.Hold()
+			release := operator.Block()
 			defer release()
 			for n := range c.messages {
-				client.say(t, c.message(n))
+				client.send(t, c.message(n))
 				if n%50 == 0 || n == c.messages-1 {
 					assertEchoed(t, client, int64(n))
 				}
@@ -44,56 +44,56 @@ func TestHeartbeatsAreAnsweredWhileTheConsumerIsBusy(t *testing.T) {
 // Past 2 MiB the operator stops reading from an agent. It neither echoes nor records that the agent was heard, so the lease
 // ends, first by the agent's clock and then by the operator's. Nothing is lost, and everything continues when the consumer
 // does.
-func TestAgentThatSaysTooMuchIsNotHeardUntilTheConsumerIsFree(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+func TestAgentThatSendsTooMuchIsNotReadUntilTheConsumerIsFree(t *testing.T) {
+	operator := linktest.Start(t, linktest.NewCA(t), withoutRateLimit)
 	client, _ := join(t, operator, coder)
-	release := sync.OnceFunc(operator.Hold())
+	release := sync.OnceFunc(operator.Block())
 	defer release()
 	const results = 5000
-	sent := make(chan error, 1)
+	sendErr := make(chan error, 1)
 	go func() {
 		for n := range results {
 			if err := client.Send(result(n, 4096)); err != nil {
-				sent <- err
+				sendErr <- err
 				return
 			}
 		}
-		sent <- client.Send(heartbeat(7))
+		sendErr <- client.Send(heartbeat(7))
 	}()
-	before := memory()
-	linktest.Eventually(t, "the operator reads no more", func() bool { return operator.Count(t, "swarm_link_stalled_total", "") == 1 })
+	usageBefore := readMemoryUsage()
+	linktest.Eventually(t, "the operator reads no more", func() bool { return operator.MetricSum(t, "swarm_link_stalled_total", "") == 1 })
 	heard, _ := operator.LastHeard(coder)
-	assertFlat(t, before, 1, 8<<20) // both ends, the test's and the operator's, of 20 MiB
+	assertMemoryBounded(t, usageBefore, 1, 8<<20) // both ends, the test's and the operator's, of 20 MiB
 	if again, _ := operator.LastHeard(coder); again != heard {
 		t.Error("an agent was heard whose heartbeat is not echoed")
 	}
 	release()
-	if err := <-sent; err != nil {
+	if err := <-sendErr; err != nil {
 		t.Fatal(err)
 	}
-	if echo := client.hear(t).GetEcho(); echo.GetSequence() != 7 {
+	if echo := client.receive(t).GetEcho(); echo.GetSequence() != 7 {
 		t.Errorf("got %v, want the echo of what was sent last", echo)
 	}
 	operator.AwaitResult(t, 1, results-1)
-	if got := operator.Count(t, "swarm_link_messages_total", "result"); got != results {
+	if got := operator.MetricSum(t, "swarm_link_messages_total", "result"); got != results {
 		t.Errorf("%d of %d results were passed on", got, results)
 	}
 }
 
 // Only the last report of an attempt counts, and it comes before what the agent sent after the first.
 func TestProgressThatWaitsIsReplacedByLaterProgress(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+	operator := linktest.Start(t, linktest.NewCA(t), withoutRateLimit)
 	client, _ := join(t, operator, coder)
-	release := sync.OnceFunc(operator.Hold())
+	release := sync.OnceFunc(operator.Block())
 	defer release()
-	client.say(t, credit(1)) // keeps the consumer busy
+	client.send(t, credit(1)) // keeps the consumer busy
 	assertEchoed(t, client, 1)
 	for percent := range 90 {
-		client.say(t, progress(1, percent, ""))
-		client.say(t, progress(2, percent, ""))
+		client.send(t, progress(1, percent, ""))
+		client.send(t, progress(2, percent, ""))
 	}
-	client.say(t, result(1, 1))
-	client.say(t, result(1, 1))
+	client.send(t, result(1, 1))
+	client.send(t, result(1, 1))
 	assertEchoed(t, client, 2)
 	release()
 	operator.AwaitResult(t, 1, 1)
@@ -106,36 +106,36 @@ func TestProgressThatWaitsIsReplacedByLaterProgress(t *testing.T) {
 	if got := fmt.Sprint(reported); got != "map[1:[89] 2:[89]]" {
 		t.Errorf("the consumer was told %v, want the last of each before the result", got)
 	}
-	if got := operator.Count(t, "swarm_link_dropped_total", "superseded"); got != 2*89+1 {
+	if got := operator.MetricSum(t, "swarm_link_dropped_total", "superseded"); got != 2*89+1 {
 		t.Errorf("%d messages were counted as superseded", got)
 	}
 }
 
 // Hello is the one message that is many times larger in memory than on the wire, and only the first one is useful.
 func TestSecondHelloDoesNotWait(t *testing.T) {
-	operator := linktest.Start(t, linktest.NewCA(t), atAnyRate)
+	operator := linktest.Start(t, linktest.NewCA(t), withoutRateLimit)
 	client, _ := join(t, operator, coder)
-	release := operator.Hold()
+	release := operator.Block()
 	defer release()
-	client.say(t, credit(1))
+	client.send(t, credit(1))
 	large := hello(coder)
 	for range 1000 {
 		large.GetHello().Running = append(large.GetHello().Running, &linkv1.Attempt{})
 	}
-	before := memory()
+	usageBefore := readMemoryUsage()
 	for n := range int64(200) {
-		client.say(t, proto.CloneOf(large))
+		client.send(t, proto.CloneOf(large))
 		assertEchoed(t, client, n)
 	}
-	assertFlat(t, before, 1, 8<<20) // each is 2 KB on the wire and more than 100 KB in memory
+	assertMemoryBounded(t, usageBefore, 1, 8<<20) // each is 2 KB on the wire and more than 100 KB in memory
 }
 
-func atAnyRate(c *link.Config) { c.Limits.MessagesPerSecond = int(time.Second) }
+func withoutRateLimit(c *link.Config) { c.Limits.MessagesPerSecond = int(time.Second) }
 
 func assertEchoed(t *testing.T, client client, sequence int64) {
 	t.Helper()
-	client.say(t, heartbeat(sequence))
-	if echo := client.hear(t).GetEcho(); echo.GetSequence() != sequence {
+	client.send(t, heartbeat(sequence))
+	if echo := client.receive(t).GetEcho(); echo.GetSequence() != sequence {
 		t.Errorf("got %v, want an echo of %d", echo, sequence)
 	}
 }

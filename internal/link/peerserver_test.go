@@ -23,39 +23,39 @@ import (
 )
 
 // A bureau answers peers. Each call waits until all calls that the test has announced are there.
-type bureau struct {
+type placementServer struct {
 	linkv1.UnimplementedPlacementServer
-	together sync.WaitGroup
-	asked    atomic.Int32
+	barrier sync.WaitGroup
+	calls   atomic.Int32
 }
 
-func (b *bureau) Place(ctx context.Context, _ *linkv1.PlaceRequest) (*linkv1.PlaceResponse, error) {
+func (b *placementServer) Place(ctx context.Context, _ *linkv1.PlaceRequest) (*linkv1.PlaceResponse, error) {
 	from, _ := peer.FromContext(ctx)
 	if info, known := from.AuthInfo.(credentials.TLSInfo); !known || len(info.State.VerifiedChains) == 0 {
 		return nil, status.Error(codes.Unauthenticated, "who are you?")
 	}
-	b.asked.Add(1)
-	b.together.Done()
-	b.together.Wait()
+	b.calls.Add(1)
+	b.barrier.Done()
+	b.barrier.Wait()
 	return &linkv1.PlaceResponse{Managed: true}, nil
 }
 
 // withPeers has an operator trust the CAs that are in the pool at that moment.
-func withPeers(b *bureau, trusted *x509.CertPool) func(*link.Config) {
+func withPeers(b *placementServer, trusted *x509.CertPool) func(*link.Config) {
 	return func(c *link.Config) {
 		c.Peers = link.Peers{
-			Authority: func(context.Context) *x509.CertPool { return trusted },
+			ClientCAs: func(context.Context) *x509.CertPool { return trusted },
 			Register:  func(to grpc.ServiceRegistrar) { linkv1.RegisterPlacementServer(to, b) },
 		}
 	}
 }
 
-// caller returns a client of the operator that shows these certificates.
-func caller(t *testing.T, of *linktest.Operator, shows ...tls.Certificate) linkv1.PlacementClient {
+// newPeerClient returns a client of the operator that shows these certificates.
+func newPeerClient(t *testing.T, operator *linktest.Operator, certificates ...tls.Certificate) linkv1.PlacementClient {
 	t.Helper()
-	config := of.ClientTLS()
-	config.Certificates = shows
-	connection, err := grpc.NewClient("passthrough:///"+of.Address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
+	config := operator.ClientTLS()
+	config.Certificates = certificates
+	connection, err := grpc.NewClient("passthrough:///"+operator.Address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func caller(t *testing.T, of *linktest.Operator, shows ...tls.Certificate) linkv
 
 func TestPeersAreKnownByTheirCertificate(t *testing.T) {
 	ca, other := linktest.NewCA(t), linktest.NewCA(t)
-	b := &bureau{}
+	b := &placementServer{}
 	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
 	for _, c := range []struct {
 		reason  string
@@ -77,17 +77,17 @@ func TestPeersAreKnownByTheirCertificate(t *testing.T) {
 		{"none", nil, codes.Unauthenticated, 0},
 		{"another CA's", []tls.Certificate{other.Peer}, codes.Unavailable, 1},
 	} {
-		b.together.Add(1)
-		_, err := caller(t, operator, c.shows...).Place(t.Context(), &linkv1.PlaceRequest{})
+		b.barrier.Add(1)
+		_, err := newPeerClient(t, operator, c.shows...).Place(t.Context(), &linkv1.PlaceRequest{})
 		if status.Code(err) != c.code {
 			t.Errorf("%s: %v", c.reason, err)
 		}
 		if c.code != codes.OK {
-			b.together.Done()
+			b.barrier.Done()
 		}
 		// The client completes its handshake before the server has checked its certificate.
 		counted := func(context.Context) (bool, error) {
-			return (operator.Count(t, "swarm_link_refused_total", "handshake") > 0) == (c.refused > 0), nil
+			return (operator.MetricSum(t, "swarm_link_refused_total", "handshake") > 0) == (c.refused > 0), nil
 		}
 		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, counted); err != nil {
 			t.Errorf("%s: as many as %d handshakes should have failed: %v", c.reason, c.refused, err)
@@ -99,49 +99,49 @@ func TestPeersAreKnownByTheirCertificate(t *testing.T) {
 func TestPeersFollowTheAuthority(t *testing.T) {
 	ca, next := linktest.NewCA(t), linktest.NewCA(t)
 	trusted := x509.NewCertPool()
-	b := &bureau{}
+	b := &placementServer{}
 	operator := linktest.Start(t, ca, withPeers(b, trusted))
-	if _, err := caller(t, operator, next.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); status.Code(err) != codes.Unavailable {
+	if _, err := newPeerClient(t, operator, next.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); status.Code(err) != codes.Unavailable {
 		t.Errorf("before: %v", err)
 	}
 	trusted.AppendCertsFromPEM(next.PEM)
-	b.together.Add(1)
-	if _, err := caller(t, operator, next.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
+	b.barrier.Add(1)
+	if _, err := newPeerClient(t, operator, next.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
 		t.Errorf("after: %v", err)
 	}
 }
 
 // Agents have one stream per connection; calls of peers must not wait for earlier ones.
-func TestPeersAskManyThingsAtOnce(t *testing.T) {
-	const many = 100
-	ca, b := linktest.NewCA(t), &bureau{}
+func TestPeersCallConcurrently(t *testing.T) {
+	const callCount = 100
+	ca, b := linktest.NewCA(t), &placementServer{}
 	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
-	client := caller(t, operator, ca.Peer)
-	b.together.Add(many)
-	var asked sync.WaitGroup
-	for range many {
-		asked.Go(func() {
+	client := newPeerClient(t, operator, ca.Peer)
+	b.barrier.Add(callCount)
+	var calls sync.WaitGroup
+	for range callCount {
+		calls.Go(func() {
 			if _, err := client.Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	asked.Wait()
-	if got := operator.Count(t, "swarm_link_connections", ""); got != 1 {
+	calls.Wait()
+	if got := operator.MetricSum(t, "swarm_link_connections", ""); got != 1 {
 		t.Errorf("%d connections", got)
 	}
 }
 
-func TestAgentsGoOnBesidePeers(t *testing.T) {
-	ca, b := linktest.NewCA(t), &bureau{}
+func TestAgentsAreServedAlongsidePeers(t *testing.T) {
+	ca, b := linktest.NewCA(t), &placementServer{}
 	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
 	c, _ := join(t, operator, coder)
-	b.together.Add(1)
-	if _, err := caller(t, operator, ca.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
+	b.barrier.Add(1)
+	if _, err := newPeerClient(t, operator, ca.Peer).Place(t.Context(), &linkv1.PlaceRequest{}); err != nil {
 		t.Error(err)
 	}
-	c.say(t, heartbeat(1))
-	if got := c.hear(t).GetEcho().GetSequence(); got != 1 {
+	c.send(t, heartbeat(1))
+	if got := c.receive(t).GetEcho().GetSequence(); got != 1 {
 		t.Errorf("echo %d", got)
 	}
 }
@@ -149,7 +149,7 @@ func TestAgentsGoOnBesidePeers(t *testing.T) {
 // The link is for agents: peers cannot use it.
 func TestPeersHaveNoLink(t *testing.T) {
 	ca := linktest.NewCA(t)
-	operator := linktest.Start(t, ca, withPeers(&bureau{}, ca.Pool))
+	operator := linktest.Start(t, ca, withPeers(&placementServer{}, ca.Pool))
 	config := operator.ClientTLS()
 	config.Certificates = []tls.Certificate{ca.Peer}
 	connection, err := grpc.NewClient("passthrough:///"+operator.Address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
@@ -166,16 +166,16 @@ func TestPeersHaveNoLink(t *testing.T) {
 	}
 }
 
-func TestStoppingLetsCallsEnd(t *testing.T) {
-	ca, b := linktest.NewCA(t), &bureau{}
+func TestStoppingWaitsForOpenCalls(t *testing.T) {
+	ca, b := linktest.NewCA(t), &placementServer{}
 	operator := linktest.Start(t, ca, withPeers(b, ca.Pool))
-	b.together.Add(2)
+	b.barrier.Add(2)
 	answered := make(chan error)
 	go func() {
-		_, err := caller(t, operator, ca.Peer).Place(t.Context(), &linkv1.PlaceRequest{})
+		_, err := newPeerClient(t, operator, ca.Peer).Place(t.Context(), &linkv1.PlaceRequest{})
 		answered <- err
 	}()
-	linktest.Eventually(t, "the call is there", func() bool { return b.asked.Load() == 1 })
+	linktest.Eventually(t, "the call is there", func() bool { return b.calls.Load() == 1 })
 	stopped := make(chan struct{})
 	go func() { operator.Stop(); close(stopped) }()
 	linktest.Eventually(t, "no replica is let in", func() bool {
@@ -185,7 +185,7 @@ func TestStoppingLetsCallsEnd(t *testing.T) {
 		}
 		return err != nil
 	})
-	b.together.Done()
+	b.barrier.Done()
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}

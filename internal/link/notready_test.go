@@ -11,21 +11,21 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/link/linktest"
 )
 
-// startClosed runs an operator whose consumer is not ready until it is opened.
-func startClosed(t *testing.T) (operator *linktest.Operator, open func()) {
+// startNotReady runs an operator whose consumer is not ready until it is opened.
+func startNotReady(t *testing.T) (operator *linktest.Operator, setReady func()) {
 	t.Helper()
-	opened := make(chan struct{})
-	operator = linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Ready = opened })
-	return operator, func() { close(opened) }
+	ready := make(chan struct{})
+	operator = linktest.Start(t, linktest.NewCA(t), func(c *link.Config) { c.Ready = ready })
+	return operator, func() { close(ready) }
 }
 
 // A new leader needs time to read what its predecessor has written. Agents must not stop their work for that.
 func TestHeartbeatsAreAnsweredBeforeTheConsumerIsReady(t *testing.T) {
-	operator, open := startClosed(t)
+	operator, open := startNotReady(t)
 	c, _ := join(t, operator, coder)
 	for sequence := range int64(3) {
-		c.say(t, heartbeat(sequence))
-		if echo := c.hear(t).GetEcho(); echo.GetSequence() != sequence {
+		c.send(t, heartbeat(sequence))
+		if echo := c.receive(t).GetEcho(); echo.GetSequence() != sequence {
 			t.Errorf("got %v, want an echo of %d", echo, sequence)
 		}
 	}
@@ -35,21 +35,21 @@ func TestHeartbeatsAreAnsweredBeforeTheConsumerIsReady(t *testing.T) {
 	if events := operator.Events(); len(events) != 0 {
 		t.Fatalf("the consumer was told before it was ready: %v", events)
 	}
-	c.say(t, credit(5))
+	c.send(t, credit(5))
 	open()
 	operator.Await(t, 1, "the Hello", func(e linktest.Event) bool { return e.Hello != nil })
 	operator.Await(t, 1, "the first heartbeat", func(e linktest.Event) bool { return e.Message.GetHeartbeat() != nil })
 	operator.Await(t, 1, "the credit", func(e linktest.Event) bool { return e.Message.GetCredit().GetGranted() == 5 })
-	_ = c.connection.Close()
+	_ = c.conn.Close()
 	operator.AwaitLeft(t, 1)
 }
 
 func TestAgentThatWasWelcomedEarlyCanBeRefused(t *testing.T) {
-	operator, open := startClosed(t)
-	operator.Refusal = func(*linkv1.Hello) error { return errors.New("connect again") }
+	operator, open := startNotReady(t)
+	operator.JoinError = func(*linkv1.Hello) error { return errors.New("connect again") }
 	c, _ := join(t, operator, coder)
 	open()
-	if code := c.ending(); code != codes.Unavailable {
+	if code := c.awaitEnd(); code != codes.Unavailable {
 		t.Errorf("the stream ended with %s", code)
 	}
 	assertRefused(t, operator, "not_wanted", 1)
@@ -61,9 +61,9 @@ func TestAgentThatWasWelcomedEarlyCanBeRefused(t *testing.T) {
 
 // Nothing about an agent that is gone reaches the consumer: its Hello is outdated.
 func TestAgentThatLeavesEarlyNeverJoins(t *testing.T) {
-	operator, open := startClosed(t)
+	operator, open := startNotReady(t)
 	c, _ := join(t, operator, coder)
-	_ = c.connection.Close()
+	_ = c.conn.Close()
 	linktest.Eventually(t, "the end of the stream", func() bool { return !operator.Linked(coder) })
 	open()
 	operator.AwaitLeft(t, 1) // it was asked for a lease
@@ -73,11 +73,11 @@ func TestAgentThatLeavesEarlyNeverJoins(t *testing.T) {
 }
 
 func TestEarlyAgentIsCutOffWhenTheLeaderLeadsNoMore(t *testing.T) {
-	operator, _ := startClosed(t)
+	operator, _ := startNotReady(t)
 	c, _ := join(t, operator, coder)
 	operator.Leader.Follow("")
-	c.say(t, heartbeat(1))
-	if code := c.ending(); code != codes.Unavailable {
+	c.send(t, heartbeat(1))
+	if code := c.awaitEnd(); code != codes.Unavailable {
 		t.Errorf("the stream ended with %s", code)
 	}
 }

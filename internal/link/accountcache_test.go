@@ -8,14 +8,14 @@ import (
 )
 
 // A listed pod is admitted without a review only if its service account was vouched for.
-func TestListedPodOfAnUnknownAccountIsNotLetIn(t *testing.T) {
+func TestListedPodOfAnUnknownAccountIsNotAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+		c := newFakeCluster()
 		tokens, to := c.tokens(t, 2, oneAccount), c.authenticator()
-		if err := to.roster.renew(t.Context()); err != nil {
+		if err := to.podCache.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.slow = 5 * time.Second // the roster stays trusted for longer
+		c.delay = 5 * time.Second // the roster stays trusted for longer
 		go func() { _, _ = to.Authenticate(t.Context(), tokens[0]) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -29,7 +29,7 @@ func TestListedPodOfAnUnknownAccountIsNotLetIn(t *testing.T) {
 
 func TestFirstTokenOfAnAccountIsReviewedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster()
+		c := newFakeCluster()
 		if _, err := c.authenticator().Authenticate(t.Context(), c.token(t, 1, "agents")); err != nil {
 			t.Fatal(err)
 		}
@@ -41,10 +41,10 @@ func TestFirstTokenOfAnAccountIsReviewedOnce(t *testing.T) {
 
 // An answer that proves nothing must not look like a proof.
 func TestKeysThatCannotBeFetchedAreAnError(t *testing.T) {
-	c := newCluster()
+	c := newFakeCluster()
 	to := NewTokenAuthenticator(TokenOptions{
-		Reviews: c, Pods: c.listPods, ClockReliable: func() bool { return true },
-		Published: func(context.Context, string) ([]byte, error) { return nil, context.DeadlineExceeded },
+		Reviews: c, Pods: c.listPods, IsClockReliable: func() bool { return true },
+		Documents: func(context.Context, string) ([]byte, error) { return nil, context.DeadlineExceeded },
 	})
 	if err := to.Prepare(t.Context()); err == nil {
 		t.Error("no error")
