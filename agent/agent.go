@@ -41,8 +41,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/nonblocking"
 )
 
-// lastWords is how long a process that must end at once waits for its log.
-const lastWords = 100 * time.Millisecond
+// abortLogTimeout is how long a process that must end at once waits for its log.
+const abortLogTimeout = 100 * time.Millisecond
 
 // A Task is one attempt at a piece of work.
 type Task struct {
@@ -105,45 +105,45 @@ func Run(ctx context.Context, handler Handler) error {
 
 // RunWith is Run with a configuration of your own.
 func RunWith(ctx context.Context, config Config, handler Handler) error {
-	if err := errors.Join(config.validate(), config.uplink().Validate()); err != nil {
+	if err := errors.Join(config.validate(), config.connectionConfig().Validate()); err != nil {
 		return err
 	}
-	var logs *nonblocking.Queue
-	config.Log, logs = nonblocking.NewLogger(config.log())
-	defer logs.Close(flushTimeout)
-	journal, closing, err := openJournal(config.Journal, config.Agent, config.Log)
+	var logQueue *nonblocking.Queue
+	config.Log, logQueue = nonblocking.NewLogger(config.log())
+	defer logQueue.Close(flushTimeout)
+	journal, closeJournal, err := openJournal(config.Journal, config.Agent, config.Log)
 	if err != nil {
 		return err
 	}
-	defer closing()
+	defer closeJournal()
 	defer programOutput().Flush(flushTimeout)
 	process := rand.Text()
 	config.writeTerminationLog(process)
 	// The link outlives the context: the last results go over it.
-	linked, unlink := context.WithCancel(context.WithoutCancel(ctx))
-	defer unlink()
-	streams, kept := make(chan *uplink.Stream), make(chan struct{})
+	linkCtx, closeLink := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeLink()
+	streams, linkClosed := make(chan *uplink.Stream), make(chan struct{})
 	go func() {
-		defer close(kept)
-		uplink.Keep(linked, config.uplink(), streams)
+		defer close(linkClosed)
+		uplink.Run(linkCtx, config.connectionConfig(), streams)
 	}()
-	work := config.duty(handler, journal, logs)
-	work.Process = process
-	duty.Run(ctx, work, streams)
-	unlink()
-	<-kept
+	sessionConfig := config.sessionConfig(handler, journal, logQueue)
+	sessionConfig.Process = process
+	duty.Run(ctx, sessionConfig, streams)
+	closeLink()
+	<-linkClosed
 	return nil
 }
 
-func (c Config) uplink() uplink.Config {
+func (c Config) connectionConfig() uplink.Config {
 	return uplink.Config{Addresses: c.Addresses, ServerName: c.ServerName, TokenFile: c.TokenFile, CAFile: c.CAFile, Log: c.log()}
 }
 
-func (c Config) duty(handler Handler, journal duty.Journal, logs *nonblocking.Queue) duty.Config {
+func (c Config) sessionConfig(handler Handler, journal duty.Journal, logQueue *nonblocking.Queue) duty.Config {
 	return duty.Config{
 		Namespace: c.Namespace, Swarm: c.Swarm, Agent: c.Agent, Version: c.Version,
-		Slots: c.Slots, Grace: c.Grace, Work: c.work(handler), Journal: journal,
-		Log: c.log(), Clock: c.readClock(), Abort: func(reason string) { c.abort(reason, logs) }, StuckTimeout: c.stuck,
+		Slots: c.Slots, Grace: c.Grace, NewWork: c.newWork(handler), Journal: journal,
+		Log: c.log(), Clock: c.readClock(), Abort: func(reason string) { c.abort(reason, logQueue) }, StuckTimeout: c.stuckTimeout,
 	}
 }
 
@@ -178,8 +178,8 @@ func (c Config) readClock() func() time.Duration {
 }
 
 // abort ends the process, which is the only way to end a handler that ignores its context. It does not wait for a log that is stuck.
-func (c Config) abort(reason string, logs *nonblocking.Queue) {
-	nonblocking.LogBeforeExit(logs, lastWords, func() {
+func (c Config) abort(reason string, logQueue *nonblocking.Queue) {
+	nonblocking.LogBeforeExit(logQueue, abortLogTimeout, func() {
 		c.log().Error("ending the process: work may run elsewhere from now on", "reason", reason)
 	})
 	if c.Abort != nil {

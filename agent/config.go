@@ -13,8 +13,8 @@ import (
 // exitFenced is how a process ends that could not stop its work in time.
 const exitFenced = 70
 
-// mostSlots is the API's bound.
-const mostSlots = 1000
+// maxSlots is the API's bound.
+const maxSlots = 1000
 
 // Config is all that an agent needs to know. In a pod that the operator has made, ConfigFromEnvironment finds it.
 type Config struct {
@@ -42,43 +42,43 @@ type Config struct {
 	// Abort is called instead of os.Exit when code survives the end of the lease. It must not wait for long.
 	Abort func(reason string)
 
-	clock func() time.Duration // for tests; default the time since boot
-	stuck time.Duration        // for tests; how long an attempt may run on after it was killed
+	clock        func() time.Duration // for tests; default the time since boot
+	stuckTimeout time.Duration        // for tests; how long an attempt may run on after it was killed
 }
 
 // ConfigFromEnvironment reads the variables that the operator sets in an agent's pod, by os.Getenv or the like.
-func ConfigFromEnvironment(variable func(string) string) (Config, error) {
-	either := func(name, standard string) string {
-		if value := variable(name); value != "" {
+func ConfigFromEnvironment(getenv func(string) string) (Config, error) {
+	getenvOr := func(name, fallback string) string {
+		if value := getenv(name); value != "" {
 			return value
 		}
-		return standard
+		return fallback
 	}
 	config := Config{
-		Namespace:  variable("SWARM_NAMESPACE"),
-		Swarm:      variable("SWARM_NAME"),
-		Agent:      variable("SWARM_AGENT"),
-		ServerName: variable("SWARM_LINK_SERVER_NAME"),
-		TokenFile:  either("SWARM_LINK_TOKEN_FILE", "/var/run/secrets/swarm.io/token"),
-		CAFile:     either("SWARM_LINK_CA_FILE", "/var/run/secrets/swarm.io/ca.crt"),
-		StateDir:   either("SWARM_STATE", "/var/lib/swarm"),
-		RuntimeDir: either("SWARM_RUNTIME_DIR", os.TempDir()),
-		Journal:    variable("SWARM_JOURNAL"),
+		Namespace:  getenv("SWARM_NAMESPACE"),
+		Swarm:      getenv("SWARM_NAME"),
+		Agent:      getenv("SWARM_AGENT"),
+		ServerName: getenv("SWARM_LINK_SERVER_NAME"),
+		TokenFile:  getenvOr("SWARM_LINK_TOKEN_FILE", "/var/run/secrets/swarm.io/token"),
+		CAFile:     getenvOr("SWARM_LINK_CA_FILE", "/var/run/secrets/swarm.io/ca.crt"),
+		StateDir:   getenvOr("SWARM_STATE", "/var/lib/swarm"),
+		RuntimeDir: getenvOr("SWARM_RUNTIME_DIR", os.TempDir()),
+		Journal:    getenv("SWARM_JOURNAL"),
 		Log:        slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 
-		TerminationLog: either("SWARM_TERMINATION_LOG", "/dev/termination-log"),
+		TerminationLog: getenvOr("SWARM_TERMINATION_LOG", "/dev/termination-log"),
 	}
-	if addresses := variable("SWARM_LINK_ADDRESS"); addresses != "" {
+	if addresses := getenv("SWARM_LINK_ADDRESS"); addresses != "" {
 		config.Addresses = strings.Split(addresses, ",")
 	}
 	var problems [2]error
-	config.Slots, problems[0] = number("SWARM_SLOTS", either("SWARM_SLOTS", "1"))
-	seconds, problem := number("SWARM_GRACE_SECONDS", either("SWARM_GRACE_SECONDS", "30"))
+	config.Slots, problems[0] = parseNumber("SWARM_SLOTS", getenvOr("SWARM_SLOTS", "1"))
+	seconds, problem := parseNumber("SWARM_GRACE_SECONDS", getenvOr("SWARM_GRACE_SECONDS", "30"))
 	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problem
 	return config, errors.Join(append(problems[:], config.validate())...)
 }
 
-func number(name, text string) (int, error) {
+func parseNumber(name, text string) (int, error) {
 	value, err := strconv.Atoi(text)
 	if err != nil {
 		return 0, fmt.Errorf("read environment: %s=%q is not a number", name, text)
@@ -97,8 +97,8 @@ func (c Config) validate() error {
 			problems = append(problems, fmt.Errorf("read agent configuration: %s is not set", name))
 		}
 	}
-	if c.Slots < 1 || c.Slots > mostSlots {
-		problems = append(problems, fmt.Errorf("read agent configuration: SWARM_SLOTS is %d, not 1 to %d", c.Slots, mostSlots))
+	if c.Slots < 1 || c.Slots > maxSlots {
+		problems = append(problems, fmt.Errorf("read agent configuration: SWARM_SLOTS is %d, not 1 to %d", c.Slots, maxSlots))
 	}
 	if c.Grace < 0 {
 		problems = append(problems, errors.New("read agent configuration: SWARM_GRACE_SECONDS is negative"))

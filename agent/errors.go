@@ -8,8 +8,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// reasonHandlerFailed is the reason for an error of a handler without one of its own.
-const reasonHandlerFailed = "HandlerFailed"
+// defaultFailureReason is the reason for an error of a handler without one of its own.
+const defaultFailureReason = "HandlerFailed"
 
 // An outcomeError is an error with a meaning for the task.
 type outcomeError struct {
@@ -31,10 +31,10 @@ func BadInput(err error) error {
 	return &outcomeError{linkv1.Outcome_OUTCOME_BAD_INPUT, command.ReasonBadInput, err}
 }
 
-func endOf(err error) attempt.End {
-	var meant *outcomeError
-	if errors.As(err, &meant) {
-		return attempt.End{Outcome: meant.outcome, Reason: meant.reason, Message: command.Shorten(err.Error())}
+func errorResult(err error) attempt.Result {
+	var outcome *outcomeError
+	if errors.As(err, &outcome) {
+		return attempt.Result{Outcome: outcome.outcome, Reason: outcome.reason, Message: command.TruncateStart(err.Error())}
 	}
-	return attempt.End{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonHandlerFailed, Message: command.Shorten(err.Error())}
+	return attempt.Result{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: defaultFailureReason, Message: command.TruncateStart(err.Error())}
 }

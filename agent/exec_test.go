@@ -51,7 +51,7 @@ func TestExitAndOutputBecomeTheResult(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			result := script(t, c.script).perform(t, ` {"q": [1, 2]} `)
+			result := startScript(t, c.script).runTask(t, ` {"q": [1, 2]} `)
 			if result.GetOutcome() != c.outcome || string(result.GetValue()) != c.value || result.GetReason() != c.reason {
 				t.Errorf("got %v %q %s %q", result.GetOutcome(), result.GetValue(), result.GetReason(), result.GetMessage())
 			}
@@ -63,14 +63,14 @@ func TestExitAndOutputBecomeTheResult(t *testing.T) {
 }
 
 func TestCommandThatDoesNotExist(t *testing.T) {
-	w := begin(t)
-	handler, err := agent.Command(w.config.RuntimeDir, "/bin/nonsense")
+	a := newTestAgent(t)
+	handler, err := agent.Command(a.config.RuntimeDir, "/bin/nonsense")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.run(t, handler)
-	w.AwaitCredit(t, 2)
-	result := w.perform(t, "{}")
+	a.start(t, handler)
+	a.AwaitCredit(t, 2)
+	result := a.runTask(t, "{}")
 	if result.GetOutcome() != failed || result.GetReason() != "CommandNotStarted" {
 		t.Errorf("got %v", result)
 	}
@@ -81,50 +81,50 @@ func TestCommandThatDoesNotExist(t *testing.T) {
 	}
 }
 
-func TestProgramKnowsWhereItStands(t *testing.T) {
+func TestProgramGetsTheTaskInItsEnvironment(t *testing.T) {
 	t.Setenv("SWARM_LINK_TOKEN_FILE", "/secret")
 	t.Setenv("OF_THE_CONTAINER", "yes")
-	w := script(t, `env | grep -E '^(SWARM|OF_)' | grep -v PROGRESS | sort`)
-	w.give(t, linktest.Peers("research-coder-1", "research-analyst-0"))
+	a := startScript(t, `env | grep -E '^(SWARM|OF_)' | grep -v PROGRESS | sort`)
+	a.send(t, linktest.Peers("research-coder-1", "research-analyst-0"))
 	attempt := linktest.Attempt("t", 1)
 	attempt.Item, attempt.Attempt = proto.Int32(41), 3
-	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: attempt, Environment: map[string]string{"OF_THE_TASK": "1", "SWARM_AGENT": "forged"}}))
-	got := string(w.AwaitResult(t, 1, 1).GetValue())
+	a.send(t, linktest.AssignWith(&linkv1.Assign{Attempt: attempt, Environment: map[string]string{"OF_THE_TASK": "1", "SWARM_AGENT": "forged"}}))
+	got := string(a.AwaitResult(t, 1, 1).GetValue())
 	want := `"` + strings.Join([]string{
 		"OF_THE_CONTAINER=yes", "OF_THE_TASK=1",
 		"SWARM_AGENT=research-coder-0", "SWARM_ATTEMPT=3", "SWARM_IDEMPOTENCY_KEY=uid-of-t-41", "SWARM_ITEM=41",
-		"SWARM_PEERS=research-coder-1,research-analyst-0", "SWARM_STATE=" + w.config.StateDir, "SWARM_TASK=t",
+		"SWARM_PEERS=research-coder-1,research-analyst-0", "SWARM_STATE=" + a.config.StateDir, "SWARM_TASK=t",
 	}, `\n`) + `"`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	lines := w.journal(t, 2)
+	lines := a.awaitJournal(t, 2)
 	if len(lines) != 2 || lines[0].Event != "start" || lines[1].Event != "finish" || *lines[1].Item != 41 || lines[1].Attempt != 3 ||
 		lines[1].Epoch != 1 || lines[1].UID != "uid-of-t" || lines[1].Outcome != "succeeded" || lines[1].Time.Before(lines[0].Time) {
 		t.Errorf("journal %v", lines)
 	}
-	w.give(t, linktest.Acknowledge(attempt))
-	linktest.Eventually(t, "the acknowledgement is in the journal", func() bool { return slices.ContainsFunc(w.readJournal(t), isAcknowledgementOfItem41) })
+	a.send(t, linktest.Acknowledge(attempt))
+	linktest.Eventually(t, "the acknowledgement is in the journal", func() bool { return slices.ContainsFunc(a.readJournal(t), isAcknowledgementOfItem41) })
 }
 
-func isAcknowledgementOfItem41(entry line) bool {
+func isAcknowledgementOfItem41(entry journalEntry) bool {
 	return isAcknowledgement(entry) && *entry.Item == 41 && entry.Epoch == 1
 }
 
 func TestProgressReachesTheOperator(t *testing.T) {
-	w := script(t, `echo 40 half way >$SWARM_PROGRESS
+	a := startScript(t, `echo 40 half way >$SWARM_PROGRESS
 		echo nonsense >$SWARM_PROGRESS; echo 101 >$SWARM_PROGRESS; echo 20 >$SWARM_PROGRESS
 		read -r; until test -e $SWARM_STATE/go; do sleep 0.01; done
 		for i in $(seq 41 99); do echo $i; done >>$SWARM_PROGRESS; echo '"end"'`)
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}\n"))
-	first := w.AwaitProgress(t, 1, 40)
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), "{}\n"))
+	first := a.AwaitProgress(t, 1, 40)
 	if first.GetPercent() != 40 {
 		t.Errorf("first %v", first)
 	}
-	touch(t, w, "go")
-	w.AwaitResult(t, 1, 1)
+	touch(t, a, "go")
+	a.AwaitResult(t, 1, 1)
 	last, count := int32(0), 0
-	for _, event := range w.Events() {
+	for _, event := range a.Events() {
 		if progress := event.Message.GetProgress(); progress != nil {
 			if progress.GetPercent() < last {
 				t.Errorf("progress went back from %d to %d", last, progress.GetPercent())
@@ -153,10 +153,10 @@ func TestLimitsOfTimeEndAnAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := script(t, c.script)
+			a := startScript(t, c.script)
 			c.assign.Attempt = linktest.Attempt("t", 1)
-			w.give(t, linktest.AssignWith(c.assign))
-			result := w.AwaitResult(t, 1, 1)
+			a.send(t, linktest.AssignWith(c.assign))
+			result := a.AwaitResult(t, 1, 1)
 			if result.GetOutcome() != c.outcome || !strings.Contains(result.GetMessage(), c.message) {
 				t.Errorf("got %v", result)
 			}
@@ -182,15 +182,15 @@ func TestCancel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := script(t, c.script)
+			a := startScript(t, c.script)
 			attempt := linktest.Attempt("t", 1)
-			w.give(t, linktest.Assign(attempt, "{}"))
-			w.AwaitProgress(t, 1, 1)
-			order := linktest.Cancel(attempt, c.grace)
-			order.GetCancel().HandBack = c.back
-			w.give(t, linktest.Cancel(linktest.Attempt("t", 99), 0)) // not what runs
-			w.give(t, order)
-			if got := w.AwaitResult(t, 1, 1); got.GetOutcome() != c.want {
+			a.send(t, linktest.Assign(attempt, "{}"))
+			a.AwaitProgress(t, 1, 1)
+			cancel := linktest.Cancel(attempt, c.grace)
+			cancel.GetCancel().HandBack = c.back
+			a.send(t, linktest.Cancel(linktest.Attempt("t", 99), 0)) // not what runs
+			a.send(t, cancel)
+			if got := a.AwaitResult(t, 1, 1); got.GetOutcome() != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -199,10 +199,10 @@ func TestCancel(t *testing.T) {
 
 // The end of an attempt is the end of all its processes: the next one may start at once.
 func TestNothingOutlivesAnAttempt(t *testing.T) {
-	w := script(t, `(trap '' TERM HUP; sleep 1000) & one=$!; sleep 1000 & echo $one $! >$SWARM_STATE/pids; echo 2`)
-	w.perform(t, "{}")
-	for _, text := range w.file(t, "pids") {
-		if pid, err := strconv.Atoi(text); err != nil || alive(pid) {
+	a := startScript(t, `(trap '' TERM HUP; sleep 1000) & one=$!; sleep 1000 & echo $one $! >$SWARM_STATE/pids; echo 2`)
+	a.runTask(t, "{}")
+	for _, text := range a.readWords(t, "pids") {
+		if pid, err := strconv.Atoi(text); err != nil || isAlive(pid) {
 			t.Errorf("process %q lives on (%v)", text, err)
 		}
 	}

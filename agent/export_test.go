@@ -6,4 +6,4 @@ import "time"
 func (c *Config) SetClock(clock func() time.Duration) { c.clock = clock }
 
 // SetStuckTimeout replaces how long an attempt may run on after it was killed.
-func (c *Config) SetStuckTimeout(timeout time.Duration) { c.stuck = timeout }
+func (c *Config) SetStuckTimeout(timeout time.Duration) { c.stuckTimeout = timeout }

@@ -22,9 +22,9 @@ import (
 
 const lease = 3 * time.Second
 
-// stubborn notes when it is asked to stop, does not, and has a child that does not listen at all. Its progress has the agent look at the
+// ignoreSIGTERMWithChild notes when it is asked to stop, does not, and has a child that does not listen at all. Its progress has the agent look at the
 // clock.
-const stubborn = `trap 'echo 1 >$SWARM_STATE/term' TERM
+const ignoreSIGTERMWithChild = `trap 'echo 1 >$SWARM_STATE/term' TERM
 	bash -c "trap '' TERM; while :; do sleep 0.05; done" &
 	echo $$ $! >$SWARM_STATE/pids
 	while :; do echo 1 >$SWARM_PROGRESS; sleep 0.02; done`
@@ -32,26 +32,26 @@ const stubborn = `trap 'echo 1 >$SWARM_STATE/term' TERM
 // The operator stops answering while the connection stays open: the agent must go by its lease alone.
 func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	t.Parallel()
-	w := script(t, stubborn, linktest.WithLease(lease))
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
-	pids := w.file(t, "pids")
-	echoes := w.MetricSum(t, "swarm_link_messages_total", "echo")
-	linktest.Eventually(t, "a heartbeat is answered", func() bool { return w.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
-	w.network.Freeze()
+	a := startScript(t, ignoreSIGTERMWithChild, linktest.WithLease(lease))
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	pids := a.readWords(t, "pids")
+	echoes := a.MetricSum(t, "swarm_link_messages_total", "echo")
+	linktest.Eventually(t, "a heartbeat is answered", func() bool { return a.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
+	a.network.Freeze()
 
 	assertGone(t, pids)
-	finish := w.journal(t, 2)[1]
+	finish := a.awaitJournal(t, 2)[1]
 	if !finish.Fenced || finish.Outcome != "handed_back" {
 		t.Errorf("journal %v", finish)
 	}
 	// The operator has received no heartbeat since, and counts from the receipt: it may give the work away after this.
-	heard, _ := w.LastHeard(coder)
-	if over := heard.Add(lease + margin); finish.Time.After(over) {
+	heard, _ := a.LastHeard(coder)
+	if over := heard.Add(lease + leaseMargin); finish.Time.After(over) {
 		t.Errorf("the agent's work ended %v after the operator might have given it away", finish.Time.Sub(over))
 	}
 
-	w.network.Thaw()
-	hello := w.AwaitHello(t, 2)
+	a.network.Thaw()
+	hello := a.AwaitHello(t, 2)
 	if hello.GetLease() != nil {
 		t.Errorf("Hello names a lease of %v that is over", hello.GetLease())
 	}
@@ -59,29 +59,29 @@ func TestSelfFencingWhenEchoesStop(t *testing.T) {
 	if len(hello.GetRunning()) != 0 || len(results) != 1 || results[0].GetReason() != "LeaseExpired" || results[0].GetOutcome() != handedBack {
 		t.Errorf("after the thaw: %v", hello)
 	}
-	w.Await(t, 2, "new credit", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
+	a.Await(t, 2, "new credit", func(e linktest.Event) bool { return e.Message.GetCredit() != nil })
 }
 
-// A standingClock moves only when a test says so: what happens by it does not depend on how fast the machine is.
-type standingClock struct{ now, reads atomic.Int64 }
+// A manualClock moves only when a test says so: what happens by it does not depend on how fast the machine is.
+type manualClock struct{ now, reads atomic.Int64 }
 
-// stopClock gives the agent a clock that stands still. It counts from now, as if the machine had run for an hour.
-func (w *world) stopClock() *standingClock {
-	clock := &standingClock{}
+// useManualClock gives the agent a clock that stands still. It counts from now, as if the machine had run for an hour.
+func (a *testAgent) useManualClock() *manualClock {
+	clock := &manualClock{}
 	clock.advance(time.Hour)
-	w.config.SetClock(clock.read)
+	a.config.SetClock(clock.read)
 	return clock
 }
 
-func (c *standingClock) read() time.Duration {
+func (c *manualClock) read() time.Duration {
 	c.reads.Add(1)
 	return time.Duration(c.now.Load())
 }
 
-func (c *standingClock) advance(by time.Duration) { c.now.Add(int64(by)) }
+func (c *manualClock) advance(by time.Duration) { c.now.Add(int64(by)) }
 
 // awaitReads waits until the agent has looked at the clock several times, its watchdog among them.
-func (c *standingClock) awaitReads(t *testing.T) {
+func (c *manualClock) awaitReads(t *testing.T) {
 	t.Helper()
 	before := c.reads.Load()
 	linktest.Eventually(t, "the agent looks at the clock", func() bool { return c.reads.Load() >= before+20 })
@@ -90,29 +90,29 @@ func (c *standingClock) awaitReads(t *testing.T) {
 // What is asked to stop has its grace, a quarter of the lease at most, and is killed at the end of the lease and no earlier.
 func TestFenceAsksWorkToStopBeforeItKills(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.WithLease(time.Minute))
-	clock := w.stopClock()
-	w.run(t, w.bash(t, stubborn))
-	w.AwaitCredit(t, 2)
-	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Hour)}))
-	pids := w.file(t, "pids")
-	w.network.Freeze()
+	a := newTestAgent(t, linktest.WithLease(time.Minute))
+	clock := a.useManualClock()
+	a.start(t, a.scriptHandler(t, ignoreSIGTERMWithChild))
+	a.AwaitCredit(t, 2)
+	a.send(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Hour)}))
+	pids := a.readWords(t, "pids")
+	a.network.Freeze()
 
 	clock.advance(45*time.Second - 1)
 	clock.awaitReads(t)
-	if _, err := os.Stat(filepath.Join(w.config.StateDir, "term")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(a.config.StateDir, "term")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the program was asked to stop before three quarters of the lease had passed: %v", err)
 	}
 	clock.advance(1)
-	w.file(t, "term")
+	a.readWords(t, "term")
 	clock.advance(15*time.Second - 1)
 	clock.awaitReads(t)
-	if finished := len(w.journal(t, 1)) - 1; finished != 0 {
+	if finished := len(a.awaitJournal(t, 1)) - 1; finished != 0 {
 		t.Error("the program was killed before the lease was over")
 	}
 	clock.advance(1)
 	assertGone(t, pids)
-	if finish := w.journal(t, 2)[1]; !finish.Fenced || finish.Outcome != "handed_back" {
+	if finish := a.awaitJournal(t, 2)[1]; !finish.Fenced || finish.Outcome != "handed_back" {
 		t.Errorf("journal %v", finish)
 	}
 }
@@ -124,34 +124,34 @@ const busy = `read -r name; echo $$ >$SWARM_STATE/pid-$name
 // A freeze that is shorter than the lease less the program's grace is not noticed by what runs.
 func TestShortSilenceStopsNothing(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.WithLease(time.Minute))
-	clock := w.stopClock()
-	w.run(t, w.bash(t, busy))
-	w.AwaitCredit(t, 2)
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "t\n"))
-	w.file(t, "pid-t")
+	a := newTestAgent(t, linktest.WithLease(time.Minute))
+	clock := a.useManualClock()
+	a.start(t, a.scriptHandler(t, busy))
+	a.AwaitCredit(t, 2)
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), "t\n"))
+	a.readWords(t, "pid-t")
 	for round := int64(2); round <= 4; round++ {
-		echoes := w.MetricSum(t, "swarm_link_messages_total", "echo")
-		w.network.Freeze()
-		clock.advance(time.Minute - w.config.Grace - 1)
+		echoes := a.MetricSum(t, "swarm_link_messages_total", "echo")
+		a.network.Freeze()
+		clock.advance(time.Minute - a.config.Grace - 1)
 		clock.awaitReads(t)
-		w.network.Thaw()
-		linktest.Eventually(t, "an echo", func() bool { return w.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
-		w.awaitTaken(t, round)
+		a.network.Thaw()
+		linktest.Eventually(t, "an echo", func() bool { return a.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
+		a.awaitTaken(t, round)
 	}
-	touch(t, w, "t")
-	if got := w.AwaitResult(t, 1, 1); got.GetOutcome() != succeeded {
+	touch(t, a, "t")
+	if got := a.AwaitResult(t, 1, 1); got.GetOutcome() != succeeded {
 		t.Errorf("got %v", got)
 	}
 }
 
 // awaitTaken gives an attempt that ends at once. The agent would decline it if it had not heard the echo, which was sent before.
-func (w *world) awaitTaken(t *testing.T, epoch int64) {
+func (a *testAgent) awaitTaken(t *testing.T, epoch int64) {
 	t.Helper()
 	name := fmt.Sprint("round-", epoch)
-	touch(t, w, name)
-	w.give(t, linktest.Assign(linktest.Attempt(name, epoch), name+"\n"))
-	if got := w.AwaitResult(t, 1, epoch); got.GetOutcome() != succeeded {
+	touch(t, a, name)
+	a.send(t, linktest.Assign(linktest.Attempt(name, epoch), name+"\n"))
+	if got := a.AwaitResult(t, 1, epoch); got.GetOutcome() != succeeded {
 		t.Errorf("round %d: %v", epoch, got)
 	}
 }
@@ -159,14 +159,14 @@ func (w *world) awaitTaken(t *testing.T, epoch int64) {
 // Work that stops when it is asked, and succeeds, is not lost: its result is delivered when the operator is back.
 func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := script(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.WithLease(lease))
-	w.give(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Minute)}))
-	w.AwaitProgress(t, 1, 1)
-	w.network.Freeze()
-	w.journal(t, 2)
-	w.network.Cut()
-	w.network.Thaw()
-	found := w.Await(t, 1, "the result", func(e linktest.Event) bool { return len(e.Hello.GetUnacknowledged()) == 1 })
+	a := startScript(t, `trap 'echo "\"saved\""; exit 0' TERM; echo 1 >$SWARM_PROGRESS; sleep 1000 & wait`, linktest.WithLease(lease))
+	a.send(t, linktest.AssignWith(&linkv1.Assign{Attempt: linktest.Attempt("t", 1), Grace: durationpb.New(time.Minute)}))
+	a.AwaitProgress(t, 1, 1)
+	a.network.Freeze()
+	a.awaitJournal(t, 2)
+	a.network.Cut()
+	a.network.Thaw()
+	found := a.Await(t, 1, "the result", func(e linktest.Event) bool { return len(e.Hello.GetUnacknowledged()) == 1 })
 	if result := found.Hello.GetUnacknowledged()[0]; string(result.GetValue()) != `"saved"` || result.GetOutcome() != succeeded {
 		t.Errorf("got %v", result)
 	}
@@ -175,28 +175,28 @@ func TestWorkThatFinishesDuringTheSilenceIsDelivered(t *testing.T) {
 // Code in the agent's own process cannot be killed: if it ignores its context, the process has to end.
 func TestHandlerThatDoesNotStopEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.WithLease(time.Minute))
-	clock := w.stopClock()
+	a := newTestAgent(t, linktest.WithLease(time.Minute))
+	clock := a.useManualClock()
 	release, running := make(chan struct{}), make(chan struct{})
 	defer close(release)
-	w.run(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {
+	a.start(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) {
 		close(running)
 		<-release
 		return nil, nil
 	}))
-	w.AwaitCredit(t, 2)
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	a.AwaitCredit(t, 2)
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
 	<-running
-	w.network.Freeze()
+	a.network.Freeze()
 	clock.advance(time.Minute)
 	clock.awaitReads(t)
 	select {
-	case reason := <-w.aborted:
+	case reason := <-a.aborted:
 		t.Fatalf("the process had to end at the end of the lease, without time for code to be gone: %s", reason)
 	default:
 	}
 	clock.advance(watchdog.DeathTimeout)
-	if reason := <-w.aborted; !strings.Contains(reason, "could not be killed") {
+	if reason := <-a.aborted; !strings.Contains(reason, "could not be killed") {
 		t.Errorf("reason %q", reason)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestHandlerInGo(t *testing.T) {
 	type question struct{ Number int }
-	broken := errors.New("broken")
+	handlerErr := errors.New("broken")
 	for name, c := range map[string]struct {
 		handler func(ctx context.Context, task agent.Task, report agent.Report) (any, error)
 		outcome linkv1.Outcome
@@ -33,12 +33,12 @@ func TestHandlerInGo(t *testing.T) {
 			return map[string]any{"twice": 2 * q.Number, "agent": task.Agent, "key": task.IdempotencyKey(), "item": task.Item}, nil
 		}, succeeded, `{"agent":"research-coder-0","item":-1,"key":"uid-of-t","twice":42}`, "", ""},
 		"nothing": {func(context.Context, agent.Task, agent.Report) (any, error) { return nil, nil }, succeeded, "", "", ""},
-		"a failure": {func(context.Context, agent.Task, agent.Report) (any, error) { return nil, broken },
+		"a failure": {func(context.Context, agent.Task, agent.Report) (any, error) { return nil, handlerErr },
 			failed, "", "HandlerFailed", "broken"},
-		"another try": {func(context.Context, agent.Task, agent.Report) (any, error) { return nil, agent.Retry(broken) },
+		"another try": {func(context.Context, agent.Task, agent.Report) (any, error) { return nil, agent.Retry(handlerErr) },
 			retry, "", "RetryRequested", "broken"},
 		"bad input, wrapped": {func(context.Context, agent.Task, agent.Report) (any, error) {
-			return nil, fmt.Errorf("read question: %w", agent.BadInput(broken))
+			return nil, fmt.Errorf("read question: %w", agent.BadInput(handlerErr))
 		}, badInput, "", "BadInput", "read question: broken"},
 		"bad payload": {func(_ context.Context, task agent.Task, _ agent.Report) (any, error) {
 			return nil, task.Decode(new(string))
@@ -54,10 +54,10 @@ func TestHandlerInGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := begin(t)
-			w.run(t, agent.HandlerFunc(c.handler))
-			w.AwaitCredit(t, 2)
-			result := w.perform(t, `{"number": 21}`)
+			a := newTestAgent(t)
+			a.start(t, agent.HandlerFunc(c.handler))
+			a.AwaitCredit(t, 2)
+			result := a.runTask(t, `{"number": 21}`)
 			if result.GetOutcome() != c.outcome || string(result.GetValue()) != c.value || result.GetReason() != c.reason || !strings.Contains(result.GetMessage(), c.message) {
 				t.Errorf("got %v", result)
 			}
@@ -65,19 +65,19 @@ func TestHandlerInGo(t *testing.T) {
 	}
 }
 
-func TestHandlerHearsOfCancellation(t *testing.T) {
-	w := begin(t)
-	w.run(t, agent.HandlerFunc(func(ctx context.Context, _ agent.Task, report agent.Report) (any, error) {
+func TestHandlerContextEndsOnCancel(t *testing.T) {
+	a := newTestAgent(t)
+	a.start(t, agent.HandlerFunc(func(ctx context.Context, _ agent.Task, report agent.Report) (any, error) {
 		report(10, "")
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
-	w.AwaitCredit(t, 2)
+	a.AwaitCredit(t, 2)
 	attempt := linktest.Attempt("t", 1)
-	w.give(t, linktest.Assign(attempt, "{}"))
-	w.AwaitProgress(t, 1, 10)
-	w.give(t, linktest.Cancel(attempt, time.Hour))
-	if got := w.AwaitResult(t, 1, 1); got.GetOutcome() != cancelled || got.GetReason() != "Cancelled" {
+	a.send(t, linktest.Assign(attempt, "{}"))
+	a.AwaitProgress(t, 1, 10)
+	a.send(t, linktest.Cancel(attempt, time.Hour))
+	if got := a.AwaitResult(t, 1, 1); got.GetOutcome() != cancelled || got.GetReason() != "Cancelled" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -109,20 +109,20 @@ func TestConfigFromEnvironment(t *testing.T) {
 }
 
 func TestAgentNeedsNeitherLogNorJournal(t *testing.T) {
-	w := begin(t)
-	w.config.Log, w.config.Journal = nil, ""
-	w.run(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return 1, nil }))
-	w.AwaitCredit(t, 2)
-	if result := w.perform(t, "{}"); result.GetOutcome() != succeeded {
+	a := newTestAgent(t)
+	a.config.Log, a.config.Journal = nil, ""
+	a.start(t, agent.HandlerFunc(func(context.Context, agent.Task, agent.Report) (any, error) { return 1, nil }))
+	a.AwaitCredit(t, 2)
+	if result := a.runTask(t, "{}"); result.GetOutcome() != succeeded {
 		t.Errorf("got %v", result)
 	}
 }
 
 // A journal that is asked for is a witness: without it the agent does not start.
-func TestAgentNeedsTheJournalItIsTold(t *testing.T) {
-	w := begin(t)
-	w.config.Journal = filepath.Join(t.TempDir(), "missing", "journal")
-	if err := agent.RunWith(t.Context(), w.config, nil); err == nil || !strings.Contains(err.Error(), "open journal") {
+func TestAgentNeedsItsConfiguredJournal(t *testing.T) {
+	a := newTestAgent(t)
+	a.config.Journal = filepath.Join(t.TempDir(), "missing", "journal")
+	if err := agent.RunWith(t.Context(), a.config, nil); err == nil || !strings.Contains(err.Error(), "open journal") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -137,10 +137,10 @@ func TestCommandNeedsAProgram(t *testing.T) {
 // process.
 func TestAHandlerThatIgnoresItsContextEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.config.SetStuckTimeout(300 * time.Millisecond)
+	a := newTestAgent(t)
+	a.config.SetStuckTimeout(300 * time.Millisecond)
 	release := make(chan struct{})
-	w.run(t, agent.HandlerFunc(func(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
+	a.start(t, agent.HandlerFunc(func(ctx context.Context, task agent.Task, report agent.Report) (any, error) {
 		report(10, "")
 		if task.Name == "stuck" {
 			<-release
@@ -149,30 +149,30 @@ func TestAHandlerThatIgnoresItsContextEndsTheProcess(t *testing.T) {
 		return nil, ctx.Err()
 	}))
 	t.Cleanup(func() { close(release) })
-	w.AwaitCredit(t, 2)
+	a.AwaitCredit(t, 2)
 	stuck, other := linktest.Attempt("stuck", 1), linktest.Attempt("other", 2)
-	w.give(t, linktest.Assign(stuck, "{}"))
-	w.give(t, linktest.Assign(other, "{}"))
-	w.AwaitProgress(t, 1, 10)
-	w.AwaitProgress(t, 2, 10)
+	a.send(t, linktest.Assign(stuck, "{}"))
+	a.send(t, linktest.Assign(other, "{}"))
+	a.AwaitProgress(t, 1, 10)
+	a.AwaitProgress(t, 2, 10)
 	cancelledAt := time.Now()
-	w.give(t, linktest.Cancel(stuck, 200*time.Millisecond))
-	if got := w.AwaitResult(t, 1, 2); got.GetOutcome() != handedBack || got.GetReason() != "AgentStopping" {
+	a.send(t, linktest.Cancel(stuck, 200*time.Millisecond))
+	if got := a.AwaitResult(t, 1, 2); got.GetOutcome() != handedBack || got.GetReason() != "AgentStopping" {
 		t.Errorf("the other attempt: %v", got)
 	}
 	if took := time.Since(cancelledAt); took < 500*time.Millisecond {
 		t.Errorf("the agent gave up after %v, before grace and bound were over", took)
 	}
 	select {
-	case reason := <-w.aborted:
+	case reason := <-a.aborted:
 		t.Errorf("the process ended before the result was acknowledged: %s", reason)
 	default:
 	}
-	w.give(t, linktest.Acknowledge(other))
-	if reason := <-w.aborted; !strings.Contains(reason, "did not end") {
+	a.send(t, linktest.Acknowledge(other))
+	if reason := <-a.aborted; !strings.Contains(reason, "did not end") {
 		t.Errorf("reason %q", reason)
 	}
-	for _, event := range w.Events() {
+	for _, event := range a.Events() {
 		if event.Message.GetGoodbye() != nil {
 			t.Error("Goodbye was said while something runs")
 		}

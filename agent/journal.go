@@ -19,8 +19,8 @@ const flushTimeout = time.Second
 // journal writes a line for each start and finish of an attempt, and for each acknowledgement of a result, as this agent saw them: a witness
 // that does not depend on what reached the operator.
 type journal struct {
-	to    io.Writer
-	agent string
+	writer io.Writer
+	agent  string
 }
 
 type entry struct {
@@ -38,9 +38,9 @@ type entry struct {
 
 // openJournal opens the file, or nothing when there is no name. Entries that a volume does not take in time are dropped and logged: a
 // volume that hangs must not stop the agent.
-func openJournal(name, agent string, log *slog.Logger) (opened *journal, closing func(), err error) {
+func openJournal(name, agent string, log *slog.Logger) (j *journal, closeFile func(), err error) {
 	if name == "" {
-		return &journal{to: io.Discard, agent: agent}, func() {}, nil
+		return &journal{writer: io.Discard, agent: agent}, func() {}, nil
 	}
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -49,7 +49,7 @@ func openJournal(name, agent string, log *slog.Logger) (opened *journal, closing
 	writer := nonblocking.NewWriter(file, 0, func(dropped int) {
 		log.Warn("dropped journal entries because the volume did not answer", "dropped", dropped)
 	})
-	return &journal{to: writer, agent: agent}, func() {
+	return &journal{writer: writer, agent: agent}, func() {
 		writer.Close(flushTimeout)
 		_ = file.Close()
 	}, nil
@@ -57,32 +57,32 @@ func openJournal(name, agent string, log *slog.Logger) (opened *journal, closing
 
 // Started is called before the code starts.
 func (j *journal) Started(attempt *linkv1.Attempt) {
-	j.write(j.entry("start", attempt))
+	j.writeEntry(j.newEntry("start", attempt))
 }
 
 // Finished is called when nothing of the attempt runs any more.
 func (j *journal) Finished(attempt *linkv1.Attempt, outcome linkv1.Outcome, fenced bool) {
-	line := j.entry("finish", attempt)
-	line.Outcome = strings.ToLower(strings.TrimPrefix(outcome.String(), "OUTCOME_"))
-	line.Fenced = fenced
-	j.write(line)
+	logged := j.newEntry("finish", attempt)
+	logged.Outcome = strings.ToLower(strings.TrimPrefix(outcome.String(), "OUTCOME_"))
+	logged.Fenced = fenced
+	j.writeEntry(logged)
 }
 
 // Acknowledged is called when the operator has stored a result, so that the agent may forget it.
 func (j *journal) Acknowledged(attempt *linkv1.Attempt) {
-	j.write(j.entry("acknowledge", attempt))
+	j.writeEntry(j.newEntry("acknowledge", attempt))
 }
 
-func (j *journal) entry(event string, attempt *linkv1.Attempt) entry {
+func (j *journal) newEntry(event string, attempt *linkv1.Attempt) entry {
 	return entry{
 		Time: time.Now(), Event: event, Agent: j.agent, Task: attempt.GetTask(), UID: attempt.GetTaskUid(),
 		Item: attempt.Item, Attempt: attempt.GetAttempt(), Epoch: attempt.GetEpoch(),
 	}
 }
 
-// write appends one line by one call, so that agents may share a file. A full disk must not stop the work.
-func (j *journal) write(line entry) {
-	if encoded, err := json.Marshal(line); err == nil {
-		_, _ = j.to.Write(append(encoded, '\n'))
+// writeEntry appends one line by one call, so that agents may share a file. A full disk must not stop the work.
+func (j *journal) writeEntry(logged entry) {
+	if encoded, err := json.Marshal(logged); err == nil {
+		_, _ = j.writer.Write(append(encoded, '\n'))
 	}
 }

@@ -15,36 +15,36 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/testkit/stuck"
 )
 
-// margin is how much longer than the lease the operator waits before it gives work away.
-const margin = 1500 * time.Millisecond
+// leaseMargin is how much longer than the lease the operator waits before it gives work away.
+const leaseMargin = 1500 * time.Millisecond
 
-// ignoring is a program that does not stop when it is asked to.
-const ignoring = `trap '' TERM; echo $$ >$SWARM_STATE/pids; while :; do sleep 0.02; done`
+// ignoreSIGTERM is a program that does not stop when it is asked to.
+const ignoreSIGTERM = `trap '' TERM; echo $$ >$SWARM_STATE/pids; while :; do sleep 0.02; done`
 
-// runStubborn gives the agent a program that ignores SIGTERM, and returns its process when a heartbeat was just echoed.
-func (w *world) runStubborn(t *testing.T) int {
+// startUnstoppable gives the agent a program that ignores SIGTERM, and returns its process when a heartbeat was just echoed.
+func (a *testAgent) startUnstoppable(t *testing.T) int {
 	t.Helper()
-	w.AwaitCredit(t, 2)
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
-	pid, err := strconv.Atoi(w.file(t, "pids")[0])
+	a.AwaitCredit(t, 2)
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), "{}"))
+	pid, err := strconv.Atoi(a.readWords(t, "pids")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	echoes := w.MetricSum(t, "swarm_link_messages_total", "echo")
-	linktest.Eventually(t, "an echo", func() bool { return w.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
+	echoes := a.MetricSum(t, "swarm_link_messages_total", "echo")
+	linktest.Eventually(t, "an echo", func() bool { return a.MetricSum(t, "swarm_link_messages_total", "echo") > echoes })
 	return pid
 }
 
 // assertFenced checks that the process is gone when the operator may give its work away, and that the agent survives.
-func (w *world) assertFenced(t *testing.T, pid int) {
+func (a *testAgent) assertFenced(t *testing.T, pid int) {
 	t.Helper()
-	heard, _ := w.LastHeard(coder)
-	linktest.Eventually(t, "the program is gone", func() bool { return !alive(pid) || time.Since(heard) > lease+5*time.Second })
-	if took := time.Since(heard); took > lease+margin {
+	heard, _ := a.LastHeard(coder)
+	linktest.Eventually(t, "the program is gone", func() bool { return !isAlive(pid) || time.Since(heard) > lease+5*time.Second })
+	if took := time.Since(heard); took > lease+leaseMargin {
 		t.Errorf("the program was gone %v after the last heartbeat, with a lease of %v", took, lease)
 	}
 	select {
-	case reason := <-w.aborted:
+	case reason := <-a.aborted:
 		t.Errorf("the process ended though the program could be killed: %s", reason)
 	default:
 	}
@@ -53,43 +53,43 @@ func (w *world) assertFenced(t *testing.T, pid int) {
 // F3: the container runtime hangs and does not read standard error.
 func TestABlockedLogDoesNotDelayTheFence(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.WithLease(lease)), &stuck.Pipe{}
-	w.config.Log = slog.New(slog.NewTextHandler(log, nil))
-	w.run(t, w.bash(t, ignoring))
-	pid := w.runStubborn(t)
+	a, log := newTestAgent(t, linktest.WithLease(lease)), &stuck.Pipe{}
+	a.config.Log = slog.New(slog.NewTextHandler(log, nil))
+	a.start(t, a.scriptHandler(t, ignoreSIGTERM))
+	pid := a.startUnstoppable(t)
 	log.Block(t)
-	w.network.Freeze()
-	w.assertFenced(t, pid)
+	a.network.Freeze()
+	a.assertFenced(t, pid)
 }
 
 // F3: the journal is on a volume that hangs when another attempt ends.
 func TestABlockedJournalDoesNotDelayTheFence(t *testing.T) {
 	t.Parallel()
-	w := begin(t, linktest.WithLease(lease))
-	if err := syscall.Mkfifo(w.config.Journal, 0o600); err != nil {
+	a := newTestAgent(t, linktest.WithLease(lease))
+	if err := syscall.Mkfifo(a.config.Journal, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	journal, err := os.OpenFile(w.config.Journal, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	journal, err := os.OpenFile(a.config.Journal, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = journal.Close() })
-	w.run(t, w.bash(t, `read -r name; test $name = stubborn || exec sleep 0.2; `+ignoring))
-	w.AwaitCredit(t, 2)
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), "stubborn\n"))
-	pid, err := strconv.Atoi(w.file(t, "pids")[0])
+	a.start(t, a.scriptHandler(t, `read -r name; test $name = stubborn || exec sleep 0.2; `+ignoreSIGTERM))
+	a.AwaitCredit(t, 2)
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), "stubborn\n"))
+	pid, err := strconv.Atoi(a.readWords(t, "pids")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.give(t, linktest.Assign(linktest.Attempt("u", 2), "short\n"))
-	fill(t, journal)
-	w.AwaitResult(t, 1, 2)
-	w.network.Freeze()
-	w.assertFenced(t, pid)
+	a.send(t, linktest.Assign(linktest.Attempt("u", 2), "short\n"))
+	fillPipe(t, journal)
+	a.AwaitResult(t, 1, 2)
+	a.network.Freeze()
+	a.assertFenced(t, pid)
 }
 
-// fill writes into a pipe until it is full.
-func fill(t *testing.T, pipe *os.File) {
+// fillPipe writes into a pipe until it is full.
+func fillPipe(t *testing.T, pipe *os.File) {
 	t.Helper()
 	if err := pipe.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
@@ -102,32 +102,32 @@ func fill(t *testing.T, pipe *os.File) {
 // Whatever the agent's main goroutine waits for, the watchdog does not.
 func TestAStuckAgentIsFenced(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.WithLease(lease)), &stuck.Pipe{}
-	w.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})
-	w.run(t, w.bash(t, ignoring))
-	pid := w.runStubborn(t)
+	a, log := newTestAgent(t, linktest.WithLease(lease)), &stuck.Pipe{}
+	a.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})
+	a.start(t, a.scriptHandler(t, ignoreSIGTERM))
+	pid := a.startUnstoppable(t)
 	log.Block(t)
-	w.give(t, linktest.Drain(time.Hour)) // which is logged
-	w.network.Freeze()
-	w.assertFenced(t, pid)
+	a.send(t, linktest.Drain(time.Hour)) // which is logged
+	a.network.Freeze()
+	a.assertFenced(t, pid)
 }
 
 // F9: the machine was suspended. The time since boot has jumped, timers have not: those of the lease would be an hour late. The agent's main
 // goroutine is stuck, because it would look at the clock before its next heartbeat. How soon the watchdog looks is shown in its package.
 func TestASuspendedMachineIsFencedWhenItWakes(t *testing.T) {
 	t.Parallel()
-	w, log := begin(t, linktest.WithLease(time.Hour)), &stuck.Pipe{}
+	a, log := newTestAgent(t, linktest.WithLease(time.Hour)), &stuck.Pipe{}
 	var suspended atomic.Int64
-	w.config.SetClock(func() time.Duration { return hostclock.BootTime() + time.Duration(suspended.Load()) })
-	w.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})
-	w.run(t, w.bash(t, ignoring))
-	pid := w.runStubborn(t)
+	a.config.SetClock(func() time.Duration { return hostclock.BootTime() + time.Duration(suspended.Load()) })
+	a.config.Log = slog.New(stuck.Handler{Handler: slog.DiscardHandler, Pipe: log})
+	a.start(t, a.scriptHandler(t, ignoreSIGTERM))
+	pid := a.startUnstoppable(t)
 	log.Block(t)
-	w.give(t, linktest.Drain(time.Hour)) // which is logged
+	a.send(t, linktest.Drain(time.Hour)) // which is logged
 	linktest.Eventually(t, "the main goroutine is stuck", log.Blocked)
-	if !alive(pid) {
+	if !isAlive(pid) {
 		t.Fatal("the program ended before the suspension")
 	}
 	suspended.Store(int64(2 * time.Hour))
-	linktest.Eventually(t, "the program is gone", func() bool { return !alive(pid) })
+	linktest.Eventually(t, "the program is gone", func() bool { return !isAlive(pid) })
 }

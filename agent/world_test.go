@@ -23,68 +23,68 @@ import (
 var coder = link.Agent{Namespace: "default", Name: "research-coder-0"}
 
 // A world is one agent, a network, and an operator.
-type world struct {
+type testAgent struct {
 	*linktest.Operator
-	network *linktest.Network
-	config  agent.Config
-	aborted chan string
-	stop    func() error
+	network   *linktest.Network
+	config    agent.Config
+	aborted   chan string
+	stopAgent func() error
 }
 
-// begin prepares a world in which the agent does not run yet.
-func begin(t *testing.T, change ...func(*link.Config)) *world {
+// newTestAgent prepares a world in which the agent does not run yet.
+func newTestAgent(t *testing.T, options ...func(*link.Config)) *testAgent {
 	t.Helper()
-	operator := linktest.Start(t, linktest.NewCA(t), change...)
-	w := &world{Operator: operator, network: linktest.NewNetwork(t, operator.Address), aborted: make(chan string, 16)}
-	folder := t.TempDir()
-	w.config = agent.Config{
+	operator := linktest.Start(t, linktest.NewCA(t), options...)
+	a := &testAgent{Operator: operator, network: linktest.NewNetwork(t, operator.Address), aborted: make(chan string, 16)}
+	dir := t.TempDir()
+	a.config = agent.Config{
 		Namespace: coder.Namespace, Swarm: "research", Agent: coder.Name, Slots: 2,
-		Addresses: []string{w.network.Address}, ServerName: linktest.ServerName,
+		Addresses: []string{a.network.Address}, ServerName: linktest.ServerName,
 		TokenFile: linktest.WriteFile(t, "token", []byte(coder.String()+"\n")), CAFile: operator.CA.File(t),
-		Grace: 200 * time.Millisecond, StateDir: folder, RuntimeDir: folder, Journal: filepath.Join(folder, "journal"),
+		Grace: 200 * time.Millisecond, StateDir: dir, RuntimeDir: dir, Journal: filepath.Join(dir, "journal"),
 		Log:   slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Abort: func(reason string) { w.aborted <- reason },
+		Abort: func(reason string) { a.aborted <- reason },
 	}
-	return w
+	return a
 }
 
-// run starts the agent, which stops when the test ends.
-func (w *world) run(t *testing.T, handler agent.Handler) {
+// start starts the agent, which stops when the test ends.
+func (a *testAgent) start(t *testing.T, handler agent.Handler) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var result error
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		result = agent.RunWith(ctx, w.config, handler)
+		result = agent.RunWith(ctx, a.config, handler)
 	}()
-	w.stop = func() error {
+	a.stopAgent = func() error {
 		cancel()
 		<-stopped
 		return result
 	}
 	t.Cleanup(func() {
-		w.network.Thaw()
+		a.network.Thaw()
 		cancel()
-		w.acknowledgeUntil(stopped)
+		a.acknowledgeUntil(stopped)
 		if result != nil {
 			t.Errorf("agent: %v", result)
 		}
 	})
 }
 
-// script starts an agent whose program is a bash script.
-func script(t *testing.T, text string, change ...func(*link.Config)) *world {
+// startScript starts an agent whose program is a bash script.
+func startScript(t *testing.T, text string, options ...func(*link.Config)) *testAgent {
 	t.Helper()
-	w := begin(t, change...)
-	w.run(t, w.bash(t, text))
-	w.AwaitCredit(t, 2)
-	return w
+	a := newTestAgent(t, options...)
+	a.start(t, a.scriptHandler(t, text))
+	a.AwaitCredit(t, 2)
+	return a
 }
 
-func (w *world) bash(t *testing.T, text string) agent.Handler {
+func (a *testAgent) scriptHandler(t *testing.T, text string) agent.Handler {
 	t.Helper()
-	handler, err := agent.Command(w.config.RuntimeDir, "bash", "-c", text)
+	handler, err := agent.Command(a.config.RuntimeDir, "bash", "-c", text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +93,9 @@ func (w *world) bash(t *testing.T, text string) agent.Handler {
 
 // acknowledgeUntil settles what is not settled, so that an agent that stops does not wait for it: also results that it only sends when it
 // has connected again.
-func (w *world) acknowledgeUntil(stopped <-chan struct{}) {
+func (a *testAgent) acknowledgeUntil(stopped <-chan struct{}) {
 	for {
-		w.acknowledgeAll()
+		a.acknowledgeAll()
 		select {
 		case <-stopped:
 			return
@@ -105,33 +105,33 @@ func (w *world) acknowledgeUntil(stopped <-chan struct{}) {
 }
 
 // acknowledgeAll settles what the operator knows of.
-func (w *world) acknowledgeAll() {
-	for _, event := range w.Events() {
+func (a *testAgent) acknowledgeAll() {
+	for _, event := range a.Events() {
 		if result := event.Message.GetResult(); result != nil {
-			_ = w.Send(coder, linktest.Acknowledge(result.GetAttempt()))
+			_ = a.Send(coder, linktest.Acknowledge(result.GetAttempt()))
 		}
 		for _, result := range event.Hello.GetUnacknowledged() {
-			_ = w.Send(coder, linktest.Acknowledge(result.GetAttempt()))
+			_ = a.Send(coder, linktest.Acknowledge(result.GetAttempt()))
 		}
 	}
 }
 
-// give sends a message to the agent.
-func (w *world) give(t *testing.T, message *linkv1.OperatorMessage) {
+// send sends a message to the agent.
+func (a *testAgent) send(t *testing.T, message *linkv1.OperatorMessage) {
 	t.Helper()
-	if err := w.Send(coder, message); err != nil {
+	if err := a.Send(coder, message); err != nil {
 		t.Fatalf("send: %v", err)
 	}
 }
 
-// perform gives an attempt and returns its result.
-func (w *world) perform(t *testing.T, payload string) *linkv1.Result {
+// runTask gives an attempt and returns its result.
+func (a *testAgent) runTask(t *testing.T, payload string) *linkv1.Result {
 	t.Helper()
-	w.give(t, linktest.Assign(linktest.Attempt("t", 1), payload))
-	return w.AwaitResult(t, 1, 1)
+	a.send(t, linktest.Assign(linktest.Attempt("t", 1), payload))
+	return a.AwaitResult(t, 1, 1)
 }
 
-type line struct {
+type journalEntry struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
 	UID     string    `json:"uid"`
@@ -142,43 +142,43 @@ type line struct {
 	Fenced  bool      `json:"fenced"`
 }
 
-// journal reads the starts and finishes in the agent's journal, once it has this many lines of them. The agent does not wait until
+// awaitJournal reads the starts and finishes in the agent's journal, once it has this many lines of them. The agent does not wait until
 // they are written.
-func (w *world) journal(t *testing.T, lines int) (read []line) {
+func (a *testAgent) awaitJournal(t *testing.T, lines int) (entries []journalEntry) {
 	t.Helper()
 	linktest.Eventually(t, "the journal has "+strconv.Itoa(lines)+" lines", func() bool {
-		read = slices.DeleteFunc(w.readJournal(t), isAcknowledgement)
-		return len(read) >= lines
+		entries = slices.DeleteFunc(a.readJournal(t), isAcknowledgement)
+		return len(entries) >= lines
 	})
-	return read
+	return entries
 }
 
-func isAcknowledgement(entry line) bool { return entry.Event == "acknowledge" }
+func isAcknowledgement(entry journalEntry) bool { return entry.Event == "acknowledge" }
 
-func (w *world) readJournal(t *testing.T) []line {
+func (a *testAgent) readJournal(t *testing.T) []journalEntry {
 	t.Helper()
-	file, err := os.Open(w.config.Journal)
+	file, err := os.Open(a.config.Journal)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	var lines []line
+	var entries []journalEntry
 	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		var entry line
+		var entry journalEntry
 		if err := json.Unmarshal(scanner.Bytes(), &entry); err != nil {
 			t.Fatalf("journal line %q: %v", scanner.Text(), err)
 		}
-		lines = append(lines, entry)
+		entries = append(entries, entry)
 	}
-	return lines
+	return entries
 }
 
-// file waits for a file that a script writes into its state folder, and returns its words.
-func (w *world) file(t *testing.T, name string) []string {
+// readWords waits for a file that a script writes into its state folder, and returns its words.
+func (a *testAgent) readWords(t *testing.T, name string) []string {
 	t.Helper()
 	var content []byte
 	linktest.Eventually(t, "file "+name, func() bool {
-		content, _ = os.ReadFile(filepath.Join(w.config.StateDir, name))
+		content, _ = os.ReadFile(filepath.Join(a.config.StateDir, name))
 		return strings.HasSuffix(string(content), "\n")
 	})
 	return strings.Fields(string(content))
@@ -195,11 +195,11 @@ func assertGone(t *testing.T, pids []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		linktest.Eventually(t, "process "+text+" is gone", func() bool { return !alive(pid) })
+		linktest.Eventually(t, "process "+text+" is gone", func() bool { return !isAlive(pid) })
 	}
 }
 
-func alive(pid int) bool {
+func isAlive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
 	}

@@ -29,22 +29,22 @@ const usage = `usage:
 // Main runs the program and returns its exit code. The arguments are those after the program's name.
 func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	if len(arguments) == 0 {
-		return misused(stderr)
+		return printUsage(stderr)
 	}
-	switch first, rest := arguments[0], len(arguments)-1; {
-	case first == "version" && rest == 0:
+	switch first, remaining := arguments[0], len(arguments)-1; {
+	case first == "version" && remaining == 0:
 		_, err := fmt.Fprintln(stdout, version)
 		return report(err, stderr)
-	case first == "copy" && rest == 1:
+	case first == "copy" && remaining == 1:
 		return report(copySelf(arguments[1]), stderr)
 	case first == "version", first == "copy", first != "--" && strings.HasPrefix(first, "-"):
-		return misused(stderr)
+		return printUsage(stderr)
 	}
-	return run(version, after(arguments), stderr)
+	return run(version, trimRunPrefix(arguments), stderr)
 }
 
-// after is the command behind "run" and "--".
-func after(arguments []string) []string {
+// trimRunPrefix is the command behind "run" and "--".
+func trimRunPrefix(arguments []string) []string {
 	for _, word := range []string{"run", "--"} {
 		if len(arguments) > 0 && arguments[0] == word {
 			arguments = arguments[1:]
@@ -53,16 +53,16 @@ func after(arguments []string) []string {
 	return arguments
 }
 
-func run(version string, words []string, stderr io.Writer) int {
-	if len(words) == 0 {
-		return misused(stderr)
+func run(version string, command []string, stderr io.Writer) int {
+	if len(command) == 0 {
+		return printUsage(stderr)
 	}
 	config, err := agent.ConfigFromEnvironment(os.Getenv)
 	if err != nil {
 		return report(err, stderr)
 	}
 	config.Version = version
-	handler, err := agent.Command(config.RuntimeDir, words...)
+	handler, err := agent.Command(config.RuntimeDir, command...)
 	if err != nil {
 		return report(err, stderr)
 	}
@@ -72,7 +72,7 @@ func run(version string, words []string, stderr io.Writer) int {
 	return report(agent.RunWith(ctx, config, handler), stderr)
 }
 
-func misused(stderr io.Writer) int {
+func printUsage(stderr io.Writer) int {
 	_, _ = io.WriteString(stderr, usage)
 	return exitUsage
 }

@@ -50,41 +50,41 @@ func TestArguments(t *testing.T) {
 }
 
 func TestCopyMakesAProgram(t *testing.T) {
-	folder := t.TempDir()
-	for _, destination := range []string{filepath.Join(folder, "agent"), folder} {
+	dir := t.TempDir()
+	for _, destination := range []string{filepath.Join(dir, "agent"), dir} {
 		var stderr bytes.Buffer
 		if code := Main("", []string{"copy", destination}, os.Stdout, &stderr); code != 0 {
 			t.Fatalf("code %d: %s", code, &stderr)
 		}
 	}
 	for _, name := range []string{"agent", filepath.Base(os.Args[0])} {
-		copied := exec.CommandContext(t.Context(), filepath.Join(folder, name), "version")
+		copied := exec.CommandContext(t.Context(), filepath.Join(dir, name), "version")
 		copied.Env = append(os.Environ(), "BE_SWARM_AGENT=1")
 		if output, err := copied.CombinedOutput(); err != nil || string(output) != "v1.2.3\n" {
 			t.Errorf("%s: %q, %v", name, output, err)
 		}
 	}
-	if entries, _ := os.ReadDir(folder); len(entries) != 2 {
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
 		t.Errorf("left behind: %v", entries)
 	}
 }
 
-// agentProcess is swarm-agent with a command, as a process of its own, linked to an operator.
-func agentProcess(t *testing.T, words ...string) (*exec.Cmd, *linktest.Operator, string) {
+// startAgent is swarm-agent with a command, as a process of its own, linked to an operator.
+func startAgent(t *testing.T, command ...string) (*exec.Cmd, *linktest.Operator, string) {
 	t.Helper()
-	return agentProcessWith(t, func(process *exec.Cmd) { process.Stderr = t.Output() }, words...)
+	return startAgentWith(t, func(process *exec.Cmd) { process.Stderr = t.Output() }, command...)
 }
 
-// agentProcessWith lets a test change the process before it starts.
-func agentProcessWith(t *testing.T, change func(*exec.Cmd), words ...string) (*exec.Cmd, *linktest.Operator, string) {
+// startAgentWith lets a test change the process before it starts.
+func startAgentWith(t *testing.T, change func(*exec.Cmd), command ...string) (*exec.Cmd, *linktest.Operator, string) {
 	t.Helper()
 	operator := linktest.Start(t, linktest.NewCA(t))
 	state := t.TempDir()
-	process := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--"}, words...)...)
+	process := exec.CommandContext(t.Context(), os.Args[0], append([]string{"run", "--"}, command...)...)
 	process.Env = append(os.Environ(), "BE_SWARM_AGENT=1",
-		"SWARM_NAMESPACE=default", "SWARM_NAME=research", "SWARM_AGENT="+coder.Name, "SWARM_GRACE_SECONDS=1",
+		"SWARM_NAMESPACE=default", "SWARM_NAME=research", "SWARM_AGENT="+testAgent.Name, "SWARM_GRACE_SECONDS=1",
 		"SWARM_LINK_ADDRESS="+operator.Address, "SWARM_LINK_SERVER_NAME="+linktest.ServerName,
-		"SWARM_LINK_TOKEN_FILE="+linktest.WriteFile(t, "token", []byte(coder.String())), "SWARM_LINK_CA_FILE="+operator.CA.File(t),
+		"SWARM_LINK_TOKEN_FILE="+linktest.WriteFile(t, "token", []byte(testAgent.String())), "SWARM_LINK_CA_FILE="+operator.CA.File(t),
 		"SWARM_STATE="+state, "SWARM_RUNTIME_DIR="+state, "SWARM_JOURNAL="+filepath.Join(state, "journal"))
 	change(process)
 	if err := process.Start(); err != nil {
@@ -95,12 +95,12 @@ func agentProcessWith(t *testing.T, change func(*exec.Cmd), words ...string) (*e
 	return process, operator, state
 }
 
-var coder = link.Agent{Namespace: "default", Name: "research-coder-0"}
+var testAgent = link.Agent{Namespace: "default", Name: "research-coder-0"}
 
 // The program of an attempt dies with its agent, however the agent dies.
 func TestProgramDiesWithTheAgent(t *testing.T) {
-	process, operator, state := agentProcess(t, "bash", "-c", `echo $$ >$SWARM_STATE/pid; sleep 1000; echo never`)
-	if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", 1), "{}")); err != nil {
+	process, operator, state := startAgent(t, "bash", "-c", `echo $$ >$SWARM_STATE/pid; sleep 1000; echo never`)
+	if err := operator.Send(testAgent, linktest.Assign(linktest.Attempt("t", 1), "{}")); err != nil {
 		t.Fatal(err)
 	}
 	var pid int
@@ -121,9 +121,9 @@ func TestProgramDiesWithTheAgent(t *testing.T) {
 
 // A pod that is deleted gets SIGTERM: the work is handed back and the process ends well.
 func TestSIGTERMHandsBack(t *testing.T) {
-	process, operator, _ := agentProcess(t, "bash", "-c", `echo 5 >$SWARM_PROGRESS; sleep 1000`)
+	process, operator, _ := startAgent(t, "bash", "-c", `echo 5 >$SWARM_PROGRESS; sleep 1000`)
 	attempt := linktest.Attempt("t", 1)
-	if err := operator.Send(coder, linktest.Assign(attempt, "{}")); err != nil {
+	if err := operator.Send(testAgent, linktest.Assign(attempt, "{}")); err != nil {
 		t.Fatal(err)
 	}
 	operator.AwaitProgress(t, 1, 5)
@@ -133,7 +133,7 @@ func TestSIGTERMHandsBack(t *testing.T) {
 	if got := operator.AwaitResult(t, 1, 1); got.GetReason() != "AgentStopping" {
 		t.Errorf("got %v", got)
 	}
-	if err := operator.Send(coder, linktest.Acknowledge(attempt)); err != nil {
+	if err := operator.Send(testAgent, linktest.Acknowledge(attempt)); err != nil {
 		t.Fatal(err)
 	}
 	if err := process.Wait(); err != nil {
@@ -151,10 +151,10 @@ func TestUnreadOutputStopsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unread.Close()
-	_, operator, _ := agentProcessWith(t, func(process *exec.Cmd) { process.Stderr = stderr }, "bash", "-c", `head -c 3000000 /dev/zero >&2; echo 1`)
+	_, operator, _ := startAgentWith(t, func(process *exec.Cmd) { process.Stderr = stderr }, "bash", "-c", `head -c 3000000 /dev/zero >&2; echo 1`)
 	_ = stderr.Close()
 	for epoch := range int64(2) {
-		if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", epoch+1), "{}")); err != nil {
+		if err := operator.Send(testAgent, linktest.Assign(linktest.Attempt("t", epoch+1), "{}")); err != nil {
 			t.Fatal(err)
 		}
 		if got := operator.AwaitResult(t, 1, epoch+1); string(got.GetValue()) != "1" {
@@ -166,8 +166,8 @@ func TestUnreadOutputStopsNothing(t *testing.T) {
 
 // F24: a descendant that leaves the process group of its program does not stay a zombie.
 func TestOrphansOfProgramsAreReaped(t *testing.T) {
-	process, operator, _ := agentProcess(t, "bash", "-c", `setsid sleep 0.1 >/dev/null 2>&1 </dev/null & echo $!`)
-	if err := operator.Send(coder, linktest.Assign(linktest.Attempt("t", 1), "{}")); err != nil {
+	process, operator, _ := startAgent(t, "bash", "-c", `setsid sleep 0.1 >/dev/null 2>&1 </dev/null & echo $!`)
+	if err := operator.Send(testAgent, linktest.Assign(linktest.Attempt("t", 1), "{}")); err != nil {
 		t.Fatal(err)
 	}
 	orphan := string(operator.AwaitResult(t, 1, 1).GetValue())

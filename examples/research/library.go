@@ -23,68 +23,68 @@ type sentence struct {
 	words []string // in their basic form, without stop words
 }
 
-type library []note
+type noteSet []note
 
-// shelf has all notes, by title.
-func shelf() (library, error) {
+// loadNotes has all notes, by title.
+func loadNotes() (noteSet, error) {
 	entries, err := files.ReadDir("notes")
 	if err != nil {
 		return nil, fmt.Errorf("read notes: %w", err)
 	}
-	var all library
+	var notes noteSet
 	for _, entry := range entries {
 		text, err := files.ReadFile("notes/" + entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("read note: %w", err)
 		}
-		all = append(all, note{title: strings.TrimSuffix(entry.Name(), ".txt"), sentences: sentences(string(text))})
+		notes = append(notes, note{title: strings.TrimSuffix(entry.Name(), ".txt"), sentences: splitSentences(string(text))})
 	}
-	return all, nil
+	return notes, nil
 }
 
-func sentences(text string) []sentence {
-	var found []sentence
+func splitSentences(text string) []sentence {
+	var list []sentence
 	for part := range strings.SplitSeq(strings.Join(strings.Fields(text), " "), ". ") {
 		if part = strings.TrimSuffix(strings.TrimSpace(part), "."); part != "" {
-			found = append(found, sentence{text: part + ".", words: words(part)})
+			list = append(list, sentence{text: part + ".", words: keywords(part)})
 		}
 	}
-	return found
+	return list
 }
 
-// words are what a text is about.
-func words(text string) []string {
-	var found []string
+// keywords are what a text is about.
+func keywords(text string) []string {
+	var list []string
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if !slices.Contains(silent, word) {
-			found = append(found, basic(word))
+		if !slices.Contains(stopWords, word) {
+			list = append(list, singular(word))
 		}
 	}
-	return found
+	return list
 }
 
-// basic makes one word of singular and plural, well enough for a dozen notes.
-func basic(word string) string {
+// singular makes one word of singular and plural, well enough for a dozen notes.
+func singular(word string) string {
 	if len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {
 		return strings.TrimSuffix(word, "s")
 	}
 	return word
 }
 
-// silent words are in every text.
-var silent = strings.Fields(`a after again all also always an and another any are as at away back be because been before both but by can cannot
+// stopWords words are in every text.
+var stopWords = strings.Fields(`a after again all also always an and another any are as at away back be because been before both but by can cannot
 	comes could do does each every everybody few for from gives has have her home however if in instead into is it its itself last least less
 	long longer lets may more most much must nearly needs never next no nobody not of off old on one or other others out over own past same
 	seen should since so some soon still such than that the their them then there they this those through time to together two under until up
 	upon use used very was way were what when which while who whoever whole will with within without would you your six seven three four five`)
 
 // rarity is the weight of a word: low when every note has it.
-func (l library) rarity(word string) float64 {
-	having := 0
+func (l noteSet) rarity(word string) float64 {
+	count := 0
 	for _, note := range l {
 		if slices.ContainsFunc(note.sentences, func(s sentence) bool { return slices.Contains(s.words, word) }) {
-			having++
+			count++
 		}
 	}
-	return math.Log(1 + float64(len(l))/float64(1+having))
+	return math.Log(1 + float64(len(l))/float64(1+count))
 }

@@ -18,12 +18,12 @@ import (
 // Exit codes that the agent understands.
 const (
 	exitBadInput = 65 // trying again would be of no use
-	exitTryAgain = 75
+	exitRetry    = 75
 )
 
 var (
 	errBadInput = errors.New("bad input")
-	errTryAgain = errors.New("try again")
+	errRetry    = errors.New("try again")
 )
 
 // An attempt is what the agent passes to this one.
@@ -35,7 +35,7 @@ type attempt struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx)
+	err := runAttempt(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "research:", err)
@@ -47,42 +47,42 @@ func exitCode(err error) int {
 	switch {
 	case errors.Is(err, errBadInput):
 		return exitBadInput
-	case errors.Is(err, errTryAgain):
-		return exitTryAgain
+	case errors.Is(err, errRetry):
+		return exitRetry
 	}
 	return 1
 }
 
-func start(ctx context.Context) error {
-	this := attempt{agent: os.Getenv("SWARM_AGENT"), number: os.Getenv("SWARM_ATTEMPT"), progress: os.Stderr}
+func runAttempt(ctx context.Context) error {
+	att := attempt{agent: os.Getenv("SWARM_AGENT"), number: os.Getenv("SWARM_ATTEMPT"), progress: os.Stderr}
 	if path := os.Getenv("SWARM_PROGRESS"); path != "" {
 		pipe, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return fmt.Errorf("open progress: %w", err)
 		}
 		defer pipe.Close()
-		this.progress = pipe
+		att.progress = pipe
 	}
-	return run(ctx, this, os.Args[1:], os.Stdin, os.Stdout)
+	return run(ctx, att, os.Args[1:], os.Stdin, os.Stdout)
 }
 
 // run answers one payload.
-func run(ctx context.Context, this attempt, arguments []string, in io.Reader, out io.Writer) error {
-	method, err := methodOf(arguments)
+func run(ctx context.Context, att attempt, arguments []string, in io.Reader, out io.Writer) error {
+	method, err := parseMethod(arguments)
 	if err != nil {
 		return err
 	}
-	wanted, err := parse(in)
+	p, err := parsePayload(in)
 	if err != nil {
 		return err
 	}
-	read, err := study(ctx, this, wanted)
+	notes, err := readNotes(ctx, att, p)
 	if err != nil {
 		return err
 	}
-	found := method(read, wanted.Topic)
-	found.Topic, found.Agent = wanted.Topic, this.agent
-	if err := json.NewEncoder(out).Encode(found); err != nil {
+	result := method(notes, p.Topic)
+	result.Topic, result.Agent = p.Topic, att.agent
+	if err := json.NewEncoder(out).Encode(result); err != nil {
 		return fmt.Errorf("print what was found: %w", err)
 	}
 	return nil

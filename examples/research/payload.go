@@ -17,26 +17,26 @@ type payload struct {
 }
 
 const (
-	mostSteps   = 1000
-	mostSeconds = 600
+	maxSteps   = 1000
+	maxSeconds = 600
 )
 
-// parse refuses invalid input, and the error says what would be right.
-func parse(in io.Reader) (payload, error) {
-	wanted := payload{Steps: 20, Seconds: 3}
-	if err := json.NewDecoder(in).Decode(&wanted); err != nil {
+// parsePayload refuses invalid input, and the error says what would be right.
+func parsePayload(in io.Reader) (payload, error) {
+	p := payload{Steps: 20, Seconds: 3}
+	if err := json.NewDecoder(in).Decode(&p); err != nil {
 		return payload{}, fmt.Errorf(`%w: the payload is not an object such as {"topic": "leases", "steps": 20, "seconds": 3}: %w`, errBadInput, err)
 	}
 	switch {
-	case len(words(wanted.Topic)) == 0:
+	case len(keywords(p.Topic)) == 0:
 		return payload{}, fmt.Errorf(`%w: the payload has no topic: write a word or two, such as {"topic": "leases"}`, errBadInput)
-	case wanted.Steps < 1 || wanted.Steps > mostSteps:
-		return payload{}, fmt.Errorf("%w: steps is %d: write 1 to %d", errBadInput, wanted.Steps, mostSteps)
-	case wanted.Seconds < 0 || wanted.Seconds > mostSeconds:
-		return payload{}, fmt.Errorf("%w: seconds is %g: write 0 to %d", errBadInput, wanted.Seconds, mostSeconds)
+	case p.Steps < 1 || p.Steps > maxSteps:
+		return payload{}, fmt.Errorf("%w: steps is %d: write 1 to %d", errBadInput, p.Steps, maxSteps)
+	case p.Seconds < 0 || p.Seconds > maxSeconds:
+		return payload{}, fmt.Errorf("%w: seconds is %g: write 0 to %d", errBadInput, p.Seconds, maxSeconds)
 	}
-	wanted.Topic = strings.TrimSpace(wanted.Topic)
-	return wanted, nil
+	p.Topic = strings.TrimSpace(p.Topic)
+	return p, nil
 }
 
 // pause is the time that one step takes.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ask runs the program on a payload.
-func ask(t *testing.T, method, payload string) answer {
+// runMethod runs the program on a payload.
+func runMethod(t *testing.T, method, payload string) answer {
 	t.Helper()
 	var out bytes.Buffer
 	if err := run(t.Context(), attempt{agent: "research-researcher-0", progress: io.Discard}, []string{method}, strings.NewReader(payload), &out); err != nil {
@@ -22,46 +22,46 @@ func ask(t *testing.T, method, payload string) answer {
 	if out.Len() > 4<<10 {
 		t.Errorf("a result of %d bytes does not fit into a Task", out.Len())
 	}
-	var found answer
-	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
+	var result answer
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return result
 }
 
 func TestSearchRanksTheBestSentenceFirst(t *testing.T) {
-	found := ask(t, "search", `{"topic": "quorum of scouts", "seconds": 0}`)
-	if found.Agent != "research-researcher-0" || len(found.Findings) != mostFindings {
-		t.Fatalf("found %+v", found)
+	result := runMethod(t, "search", `{"topic": "quorum of scouts", "seconds": 0}`)
+	if result.Agent != "research-researcher-0" || len(result.Findings) != maxFindings {
+		t.Fatalf("found %+v", result)
 	}
-	if first := found.Findings[0]; first.Note != "bees" || !strings.Contains(first.Says, "a quorum is sensed") {
+	if first := result.Findings[0]; first.Note != "bees" || !strings.Contains(first.Sentence, "a quorum is sensed") {
 		t.Errorf("first is %+v", first)
 	}
-	if !slices.IsSortedFunc(found.Findings, func(a, b finding) int { return int(100 * (b.Score - a.Score)) }) {
-		t.Errorf("scores %+v", found.Findings)
+	if !slices.IsSortedFunc(result.Findings, func(a, b finding) int { return int(100 * (b.Score - a.Score)) }) {
+		t.Errorf("scores %+v", result.Findings)
 	}
 }
 
 func TestCountCountsSingularAndPlural(t *testing.T) {
-	found := ask(t, "count", `{"topic": "leases", "seconds": 0}`)
-	if want := []string{"fencing", "lease"}; found.Times != 6 || !slices.Equal(found.Notes, want) {
-		t.Errorf("%d times in %q", found.Times, found.Notes)
+	result := runMethod(t, "count", `{"topic": "leases", "seconds": 0}`)
+	if want := []string{"fencing", "lease"}; result.Times != 6 || !slices.Equal(result.Notes, want) {
+		t.Errorf("%d times in %q", result.Times, result.Notes)
 	}
-	if len(found.Beside) == 0 || found.Beside[0] != (tally{"holder", 3}) {
-		t.Errorf("beside %+v", found.Beside)
+	if len(result.Neighbors) == 0 || result.Neighbors[0] != (wordCount{"holder", 3}) {
+		t.Errorf("beside %+v", result.Neighbors)
 	}
 }
 
-func TestPlanAsksForWhatStandsBeside(t *testing.T) {
-	found := ask(t, "plan", `{"topic": "lease", "seconds": 0}`)
-	if !slices.Contains(found.Ask, "holder") || slices.Contains(found.Ask, "lease") {
-		t.Errorf("asks %q", found.Ask)
+func TestPlanListsNeighboringWords(t *testing.T) {
+	found := runMethod(t, "plan", `{"topic": "lease", "seconds": 0}`)
+	if !slices.Contains(found.NextTopics, "holder") || slices.Contains(found.NextTopics, "lease") {
+		t.Errorf("asks %q", found.NextTopics)
 	}
 }
 
 func TestNothingFoundIsAnAnswer(t *testing.T) {
 	for method := range methods {
-		if found := ask(t, method, `{"topic": "volcanoes", "seconds": 0}`); found.Topic != "volcanoes" || found.Notes != nil || found.Findings != nil {
+		if found := runMethod(t, method, `{"topic": "volcanoes", "seconds": 0}`); found.Topic != "volcanoes" || found.Notes != nil || found.Findings != nil {
 			t.Errorf("%s found %+v", method, found)
 		}
 	}
@@ -105,7 +105,7 @@ func TestBadInputIsRefusedWithWhatToWrite(t *testing.T) {
 	}
 }
 
-func TestAnUnknownMethodIsAFaultOfTheSwarm(t *testing.T) {
+func TestAnUnknownMethodIsAnError(t *testing.T) {
 	err := run(t.Context(), attempt{progress: io.Discard}, []string{"guess"}, strings.NewReader(`{}`), io.Discard)
 	if err == nil || exitCode(err) != 1 || !strings.Contains(err.Error(), "count, plan, search") {
 		t.Errorf("got %v", err)
@@ -116,18 +116,18 @@ func TestFlakyFailsTheFirstAttemptOnly(t *testing.T) {
 	for number, fails := range map[string]bool{"1": true, "2": false, "": false} {
 		payload := strings.NewReader(`{"topic": "ants", "seconds": 0, "flaky": true}`)
 		err := run(t.Context(), attempt{number: number, progress: io.Discard}, []string{"count"}, payload, io.Discard)
-		if (err != nil) != fails || (err != nil && exitCode(err) != exitTryAgain) {
+		if (err != nil) != fails || (err != nil && exitCode(err) != exitRetry) {
 			t.Errorf("attempt %q: %v", number, err)
 		}
 	}
 }
 
-func TestItStopsWhenTold(t *testing.T) {
+func TestItStopsOnSignal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	began := time.Now()
+	start := time.Now()
 	err := run(ctx, attempt{progress: io.Discard}, []string{"count"}, strings.NewReader(`{"topic": "ants", "seconds": 60}`), io.Discard)
-	if err == nil || exitCode(err) != exitTryAgain || time.Since(began) > 5*time.Second {
-		t.Errorf("got %v after %s", err, time.Since(began))
+	if err == nil || exitCode(err) != exitRetry || time.Since(start) > 5*time.Second {
+		t.Errorf("got %v after %s", err, time.Since(start))
 	}
 }

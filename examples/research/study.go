@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// study reads the notes, a few in each step, and reports its progress.
-func study(ctx context.Context, this attempt, wanted payload) (library, error) {
-	all, err := shelf()
+// readNotes reads the notes, a few in each step, and reports its progress.
+func readNotes(ctx context.Context, att attempt, p payload) (noteSet, error) {
+	all, err := loadNotes()
 	if err != nil {
 		return nil, err
 	}
-	var read library
-	for step := 1; step <= wanted.Steps; step++ {
-		next := all[len(read) : len(all)*step/wanted.Steps]
-		read = append(read, next...)
-		if err := rest(ctx, wanted.pause()); err != nil {
-			return nil, fmt.Errorf("%w: stopped after %d of %d notes", errTryAgain, len(read), len(all))
+	var notes noteSet
+	for step := 1; step <= p.Steps; step++ {
+		batch := all[len(notes) : len(all)*step/p.Steps]
+		notes = append(notes, batch...)
+		if err := sleep(ctx, p.pause()); err != nil {
+			return nil, fmt.Errorf("%w: stopped after %d of %d notes", errRetry, len(notes), len(all))
 		}
-		if wanted.Flaky && this.number == "1" && step*2 >= wanted.Steps {
-			return nil, fmt.Errorf("%w: a flaky topic fails its first attempt, here after %d of %d notes", errTryAgain, len(read), len(all))
+		if p.Flaky && att.number == "1" && step*2 >= p.Steps {
+			return nil, fmt.Errorf("%w: a flaky topic fails its first attempt, here after %d of %d notes", errRetry, len(notes), len(all))
 		}
 		// The reader may be gone already, and then the number is not missed.
-		_, _ = fmt.Fprintln(this.progress, step*100/wanted.Steps, strings.TrimSpace("read "+titles(next)))
+		_, _ = fmt.Fprintln(att.progress, step*100/p.Steps, strings.TrimSpace("read "+joinTitles(batch)))
 	}
-	return read, nil
+	return notes, nil
 }
 
-func rest(ctx context.Context, pause time.Duration) error {
+func sleep(ctx context.Context, pause time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -38,7 +38,7 @@ func rest(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-func titles(notes library) string {
+func joinTitles(notes noteSet) string {
 	names := make([]string, 0, len(notes))
 	for _, note := range notes {
 		names = append(names, note.title)

@@ -16,8 +16,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/window"
 )
 
-// document is the object of a kind in a file.
-func document[T any](t *testing.T, file, kind string) (object T) {
+// decodeDocument is the object of a kind in a file.
+func decodeDocument[T any](t *testing.T, file, kind string) (object T) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -35,31 +35,31 @@ func document[T any](t *testing.T, file, kind string) (object T) {
 	return object
 }
 
-func TestManifestsMeanWhatTheySay(t *testing.T) {
-	web, store := document[appsv1.Deployment](t, "web.yaml", "Deployment"), document[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
+func TestManifestsMatchTheReadme(t *testing.T) {
+	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
 	for _, c := range []struct {
 		workload survey.Workload
 		want     string
 	}{{survey.Deployment(&web), "on-demand:4,spot:6"}, {survey.StatefulSet(&store), "on-demand:3,spot:2"}} {
-		wish := survey.Standard().Wish(c.workload)
-		if wish.Policy == nil || wish.Problem != "" || engine.Wanted(*wish.Policy, c.workload.Replicas).String() != c.want {
-			t.Errorf("%s: %+v", c.workload.Key, wish)
+		policy := survey.Standard().Wish(c.workload)
+		if policy.Policy == nil || policy.Problem != "" || engine.Wanted(*policy.Policy, c.workload.Replicas).String() != c.want {
+			t.Errorf("%s: %+v", c.workload.Key, policy)
 		}
-		if _, err := window.Parse(wish.Windows); err != nil {
+		if _, err := window.Parse(policy.Windows); err != nil {
 			t.Errorf("%s: %v", c.workload.Key, err)
 		}
 	}
-	if service := document[corev1.Service](t, "store.yaml", "Service"); service.Name != store.Spec.ServiceName {
+	if service := decodeDocument[corev1.Service](t, "store.yaml", "Service"); service.Name != store.Spec.ServiceName {
 		t.Errorf("the Service is %s", service.Name)
 	}
-	if budget := document[policyv1.PodDisruptionBudget](t, "web.yaml", "PodDisruptionBudget"); budget.Spec.Selector.MatchLabels["app"] != web.Spec.Template.Labels["app"] {
+	if budget := decodeDocument[policyv1.PodDisruptionBudget](t, "web.yaml", "PodDisruptionBudget"); budget.Spec.Selector.MatchLabels["app"] != web.Spec.Template.Labels["app"] {
 		t.Errorf("the budget is for %v", budget.Spec.Selector)
 	}
 }
 
 // As the API server does where a namespace asks for restricted pods.
 func TestPodsAreRestricted(t *testing.T) {
-	web, store := document[appsv1.Deployment](t, "web.yaml", "Deployment"), document[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
+	web, store := decodeDocument[appsv1.Deployment](t, "web.yaml", "Deployment"), decodeDocument[appsv1.StatefulSet](t, "store.yaml", "StatefulSet")
 	for _, pod := range []corev1.PodSpec{web.Spec.Template.Spec, store.Spec.Template.Spec} {
 		container := pod.Containers[0]
 		whole, own := pod.SecurityContext, container.SecurityContext

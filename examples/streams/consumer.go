@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// again is how long to wait before a stream that broke off is asked for again.
-const again = time.Second
+// retryInterval is how long to wait before a stream that broke off is asked for again.
+const retryInterval = time.Second
 
 // A consumer is worker.Jobs: each job is a stream that it reads.
 type consumer struct {
@@ -20,37 +20,37 @@ type consumer struct {
 	name   string
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	reading map[string]*reading
+	mu     sync.Mutex
+	active map[string]*activeStream
 }
 
 // A reading is one stream under way.
-type reading struct {
+type activeStream struct {
 	stopping chan struct{}      // closed when it is to end
 	abort    context.CancelFunc // ends it without the server's help
 	done     chan struct{}      // closed when it has ended
 }
 
 func newConsumer(server, name string, log *slog.Logger) *consumer {
-	return &consumer{server: server, name: name, log: log, reading: map[string]*reading{}}
+	return &consumer{server: server, name: name, log: log, active: map[string]*activeStream{}}
 }
 
 // Start connects. If the server does not answer, the worker tries again later.
 func (c *consumer) Start(_ context.Context, job string) error {
 	ctx, abort := context.WithCancel(context.Background())
-	body, err := c.open(ctx, job)
+	body, err := c.openStream(ctx, job)
 	if err != nil {
 		abort()
 		return err
 	}
-	begun := &reading{stopping: make(chan struct{}), abort: abort, done: make(chan struct{})}
+	stream := &activeStream{stopping: make(chan struct{}), abort: abort, done: make(chan struct{})}
 	c.mu.Lock()
-	c.reading[job] = begun
+	c.active[job] = stream
 	c.mu.Unlock()
 	go func() {
-		defer close(begun.done)
+		defer close(stream.done)
 		defer abort()
-		c.read(ctx, job, begun.stopping, body)
+		c.readStream(ctx, job, stream.stopping, body)
 	}()
 	return nil
 }
@@ -58,48 +58,48 @@ func (c *consumer) Start(_ context.Context, job string) error {
 // Stop asks the server to end the stream and waits until it has, so that the next consumer finds it free.
 func (c *consumer) Stop(ctx context.Context, job string) error {
 	c.mu.Lock()
-	ending := c.reading[job]
-	delete(c.reading, job)
+	stream := c.active[job]
+	delete(c.active, job)
 	c.mu.Unlock()
-	close(ending.stopping)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	close(stream.stopping)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	response, err := c.request(ctx, http.MethodDelete, job)
 	if err != nil {
-		ending.abort() // no server is reachable that could send it to two consumers
+		stream.abort() // no server is reachable that could send it to two consumers
 	} else {
 		_ = response.Body.Close()
 	}
 	select {
-	case <-ending.done:
+	case <-stream.done:
 	case <-ctx.Done():
-		ending.abort()
-		<-ending.done
+		stream.abort()
+		<-stream.done
 	}
 	return nil
 }
 
-// read reads the stream, and requests it again when it breaks off.
-func (c *consumer) read(ctx context.Context, job string, stopping <-chan struct{}, body io.ReadCloser) {
+// readStream reads the stream, and requests it again when it breaks off.
+func (c *consumer) readStream(ctx context.Context, job string, stopping <-chan struct{}, body io.ReadCloser) {
 	for {
 		if body != nil {
-			read, err := io.Copy(io.Discard, body)
+			bytes, err := io.Copy(io.Discard, body)
 			_ = body.Close()
-			c.log.Info("stream ended", "stream", job, "bytes", read, "error", err)
+			c.log.Info("stream ended", "stream", job, "bytes", bytes, "error", err)
 		}
 		select {
 		case <-stopping:
 			return
-		case <-time.After(again):
+		case <-time.After(retryInterval):
 		}
 		var err error
-		if body, err = c.open(ctx, job); err != nil {
+		if body, err = c.openStream(ctx, job); err != nil {
 			c.log.Warn("stream broke off", "stream", job, "error", err)
 		}
 	}
 }
 
-func (c *consumer) open(ctx context.Context, job string) (io.ReadCloser, error) {
+func (c *consumer) openStream(ctx context.Context, job string) (io.ReadCloser, error) {
 	response, err := c.request(ctx, http.MethodGet, job)
 	if err != nil {
 		return nil, err

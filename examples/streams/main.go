@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	standardAddress = ":8080"
-	patience        = 5 * time.Second
+	defaultAddress = ":8080"
+	requestTimeout = 5 * time.Second
 )
 
 func main() {
@@ -43,7 +43,7 @@ func run(ctx context.Context, arguments []string) error {
 }
 
 func serve(ctx context.Context) error {
-	server := &http.Server{Addr: standardAddress, Handler: newStation(100 * time.Millisecond).handler(), ReadHeaderTimeout: patience}
+	server := &http.Server{Addr: defaultAddress, Handler: newStreamServer(100 * time.Millisecond).handler(), ReadHeaderTimeout: requestTimeout}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve streams: %w", err)

@@ -12,8 +12,8 @@ import (
 	"github.com/swarm-io/swarm-operator/api/v1alpha1"
 )
 
-// document is the object of a kind in streams.yaml.
-func document[T any](t *testing.T, kind string) (object T) {
+// decodeDocument is the object of a kind in streams.yaml.
+func decodeDocument[T any](t *testing.T, kind string) (object T) {
 	t.Helper()
 	content, err := os.ReadFile("streams.yaml")
 	if err != nil {
@@ -32,7 +32,7 @@ func document[T any](t *testing.T, kind string) (object T) {
 }
 
 func TestPoolAndWorkersFitTogether(t *testing.T) {
-	pool, workers := document[v1alpha1.WorkerPool](t, "WorkerPool"), document[appsv1.StatefulSet](t, "StatefulSet")
+	pool, workers := decodeDocument[v1alpha1.WorkerPool](t, "WorkerPool"), decodeDocument[appsv1.StatefulSet](t, "StatefulSet")
 	spec := workers.Spec.Template.Spec
 	if pool.Spec.Workers.Name != workers.Name || spec.Volumes[0].ConfigMap.Name != pool.Spec.Config.Name {
 		t.Errorf("the pool is for %s by %s, the workers are %s and mount %s",
@@ -42,7 +42,7 @@ func TestPoolAndWorkersFitTogether(t *testing.T) {
 	if annotation != "metadata.annotations['"+v1alpha1.AnnotationConfigVersion+"']" {
 		t.Errorf("the workers mount %s", annotation)
 	}
-	served := document[appsv1.Deployment](t, "Deployment").Spec.Template.Spec.Containers[0]
+	served := decodeDocument[appsv1.Deployment](t, "Deployment").Spec.Template.Spec.Containers[0]
 	if want := []string{"serve"}; !slices.Equal(served.Args, want) || served.Image != "localhost/swarm-streams:dev" || spec.Containers[0].Image != served.Image {
 		t.Errorf("images %s and %s, arguments %q", served.Image, spec.Containers[0].Image, served.Args)
 	}

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// mostConflicts is how many are reported; all are counted.
-const mostConflicts = 100
+// maxConflicts is how many are reported; all are counted.
+const maxConflicts = 100
 
 // A station sends streams to its clients, and remembers which of them are connected. It is the referee: it does not know of pools, files or
 // acknowledgements, only of connections.
-type station struct {
-	every time.Duration // between two lines of a stream
+type streamServer struct {
+	interval time.Duration // between two lines of a stream
 
 	mu        sync.Mutex
 	listeners map[string][]*listener // current ones, by stream
@@ -36,32 +36,32 @@ type report struct {
 	Last      []string            `json:"last,omitempty"`
 }
 
-func newStation(every time.Duration) *station {
-	return &station{every: every, listeners: map[string][]*listener{}}
+func newStreamServer(interval time.Duration) *streamServer {
+	return &streamServer{interval: interval, listeners: map[string][]*listener{}}
 }
 
-func (s *station) handler() http.Handler {
+func (s *streamServer) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /streams/{stream}", s.send)
-	mux.HandleFunc("DELETE /streams/{stream}", s.dismiss)
-	mux.HandleFunc("GET /report", s.tell)
+	mux.HandleFunc("GET /streams/{stream}", s.sendStream)
+	mux.HandleFunc("DELETE /streams/{stream}", s.disconnect)
+	mux.HandleFunc("GET /report", s.sendReport)
 	return mux
 }
 
-// send is the stream: a line, again and again, until either side has enough. The consumer reads the end only after it is
+// sendStream is the stream: a line, again and again, until either side has enough. The consumer reads the end only after it is
 // off the list.
-func (s *station) send(response http.ResponseWriter, request *http.Request) {
+func (s *streamServer) sendStream(response http.ResponseWriter, request *http.Request) {
 	stream := request.PathValue("stream")
-	joined := s.join(stream, request.FormValue("consumer"))
-	defer s.leave(stream, joined)
+	l := s.addListener(stream, request.FormValue("consumer"))
+	defer s.removeListener(stream, l)
 	controller := http.NewResponseController(response)
 	for number := 0; ; number++ {
 		if _, err := fmt.Fprintf(response, "%s %d\n", stream, number); err != nil || controller.Flush() != nil {
 			return
 		}
 		select {
-		case <-time.After(s.every):
-		case <-joined.quit:
+		case <-time.After(s.interval):
+		case <-l.quit:
 			return
 		case <-request.Context().Done():
 			return
@@ -69,29 +69,29 @@ func (s *station) send(response http.ResponseWriter, request *http.Request) {
 	}
 }
 
-func (s *station) join(stream, consumer string) *listener {
+func (s *streamServer) addListener(stream, consumer string) *listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report.Served++
 	if others := s.listeners[stream]; len(others) > 0 {
 		s.report.Conflicts++
-		if len(s.report.Last) < mostConflicts {
+		if len(s.report.Last) < maxConflicts {
 			s.report.Last = append(s.report.Last, fmt.Sprintf("%s: %s, while %s consumes it", stream, consumer, others[0].name))
 		}
 	}
-	joined := &listener{name: consumer, quit: make(chan struct{})}
-	s.listeners[stream] = append(s.listeners[stream], joined)
-	return joined
+	l := &listener{name: consumer, quit: make(chan struct{})}
+	s.listeners[stream] = append(s.listeners[stream], l)
+	return l
 }
 
-func (s *station) leave(stream string, gone *listener) {
+func (s *streamServer) removeListener(stream string, target *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listeners[stream] = slices.DeleteFunc(s.listeners[stream], func(l *listener) bool { return l == gone })
+	s.listeners[stream] = slices.DeleteFunc(s.listeners[stream], func(l *listener) bool { return l == target })
 }
 
-// dismiss ends the connections that a consumer has to a stream.
-func (s *station) dismiss(response http.ResponseWriter, request *http.Request) {
+// disconnect ends the connections that a consumer has to a stream.
+func (s *streamServer) disconnect(response http.ResponseWriter, request *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners[request.PathValue("stream")] {
@@ -106,21 +106,21 @@ func (s *station) dismiss(response http.ResponseWriter, request *http.Request) {
 	response.WriteHeader(http.StatusNoContent)
 }
 
-func (s *station) tell(response http.ResponseWriter, _ *http.Request) {
+func (s *streamServer) sendReport(response http.ResponseWriter, _ *http.Request) {
 	response.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(response).Encode(s.seen()) // the client is gone
+	_ = json.NewEncoder(response).Encode(s.snapshot()) // the client is gone
 }
 
-func (s *station) seen() report {
+func (s *streamServer) snapshot() report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.report
-	seen.Last = slices.Clone(seen.Last)
-	seen.Consumers = map[string][]string{}
+	snapshot := s.report
+	snapshot.Last = slices.Clone(snapshot.Last)
+	snapshot.Consumers = map[string][]string{}
 	for stream, listeners := range s.listeners {
 		for _, l := range listeners {
-			seen.Consumers[stream] = append(seen.Consumers[stream], l.name)
+			snapshot.Consumers[stream] = append(snapshot.Consumers[stream], l.name)
 		}
 	}
-	return seen
+	return snapshot
 }

@@ -20,17 +20,17 @@ import (
 )
 
 // A pool is two real workers at a real server, and the operator's part done by hand.
-type pool struct {
-	*station
+type testPool struct {
+	*streamServer
 	file    string
 	version int
 	lists   [2][]string
 	address [2]string
 }
 
-func newPool(t *testing.T) *pool {
+func newTestPool(t *testing.T) *testPool {
 	t.Helper()
-	p := &pool{station: newStation(time.Millisecond), file: filepath.Join(t.TempDir(), "config.yml")}
+	p := &testPool{streamServer: newStreamServer(time.Millisecond), file: filepath.Join(t.TempDir(), "config.yml")}
 	server := httptest.NewServer(p.handler())
 	t.Cleanup(server.Close)
 	for i := range p.lists {
@@ -57,7 +57,7 @@ func newPool(t *testing.T) *pool {
 }
 
 // publish writes the lists unchanged.
-func (p *pool) publish(t *testing.T) {
+func (p *testPool) publish(t *testing.T) {
 	t.Helper()
 	p.version++
 	text := fmt.Appendf(nil, "version: %d\nworkloads:\n", p.version)
@@ -72,10 +72,10 @@ func (p *pool) publish(t *testing.T) {
 	}
 }
 
-// acknowledged waits for a worker.
-func (p *pool) acknowledged(t *testing.T, i int) {
+// awaitAcknowledged waits for a worker.
+func (p *testPool) awaitAcknowledged(t *testing.T, i int) {
 	t.Helper()
-	await(t, fmt.Sprintf("worker %d acknowledges %d", i, p.version), func() bool {
+	eventually(t, fmt.Sprintf("worker %d acknowledges %d", i, p.version), func() bool {
 		response, err := http.Get("http://" + p.address[i] + "/internal/version")
 		if err != nil {
 			t.Fatal(err)
@@ -86,26 +86,26 @@ func (p *pool) acknowledged(t *testing.T, i int) {
 	})
 }
 
-func await(t *testing.T, what string, holds func() bool) {
+func eventually(t *testing.T, description string, condition func() bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
-	for ticker := time.NewTicker(time.Millisecond); !holds(); {
+	for ticker := time.NewTicker(time.Millisecond); !condition(); {
 		select {
 		case <-ticker.C:
 		case <-limit:
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("not in time: %s", description)
 		}
 	}
 }
 
-// settled waits until each stream has the consumer whose list it is on.
-func (p *pool) settled(t *testing.T) {
+// awaitSettled waits until each stream has the consumer whose list it is on.
+func (p *testPool) awaitSettled(t *testing.T) {
 	t.Helper()
-	await(t, "every stream has its consumer", func() bool {
-		seen := p.seen().Consumers
+	eventually(t, "every stream has its consumer", func() bool {
+		consumers := p.snapshot().Consumers
 		for i, jobs := range p.lists {
 			for _, job := range jobs {
-				if !slices.Equal(seen[job], []string{fmt.Sprintf("swarm-worker-%d", i)}) {
+				if !slices.Equal(consumers[job], []string{fmt.Sprintf("swarm-worker-%d", i)}) {
 					return false
 				}
 			}
@@ -116,12 +116,12 @@ func (p *pool) settled(t *testing.T) {
 
 // Streams move to and fro, each by release, acknowledgement and grant: the referee never sees two consumers.
 func TestNoStreamHasTwoConsumers(t *testing.T) {
-	p := newPool(t)
+	p := newTestPool(t)
 	for i := range 8 {
 		p.lists[i%2] = append(p.lists[i%2], fmt.Sprintf("stream:cctv%d", i))
 	}
 	p.publish(t)
-	p.settled(t)
+	p.awaitSettled(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 25 {
 		from := random.IntN(2)
@@ -132,30 +132,30 @@ func TestNoStreamHasTwoConsumers(t *testing.T) {
 		jobs := slices.Clone(p.lists[from][:moved])
 		p.lists[from] = p.lists[from][moved:]
 		p.publish(t)
-		p.acknowledged(t, from)
+		p.awaitAcknowledged(t, from)
 		p.lists[1-from] = append(p.lists[1-from], jobs...)
 		p.publish(t)
 		if random.IntN(2) == 0 {
-			p.settled(t)
+			p.awaitSettled(t)
 		}
 	}
-	p.settled(t)
-	if seen := p.seen(); seen.Conflicts != 0 || seen.Served < 8+25/2 {
+	p.awaitSettled(t)
+	if seen := p.snapshot(); seen.Conflicts != 0 || seen.Served < 8+25/2 {
 		t.Errorf("%d conflicts in %d connections: %q", seen.Conflicts, seen.Served, seen.Last)
 	}
 }
 
 // The referee is not blind: a grant before the release is a conflict.
-func TestTheRefereeSeesTwoConsumers(t *testing.T) {
-	p := newPool(t)
+func TestTheServerReportsTwoConsumers(t *testing.T) {
+	p := newTestPool(t)
 	p.lists[0] = []string{"stream:cctv0"}
 	p.publish(t)
-	p.settled(t)
+	p.awaitSettled(t)
 	p.lists[1] = p.lists[0]
 	p.publish(t)
-	await(t, "a conflict", func() bool { return p.seen().Conflicts == 1 })
+	eventually(t, "a conflict", func() bool { return p.snapshot().Conflicts == 1 })
 	want := "stream:cctv0: swarm-worker-1, while swarm-worker-0 consumes it"
-	if got := p.seen().Last; !slices.Equal(got, []string{want}) {
+	if got := p.snapshot().Last; !slices.Equal(got, []string{want}) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

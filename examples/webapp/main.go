@@ -54,7 +54,7 @@ func run(ctx context.Context, s settings) error {
 	config.UserAgent = name + "/" + s.podName
 	operator, err := kit.NewOperator(config, kit.Options{
 		Manager: manager.Options{
-			Scheme: scheme(), HealthProbeBindAddress: s.probes, Metrics: server.Options{BindAddress: s.metrics},
+			Scheme: newScheme(), HealthProbeBindAddress: s.probes, Metrics: server.Options{BindAddress: s.metrics},
 		},
 		Election:    kit.Election{Namespace: s.namespace, Name: name, Identity: s.podName},
 		SyncTimeout: s.syncTimeout,
@@ -66,7 +66,7 @@ func run(ctx context.Context, s settings) error {
 	err = kit.New[*v1.WebApp](operator, name).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
-		Finalizer("example.swarm.io/registry", r.clean).
+		Finalizer("example.swarm.io/registry", r.unregister).
 		ResyncPeriod(s.resync).
 		Concurrency(2).
 		Build(r)
@@ -76,10 +76,10 @@ func run(ctx context.Context, s settings) error {
 	return operator.Start(ctx)
 }
 
-func scheme() *runtime.Scheme {
-	known := runtime.NewScheme()
-	utilruntime.Must(v1.AddToScheme(known))
-	utilruntime.Must(appsv1.AddToScheme(known))
-	utilruntime.Must(corev1.AddToScheme(known))
-	return known
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(v1.AddToScheme(scheme))
+	utilruntime.Must(appsv1.AddToScheme(scheme))
+	utilruntime.Must(corev1.AddToScheme(scheme))
+	return scheme
 }

@@ -41,18 +41,18 @@ func service(app *v1.WebApp) *corev1ac.ServiceApplyConfiguration {
 		WithSpec(corev1ac.ServiceSpec().WithSelector(labels(app)).WithPorts(port))
 }
 
-// deployed reports whether the Deployment is the one we would apply.
-func deployed(app *v1.WebApp, found *appsv1.Deployment) bool {
-	if found == nil || found.Spec.Replicas == nil || *found.Spec.Replicas != replicas(app) || len(found.Spec.Template.Spec.Containers) == 0 {
+// isDeploymentCurrent reports whether the Deployment is the one we would apply.
+func isDeploymentCurrent(app *v1.WebApp, current *appsv1.Deployment) bool {
+	if current == nil || current.Spec.Replicas == nil || *current.Spec.Replicas != replicas(app) || len(current.Spec.Template.Spec.Containers) == 0 {
 		return false
 	}
-	container := found.Spec.Template.Spec.Containers[0]
+	container := current.Spec.Template.Spec.Containers[0]
 	return container.Image == app.Spec.Image && len(container.Ports) == 1 && container.Ports[0].ContainerPort == app.Spec.Port
 }
 
-// served reports whether the Service is the one we would apply.
-func served(app *v1.WebApp, found *corev1.Service) bool {
-	return found != nil && len(found.Spec.Ports) == 1 && found.Spec.Ports[0].TargetPort == targetPort(app)
+// isServiceCurrent reports whether the Service is the one we would apply.
+func isServiceCurrent(app *v1.WebApp, current *corev1.Service) bool {
+	return current != nil && len(current.Spec.Ports) == 1 && current.Spec.Ports[0].TargetPort == targetPort(app)
 }
 
 func targetPort(app *v1.WebApp) intstr.IntOrString { return intstr.FromInt32(app.Spec.Port) }

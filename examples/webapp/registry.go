@@ -14,7 +14,7 @@ import (
 // out of it when a WebApp goes: that is what the finalizer is for. An empty one is no registry, and always content.
 type registry struct{ url string }
 
-var caller = &http.Client{Timeout: 3 * time.Second}
+var httpClient = &http.Client{Timeout: 3 * time.Second}
 
 func (r registry) register(ctx context.Context, app *v1.WebApp) error {
 	return r.call(ctx, http.MethodPut, app, address(app))
@@ -28,19 +28,19 @@ func (r registry) call(ctx context.Context, method string, app *v1.WebApp, body 
 	if r.url == "" {
 		return nil
 	}
-	entry := fmt.Sprintf("%s/apps/%s/%s", r.url, app.Namespace, app.Name)
-	request, err := http.NewRequestWithContext(ctx, method, entry, strings.NewReader(body))
+	url := fmt.Sprintf("%s/apps/%s/%s", r.url, app.Namespace, app.Name)
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
-	answer, err := caller.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
-	defer answer.Body.Close()
-	gone := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
-	if answer.StatusCode >= http.StatusMultipleChoices && !gone {
-		return fmt.Errorf("registry: %s %s: %s", method, entry, answer.Status)
+	defer response.Body.Close()
+	gone := method == http.MethodDelete && response.StatusCode == http.StatusNotFound
+	if response.StatusCode >= http.StatusMultipleChoices && !gone {
+		return fmt.Errorf("registry: %s %s: %s", method, url, response.Status)
 	}
 	return nil
 }

@@ -25,25 +25,25 @@ type reconciler struct {
 }
 
 // A world is what there is for a WebApp, nil what there is not.
-type world struct {
+type observedState struct {
 	deployment *appsv1.Deployment
 	service    *corev1.Service
 }
 
 // Reconcile makes the world as the WebApp wants it.
 func (r *reconciler) Reconcile(ctx context.Context, app *v1.WebApp) (kit.Result, error) {
-	world, err := r.observe(ctx, app)
+	state, err := r.observe(ctx, app)
 	if err != nil {
 		return kit.Done(), err
 	}
-	if err := r.apply(ctx, app, world); err != nil {
+	if err := r.apply(ctx, app, state); err != nil {
 		return kit.Done(), err
 	}
-	return r.report(ctx, app, world, r.registry.register(ctx, app))
+	return r.report(ctx, app, state, r.registry.register(ctx, app))
 }
 
-// clean takes the WebApp out of the registry. What is in the cluster goes by its owner reference.
-func (r *reconciler) clean(ctx context.Context, app *v1.WebApp) (kit.Cleanup, error) {
+// unregister takes the WebApp out of the registry. What is in the cluster goes by its owner reference.
+func (r *reconciler) unregister(ctx context.Context, app *v1.WebApp) (kit.Cleanup, error) {
 	if err := r.registry.unregister(ctx, app); err != nil {
 		report := r.status.Report(app, &app.Status.Conditions)
 		report.Warning(condition(metav1.ConditionFalse, "RegistryUnavailable", err.Error()))
@@ -52,36 +52,36 @@ func (r *reconciler) clean(ctx context.Context, app *v1.WebApp) (kit.Cleanup, er
 	return kit.Cleaned(), nil
 }
 
-func (r *reconciler) observe(ctx context.Context, app *v1.WebApp) (world, error) {
-	found := world{deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
+func (r *reconciler) observe(ctx context.Context, app *v1.WebApp) (observedState, error) {
+	state := observedState{deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
 	key := client.ObjectKeyFromObject(app)
-	if err := r.client.Get(ctx, key, found.deployment); apierrors.IsNotFound(err) {
-		found.deployment = nil
+	if err := r.client.Get(ctx, key, state.deployment); apierrors.IsNotFound(err) {
+		state.deployment = nil
 	} else if err != nil {
-		return world{}, fmt.Errorf("read deployment: %w", err)
+		return observedState{}, fmt.Errorf("read deployment: %w", err)
 	}
-	if err := r.client.Get(ctx, key, found.service); apierrors.IsNotFound(err) {
-		found.service = nil
+	if err := r.client.Get(ctx, key, state.service); apierrors.IsNotFound(err) {
+		state.service = nil
 	} else if err != nil {
-		return world{}, fmt.Errorf("read service: %w", err)
+		return observedState{}, fmt.Errorf("read service: %w", err)
 	}
-	return found, nil
+	return state, nil
 }
 
 // apply writes the difference: nothing, most of the time.
-func (r *reconciler) apply(ctx context.Context, app *v1.WebApp, world world) error {
+func (r *reconciler) apply(ctx context.Context, app *v1.WebApp, state observedState) error {
 	owner, err := kit.OwnerReference(app, r.client.Scheme())
 	if err != nil {
 		return err
 	}
-	ours := []client.ApplyOption{client.FieldOwner(name), client.ForceOwnership}
-	if !deployed(app, world.deployment) {
-		if err := r.client.Apply(ctx, deployment(app).WithOwnerReferences(owner), ours...); err != nil {
+	options := []client.ApplyOption{client.FieldOwner(name), client.ForceOwnership}
+	if !isDeploymentCurrent(app, state.deployment) {
+		if err := r.client.Apply(ctx, deployment(app).WithOwnerReferences(owner), options...); err != nil {
 			return fmt.Errorf("apply deployment: %w", err)
 		}
 	}
-	if !served(app, world.service) {
-		if err := r.client.Apply(ctx, service(app).WithOwnerReferences(owner), ours...); err != nil {
+	if !isServiceCurrent(app, state.service) {
+		if err := r.client.Apply(ctx, service(app).WithOwnerReferences(owner), options...); err != nil {
 			return fmt.Errorf("apply service: %w", err)
 		}
 	}
@@ -89,19 +89,19 @@ func (r *reconciler) apply(ctx context.Context, app *v1.WebApp, world world) err
 }
 
 // report is the only status write. A WebApp that is not registered is tried again soon, then later each time.
-func (r *reconciler) report(ctx context.Context, app *v1.WebApp, world world, unregistered error) (result kit.Result, err error) {
+func (r *reconciler) report(ctx context.Context, app *v1.WebApp, state observedState, registryErr error) (result kit.Result, err error) {
 	report := r.status.Report(app, &app.Status.Conditions)
 	app.Status.URL = address(app)
 	app.Status.ReadyReplicas = 0
-	if world.deployment != nil {
-		app.Status.ReadyReplicas = world.deployment.Status.ReadyReplicas
+	if state.deployment != nil {
+		app.Status.ReadyReplicas = state.deployment.Status.ReadyReplicas
 	}
-	switch ready, wanted := app.Status.ReadyReplicas, replicas(app); {
-	case unregistered != nil:
-		report.Warning(condition(metav1.ConditionFalse, "RegistryUnavailable", unregistered.Error()))
+	switch ready, desired := app.Status.ReadyReplicas, replicas(app); {
+	case registryErr != nil:
+		report.Warning(condition(metav1.ConditionFalse, "RegistryUnavailable", registryErr.Error()))
 		result = kit.Requeue("RegistryUnavailable")
-	case ready < wanted:
-		report.Normal(condition(metav1.ConditionFalse, "Starting", fmt.Sprintf("%d of %d replicas are ready", ready, wanted)))
+	case ready < desired:
+		report.Normal(condition(metav1.ConditionFalse, "Starting", fmt.Sprintf("%d of %d replicas are ready", ready, desired)))
 	default:
 		report.Normal(condition(metav1.ConditionTrue, "Available", fmt.Sprintf("answers at %s", app.Status.URL)))
 	}

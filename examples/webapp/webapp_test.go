@@ -13,14 +13,14 @@ import (
 	v1 "github.com/swarm-io/swarm-operator/examples/webapp/v1"
 )
 
-func shop() *v1.WebApp {
+func testApp() *v1.WebApp {
 	return &v1.WebApp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "town", Name: "shop"},
 		Spec:       v1.WebAppSpec{Image: "example/shop:1", Replicas: new(int32(2)), Port: 8080},
 	}
 }
 
-func fitting() *appsv1.Deployment {
+func matchingDeployment() *appsv1.Deployment {
 	container := corev1.Container{Image: "example/shop:1", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}
 	return &appsv1.Deployment{Spec: appsv1.DeploymentSpec{
 		Replicas: new(int32(2)), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}},
@@ -40,53 +40,53 @@ func TestDeploymentIsAppliedWhenItDiffers(t *testing.T) {
 		"no container":   {func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := fitting()
+			found := matchingDeployment()
 			test.change(found)
-			if fits := deployed(shop(), found); fits != test.fits {
+			if fits := isDeploymentCurrent(testApp(), found); fits != test.fits {
 				t.Errorf("fits %t, want %t", fits, test.fits)
 			}
 		})
 	}
-	if deployed(shop(), nil) || served(shop(), nil) {
+	if isDeploymentCurrent(testApp(), nil) || isServiceCurrent(testApp(), nil) {
 		t.Error("what is not there fits")
 	}
 }
 
 func TestManifests(t *testing.T) {
-	made := deployment(shop())
+	made := deployment(testApp())
 	container := made.Spec.Template.Spec.Containers[0]
 	if *made.Name != "shop" || *made.Namespace != "town" || *made.Spec.Replicas != 2 || *container.Image != "example/shop:1" || *container.Ports[0].ContainerPort != 8080 {
 		t.Errorf("deployment %+v", made)
 	}
-	if port := service(shop()).Spec.Ports[0]; *port.Port != 80 || *port.TargetPort != intstr.FromInt32(8080) {
+	if port := service(testApp()).Spec.Ports[0]; *port.Port != 80 || *port.TargetPort != intstr.FromInt32(8080) {
 		t.Errorf("port %+v", port)
 	}
-	if address(shop()) != "http://shop.town.svc" {
-		t.Error(address(shop()))
+	if address(testApp()) != "http://shop.town.svc" {
+		t.Error(address(testApp()))
 	}
 }
 
 func TestS32_RegisteredAndUnregistered(t *testing.T) {
 	code := http.StatusOK
-	var seen string
-	outside := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
-		seen = request.Method + " " + request.URL.Path
+	var lastRequest string
+	registryServer := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		lastRequest = request.Method + " " + request.URL.Path
 		answer.WriteHeader(code)
 	}))
-	defer outside.Close()
-	r := registry{outside.URL}
-	if err := r.register(t.Context(), shop()); err != nil || seen != "PUT /apps/town/shop" {
-		t.Errorf("%s: %v", seen, err)
+	defer registryServer.Close()
+	r := registry{registryServer.URL}
+	if err := r.register(t.Context(), testApp()); err != nil || lastRequest != "PUT /apps/town/shop" {
+		t.Errorf("%s: %v", lastRequest, err)
 	}
 	code = http.StatusNotFound
-	if err := r.unregister(t.Context(), shop()); err != nil || seen != "DELETE /apps/town/shop" {
-		t.Errorf("what is gone is gone: %s: %v", seen, err)
+	if err := r.unregister(t.Context(), testApp()); err != nil || lastRequest != "DELETE /apps/town/shop" {
+		t.Errorf("what is gone is gone: %s: %v", lastRequest, err)
 	}
 	code = http.StatusServiceUnavailable
-	if r.unregister(t.Context(), shop()) == nil || r.register(t.Context(), shop()) == nil {
+	if r.unregister(t.Context(), testApp()) == nil || r.register(t.Context(), testApp()) == nil {
 		t.Error("a registry that is down was content")
 	}
-	if err := (registry{}).register(t.Context(), shop()); err != nil {
+	if err := (registry{}).register(t.Context(), testApp()); err != nil {
 		t.Errorf("no registry: %v", err)
 	}
 }

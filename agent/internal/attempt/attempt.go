@@ -13,8 +13,8 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// Forever is a grace that does not end by itself.
-const Forever time.Duration = -1
+// UnlimitedGrace is a grace that does not end by itself.
+const UnlimitedGrace time.Duration = -1
 
 const (
 	// ReasonLeaseExpired goes with what was stopped because the lease ran out.
@@ -24,26 +24,26 @@ const (
 )
 
 // LeaseExpired is why an attempt must end when the operator is out of reach.
-var LeaseExpired = Stop{
+var LeaseExpired = StopRequest{
 	Outcome: linkv1.Outcome_OUTCOME_HANDED_BACK, Reason: ReasonLeaseExpired,
-	Message: "the operator was out of reach for longer than the lease allows", Grace: Forever,
+	Message: "the operator was out of reach for longer than the lease allows", Grace: UnlimitedGrace,
 }
 
-// An End is how the code ended.
-type End struct {
+// A Result is how the code ended.
+type Result struct {
 	Outcome         linkv1.Outcome
 	Value           []byte // JSON
 	Reason, Message string
 }
 
-// Report takes the code's word for how far it is.
-type Report func(percent int32, message string)
+// ProgressFunc takes the code's word for how far it is.
+type ProgressFunc func(percent int32, message string)
 
-// Work runs the code. When the context ends it should stop; when kill is closed it must.
-type Work func(ctx context.Context, kill <-chan struct{}, report Report) End
+// WorkFunc runs the code. When the context ends it should stop; when kill is closed it must.
+type WorkFunc func(ctx context.Context, kill <-chan struct{}, report ProgressFunc) Result
 
-// A Stop is why an attempt must end.
-type Stop struct {
+// A StopRequest is why an attempt must end.
+type StopRequest struct {
 	Outcome         linkv1.Outcome // CANCELLED, HANDED_BACK or FAILED
 	Reason, Message string
 	Grace           time.Duration
@@ -51,76 +51,76 @@ type Stop struct {
 
 // Limits end the code when it takes too long. Zero is no limit.
 type Limits struct {
-	Run, Silence, Grace time.Duration
+	RunTimeout, ProgressTimeout, Grace time.Duration
 }
 
 // An Attempt is running code. All methods can be called from anywhere, any number of times.
 type Attempt struct {
-	limits  Limits
-	ctx     context.Context
-	cancel  context.CancelFunc
-	kill    chan struct{}
-	force   func() // closes kill, once
-	expired atomic.Bool
-	changed func()
+	limits   Limits
+	ctx      context.Context
+	cancel   context.CancelFunc
+	kill     chan struct{}
+	force    func() // closes kill, once
+	expired  atomic.Bool
+	onChange func()
 
-	mu       sync.Mutex
-	stopped  *Stop
-	timers   []*time.Timer
-	silence  *time.Timer
-	percent  int32
-	message  string
-	reported bool // there is something that Progress has not returned yet
+	mu              sync.Mutex
+	stopRequest     *StopRequest
+	timers          []*time.Timer
+	progressTimer   *time.Timer
+	percent         int32
+	message         string
+	progressPending bool // there is something that Progress has not returned yet
 }
 
 // New makes an attempt that does not run yet. Changed is called, now and then, when Progress has news, and when the end is forced, on other goroutines.
 // It must not block.
-func New(limits Limits, changed func()) *Attempt {
+func New(limits Limits, onChange func()) *Attempt {
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &Attempt{limits: limits, ctx: ctx, cancel: cancel, kill: make(chan struct{}), changed: changed}
+	a := &Attempt{limits: limits, ctx: ctx, cancel: cancel, kill: make(chan struct{}), onChange: onChange}
 	a.force = sync.OnceFunc(func() {
 		close(a.kill)
-		changed()
+		onChange()
 	})
 	return a
 }
 
 // Start begins the work. Finished is called once at the end, on a goroutine of its own.
-func (a *Attempt) Start(work Work, finished func(End)) {
-	a.watch()
+func (a *Attempt) Start(work WorkFunc, onFinished func(Result)) {
+	a.startTimers()
 	go func() {
 		defer a.cancel()
-		finished(a.settle(work(a.ctx, a.kill, a.report)))
+		onFinished(a.finalResult(work(a.ctx, a.kill, a.setProgress)))
 	}()
 }
 
-func (a *Attempt) watch() {
+func (a *Attempt) startTimers() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.limits.Run > 0 {
-		a.timers = append(a.timers, time.AfterFunc(a.limits.Run, func() { a.timeOut("it ran longer than its limit of %v", a.limits.Run) }))
+	if a.limits.RunTimeout > 0 {
+		a.timers = append(a.timers, time.AfterFunc(a.limits.RunTimeout, func() { a.stopByTimeout("it ran longer than its limit of %v", a.limits.RunTimeout) }))
 	}
-	if a.limits.Silence > 0 {
-		a.silence = time.AfterFunc(a.limits.Silence, func() { a.timeOut("it reported no progress for %v", a.limits.Silence) })
-		a.timers = append(a.timers, a.silence)
+	if a.limits.ProgressTimeout > 0 {
+		a.progressTimer = time.AfterFunc(a.limits.ProgressTimeout, func() { a.stopByTimeout("it reported no progress for %v", a.limits.ProgressTimeout) })
+		a.timers = append(a.timers, a.progressTimer)
 	}
 }
 
-func (a *Attempt) timeOut(format string, limit time.Duration) {
-	a.Stop(Stop{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonTimedOut, Message: fmt.Sprintf(format, limit), Grace: a.limits.Grace})
+func (a *Attempt) stopByTimeout(format string, limit time.Duration) {
+	a.Stop(StopRequest{Outcome: linkv1.Outcome_OUTCOME_FAILED, Reason: reasonTimedOut, Message: fmt.Sprintf(format, limit), Grace: a.limits.Grace})
 }
 
-// Stop asks the code to end and forces it after the grace. The first stop is the reason that counts; a later one can
+// StopRequest asks the code to end and forces it after the grace. The first stop is the reason that counts; a later one can
 // only shorten the grace.
-func (a *Attempt) Stop(why Stop) {
+func (a *Attempt) Stop(request StopRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stopped == nil {
-		a.stopped = &why
+	if a.stopRequest == nil {
+		a.stopRequest = &request
 		a.cancel()
 	}
-	if why.Grace != Forever {
-		a.timers = append(a.timers, time.AfterFunc(why.Grace, a.Kill))
+	if request.Grace != UnlimitedGrace {
+		a.timers = append(a.timers, time.AfterFunc(request.Grace, a.Kill))
 	}
 }
 
@@ -144,42 +144,42 @@ func (a *Attempt) Expire() {
 	a.cancel()
 }
 
-func (a *Attempt) report(percent int32, message string) {
+func (a *Attempt) setProgress(percent int32, message string) {
 	a.mu.Lock()
 	a.percent = max(a.percent, min(percent, 100)) // progress never goes back within an attempt
-	a.message, a.reported = message, true
-	if a.silence != nil {
-		a.silence.Reset(a.limits.Silence)
+	a.message, a.progressPending = message, true
+	if a.progressTimer != nil {
+		a.progressTimer.Reset(a.limits.ProgressTimeout)
 	}
 	a.mu.Unlock()
-	a.changed()
+	a.onChange()
 }
 
 // Progress is the latest report; false when there is none since the last call.
 func (a *Attempt) Progress() (percent int32, message string, isNew bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	isNew, a.reported = a.reported, false
+	isNew, a.progressPending = a.progressPending, false
 	return a.percent, a.message, isNew
 }
 
-// settle makes the outcome of how the code ended and why it had to.
-func (a *Attempt) settle(end End) End {
+// finalResult makes the outcome of how the code ended and why it had to.
+func (a *Attempt) finalResult(result Result) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, timer := range a.timers {
 		timer.Stop()
 	}
-	stop := a.stopped
-	if stop == nil && a.expired.Load() {
-		stop = &LeaseExpired // killed before it was asked to stop
+	request := a.stopRequest
+	if request == nil && a.expired.Load() {
+		request = &LeaseExpired // killed before it was asked to stop
 	}
-	if stop == nil {
-		return end
+	if request == nil {
+		return result
 	}
-	// Work that was only asked to make room and finished in time is finished.
-	if stop.Outcome == linkv1.Outcome_OUTCOME_HANDED_BACK && end.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
-		return end
+	// WorkFunc that was only asked to make room and finished in time is finished.
+	if request.Outcome == linkv1.Outcome_OUTCOME_HANDED_BACK && result.Outcome == linkv1.Outcome_OUTCOME_SUCCEEDED {
+		return result
 	}
-	return End{Outcome: stop.Outcome, Reason: stop.Reason, Message: stop.Message}
+	return Result{Outcome: request.Outcome, Reason: request.Reason, Message: request.Message}
 }

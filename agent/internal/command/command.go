@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// MostResult is how much of a result is kept with the task.
-	MostResult = 4 << 10
+	// MaxResultBytes is how much of a result is kept with the task.
+	MaxResultBytes = 4 << 10
 	// A program may print this much before it is clear that the result is too large: a JSON document with blanks in it
 	// shrinks when they are taken out.
-	mostOutput = 4 * MostResult
-	mostStderr = 4 << 10
+	maxOutputBytes = 4 * MaxResultBytes
+	maxStderrBytes = 4 << 10
 	// Descendants that left the group may hold the pipe of the progress open; they are not waited for.
 	pipeDelay = 500 * time.Millisecond
 )
@@ -32,7 +32,7 @@ type Run struct {
 	Command     []string
 	Environment []string // all of it
 	Payload     []byte
-	Folder      string    // where the progress pipe may be made
+	Dir         string    // where the progress pipe may be made
 	Stderr      io.Writer // gets a copy of the program's standard error
 	Progress    func(percent int32, message string)
 }
@@ -54,20 +54,20 @@ type exitState interface {
 // Execute runs the program to its end: its own, or SIGTERM when stop closes and SIGKILL when kill does. It returns an error
 // if the program could not be started.
 func (r Run) Execute(stop, kill <-chan struct{}) (Exit, error) {
-	progress, err := openProgress(r.Folder, r.Progress)
+	progress, err := openProgressPipe(r.Dir, r.Progress)
 	if err != nil {
 		return Exit{}, err
 	}
 	defer progress.close()
 
-	output, said := &head{most: mostOutput}, &tail{most: mostStderr}
+	output, stderr := &headBuffer{maxBytes: maxOutputBytes}, &tailBuffer{maxBytes: maxStderrBytes}
 	program := exec.Command(r.Command[0], r.Command[1:]...) //nolint:noctx // ended by signals to its group, not by a context
 	program.Env = slices.Concat(r.Environment, []string{"SWARM_PROGRESS=" + progress.name})
 	program.Stdin = bytes.NewReader(r.Payload)
-	program.Stdout, program.Stderr = output, io.MultiWriter(said, r.Stderr)
+	program.Stdout, program.Stderr = output, io.MultiWriter(stderr, r.Stderr)
 	state, err := processgroup.Run(program, stop, kill)
 	if err != nil {
 		return Exit{}, err
 	}
-	return Exit{State: state, Output: output.kept, Overflow: output.overflow, Stderr: said.text()}, nil
+	return Exit{State: state, Output: output.content, Overflow: output.overflow, Stderr: stderr.text()}, nil
 }

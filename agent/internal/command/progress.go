@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// longestLine is how much of a progress line is read. A longer one is cut into several, of which only the first counts.
-const longestLine = 1 << 10
+// maxLineBytes is how much of a progress line is read. A longer one is cut into several, of which only the first counts.
+const maxLineBytes = 1 << 10
 
 // endMark is a line that no program writes by accident.
 const endMark = "\x00end"
 
-// progress is the pipe through which a program reports its progress.
-type progress struct {
-	name   string
-	folder string
-	pipe   *os.File
-	done   chan struct{}
+// progressPipe is the pipe through which a program reports its progress.
+type progressPipe struct {
+	name string
+	dir  string
+	pipe *os.File
+	done chan struct{}
 }
 
-func openProgress(parent string, report func(int32, string)) (*progress, error) {
-	folder, err := os.MkdirTemp(parent, "attempt-")
+func openProgressPipe(parentDir string, report func(int32, string)) (*progressPipe, error) {
+	dir, err := os.MkdirTemp(parentDir, "attempt-")
 	if err != nil {
 		return nil, fmt.Errorf("make progress pipe: %w", err)
 	}
-	p := &progress{name: filepath.Join(folder, "progress"), folder: folder, done: make(chan struct{})}
+	p := &progressPipe{name: filepath.Join(dir, "progress"), dir: dir, done: make(chan struct{})}
 	if err := syscall.Mkfifo(p.name, 0o600); err != nil {
-		_ = os.RemoveAll(folder)
+		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("make progress pipe %s: %w", p.name, err)
 	}
 	// Open for both, so that opening does not wait for a peer and the end of one writer is not the end of the pipe; without
 	// blocking, so that closing it wakes the reader.
 	p.pipe, err = os.OpenFile(p.name, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		_ = os.RemoveAll(folder)
+		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("open progress pipe: %w", err)
 	}
 	go p.read(report)
 	return p, nil
 }
 
-func (p *progress) read(report func(int32, string)) {
+func (p *progressPipe) read(report func(int32, string)) {
 	defer close(p.done)
-	reader := bufio.NewReaderSize(p.pipe, longestLine)
+	reader := bufio.NewReaderSize(p.pipe, maxLineBytes)
 	for {
 		line, tooLong, err := reader.ReadLine()
 		if err != nil || string(line) == endMark {
@@ -72,12 +72,12 @@ func parseProgress(line string) (percent int32, message string, ok bool) {
 
 // close reads what the program has left in the pipe and removes it. Our own mark is the last line: when it was read, so
 // was everything before it.
-func (p *progress) close() {
+func (p *progressPipe) close() {
 	_ = p.pipe.SetDeadline(time.Now().Add(pipeDelay)) // a descendant that left the group may write for ever
 	if _, err := p.pipe.WriteString("\n" + endMark + "\n"); err == nil {
 		<-p.done
 	}
 	_ = p.pipe.Close()
 	<-p.done
-	_ = os.RemoveAll(p.folder)
+	_ = os.RemoveAll(p.dir)
 }

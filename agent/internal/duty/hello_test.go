@@ -13,9 +13,9 @@ func TestHelloHasRoomForSoManyResults(t *testing.T) {
 	for name, c := range map[string]struct{ results, bytes, want int }{
 		"none":        {0, 0, 0},
 		"a few":       {3, 4096, 3},
-		"small ones":  {200, 10, resultsInHello},
-		"as many":     {resultsInHello, 10, resultsInHello},
-		"large ones":  {resultsInHello, 6 << 10, 85},
+		"small ones":  {200, 10, maxResultsInHello},
+		"as many":     {maxResultsInHello, 10, maxResultsInHello},
+		"large ones":  {maxResultsInHello, 6 << 10, 85},
 		"a huge one":  {2, 1 << 20, 0},
 		"many larger": {1000, 4 << 10, 127},
 	} {
@@ -23,7 +23,7 @@ func TestHelloHasRoomForSoManyResults(t *testing.T) {
 		for n := range results {
 			results[n] = &linkv1.Result{Value: make([]byte, c.bytes)}
 		}
-		got := fitting(results)
+		got := fittingResults(results)
 		if size := proto.Size(&linkv1.Hello{Unacknowledged: got}); len(got) != c.want || size > 600<<10 {
 			t.Errorf("%s: room for %d in %d bytes, want %d", name, len(got), size, c.want)
 		}

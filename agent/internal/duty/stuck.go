@@ -12,34 +12,34 @@ import "time"
 const stuckTimeout = 10 * time.Second
 
 // stuckAt is when an attempt that was killed counts as stuck; false while it was not killed.
-func (d *duty) stuckAt(code *running, now time.Duration) (at time.Duration, killed bool) {
-	if !code.Killed() {
+func (s *session) stuckAt(running *runningAttempt, now time.Duration) (at time.Duration, killed bool) {
+	if !running.Killed() {
 		return 0, false
 	}
-	if code.killedAt == 0 {
-		code.killedAt = now
+	if running.killedAt == 0 {
+		running.killedAt = now
 	}
-	return code.killedAt + d.StuckTimeout, true
+	return running.killedAt + s.StuckTimeout, true
 }
 
-// giveUpIfStuck ends the process when nothing else is left to do than to wait for code that does not end.
-func (d *duty) giveUpIfStuck(now time.Duration) {
+// abortIfStuck ends the process when nothing else is left to do than to wait for code that does not end.
+func (s *session) abortIfStuck(now time.Duration) {
 	stuck := 0
-	for _, code := range d.attempts {
-		if at, killed := d.stuckAt(code, now); killed && now >= at {
+	for _, running := range s.attempts {
+		if at, killed := s.stuckAt(running, now); killed && now >= at {
 			stuck++
 		}
 	}
-	if stuck == 0 || d.gaveUp {
+	if stuck == 0 || s.aborted {
 		return
 	}
-	if !d.stopping {
-		d.Log.Error("an attempt does not end: the agent hands back the others and ends its process", "stuck", stuck)
-		d.leave()
+	if !s.stopping {
+		s.Log.Error("an attempt does not end: the agent hands back the others and ends its process", "stuck", stuck)
+		s.beginShutdown()
 	}
-	delivered := len(d.ledger.Unacknowledged()) == 0 || now >= d.stoppingAt+farewell
-	if stuck == len(d.attempts) && delivered {
-		d.gaveUp = true
-		d.Abort("an attempt did not end after it was stopped and its grace was over")
+	delivered := len(s.ledger.Unacknowledged()) == 0 || now >= s.lastEndAt+acknowledgeTimeout
+	if stuck == len(s.attempts) && delivered {
+		s.aborted = true
+		s.Abort("an attempt did not end after it was stopped and its grace was over")
 	}
 }

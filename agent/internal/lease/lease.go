@@ -7,55 +7,55 @@ package lease
 
 import "time"
 
-// longestBeat bounds how long it takes until the operator, or the agent, notices that the other is silent.
-const longestBeat = 5 * time.Second
+// maxHeartbeatInterval bounds how long it takes until the operator, or the agent, notices that the other is silent.
+const maxHeartbeatInterval = 5 * time.Second
 
 // A Phase is how much of the lease is left.
 type Phase int
 
 const (
-	// None: the agent was never welcomed, so it runs nothing.
-	None Phase = iota
+	// NotGranted: the agent was never welcomed, so it runs nothing.
+	NotGranted Phase = iota
 	// Held: all is well.
 	Held
 	// Silent: two heartbeats were not echoed. What runs goes on, but nothing new is taken: an order that comes now may be one of a leader of the past.
 	Silent
-	// Over: what still runs must be gone.
-	Over
+	// Expired: what still runs must be gone.
+	Expired
 )
 
 // A Lease is one agent's, over all of its streams.
 type Lease struct {
-	length  time.Duration
-	from    time.Duration
-	held    bool
-	pending map[int64]time.Duration // sent on this stream, not yet echoed
+	length    time.Duration
+	renewedAt time.Duration
+	granted   bool
+	sentAt    map[int64]time.Duration // sent on this stream, not yet echoed
 }
 
 // Reconnect begins a new stream. Hello counts as heartbeat 0, and echoes of the stream before are not expected any more.
 func (l *Lease) Reconnect(sent time.Duration) {
-	l.pending = map[int64]time.Duration{0: sent}
+	l.sentAt = map[int64]time.Duration{0: sent}
 }
 
-// Sent notes a heartbeat. The time must be no later than the sending.
-func (l *Lease) Sent(sequence int64, at time.Duration) { l.pending[sequence] = at }
+// RecordHeartbeat notes a heartbeat. The time must be no later than the sending.
+func (l *Lease) RecordHeartbeat(sequence int64, at time.Duration) { l.sentAt[sequence] = at }
 
-// Welcomed is the echo of Hello, and sets the length of the lease from now on.
-func (l *Lease) Welcomed(length time.Duration) {
-	l.length, l.held = length, true
-	l.Echoed(0)
+// RecordWelcome is the echo of Hello, and sets the length of the lease from now on.
+func (l *Lease) RecordWelcome(length time.Duration) {
+	l.length, l.granted = length, true
+	l.RecordEcho(0)
 }
 
-// Echoed prolongs the lease. An echo of what was never sent means nothing.
-func (l *Lease) Echoed(sequence int64) {
-	at, known := l.pending[sequence]
-	if !known {
+// RecordEcho prolongs the lease. An echo of what was never sent means nothing.
+func (l *Lease) RecordEcho(sequence int64) {
+	at, ok := l.sentAt[sequence]
+	if !ok {
 		return
 	}
-	l.from = max(l.from, at)
-	for earlier := range l.pending {
+	l.renewedAt = max(l.renewedAt, at)
+	for earlier := range l.sentAt {
 		if earlier <= sequence {
-			delete(l.pending, earlier)
+			delete(l.sentAt, earlier)
 		}
 	}
 }
@@ -66,25 +66,27 @@ func (l *Lease) Length() time.Duration { return l.length }
 // Phase is where the lease stands.
 func (l *Lease) Phase(now time.Duration) Phase {
 	switch {
-	case !l.held:
-		return None
-	case now >= l.End():
-		return Over
-	case now >= l.Silence():
+	case !l.granted:
+		return NotGranted
+	case now >= l.ExpiresAt():
+		return Expired
+	case now >= l.SilentAt():
 		return Silent
 	}
 	return Held
 }
 
-// Silence is when two heartbeats have not been echoed.
-func (l *Lease) Silence() time.Duration { return l.from + 2*l.Beat() }
+// SilentAt is when two heartbeats have not been echoed.
+func (l *Lease) SilentAt() time.Duration { return l.renewedAt + 2*l.HeartbeatInterval() }
 
 // StopAt is when work with this grace is asked to stop, so that it has some of its grace before the end. It never has more than a quarter of the
 // lease: most of the lease is for a new leader to appear, and the full grace is for work that is cancelled or drained.
-func (l *Lease) StopAt(grace time.Duration) time.Duration { return l.End() - min(grace, l.length/4) }
+func (l *Lease) StopAt(grace time.Duration) time.Duration {
+	return l.ExpiresAt() - min(grace, l.length/4)
+}
 
-// End is when it is over.
-func (l *Lease) End() time.Duration { return l.from + l.length }
+// ExpiresAt is when it is over.
+func (l *Lease) ExpiresAt() time.Duration { return l.renewedAt + l.length }
 
-// Beat is the time between heartbeats. Several may be lost before anything stops.
-func (l *Lease) Beat() time.Duration { return min(l.length/3, longestBeat) }
+// HeartbeatInterval is the time between heartbeats. Several may be lost before anything stops.
+func (l *Lease) HeartbeatInterval() time.Duration { return min(l.length/3, maxHeartbeatInterval) }

@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-const s = time.Second
+const second = time.Second
 
 func TestLeaseCountsFromTheSendingOfWhatWasEchoed(t *testing.T) {
 	var l Lease
-	if l.Phase(0) != None {
+	if l.Phase(0) != NotGranted {
 		t.Fatal("an agent that was never welcomed has a lease")
 	}
-	l.Reconnect(100 * s)
-	l.Welcomed(15 * s)
-	assertPhases(t, &l, 100*s)
+	l.Reconnect(100 * second)
+	l.RecordWelcome(15 * second)
+	assertPhases(t, &l, 100*second)
 
-	l.Sent(1, 105*s)
-	l.Sent(2, 110*s)
-	assertPhases(t, &l, 100*s) // sending alone prolongs nothing
-	l.Echoed(1)
-	assertPhases(t, &l, 105*s)
-	l.Echoed(7) // never sent
-	l.Echoed(1) // a second time
-	assertPhases(t, &l, 105*s)
-	l.Echoed(2)
-	assertPhases(t, &l, 110*s)
+	l.RecordHeartbeat(1, 105*second)
+	l.RecordHeartbeat(2, 110*second)
+	assertPhases(t, &l, 100*second) // sending alone prolongs nothing
+	l.RecordEcho(1)
+	assertPhases(t, &l, 105*second)
+	l.RecordEcho(7) // never sent
+	l.RecordEcho(1) // a second time
+	assertPhases(t, &l, 105*second)
+	l.RecordEcho(2)
+	assertPhases(t, &l, 110*second)
 }
 
 func TestNewStreamDoesNotProlongBeforeItsWelcome(t *testing.T) {
 	var l Lease
 	l.Reconnect(0)
-	l.Welcomed(15 * s)
-	l.Sent(5, 3*s)
-	l.Reconnect(8 * s)
+	l.RecordWelcome(15 * second)
+	l.RecordHeartbeat(5, 3*second)
+	l.Reconnect(8 * second)
 	assertPhases(t, &l, 0)
-	l.Echoed(5) // from the stream that was thrown away
+	l.RecordEcho(5) // from the stream that was thrown away
 	assertPhases(t, &l, 0)
-	l.Welcomed(9 * s)
-	if l.Silence() != 14*s || l.End() != 17*s || l.Beat() != 3*s {
-		t.Errorf("silence %v, end %v, beat %v: want the new length from the new Hello", l.Silence(), l.End(), l.Beat())
+	l.RecordWelcome(9 * second)
+	if l.SilentAt() != 14*second || l.ExpiresAt() != 17*second || l.HeartbeatInterval() != 3*second {
+		t.Errorf("silence %v, end %v, beat %v: want the new length from the new Hello", l.SilentAt(), l.ExpiresAt(), l.HeartbeatInterval())
 	}
 }
 
@@ -47,8 +47,8 @@ func TestNewStreamDoesNotProlongBeforeItsWelcome(t *testing.T) {
 func TestLateWelcomeIsAlreadyOver(t *testing.T) {
 	var l Lease
 	l.Reconnect(0)
-	l.Welcomed(15 * s)
-	if got := l.Phase(20 * s); got != Over {
+	l.RecordWelcome(15 * second)
+	if got := l.Phase(20 * second); got != Expired {
 		t.Errorf("phase %v, want Over", got)
 	}
 }
@@ -56,14 +56,14 @@ func TestLateWelcomeIsAlreadyOver(t *testing.T) {
 // With the default lease of 45 s a program is asked to stop more than 28 s after the last heartbeat that was echoed, whatever its grace.
 func TestWorkIsAskedToStopBeforeTheEnd(t *testing.T) {
 	for _, c := range []struct{ length, grace, want time.Duration }{
-		{45 * s, 30 * s, 45*s - 11250*time.Millisecond},
-		{45 * s, 5 * s, 40 * s},
-		{45 * s, 0, 45 * s},
-		{10 * s, 30 * s, 7500 * time.Millisecond},
+		{45 * second, 30 * second, 45*second - 11250*time.Millisecond},
+		{45 * second, 5 * second, 40 * second},
+		{45 * second, 0, 45 * second},
+		{10 * second, 30 * second, 7500 * time.Millisecond},
 	} {
 		var l Lease
 		l.Reconnect(0)
-		l.Welcomed(c.length)
+		l.RecordWelcome(c.length)
 		if got := l.StopAt(c.grace); got != c.want {
 			t.Errorf("lease %v, grace %v: asked to stop after %v, want %v", c.length, c.grace, got, c.want)
 		}
@@ -71,19 +71,19 @@ func TestWorkIsAskedToStopBeforeTheEnd(t *testing.T) {
 }
 
 func TestHeartbeatsAreNeverFarApart(t *testing.T) {
-	for length, want := range map[time.Duration]time.Duration{9 * s: 3 * s, 15 * s: 5 * s, 45 * s: 5 * s, time.Hour: 5 * s} {
+	for length, want := range map[time.Duration]time.Duration{9 * second: 3 * second, 15 * second: 5 * second, 45 * second: 5 * second, time.Hour: 5 * second} {
 		var l Lease
 		l.Reconnect(0)
-		l.Welcomed(length)
-		if l.Beat() != want || l.Silence() != 2*want {
-			t.Errorf("lease %v: a heartbeat every %v, silent after %v", length, l.Beat(), l.Silence())
+		l.RecordWelcome(length)
+		if l.HeartbeatInterval() != want || l.SilentAt() != 2*want {
+			t.Errorf("lease %v: a heartbeat every %v, silent after %v", length, l.HeartbeatInterval(), l.SilentAt())
 		}
 	}
 }
 
 func assertPhases(t *testing.T, l *Lease, from time.Duration) {
 	t.Helper()
-	for at, want := range map[time.Duration]Phase{0: Held, 10*s - 1: Held, 10 * s: Silent, 15*s - 1: Silent, 15 * s: Over} {
+	for at, want := range map[time.Duration]Phase{0: Held, 10*second - 1: Held, 10 * second: Silent, 15*second - 1: Silent, 15 * second: Expired} {
 		if got := l.Phase(from + at); got != want {
 			t.Errorf("%v after the sending the phase is %v, want %v", at, got, want)
 		}

@@ -11,11 +11,11 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-func attempt(task string, epoch int64) *linkv1.Attempt {
+func newAttempt(task string, epoch int64) *linkv1.Attempt {
 	return &linkv1.Attempt{Task: task, TaskUid: task, Attempt: 1, Epoch: epoch}
 }
 
-func result(of *linkv1.Attempt) *linkv1.Result { return &linkv1.Result{Attempt: of} }
+func newResult(of *linkv1.Attempt) *linkv1.Result { return &linkv1.Result{Attempt: of} }
 
 func TestDecide(t *testing.T) {
 	for _, c := range []struct {
@@ -25,22 +25,22 @@ func TestDecide(t *testing.T) {
 		start   bool
 		word    string
 	}{
-		{"the first", func(*Ledger) {}, attempt("a", 1), true, ""},
-		{"said twice", func(l *Ledger) { l.Decide(attempt("a", 1)) }, attempt("a", 1), false, ""},
-		{"said twice, ended", func(l *Ledger) { l.Decide(attempt("a", 1)); l.Finish(result(attempt("a", 1))) }, attempt("a", 1), false, ""},
+		{"the first", func(*Ledger) {}, newAttempt("a", 1), true, ""},
+		{"said twice", func(l *Ledger) { l.Decide(newAttempt("a", 1)) }, newAttempt("a", 1), false, ""},
+		{"said twice, ended", func(l *Ledger) { l.Decide(newAttempt("a", 1)); l.StoreResult(newResult(newAttempt("a", 1))) }, newAttempt("a", 1), false, ""},
 		{"ended and settled", func(l *Ledger) {
-			l.Decide(attempt("a", 1))
-			l.Finish(result(attempt("a", 1)))
-			l.Acknowledge(attempt("a", 1).Key())
-		}, attempt("a", 1), false, ReasonStaleEpoch},
-		{"older", func(l *Ledger) { l.Decide(attempt("a", 5)); l.Finish(result(attempt("a", 5))) }, attempt("a", 4), false, ReasonStaleEpoch},
-		{"older, of other work", func(l *Ledger) { l.Decide(attempt("a", 5)) }, attempt("b", 4), true, ""},
-		{"older than what was declined", func(l *Ledger) { l.Drain(); l.Decide(attempt("a", 5)); l.draining = false }, attempt("a", 4), false, ReasonStaleEpoch},
-		{"newer than what runs", func(l *Ledger) { l.Decide(attempt("a", 1)) }, attempt("a", 2), false, ReasonRunning},
-		{"no slot", func(l *Ledger) { l.Decide(attempt("a", 1)); l.Decide(attempt("b", 2)) }, attempt("c", 3), false, ReasonNoSlot},
-		{"draining", func(l *Ledger) { l.Drain() }, attempt("a", 1), false, ReasonDraining},
-		{"without a task", func(*Ledger) {}, attempt("", 1), false, ReasonMalformed},
-		{"without an epoch", func(*Ledger) {}, attempt("a", 0), false, ReasonMalformed},
+			l.Decide(newAttempt("a", 1))
+			l.StoreResult(newResult(newAttempt("a", 1)))
+			l.Acknowledge(newAttempt("a", 1).Key())
+		}, newAttempt("a", 1), false, ReasonStaleEpoch},
+		{"older", func(l *Ledger) { l.Decide(newAttempt("a", 5)); l.StoreResult(newResult(newAttempt("a", 5))) }, newAttempt("a", 4), false, ReasonStaleEpoch},
+		{"older, of other work", func(l *Ledger) { l.Decide(newAttempt("a", 5)) }, newAttempt("b", 4), true, ""},
+		{"older than what was declined", func(l *Ledger) { l.Drain(); l.Decide(newAttempt("a", 5)); l.draining = false }, newAttempt("a", 4), false, ReasonStaleEpoch},
+		{"newer than what runs", func(l *Ledger) { l.Decide(newAttempt("a", 1)) }, newAttempt("a", 2), false, ReasonRunning},
+		{"no slot", func(l *Ledger) { l.Decide(newAttempt("a", 1)); l.Decide(newAttempt("b", 2)) }, newAttempt("c", 3), false, ReasonNoSlot},
+		{"draining", func(l *Ledger) { l.Drain() }, newAttempt("a", 1), false, ReasonDraining},
+		{"without a task", func(*Ledger) {}, newAttempt("", 1), false, ReasonMalformed},
+		{"without an epoch", func(*Ledger) {}, newAttempt("a", 0), false, ReasonMalformed},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			l := New(2)
@@ -53,9 +53,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestItemsOfATaskAreWorkOfTheirOwn(t *testing.T) {
+func TestItemsOfATaskAreIndependent(t *testing.T) {
 	l := New(3)
-	whole, first, second := attempt("a", 3), attempt("a", 2), attempt("a", 1)
+	whole, first, second := newAttempt("a", 3), newAttempt("a", 2), newAttempt("a", 1)
 	first.Item, second.Item = proto.Int32(0), proto.Int32(1)
 	for _, a := range []*linkv1.Attempt{whole, first, second} {
 		if got := l.Decide(a); !got.Start {
@@ -64,40 +64,40 @@ func TestItemsOfATaskAreWorkOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestUnacknowledgedResultsHoldCreditBack(t *testing.T) {
+func TestUnacknowledgedResultsLimitFreeSlots(t *testing.T) {
 	l := New(2)
-	for epoch := range int64(mostResults) {
-		if l.Free() != 2 {
-			t.Fatalf("free %d with %d results", l.Free(), epoch)
+	for epoch := range int64(maxUnacknowledged) {
+		if l.FreeSlots() != 2 {
+			t.Fatalf("free %d with %d results", l.FreeSlots(), epoch)
 		}
-		given := attempt(fmt.Sprint("task", epoch), epoch+1)
-		l.Decide(given)
-		l.Finish(result(given))
+		attempt := newAttempt(fmt.Sprint("task", epoch), epoch+1)
+		l.Decide(attempt)
+		l.StoreResult(newResult(attempt))
 	}
-	if l.Free() != 0 {
-		t.Errorf("free %d with %d results", l.Free(), mostResults)
+	if l.FreeSlots() != 0 {
+		t.Errorf("free %d with %d results", l.FreeSlots(), maxUnacknowledged)
 	}
-	l.Acknowledge(attempt("task7", 8).Key())
-	if l.Free() != 2 || len(l.Unacknowledged()) != mostResults-1 {
-		t.Errorf("free %d after an acknowledgement", l.Free())
+	l.Acknowledge(newAttempt("task7", 8).Key())
+	if l.FreeSlots() != 2 || len(l.Unacknowledged()) != maxUnacknowledged-1 {
+		t.Errorf("free %d after an acknowledgement", l.FreeSlots())
 	}
 }
 
 // However much was assigned, memory is bounded, and what is older than all that is remembered is refused.
 func TestForgottenEpochsAreStillRefused(t *testing.T) {
 	l := New(1)
-	for epoch := int64(1); epoch <= 5*mostEpochs; epoch++ {
-		given := attempt(fmt.Sprint(epoch), epoch)
-		if !l.Decide(given).Start {
+	for epoch := int64(1); epoch <= 5*maxEpochs; epoch++ {
+		attempt := newAttempt(fmt.Sprint(epoch), epoch)
+		if !l.Decide(attempt).Start {
 			t.Fatalf("epoch %d was not started", epoch)
 		}
-		l.Finish(result(given))
-		l.Acknowledge(given.Key())
+		l.StoreResult(newResult(attempt))
+		l.Acknowledge(attempt.Key())
 	}
-	if len(l.newest) > mostEpochs {
-		t.Errorf("%d epochs are remembered", len(l.newest))
+	if len(l.newestEpochs) > maxEpochs {
+		t.Errorf("%d epochs are remembered", len(l.newestEpochs))
 	}
-	if got := l.Decide(attempt("1", 1)); got.Reason != ReasonStaleEpoch {
+	if got := l.Decide(newAttempt("1", 1)); got.Reason != ReasonStaleEpoch {
 		t.Errorf("the first epoch again: %+v", got)
 	}
 }
@@ -109,22 +109,22 @@ func TestInvariants(t *testing.T) {
 		l := New(slots)
 		newest := map[string]int64{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			given := attempt(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "task"), rapid.Int64Range(1, 20).Draw(t, "epoch"))
+			attempt := newAttempt(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "task"), rapid.Int64Range(1, 20).Draw(t, "epoch"))
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0, 1:
-				if l.Decide(given).Start && given.GetEpoch() <= newest[given.GetTask()] {
-					t.Fatalf("started epoch %d after %d", given.GetEpoch(), newest[given.GetTask()])
+				if l.Decide(attempt).Start && attempt.GetEpoch() <= newest[attempt.GetTask()] {
+					t.Fatalf("started epoch %d after %d", attempt.GetEpoch(), newest[attempt.GetTask()])
 				}
-				newest[given.GetTask()] = max(newest[given.GetTask()], given.GetEpoch())
+				newest[attempt.GetTask()] = max(newest[attempt.GetTask()], attempt.GetEpoch())
 			case 2:
 				if running := l.Running(); len(running) > 0 {
-					l.Finish(result(running[0]))
+					l.StoreResult(newResult(running[0]))
 				}
 			case 3:
-				l.Acknowledge(given.Key())
+				l.Acknowledge(attempt.Key())
 			}
-			if running := len(l.Running()); running > slots || l.Free() > slots-running {
-				t.Fatalf("%d run and %d are free in %d slots", running, l.Free(), slots)
+			if running := len(l.Running()); running > slots || l.FreeSlots() > slots-running {
+				t.Fatalf("%d run and %d are free in %d slots", running, l.FreeSlots(), slots)
 			}
 		}
 	})

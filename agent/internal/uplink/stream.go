@@ -12,11 +12,11 @@ import (
 	linkv1 "github.com/swarm-io/swarm-operator/api/link/v1"
 )
 
-// waiting is how many messages may wait for an operator that does not read before the stream is given up.
-const waiting = 4096
+// maxQueuedMessages is how many messages may wait for an operator that does not read before the stream is given up.
+const maxQueuedMessages = 4096
 
-// ErrStuck means that the operator has not read for too long.
-var ErrStuck = errors.New("the operator does not read")
+// ErrOperatorNotReading means that the operator has not read for too long.
+var ErrOperatorNotReading = errors.New("the operator does not read")
 
 type rawStream = grpc.BidiStreamingClient[linkv1.AgentMessage, linkv1.OperatorMessage]
 
@@ -39,14 +39,14 @@ type Stream struct {
 func newStream(raw rawStream, cancel context.CancelFunc) *Stream {
 	s := &Stream{
 		incoming: make(chan *linkv1.OperatorMessage),
-		outgoing: make(chan *linkv1.AgentMessage, waiting),
+		outgoing: make(chan *linkv1.AgentMessage, maxQueuedMessages),
 		done:     make(chan struct{}),
 		released: make(chan struct{}),
 		cancel:   cancel,
 	}
 	s.release = sync.OnceFunc(func() { close(s.released) })
-	go s.read(raw)
-	go s.write(raw)
+	go s.readLoop(raw)
+	go s.writeLoop(raw)
 	return s
 }
 
@@ -68,12 +68,12 @@ func (s *Stream) Send(message *linkv1.AgentMessage) {
 	select {
 	case s.outgoing <- message:
 	default:
-		s.fail(ErrStuck)
+		s.closeWithError(ErrOperatorNotReading)
 	}
 }
 
-// Welcomed marks the stream as useful, so that the next one may follow soon.
-func (s *Stream) Welcomed() { s.welcomed.Store(true) }
+// MarkWelcomed marks the stream as useful, so that the next one may follow soon.
+func (s *Stream) MarkWelcomed() { s.welcomed.Store(true) }
 
 // Redirect ends the stream; the next one goes to the address.
 func (s *Stream) Redirect(address string) {
@@ -83,17 +83,17 @@ func (s *Stream) Redirect(address string) {
 	s.Close()
 }
 
-func (s *Stream) redirected() string {
+func (s *Stream) redirectAddress() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.redirect
 }
 
-// Finish sends what is queued and ends the stream in order: it returns when the operator has read everything, or after the patience.
+// CloseSend sends what is queued and ends the stream in order: it returns when the operator has read everything, or after the patience.
 // Nothing may be sent after it, and later messages of the operator are dropped.
-func (s *Stream) Finish(patience time.Duration) {
+func (s *Stream) CloseSend(timeout time.Duration) {
 	s.Send(nil)
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for {
 		select {
@@ -108,11 +108,11 @@ func (s *Stream) Finish(patience time.Duration) {
 
 // Close throws the stream away. It can be called more than once.
 func (s *Stream) Close() {
-	s.fail(nil)
+	s.closeWithError(nil)
 	s.release()
 }
 
-func (s *Stream) fail(err error) {
+func (s *Stream) closeWithError(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -123,11 +123,11 @@ func (s *Stream) fail(err error) {
 	close(s.done)
 }
 
-func (s *Stream) read(from rawStream) {
+func (s *Stream) readLoop(raw rawStream) {
 	for {
-		message, err := from.Recv()
+		message, err := raw.Recv()
 		if err != nil {
-			s.fail(err)
+			s.closeWithError(err)
 			return
 		}
 		select {
@@ -138,18 +138,18 @@ func (s *Stream) read(from rawStream) {
 	}
 }
 
-func (s *Stream) write(to rawStream) {
+func (s *Stream) writeLoop(raw rawStream) {
 	for {
 		select {
 		case <-s.done:
 			return
 		case message := <-s.outgoing:
-			if message == nil { // from Finish
-				_ = to.CloseSend()
+			if message == nil { // from CloseSend
+				_ = raw.CloseSend()
 				return
 			}
 			// The cause of a failed Send is what Recv returns.
-			if to.Send(message) != nil {
+			if raw.Send(message) != nil {
 				return
 			}
 		}

@@ -30,9 +30,9 @@ const (
 	connectTimeout         = 4 * time.Second
 	pingEvery, pingTimeout = 10 * time.Second, 5 * time.Second
 	// The operator may be configured to send larger frames than it takes.
-	largestFrame = 4 << 20
+	maxFrameBytes = 4 << 20
 	// A cluster between two leaders may send an agent round in circles.
-	mostRedirects = 5
+	maxRedirects = 5
 )
 
 // Config is where the operator is and how to prove our identity.
@@ -65,75 +65,75 @@ func (c Config) serverName() string {
 	return host
 }
 
-// Keep hands streams to the channel, one after the other, until the context ends. The configuration must be valid.
-func Keep(ctx context.Context, config Config, streams chan<- *Stream) {
-	k := keeper{config: config, backoff: newBackoff()}
+// Run hands streams to the channel, one after the other, until the context ends. The configuration must be valid.
+func Run(ctx context.Context, config Config, streams chan<- *Stream) {
+	c := connector{config: config, backoff: newBackoff()}
 	for ctx.Err() == nil {
-		address := k.address()
-		if err := k.once(ctx, streams); err != nil && ctx.Err() == nil {
+		address := c.address()
+		if err := c.serveStream(ctx, streams); err != nil && ctx.Err() == nil {
 			config.Log.Warn("no link to the operator", "error", err, "address", address)
 		}
-		k.pause(ctx)
+		c.waitBackoff(ctx)
 	}
 }
 
-type keeper struct {
-	config    Config
-	backoff   backoff
-	turn      int    // which address is next
-	redirect  string // where the last stream pointed to
-	redirects int    // in a row
-	follow    bool   // go there without a pause
+type connector struct {
+	config       Config
+	backoff      backoff
+	addressIndex int    // which address is next
+	redirect     string // where the last stream pointed to
+	redirects    int    // in a row
+	skipBackoff  bool   // go there without a pause
 }
 
-func (k *keeper) address() string {
-	if k.redirect != "" {
-		return k.redirect
+func (c *connector) address() string {
+	if c.redirect != "" {
+		return c.redirect
 	}
-	return k.config.Addresses[k.turn%len(k.config.Addresses)]
+	return c.config.Addresses[c.addressIndex%len(c.config.Addresses)]
 }
 
-// once is the life of one stream.
-func (k *keeper) once(ctx context.Context, streams chan<- *Stream) error {
-	connection, err := k.config.dial(k.address())
+// serveStream is the life of one stream.
+func (c *connector) serveStream(ctx context.Context, streams chan<- *Stream) error {
+	connection, err := c.config.dial(c.address())
 	if err != nil {
 		return err
 	}
 	defer connection.Close()
-	opened, err := open(ctx, connection, k.config.TokenFile)
+	stream, err := openStream(ctx, connection, c.config.TokenFile)
 	if err == nil {
 		select {
-		case streams <- opened:
-			<-opened.released
-			err = opened.Err()
+		case streams <- stream:
+			<-stream.released
+			err = stream.Err()
 		case <-ctx.Done():
 		}
-		opened.Close()
+		stream.Close()
 	}
-	k.learn(opened)
+	c.chooseNextAddress(stream)
 	return err
 }
 
-// learn decides where to go next.
-func (k *keeper) learn(from *Stream) {
-	k.follow = false
+// chooseNextAddress decides where to go next.
+func (c *connector) chooseNextAddress(stream *Stream) {
+	c.skipBackoff = false
 	switch {
-	case from != nil && from.redirected() != "" && k.redirects < mostRedirects:
-		k.redirect, k.follow = from.redirected(), true
-		k.redirects++
+	case stream != nil && stream.redirectAddress() != "" && c.redirects < maxRedirects:
+		c.redirect, c.skipBackoff = stream.redirectAddress(), true
+		c.redirects++
 		return
-	case from != nil && from.welcomed.Load():
-		k.backoff = newBackoff()
+	case stream != nil && stream.welcomed.Load():
+		c.backoff = newBackoff()
 	}
-	k.redirect, k.redirects = "", 0
-	k.turn++
+	c.redirect, c.redirects = "", 0
+	c.addressIndex++
 }
 
-func (k *keeper) pause(ctx context.Context) {
-	if k.follow {
+func (c *connector) waitBackoff(ctx context.Context) {
+	if c.skipBackoff {
 		return
 	}
-	timer := time.NewTimer(k.backoff.step())
+	timer := time.NewTimer(c.backoff.takeDelay())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -143,19 +143,19 @@ func (k *keeper) pause(ctx context.Context) {
 
 // dial prepares a connection to one address; the certificate is checked against the one name, wherever a redirect leads.
 func (c Config) dial(address string) (*grpc.ClientConn, error) {
-	authorities, err := os.ReadFile(c.CAFile)
+	caPEM, err := os.ReadFile(c.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the operator's CA: %w", err)
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authorities) {
+	if !pool.AppendCertsFromPEM(caPEM) {
 		return nil, fmt.Errorf("read the operator's CA: %s holds no certificate", c.CAFile)
 	}
-	secure := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: c.serverName()})
+	tlsCredentials := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: c.serverName()})
 	connection, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(secure),
+		grpc.WithTransportCredentials(tlsCredentials),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largestFrame)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxFrameBytes)),
 		grpc.WithNoProxy(),
 	)
 	if err != nil {
@@ -164,29 +164,29 @@ func (c Config) dial(address string) (*grpc.ClientConn, error) {
 	return connection, nil
 }
 
-// open starts the stream with a fresh token.
-func open(ctx context.Context, connection *grpc.ClientConn, tokenFile string) (*Stream, error) {
+// openStream starts the stream with a fresh token.
+func openStream(ctx context.Context, connection *grpc.ClientConn, tokenFile string) (*Stream, error) {
 	token, err := os.ReadFile(tokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("read the agent's token: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	patience := time.AfterFunc(connectTimeout, cancel)
+	timer := time.AfterFunc(connectTimeout, cancel)
 	client := linkv1.NewLinkClient(connection)
-	stream, err := client.Connect(ctx, grpc.PerRPCCredentials(bearer(strings.TrimSpace(string(token)))))
+	stream, err := client.Connect(ctx, grpc.PerRPCCredentials(tokenCredentials(strings.TrimSpace(string(token)))))
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
-	patience.Stop()
+	timer.Stop()
 	return newStream(stream, cancel), nil
 }
 
-// bearer is a token that gRPC refuses to send over anything but TLS.
-type bearer string
+// tokenCredentials is a token that gRPC refuses to send over anything but TLS.
+type tokenCredentials string
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+func (b tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-func (bearer) RequireTransportSecurity() bool { return true }
+func (tokenCredentials) RequireTransportSecurity() bool { return true }
