@@ -16,93 +16,93 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/internal/process"
 )
 
-// ownPrefix begins the names of the worker's own variables; a program gets only those that are meant for it.
-const ownPrefix = "SWARM_"
+// variablePrefix begins the names of the worker's own variables; a program gets only those that are meant for it.
+const variablePrefix = "SWARM_"
 
-// outputPatience is how long a program waits while its output is not read. It is less than the time after which the pipes of a program that
+// outputTimeout is how long a program waits while its output is not read. It is less than the time after which the pipes of a program that
 // has ended are closed, so that no job stops late.
-const outputPatience = 250 * time.Millisecond
+const outputTimeout = 250 * time.Millisecond
 
 // Pauses before a program that has ended is started again. After a run of at least the longest pause they begin with the first again.
 const (
-	firstPause   = time.Second
-	longestPause = time.Minute
+	initialBackoff = time.Second
+	maxBackoff     = time.Minute
 )
 
 // Command are jobs that are programs: one process for each job, started again whenever it ends. It gets the container's
 // environment, SWARM_JOB and SWARM_WORKER; what it prints goes to stdout and stderr, each line behind its job's name.
 // To stop it, its process group gets SIGTERM and after config.Grace, or when the context of Stop ends, SIGKILL.
-func Command(config Config, stdout, stderr io.Writer, words ...string) (Jobs, error) {
-	if len(words) == 0 || words[0] == "" {
+func Command(config Config, stdout, stderr io.Writer, argv ...string) (Jobs, error) {
+	if len(argv) == 0 || argv[0] == "" {
 		return nil, errors.New("make jobs of a command: no program is named")
 	}
-	made := &programs{words: words, worker: config.Worker, grace: config.Grace, log: config.log(), running: map[string]*run{}}
-	made.outputs = [2]*nonblocking.Writer{unblocked(stdout), unblocked(stderr)}
-	made.stdout, made.stderr = &process.Sink{To: made.outputs[0]}, &process.Sink{To: made.outputs[1]}
-	return made, nil
+	jobs := &commandJobs{argv: argv, worker: config.Worker, grace: config.Grace, log: config.log(), running: map[string]*jobRun{}}
+	jobs.outputs = [2]*nonblocking.Writer{newOutputWriter(stdout), newOutputWriter(stderr)}
+	jobs.stdout, jobs.stderr = &process.LineSink{To: jobs.outputs[0]}, &process.LineSink{To: jobs.outputs[1]}
+	return jobs, nil
 }
 
-// unblocked returns a writer that drops output which is not read. Once the output is read again, a line reports how much was dropped.
-func unblocked(to io.Writer) *nonblocking.Writer {
-	return nonblocking.NewWriter(to, outputPatience, func(dropped int) {
-		_, _ = fmt.Fprintf(to, "swarm-worker: dropped %d lines of output because they were not read\n", dropped)
+// newOutputWriter returns a writer that drops output which is not read. Once the output is read again, a line reports how much was dropped.
+func newOutputWriter(output io.Writer) *nonblocking.Writer {
+	return nonblocking.NewWriter(output, outputTimeout, func(dropped int) {
+		_, _ = fmt.Fprintf(output, "swarm-worker: dropped %d lines of output because they were not read\n", dropped)
 	})
 }
 
-type programs struct {
-	words          []string
+type commandJobs struct {
+	argv           []string
 	worker         string
 	grace          time.Duration
 	log            *slog.Logger
 	outputs        [2]*nonblocking.Writer
-	stdout, stderr *process.Sink
+	stdout, stderr *process.LineSink
 
 	mu      sync.Mutex
-	running map[string]*run
+	running map[string]*jobRun
 }
 
 // A run is a job under way, whether its program runs or rests.
-type run struct {
+type jobRun struct {
 	stop  chan struct{} // closed to ask for the end
 	force chan struct{} // closed to bring it about
 	done  chan struct{} // closed at the end
 
-	askOnce, forceOnce sync.Once
+	stopOnce, forceOnce sync.Once
 }
 
-func newRun() *run {
-	return &run{stop: make(chan struct{}), force: make(chan struct{}), done: make(chan struct{})}
+func newJobRun() *jobRun {
+	return &jobRun{stop: make(chan struct{}), force: make(chan struct{}), done: make(chan struct{})}
 }
 
-// ask and compel never wait.
-func (r *run) ask()    { r.askOnce.Do(func() { close(r.stop) }) }
-func (r *run) compel() { r.forceOnce.Do(func() { close(r.force) }) }
+// requestStop and compel never wait.
+func (r *jobRun) requestStop() { r.stopOnce.Do(func() { close(r.stop) }) }
+func (r *jobRun) forceStop()   { r.forceOnce.Do(func() { close(r.force) }) }
 
 // Start starts the program, for as long as Stop is not called. That it cannot be started is no error: it is tried again
 // as if it had ended at once.
-func (p *programs) Start(_ context.Context, job string) error {
-	begun := newRun()
+func (p *commandJobs) Start(_ context.Context, job string) error {
+	run := newJobRun()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.running[job] = begun
+	p.running[job] = run
 	go func() {
-		defer close(begun.done)
-		p.keep(job, begun)
+		defer close(run.done)
+		p.restartLoop(job, run)
 	}()
 	return nil
 }
 
 // Stop waits for the end of the whole process group, and kills it when the context ends.
-func (p *programs) Stop(ctx context.Context, job string) error {
+func (p *commandJobs) Stop(ctx context.Context, job string) error {
 	p.mu.Lock()
-	ending := p.running[job]
+	run := p.running[job]
 	p.mu.Unlock()
-	if ending == nil {
+	if run == nil {
 		return nil
 	}
-	ending.ask()
-	defer context.AfterFunc(ctx, ending.compel)()
-	<-ending.done
+	run.requestStop()
+	defer context.AfterFunc(ctx, run.forceStop)()
+	<-run.done
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.running, job)
@@ -110,69 +110,69 @@ func (p *programs) Stop(ctx context.Context, job string) error {
 }
 
 // kill ends a job by force, whether or not it is being stopped, and does not wait for its end.
-func (p *programs) kill(job string) {
+func (p *commandJobs) kill(job string) {
 	p.mu.Lock()
-	ending := p.running[job]
+	run := p.running[job]
 	p.mu.Unlock()
-	if ending != nil {
-		ending.ask()
-		ending.compel()
+	if run != nil {
+		run.requestStop()
+		run.forceStop()
 	}
 }
 
 // flush waits a while until all output is written.
-func (p *programs) flush(patience time.Duration) {
+func (p *commandJobs) flush(timeout time.Duration) {
 	for _, output := range p.outputs {
-		output.Flush(patience)
+		output.Flush(timeout)
 	}
 }
 
-// keep runs the program again and again.
-func (p *programs) keep(job string, under *run) {
-	pause := time.Duration(0)
+// restartLoop runs the program again and again.
+func (p *commandJobs) restartLoop(job string, run *jobRun) {
+	backoff := time.Duration(0)
 	for {
-		began := time.Now()
-		how, err := p.run(job, under)
-		pause = nextPause(pause, time.Since(began))
+		start := time.Now()
+		exit, err := p.runOnce(job, run)
+		backoff = nextBackoff(backoff, time.Since(start))
 		select {
-		case <-under.stop:
+		case <-run.stop:
 			return
 		default:
 		}
 		if err != nil {
-			p.log.Warn("program did not start", "job", job, "error", err, "again", pause.String())
+			p.log.Warn("program did not start", "job", job, "error", err, "again", backoff.String())
 		} else {
-			p.log.Warn("program ended", "job", job, "how", how, "again", pause.String())
+			p.log.Warn("program ended", "job", job, "how", exit, "again", backoff.String())
 		}
 		select {
-		case <-under.stop:
+		case <-run.stop:
 			return
-		case <-time.After(pause):
+		case <-time.After(backoff):
 		}
 	}
 }
 
-// nextPause doubles, and forgets what was before a program that ran well for long enough.
-func nextPause(last, ran time.Duration) time.Duration {
-	if ran >= longestPause {
-		return firstPause
+// nextBackoff doubles, and forgets what was before a program that ran well for long enough.
+func nextBackoff(previous, runTime time.Duration) time.Duration {
+	if runTime >= maxBackoff {
+		return initialBackoff
 	}
-	return min(max(2*last, firstPause), longestPause)
+	return min(max(2*previous, initialBackoff), maxBackoff)
 }
 
-func (p *programs) run(job string, under *run) (string, error) {
-	stdout, stderr := p.stdout.Labelled(job), p.stderr.Labelled(job)
+func (p *commandJobs) runOnce(job string, run *jobRun) (string, error) {
+	stdout, stderr := p.stdout.WithLabel(job), p.stderr.WithLabel(job)
 	defer stdout.Flush()
 	defer stderr.Flush()
 	return process.Program{
-		Command: p.words, Environment: environment(os.Environ(), p.worker, job),
+		Command: p.argv, Environment: environment(os.Environ(), p.worker, job),
 		Stdout: stdout, Stderr: stderr, Grace: p.grace,
-	}.Run(under.stop, under.force)
+	}.Run(run.stop, run.force)
 }
 
 // environment is the container's own, then ours, which cannot be overridden.
 func environment(container []string, worker, job string) []string {
-	isOwn := func(variable string) bool { return strings.HasPrefix(variable, ownPrefix) }
-	list := slices.DeleteFunc(slices.Clone(container), isOwn)
-	return append(list, "SWARM_JOB="+job, "SWARM_WORKER="+worker)
+	isOwn := func(variable string) bool { return strings.HasPrefix(variable, variablePrefix) }
+	variables := slices.DeleteFunc(slices.Clone(container), isOwn)
+	return append(variables, "SWARM_JOB="+job, "SWARM_WORKER="+worker)
 }

@@ -12,22 +12,22 @@ import (
 func TestEachJobHasItsProgram(t *testing.T) {
 	t.Setenv("SWARM_JOURNAL", "/secret")
 	t.Setenv("OF_THE_CONTAINER", "yes")
-	w := script(t, `echo "$SWARM_JOB of $SWARM_WORKER, $OF_THE_CONTAINER, $SWARM_JOURNAL."; echo "oops $SWARM_JOB" >&2; echo $$ >$1/$SWARM_JOB; exec sleep 1000`)
+	w := startScript(t, `echo "$SWARM_JOB of $SWARM_WORKER, $OF_THE_CONTAINER, $SWARM_JOURNAL."; echo "oops $SWARM_JOB" >&2; echo $$ >$1/$SWARM_JOB; exec sleep 1000`)
 	w.publish(t, 1, "a", "b")
 	w.awaitOutput(t, "[a] a of swarm-worker-0, yes, .\n")
 	w.awaitOutput(t, "[b] b of swarm-worker-0, yes, .\n")
 	w.awaitOutput(t, "[a] oops a\n")
-	a, b := w.pids(t, "a")[0], w.pids(t, "b")[0]
+	a, b := w.awaitPIDs(t, "a")[0], w.awaitPIDs(t, "b")[0]
 	w.publish(t, 2, "b")
 	w.awaitVersion(t, 2)
-	if alive(a) || !alive(b) {
-		t.Errorf("a lives: %t, b lives: %t", alive(a), alive(b))
+	if isAlive(a) || !isAlive(b) {
+		t.Errorf("a lives: %t, b lives: %t", isAlive(a), isAlive(b))
 	}
-	must(t, w.stop())
-	if alive(b) {
+	must(t, w.stopWorker())
+	if isAlive(b) {
 		t.Error("b outlives its worker")
 	}
-	if strings.Contains(w.out.String(), "theirs") {
+	if strings.Contains(w.output.String(), "theirs") {
 		t.Error("a job of another worker ran")
 	}
 }
@@ -44,13 +44,13 @@ func TestNothingOutlivesAStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := script(t, text)
+			w := startScript(t, text)
 			w.publish(t, 1, "a")
-			pids := w.pids(t, "pids")
+			pids := w.awaitPIDs(t, "pids")
 			w.publish(t, 2)
 			w.awaitVersion(t, 2)
 			for _, pid := range pids {
-				if alive(pid) {
+				if isAlive(pid) {
 					t.Errorf("process %d lives on", pid)
 				}
 			}
@@ -59,59 +59,59 @@ func TestNothingOutlivesAStop(t *testing.T) {
 }
 
 func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
-	w := script(t, `test -e $1/once && echo again && exec sleep 1000; touch $1/once; sleep 1000 & echo $! >$1/pids; printf 'no end'; exit 7`)
+	w := startScript(t, `test -e $1/once && echo again && exec sleep 1000; touch $1/once; sleep 1000 & echo $! >$1/pids; printf 'no end'; exit 7`)
 	w.publish(t, 1, "a")
-	child := w.pids(t, "pids")[0]
+	child := w.awaitPIDs(t, "pids")[0]
 	w.awaitOutput(t, "[a] no end\n") // written when the program's group is gone
-	if alive(child) {
+	if isAlive(child) {
 		t.Error("a child of the first run is there in the second")
 	}
 	w.awaitOutput(t, "[a] again\n")
-	must(t, w.stop())
+	must(t, w.stopWorker())
 }
 
 func TestAProgramThatDoesNotExist(t *testing.T) {
-	w := begin(t)
-	jobs, err := worker.Command(w.config, w.out, w.out, "/nonexistent/program")
+	w := newTestWorker(t)
+	jobs, err := worker.Command(w.config, w.output, w.output, "/nonexistent/program")
 	must(t, err)
-	w.run(t, jobs)
+	w.start(t, jobs)
 	w.publish(t, 1, "a")
 	w.awaitVersion(t, 1)
 	w.publish(t, 2)
 	w.awaitVersion(t, 2) // it rests before another try, and is not waited for
-	if _, err := worker.Command(w.config, w.out, w.out); err == nil {
+	if _, err := worker.Command(w.config, w.output, w.output); err == nil {
 		t.Error("a command of no words")
 	}
 }
 
 // A stop is tried again after a failure elsewhere, and a list may come back to a job.
 func TestStopOfAProgramThatHasStoppedIsNoError(t *testing.T) {
-	w := begin(t)
+	w := newTestWorker(t)
 	t.Cleanup(func() { _ = w.config.Listener.Close() })
-	jobs, err := worker.Command(w.config, w.out, w.out, "bash", "-c", `echo $$ >$1/pids; exec sleep 1000`, "bash", w.folder())
+	jobs, err := worker.Command(w.config, w.output, w.output, "bash", "-c", `echo $$ >$1/pids; exec sleep 1000`, "bash", w.dir())
 	must(t, err)
 	must(t, jobs.Stop(t.Context(), "a"))
 	for range 2 {
 		must(t, jobs.Start(t.Context(), "a"))
-		pid := w.pids(t, "pids")[0]
+		pid := w.awaitPIDs(t, "pids")[0]
 		must(t, jobs.Stop(t.Context(), "a"))
 		must(t, jobs.Stop(t.Context(), "a"))
-		if alive(pid) {
+		if isAlive(pid) {
 			t.Errorf("process %d lives on", pid)
 		}
-		must(t, os.Remove(filepath.Join(w.folder(), "pids")))
+		must(t, os.Remove(filepath.Join(w.dir(), "pids")))
 	}
 }
 
 func TestLinesStayWhole(t *testing.T) {
 	const lines = 200
-	w := script(t, `for i in $(seq 200); do echo "$SWARM_JOB $SWARM_JOB $i"; done; head -c 40000 /dev/zero | tr '\0' x; echo; echo end; exec sleep 1000`)
+	w := startScript(t, `for i in $(seq 200); do echo "$SWARM_JOB $SWARM_JOB $i"; done; head -c 40000 /dev/zero | tr '\0' x; echo; echo end; exec sleep 1000`)
 	w.publish(t, 1, "a", "b", "c")
 	for _, job := range []string{"a", "b", "c"} {
 		w.awaitOutput(t, "["+job+"] end\n")
 	}
 	counts := map[string]int{}
-	for text := range strings.Lines(w.out.String()) {
+	for text := range strings.Lines(w.output.String()) {
 		label, rest, _ := strings.Cut(strings.TrimSuffix(text, "\n"), " ")
 		job := strings.Trim(label, "[]")
 		switch {

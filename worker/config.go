@@ -14,12 +14,12 @@ import (
 
 // Defaults of what the environment of a pod does not set.
 const (
-	standardFile        = "/app/config/config.yml"
-	standardVersionFile = "/app/pod/config-version"
-	standardPort        = "9090"
-	standardGrace       = "20"
-	standardLease       = "0"
-	mostPort            = 65535
+	defaultFile        = "/app/config/config.yml"
+	defaultVersionFile = "/app/pod/config-version"
+	defaultPort        = "9090"
+	defaultGrace       = "20"
+	defaultLease       = "0"
+	maxPort            = 65535
 )
 
 // Config is all that a worker needs to know.
@@ -35,39 +35,39 @@ type Config struct {
 	Journal string        // SWARM_JOURNAL, a file that gets a line for each start, stop and acknowledgement; default none
 	Lease   time.Duration // SWARM_LEASE_SECONDS, default 0: none. How long a Lease of the pod's own lasts, without which nothing runs: see worker/lease
 
-	Records  lease.Records // instead of a Lease on the API server of this cluster
-	Listener net.Listener  // instead of Port
-	Log      *slog.Logger  // default: JSON on standard error from ConfigFromEnvironment, else none
+	LeaseStore lease.Store  // instead of a Lease on the API server of this cluster
+	Listener   net.Listener // instead of Port
+	Log        *slog.Logger // default: JSON on standard error from ConfigFromEnvironment, else none
 	// Abort is called instead of os.Exit when a job still runs after the Lease is over. It must not wait for long.
 	Abort func(reason string)
 }
 
 // ConfigFromEnvironment reads a worker's variables, by os.Getenv or the like.
-func ConfigFromEnvironment(variable func(string) string) (Config, error) {
-	either := func(name, standard string) string {
-		if value := variable(name); value != "" {
+func ConfigFromEnvironment(getenv func(string) string) (Config, error) {
+	getenvOr := func(name, fallback string) string {
+		if value := getenv(name); value != "" {
 			return value
 		}
-		return standard
+		return fallback
 	}
 	config := Config{
-		Worker:      variable("POD_NAME"),
-		PodUID:      variable("POD_UID"),
-		File:        either("SWARM_CONFIG", standardFile),
-		VersionFile: either("SWARM_CONFIG_VERSION_FILE", standardVersionFile),
-		Journal:     variable("SWARM_JOURNAL"),
+		Worker:      getenv("POD_NAME"),
+		PodUID:      getenv("POD_UID"),
+		File:        getenvOr("SWARM_CONFIG", defaultFile),
+		VersionFile: getenvOr("SWARM_CONFIG_VERSION_FILE", defaultVersionFile),
+		Journal:     getenv("SWARM_JOURNAL"),
 		Log:         slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	}
 	var problems [3]error
-	config.Port, problems[0] = number("SWARM_PORT", either("SWARM_PORT", standardPort))
-	seconds, problem := number("SWARM_GRACE_SECONDS", either("SWARM_GRACE_SECONDS", standardGrace))
-	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problem
-	seconds, problem = number("SWARM_LEASE_SECONDS", either("SWARM_LEASE_SECONDS", standardLease))
-	config.Lease, problems[2] = time.Duration(seconds)*time.Second, problem
+	config.Port, problems[0] = parseNumber("SWARM_PORT", getenvOr("SWARM_PORT", defaultPort))
+	seconds, problemErr := parseNumber("SWARM_GRACE_SECONDS", getenvOr("SWARM_GRACE_SECONDS", defaultGrace))
+	config.Grace, problems[1] = time.Duration(seconds)*time.Second, problemErr
+	seconds, problemErr = parseNumber("SWARM_LEASE_SECONDS", getenvOr("SWARM_LEASE_SECONDS", defaultLease))
+	config.Lease, problems[2] = time.Duration(seconds)*time.Second, problemErr
 	return config, errors.Join(append(problems[:], config.validate())...)
 }
 
-func number(name, text string) (int, error) {
+func parseNumber(name, text string) (int, error) {
 	value, err := strconv.Atoi(text)
 	if err != nil {
 		return 0, fmt.Errorf("read environment: %s=%q is not a number", name, text)
@@ -78,15 +78,15 @@ func number(name, text string) (int, error) {
 // validate names everything that is missing, so that one look is enough.
 func (c Config) validate() error {
 	var problems []error
-	for _, needed := range [][2]string{
+	for _, required := range [][2]string{
 		{"POD_NAME", c.Worker}, {"POD_UID", c.PodUID}, {"SWARM_CONFIG", c.File}, {"SWARM_CONFIG_VERSION_FILE", c.VersionFile},
 	} {
-		if needed[1] == "" {
-			problems = append(problems, fmt.Errorf("read worker configuration: %s is not set", needed[0]))
+		if required[1] == "" {
+			problems = append(problems, fmt.Errorf("read worker configuration: %s is not set", required[0]))
 		}
 	}
-	if c.Port < 0 || c.Port > mostPort {
-		problems = append(problems, fmt.Errorf("read worker configuration: SWARM_PORT is %d, not 0 to %d", c.Port, mostPort))
+	if c.Port < 0 || c.Port > maxPort {
+		problems = append(problems, fmt.Errorf("read worker configuration: SWARM_PORT is %d, not 0 to %d", c.Port, maxPort))
 	}
 	if c.Grace < 0 {
 		problems = append(problems, errors.New("read worker configuration: SWARM_GRACE_SECONDS is negative"))

@@ -12,41 +12,41 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// paper is a Lease without competitors.
-type paper struct {
-	mu     sync.Mutex
-	record lease.Record
-	away   bool
+// fakeLease is a Lease without competitors.
+type fakeLease struct {
+	mu          sync.Mutex
+	record      lease.Record
+	unavailable bool
 }
 
-func (p *paper) leave(away bool) {
+func (p *fakeLease) setUnavailable(unavailable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.away = away
+	p.unavailable = unavailable
 }
 
-func (p *paper) holder() string {
+func (p *fakeLease) holderUID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.record.Holder
 }
 
-func (p *paper) Read(context.Context) (lease.Record, error) {
+func (p *fakeLease) Read(context.Context) (lease.Record, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.away:
+	case p.unavailable:
 		return lease.Record{}, errors.New("the API server is away")
 	case p.record.Holder == "":
-		return lease.Record{}, lease.ErrNone
+		return lease.Record{}, lease.ErrNotFound
 	}
 	return p.record, nil
 }
 
-func (p *paper) Write(_ context.Context, record lease.Record) (lease.Record, error) {
+func (p *fakeLease) Write(_ context.Context, record lease.Record) (lease.Record, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.away {
+	if p.unavailable {
 		return lease.Record{}, errors.New("the API server is away")
 	}
 	record.Version += "+"
@@ -54,47 +54,47 @@ func (p *paper) Write(_ context.Context, record lease.Record) (lease.Record, err
 	return record, nil
 }
 
-func (p *paper) Present(context.Context) (bool, error) { return true, nil }
+func (p *fakeLease) PodExists(context.Context) (bool, error) { return true, nil }
 
 // The whole way: a program that ignores SIGTERM, and would have a minute for it, is gone before the Lease is over.
 func TestAWorkerWithALease(t *testing.T) {
 	t.Parallel()
-	w, held := begin(t), &paper{}
-	w.config.Lease, w.config.Records, w.config.Grace = lease.Shortest, held, time.Minute
-	jobs, err := worker.Command(w.config, w.out, w.out, "bash", "-c", `echo $$ >$1/pids; test -e $1/once && exec sleep 1000; touch $1/once; trap '' TERM; while :; do sleep 1000; done`, "bash", w.folder())
+	w, leaseStore := newTestWorker(t), &fakeLease{}
+	w.config.Lease, w.config.LeaseStore, w.config.Grace = lease.MinDuration, leaseStore, time.Minute
+	jobs, err := worker.Command(w.config, w.output, w.output, "bash", "-c", `echo $$ >$1/pids; test -e $1/once && exec sleep 1000; touch $1/once; trap '' TERM; while :; do sleep 1000; done`, "bash", w.dir())
 	must(t, err)
-	w.run(t, jobs)
+	w.start(t, jobs)
 	w.publish(t, 1, "a")
 	w.awaitVersion(t, 1)
-	if held.holder() != "u-1" {
-		t.Fatalf("it works without a Lease: held by %q", held.holder())
+	if leaseStore.holderUID() != "u-1" {
+		t.Fatalf("it works without a Lease: held by %q", leaseStore.holderUID())
 	}
-	first := w.pids(t, "pids")[0]
-	held.leave(true)
-	left := time.Now()
-	eventually(t, "it stops by itself", func() bool { return !alive(first) })
-	if took := time.Since(left); took > lease.Silence(lease.Shortest) {
-		t.Errorf("it took %s, and others may have its jobs after %s", took, lease.Silence(lease.Shortest))
+	first := w.awaitPIDs(t, "pids")[0]
+	leaseStore.setUnavailable(true)
+	lostAt := time.Now()
+	eventually(t, "it stops by itself", func() bool { return !isAlive(first) })
+	if took := time.Since(lostAt); took > lease.TakeoverDelay(lease.MinDuration) {
+		t.Errorf("it took %s, and others may have its jobs after %s", took, lease.TakeoverDelay(lease.MinDuration))
 	}
-	if said := w.ask(t, "/internal/health"); !strings.Contains(said, "the API server is away: nothing runs without it") {
-		t.Errorf("it says %s", said)
+	if health := w.get(t, "/internal/health"); !strings.Contains(health, "the API server is away: nothing runs without it") {
+		t.Errorf("it says %s", health)
 	}
-	held.leave(false)
-	eventually(t, "it starts again", func() bool { return strings.Contains(w.ask(t, "/internal/health"), `"running":1`) })
-	if said := w.ask(t, "/internal/health"); said != `{"status":"ok","jobs":1,"running":1}` {
-		t.Errorf("it says %s", said)
+	leaseStore.setUnavailable(false)
+	eventually(t, "it starts again", func() bool { return strings.Contains(w.get(t, "/internal/health"), `"running":1`) })
+	if health := w.get(t, "/internal/health"); health != `{"status":"ok","jobs":1,"running":1}` {
+		t.Errorf("it says %s", health)
 	}
-	must(t, w.stop())
-	if held.holder() != "" {
-		t.Errorf("at the end it is held by %q", held.holder())
+	must(t, w.stopWorker())
+	if leaseStore.holderUID() != "" {
+		t.Errorf("at the end it is held by %q", leaseStore.holderUID())
 	}
 }
 
 func TestALeaseNeedsItsTime(t *testing.T) {
-	w := begin(t)
+	w := newTestWorker(t)
 	t.Cleanup(func() { _ = w.config.Listener.Close() })
 	w.config.Lease = time.Second
-	if err := worker.RunWith(t.Context(), w.config, make(notes)); err == nil || !strings.Contains(err.Error(), "whole seconds from 3s to 10m0s, not 1s") {
+	if err := worker.RunWith(t.Context(), w.config, make(callRecorder)); err == nil || !strings.Contains(err.Error(), "whole seconds from 3s to 10m0s, not 1s") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,10 +102,10 @@ func TestALeaseNeedsItsTime(t *testing.T) {
 // Without its Lease a worker could run jobs that others have by now.
 func TestNothingRunsWhereThereCanBeNoLease(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	w := begin(t)
-	w.config.Lease = lease.Shortest
+	w := newTestWorker(t)
+	w.config.Lease = lease.MinDuration
 	w.publish(t, 1, "a")
-	jobs := make(notes, 1)
+	jobs := make(callRecorder, 1)
 	err := worker.RunWith(t.Context(), w.config, jobs)
 	if err == nil || !strings.Contains(err.Error(), "keep a Lease: find the API server") {
 		t.Errorf("got %v", err)

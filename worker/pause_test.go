@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestNextPause(t *testing.T) {
+func TestNextBackoff(t *testing.T) {
 	for _, c := range []struct{ last, ran, want time.Duration }{
 		{0, 0, time.Second},
 		{time.Second, 0, 2 * time.Second},
@@ -13,7 +13,7 @@ func TestNextPause(t *testing.T) {
 		{time.Minute, 0, time.Minute},
 		{time.Minute, time.Minute, time.Second},
 	} {
-		if got := nextPause(c.last, c.ran); got != c.want {
+		if got := nextBackoff(c.last, c.ran); got != c.want {
 			t.Errorf("after a pause of %s and %s of running: %s, want %s", c.last, c.ran, got, c.want)
 		}
 	}

@@ -21,28 +21,28 @@ func TestABlockedOutputDoesNotDelayTheFence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, held, out, aborted := begin(t), &paper{}, &stuck.Pipe{}, make(chan string, 16)
-			w.config.Lease, w.config.Records, w.config.Grace = lease.Shortest, held, time.Minute
+			w, leaseStore, out, aborted := newTestWorker(t), &fakeLease{}, &stuck.Pipe{}, make(chan string, 16)
+			w.config.Lease, w.config.LeaseStore, w.config.Grace = lease.MinDuration, leaseStore, time.Minute
 			w.config.Log = slog.New(c.handler(out))
 			w.config.Abort = func(reason string) { aborted <- reason }
-			jobs, err := worker.Command(w.config, out, out, "bash", "-c", `echo $$ >$1/pids; trap '' TERM; while :; do echo x; sleep 0.01; done`, "bash", w.folder())
+			jobs, err := worker.Command(w.config, out, out, "bash", "-c", `echo $$ >$1/pids; trap '' TERM; while :; do echo x; sleep 0.01; done`, "bash", w.dir())
 			must(t, err)
-			w.run(t, jobs)
+			w.start(t, jobs)
 			w.publish(t, 1, "a")
 			w.awaitVersion(t, 1)
-			pid := w.pids(t, "pids")[0]
+			pid := w.awaitPIDs(t, "pids")[0]
 			out.Block(t)
-			held.leave(true)
+			leaseStore.setUnavailable(true)
 			left := time.Now()
-			eventually(t, "the program is gone", func() bool { return !alive(pid) })
-			if took := time.Since(left); took > lease.Silence(lease.Shortest) {
+			eventually(t, "the program is gone", func() bool { return !isAlive(pid) })
+			if took := time.Since(left); took > lease.TakeoverDelay(lease.MinDuration) {
 				t.Errorf("it took %s", took)
 			}
 			if c.abort {
 				<-aborted // the stop of the job is not confirmed yet
 				w.aborted = true
 			}
-			held.leave(false)
+			leaseStore.setUnavailable(false)
 		})
 	}
 }

@@ -39,14 +39,14 @@ import (
 )
 
 const (
-	// lookEvery is how late a change is noticed when the kernel does not report it.
-	lookEvery = 5 * time.Second
-	// patience is the timeout of a request.
-	patience = 5 * time.Second
+	// pollInterval is how late a change is noticed when the kernel does not report it.
+	pollInterval = 5 * time.Second
+	// requestTimeout is the timeout of a request.
+	requestTimeout = 5 * time.Second
 	// flushTimeout is how long the end of a worker waits for output, logs and journal to be written.
 	flushTimeout = time.Second
-	// lastWords is how long a process that must end at once waits for its log.
-	lastWords = 100 * time.Millisecond
+	// abortLogTimeout is how long a process that must end at once waits for its log.
+	abortLogTimeout = 100 * time.Millisecond
 	// exitFenced is how a process ends that could not stop its jobs in time.
 	exitFenced = 70
 )
@@ -78,81 +78,81 @@ func RunWith(ctx context.Context, config Config, jobs Jobs) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	var logs *nonblocking.Queue
-	config.Log, logs = nonblocking.NewLogger(config.log())
-	defer logs.Close(flushTimeout)
-	journal, closing, err := openJournal(config)
+	var logQueue *nonblocking.Queue
+	config.Log, logQueue = nonblocking.NewLogger(config.log())
+	defer logQueue.Close(flushTimeout)
+	journal, closeJournal, err := openJournal(config)
 	if err != nil {
 		return err
 	}
-	defer closing()
-	board := standing.NewBoard(config.Worker, config.PodUID)
+	defer closeJournal()
+	statusHandler := standing.NewHandler(config.Worker, config.PodUID)
 	listener, err := config.listen(ctx)
 	if err != nil {
 		return err
 	}
 	config.log().Info("serving", "address", listener.Addr().String(), "worker", config.Worker)
-	server := &http.Server{Handler: board, ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	server := &http.Server{Handler: statusHandler, ReadHeaderTimeout: requestTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout}
+	serveDone := make(chan error, 1)
+	go func() { serveDone <- server.Serve(listener) }()
 
-	config.warnWithoutFloor()
-	work := duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Board: board, Log: config.log()}
-	if own, isCommand := jobs.(*programs); isCommand {
-		work.Kill, own.log = own.kill, config.log()
-		defer own.flush(flushTimeout)
+	config.warnWithoutMinVersion()
+	runnerConfig := duty.Config{Worker: config.Worker, Jobs: jobs, Journal: journal, Status: statusHandler, Log: config.log()}
+	if command, isCommand := jobs.(*commandJobs); isCommand {
+		runnerConfig.Kill, command.log = command.kill, config.log()
+		defer command.flush(flushTimeout)
 	}
-	err = config.work(ctx, work, logs)
-	closed := server.Close()
-	if problem := <-served; !errors.Is(problem, http.ErrServerClosed) {
-		err = errors.Join(err, fmt.Errorf("serve %s: %w", standing.PathVersion, problem))
+	err = config.runWithLease(ctx, runnerConfig, logQueue)
+	closeErr := server.Close()
+	if serveErr := <-serveDone; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serve %s: %w", standing.PathVersion, serveErr))
 	}
-	return errors.Join(err, closed)
+	return errors.Join(err, closeErr)
 }
 
-// work runs the duty, with a Lease if there is to be one. It is kept until nothing runs any more, and then given back,
+// runWithLease runs the duty, with a Lease if there is to be one. It is kept until nothing runs any more, and then given back,
 // unless something could not be stopped: then the watchdog stays, and ends a process that does not end by itself.
-func (c Config) work(ctx context.Context, work duty.Config, logs *nonblocking.Queue) error {
+func (c Config) runWithLease(ctx context.Context, runnerConfig duty.Config, logQueue *nonblocking.Queue) error {
 	if c.Lease == 0 {
-		return c.follow(ctx, work)
+		return c.runWithFiles(ctx, runnerConfig)
 	}
-	records, err := c.records()
+	store, err := c.leaseStore()
 	if err != nil {
 		return err
 	}
-	keeper := lease.Keeper{Records: records, Name: lease.Name(c.Worker), Holder: c.PodUID, Duration: c.Lease, Log: c.log()}
-	work.Watchdog = c.watch(&keeper, logs)
-	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	tenures, kept := make(chan lease.Tenure), make(chan struct{})
+	keeper := lease.Keeper{Store: store, Name: lease.Name(c.Worker), Holder: c.PodUID, Duration: c.Lease, Log: c.log()}
+	runnerConfig.Watchdog = c.startWatchdog(&keeper, logQueue)
+	keeperCtx, stopKeeper := context.WithCancel(context.WithoutCancel(ctx))
+	states, keeperDone := make(chan lease.State), make(chan struct{})
 	go func() {
-		defer close(kept)
-		keeper.Keep(keeping, func(tenure lease.Tenure) {
+		defer close(keeperDone)
+		keeper.Run(keeperCtx, func(state lease.State) {
 			select {
-			case tenures <- tenure:
-			case <-keeping.Done():
+			case states <- state:
+			case <-keeperCtx.Done():
 			}
 		})
 	}()
-	work.Tenures = tenures
-	err = c.follow(ctx, work)
-	stop()
-	<-kept
+	runnerConfig.LeaseStates = states
+	err = c.runWithFiles(ctx, runnerConfig)
+	stopKeeper()
+	<-keeperDone
 	if err != nil {
 		return err
 	}
-	work.Watchdog.Stop()
-	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	runnerConfig.Watchdog.Stop()
+	releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	if err := keeper.Release(releasing); err != nil {
+	if err := keeper.Release(releaseCtx); err != nil {
 		c.log().Warn("others have to wait until the Lease has run out", "error", err)
 	}
 	return nil
 }
 
-// watch makes a watchdog whose deadline is the Lease's: when everything must be stopped by force. The process ends when others may have the Lease.
-func (c Config) watch(keeper *lease.Keeper, logs *nonblocking.Queue) *watchdog.Watchdog {
+// startWatchdog makes a watchdog whose deadline is the Lease's: when everything must be stopped by force. The process ends when others may have the Lease.
+func (c Config) startWatchdog(keeper *lease.Keeper, logQueue *nonblocking.Queue) *watchdog.Watchdog {
 	expired := make(chan struct{}, 1)
-	made := watchdog.Start(watchdog.Config{
+	dog := watchdog.Start(watchdog.Config{
 		Clock: hostclock.BootTime, Grace: lease.ForceTime(c.Lease) + watchdog.DeathTimeout,
 		Expired: func() {
 			select {
@@ -160,16 +160,16 @@ func (c Config) watch(keeper *lease.Keeper, logs *nonblocking.Queue) *watchdog.W
 			default:
 			}
 		},
-		Exit: func() { c.abort("a job could not be stopped before the Lease was over", logs) },
+		Exit: func() { c.abort("a job could not be stopped before the Lease was over", logQueue) },
 	})
 	keeper.Expired = expired
-	keeper.Deadline = func(left time.Duration) { made.SetDeadline(hostclock.BootTime() + left) }
-	return made
+	keeper.Deadline = func(remaining time.Duration) { dog.SetDeadline(hostclock.BootTime() + remaining) }
+	return dog
 }
 
 // abort ends the process, which is the only way to end a job that does not stop. It does not wait for a log that is stuck.
-func (c Config) abort(reason string, logs *nonblocking.Queue) {
-	nonblocking.LogBeforeExit(logs, lastWords, func() {
+func (c Config) abort(reason string, logQueue *nonblocking.Queue) {
+	nonblocking.LogBeforeExit(logQueue, abortLogTimeout, func() {
 		c.log().Error("ending the process: jobs may run elsewhere from now on", "reason", reason)
 	})
 	if c.Abort != nil {
@@ -179,10 +179,10 @@ func (c Config) abort(reason string, logs *nonblocking.Queue) {
 	os.Exit(exitFenced)
 }
 
-// records are the Lease on the API server of this cluster, if there is no other.
-func (c Config) records() (lease.Records, error) {
-	if c.Records != nil {
-		return c.Records, nil
+// leaseStore are the Lease on the API server of this cluster, if there is no other.
+func (c Config) leaseStore() (lease.Store, error) {
+	if c.LeaseStore != nil {
+		return c.LeaseStore, nil
 	}
 	api, err := lease.InCluster(c.Worker, c.PodUID)
 	if err != nil {
@@ -191,21 +191,21 @@ func (c Config) records() (lease.Records, error) {
 	return api, nil
 }
 
-// follow runs the duty while the files are followed.
-func (c Config) follow(ctx context.Context, work duty.Config) error {
-	following, stop := context.WithCancel(ctx)
-	sights, followed := make(chan []mount.Sight), make(chan struct{})
+// runWithFiles runs the duty while the files are followed.
+func (c Config) runWithFiles(ctx context.Context, runnerConfig duty.Config) error {
+	watchCtx, stopWatching := context.WithCancel(ctx)
+	snapshots, watchDone := make(chan []mount.Snapshot), make(chan struct{})
 	// The annotation is read after the list, so that it is never the older of the two.
-	follower := mount.Follower{Files: []string{c.File, c.VersionFile}, Every: lookEvery, Log: c.log()}
+	watcher := mount.Watcher{Files: []string{c.File, c.VersionFile}, Interval: pollInterval, Log: c.log()}
 	go func() {
-		defer close(followed)
-		follower.Follow(following, sights)
+		defer close(watchDone)
+		watcher.Watch(watchCtx, snapshots)
 	}()
 	defer func() {
-		stop()
-		<-followed
+		stopWatching()
+		<-watchDone
 	}()
-	return duty.Run(ctx, work, sights)
+	return duty.Run(ctx, runnerConfig, snapshots)
 }
 
 func (c Config) listen(ctx context.Context) (net.Listener, error) {
@@ -220,8 +220,8 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// warnWithoutFloor: the volume exists before the container does, or never.
-func (c Config) warnWithoutFloor() {
+// warnWithoutMinVersion: the volume exists before the container does, or never.
+func (c Config) warnWithoutMinVersion() {
 	if _, err := os.Stat(c.VersionFile); err != nil {
 		c.log().Warn("the pod's annotation swarm.io/config-version is not mounted: after a restart on an old file, jobs may start that were taken away",
 			"file", c.VersionFile, "error", err)

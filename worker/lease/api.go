@@ -22,10 +22,10 @@ const (
 	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 	// microTime is how the API server writes times of Leases.
 	microTime = "2006-01-02T15:04:05.000000Z07:00"
-	// mostAnswer is more than a Lease or the outline of a pod can have.
-	mostAnswer = 4 << 20
-	// outline asks only for the metadata of an object.
-	outline = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+	// maxResponseBytes is more than a Lease or the outline of a pod can have.
+	maxResponseBytes = 4 << 20
+	// metadataOnly asks only for the metadata of an object.
+	metadataOnly = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 )
 
 // An API is the Lease of a pod on an API server.
@@ -46,33 +46,33 @@ func InCluster(pod, uid string) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the pod's service account: %w: is automountServiceAccountToken false?", err)
 	}
-	authority, err := os.ReadFile(filepath.Join(serviceAccount, "ca.crt"))
+	caPEM, err := os.ReadFile(filepath.Join(serviceAccount, "ca.crt"))
 	if err != nil {
 		return nil, fmt.Errorf("find the CA of the API server: %w", err)
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(authority) {
+	if !pool.AppendCertsFromPEM(caPEM) {
 		return nil, errors.New("find the CA of the API server: there is no certificate in ca.crt")
 	}
 	// HTTP/1.1, which is what a transport with its own TLS speaks: a request that has hung takes its connection with it.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: mostPatience}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: maxRequestTimeout}
 	return &API{
-		Client: &http.Client{Transport: bearer{transport}}, Server: "https://" + net.JoinHostPort(host, port),
+		Client: &http.Client{Transport: tokenTransport{transport}}, Server: "https://" + net.JoinHostPort(host, port),
 		Namespace: strings.TrimSpace(string(namespace)), Pod: pod, UID: uid,
 	}, nil
 }
 
-// bearer reads the token for each request, because the kubelet renews it.
-type bearer struct{ inner http.RoundTripper }
+// tokenTransport reads the token for each request, because the kubelet renews it.
+type tokenTransport struct{ base http.RoundTripper }
 
-func (b bearer) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b tokenTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	token, err := os.ReadFile(filepath.Join(serviceAccount, "token"))
 	if err != nil {
 		return nil, fmt.Errorf("read token: %w", err)
 	}
 	request = request.Clone(request.Context())
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	return b.inner.RoundTrip(request)
+	return b.base.RoundTrip(request)
 }
 
 type metadata struct {
@@ -83,7 +83,7 @@ type metadata struct {
 	Labels          map[string]string `json:"labels,omitempty"`
 }
 
-type object struct {
+type leaseObject struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Metadata   metadata `json:"metadata"`
@@ -94,40 +94,40 @@ type object struct {
 	} `json:"spec"`
 }
 
-func (o object) record() Record {
+func (o leaseObject) toRecord() Record {
 	return Record{
 		Version: o.Metadata.ResourceVersion, UID: o.Metadata.UID,
 		Holder: o.Spec.HolderIdentity, Duration: time.Duration(o.Spec.LeaseDurationSeconds) * time.Second,
 	}
 }
 
-func (a *API) leases() string {
+func (a *API) leasesPath() string {
 	return "/apis/coordination.k8s.io/v1/namespaces/" + url.PathEscape(a.Namespace) + "/leases"
 }
 
-func (a *API) lease() string { return a.leases() + "/" + url.PathEscape(Name(a.Pod)) }
+func (a *API) leasePath() string { return a.leasesPath() + "/" + url.PathEscape(Name(a.Pod)) }
 
-// Read implements Records.
+// Read implements Store.
 func (a *API) Read(ctx context.Context) (Record, error) {
-	var found object
-	code, err := a.call(ctx, http.MethodGet, a.lease(), nil, &found)
+	var lease leaseObject
+	code, err := a.call(ctx, http.MethodGet, a.leasePath(), nil, &lease)
 	if code == http.StatusNotFound {
-		return Record{}, ErrNone
+		return Record{}, ErrNotFound
 	}
-	return found.record(), err
+	return lease.toRecord(), err
 }
 
-// Write implements Records. A Lease without a holder is deleted, so that those of pods with random names do not pile up.
+// Write implements Store. A Lease without a holder is deleted, so that those of pods with random names do not pile up.
 func (a *API) Write(ctx context.Context, record Record) (Record, error) {
-	method, path, body := http.MethodPut, a.lease(), any(a.object(record))
+	method, path, body := http.MethodPut, a.leasePath(), any(a.newLeaseObject(record))
 	switch {
 	case record.Version == "":
-		method, path = http.MethodPost, a.leases()
+		method, path = http.MethodPost, a.leasesPath()
 	case record.Holder == "":
 		method = http.MethodDelete
 		body = map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": map[string]string{"uid": record.UID, "resourceVersion": record.Version}}
 	}
-	var written object
+	var written leaseObject
 	code, err := a.call(ctx, method, path, body, &written)
 	switch {
 	case method == http.MethodDelete && (err == nil || code == http.StatusNotFound):
@@ -135,22 +135,22 @@ func (a *API) Write(ctx context.Context, record Record) (Record, error) {
 	case code == http.StatusConflict, method == http.MethodPut && code == http.StatusNotFound:
 		return Record{}, fmt.Errorf("%w: %w", ErrConflict, err)
 	}
-	return written.record(), err
+	return written.toRecord(), err
 }
 
-func (a *API) object(record Record) object {
-	made := object{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Metadata: metadata{
+func (a *API) newLeaseObject(record Record) leaseObject {
+	lease := leaseObject{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Metadata: metadata{
 		Name: Name(a.Pod), Namespace: a.Namespace, UID: record.UID, ResourceVersion: record.Version,
 		Labels: map[string]string{"app.kubernetes.io/managed-by": "swarm-worker"},
 	}}
-	made.Spec.HolderIdentity, made.Spec.LeaseDurationSeconds = record.Holder, int64(record.Duration/time.Second)
-	made.Spec.RenewTime = time.Now().UTC().Format(microTime)
-	return made
+	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = record.Holder, int64(record.Duration/time.Second)
+	lease.Spec.RenewTime = time.Now().UTC().Format(microTime)
+	return lease
 }
 
-// Present implements Records.
-func (a *API) Present(ctx context.Context) (bool, error) {
-	var pod object
+// PodExists implements Store.
+func (a *API) PodExists(ctx context.Context) (bool, error) {
+	var pod leaseObject
 	code, err := a.call(ctx, http.MethodGet, "/api/v1/namespaces/"+url.PathEscape(a.Namespace)+"/pods/"+url.PathEscape(a.Pod), nil, &pod)
 	if code == http.StatusNotFound {
 		return false, nil
@@ -159,22 +159,22 @@ func (a *API) Present(ctx context.Context) (bool, error) {
 }
 
 // call returns the status of the answer, too, 0 for none.
-func (a *API) call(ctx context.Context, method, path string, body any, into *object) (int, error) {
-	var sent io.Reader
+func (a *API) call(ctx context.Context, method, path string, body any, result *leaseObject) (int, error) {
+	var requestBody io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
 		if err != nil {
 			return 0, fmt.Errorf("%s %s: %w", method, path, err)
 		}
-		sent = bytes.NewReader(text)
+		requestBody = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, a.Server+path, sent)
+	request, err := http.NewRequestWithContext(ctx, method, a.Server+path, requestBody)
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	request.Header.Set("Accept", "application/json")
 	if strings.HasPrefix(path, "/api/v1/") {
-		request.Header.Set("Accept", outline)
+		request.Header.Set("Accept", metadataOnly)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "swarm-worker")
@@ -183,24 +183,24 @@ func (a *API) call(ctx context.Context, method, path string, body any, into *obj
 		return 0, err // it names method and address
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if response.StatusCode >= http.StatusMultipleChoices {
-		return response.StatusCode, fmt.Errorf("%s %s: %s", method, path, reason(response.Status, text))
+		return response.StatusCode, fmt.Errorf("%s %s: %s", method, path, errorMessage(response.Status, text))
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if err := json.Unmarshal(text, result); err != nil {
 		return 0, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	return response.StatusCode, nil
 }
 
-// reason is the API server's reason for a refusal.
-func reason(status string, text []byte) string {
-	var said struct{ Message string }
-	if json.Unmarshal(text, &said) == nil && said.Message != "" {
-		return said.Message
+// errorMessage is the API server's reason for a refusal.
+func errorMessage(status string, text []byte) string {
+	var apiStatus struct{ Message string }
+	if json.Unmarshal(text, &apiStatus) == nil && apiStatus.Message != "" {
+		return apiStatus.Message
 	}
 	return status
 }

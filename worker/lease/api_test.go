@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// An apiServer is as much of one as a Lease needs; it counts versions and checks preconditions.
-type apiServer struct {
-	lease   *object
-	version int
-	pod     string
-	refuse  bool
+// A fakeAPIServer is as much of one as a Lease needs; it counts versions and checks preconditions.
+type fakeAPIServer struct {
+	lease     *leaseObject
+	version   int
+	pod       string
+	forbidden bool
 }
 
 type request struct {
-	object
+	leaseObject
 	Preconditions struct{ UID, ResourceVersion string }
 }
 
-func (s *apiServer) handler() http.Handler {
+func (s *fakeAPIServer) handler() http.Handler {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
 	routes := http.NewServeMux()
 	for path, answer := range map[string]func(request) (int, any){
@@ -35,53 +35,53 @@ func (s *apiServer) handler() http.Handler {
 		"PUT " + leases + "/swarm-worker-w-0":    s.update,
 		"DELETE " + leases + "/swarm-worker-w-0": s.remove,
 	} {
-		routes.HandleFunc(path, func(response http.ResponseWriter, asked *http.Request) {
-			var sent request
-			body, _ := io.ReadAll(asked.Body)
-			_ = json.Unmarshal(body, &sent)
-			code, said := answer(sent)
-			if s.refuse {
-				code, said = http.StatusForbidden, map[string]string{"message": "leases is forbidden"}
+		routes.HandleFunc(path, func(response http.ResponseWriter, httpRequest *http.Request) {
+			var received request
+			content, _ := io.ReadAll(httpRequest.Body)
+			_ = json.Unmarshal(content, &received)
+			code, body := answer(received)
+			if s.forbidden {
+				code, body = http.StatusForbidden, map[string]string{"message": "leases is forbidden"}
 			}
 			response.WriteHeader(code)
-			_ = json.NewEncoder(response).Encode(said)
+			_ = json.NewEncoder(response).Encode(body)
 		})
 	}
 	return routes
 }
 
-func (s *apiServer) readPod(request) (int, any) {
+func (s *fakeAPIServer) readPod(request) (int, any) {
 	if s.pod == "" {
 		return http.StatusNotFound, nil
 	}
-	return http.StatusOK, object{Metadata: metadata{UID: s.pod}}
+	return http.StatusOK, leaseObject{Metadata: metadata{UID: s.pod}}
 }
 
-func (s *apiServer) create(sent request) (int, any) {
+func (s *fakeAPIServer) create(sent request) (int, any) {
 	if s.lease != nil {
 		return http.StatusConflict, nil
 	}
-	return http.StatusCreated, s.store(sent.object)
+	return http.StatusCreated, s.store(sent.leaseObject)
 }
 
-func (s *apiServer) read(request) (int, any) {
+func (s *fakeAPIServer) read(request) (int, any) {
 	if s.lease == nil {
 		return http.StatusNotFound, nil
 	}
 	return http.StatusOK, s.lease
 }
 
-func (s *apiServer) update(sent request) (int, any) {
+func (s *fakeAPIServer) update(sent request) (int, any) {
 	switch {
 	case s.lease == nil:
 		return http.StatusNotFound, nil
 	case sent.Metadata.ResourceVersion != s.lease.Metadata.ResourceVersion:
 		return http.StatusConflict, nil
 	}
-	return http.StatusOK, s.store(sent.object)
+	return http.StatusOK, s.store(sent.leaseObject)
 }
 
-func (s *apiServer) remove(sent request) (int, any) {
+func (s *fakeAPIServer) remove(sent request) (int, any) {
 	switch {
 	case s.lease == nil:
 		return http.StatusNotFound, nil
@@ -92,23 +92,23 @@ func (s *apiServer) remove(sent request) (int, any) {
 	return http.StatusOK, map[string]string{"kind": "Status", "status": "Success"}
 }
 
-func (s *apiServer) store(sent object) *object {
+func (s *fakeAPIServer) store(sent leaseObject) *leaseObject {
 	s.version++
 	sent.Metadata.ResourceVersion, sent.Metadata.UID = strconv.Itoa(s.version), "u"
 	s.lease = &sent
 	return s.lease
 }
 
-func serve(t *testing.T) (*apiServer, *API) {
+func startFakeAPIServer(t *testing.T) (*fakeAPIServer, *API) {
 	t.Helper()
-	s := &apiServer{pod: "p-1"}
+	s := &fakeAPIServer{pod: "p-1"}
 	web := httptest.NewServer(s.handler())
 	t.Cleanup(web.Close)
 	return s, &API{Client: web.Client(), Server: web.URL, Namespace: "ns", Pod: "w-0", UID: "p-1"}
 }
 
-// write expects an error, nil for none.
-func write(t *testing.T, to *API, record Record, want error) Record {
+// mustWrite expects an error, nil for none.
+func mustWrite(t *testing.T, to *API, record Record, want error) Record {
 	t.Helper()
 	written, err := to.Write(t.Context(), record)
 	if !errors.Is(err, want) {
@@ -118,53 +118,53 @@ func write(t *testing.T, to *API, record Record, want error) Record {
 }
 
 func TestTheLeaseOnAnAPIServer(t *testing.T) {
-	s, a := serve(t)
-	if _, err := a.Read(t.Context()); !errors.Is(err, ErrNone) {
+	s, a := startFakeAPIServer(t)
+	if _, err := a.Read(t.Context()); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("read: %v", err)
 	}
-	made := write(t, a, Record{Holder: "p-1", Duration: 15 * time.Second}, nil)
+	made := mustWrite(t, a, Record{Holder: "p-1", Duration: 15 * time.Second}, nil)
 	if want := (Record{"1", "u", "p-1", 15 * time.Second}); made != want {
 		t.Fatalf("made %+v", made)
 	}
 	if _, err := time.Parse(time.RFC3339Nano, s.lease.Spec.RenewTime); err != nil || s.lease.Metadata.Name != "swarm-worker-w-0" {
 		t.Errorf("made %+v: %v", s.lease, err)
 	}
-	write(t, a, Record{Holder: "p-2", Duration: time.Second}, ErrConflict)
-	renewed := write(t, a, made, nil)
-	write(t, a, made, ErrConflict) // there was another write since
+	mustWrite(t, a, Record{Holder: "p-2", Duration: time.Second}, ErrConflict)
+	renewed := mustWrite(t, a, made, nil)
+	mustWrite(t, a, made, ErrConflict) // there was another write since
 	if found, err := a.Read(t.Context()); err != nil || found != renewed || found.Version != "2" {
 		t.Errorf("read: %+v, %v", found, err)
 	}
 }
 
 func TestALeaseIsGivenBackByDeletingIt(t *testing.T) {
-	s, a := serve(t)
-	made := write(t, a, Record{Holder: "p-1", Duration: 15 * time.Second}, nil)
-	renewed := write(t, a, made, nil)
+	s, a := startFakeAPIServer(t)
+	made := mustWrite(t, a, Record{Holder: "p-1", Duration: 15 * time.Second}, nil)
+	renewed := mustWrite(t, a, made, nil)
 	made.Holder, renewed.Holder = "", ""
-	write(t, a, made, ErrConflict)
-	write(t, a, renewed, nil)
+	mustWrite(t, a, made, ErrConflict)
+	mustWrite(t, a, renewed, nil)
 	if s.lease != nil {
 		t.Errorf("there is still %+v", s.lease)
 	}
-	write(t, a, renewed, nil)
+	mustWrite(t, a, renewed, nil)
 	renewed.Holder = "p-1"
-	write(t, a, renewed, ErrConflict) // it is to be created again
+	mustWrite(t, a, renewed, ErrConflict) // it is to be created again
 }
 
 func TestAPodIsThereByItsUID(t *testing.T) {
-	s, a := serve(t)
+	s, a := startFakeAPIServer(t)
 	for _, uid := range []string{"p-1", "p-2", ""} {
 		s.pod = uid
-		if is, err := a.Present(t.Context()); err != nil || is != (uid == "p-1") {
+		if is, err := a.PodExists(t.Context()); err != nil || is != (uid == "p-1") {
 			t.Errorf("pod %q: %t, %v", uid, is, err)
 		}
 	}
-	s.refuse = true
+	s.forbidden = true
 	if _, err := a.Read(t.Context()); err == nil || !strings.Contains(err.Error(), "leases is forbidden") {
 		t.Errorf("refused: %v", err)
 	}
-	if _, err := a.Present(t.Context()); err == nil {
+	if _, err := a.PodExists(t.Context()); err == nil {
 		t.Error("a pod that may not be looked at is no pod that is gone")
 	}
 }

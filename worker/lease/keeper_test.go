@@ -20,71 +20,71 @@ import (
 const duration = 15 * time.Second
 
 // A server has one Lease, and knows which pod of its name exists.
-type server struct {
+type fakeServer struct {
 	mu     sync.Mutex
 	record Record
 	writes int
 	pod    string
 }
 
-// look is the Lease, and how often it was written.
-func (s *server) look() (Record, int) {
+// snapshot is the Lease, and how often it was written.
+func (s *fakeServer) snapshot() (Record, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.record, s.writes
 }
 
-// replace is another pod of the same name.
-func (s *server) replace(uid string) {
+// replacePod is another pod of the same name.
+func (s *fakeServer) replacePod(uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pod = uid
 }
 
 // A link is a pod's way to the server. Cut, requests fail; stuck, they hang as long as they may.
-type link struct {
-	*server
-	uid        string
-	cut, stuck bool
-	slow       time.Duration // of answers, on their way back
+type fakeStore struct {
+	*fakeServer
+	uid                  string
+	unreachable, hanging bool
+	delay                time.Duration // of answers, on their way back
 }
 
-var errCut = errors.New("no route to host")
+var errUnreachable = errors.New("no route to host")
 
-func (l *link) pass(ctx context.Context, do func() error) error {
+func (l *fakeStore) do(ctx context.Context, request func() error) error {
 	l.mu.Lock()
-	cut, stuck, slow := l.cut, l.stuck, l.slow
+	unreachable, hanging, delay := l.unreachable, l.hanging, l.delay
 	var err error
-	if !cut && !stuck {
-		err = do()
+	if !unreachable && !hanging {
+		err = request()
 	}
 	l.mu.Unlock()
 	switch {
-	case cut:
-		return errCut
-	case stuck:
-		slow = time.Hour
+	case unreachable:
+		return errUnreachable
+	case hanging:
+		delay = time.Hour
 	}
 	select {
-	case <-time.After(slow):
+	case <-time.After(delay):
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (l *link) Read(ctx context.Context) (found Record, err error) {
-	err = l.pass(ctx, func() error {
-		if found = l.record; found.Version == "" {
-			return ErrNone
+func (l *fakeStore) Read(ctx context.Context) (record Record, err error) {
+	err = l.do(ctx, func() error {
+		if record = l.record; record.Version == "" {
+			return ErrNotFound
 		}
 		return nil
 	})
-	return found, err
+	return record, err
 }
 
-func (l *link) Write(ctx context.Context, record Record) (Record, error) {
-	err := l.pass(ctx, func() error {
+func (l *fakeStore) Write(ctx context.Context, record Record) (Record, error) {
+	err := l.do(ctx, func() error {
 		if record.Version != l.record.Version {
 			return ErrConflict
 		}
@@ -98,137 +98,137 @@ func (l *link) Write(ctx context.Context, record Record) (Record, error) {
 	return record, err
 }
 
-func (l *link) Present(ctx context.Context) (is bool, err error) {
-	err = l.pass(ctx, func() error {
+func (l *fakeStore) PodExists(ctx context.Context) (is bool, err error) {
+	err = l.do(ctx, func() error {
 		is = l.pod == l.uid
 		return nil
 	})
 	return is, err
 }
 
-func (l *link) set(change func()) {
+func (l *fakeStore) change(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
 }
 
 // A holder is a keeper at work, and what it has reported last.
-type holder struct {
-	*link
+type testKeeper struct {
+	*fakeStore
 	keeper *Keeper
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	lock   sync.Mutex
-	tenure Tenure
+	lock  sync.Mutex
+	state State
 }
 
-func keep(s *server, uid string) *holder {
-	h := &holder{link: &link{server: s, uid: uid}, done: make(chan struct{})}
-	h.keeper = &Keeper{Records: h.link, Name: "swarm-worker-w-0", Holder: uid, Duration: duration, Log: slog.New(slog.DiscardHandler)}
+func startKeeper(s *fakeServer, uid string) *testKeeper {
+	h := &testKeeper{fakeStore: &fakeStore{fakeServer: s, uid: uid}, done: make(chan struct{})}
+	h.keeper = &Keeper{Store: h.fakeStore, Name: "swarm-worker-w-0", Holder: uid, Duration: duration, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	go func() {
 		defer close(h.done)
-		h.keeper.Keep(ctx, func(tenure Tenure) {
+		h.keeper.Run(ctx, func(tenure State) {
 			h.lock.Lock()
 			defer h.lock.Unlock()
-			h.tenure = tenure
+			h.state = tenure
 		})
 	}()
 	return h
 }
 
-func (h *holder) told() Tenure {
+func (h *testKeeper) lastState() State {
 	synctest.Wait()
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	return h.tenure
+	return h.state
 }
 
-// may reports whether something of it may run: until it has been forced to stop.
-func (h *holder) may() bool {
-	told := h.told()
-	return told.Held || Left(told.Over) > 0
+// mayRun reports whether something of it may run: until it has been forced to stop.
+func (h *testKeeper) mayRun() bool {
+	state := h.lastState()
+	return state.Held || Remaining(state.ExpiresAt) > 0
 }
 
-func (h *holder) end() {
+func (h *testKeeper) stop() {
 	h.cancel()
 	<-h.done
 }
 
-// held is how long it takes until the Lease is held.
-func (h *holder) held(t *testing.T) time.Duration {
+// awaitHeld is how long it takes until the Lease is held.
+func (h *testKeeper) awaitHeld(t *testing.T) time.Duration {
 	t.Helper()
-	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		if h.told().Held {
-			return time.Since(begun)
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		if h.lastState().Held {
+			return time.Since(start)
 		}
-		if time.Since(begun) > time.Hour {
-			t.Fatalf("never held: %+v", h.told())
+		if time.Since(start) > time.Hour {
+			t.Fatalf("never held: %+v", h.lastState())
 		}
 	}
 }
 
 func TestALeaseIsRenewedAtAThirdOfItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{pod: "a"}
-		a := keep(s, "a")
-		if took := a.held(t); took > 0 {
+		s := &fakeServer{pod: "a"}
+		a := startKeeper(s, "a")
+		if took := a.awaitHeld(t); took > 0 {
 			t.Errorf("a free Lease took %s", took)
 		}
-		if record, _ := s.look(); record.Holder != "a" || record.Duration != duration {
+		if record, _ := s.snapshot(); record.Holder != "a" || record.Duration != duration {
 			t.Errorf("the Lease says %+v", record)
 		}
 		time.Sleep(10*duration + time.Second)
-		told := a.told()
-		if _, writes := s.look(); !told.Held || writes != 31 {
-			t.Errorf("held %t, written %d times", told.Held, writes)
+		state := a.lastState()
+		if _, writes := s.snapshot(); !state.Held || writes != 31 {
+			t.Errorf("held %t, written %d times", state.Held, writes)
 		}
-		a.end()
+		a.stop()
 	})
 }
 
 // The heart of it: without renewals it knows that it has lost the Lease before another process can take it, whatever requests do.
-func TestWhoCannotRenewKnowsItFirst(t *testing.T) {
-	for name, spoil := range map[string]func(*link){
-		"requests fail":   func(l *link) { l.cut = true },
-		"requests hang":   func(l *link) { l.stuck = true },
-		"answers hang":    func(l *link) { l.slow = time.Hour },
-		"the pod is gone": func(l *link) { l.cut, l.pod = true, "b" },
+func TestHolderThatCannotRenewLosesTheLeaseFirst(t *testing.T) {
+	for name, breakStore := range map[string]func(*fakeStore){
+		"requests fail":   func(l *fakeStore) { l.unreachable = true },
+		"requests hang":   func(l *fakeStore) { l.hanging = true },
+		"answers hang":    func(l *fakeStore) { l.delay = time.Hour },
+		"the pod is gone": func(l *fakeStore) { l.unreachable, l.pod = true, "b" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &server{pod: "a"}
-				a := keep(s, "a")
-				a.held(t)
+				s := &fakeServer{pod: "a"}
+				a := startKeeper(s, "a")
+				a.awaitHeld(t)
 				time.Sleep(7 * time.Second) // the last renewal was 2 s ago
-				a.set(func() { spoil(a.link) })
+				a.change(func() { breakStore(a.fakeStore) })
 				time.Sleep(8*time.Second - time.Millisecond)
-				if !a.told().Held {
-					t.Fatalf("lost too early: %q", a.tenure.Problem)
+				if !a.lastState().Held {
+					t.Fatalf("lost too early: %q", a.state.Problem)
 				}
 				time.Sleep(2 * time.Millisecond)
-				told := a.told()
-				if told.Held || !strings.Contains(told.Problem, "nothing runs without it") {
-					t.Fatalf("not lost after two thirds: %+v", told)
+				state := a.lastState()
+				if state.Held || !strings.Contains(state.Problem, "nothing runs without it") {
+					t.Fatalf("not lost after two thirds: %+v", state)
 				}
-				if left := Left(told.Force).Round(time.Second / 2); left != 2500*time.Millisecond {
-					t.Errorf("forced in %s", left)
+				if remaining := Remaining(state.ForceAt).Round(time.Second / 2); remaining != 2500*time.Millisecond {
+					t.Errorf("forced in %s", remaining)
 				}
-				if left := Left(told.Over).Round(time.Second); left != 5*time.Second {
-					t.Errorf("over in %s", left)
+				if remaining := Remaining(state.ExpiresAt).Round(time.Second); remaining != 5*time.Second {
+					t.Errorf("over in %s", remaining)
 				}
-				b := keep(s, "b")
-				for !b.told().Held {
+				b := startKeeper(s, "b")
+				for !b.lastState().Held {
 					time.Sleep(10 * time.Millisecond)
-					s.replace("b")
+					s.replacePod("b")
 				}
-				if Left(told.Over.Add(Margin)) >= 0 {
-					t.Errorf("taken %s before it was over", Left(told.Over))
+				if Remaining(state.ExpiresAt.Add(Margin)) >= 0 {
+					t.Errorf("taken %s before it was over", Remaining(state.ExpiresAt))
 				}
-				a.end()
-				b.end()
+				a.stop()
+				b.stop()
 			})
 		})
 	}
@@ -236,123 +236,123 @@ func TestWhoCannotRenewKnowsItFirst(t *testing.T) {
 
 func TestALeaseThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := keep(&server{pod: "a"}, "a")
-		a.held(t)
-		a.set(func() { a.cut = true })
+		a := startKeeper(&fakeServer{pod: "a"}, "a")
+		a.awaitHeld(t)
+		a.change(func() { a.unreachable = true })
 		time.Sleep(time.Minute)
-		if a.told().Held || !strings.Contains(a.tenure.Problem, "no route to host") {
-			t.Fatalf("told %+v", a.tenure)
+		if a.lastState().Held || !strings.Contains(a.state.Problem, "no route to host") {
+			t.Fatalf("told %+v", a.state)
 		}
-		a.set(func() { a.cut = false })
-		if took := a.held(t); took > 2*time.Second {
+		a.change(func() { a.unreachable = false })
+		if took := a.awaitHeld(t); took > 2*time.Second {
 			t.Errorf("held again after %s", took)
 		}
-		a.end()
+		a.stop()
 	})
 }
 
 // Its pod was declared gone while it was cut off: its jobs are others' by now, though its Lease is free.
-func TestAProcessWhosePodIsGoneDoesNotComeBack(t *testing.T) {
+func TestAProcessWhosePodIsGoneDoesNotReacquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := keep(&server{pod: "a"}, "a")
-		a.held(t)
-		a.set(func() { a.cut = true })
+		a := startKeeper(&fakeServer{pod: "a"}, "a")
+		a.awaitHeld(t)
+		a.change(func() { a.unreachable = true })
 		time.Sleep(time.Minute)
-		a.set(func() { a.cut, a.pod = false, "" })
+		a.change(func() { a.unreachable, a.pod = false, "" })
 		for range 600 {
 			time.Sleep(time.Second)
-			if a.told().Held {
+			if a.lastState().Held {
 				t.Fatal("held again")
 			}
 		}
-		told := a.told()
-		if _, writes := a.look(); !strings.Contains(told.Problem, "knows no such pod") || writes > 6 {
-			t.Errorf("%q, %d writes", told.Problem, writes)
+		state := a.lastState()
+		if _, writes := a.snapshot(); !strings.Contains(state.Problem, "knows no such pod") || writes > 6 {
+			t.Errorf("%q, %d writes", state.Problem, writes)
 		}
-		a.end()
+		a.stop()
 	})
 }
 
 func TestANewPodWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{pod: "a"}
-		a := keep(s, "a")
-		a.held(t)
-		s.replace("b")
-		b := keep(s, "b")
+		s := &fakeServer{pod: "a"}
+		a := startKeeper(s, "a")
+		a.awaitHeld(t)
+		s.replacePod("b")
+		b := startKeeper(s, "b")
 		time.Sleep(time.Hour)
-		if b.told().Held || !strings.Contains(b.tenure.Problem, "pod a has it") {
-			t.Fatalf("told %+v while a renews", b.tenure)
+		if b.lastState().Held || !strings.Contains(b.state.Problem, "pod a has it") {
+			t.Fatalf("told %+v while a renews", b.state)
 		}
-		a.end() // killed: nothing is given back
-		if took := b.held(t); took < duration-duration/3+Margin || took > duration+Margin+2*time.Second {
+		a.stop() // killed: nothing is given back
+		if took := b.awaitHeld(t); took < duration-duration/3+Margin || took > duration+Margin+2*time.Second {
 			t.Errorf("taken after %s", took)
 		}
-		b.end()
+		b.stop()
 	})
 }
 
-func TestReleaseLetsTheNextOneIn(t *testing.T) {
+func TestReleaseLetsTheNextHolderIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{pod: "a"}
-		a := keep(s, "a")
-		a.held(t)
-		s.replace("b")
-		b := keep(s, "b")
+		s := &fakeServer{pod: "a"}
+		a := startKeeper(s, "a")
+		a.awaitHeld(t)
+		s.replacePod("b")
+		b := startKeeper(s, "b")
 		time.Sleep(time.Minute)
-		a.end()
+		a.stop()
 		if err := a.keeper.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if took := b.held(t); took > 2*time.Second {
+		if took := b.awaitHeld(t); took > 2*time.Second {
 			t.Errorf("taken after %s", took)
 		}
 		err := a.keeper.Release(t.Context())
-		if record, _ := s.look(); err != nil || record.Holder != "b" {
+		if record, _ := s.snapshot(); err != nil || record.Holder != "b" {
 			t.Errorf("a released what is b's: %v, %+v", err, record)
 		}
-		b.end()
+		b.stop()
 	})
 }
 
 // The Lease is deleted, and another pod takes it.
 func TestALeaseThatIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{pod: "a"}
-		a := keep(s, "a")
-		a.held(t)
+		s := &fakeServer{pod: "a"}
+		a := startKeeper(s, "a")
+		a.awaitHeld(t)
 		s.mu.Lock()
 		s.record = Record{}
 		s.mu.Unlock()
 		time.Sleep(duration / 3)
-		told := a.told()
-		if record, _ := s.look(); !told.Held || record.Holder != "a" {
+		state := a.lastState()
+		if record, _ := s.snapshot(); !state.Held || record.Holder != "a" {
 			t.Fatal("a Lease that was deleted was not made again")
 		}
 		s.mu.Lock()
 		s.record.Version, s.record.Holder = "other", "b"
 		s.mu.Unlock()
 		time.Sleep(duration / 3)
-		if a.told().Held {
+		if a.lastState().Held {
 			t.Error("holds what it knows to be b's")
 		}
-		a.end()
+		a.stop()
 	})
 }
 
 // A step changes a pod's way to the server, or which pod there is, and lets time pass.
 type step struct {
-	who, what int
-	pause     time.Duration
+	keeper, change int
+	pause          time.Duration
 }
 
-var changes = []func(*link){
-	func(l *link) { l.cut, l.stuck, l.slow = false, false, 0 },
-	func(l *link) { l.cut = true },
-	func(l *link) { l.stuck = true },
-	func(l *link) { l.slow = 2 * time.Second },
-	func(l *link) { l.slow = time.Hour }, // writes arrive, but answers do not
-	func(l *link) { l.pod = l.uid },
+var changes = []func(*fakeStore){
+	func(l *fakeStore) { l.unreachable, l.hanging, l.delay = false, false, 0 },
+	func(l *fakeStore) { l.unreachable = true },
+	func(l *fakeStore) { l.hanging = true },
+	func(l *fakeStore) { l.delay = 2 * time.Second },
+	func(l *fakeStore) { l.delay = time.Hour }, // writes arrive, but answers do not
+	func(l *fakeStore) { l.pod = l.uid },
 }
 
 // For any sequence of partitions and replacements of the pod, nothing of two processes may run at once.
@@ -365,38 +365,38 @@ func TestNeverTwoHolders(t *testing.T) {
 	}), 1, 20)
 	rapid.Check(t, func(rt *rapid.T) {
 		sequence, wrong := steps.Draw(rt, "steps"), ""
-		synctest.Test(t, func(*testing.T) { wrong = play(sequence) })
+		synctest.Test(t, func(*testing.T) { wrong = runSteps(sequence) })
 		if wrong != "" {
 			rt.Fatal(wrong)
 		}
 	})
 }
 
-// play returns what went wrong.
-func play(sequence []step) (wrong string) {
-	s := &server{pod: "p0"}
-	all := []*holder{keep(s, "p0"), keep(s, "p1"), keep(s, "p2")}
+// runSteps returns what went wrong.
+func runSteps(sequence []step) (problem string) {
+	s := &fakeServer{pod: "p0"}
+	keepers := []*testKeeper{startKeeper(s, "p0"), startKeeper(s, "p1"), startKeeper(s, "p2")}
 	for _, next := range append(sequence, step{0, 0, 0}, step{1, 0, 0}, step{2, 0, 2 * time.Minute}) {
-		all[next.who].set(func() { changes[next.what](all[next.who].link) })
-		for end := time.Now().Add(next.pause); wrong == "" && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			wrong = overlap(all)
+		keepers[next.keeper].change(func() { changes[next.change](keepers[next.keeper].fakeStore) })
+		for end := time.Now().Add(next.pause); problem == "" && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			problem = describeOverlap(keepers)
 		}
 	}
-	for _, h := range all {
-		h.end()
+	for _, h := range keepers {
+		h.stop()
 	}
-	return wrong
+	return problem
 }
 
-func overlap(all []*holder) string {
-	var able []string
+func describeOverlap(all []*testKeeper) string {
+	var running []string
 	for _, h := range all {
-		if h.may() {
-			able = append(able, h.uid)
+		if h.mayRun() {
+			running = append(running, h.uid)
 		}
 	}
-	if len(able) > 1 {
-		return fmt.Sprint("may run at once: ", able)
+	if len(running) > 1 {
+		return fmt.Sprint("may run at once: ", running)
 	}
 	return ""
 }
@@ -411,7 +411,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s is no duration", bad)
 		}
 	}
-	if Validate(duration) != nil || Silence(0) != time.Second+Margin || Silence(time.Hour) != Longest+Margin {
+	if Validate(duration) != nil || TakeoverDelay(0) != time.Second+Margin || TakeoverDelay(time.Hour) != MaxDuration+Margin {
 		t.Error("limits")
 	}
 }

@@ -26,37 +26,37 @@ import (
 )
 
 const (
-	// Shortest and Longest are the limits of a Lease's duration.
-	Shortest = 3 * time.Second
-	Longest  = 10 * time.Minute
+	// MinDuration and MaxDuration are the limits of a Lease's duration.
+	MinDuration = 3 * time.Second
+	MaxDuration = 10 * time.Minute
 	// Margin is how much longer than its duration a Lease has to be silent before others go on.
 	Margin = 1500 * time.Millisecond
 )
 
 const (
-	prefix   = "swarm-worker-"
-	mostName = 253
-	mostHash = 8
+	namePrefix   = "swarm-worker-"
+	maxNameBytes = 253
+	hashDigits   = 8
 )
 
 // Name is that of the Lease of a pod.
 func Name(pod string) string {
-	if len(prefix+pod) <= mostName {
-		return prefix + pod
+	if len(namePrefix+pod) <= maxNameBytes {
+		return namePrefix + pod
 	}
 	hash := sha256.Sum256([]byte(pod))
-	return prefix + pod[:mostName-len(prefix)-mostHash] + hex.EncodeToString(hash[:mostHash/2])
+	return namePrefix + pod[:maxNameBytes-len(namePrefix)-hashDigits] + hex.EncodeToString(hash[:hashDigits/2])
 }
 
-// Silence is how long a Lease with this duration must not have been renewed before others go on.
-func Silence(duration time.Duration) time.Duration {
-	return min(max(duration, time.Second), Longest) + Margin
+// TakeoverDelay is how long a Lease with this duration must not have been renewed before others go on.
+func TakeoverDelay(duration time.Duration) time.Duration {
+	return min(max(duration, time.Second), MaxDuration) + Margin
 }
 
 // Validate returns what is wrong with a duration.
 func Validate(duration time.Duration) error {
-	if duration < Shortest || duration > Longest || duration%time.Second != 0 {
-		return fmt.Errorf("a Lease lasts whole seconds from %s to %s, not %s", Shortest, Longest, duration)
+	if duration < MinDuration || duration > MaxDuration || duration%time.Second != 0 {
+		return fmt.Errorf("a Lease lasts whole seconds from %s to %s, not %s", MinDuration, MaxDuration, duration)
 	}
 	return nil
 }
@@ -69,39 +69,39 @@ type Record struct {
 	Duration time.Duration
 }
 
-// What Records may answer.
+// What Store may answer.
 var (
-	ErrNone     = errors.New("there is no such Lease")
+	ErrNotFound = errors.New("there is no such Lease")
 	ErrConflict = errors.New("another client has written it")
 )
 
-// Records are the Lease of one pod, and the pod.
-type Records interface {
-	// Read returns ErrNone when there is none.
+// Store are the Lease of one pod, and the pod.
+type Store interface {
+	// Read returns ErrNotFound when there is none.
 	Read(ctx context.Context) (Record, error)
 	// Write creates a Lease that does not exist (without a version), renews or takes the one that has this version, and
 	// without a holder gives it back. It returns ErrConflict when there was another write before.
 	Write(ctx context.Context, record Record) (Record, error)
-	// Present reports whether the pod exists, by its UID.
-	Present(ctx context.Context) (bool, error)
+	// PodExists reports whether the pod exists, by its UID.
+	PodExists(ctx context.Context) (bool, error)
 }
 
-// A Tenure is whether the Lease is held.
-type Tenure struct {
-	Held    bool
-	Problem string            // why not
-	Force   hostclock.Reading // when what has not stopped by then must be stopped by force; zero when it was never held
-	Over    hostclock.Reading // when others may have it
+// A State is whether the Lease is held.
+type State struct {
+	Held      bool
+	Problem   string            // why not
+	ForceAt   hostclock.Reading // when what has not stopped by then must be stopped by force; zero when it was never held
+	ExpiresAt hostclock.Reading // when others may have it
 }
 
 // now reads the clocks. Tests replace it.
 var now = hostclock.Read
 
-// age uses the clock that shows most, because too old is safe and too young is not.
-func age(since hostclock.Reading) time.Duration { return now().Since(since) }
+// elapsedSince uses the clock that shows most, because too old is safe and too young is not.
+func elapsedSince(since hostclock.Reading) time.Duration { return now().Since(since) }
 
 // ForceTime is what a Lease of some duration leaves for stops by force, before others may have it.
 func ForceTime(duration time.Duration) time.Duration { return duration - duration*5/6 }
 
-// Left is how long it is until a time of a Tenure, by the clock that shows least.
-func Left(until hostclock.Reading) time.Duration { return -age(until) }
+// Remaining is how long it is until a time of a State, by the clock that shows least.
+func Remaining(until hostclock.Reading) time.Duration { return -elapsedSince(until) }

@@ -13,33 +13,33 @@ import (
 )
 
 // How far the clocks have jumped. The monotonic clock never does.
-var wallJump, bootJump atomic.Int64
+var wallOffset, bootOffset atomic.Int64
 
 func init() {
 	now = func() hostclock.Reading {
 		present := time.Now() // a bubble's, in which the machine's own clock would not stand still
 		return hostclock.Reading{
 			Monotonic: present,
-			Wall:      present.Round(0).Add(time.Duration(wallJump.Load())),
-			Boot:      time.Duration(present.UnixNano() + bootJump.Load()),
+			Wall:      present.Round(0).Add(time.Duration(wallOffset.Load())),
+			Boot:      time.Duration(present.UnixNano() + bootOffset.Load()),
 		}
 	}
 }
 
-// suspend lets the clocks jump as they do when the machine was suspended. The monotonic clock and timers stand still then.
-func suspend(t *testing.T, length time.Duration) {
+// simulateSuspension lets the clocks jump as they do when the machine was suspended. The monotonic clock and timers stand still then.
+func simulateSuspension(t *testing.T, length time.Duration) {
 	t.Helper()
 	setWallClock(t, length)
-	jump(t, &bootJump, length)
+	advanceClock(t, &bootOffset, length)
 }
 
 // setWallClock sets the wall clock forward, or back.
 func setWallClock(t *testing.T, by time.Duration) {
 	t.Helper()
-	jump(t, &wallJump, by)
+	advanceClock(t, &wallOffset, by)
 }
 
-func jump(t *testing.T, clock *atomic.Int64, by time.Duration) {
+func advanceClock(t *testing.T, clock *atomic.Int64, by time.Duration) {
 	t.Helper()
 	clock.Add(int64(by))
 	t.Cleanup(func() { clock.Add(-int64(by)) })
@@ -55,34 +55,34 @@ func (stuckHandler) Handle(context.Context, slog.Record) error {
 }
 
 // F3: the log is stuck when the Lease is lost.
-func TestALossIsToldBeforeItIsLogged(t *testing.T) {
+func TestALossIsReportedBeforeItIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := keep(&server{pod: "a"}, "a")
-		a.held(t)
-		a.told() // the keeper sleeps
+		a := startKeeper(&fakeServer{pod: "a"}, "a")
+		a.awaitHeld(t)
+		a.lastState() // the keeper sleeps
 		a.keeper.Log = slog.New(stuckHandler{slog.DiscardHandler})
-		a.set(func() { a.cut = true })
+		a.change(func() { a.unreachable = true })
 		time.Sleep(duration)
-		if a.told().Held {
+		if a.lastState().Held {
 			t.Error("the loss was not reported while the log is stuck")
 		}
-		a.end()
+		a.stop()
 	})
 }
 
 // F9: the Lease counts what the machine slept, by the clock that shows most.
-func TestLeftGoesByAllClocks(t *testing.T) {
+func TestRemainingUsesAllClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deadline := now().Add(5 * time.Second)
 		assert := func(when string, want time.Duration) {
 			t.Helper()
-			if left := Left(deadline); left != want {
-				t.Errorf("%s are left %s, want %s", left, when, want)
+			if remaining := Remaining(deadline); remaining != want {
+				t.Errorf("%s are left %s, want %s", remaining, when, want)
 			}
 		}
 		setWallClock(t, -time.Hour)
 		assert("when the wall clock was set back", 5*time.Second)
-		suspend(t, 3*time.Second)
+		simulateSuspension(t, 3*time.Second)
 		assert("after a suspension with the wall clock set back", 2*time.Second)
 		setWallClock(t, time.Hour+time.Second) // suspended for another second, which the kernel does not know of
 		assert("by the wall clock", time.Second)
@@ -92,66 +92,66 @@ func TestLeftGoesByAllClocks(t *testing.T) {
 // A worker that was suspended for an hour, while the wall clock was set back by an hour, must not get a new deadline from its last renewal.
 func TestSuspensionIsNotHiddenByAWallClockThatIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var left atomic.Int64
-		tenures := history(t, func(k *Keeper) {
-			k.Deadline = func(until time.Duration) { left.Store(int64(until)) }
-		}, func(l *link) {
+		var remaining atomic.Int64
+		heldHistory := recordHeld(t, func(k *Keeper) {
+			k.Deadline = func(until time.Duration) { remaining.Store(int64(until)) }
+		}, func(l *fakeStore) {
 			time.Sleep(time.Second)
-			l.set(func() { l.cut = true })
-			suspend(t, time.Hour)
+			l.change(func() { l.unreachable = true })
+			simulateSuspension(t, time.Hour)
 			setWallClock(t, -time.Hour)
 			time.Sleep(duration / 3) // the next renewal fails
 		})
-		if tenures[len(tenures)-1] || time.Duration(left.Load()) > -time.Hour+duration {
-			t.Errorf("told %v, and %s are left until everything is stopped by force", tenures, time.Duration(left.Load()))
+		if heldHistory[len(heldHistory)-1] || time.Duration(remaining.Load()) > -time.Hour+duration {
+			t.Errorf("told %v, and %s are left until everything is stopped by force", heldHistory, time.Duration(remaining.Load()))
 		}
 	})
 }
 
-// history runs a keeper while a test does something, and returns what it reported: whether the Lease was held.
-func history(t *testing.T, change func(*Keeper), test func(*link)) (tenures []bool) {
+// recordHeld runs a keeper while a test does something, and returns what it reported: whether the Lease was held.
+func recordHeld(t *testing.T, configure func(*Keeper), test func(*fakeStore)) (heldHistory []bool) {
 	t.Helper()
-	records := &link{server: &server{pod: "a"}, uid: "a"}
-	k := &Keeper{Records: records, Name: "l", Holder: "a", Duration: duration, Log: slog.New(slog.DiscardHandler)}
-	change(k)
+	store := &fakeStore{fakeServer: &fakeServer{pod: "a"}, uid: "a"}
+	k := &Keeper{Store: store, Name: "l", Holder: "a", Duration: duration, Log: slog.New(slog.DiscardHandler)}
+	configure(k)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		k.Keep(ctx, func(tenure Tenure) { tenures = append(tenures, tenure.Held) })
+		k.Run(ctx, func(tenure State) { heldHistory = append(heldHistory, tenure.Held) })
 	}()
-	test(records)
+	test(store)
 	synctest.Wait()
 	cancel()
 	<-done
-	return tenures
+	return heldHistory
 }
 
-func assertLapsed(t *testing.T, tenures []bool) {
+func assertLapsed(t *testing.T, heldHistory []bool) {
 	t.Helper()
-	if len(tenures) < 3 || !slices.Equal(tenures[len(tenures)-3:], []bool{true, false, true}) {
-		t.Errorf("told %v, want held, lost, held", tenures)
+	if len(heldHistory) < 3 || !slices.Equal(heldHistory[len(heldHistory)-3:], []bool{true, false, true}) {
+		t.Errorf("told %v, want held, lost, held", heldHistory)
 	}
 }
 
 // F9: a renewal that was under way during a suspension does not undo that the Lease was lost: jobs were stopped by force, or must be stopped.
 func TestARenewalDoesNotHideALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		assertLapsed(t, history(t, func(*Keeper) {}, func(l *link) {
+		assertLapsed(t, recordHeld(t, func(*Keeper) {}, func(l *fakeStore) {
 			time.Sleep(time.Second)
-			l.set(func() { l.slow = time.Second })
+			l.change(func() { l.delay = time.Second })
 			time.Sleep(duration/3 - time.Second/2) // a renewal is under way since half a second ago
-			suspend(t, 8*time.Second)              // so the one before is 13.5 s old
+			simulateSuspension(t, 8*time.Second)   // so the one before is 13.5 s old
 			time.Sleep(time.Second)
 		}))
 	})
 }
 
 // A watchdog has stopped everything by force; the Lease was renewed at the last moment.
-func TestALapseIsToldEvenIfTheLeaseIsHeld(t *testing.T) {
+func TestExpiryIsReportedEvenIfTheLeaseIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		expired := make(chan struct{})
-		assertLapsed(t, history(t, func(k *Keeper) { k.Expired = expired }, func(*link) {
+		assertLapsed(t, recordHeld(t, func(k *Keeper) { k.Expired = expired }, func(*fakeStore) {
 			time.Sleep(time.Second)
 			expired <- struct{}{}
 		}))
@@ -162,18 +162,18 @@ func TestALapseIsToldEvenIfTheLeaseIsHeld(t *testing.T) {
 func TestTheDeadlineFollowsRenewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var deadline atomic.Int64
-		began := time.Now()
+		start := time.Now()
 		assert := func(when string) {
 			if got, want := time.Duration(deadline.Load()), duration/3+duration*5/6; got != want {
 				t.Errorf("deadline %s %s, want %s", got, when, want)
 			}
 		}
-		history(t, func(k *Keeper) {
-			k.Deadline = func(left time.Duration) { deadline.Store(int64(time.Since(began) + left)) }
-		}, func(l *link) {
+		recordHeld(t, func(k *Keeper) {
+			k.Deadline = func(remaining time.Duration) { deadline.Store(int64(time.Since(start) + remaining)) }
+		}, func(l *fakeStore) {
 			time.Sleep(duration/3 + time.Second)
 			assert("after the first renewal")
-			l.set(func() { l.cut = true })
+			l.change(func() { l.unreachable = true })
 			time.Sleep(time.Minute)
 			assert("without renewals")
 		})
@@ -184,11 +184,11 @@ func TestTheDeadlineIsSetBeforeTheLeaseIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := false
 		k := &Keeper{
-			Records: &link{server: &server{pod: "a"}, uid: "a"}, Name: "l", Holder: "a", Duration: duration,
+			Store: &fakeStore{fakeServer: &fakeServer{pod: "a"}, uid: "a"}, Name: "l", Holder: "a", Duration: duration,
 			Log: slog.New(slog.DiscardHandler), Deadline: func(time.Duration) { set = true },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		k.Keep(ctx, func(tenure Tenure) {
+		k.Run(ctx, func(tenure State) {
 			if tenure.Held {
 				cancel()
 				if !set {

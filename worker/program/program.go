@@ -45,7 +45,7 @@ func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 		return report(cat(arguments, os.Stdin, stdout), stderr)
 	}
 	if len(arguments) == 0 {
-		return misused(stderr)
+		return printUsage(stderr)
 	}
 	switch first, rest := arguments[0], arguments[1:]; first {
 	case "version", "--version":
@@ -59,17 +59,17 @@ func Main(version string, arguments []string, stdout, stderr io.Writer) int {
 	case "hold":
 		return hold(rest, stderr)
 	case "run", "--":
-		return run(after(arguments), stdout, stderr)
+		return run(trimRunPrefix(arguments), stdout, stderr)
 	default:
 		if strings.HasPrefix(first, "-") {
-			return misused(stderr)
+			return printUsage(stderr)
 		}
 		return run(arguments, stdout, stderr)
 	}
 }
 
-// after is the command behind "run" and "--".
-func after(arguments []string) []string {
+// trimRunPrefix is the command behind "run" and "--".
+func trimRunPrefix(arguments []string) []string {
 	for _, word := range []string{"run", "--"} {
 		if len(arguments) > 0 && arguments[0] == word {
 			arguments = arguments[1:]
@@ -79,34 +79,34 @@ func after(arguments []string) []string {
 }
 
 // run works with a program for each job.
-func run(words []string, stdout, stderr io.Writer) int {
-	if len(words) == 0 {
-		return misused(stderr)
+func run(command []string, stdout, stderr io.Writer) int {
+	if len(command) == 0 {
+		return printUsage(stderr)
 	}
-	return work(stderr, func(config worker.Config) (worker.Jobs, error) {
-		return worker.Command(config, stdout, stderr, words...)
+	return runWorker(stderr, func(config worker.Config) (worker.Jobs, error) {
+		return worker.Command(config, stdout, stderr, command...)
 	})
 }
 
-func hold(rest []string, stderr io.Writer) int {
-	if len(rest) > 0 {
-		return misused(stderr)
+func hold(arguments []string, stderr io.Writer) int {
+	if len(arguments) > 0 {
+		return printUsage(stderr)
 	}
-	return work(stderr, func(worker.Config) (worker.Jobs, error) { return nothing{}, nil })
+	return runWorker(stderr, func(worker.Config) (worker.Jobs, error) { return noopJobs{}, nil })
 }
 
-// nothing is a job that only exists: the log and the journal record it.
-type nothing struct{}
+// noopJobs is a job that only exists: the log and the journal record it.
+type noopJobs struct{}
 
-func (nothing) Start(context.Context, string) error { return nil }
-func (nothing) Stop(context.Context, string) error  { return nil }
+func (noopJobs) Start(context.Context, string) error { return nil }
+func (noopJobs) Stop(context.Context, string) error  { return nil }
 
-func work(stderr io.Writer, jobsOf func(worker.Config) (worker.Jobs, error)) int {
+func runWorker(stderr io.Writer, newJobs func(worker.Config) (worker.Jobs, error)) int {
 	config, err := worker.ConfigFromEnvironment(os.Getenv)
 	if err != nil {
 		return report(err, stderr)
 	}
-	jobs, err := jobsOf(config)
+	jobs, err := newJobs(config)
 	if err != nil {
 		return report(err, stderr)
 	}
@@ -129,20 +129,20 @@ func cat(files []string, stdin io.Reader, stdout io.Writer) error {
 }
 
 func catFile(name string, stdin io.Reader, stdout io.Writer) error {
-	from := stdin
+	input := stdin
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
-		from = file
+		input = file
 	}
-	_, err := io.Copy(stdout, from)
+	_, err := io.Copy(stdout, input)
 	return err
 }
 
-func misused(stderr io.Writer) int {
+func printUsage(stderr io.Writer) int {
 	_, _ = io.WriteString(stderr, usage)
 	return exitUsage
 }

@@ -82,22 +82,22 @@ func TestLinkIsCat(t *testing.T) {
 }
 
 // A process is swarm-worker with arguments, and what it logs.
-type process struct {
+type workerProcess struct {
 	*exec.Cmd
-	address string
-	folder  string
-	logged  chan struct{} // closed when it no longer logs
+	address   string
+	dir       string
+	logClosed chan struct{} // closed when it no longer logs
 }
 
-func start(t *testing.T, arguments ...string) *process {
+func startWorker(t *testing.T, arguments ...string) *workerProcess {
 	t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0], arguments...), folder: t.TempDir(), logged: make(chan struct{})}
+	p := &workerProcess{Cmd: exec.Command(os.Args[0], arguments...), dir: t.TempDir(), logClosed: make(chan struct{})}
 	list := "version: 2\nworkloads: {swarm-worker-0: {jobs: [a], version: 2}}\n"
-	if err := os.WriteFile(filepath.Join(p.folder, "config.yml"), []byte(list), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "config.yml"), []byte(list), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.Env = append(os.Environ(), "BE_SWARM_WORKER=1", "POD_NAME=swarm-worker-0", "POD_UID=u-1", "SWARM_PORT=0", "OUT="+p.folder,
-		"SWARM_CONFIG="+filepath.Join(p.folder, "config.yml"), "SWARM_JOURNAL="+filepath.Join(p.folder, "journal"))
+	p.Env = append(os.Environ(), "BE_SWARM_WORKER=1", "POD_NAME=swarm-worker-0", "POD_UID=u-1", "SWARM_PORT=0", "OUT="+p.dir,
+		"SWARM_CONFIG="+filepath.Join(p.dir, "config.yml"), "SWARM_JOURNAL="+filepath.Join(p.dir, "journal"))
 	log, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -117,25 +117,25 @@ func start(t *testing.T, arguments ...string) *process {
 		t.Fatal("it does not say where it serves")
 	}
 	go func() {
-		defer close(p.logged)
+		defer close(p.logClosed)
 		_, _ = io.Copy(t.Output(), log)
 	}()
 	return p
 }
 
-func (p *process) await(t *testing.T, what string, holds func() bool) {
+func (p *workerProcess) await(t *testing.T, description string, holds func() bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for ticker := time.NewTicker(5 * time.Millisecond); !holds(); {
 		select {
 		case <-ticker.C:
 		case <-limit:
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("not in time: %s", description)
 		}
 	}
 }
 
-func (p *process) acknowledges(want string) func() bool {
+func (p *workerProcess) acknowledges(want string) func() bool {
 	return func() bool {
 		_, port, _ := strings.Cut(p.address, "]:")
 		response, err := http.Get("http://127.0.0.1:" + port + "/internal/version")
@@ -148,17 +148,17 @@ func (p *process) acknowledges(want string) func() bool {
 	}
 }
 
-const second = `{"worker":"swarm-worker-0","podUID":"u-1","version":2,"config":2}`
+const waitLimit = `{"worker":"swarm-worker-0","podUID":"u-1","version":2,"config":2}`
 
 // A pod that is deleted gets SIGTERM: its programs stop and the process ends well.
 func TestSIGTERMStopsTheJobs(t *testing.T) {
-	p := start(t, "run", "--", "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
-	p.await(t, "acknowledgement", p.acknowledges(second))
+	p := startWorker(t, "run", "--", "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
+	p.await(t, "acknowledgement", p.acknowledges(waitLimit))
 	pid := p.pid(t)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-p.logged
+	<-p.logClosed
 	if err := p.Wait(); err != nil {
 		t.Errorf("the worker ended with %v", err)
 	}
@@ -169,12 +169,12 @@ func TestSIGTERMStopsTheJobs(t *testing.T) {
 
 // The programs die with their worker, however it dies.
 func TestProgramsDieWithTheWorker(t *testing.T) {
-	p := start(t, "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
+	p := startWorker(t, "bash", "-c", `echo $$ >$OUT/pid.$SWARM_JOB; exec sleep 1000`)
 	pid := p.pid(t)
 	if err := p.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-p.logged
+	<-p.logClosed
 	_ = p.Wait()
 	p.await(t, "the program is gone", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -182,10 +182,10 @@ func TestProgramsDieWithTheWorker(t *testing.T) {
 	})
 }
 
-func (p *process) pid(t *testing.T) (pid int) {
+func (p *workerProcess) pid(t *testing.T) (pid int) {
 	t.Helper()
 	p.await(t, "the program runs", func() bool {
-		content, _ := os.ReadFile(filepath.Join(p.folder, "pid.a"))
+		content, _ := os.ReadFile(filepath.Join(p.dir, "pid.a"))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
 		return pid > 0
 	})
@@ -193,16 +193,16 @@ func (p *process) pid(t *testing.T) (pid int) {
 }
 
 func TestHold(t *testing.T) {
-	p := start(t, "hold")
-	p.await(t, "acknowledgement", p.acknowledges(second))
+	p := startWorker(t, "hold")
+	p.await(t, "acknowledgement", p.acknowledges(waitLimit))
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	<-p.logged
+	<-p.logClosed
 	if err := p.Wait(); err != nil {
 		t.Errorf("the worker ended with %v", err)
 	}
-	journal, err := os.ReadFile(filepath.Join(p.folder, "journal"))
+	journal, err := os.ReadFile(filepath.Join(p.dir, "journal"))
 	if err != nil || strings.Count(string(journal), "\n") != 4 {
 		t.Errorf("journal %s (%v), want boot, acknowledge, start, stop", journal, err)
 	}

@@ -33,7 +33,7 @@ type sighting struct {
 }
 
 // free returns when the Lease expires if it is not renewed.
-func (s sighting) free() time.Time { return s.since.Add(lease.Silence(s.duration)) }
+func (s sighting) free() time.Time { return s.since.Add(lease.TakeoverDelay(s.duration)) }
 
 // shadows reports whether a process of an earlier pod may still run. Pods are identified by UID; pod is nil if there is none.
 func (s sighting) shadows(pod *corev1.Pod) bool {

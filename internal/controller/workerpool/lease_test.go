@@ -103,7 +103,7 @@ func TestALeaseThatHasRunOutSetsItsJobsFree(t *testing.T) {
 					said = made.Waiting[0].Reason
 				}
 			}
-			if least := int(lease.Silence(leaseTime) / time.Second); seconds < least || seconds > least+3 {
+			if least := int(lease.TakeoverDelay(leaseTime) / time.Second); seconds < least || seconds > least+3 {
 				t.Errorf("given away %d s after the last renewal", seconds)
 			}
 			if !strings.Contains(said, `pod u3 is gone, but holds Lease "swarm-worker-w-2"`) || !strings.Contains(said, "until about ") {

@@ -270,7 +270,7 @@ func (c *cluster) pass(time time.Duration) {
 func (c *cluster) load(p *process) {
 	if c.leases != nil {
 		held := c.leases[p.pod.Name]
-		if held != nil && held.holder != p.pod.UID && c.now.Before(held.renewed.Add(lease.Silence(leaseTime))) {
+		if held != nil && held.holder != p.pod.UID && c.now.Before(held.renewed.Add(lease.TakeoverDelay(leaseTime))) {
 			return
 		}
 		if held == nil || held.holder != p.pod.UID {

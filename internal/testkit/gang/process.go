@@ -37,7 +37,7 @@ func (w *Worker) spawn(ctx context.Context) (*process, error) {
 	config := worker.Config{
 		Worker: w.name, PodUID: string(w.uid), Listener: listener, Log: w.gang.log.With("pod", w.namespace+"/"+w.name, "process", p.number),
 		File: filepath.Join(w.home, listFile), VersionFile: filepath.Join(w.home, floorFile),
-		Lease: time.Duration(w.lease) * time.Second, Records: p.records(),
+		Lease: time.Duration(w.lease) * time.Second, LeaseStore: p.records(),
 		Abort: func(string) {}, // others live in this process too
 	}
 	w.gang.work.Go(func() {
@@ -70,7 +70,7 @@ func (p *process) Stop(_ context.Context, job string) error {
 }
 
 // records are the worker's Lease on the API server, for as long as the process lives and can reach it.
-func (p *process) records() lease.Records {
+func (p *process) records() lease.Store {
 	web := *p.worker.gang.web
 	web.Transport = wire{p.worker.gang.web.Transport, func() bool { return p.worker.severed.Load() || p.dead() }}
 	return &lease.API{Client: &web, Server: p.worker.gang.cluster.Host, Namespace: p.worker.namespace, Pod: p.worker.name, UID: string(p.worker.uid)}

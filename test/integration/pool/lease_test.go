@@ -23,7 +23,7 @@ const leaseSeconds = "8"
 const leaseTime = 8 * time.Second
 
 // silence is how long such a Lease must not have been renewed.
-var silence = lease.Silence(leaseTime)
+var silence = lease.TakeoverDelay(leaseTime)
 
 // leased is stage, with workers that have a Lease of their own.
 func leased(ctx context.Context, size int32, jobs []v1alpha1.Job) *scene {

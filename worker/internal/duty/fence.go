@@ -9,68 +9,68 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// lastChance is what jobs have to stop when the loss of the Lease was noticed too late, after a suspension for example.
-const lastChance = 500 * time.Millisecond
+// minExpiryDelay is what jobs have to stop when the loss of the Lease was noticed too late, after a suspension for example.
+const minExpiryDelay = 500 * time.Millisecond
 
-// left is how long it is until a time of a Tenure. Tests replace it.
-var left = lease.Left
+// remaining is how long it is until a time of a Tenure. Tests replace it.
+var remaining = lease.Remaining
 
 // A fence is what the Lease allows.
 type fence struct {
-	held        bool
-	problem     error           // why it is not held
-	patience    context.Context // of stops: it ends when they must be forced
-	end         context.CancelFunc
-	force, over *time.Timer
+	held                    bool
+	lostErr                 error           // why it is not held
+	stopCtx                 context.Context // of stops: it ends when they must be forced
+	forceStops              context.CancelFunc
+	forceTimer, expiryTimer *time.Timer
 }
 
 // newFence is open for a worker without a Lease, and closed for one that has yet to get it.
-func newFence(open bool) fence {
-	const far = 1000 * time.Hour
-	made := fence{held: open, force: time.NewTimer(far), over: time.NewTimer(far)}
-	made.force.Stop()
-	made.over.Stop()
-	made.patience, made.end = context.WithCancel(context.Background())
-	return made
+func newFence(held bool) fence {
+	const never = 1000 * time.Hour
+	f := fence{held: held, forceTimer: time.NewTimer(never), expiryTimer: time.NewTimer(never)}
+	f.forceTimer.Stop()
+	f.expiryTimer.Stop()
+	f.stopCtx, f.forceStops = context.WithCancel(context.Background())
+	return f
 }
 
-// take opens the fence, or closes it: then the time runs until stops are forced, and until nothing may run any more.
-func (f *fence) take(tenure lease.Tenure) {
-	f.held, f.problem = tenure.Held, nil
-	if tenure.Held {
-		f.force.Stop()
-		f.over.Stop()
-		if f.patience.Err() != nil {
-			f.patience, f.end = context.WithCancel(context.Background())
+// update opens the fence, or closes it: then the time runs until stops are forced, and until nothing may run any more.
+func (f *fence) update(state lease.State) {
+	f.held, f.lostErr = state.Held, nil
+	if state.Held {
+		f.forceTimer.Stop()
+		f.expiryTimer.Stop()
+		if f.stopCtx.Err() != nil {
+			f.stopCtx, f.forceStops = context.WithCancel(context.Background())
 		}
 		return
 	}
-	f.problem = errors.New(tenure.Problem)
-	if !tenure.Over.IsZero() {
-		f.force.Reset(left(tenure.Force))
-		f.over.Reset(max(left(tenure.Over), lastChance))
+	f.lostErr = errors.New(state.Problem)
+	if !state.ExpiresAt.IsZero() {
+		f.forceTimer.Reset(remaining(state.ForceAt))
+		f.expiryTimer.Reset(max(remaining(state.ExpiresAt), minExpiryDelay))
 	}
 }
 
-// outlived returns what still runs when others may have the Lease. There is one way left to end that.
-func (d *duty) outlived() error {
+// checkStopped returns what still runs when others may have the Lease. There is one way left to end that.
+func (r *runner) checkStopped() error {
 	var problems []error
-	for _, held := range d.jobs {
-		if held.state != idle {
-			problems = append(problems, fmt.Errorf("stop job %q: it has not stopped, and the Lease is over: the process has to end", held.name))
+	for _, job := range r.jobs {
+		if job.state != idle {
+			problems = append(problems, fmt.Errorf("stop job %q: it has not stopped, and the Lease is over: the process has to end", job.name))
 		}
 	}
-	d.abandoned = len(problems) > 0
+	r.abandoned = len(problems) > 0
 	return errors.Join(problems...)
 }
 
-// end waits for calls that are under way, unless they would have to have ended long ago.
-func (d *duty) end() {
-	close(d.over)
-	d.fence.force.Stop()
-	d.fence.over.Stop()
-	d.fence.end()
-	if !d.abandoned {
-		d.calls.Wait()
+// waitForCalls waits for calls that are under way, unless they would have to have ended long ago.
+func (r *runner) waitForCalls() {
+	close(r.done)
+	r.fence.forceTimer.Stop()
+	r.fence.expiryTimer.Stop()
+	r.fence.forceStops()
+	if !r.abandoned {
+		r.calls.Wait()
 	}
 }

@@ -13,103 +13,103 @@ import (
 // untilMonotonic is how long it is until a reading in a bubble, where the machine's own clocks do not stand still.
 func untilMonotonic(reading hostclock.Reading) time.Duration { return time.Until(reading.Monotonic) }
 
-func init() { left = untilMonotonic }
+func init() { remaining = untilMonotonic }
 
-// leased runs a test with a worker that needs a Lease.
-func leased(t *testing.T, test func(t *testing.T, w *world)) {
+// runWithLease runs a test with a worker that needs a Lease.
+func runWithLease(t *testing.T, test func(t *testing.T, w *testRunner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.tenures = make(chan lease.Tenure)
+		w := newTestRunner()
+		w.leaseStates = make(chan lease.State)
 		w.run()
 		test(t, w)
 	})
 }
 
-func (w *world) hold() { w.tenures <- lease.Tenure{Held: true} }
+func (w *testRunner) gainLease() { w.leaseStates <- lease.State{Held: true} }
 
-// lose is the report of a Lease of 15 s after 10 s of silence.
-func (w *world) lose() {
+// loseLease is the report of a Lease of 15 s after 10 s of silence.
+func (w *testRunner) loseLease() {
 	now := hostclock.Read()
-	w.tenures <- lease.Tenure{Problem: "the API server is away", Force: now.Add(2500 * time.Millisecond), Over: now.Add(5 * time.Second)}
+	w.leaseStates <- lease.State{Problem: "the API server is away", ForceAt: now.Add(2500 * time.Millisecond), ExpiresAt: now.Add(5 * time.Second)}
 }
 
-func (w *world) well(t *testing.T) {
+func (w *testRunner) finish(t *testing.T) {
 	t.Helper()
-	if wrong, err := w.end(); wrong != "" || err != nil {
+	if wrong, err := w.stop(); wrong != "" || err != nil {
 		t.Errorf("%s %v", wrong, err)
 	}
 }
 
 func TestNothingRunsWithoutTheLease(t *testing.T) {
-	leased(t, func(t *testing.T, w *world) {
+	runWithLease(t, func(t *testing.T, w *testRunner) {
 		w.publish(1, "a b")
-		w.expect(t, "", 0) // another process may run something under this name
-		w.tenures <- lease.Tenure{Problem: "pod u-0 has it"}
-		w.expect(t, "", 0)
+		w.awaitState(t, "", 0) // another process may run something under this name
+		w.leaseStates <- lease.State{Problem: "pod u-0 has it"}
+		w.awaitState(t, "", 0)
 		if w.problem != "pod u-0 has it" {
 			t.Errorf("says %q", w.problem)
 		}
-		w.hold()
-		w.expect(t, "a b", 1)
-		w.lose()
-		w.expect(t, "", 1)
+		w.gainLease()
+		w.awaitState(t, "a b", 1)
+		w.loseLease()
+		w.awaitState(t, "", 1)
 		if w.problem != "the API server is away" {
 			t.Errorf("says %q", w.problem)
 		}
 		w.publish(2, "b c")
-		w.expect(t, "", 1)
-		w.hold()
-		w.expect(t, "b c", 2)
+		w.awaitState(t, "", 1)
+		w.gainLease()
+		w.awaitState(t, "b c", 2)
 		time.Sleep(time.Hour) // nothing is left of the time that was running out
-		w.expect(t, "b c", 2)
+		w.awaitState(t, "b c", 2)
 		if w.problem != "" {
 			t.Errorf("still says %q", w.problem)
 		}
-		w.well(t)
+		w.finish(t)
 	})
 }
 
 // Jobs that take their time get it until others could take the Lease, and no longer.
 func TestAStopIsForcedBeforeTheLeaseIsOver(t *testing.T) {
-	leased(t, func(t *testing.T, w *world) {
-		w.stopTakes["slow"], w.forced["slow"] = time.Hour, true
-		w.hold()
+	runWithLease(t, func(t *testing.T, w *testRunner) {
+		w.stopTakes["slow"], w.forceable["slow"] = time.Hour, true
+		w.gainLease()
 		w.publish(1, "quick slow")
-		w.expect(t, "quick slow", 1)
-		w.lose()
-		w.expect(t, "slow", 1)
+		w.awaitState(t, "quick slow", 1)
+		w.loseLease()
+		w.awaitState(t, "slow", 1)
 		time.Sleep(2499 * time.Millisecond)
-		w.expect(t, "slow", 1)
+		w.awaitState(t, "slow", 1)
 		time.Sleep(time.Millisecond)
-		w.expect(t, "", 1)
-		w.hold()
-		w.expect(t, "quick slow", 1)
+		w.awaitState(t, "", 1)
+		w.gainLease()
+		w.awaitState(t, "quick slow", 1)
 		w.publish(2, "quick") // a stop that was under way when the Lease was lost is forced as well
 		time.Sleep(time.Minute)
-		w.expect(t, "quick slow", 1)
-		w.lose()
+		w.awaitState(t, "quick slow", 1)
+		w.loseLease()
 		time.Sleep(2500 * time.Millisecond)
-		w.expect(t, "", 1)
-		w.hold()
-		w.expect(t, "quick", 2)
-		w.well(t)
+		w.awaitState(t, "", 1)
+		w.gainLease()
+		w.awaitState(t, "quick", 2)
+		w.finish(t)
 	})
 }
 
 // What has not stopped when others may have the Lease ends with the process.
 func TestAJobThatDoesNotStopEndsTheWorker(t *testing.T) {
-	for name, spoil := range map[string]func(*world){
-		"it does not heed": func(w *world) { w.stopTakes["a"] = time.Hour },
-		"its stop fails":   func(w *world) { w.stopFails["a"] = 1000 },
-		"it still starts":  func(w *world) { w.startTakes["a"] = time.Hour },
+	for name, breakJob := range map[string]func(*testRunner){
+		"it does not heed": func(w *testRunner) { w.stopTakes["a"] = time.Hour },
+		"its stop fails":   func(w *testRunner) { w.stopFails["a"] = 1000 },
+		"it still starts":  func(w *testRunner) { w.startTakes["a"] = time.Hour },
 	} {
 		t.Run(name, func(t *testing.T) {
-			leased(t, func(t *testing.T, w *world) {
-				spoil(w)
-				w.hold()
+			runWithLease(t, func(t *testing.T, w *testRunner) {
+				breakJob(w)
+				w.gainLease()
 				w.publish(1, "a b")
-				w.lose()
+				w.loseLease()
 				time.Sleep(5*time.Second - time.Millisecond)
 				synctest.Wait()
 				select {
@@ -135,16 +135,16 @@ func TestAJobThatDoesNotStopEndsTheWorker(t *testing.T) {
 }
 
 func TestALeaseIsLostWhileLeaving(t *testing.T) {
-	leased(t, func(t *testing.T, w *world) {
-		w.stopTakes["slow"], w.forced["slow"] = time.Hour, true
-		w.hold()
+	runWithLease(t, func(t *testing.T, w *testRunner) {
+		w.stopTakes["slow"], w.forceable["slow"] = time.Hour, true
+		w.gainLease()
 		w.publish(1, "slow")
 		w.cancel()
 		time.Sleep(time.Minute)
-		w.expect(t, "slow", 1)
-		w.lose()
+		w.awaitState(t, "slow", 1)
+		w.loseLease()
 		time.Sleep(2500 * time.Millisecond)
-		w.expect(t, "", 1)
-		w.well(t)
+		w.awaitState(t, "", 1)
+		w.finish(t)
 	})
 }

@@ -12,144 +12,144 @@ type state int
 const (
 	idle state = iota
 	starting
-	active
+	running
 	stopping
 )
 
 // Pauses after a start or a stop that failed.
 const (
-	firstPause   = time.Second
-	longestPause = time.Minute
+	initialBackoff = time.Second
+	maxBackoff     = time.Minute
 )
 
 // A job is on the list, or is not idle.
 type job struct {
-	name    string
-	state   state
-	doomed  bool // its context has ended: it must be stopped, even if it is wanted again
-	resting bool // something failed, and is not tried again yet
-	pause   time.Duration
-	end     context.CancelFunc // of the context that Start got
-	killed  context.Context    // ends when the watchdog stops it by force
-	release func()             // from the watchdog
+	name         string
+	state        state
+	cancelled    bool // its context has ended: it must be stopped, even if it is wanted again
+	backingOff   bool // something failed, and is not tried again yet
+	backoff      time.Duration
+	cancel       context.CancelFunc // of the context that Start got
+	killCtx      context.Context    // ends when the watchdog stops it by force
+	stopWatching func()             // from the watchdog
 }
 
-// release stops a job that is not wanted, or forgets it when it does not run.
-func (d *duty) release(j *job) {
+// stopUnlisted stops a job that is not wanted, or forgets it when it does not run.
+func (r *runner) stopUnlisted(j *job) {
 	switch {
-	case d.wants(j.name) && !j.doomed && (d.fence.held || j.state == idle):
+	case r.shouldRun(j.name) && !j.cancelled && (r.fence.held || j.state == idle):
 	case j.state == idle:
-		delete(d.jobs, j.name)
+		delete(r.jobs, j.name)
 	case j.state == starting:
-		j.doom() // and when the start has returned, it is stopped
-	case j.state == active && (!j.resting || d.leaving):
-		d.stop(j)
+		j.cancelContext() // and when the start has returned, it is stopped
+	case j.state == running && (!j.backingOff || r.leaving):
+		r.stop(j)
 	}
 }
 
-func (j *job) doom() {
-	j.doomed = true
-	j.end()
+func (j *job) cancelContext() {
+	j.cancelled = true
+	j.cancel()
 }
 
-// clear is what nothing runs of.
-func (j *job) clear() {
-	j.state, j.doomed = idle, false
-	j.end()
+// markIdle is what nothing runs of.
+func (j *job) markIdle() {
+	j.state, j.cancelled = idle, false
+	j.cancel()
 }
 
-func (d *duty) start(j *job) {
-	if j.state != idle || j.resting {
+func (r *runner) start(j *job) {
+	if j.state != idle || j.backingOff {
 		return
 	}
 	ctx, end := context.WithCancel(context.Background()) // the job outlives the worker's context until it is stopped
-	j.state, j.end = starting, end
-	d.watch(j)
-	d.Journal.Started(j.name)
-	d.Log.Info("start job", "job", j.name)
-	d.call(func() error {
-		err := d.Jobs.Start(ctx, j.name)
+	j.state, j.cancel = starting, end
+	r.watchJob(j)
+	r.Journal.Started(j.name)
+	r.Log.Info("start job", "job", j.name)
+	r.runAsync(func() error {
+		err := r.Jobs.Start(ctx, j.name)
 		if err != nil {
-			j.release()
+			j.stopWatching()
 		}
 		return err
 	}, func(err error) {
 		if err == nil {
-			j.state, j.pause = active, 0
+			j.state, j.backoff = running, 0
 			return
 		}
-		j.clear()
-		d.Journal.Stopped(j.name, err)
-		d.Log.Warn("job did not start", "job", j.name, "error", err)
-		d.rest(j)
+		j.markIdle()
+		r.Journal.Stopped(j.name, err)
+		r.Log.Warn("job did not start", "job", j.name, "error", err)
+		r.backOff(j)
 	})
 }
 
-// watch lets the watchdog end a job by force, without this goroutine, and no longer than until nothing of it runs any more.
-func (d *duty) watch(j *job) {
-	name, end := j.name, j.end
-	killed, kill := context.WithCancel(context.Background())
-	release := d.Watchdog.Watch(func() {
-		d.Kill(name)
+// watchJob lets the watchdog end a job by force, without this goroutine, and no longer than until nothing of it runs any more.
+func (r *runner) watchJob(j *job) {
+	name, end := j.name, j.cancel
+	killCtx, kill := context.WithCancel(context.Background())
+	release := r.Watchdog.Watch(func() {
+		r.Kill(name)
 		kill()
 		end()
 	})
-	j.killed, j.release = killed, func() { release(); kill() }
+	j.killCtx, j.stopWatching = killCtx, func() { release(); kill() }
 }
 
-func (d *duty) stop(j *job) {
+func (r *runner) stop(j *job) {
 	j.state = stopping
-	j.doom()
-	d.Log.Info("stop job", "job", j.name)
-	patience, cut := context.WithCancel(d.fence.patience)
-	context.AfterFunc(j.killed, cut)
-	d.call(func() error {
-		defer cut()
-		err := d.Jobs.Stop(patience, j.name)
+	j.cancelContext()
+	r.Log.Info("stop job", "job", j.name)
+	stopCtx, cancelStop := context.WithCancel(r.fence.stopCtx)
+	context.AfterFunc(j.killCtx, cancelStop)
+	r.runAsync(func() error {
+		defer cancelStop()
+		err := r.Jobs.Stop(stopCtx, j.name)
 		if err == nil {
-			j.release()
+			j.stopWatching()
 		}
 		return err
 	}, func(err error) {
 		switch {
 		case err == nil:
-			j.clear()
-			j.pause = 0
-			d.Journal.Stopped(j.name, nil)
-		case d.leaving:
+			j.markIdle()
+			j.backoff = 0
+			r.Journal.Stopped(j.name, nil)
+		case r.leaving:
 			// What cannot be stopped ends with the process, and that is next.
-			j.clear()
-			d.failed = append(d.failed, fmt.Errorf("stop job %q: %w", j.name, err))
+			j.markIdle()
+			r.stopErrors = append(r.stopErrors, fmt.Errorf("stop job %q: %w", j.name, err))
 		default:
-			j.state = active
-			d.Log.Error("job did not stop: it is tried again, and its list is not acknowledged", "job", j.name, "error", err)
-			d.rest(j)
+			j.state = running
+			r.Log.Error("job did not stop: it is tried again, and its list is not acknowledged", "job", j.name, "error", err)
+			r.backOff(j)
 		}
 	})
 }
 
-// rest leaves a job in its state for a while, longer each time.
-func (d *duty) rest(j *job) {
-	j.pause = min(max(2*j.pause, firstPause), longestPause)
-	j.resting = true
-	pause := time.NewTimer(j.pause)
-	d.call(func() error {
+// backOff leaves a job in its state for a while, longer each time.
+func (r *runner) backOff(j *job) {
+	j.backoff = min(max(2*j.backoff, initialBackoff), maxBackoff)
+	j.backingOff = true
+	timer := time.NewTimer(j.backoff)
+	r.runAsync(func() error {
 		select {
-		case <-pause.C:
-		case <-d.over:
-			pause.Stop()
+		case <-timer.C:
+		case <-r.done:
+			timer.Stop()
 		}
 		return nil
-	}, func(error) { j.resting = false })
+	}, func(error) { j.backingOff = false })
 }
 
-// call does something elsewhere and reports its end to the goroutine that owns the state.
-func (d *duty) call(what func() error, report func(error)) {
-	d.calls.Go(func() {
-		err := what()
+// runAsync does something elsewhere and reports its end to the goroutine that owns the state.
+func (r *runner) runAsync(call func() error, onDone func(error)) {
+	r.calls.Go(func() {
+		err := call()
 		select {
-		case d.reports <- func() { report(err) }:
-		case <-d.over:
+		case r.results <- func() { onDone(err) }:
+		case <-r.done:
 		}
 	})
 }

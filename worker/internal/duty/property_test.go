@@ -15,24 +15,24 @@ import (
 
 // A step shows a file, and lets time pass.
 type step struct {
-	kind  string
-	jobs  string
-	floor int64 // ahead of the file
-	pause time.Duration
+	kind            string
+	jobs            string
+	minVersionAhead int64 // ahead of the file
+	pause           time.Duration
 }
 
 var (
-	names   = []string{"a", "b", "c", "d", "e"}
-	lengths = []time.Duration{0, 0, time.Millisecond, time.Second, 20 * time.Second}
+	jobNames = []string{"a", "b", "c", "d", "e"}
+	delays   = []time.Duration{0, 0, time.Millisecond, time.Second, 20 * time.Second}
 )
 
-func steps(t *rapid.T) []step {
+func drawSteps(t *rapid.T) []step {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
-			kind:  rapid.SampledFrom([]string{"next", "next", "next", "broken", "gone", "older"}).Draw(t, "kind"),
-			jobs:  strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, len(names), rapid.ID[string]).Draw(t, "jobs"), " "),
-			floor: rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(t, "floor"),
-			pause: rapid.SampledFrom(lengths).Draw(t, "pause"),
+			kind:            rapid.SampledFrom([]string{"next", "next", "next", "broken", "gone", "older"}).Draw(t, "kind"),
+			jobs:            strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(jobNames), 0, len(jobNames), rapid.ID[string]).Draw(t, "jobs"), " "),
+			minVersionAhead: rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(t, "floor"),
+			pause:           rapid.SampledFrom(delays).Draw(t, "pause"),
 		}
 	}), 1, 12).Draw(t, "steps")
 }
@@ -41,79 +41,79 @@ func steps(t *rapid.T) []step {
 // Started and Acknowledge), and in the end exactly the jobs of the last good file run.
 func TestAnySequenceOfFiles(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld()
-		for _, name := range names {
-			w.startTakes[name] = rapid.SampledFrom(lengths).Draw(rt, "start takes")
-			w.stopTakes[name] = rapid.SampledFrom(lengths).Draw(rt, "stop takes")
+		w := newTestRunner()
+		for _, name := range jobNames {
+			w.startTakes[name] = rapid.SampledFrom(delays).Draw(rt, "start takes")
+			w.stopTakes[name] = rapid.SampledFrom(delays).Draw(rt, "stop takes")
 			w.startFails[name] = rapid.IntRange(0, 3).Draw(rt, "start fails")
 			w.stopFails[name] = rapid.IntRange(0, 3).Draw(rt, "stop fails")
 		}
-		sequence, leaveEarly := steps(rt), rapid.Bool().Draw(rt, "leave early")
+		sequence, leaveEarly := drawSteps(rt), rapid.Bool().Draw(rt, "leave early")
 		var wrong string
-		synctest.Test(t, func(*testing.T) { wrong = w.play(sequence, leaveEarly) })
+		synctest.Test(t, func(*testing.T) { wrong = w.runSteps(sequence, leaveEarly) })
 		if wrong != "" {
 			rt.Fatalf("%s\njournal: %s", wrong, strings.Join(w.log, ", "))
 		}
 	})
 }
 
-// play returns what went wrong. In a bubble an hour passes at once.
-func (w *world) play(sequence []step, leaveEarly bool) string {
-	w.sights, w.done = make(chan []mount.Sight), make(chan error, 1) // channels belong to the bubble they were made in
+// runSteps returns what went wrong. In a bubble an hour passes at once.
+func (w *testRunner) runSteps(sequence []step, leaveEarly bool) string {
+	w.files, w.done = make(chan []mount.Snapshot), make(chan error, 1) // channels belong to the bubble they were made in
 	w.run()
-	version, floor, last := int64(0), int64(0), ""
+	version, minVersion, lastJobs := int64(0), int64(0), ""
 	for _, s := range sequence {
 		switch s.kind {
 		case "next":
 			version++
-			floor, last = max(floor, version+s.floor-1), s.jobs
-			w.show(version, s.jobs, annotation(floor))
+			minVersion, lastJobs = max(minVersion, version+s.minVersionAhead-1), s.jobs
+			w.publishFiles(version, s.jobs, newAnnotation(minVersion))
 		case "older":
 			if version > 1 {
-				w.sights <- []mount.Sight{file(version-1, s.jobs), annotation(floor)}
+				w.files <- []mount.Snapshot{newFile(version-1, s.jobs), newAnnotation(minVersion)}
 			}
 		case "broken":
-			w.sights <- []mount.Sight{{Content: []byte("version: 3\nworkloads: [")}, annotation(floor)}
+			w.files <- []mount.Snapshot{{Content: []byte("version: 3\nworkloads: [")}, newAnnotation(minVersion)}
 		case "gone":
-			w.sights <- []mount.Sight{absent, absent}
+			w.files <- []mount.Snapshot{missingFile, missingFile}
 		}
 		time.Sleep(s.pause)
 	}
 	if !leaveEarly {
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		w.inTheEnd(version, floor, last)
-		if version < floor {
-			w.show(floor, last, annotation(floor)) // the file catches up
+		w.checkFinalState(version, minVersion, lastJobs)
+		if version < minVersion {
+			w.publishFiles(minVersion, lastJobs, newAnnotation(minVersion)) // the file catches up
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			w.inTheEnd(floor, floor, last)
+			w.checkFinalState(minVersion, minVersion, lastJobs)
 		}
 	}
-	wrong, _ := w.end() // stops may fail to the last, and then it reports that
+	wrong, _ := w.stop() // stops may fail to the last, and then it reports that
 	return wrong
 }
 
-func (w *world) inTheEnd(version, floor int64, last string) {
+func (w *testRunner) checkFinalState(version, minVersion int64, jobs string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.config != version {
-		w.complain("acknowledged %d, the last good file is %d", w.config, version)
+		w.recordProblem("acknowledged %d, the last good file is %d", w.config, version)
 	}
-	for _, job := range names {
-		wanted, runs := strings.Contains(last, job), w.runs[job] != nil
-		if runs && !wanted || wanted && !runs && version >= floor {
-			w.complain("%s: runs %t, wanted %t by %q, version %d, floor %d", job, runs, wanted, last, version, floor)
+	for _, job := range jobNames {
+		wanted, runs := strings.Contains(jobs, job), w.running[job] != nil
+		if runs && !wanted || wanted && !runs && version >= minVersion {
+			w.recordProblem("%s: runs %t, wanted %t by %q, version %d, floor %d", job, runs, wanted, jobs, version, minVersion)
 		}
-		if runs && w.runs[job].Err() != nil {
-			w.complain("%s runs with a context that has ended", job)
+		if runs && w.running[job].Err() != nil {
+			w.recordProblem("%s runs with a context that has ended", job)
 		}
 	}
 }
 
-func annotation(floor int64) mount.Sight {
-	if floor == 0 {
-		return mount.Sight{}
+func newAnnotation(minVersion int64) mount.Snapshot {
+	if minVersion == 0 {
+		return mount.Snapshot{}
 	}
-	return mount.Sight{Content: strconv.AppendInt(nil, floor, 10)}
+	return mount.Snapshot{Content: strconv.AppendInt(nil, minVersion, 10)}
 }

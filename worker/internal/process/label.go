@@ -6,60 +6,60 @@ import (
 	"sync"
 )
 
-// longestLine is how much is kept back until its line ends; a longer line is cut.
-const longestLine = 16 << 10
+// maxLineBytes is how much is kept back until its line ends; a longer line is cut.
+const maxLineBytes = 16 << 10
 
-// A Sink is where several programs write. Each line reaches it whole, by one call.
-type Sink struct {
+// A LineSink is where several programs write. Each line reaches it whole, by one call.
+type LineSink struct {
 	To io.Writer
 	mu sync.Mutex
 }
 
-// Labelled is a writer whose lines reach the sink behind a label.
-func (s *Sink) Labelled(label string) *Lines {
-	return &Lines{sink: s, label: "[" + label + "] "}
+// WithLabel is a writer whose lines reach the sink behind a label.
+func (s *LineSink) WithLabel(label string) *LineWriter {
+	return &LineWriter{sink: s, label: "[" + label + "] "}
 }
 
-// Lines cuts what is written into lines.
-type Lines struct {
-	sink    *Sink
+// LineWriter cuts what is written into lines.
+type LineWriter struct {
+	sink    *LineSink
 	label   string
 	mu      sync.Mutex // a descendant may still write when the rest is flushed
-	started []byte
+	partial []byte
 }
 
 // Write never fails: a program must not end because its output is not read.
-func (l *Lines) Write(text []byte) (int, error) {
+func (l *LineWriter) Write(text []byte) (int, error) {
 	written := len(text)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(text) > 0 {
-		room := min(len(text), longestLine-len(l.started))
-		line, _, ends := bytes.Cut(text[:room], []byte("\n"))
-		l.started = append(l.started, line...)
+		room := min(len(text), maxLineBytes-len(l.partial))
+		line, _, complete := bytes.Cut(text[:room], []byte("\n"))
+		l.partial = append(l.partial, line...)
 		text = text[len(line):]
-		if ends {
+		if complete {
 			text = text[1:]
 		}
-		if ends || len(l.started) == longestLine {
-			l.emit()
+		if complete || len(l.partial) == maxLineBytes {
+			l.writeLine()
 		}
 	}
 	return written, nil
 }
 
 // Flush writes an unfinished last line.
-func (l *Lines) Flush() {
+func (l *LineWriter) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.started) > 0 {
-		l.emit()
+	if len(l.partial) > 0 {
+		l.writeLine()
 	}
 }
 
-func (l *Lines) emit() {
-	line := append(append([]byte(l.label), l.started...), '\n')
-	l.started = l.started[:0]
+func (l *LineWriter) writeLine() {
+	line := append(append([]byte(l.label), l.partial...), '\n')
+	l.partial = l.partial[:0]
 	l.sink.mu.Lock()
 	defer l.sink.mu.Unlock()
 	_, _ = l.sink.To.Write(line)

@@ -19,36 +19,36 @@ type Program struct {
 
 // Run runs the program to its end: its own, or the one it is brought to when stop closes, at once when force does. It
 // returns how it ended, or that it could not be started.
-func (p Program) Run(stop, force <-chan struct{}) (string, error) {
+func (p Program) Run(stop, kill <-chan struct{}) (string, error) {
 	program := exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // ended by signals to its group, not by a context
 	program.Env, program.Stdout, program.Stderr = p.Environment, p.Stdout, p.Stderr
-	ended := make(chan struct{})
-	defer close(ended)
-	state, err := processgroup.Run(program, stop, after(p.Grace, stop, force, ended))
+	done := make(chan struct{})
+	defer close(done)
+	state, err := processgroup.Run(program, stop, killAfter(p.Grace, stop, kill, done))
 	if err != nil {
 		return "", err
 	}
 	return state.String(), nil
 }
 
-// after closes when the grace is over that begins with stop, or when force closes, unless the program has ended by then.
-func after(grace time.Duration, stop, force, ended <-chan struct{}) <-chan struct{} {
-	over := make(chan struct{})
+// killAfter closes when the grace is over that begins with stop, or when force closes, unless the program has ended by then.
+func killAfter(grace time.Duration, stop, killNow, done <-chan struct{}) <-chan struct{} {
+	kill := make(chan struct{})
 	go func() {
 		select {
 		case <-stop:
-		case <-ended:
+		case <-done:
 			return
 		}
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			close(over)
-		case <-force:
-			close(over)
-		case <-ended:
+			close(kill)
+		case <-killNow:
+			close(kill)
+		case <-done:
 		}
 	}()
-	return over
+	return kill
 }

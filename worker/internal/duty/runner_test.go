@@ -12,14 +12,14 @@ import (
 )
 
 func TestJobsFollowTheList(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		w.expect(t, "", 0)
+	runTest(t, func(t *testing.T, w *testRunner) {
+		w.awaitState(t, "", 0)
 		w.publish(1, "a b")
-		w.expect(t, "a b", 1)
+		w.awaitState(t, "a b", 1)
 		w.publish(2, "b c")
-		w.expect(t, "b c", 2)
+		w.awaitState(t, "b c", 2)
 		w.publish(3, "")
-		w.expect(t, "", 3)
+		w.awaitState(t, "", 3)
 		want := "acknowledge 1, start a, start b, stop a, acknowledge 2, start c, stop b, stop c, acknowledge 3"
 		got := slices.Clone(w.log)
 		slices.Sort(got[6:8]) // two stops at once end in any order
@@ -31,61 +31,61 @@ func TestJobsFollowTheList(t *testing.T) {
 
 // The heart of a hand-over: a job that was taken away must have ended before the acknowledgement is visible.
 func TestAcknowledgementWaitsForSlowStops(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
 		w.publish(1, "a b")
 		w.publish(2, "b c")
-		w.expect(t, "a b", 1)
+		w.awaitState(t, "a b", 1)
 		time.Sleep(time.Minute - time.Nanosecond)
-		w.expect(t, "a b", 1)
+		w.awaitState(t, "a b", 1)
 		time.Sleep(time.Nanosecond)
-		w.expect(t, "b c", 2)
+		w.awaitState(t, "b c", 2)
 	})
 }
 
 func TestAStopThatFailsIsTriedAgain(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopFails["a"] = 2
 		w.publish(1, "a")
 		w.publish(2, "b")
-		w.expect(t, "a", 1)
+		w.awaitState(t, "a", 1)
 		time.Sleep(time.Second)
-		w.expect(t, "a", 1)
+		w.awaitState(t, "a", 1)
 		time.Sleep(2 * time.Second)
-		w.expect(t, "b", 2)
+		w.awaitState(t, "b", 2)
 	})
 }
 
 func TestAStartThatFailsIsTriedAgain(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.startFails["a"] = 2
 		w.publish(1, "a b")
-		w.expect(t, "b", 1)
+		w.awaitState(t, "b", 1)
 		time.Sleep(3 * time.Second)
-		w.expect(t, "a b", 1)
+		w.awaitState(t, "a b", 1)
 	})
 }
 
-func TestAJobThatCannotStartCanBeTakenAway(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+func TestAJobThatCannotStartCanBeRevoked(t *testing.T) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.startFails["a"] = 1000
 		w.publish(1, "a")
 		time.Sleep(time.Hour)
 		w.publish(2, "")
-		w.expect(t, "", 2)
+		w.awaitState(t, "", 2)
 	})
 }
 
 // Taken away and given back before the stop has ended: it is stopped to the end, and started again.
-func TestGivenBackWhileStopping(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+func TestReassignedWhileStopping(t *testing.T) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
 		w.publish(1, "a")
 		w.publish(2, "")
 		w.publish(3, "a")
-		w.expect(t, "a", 3)
+		w.awaitState(t, "a", 3)
 		time.Sleep(time.Minute)
-		w.expect(t, "a", 3)
+		w.awaitState(t, "a", 3)
 		if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
 			t.Errorf("journal %q", got)
 		}
@@ -93,15 +93,15 @@ func TestGivenBackWhileStopping(t *testing.T) {
 }
 
 // Its context ended when it was taken away, so a start that succeeds all the same is not a job that runs.
-func TestGivenBackWhileStarting(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+func TestReassignedWhileStarting(t *testing.T) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.startTakes["a"] = time.Minute
 		w.publish(1, "a")
 		w.publish(2, "")
-		w.expect(t, "a", 1)
+		w.awaitState(t, "a", 1)
 		w.publish(3, "a")
 		time.Sleep(3 * time.Minute)
-		w.expect(t, "a", 3)
+		w.awaitState(t, "a", 3)
 		if got := strings.Join(w.log, ", "); got != "acknowledge 1, start a, acknowledge 3, stop a, start a" {
 			t.Errorf("journal %q", got)
 		}
@@ -110,25 +110,25 @@ func TestGivenBackWhileStarting(t *testing.T) {
 
 func TestABadFileChangesNothing(t *testing.T) {
 	for reason, c := range map[string]struct {
-		seen mount.Sight
+		seen mount.Snapshot
 		says string
 	}{
-		"it does not parse":        {mount.Sight{Content: []byte("version: [")}, "line"},
-		"it is empty":              {mount.Sight{}, "read version: there is none"},
-		"it is gone":               {absent, "not exist"},
-		"it cannot be read":        {mount.Sight{Err: errors.New("input/output error")}, "input/output error"},
-		"it is older than the one": {file(4, "c"), "older than 5"},
+		"it does not parse":        {mount.Snapshot{Content: []byte("version: [")}, "line"},
+		"it is empty":              {mount.Snapshot{}, "read version: there is none"},
+		"it is gone":               {missingFile, "not exist"},
+		"it cannot be read":        {mount.Snapshot{Err: errors.New("input/output error")}, "input/output error"},
+		"it is older than the one": {newFile(4, "c"), "older than 5"},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			in(t, func(t *testing.T, w *world) {
+			runTest(t, func(t *testing.T, w *testRunner) {
 				w.publish(5, "a b")
-				w.sights <- []mount.Sight{c.seen, absent}
-				w.expect(t, "a b", 5)
+				w.files <- []mount.Snapshot{c.seen, missingFile}
+				w.awaitState(t, "a b", 5)
 				if !strings.Contains(w.problem, c.says) || !strings.Contains(w.problem, "the last good list stays") {
 					t.Errorf("says %q, want %q", w.problem, c.says)
 				}
 				w.publish(6, "b")
-				w.expect(t, "b", 6)
+				w.awaitState(t, "b", 6)
 				if w.problem != "" {
 					t.Errorf("still says %q", w.problem)
 				}
@@ -137,79 +137,79 @@ func TestABadFileChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWithoutAFileItWaits(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
-		w.sights <- []mount.Sight{absent, absent}
-		w.expect(t, "", 0)
+func TestWaitsWithoutAFile(t *testing.T) {
+	runTest(t, func(t *testing.T, w *testRunner) {
+		w.files <- []mount.Snapshot{missingFile, missingFile}
+		w.awaitState(t, "", 0)
 		if !strings.Contains(w.problem, "not exist") {
 			t.Errorf("says %q", w.problem)
 		}
 		time.Sleep(time.Hour)
 		w.publish(1, "a")
-		w.expect(t, "a", 1)
+		w.awaitState(t, "a", 1)
 	})
 }
 
 // A container that restarts on a stale file: the jobs on it were taken away by a list that an earlier process acknowledged.
 func TestRestartOnAStaleFileStartsNothing(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.publishAbove(3, "a b", "5\n")
-		w.expect(t, "", 3)
+		w.awaitState(t, "", 3)
 		if !strings.Contains(w.problem, "version 3 and the pod's annotation asks for 5") {
 			t.Errorf("says %q", w.problem)
 		}
 		w.publishAbove(4, "a b c", "5")
-		w.expect(t, "", 4)
+		w.awaitState(t, "", 4)
 		w.publishAbove(5, "b", "5")
-		w.expect(t, "b", 5)
+		w.awaitState(t, "b", 5)
 		if slices.Contains(w.log, "start a") || w.problem != "" {
 			t.Errorf("journal %q, problem %q", w.log, w.problem)
 		}
 	})
 }
 
-func TestTheFloor(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+func TestMinimumVersion(t *testing.T) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.publishAbove(1, "a", "") // a pod without the annotation
-		w.expect(t, "a", 1)
+		w.awaitState(t, "a", 1)
 		w.publishAbove(1, "a", "2") // the annotation arrives before the file: what runs goes on
-		w.expect(t, "a", 1)
+		w.awaitState(t, "a", 1)
 		w.publishAbove(2, "a b", "2")
-		w.expect(t, "a b", 2)
+		w.awaitState(t, "a b", 2)
 		w.publishAbove(3, "b c", "nonsense") // stops are always allowed
-		w.expect(t, "b", 3)
+		w.awaitState(t, "b", 3)
 		if !strings.Contains(w.problem, `"nonsense"`) || !strings.Contains(w.problem, "nothing starts") {
 			t.Errorf("says %q", w.problem)
 		}
 		w.publishAbove(3, "b c", "3")
-		w.expect(t, "b c", 3)
+		w.awaitState(t, "b c", 3)
 		w.publishAbove(4, "b c d", "9")
-		w.expect(t, "b c", 4)
+		w.awaitState(t, "b c", 4)
 		w.publishAbove(5, "b c d", "4") // it never falls
-		w.expect(t, "b c", 5)
+		w.awaitState(t, "b c", 5)
 		w.publishAbove(9, "b c d", "4")
-		w.expect(t, "b c d", 9)
+		w.awaitState(t, "b c d", 9)
 	})
 }
 
 // The operator never does this; users with an editor do.
 func TestOneVersionThatMeansTwoThings(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopTakes["a"] = time.Minute
 		w.publish(1, "a b")
 		w.publish(1, "b")
-		w.expect(t, "a b", 0)
+		w.awaitState(t, "a b", 0)
 		time.Sleep(time.Minute)
-		w.expect(t, "b", 1)
+		w.awaitState(t, "b", 1)
 	})
 }
 
-func TestAVersionWithoutNewsForUs(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+func TestAVersionWithoutChangesForThisWorker(t *testing.T) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.publish(1, "a")
 		w.lists[7] = "a"
-		w.sights <- []mount.Sight{{Content: []byte("version: 7\nworkloads: {swarm-worker-0: {jobs: [a], version: 1}}")}, absent}
-		w.expect(t, "a", 7)
+		w.files <- []mount.Snapshot{{Content: []byte("version: 7\nworkloads: {swarm-worker-0: {jobs: [a], version: 1}}")}, missingFile}
+		w.awaitState(t, "a", 7)
 		if w.version != 1 || len(w.log) != 3 {
 			t.Errorf("own version %d, journal %q", w.version, w.log)
 		}
@@ -217,7 +217,7 @@ func TestAVersionWithoutNewsForUs(t *testing.T) {
 }
 
 func TestTheEndDoesNotWaitForAnotherTry(t *testing.T) {
-	in(t, func(t *testing.T, w *world) {
+	runTest(t, func(t *testing.T, w *testRunner) {
 		w.stopFails["a"] = 7
 		w.publish(1, "a")
 		w.publish(2, "")
@@ -235,16 +235,16 @@ func TestTheEndDoesNotWaitForAnotherTry(t *testing.T) {
 
 func TestAtTheEndEverythingStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newTestRunner()
 		w.startTakes["slow"], w.stopTakes["a"], w.startFails["broken"], w.stopFails["stubborn"] = time.Minute, time.Minute, 1000, 1000
 		w.run()
 		w.publish(1, "a b broken slow stubborn")
 		acknowledged := w.config
-		wrong, err := w.end()
+		wrong, err := w.stop()
 		if wrong != "" || err == nil || err.Error() != `stop job "stubborn": stubborn does not heed` {
 			t.Errorf("%s: %v", wrong, err)
 		}
-		if got := strings.Join(w.running(), " "); got != "stubborn" || w.config != acknowledged {
+		if got := strings.Join(w.runningJobs(), " "); got != "stubborn" || w.config != acknowledged {
 			t.Errorf("running %q, acknowledged %d", got, w.config)
 		}
 	})

@@ -11,17 +11,17 @@ const worker = "swarm-worker-0"
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		reason, content string
-		want            Roster
+		want            JobList
 	}{
 		{"the published shape", "version: 3\nworkloads:\n  swarm-worker-0:\n    jobs:\n      - stream:b:new\n      - stream:a\n    version: 2\n  swarm-worker-1:\n    jobs:\n      - stream:c\n    version: 3\n",
-			Roster{3, 2, []string{"stream:a", "stream:b:new"}}},
-		{"a placeholder", "version: 1\nworkloads: {}\n", Roster{1, 0, nil}},
-		{"a placeholder without lists", "version: 0\n", Roster{0, 0, nil}},
-		{"of another worker", "version: 4\nworkloads: {swarm-worker-00: {jobs: [a], version: 4}}", Roster{4, 0, nil}},
-		{"an empty list", "version: 4\nworkloads: {swarm-worker-0: {jobs: [], version: 4}}", Roster{4, 4, nil}},
-		{"no list", "version: 4\nworkloads: {swarm-worker-0: null}", Roster{4, 0, nil}},
-		{"a job twice is one job", "version: 4\nworkloads: {swarm-worker-0: {jobs: [b, a, b], version: 4}}", Roster{4, 4, []string{"a", "b"}}},
-		{"keys of a later operator", "version: 4\nsignature: x\nworkloads: {swarm-worker-0: {jobs: [a], version: 4, region: eu}}", Roster{4, 4, []string{"a"}}},
+			JobList{3, 2, []string{"stream:a", "stream:b:new"}}},
+		{"a placeholder", "version: 1\nworkloads: {}\n", JobList{1, 0, nil}},
+		{"a placeholder without lists", "version: 0\n", JobList{0, 0, nil}},
+		{"of another worker", "version: 4\nworkloads: {swarm-worker-00: {jobs: [a], version: 4}}", JobList{4, 0, nil}},
+		{"an empty list", "version: 4\nworkloads: {swarm-worker-0: {jobs: [], version: 4}}", JobList{4, 4, nil}},
+		{"no list", "version: 4\nworkloads: {swarm-worker-0: null}", JobList{4, 0, nil}},
+		{"a job twice is one job", "version: 4\nworkloads: {swarm-worker-0: {jobs: [b, a, b], version: 4}}", JobList{4, 4, []string{"a", "b"}}},
+		{"keys of a later operator", "version: 4\nsignature: x\nworkloads: {swarm-worker-0: {jobs: [a], version: 4, region: eu}}", JobList{4, 4, []string{"a"}}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			got, err := Parse([]byte(c.content), worker)
@@ -53,14 +53,14 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseFloor(t *testing.T) {
+func TestParseMinVersion(t *testing.T) {
 	for content, want := range map[string]int64{"": 0, "\n": 0, "7": 7, "7\n": 7, "0": 0} {
-		if got, err := ParseFloor([]byte(content)); err != nil || got != want {
+		if got, err := ParseMinVersion([]byte(content)); err != nil || got != want {
 			t.Errorf("%q: got %d, %v", content, got, err)
 		}
 	}
 	for _, content := range []string{"x", "-1", "1.5", "7 8", "99999999999999999999"} {
-		if got, err := ParseFloor([]byte(content)); err == nil {
+		if got, err := ParseMinVersion([]byte(content)); err == nil {
 			t.Errorf("%q: got %d", content, got)
 		}
 	}
@@ -75,11 +75,11 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got.Version < 0 || got.Own < 0 || slices.Contains(got.Jobs, "") || !slices.IsSorted(got.Jobs) {
+		if got.FileVersion < 0 || got.ListVersion < 0 || slices.Contains(got.Jobs, "") || !slices.IsSorted(got.Jobs) {
 			t.Errorf("got %+v", got)
 		}
 		for _, job := range got.Jobs {
-			if !got.Lists(job) {
+			if !got.Contains(job) {
 				t.Errorf("%q is not listed", job)
 			}
 		}

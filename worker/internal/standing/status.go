@@ -30,43 +30,43 @@ type Health struct {
 	Running int    `json:"running"`
 }
 
-// A Board holds the latest of both.
-type Board struct {
-	mu     sync.Mutex
-	acked  Acknowledgement
-	health Health
+// A Handler holds the latest of both.
+type Handler struct {
+	mu              sync.Mutex
+	acknowledgement Acknowledgement
+	health          Health
 }
 
-// NewBoard is the board of a worker that has not read anything yet.
-func NewBoard(worker, podUID string) *Board {
-	return &Board{
-		acked:  Acknowledgement{Worker: worker, PodUID: podUID},
-		health: Health{Status: "waiting", Problem: "the file has not been read yet"},
+// NewHandler is the board of a worker that has not read anything yet.
+func NewHandler(worker, podUID string) *Handler {
+	return &Handler{
+		acknowledgement: Acknowledgement{Worker: worker, PodUID: podUID},
+		health:          Health{Status: "waiting", Problem: "the file has not been read yet"},
 	}
 }
 
 // Acknowledge replaces the acknowledged versions; zeros withdraw them.
-func (b *Board) Acknowledge(version, config int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.acked.Version, b.acked.Config = version, config
+func (h *Handler) Acknowledge(version, config int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acknowledgement.Version, h.acknowledgement.Config = version, config
 }
 
 // Report replaces the worker's health.
-func (b *Board) Report(problem string, jobs, running int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.health = Health{Status: "ok", Problem: problem, Jobs: jobs, Running: running}
+func (h *Handler) Report(problem string, jobs, running int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.health = Health{Status: "ok", Problem: problem, Jobs: jobs, Running: running}
 	if problem != "" {
-		b.health.Status = "waiting"
+		h.health.Status = "waiting"
 	}
 }
 
 // ServeHTTP answers GET on the two paths.
-func (b *Board) ServeHTTP(response http.ResponseWriter, request *http.Request) {
-	b.mu.Lock()
-	acked, health := b.acked, b.health
-	b.mu.Unlock()
+func (h *Handler) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	h.mu.Lock()
+	acknowledgement, health := h.acknowledgement, h.health
+	h.mu.Unlock()
 	switch {
 	case request.URL.Path != PathVersion && request.URL.Path != PathHealth:
 		http.NotFound(response, request)
@@ -74,13 +74,13 @@ func (b *Board) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 		response.Header().Set("Allow", "GET, HEAD")
 		http.Error(response, "only GET", http.StatusMethodNotAllowed)
 	case request.URL.Path == PathVersion:
-		answer(response, acked)
+		writeJSON(response, acknowledgement)
 	default:
-		answer(response, health)
+		writeJSON(response, health)
 	}
 }
 
-func answer(response http.ResponseWriter, value any) {
+func writeJSON(response http.ResponseWriter, value any) {
 	response.Header().Set("Content-Type", "application/json")
 	response.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(response).Encode(value) // the client is gone
