@@ -33,7 +33,7 @@ func (p podDefaulter) annotateConfigVersion(ctx context.Context, pod *corev1.Pod
 	case config.Labels[v1alpha1.LabelPool] != pool.Name:
 		return nil
 	}
-	file, _ := roster.ReadFile(config.Data[pool.Spec.Config.Key])                               // the controller reverts foreign writes, with a higher version
+	file, _ := roster.ParseFile(config.Data[pool.Spec.Config.Key])                              // the controller reverts foreign writes, with a higher version
 	annotated, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // none is 0
 	if floor := file.Floor(pod.Name); floor > annotated {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))

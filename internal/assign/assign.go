@@ -1,7 +1,7 @@
 // Package assign distributes the standing jobs of a pool among its workers, and hands them over so that no job ever has two owners.
 //
 // It promises:
-//   - The same input gives the same answer. Workers are identified by ordinal, regardless of input order. Jobs are ordered by their
+//   - The same input gives the same answer. Workers are identified by ordinal, regardless of input order. JobList are ordered by their
 //     position in the list; Hashed uses only their names. The previous revision is part of the input: Sticky depends on it, and so does
 //     which workers have joined.
 //   - Every job is on exactly one worker, or is unassigned with a reason that can be shown to users.
@@ -15,7 +15,7 @@
 // It does not read the cluster or the clock, keeps no state and never modifies its input. Lists and revisions are values with indexes;
 // the caller keeps them so that the next small change is cheap.
 //
-// Invariants: names in a Jobs list are unique; the jobs of a share are ascending positions in its revision's list; shares are ordered by
+// Invariants: names in a JobList list are unique; the jobs of a share are ascending positions in its revision's list; shares are ordered by
 // ordinal; slices of a revision are shared with its successors and never written.
 package assign
 
@@ -28,9 +28,9 @@ type State int
 const (
 	// Ready keeps and takes jobs.
 	Ready State = iota
-	// Away keeps its jobs and takes no others. Contiguous and Hashed, which ignore history, treat it as Ready. A worker that was not in
+	// NotReady keeps its jobs and takes no others. Contiguous and Hashed, which ignore history, treat it as Ready. A worker that was not in
 	// the previous revision does not participate until it is ready.
-	Away
+	NotReady
 	// Leaving loses its jobs.
 	Leaving
 )
@@ -59,16 +59,16 @@ const (
 // Algorithm is the version of the algorithm of Hashed. It changes whenever a job could be assigned to a different worker.
 const Algorithm = 1
 
-// DefaultImbalance is how many percent above the mean a worker may be under Hashed.
-const DefaultImbalance = 5
+// DefaultImbalancePercent is how many percent above the mean a worker may be under Hashed.
+const DefaultImbalancePercent = 5
 
 // Input is everything that an assignment depends on.
 type Input struct {
-	Jobs             *Jobs
+	Jobs             *JobList
 	Workers          []Worker
 	Previous         *Revision // nil for none
 	Strategy         Strategy  // "" is Sticky
-	ImbalancePercent int       // for Hashed; 0 is DefaultImbalance
+	ImbalancePercent int       // for Hashed; 0 is DefaultImbalancePercent
 	Rehash           bool      // allows Hashed to discard an assignment of another Algorithm
 }
 
@@ -80,35 +80,35 @@ type Unassigned struct {
 
 // Decision is the next revision and its explanation.
 type Decision struct {
-	Next       *Revision
-	Unassigned []Unassigned // in list order
-	Refused    string       // why nothing was decided; Next is then the previous revision
-	contiguous bool
-	pass       *pass
-	before     *Revision
+	Next          *Revision
+	Unassigned    []Unassigned // in list order
+	RefusalReason string       // why nothing was decided; Next is then the previous revision
+	contiguous    bool
+	solver        *solver
+	previous      *Revision
 }
 
 // Plan assigns every job, or explains why it cannot.
 func Plan(in Input) Decision {
 	if in.Jobs == nil {
-		in.Jobs = &Jobs{}
+		in.Jobs = &JobList{}
 	}
-	if refused := otherAlgorithm(in); refused != "" {
-		return Decision{Next: in.Previous, Refused: refused, before: in.Previous}
+	if reason := checkAlgorithm(in); reason != "" {
+		return Decision{Next: in.Previous, RefusalReason: reason, previous: in.Previous}
 	}
-	pass := begin(in)
+	solver := newSolver(in)
 	switch in.Strategy {
 	case Contiguous:
-		pass.contiguous()
+		solver.assignContiguous()
 	case Hashed:
-		pass.hashed(in.ImbalancePercent)
+		solver.assignHashed(in.ImbalancePercent)
 	default:
-		pass.sticky()
+		solver.assignSticky()
 	}
-	return Decision{Next: pass.revision(in.Strategy), Unassigned: pass.unassigned(), contiguous: in.Strategy == Contiguous, pass: pass, before: in.Previous}
+	return Decision{Next: solver.buildRevision(in.Strategy), Unassigned: solver.listUnassigned(), contiguous: in.Strategy == Contiguous, solver: solver, previous: in.Previous}
 }
 
-func otherAlgorithm(in Input) string {
+func checkAlgorithm(in Input) string {
 	previous := in.Previous
 	if in.Strategy != Hashed || in.Rehash || previous == nil || previous.algorithm == 0 || previous.algorithm == Algorithm {
 		return ""

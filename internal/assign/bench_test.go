@@ -12,29 +12,29 @@ var scales = []struct {
 	jobs, workers int
 }{{"10k-100", 10_000, 100}, {"100k-1k", 100_000, 1_000}, {"1M-10k", 1_000_000, 10_000}}
 
-// report adds metrics to a benchmark: balance, idle workers, and moves in multiples of the minimum.
-func report(b *testing.B, decision Decision, minimum int) {
+// reportMetrics adds metrics to a benchmark: balance, idle workers, and moves in multiples of the minimum.
+func reportMetrics(b *testing.B, decision Decision, minimum int) {
 	b.StopTimer()
 	highest, total, idle := 0, 0, 0
-	for _, one := range decision.Next.shares {
-		highest = max(highest, one.load)
-		total += one.load
-		if len(one.jobs) == 0 {
+	for _, share := range decision.Next.shares {
+		highest = max(highest, share.load)
+		total += share.load
+		if len(share.jobs) == 0 {
 			idle++
 		}
 	}
 	b.ReportMetric(float64(highest)*float64(len(decision.Next.shares))/float64(total), "max/mean")
 	b.ReportMetric(float64(idle), "idle")
 	if minimum > 0 {
-		b.ReportMetric(float64(relocated(decision))/float64(minimum), "moves/min")
+		b.ReportMetric(float64(countRelocated(decision))/float64(minimum), "moves/min")
 	}
 }
 
 // The first plan, without a previous revision.
 func BenchmarkFirst(b *testing.B) {
 	for _, scale := range scales {
-		list := listOf(b, equal(scale.jobs)...)
-		workers := crew(scale.workers)
+		list := newTestList(b, equalJobs(scale.jobs)...)
+		workers := readyWorkers(scale.workers)
 		for _, strategy := range strategies {
 			b.Run(fmt.Sprintf("%s/%s", strategy, scale.name), func(b *testing.B) {
 				b.ReportAllocs()
@@ -42,7 +42,7 @@ func BenchmarkFirst(b *testing.B) {
 				for b.Loop() {
 					decision = Plan(Input{Jobs: list, Workers: workers, Strategy: strategy})
 				}
-				report(b, decision, 0)
+				reportMetrics(b, decision, 0)
 			})
 		}
 	}
@@ -51,21 +51,21 @@ func BenchmarkFirst(b *testing.B) {
 // One change of the workers, with the kept revision.
 func BenchmarkChange(b *testing.B) {
 	for _, scale := range scales {
-		list, n := listOf(b, equal(scale.jobs)...), scale.workers
+		list, n := newTestList(b, equalJobs(scale.jobs)...), scale.workers
 		changes := []struct {
 			name    string
 			workers []Worker
 			minimum int
 		}{
-			{"none", crew(n), 0},
-			{"plus1", crew(n + 1), scale.jobs / (n + 1)},
-			{"minus1tail", crew(n - 1), scale.jobs / n},
-			{"minus1middle", slices.Delete(crew(n), n/2, n/2+1), scale.jobs / n},
-			{"times2", crew(2 * n), scale.jobs / 2},
-			{"half", crew(n / 2), scale.jobs / 2},
+			{"none", readyWorkers(n), 0},
+			{"plus1", readyWorkers(n + 1), scale.jobs / (n + 1)},
+			{"minus1tail", readyWorkers(n - 1), scale.jobs / n},
+			{"minus1middle", slices.Delete(readyWorkers(n), n/2, n/2+1), scale.jobs / n},
+			{"times2", readyWorkers(2 * n), scale.jobs / 2},
+			{"half", readyWorkers(n / 2), scale.jobs / 2},
 		}
 		for _, strategy := range strategies {
-			previous := Plan(Input{Jobs: list, Workers: crew(n), Strategy: strategy}).Next
+			previous := Plan(Input{Jobs: list, Workers: readyWorkers(n), Strategy: strategy}).Next
 			for _, change := range changes {
 				b.Run(fmt.Sprintf("%s/%s/%s", strategy, scale.name, change.name), func(b *testing.B) {
 					b.ReportAllocs()
@@ -73,7 +73,7 @@ func BenchmarkChange(b *testing.B) {
 					for b.Loop() {
 						decision = Plan(Input{Jobs: list, Workers: change.workers, Previous: previous, Strategy: strategy})
 					}
-					report(b, decision, change.minimum)
+					reportMetrics(b, decision, change.minimum)
 				})
 			}
 		}
@@ -83,12 +83,12 @@ func BenchmarkChange(b *testing.B) {
 // One job more or less, from a list in memory to the plan. The list is edited, or its names are read again.
 func BenchmarkJob(b *testing.B) {
 	for _, scale := range scales {
-		jobs, workers := equal(scale.jobs), crew(scale.workers)
-		list := listOf(b, slices.Clone(jobs)...)
+		jobs, workers := equalJobs(scale.jobs), readyWorkers(scale.workers)
+		list := newTestList(b, slices.Clone(jobs)...)
 		in := Input{Jobs: list, Workers: workers, Previous: Plan(Input{Jobs: list, Workers: workers}).Next}
 		for _, names := range []string{"edited", "readAnew"} {
 			if names == "readAnew" {
-				jobs = equal(scale.jobs)
+				jobs = equalJobs(scale.jobs)
 			}
 			lists := map[string][]Job{
 				"added":    append(slices.Clone(jobs), Job{Name: "one more", Weight: 1}),
@@ -115,13 +115,13 @@ func BenchmarkJob(b *testing.B) {
 // The steps of a handover to one additional worker, each with its current records.
 func BenchmarkHandover(b *testing.B) {
 	for _, scale := range scales {
-		in := Input{Jobs: listOf(b, equal(scale.jobs)...), Workers: crew(scale.workers)}
+		in := Input{Jobs: newTestList(b, equalJobs(scale.jobs)...), Workers: readyWorkers(scale.workers)}
 		in.Previous = Plan(in).Next
 		var settled []Record
 		for _, share := range in.Previous.Shares() {
-			settled = append(settled, told(share.Worker, share.Ordinal, share.Jobs...))
+			settled = append(settled, acknowledgedRecord(share.Worker, share.Ordinal, share.Jobs...))
 		}
-		in.Workers = crew(scale.workers + 1)
+		in.Workers = readyWorkers(scale.workers + 1)
 		target := Plan(in).Next.Shares()
 		for _, handoff := range []Handoff{Exclusive, Overlap} {
 			records := settled
@@ -133,12 +133,12 @@ func BenchmarkHandover(b *testing.B) {
 					}
 				})
 				if step := Handover(target, records, handoff); len(step.Publish) > 0 {
-					records = apply(records, step, int64(version+2))
+					records = publish(records, step, int64(version+2))
 					continue
 				}
 				records = slices.Clone(records)
 				for n, r := range records {
-					records[n] = r.Confirmed(r.UID, r.newest())
+					records[n] = r.WithAcknowledgement(r.PodUID, r.newestVersion())
 				}
 			}
 		}
@@ -148,13 +148,13 @@ func BenchmarkHandover(b *testing.B) {
 // The cost of a restart of the operator: it reads the list and restores the stored revision.
 func BenchmarkRestore(b *testing.B) {
 	for _, scale := range scales {
-		jobs := equal(scale.jobs)
-		stored := Plan(Input{Jobs: listOf(b, slices.Clone(jobs)...), Workers: crew(scale.workers)}).Next.Shares()
+		jobs := equalJobs(scale.jobs)
+		stored := Plan(Input{Jobs: newTestList(b, slices.Clone(jobs)...), Workers: readyWorkers(scale.workers)}).Next.Shares()
 		b.Run(scale.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				list, _ := List(jobs)
-				Plan(Input{Jobs: list, Workers: crew(scale.workers), Previous: Restore(stored, 0)})
+				list, _ := NewJobList(jobs)
+				Plan(Input{Jobs: list, Workers: readyWorkers(scale.workers), Previous: Restore(stored, 0)})
 			}
 		})
 	}
@@ -163,20 +163,20 @@ func BenchmarkRestore(b *testing.B) {
 // Weighted jobs, with the kept revision.
 func BenchmarkWeighted(b *testing.B) {
 	for _, scale := range scales {
-		jobs := equal(scale.jobs)
+		jobs := equalJobs(scale.jobs)
 		for n := range jobs {
 			jobs[n].Weight = int32(1 + n*n%9)
 		}
-		list := listOf(b, jobs...)
+		list := newTestList(b, jobs...)
 		for _, strategy := range []Strategy{Sticky, Hashed} {
-			previous := Plan(Input{Jobs: list, Workers: crew(scale.workers), Strategy: strategy}).Next
+			previous := Plan(Input{Jobs: list, Workers: readyWorkers(scale.workers), Strategy: strategy}).Next
 			b.Run(fmt.Sprintf("%s/%s/plus1", strategy, scale.name), func(b *testing.B) {
 				b.ReportAllocs()
 				var decision Decision
 				for b.Loop() {
-					decision = Plan(Input{Jobs: list, Workers: crew(scale.workers + 1), Previous: previous, Strategy: strategy})
+					decision = Plan(Input{Jobs: list, Workers: readyWorkers(scale.workers + 1), Previous: previous, Strategy: strategy})
 				}
-				report(b, decision, scale.jobs/(scale.workers+1))
+				reportMetrics(b, decision, scale.jobs/(scale.workers+1))
 			})
 		}
 	}

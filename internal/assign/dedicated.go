@@ -2,80 +2,80 @@ package assign
 
 import "slices"
 
-// dedicate gives each dedicated job a worker of its own while there are enough, and leaves one worker for the shared jobs. In the first
+// assignDedicated gives each dedicated job a worker of its own while there are enough, and leaves one worker for the shared jobs. In the first
 // round a job keeps its worker; in the second it chooses among the remaining ones.
-func (p *pass) dedicate(jobs []int32, choose func(job int32) *seat) {
-	if len(p.list.dedicated) == 0 {
+func (s *solver) assignDedicated(jobs []int32, choose func(job int32) *workerInfo) {
+	if len(s.list.dedicated) == 0 {
 		return
 	}
-	room := len(p.seats)
-	if p.list.shared() > 0 {
-		room--
+	freeWorkers := len(s.active)
+	if s.list.sharedCount() > 0 {
+		freeWorkers--
 	}
-	owner := p.owners()
+	owner := s.owners()
 	for _, job := range jobs {
-		if at := owner[job]; at != nil && room > 0 && at.hostable(p.list.weightOf(job)) {
-			at.host(job)
-			room--
+		if info := owner[job]; info != nil && freeWorkers > 0 && info.canHost(s.list.weightOf(job)) {
+			info.reserveFor(job)
+			freeWorkers--
 		}
 	}
 	for _, job := range jobs {
-		if at := owner[job]; at != nil && at.hosts == job {
+		if info := owner[job]; info != nil && info.dedicatedJob == job {
 			continue
 		}
-		if at := choose(job); at != nil && room > 0 {
-			at.host(job)
-			room--
+		if info := choose(job); info != nil && freeWorkers > 0 {
+			info.reserveFor(job)
+			freeWorkers--
 			continue
 		}
-		p.crowded = append(p.crowded, job)
+		s.unplacedDedicated = append(s.unplacedDedicated, job)
 	}
-	p.evict()
+	s.separateDedicated()
 }
 
 // owners returns the seat of each job.
-func (p *pass) owners() []*seat {
-	owner := make([]*seat, p.list.Len())
-	for n := range p.seats {
-		for _, job := range p.seats[n].jobs {
-			owner[job] = &p.seats[n]
+func (s *solver) owners() []*workerInfo {
+	owner := make([]*workerInfo, s.list.Len())
+	for n := range s.active {
+		for _, job := range s.active[n].jobs {
+			owner[job] = &s.active[n]
 		}
 	}
 	return owner
 }
 
-func (s *seat) hostable(weight int) bool {
-	return s.hosts == nobody && (s.Capacity == 0 || weight <= s.Capacity)
+func (w *workerInfo) canHost(weight int) bool {
+	return w.dedicatedJob == none && (w.Capacity == 0 || weight <= w.Capacity)
 }
 
-func (s *seat) host(job int32) { s.hosts = job }
+func (w *workerInfo) reserveFor(job int32) { w.dedicatedJob = job }
 
-// last returns the free worker with the highest ordinal that could host a job.
-func (p *pass) last(job int32) *seat {
-	for n := range slices.Backward(p.seats) {
-		if at := &p.seats[n]; at.hostable(p.list.weightOf(job)) && !at.still {
-			return at
+// lastFreeWorker returns the free worker with the highest ordinal that could host a job.
+func (s *solver) lastFreeWorker(job int32) *workerInfo {
+	for n := range slices.Backward(s.active) {
+		if info := &s.active[n]; info.canHost(s.list.weightOf(job)) && !info.frozen {
+			return info
 		}
 	}
 	return nil
 }
 
-// evict leaves hosts only their dedicated job, and removes dedicated jobs from workers that share.
-func (p *pass) evict() {
-	for n := range p.seats {
-		at := &p.seats[n]
-		if at.hosts != nobody {
-			at.jobs, at.load = []int32{at.hosts}, p.list.weightOf(at.hosts)
+// separateDedicated leaves hosts only their dedicated job, and removes dedicated jobs from workers that share.
+func (s *solver) separateDedicated() {
+	for n := range s.active {
+		info := &s.active[n]
+		if info.dedicatedJob != none {
+			info.jobs, info.load = []int32{info.dedicatedJob}, s.list.weightOf(info.dedicatedJob)
 			continue
 		}
-		kept := make([]int32, 0, len(at.jobs))
-		for _, job := range at.jobs {
-			if !p.list.jobs[job].Dedicated {
-				kept = append(kept, job)
+		shared := make([]int32, 0, len(info.jobs))
+		for _, job := range info.jobs {
+			if !s.list.jobs[job].Dedicated {
+				shared = append(shared, job)
 			}
 		}
-		if len(kept) < len(at.jobs) {
-			at.jobs, at.load = kept, p.list.load(kept)
+		if len(shared) < len(info.jobs) {
+			info.jobs, info.load = shared, s.list.load(shared)
 		}
 	}
 }

@@ -31,8 +31,8 @@ const (
 	Done   Phase = "Done"   // all workers have confirmed the target
 )
 
-// Waiting is a worker that has to confirm something, and the reason.
-type Waiting struct {
+// PendingWorker is a worker that has to confirm something, and the reason.
+type PendingWorker struct {
 	Worker string
 	Reason string
 }
@@ -41,137 +41,137 @@ type Waiting struct {
 type Step struct {
 	Phase   Phase
 	Publish []Share // the workers whose lists change, with their new lists, by ordinal; other workers are not touched
-	Waiting []Waiting
+	Pending []PendingWorker
 }
 
 // Handover returns the next step from the jobs that workers may hold towards a target. Exclusive publishes twice: it revokes the jobs
 // that leave a worker, and grants the rest when all revocations are confirmed. An overdue worker holds back only its own jobs.
 func Handover(target []Share, records []Record, handoff Handoff) Step {
-	parties := meet(target, records)
+	transitions := buildTransitions(target, records)
 	switch handoff {
 	case Overlap:
-		return overlap(parties)
+		return overlapStep(transitions)
 	case BestEffort:
-		return published(Switch, parties, func(p party) []string { return p.wanted }).or(func() Step { return confirm(parties) })
+		return publishStep(Switch, transitions, func(t transition) []string { return t.target }).orElse(func() Step { return awaitAcknowledgements(transitions) })
 	}
-	return exclusive(parties)
+	return exclusiveStep(transitions)
 }
 
-// party is a worker with its published and its wanted jobs.
-type party struct {
+// transition is a worker with its published and its wanted jobs.
+type transition struct {
 	Record
-	wanted []string
-	told   bool // the published list is the wanted one: there is nothing to publish
+	target   []string
+	upToDate bool // the published list is the wanted one: there is nothing to publish
 }
 
-// meet joins targets and records by ordinal.
-func meet(target []Share, records []Record) []party {
+// buildTransitions joins targets and records by ordinal.
+func buildTransitions(target []Share, records []Record) []transition {
 	index := make(map[string]int, len(records))
-	parties := make([]party, 0, max(len(records), len(target)))
+	transitions := make([]transition, 0, max(len(records), len(target)))
 	for _, record := range records {
-		index[record.Worker] = len(parties)
-		parties = append(parties, party{Record: record})
+		index[record.Worker] = len(transitions)
+		transitions = append(transitions, transition{Record: record})
 	}
 	for _, share := range target {
-		at, known := index[share.Worker]
-		if !known {
-			at = len(parties)
-			parties = append(parties, party{Record: Record{Worker: share.Worker, Ordinal: share.Ordinal}})
+		at, exists := index[share.Worker]
+		if !exists {
+			at = len(transitions)
+			transitions = append(transitions, transition{Record: Record{Worker: share.Worker, Ordinal: share.Ordinal}})
 		}
-		parties[at].wanted = share.Jobs
+		transitions[at].target = share.Jobs
 	}
-	for n := range parties {
-		parties[n].told = slices.Equal(parties[n].wanted, parties[n].Current())
+	for n := range transitions {
+		transitions[n].upToDate = slices.Equal(transitions[n].target, transitions[n].Current())
 	}
-	slices.SortFunc(parties, func(a, b party) int {
+	slices.SortFunc(transitions, func(a, b transition) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
 	})
-	return parties
+	return transitions
 }
 
-func exclusive(parties []party) Step {
-	return published(Revoke, parties, party.remains).or(func() Step {
-		return releases(parties)
-	}).or(func() Step {
-		holders := holding(parties)
-		return published(Grant, parties, func(p party) []string { return p.free(holders) }).or(func() Step { return confirm(parties) })
+func exclusiveStep(transitions []transition) Step {
+	return publishStep(Revoke, transitions, transition.retainedJobs).orElse(func() Step {
+		return awaitReleases(transitions)
+	}).orElse(func() Step {
+		holders := possibleHolders(transitions)
+		return publishStep(Grant, transitions, func(t transition) []string { return t.grantableJobs(holders) }).orElse(func() Step { return awaitAcknowledgements(transitions) })
 	})
 }
 
-func overlap(parties []party) Step {
-	return published(Grant, parties, party.everything).or(func() Step {
-		inTime := slices.DeleteFunc(slices.Clone(parties), func(p party) bool { return p.Overdue })
-		if step := confirm(inTime); step.Phase == Wait {
+func overlapStep(transitions []transition) Step {
+	return publishStep(Grant, transitions, transition.combinedJobs).orElse(func() Step {
+		onTime := slices.DeleteFunc(slices.Clone(transitions), func(t transition) bool { return t.Overdue })
+		if step := awaitAcknowledgements(onTime); step.Phase == Wait {
 			return step
 		}
 		return Step{}
-	}).or(func() Step {
-		return published(Revoke, parties, func(p party) []string { return p.wanted })
-	}).or(func() Step { return confirm(parties) })
+	}).orElse(func() Step {
+		return publishStep(Revoke, transitions, func(t transition) []string { return t.target })
+	}).orElse(func() Step { return awaitAcknowledgements(transitions) })
 }
 
-// published returns a step that publishes the lists that differ from the published ones, or an empty step.
-func published(phase Phase, parties []party, list func(party) []string) Step {
+// publishStep returns a step that publishes the lists that differ from the published ones, or an empty step.
+func publishStep(phase Phase, transitions []transition, list func(transition) []string) Step {
 	var step Step
-	for _, p := range parties {
-		if p.told {
+	for _, t := range transitions {
+		if t.upToDate {
 			continue
 		}
-		if jobs := list(p); !slices.Equal(jobs, p.Current()) {
+		if jobs := list(t); !slices.Equal(jobs, t.Current()) {
 			step.Phase = phase
-			step.Publish = append(step.Publish, Share{Worker: p.Worker, Ordinal: p.Ordinal, Jobs: jobs})
+			step.Publish = append(step.Publish, Share{Worker: t.Worker, Ordinal: t.Ordinal, Jobs: jobs})
 		}
 	}
 	return step
 }
 
-// or returns s, or the result of other if s is empty.
-func (s Step) or(other func() Step) Step {
+// orElse returns s, or the result of other if s is empty.
+func (s Step) orElse(other func() Step) Step {
 	if s.Phase != "" {
 		return s
 	}
 	return other()
 }
 
-// remains returns the published jobs that are still wanted.
-func (p party) remains() []string {
-	wanted := setOf(p.wanted)
-	return slices.DeleteFunc(slices.Clone(p.Current()), func(job string) bool { return !wanted[job] })
+// retainedJobs returns the published jobs that are still wanted.
+func (t transition) retainedJobs() []string {
+	wanted := setOf(t.target)
+	return slices.DeleteFunc(slices.Clone(t.Current()), func(job string) bool { return !wanted[job] })
 }
 
-// everything returns the wanted jobs, followed by the other published ones.
-func (p party) everything() []string {
-	wanted := setOf(p.wanted)
-	rest := slices.DeleteFunc(slices.Clone(p.Current()), func(job string) bool { return wanted[job] })
-	return slices.Concat(p.wanted, rest)
+// combinedJobs returns the wanted jobs, followed by the other published ones.
+func (t transition) combinedJobs() []string {
+	wanted := setOf(t.target)
+	released := slices.DeleteFunc(slices.Clone(t.Current()), func(job string) bool { return wanted[job] })
+	return slices.Concat(t.target, released)
 }
 
-// free returns the wanted jobs that are published already or that no other worker may hold.
-func (p party) free(holders map[string]string) []string {
-	published := setOf(p.Current())
-	return slices.DeleteFunc(slices.Clone(p.wanted), func(job string) bool {
-		holder, held := holders[job]
-		return held && holder != p.Worker && !published[job]
+// grantableJobs returns the wanted jobs that are published already or that no other worker may hold.
+func (t transition) grantableJobs(holders map[string]string) []string {
+	published := setOf(t.Current())
+	return slices.DeleteFunc(slices.Clone(t.target), func(job string) bool {
+		holder, isHeld := holders[job]
+		return isHeld && holder != t.Worker && !published[job]
 	})
 }
 
-// several marks more than one holder, which only Overlap and BestEffort can leave behind.
-const several = ""
+// multipleHolders marks more than one holder, which only Overlap and BestEffort can leave behind.
+const multipleHolders = ""
 
-// holding returns the possible holder of each job that has yet to be granted.
-func holding(parties []party) map[string]string {
-	wanted := asked(parties)
+// possibleHolders returns the possible holder of each job that has yet to be granted.
+func possibleHolders(transitions []transition) map[string]string {
+	wanted := jobsToGrant(transitions)
 	holders := make(map[string]string, len(wanted))
-	for _, p := range parties {
-		for _, jobs := range [][]string{p.Current(), p.clings()} {
+	for _, t := range transitions {
+		for _, jobs := range [][]string{t.Current(), t.unreleasedJobs()} {
 			for _, job := range jobs {
 				if !wanted[job] {
 					continue
 				}
-				if _, found := holders[job]; found {
-					holders[job] = several
+				if _, exists := holders[job]; exists {
+					holders[job] = multipleHolders
 				} else {
-					holders[job] = p.Worker
+					holders[job] = t.Worker
 				}
 			}
 		}
@@ -179,15 +179,15 @@ func holding(parties []party) map[string]string {
 	return holders
 }
 
-// asked returns the jobs that are wanted and not published yet.
-func asked(parties []party) map[string]bool {
+// jobsToGrant returns the jobs that are wanted and not published yet.
+func jobsToGrant(transitions []transition) map[string]bool {
 	jobs := map[string]bool{}
-	for _, p := range parties {
-		if p.told {
+	for _, t := range transitions {
+		if t.upToDate {
 			continue
 		}
-		published := setOf(p.Current())
-		for _, job := range p.wanted {
+		published := setOf(t.Current())
+		for _, job := range t.target {
 			if !published[job] {
 				jobs[job] = true
 			}
@@ -196,38 +196,38 @@ func asked(parties []party) map[string]bool {
 	return jobs
 }
 
-// releases waits for the workers that may still hold revoked jobs, unless they are overdue.
-func releases(parties []party) (step Step) {
-	for _, p := range parties {
-		if jobs := p.clings(); len(jobs) > 0 && !p.Overdue {
+// awaitReleases waits for the workers that may still hold revoked jobs, unless they are overdue.
+func awaitReleases(transitions []transition) (step Step) {
+	for _, t := range transitions {
+		if jobs := t.unreleasedJobs(); len(jobs) > 0 && !t.Overdue {
 			step.Phase = Wait
-			step.Waiting = append(step.Waiting, Waiting{p.Worker, fmt.Sprintf("it may still hold %s until it confirms version %d", some(jobs), p.newest())})
+			step.Pending = append(step.Pending, PendingWorker{t.Worker, fmt.Sprintf("it may still hold %s until it confirms version %d", summarizeJobs(jobs), t.newestVersion())})
 		}
 	}
 	return step
 }
 
-// confirm waits for all workers that have not confirmed.
-func confirm(parties []party) Step {
+// awaitAcknowledgements waits for all workers that have not confirmed.
+func awaitAcknowledgements(transitions []transition) Step {
 	step := Step{Phase: Done}
-	for _, p := range parties {
-		if p.Settled() {
+	for _, t := range transitions {
+		if t.IsAcknowledged() {
 			continue
 		}
 		step.Phase = Wait
-		reason := fmt.Sprintf("it has not confirmed version %d", p.newest())
-		if jobs := p.clings(); len(jobs) > 0 {
-			reason += ", and may still hold " + some(jobs)
+		reason := fmt.Sprintf("it has not confirmed version %d", t.newestVersion())
+		if jobs := t.unreleasedJobs(); len(jobs) > 0 {
+			reason += ", and may still hold " + summarizeJobs(jobs)
 		}
-		step.Waiting = append(step.Waiting, Waiting{p.Worker, reason})
+		step.Pending = append(step.Pending, PendingWorker{t.Worker, reason})
 	}
 	return step
 }
 
-func (r Record) newest() int64 { return r.Lists[len(r.Lists)-1].Version }
+func (r Record) newestVersion() int64 { return r.Lists[len(r.Lists)-1].Version }
 
-// some names one job and counts the others.
-func some(jobs []string) string {
+// summarizeJobs names one job and counts the others.
+func summarizeJobs(jobs []string) string {
 	if len(jobs) == 1 {
 		return jobs[0]
 	}

@@ -2,67 +2,69 @@ package assign
 
 // The two heaps of a pass.
 const (
-	lowest = iota
-	highest
+	minHeap = iota
+	maxHeap
 )
 
 // heap keeps workers ordered while their loads change, with the first one available at once. Every worker knows its position.
 type heap struct {
-	items []*seat
-	side  int
-	less  func(a, b *seat) bool
+	items []*workerInfo
+	id    int
+	less  func(a, b *workerInfo) bool
 }
 
-func leastLoaded(a, b *seat) bool {
+func hasLessLoad(a, b *workerInfo) bool {
 	return a.load < b.load || a.load == b.load && a.Ordinal < b.Ordinal
 }
 
-func mostLoaded(a, b *seat) bool { return a.load > b.load || a.load == b.load && a.Ordinal < b.Ordinal }
+func hasMoreLoad(a, b *workerInfo) bool {
+	return a.load > b.load || a.load == b.load && a.Ordinal < b.Ordinal
+}
 
-func heapOf(seats []*seat, side int, less func(a, b *seat) bool) *heap {
-	h := &heap{items: make([]*seat, 0, len(seats)), side: side, less: less}
-	for _, item := range seats {
+func newHeap(items []*workerInfo, id int, less func(a, b *workerInfo) bool) *heap {
+	h := &heap{items: make([]*workerInfo, 0, len(items)), id: id, less: less}
+	for _, item := range items {
 		h.push(item)
 	}
 	return h
 }
 
-func (h *heap) push(item *seat) {
+func (h *heap) push(item *workerInfo) {
 	h.items = append(h.items, item)
-	h.put(len(h.items)-1, item)
+	h.set(len(h.items)-1, item)
 	h.up(len(h.items) - 1)
 }
 
-func (h *heap) put(at int, item *seat) {
-	h.items[at] = item
-	item.rank[h.side] = at
+func (h *heap) set(i int, item *workerInfo) {
+	h.items[i] = item
+	item.heapIndex[h.id] = i
 }
 
 // fix restores the order after the load of a worker has changed, if the worker is in the heap.
-func (h *heap) fix(item *seat) {
-	at := item.rank[h.side]
-	if at < len(h.items) && h.items[at] == item {
-		h.up(at)
-		h.down(item.rank[h.side])
+func (h *heap) fix(item *workerInfo) {
+	i := item.heapIndex[h.id]
+	if i < len(h.items) && h.items[i] == item {
+		h.up(i)
+		h.down(item.heapIndex[h.id])
 	}
 }
 
-func (h *heap) remove(item *seat) {
-	at, end := item.rank[h.side], len(h.items)-1
+func (h *heap) remove(item *workerInfo) {
+	i, end := item.heapIndex[h.id], len(h.items)-1
 	last := h.items[end]
 	h.items = h.items[:end]
-	if at < end {
-		h.put(at, last)
+	if i < end {
+		h.set(i, last)
 		h.fix(last)
 	}
 }
 
-// first returns the first worker that fits, or nil.
-func (h *heap) first(fits func(*seat) bool) (found *seat) {
-	var skipped []*seat
-	for len(h.items) > 0 && found == nil {
+// firstFit returns the first worker that fits, or nil.
+func (h *heap) firstFit(fits func(*workerInfo) bool) (match *workerInfo) {
+	var skipped []*workerInfo
+	for len(h.items) > 0 && match == nil {
 		if top := h.items[0]; fits(top) {
-			found = top
+			match = top
 		} else {
 			h.remove(top)
 			skipped = append(skipped, top)
@@ -71,30 +73,30 @@ func (h *heap) first(fits func(*seat) bool) (found *seat) {
 	for _, item := range skipped {
 		h.push(item)
 	}
-	return found
+	return match
 }
 
-func (h *heap) up(at int) {
-	item := h.items[at]
-	for at > 0 && h.less(item, h.items[(at-1)/2]) {
-		h.put(at, h.items[(at-1)/2])
-		at = (at - 1) / 2
+func (h *heap) up(i int) {
+	item := h.items[i]
+	for i > 0 && h.less(item, h.items[(i-1)/2]) {
+		h.set(i, h.items[(i-1)/2])
+		i = (i - 1) / 2
 	}
-	h.put(at, item)
+	h.set(i, item)
 }
 
-func (h *heap) down(at int) {
-	item := h.items[at]
+func (h *heap) down(i int) {
+	item := h.items[i]
 	for {
-		child := 2*at + 1
+		child := 2*i + 1
 		if child+1 < len(h.items) && h.less(h.items[child+1], h.items[child]) {
 			child++
 		}
 		if child >= len(h.items) || !h.less(h.items[child], item) {
 			break
 		}
-		h.put(at, h.items[child])
-		at = child
+		h.set(i, h.items[child])
+		i = child
 	}
-	h.put(at, item)
+	h.set(i, item)
 }

@@ -14,7 +14,7 @@ import (
 func TestStickyMovesTheMinimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.SampledFrom([]int{0, 0, 2, 3}).Draw(t, "capacity")
-		in := Input{Jobs: listOf(t, equal(rapid.IntRange(0, 6).Draw(t, "n"))...), Workers: crew(rapid.IntRange(1, 4).Draw(t, "w"))}
+		in := Input{Jobs: newTestList(t, equalJobs(rapid.IntRange(0, 6).Draw(t, "n"))...), Workers: readyWorkers(rapid.IntRange(1, 4).Draw(t, "w"))}
 		for n := range in.Workers {
 			in.Workers[n].Capacity = capacity
 		}
@@ -30,16 +30,16 @@ func TestStickyMovesTheMinimum(t *testing.T) {
 		}
 		in.Previous = Restore(stored, 0)
 		decision := Plan(in)
-		sound(t, in, decision)
-		got := kept(in, ownersOf(decision.Next))
-		if best := optimum(in, capacity); got != best {
+		requireValid(t, in, decision)
+		got := countKept(in, ownersOf(decision.Next))
+		if best := maxKept(in, capacity); got != best {
 			t.Fatalf("kept %d, and %d could have stayed: %v to %v", got, best, stored, decision.Next.Shares())
 		}
 	})
 }
 
-// kept counts the jobs that did not move.
-func kept(in Input, after map[string]int) (same int) {
+// countKept counts the jobs that did not move.
+func countKept(in Input, after map[string]int) (same int) {
 	for job, owner := range ownersOf(in.Previous) {
 		if after[job] == owner {
 			same++
@@ -48,8 +48,8 @@ func kept(in Input, after map[string]int) (same int) {
 	return same
 }
 
-// optimum tries all assignments that place as many jobs as there is room for, with loads that differ by at most one.
-func optimum(in Input, capacity int) (best int) {
+// maxKept tries all assignments that place as many jobs as there is room for, with loads that differ by at most one.
+func maxKept(in Input, capacity int) (best int) {
 	jobs, workers := in.Jobs.Len(), len(in.Workers)
 	if capacity == 0 {
 		capacity = jobs
@@ -70,11 +70,11 @@ func optimum(in Input, capacity int) (best int) {
 				continue
 			}
 			loads[w]++
-			stays := 0
+			kept := 0
 			if before[in.Jobs.jobs[job].Name] == w+1 {
-				stays = 1
+				kept = 1
 			}
-			try(job+1, same+stays, placed+1)
+			try(job+1, same+kept, placed+1)
 			loads[w]--
 		}
 	}
@@ -86,9 +86,9 @@ func optimum(in Input, capacity int) (best int) {
 func TestScalingMovesFewJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, from, to := rapid.IntRange(1, 300).Draw(t, "n"), rapid.IntRange(1, 40).Draw(t, "from"), rapid.IntRange(1, 40).Draw(t, "to")
-		in := Input{Jobs: listOf(t, equal(n)...), Workers: crew(from)}
+		in := Input{Jobs: newTestList(t, equalJobs(n)...), Workers: readyWorkers(from)}
 		first := Plan(in)
-		in.Previous, in.Workers = first.Next, crew(to)
+		in.Previous, in.Workers = first.Next, readyWorkers(to)
 		decision := Plan(in)
 		// Growing: exactly the jobs of the new workers. Shrinking: exactly the jobs of the removed ones.
 		needed := 0
@@ -96,16 +96,16 @@ func TestScalingMovesFewJobs(t *testing.T) {
 		if to < from {
 			larger = first.Next
 		}
-		for _, count := range sizes(larger)[min(from, to):] {
+		for _, count := range jobCounts(larger)[min(from, to):] {
 			needed += count
 		}
-		if got := relocated(decision); got != needed {
+		if got := countRelocated(decision); got != needed {
 			t.Fatalf("Sticky moved %d, %d were needed", got, needed)
 		}
 		// Contiguous: at most all jobs except those of the first worker's smaller piece.
 		in.Strategy = Contiguous
-		in.Previous = Plan(Input{Jobs: in.Jobs, Workers: crew(from), Strategy: Contiguous}).Next
-		if got := relocated(Plan(in)); got > n-n/max(from, to) {
+		in.Previous = Plan(Input{Jobs: in.Jobs, Workers: readyWorkers(from), Strategy: Contiguous}).Next
+		if got := countRelocated(Plan(in)); got > n-n/max(from, to) {
 			t.Fatalf("Contiguous moved %d of %d", got, n)
 		}
 	})
@@ -114,24 +114,24 @@ func TestScalingMovesFewJobs(t *testing.T) {
 // Hashed has no fixed bound; at the sizes that it is made for, it moves a small multiple of the minimum.
 func TestHashedMovesFewJobs(t *testing.T) {
 	const jobs, workers = 20_000, 200
-	list := listOf(t, equal(jobs)...)
+	list := newTestList(t, equalJobs(jobs)...)
 	weighted := slices.Clone(list.jobs)
 	for n := range weighted {
 		weighted[n].Weight = int32(1 + n*n%9)
 	}
 	for _, c := range []struct {
-		list      *Jobs
+		list      *JobList
 		imbalance int
 		most      int // in tenths of the minimum
 	}{
-		{list, 5, 35}, {list, 10, 20}, {listOf(t, weighted...), 5, 40},
+		{list, 5, 35}, {list, 10, 20}, {newTestList(t, weighted...), 5, 40},
 	} {
-		middle := slices.Delete(crew(workers), workers/2, workers/2+1)
-		for _, after := range [][]Worker{crew(workers + 1), crew(workers - 1), middle} {
-			in := Input{Jobs: c.list, Workers: crew(workers), Strategy: Hashed, ImbalancePercent: c.imbalance}
+		middle := slices.Delete(readyWorkers(workers), workers/2, workers/2+1)
+		for _, after := range [][]Worker{readyWorkers(workers + 1), readyWorkers(workers - 1), middle} {
+			in := Input{Jobs: c.list, Workers: readyWorkers(workers), Strategy: Hashed, ImbalancePercent: c.imbalance}
 			in.Previous, in.Workers = Plan(in).Next, after
-			moved := relocated(Plan(in))
-			t.Logf("weight %d, %d %%, %d workers after %d: %d moves, the minimum is %d", c.list.weight, c.imbalance, len(after), workers, moved, jobs/workers)
+			moved := countRelocated(Plan(in))
+			t.Logf("weight %d, %d %%, %d workers after %d: %d moves, the minimum is %d", c.list.uniformWeight, c.imbalance, len(after), workers, moved, jobs/workers)
 			if moved*10 > c.most*jobs/workers {
 				t.Errorf("that is more than %d.%d times the minimum", c.most/10, c.most%10)
 			}
@@ -140,7 +140,7 @@ func TestHashedMovesFewJobs(t *testing.T) {
 }
 
 func ExampleDecision_Moves() {
-	list, _ := List([]Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}, {Name: "d", Weight: 1}})
+	list, _ := NewJobList([]Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}, {Name: "d", Weight: 1}})
 	first := Plan(Input{Jobs: list, Workers: []Worker{{Name: "w-0"}}})
 	second := Plan(Input{Jobs: list, Workers: []Worker{{Name: "w-0"}, {Name: "w-1", Ordinal: 1}}, Previous: first.Next})
 	for _, move := range second.Moves() {

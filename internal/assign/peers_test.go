@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// peers are well-known families of algorithms, with the standard library only, for comparison with BenchmarkFirst. Published
+// peers are well-known families of algorithms, with the standard library only, for comparison with BenchmarkFirst. WithList
 // implementations are in test/bench/peers, a separate module.
 var peers = []struct {
 	name string
@@ -15,7 +15,7 @@ var peers = []struct {
 	{"jump", 1 << 62, func(hashes []uint64, workers int) []int32 {
 		owners := make([]int32, len(hashes))
 		for n, hash := range hashes {
-			owners[n] = int32(jump(hash, workers))
+			owners[n] = int32(jumpHash(hash, workers))
 		}
 		return owners
 	}},
@@ -23,7 +23,7 @@ var peers = []struct {
 		owners := make([]int32, len(hashes))
 		for n, hash := range hashes {
 			for w := range workers {
-				if pair(hash, w) < pair(hash, int(owners[n])) {
+				if pairHash(hash, w) < pairHash(hash, int(owners[n])) {
 					owners[n] = int32(w)
 				}
 			}
@@ -40,7 +40,7 @@ func maglev(hashes []uint64, workers int) []int32 {
 	next := make([]uint64, workers)
 	for filled := 0; filled < places; {
 		for w := 0; w < workers && filled < places; w++ {
-			offset, skip := pair(1, w)%places, pair(2, w)%(places-1)+1
+			offset, skip := pairHash(1, w)%places, pairHash(2, w)%(places-1)+1
 			at := (offset + next[w]*skip) % places
 			for table[at] != 0 {
 				next[w]++
@@ -59,7 +59,7 @@ func maglev(hashes []uint64, workers int) []int32 {
 
 func BenchmarkPeers(b *testing.B) {
 	for _, scale := range scales {
-		hashes := listOf(b, equal(scale.jobs)...).hash()
+		hashes := newTestList(b, equalJobs(scale.jobs)...).nameHashes()
 		for _, peer := range peers {
 			if scale.jobs*scale.workers > peer.most {
 				continue

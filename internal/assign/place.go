@@ -5,34 +5,34 @@ import (
 	"slices"
 )
 
-// fill places equal jobs, each on the least loaded worker with room, lowest ordinal first, level by level.
-func (p *pass) fill(open []*seat, jobs []int32) (left []int32) {
+// placeEqual places equal jobs, each on the least loaded worker with room, lowest ordinal first, level by level.
+func (s *solver) placeEqual(workers []*workerInfo, jobs []int32) (unplaced []int32) {
 	if len(jobs) == 0 {
 		return nil
 	}
-	waiting := slices.Clone(open)
-	slices.SortFunc(waiting, func(a, b *seat) int {
+	waiting := slices.Clone(workers)
+	slices.SortFunc(waiting, func(a, b *workerInfo) int {
 		return cmp.Or(cmp.Compare(len(a.jobs), len(b.jobs)), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
-	var filling []*seat
+	var filling []*workerInfo
 	for len(jobs) > 0 {
 		if len(filling) == 0 && len(waiting) == 0 {
 			return jobs
 		}
-		filling, waiting = admit(filling, waiting)
-		for _, at := range filling {
-			if len(jobs) > 0 && len(at.jobs) < p.most(at) {
-				at.give(p.list, jobs[0])
+		filling, waiting = addNextLevel(filling, waiting)
+		for _, info := range filling {
+			if len(jobs) > 0 && len(info.jobs) < s.maxJobs(info) {
+				info.addJob(s.list, jobs[0])
 				jobs = jobs[1:]
 			}
 		}
-		filling = slices.DeleteFunc(filling, func(s *seat) bool { return len(s.jobs) >= p.most(s) })
+		filling = slices.DeleteFunc(filling, func(w *workerInfo) bool { return len(w.jobs) >= s.maxJobs(w) })
 	}
 	return nil
 }
 
-// admit adds waiting seats that have as few jobs as those being filled, which all have the same number.
-func admit(filling, waiting []*seat) (next, rest []*seat) {
+// addNextLevel adds waiting seats that have as few jobs as those being filled, which all have the same number.
+func addNextLevel(filling, waiting []*workerInfo) (next, rest []*workerInfo) {
 	level := -1
 	if len(filling) > 0 {
 		level = len(filling[0].jobs)
@@ -44,94 +44,94 @@ func admit(filling, waiting []*seat) (next, rest []*seat) {
 	}
 	if count > 0 {
 		filling = append(filling, waiting[:count]...)
-		slices.SortFunc(filling, func(a, b *seat) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+		slices.SortFunc(filling, func(a, b *workerInfo) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	}
 	return filling, waiting[count:]
 }
 
-// pour places jobs of different weights in order, each on the least loaded worker with room, lowest ordinal first.
-func (p *pass) pour(open []*seat, jobs []int32) (left []int32) {
-	low := heapOf(open, lowest, leastLoaded)
-	tooMuch := 0 // a weight for which no worker has room: room only shrinks here
+// placeWeighted places jobs of different weights in order, each on the least loaded worker with room, lowest ordinal first.
+func (s *solver) placeWeighted(workers []*workerInfo, jobs []int32) (unplaced []int32) {
+	byLoad := newHeap(workers, minHeap, hasLessLoad)
+	tooHeavy := 0 // a weight for which no worker has room: room only shrinks here
 	for _, job := range jobs {
-		weight := p.list.weightOf(job)
-		at := (*seat)(nil)
-		if tooMuch == 0 || weight < tooMuch {
-			at = p.roomiest(low, weight)
+		weight := s.list.weightOf(job)
+		info := (*workerInfo)(nil)
+		if tooHeavy == 0 || weight < tooHeavy {
+			info = s.leastLoadedWithRoom(byLoad, weight)
 		}
-		if at != nil {
-			at.give(p.list, job)
-			low.fix(at)
+		if info != nil {
+			info.addJob(s.list, job)
+			byLoad.fix(info)
 			continue
 		}
-		left = append(left, job)
-		if tooMuch == 0 || weight < tooMuch {
-			tooMuch = weight
+		unplaced = append(unplaced, job)
+		if tooHeavy == 0 || weight < tooHeavy {
+			tooHeavy = weight
 		}
 	}
-	return left
+	return unplaced
 }
 
-// roomiest returns the least loaded worker that has room for a weight, or nil.
-func (p *pass) roomiest(low *heap, weight int) *seat {
-	if len(low.items) == 0 {
+// leastLoadedWithRoom returns the least loaded worker that has room for a weight, or nil.
+func (s *solver) leastLoadedWithRoom(byLoad *heap, weight int) *workerInfo {
+	if len(byLoad.items) == 0 {
 		return nil
 	}
-	top := low.items[0]
+	top := byLoad.items[0]
 	if top.fits(weight) {
 		return top
 	}
-	if p.even {
+	if s.equalCapacity {
 		return nil
 	}
-	return low.first(func(s *seat) bool { return s.fits(weight) })
+	return byLoad.firstFit(func(w *workerInfo) bool { return w.fits(weight) })
 }
 
-// deal gives each worker a contiguous piece of the list.
-func (p *pass) deal(open []*seat, jobs []int32) {
-	if len(open) == 0 {
-		p.left = jobs
+// placeContiguous gives each worker a contiguous piece of the list.
+func (s *solver) placeContiguous(workers []*workerInfo, jobs []int32) {
+	if len(workers) == 0 {
+		s.unplacedShared = jobs
 		return
 	}
-	if p.list.weight > 0 {
-		p.left = p.cut(open, jobs)
+	if s.list.uniformWeight > 0 {
+		s.unplacedShared = s.placeContiguousEqual(workers, jobs)
 		return
 	}
-	total := p.list.load(jobs)
-	passed := 0
+	total := s.list.load(jobs)
+	precedingWeight := 0
 	for _, job := range jobs {
-		weight := p.list.weightOf(job)
+		weight := s.list.weightOf(job)
 		// The middle of a job decides which worker's part of the total weight it is in.
-		open[(2*passed+weight)*len(open)/(2*total)].give(p.list, job)
-		passed += weight
+		workers[(2*precedingWeight+weight)*len(workers)/(2*total)].addJob(s.list, job)
+		precedingWeight += weight
 	}
-	var floating []int32
-	for _, at := range open {
-		floating = append(floating, p.overload(at)...)
+	var overflow []int32
+	for _, info := range workers {
+		overflow = append(overflow, s.trimToCapacity(info)...)
 	}
-	slices.Sort(floating)
-	p.left = p.pour(open, floating)
+	slices.Sort(overflow)
+	s.unplacedShared = s.placeWeighted(workers, overflow)
 }
 
-// cut deals equal jobs: pieces differ by at most one, and the first ones are longer.
-func (p *pass) cut(open []*seat, jobs []int32) (left []int32) {
-	floor, extra := p.waterline(open, len(jobs))
-	for _, at := range open {
-		quota := min(floor, p.most(at))
-		if extra > 0 && p.most(at) > floor {
+// placeContiguousEqual deals equal jobs: pieces differ by at most one, and the first ones are longer.
+func (s *solver) placeContiguousEqual(workers []*workerInfo, jobs []int32) (unplaced []int32) {
+	floor, extra := s.equalQuota(workers, len(jobs))
+	for _, info := range workers {
+		quota := min(floor, s.maxJobs(info))
+		if extra > 0 && s.maxJobs(info) > floor {
 			quota++
 			extra--
 		}
-		at.jobs, at.own, at.sorted = slices.Clone(jobs[:quota]), true, quota
-		at.load = p.list.weight * quota
+		info.jobs, info.jobsWritable, info.sortedLen = slices.Clone(jobs[:quota]), true, quota
+		info.load = s.list.uniformWeight * quota
 		jobs = jobs[quota:]
 	}
 	return jobs
 }
 
-// contiguous ignores history, so that the worker of a job follows from the list alone.
-func (p *pass) contiguous() {
-	p.forget()
-	p.dedicate(p.list.dedicated, p.last)
-	p.deal(p.open(), p.homeless())
+// assignContiguous ignores history, so that the worker of a job follows from the list alone.
+func (s *solver) assignContiguous() {
+	s.clearHistory()
+	s.assignDedicated(s.list.dedicated, s.lastFreeWorker)
+	s.placeContiguous(s.sharedWorkers(), s.unplacedJobs())
 }

@@ -11,7 +11,7 @@ import (
 
 var strategies = []Strategy{Sticky, Contiguous, Hashed}
 
-func someJobs(t *rapid.T, label string) []Job {
+func drawJobs(t *rapid.T, label string) []Job {
 	names := rapid.Permutation(slices.Collect(func(yield func(int) bool) {
 		for n := range 30 {
 			if !yield(n) {
@@ -30,13 +30,13 @@ func someJobs(t *rapid.T, label string) []Job {
 	return jobs
 }
 
-func someWorkers(t *rapid.T) []Worker {
+func drawWorkers(t *rapid.T) []Worker {
 	capacities := rapid.SampledFrom([][]int{{0}, {0}, {20}, {3, 50}, {0, 7, 20}}).Draw(t, "capacities")
 	var workers []Worker
 	for _, ordinal := range rapid.SliceOfNDistinct(rapid.IntRange(0, 12), 0, 10, rapid.ID).Draw(t, "ordinals") {
 		workers = append(workers, Worker{
 			Name: fmt.Sprint("w-", ordinal), Ordinal: ordinal, Capacity: rapid.SampledFrom(capacities).Draw(t, "capacity"),
-			State: rapid.SampledFrom([]State{Ready, Ready, Ready, Ready, Away, Leaving}).Draw(t, "state"),
+			State: rapid.SampledFrom([]State{Ready, Ready, Ready, Ready, NotReady, Leaving}).Draw(t, "state"),
 		})
 	}
 	return workers
@@ -48,14 +48,14 @@ func TestAnyHistory(t *testing.T) {
 		var previous *Revision
 		for range rapid.IntRange(1, 4).Draw(t, "steps") {
 			in := Input{
-				Jobs: listOf(t, someJobs(t, "names")...), Workers: someWorkers(t), Previous: previous,
+				Jobs: newTestList(t, drawJobs(t, "names")...), Workers: drawWorkers(t), Previous: previous,
 				Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), ImbalancePercent: rapid.IntRange(0, 100).Draw(t, "imbalance"),
 			}
 			decision := Plan(in)
-			sound(t, in, decision)
-			movesAddUp(t, in, decision)
-			orderIsNothing(t, in, decision)
-			againIsNothing(t, in, decision)
+			requireValid(t, in, decision)
+			requireMovesMatch(t, in, decision)
+			requireOrderIndependence(t, in, decision)
+			requireStability(t, in, decision)
 			previous = decision.Next
 		}
 	})
@@ -71,8 +71,8 @@ func ownersOf(revision *Revision) map[string]int {
 	return owners
 }
 
-// movesAddUp fails unless the moves are exactly the differences.
-func movesAddUp(t *rapid.T, in Input, decision Decision) {
+// requireMovesMatch fails unless the moves are exactly the differences.
+func requireMovesMatch(t *rapid.T, in Input, decision Decision) {
 	before, after := ownersOf(in.Previous), ownersOf(decision.Next)
 	differ := 0
 	for job, owner := range before {
@@ -96,12 +96,12 @@ func movesAddUp(t *rapid.T, in Input, decision Decision) {
 	}
 }
 
-func orderIsNothing(t *rapid.T, in Input, want Decision) {
+func requireOrderIndependence(t *rapid.T, in Input, want Decision) {
 	shuffle := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	in.Workers = slices.Clone(in.Workers)
 	shuffle.Shuffle(len(in.Workers), func(i, j int) { in.Workers[i], in.Workers[j] = in.Workers[j], in.Workers[i] })
 	in.Previous = Restore(in.Previous.Shares(), 0) // a stored revision is equivalent to a kept one
-	if got := Plan(in); !slices.EqualFunc(got.Next.Shares(), want.Next.Shares(), sameShare) || !slices.Equal(got.Unassigned, want.Unassigned) {
+	if got := Plan(in); !slices.EqualFunc(got.Next.Shares(), want.Next.Shares(), equalShares) || !slices.Equal(got.Unassigned, want.Unassigned) {
 		t.Fatalf("shuffled: %v, before: %v", got.Next.Shares(), want.Next.Shares())
 	}
 	if in.Strategy != Hashed {
@@ -109,7 +109,7 @@ func orderIsNothing(t *rapid.T, in Input, want Decision) {
 	}
 	jobs := slices.Clone(in.Jobs.jobs)
 	shuffle.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
-	in.Jobs = listOf(t, jobs...)
+	in.Jobs = newTestList(t, jobs...)
 	got, owners := ownersOf(Plan(in).Next), ownersOf(want.Next)
 	for _, job := range jobs {
 		if got[job.Name] != owners[job.Name] {
@@ -118,7 +118,7 @@ func orderIsNothing(t *rapid.T, in Input, want Decision) {
 	}
 }
 
-func againIsNothing(t *rapid.T, in Input, decision Decision) {
+func requireStability(t *rapid.T, in Input, decision Decision) {
 	in.Previous = decision.Next
 	again := Plan(in)
 	if moves := again.Moves(); len(moves) > 0 || !slices.Equal(again.Unassigned, decision.Unassigned) {
@@ -132,12 +132,12 @@ func TestP03_PropertiesOfEqualJobs(t *testing.T) {
 		var previous *Revision
 		for range 3 {
 			in := Input{
-				Jobs: listOf(t, equal(rapid.IntRange(0, 200).Draw(t, "n"))...), Workers: crew(rapid.IntRange(1, 200).Draw(t, "w")),
+				Jobs: newTestList(t, equalJobs(rapid.IntRange(0, 200).Draw(t, "n"))...), Workers: readyWorkers(rapid.IntRange(1, 200).Draw(t, "w")),
 				Strategy: rapid.SampledFrom([]Strategy{Sticky, Contiguous}).Draw(t, "strategy"), Previous: previous,
 			}
 			decision := Plan(in)
-			sound(t, in, decision)
-			if counts := sizes(decision.Next); slices.Max(counts)-slices.Min(counts) > 1 || len(decision.Unassigned) > 0 {
+			requireValid(t, in, decision)
+			if counts := jobCounts(decision.Next); slices.Max(counts)-slices.Min(counts) > 1 || len(decision.Unassigned) > 0 {
 				t.Fatalf("%d jobs: %v", in.Jobs.Len(), counts)
 			}
 			previous = decision.Next
@@ -150,43 +150,43 @@ func TestP13_WeightedJobsAreBalanced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var previous *Revision
 		for range 3 {
-			jobs := someJobs(t, "names")
+			jobs := drawJobs(t, "names")
 			for n := range jobs {
 				jobs[n].Dedicated = false
 			}
-			in := Input{Jobs: listOf(t, jobs...), Workers: crew(rapid.IntRange(1, 8).Draw(t, "w")), Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), Previous: previous}
+			in := Input{Jobs: newTestList(t, jobs...), Workers: readyWorkers(rapid.IntRange(1, 8).Draw(t, "w")), Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), Previous: previous}
 			decision := Plan(in)
-			withinBounds(t, in, decision)
+			requireWithinBounds(t, in, decision)
 			previous = decision.Next
 		}
 	})
 }
 
-func withinBounds(t *rapid.T, in Input, decision Decision) {
+func requireWithinBounds(t *rapid.T, in Input, decision Decision) {
 	shares, list := decision.Next.shares, in.Jobs
-	lowest := slices.MinFunc(shares, func(a, b share) int { return a.load - b.load }).load
-	for _, one := range shares {
+	lowest := slices.MinFunc(shares, func(a, b indexedShare) int { return a.load - b.load }).load
+	for _, share := range shares {
 		largest := 0
-		for _, job := range one.jobs {
+		for _, job := range share.jobs {
 			largest = max(largest, list.weightOf(job))
 		}
-		aboveMean := one.load*len(shares) > list.total+list.heaviest*len(shares)
+		aboveMean := share.load*len(shares) > list.totalWeight+list.heaviest*len(shares)
 		switch in.Strategy {
 		case Sticky:
-			if one.load-lowest > largest {
-				t.Fatalf("%d is above %d by more than %d: %v", one.load, lowest, largest, decision.Next.Shares())
+			if share.load-lowest > largest {
+				t.Fatalf("%d is above %d by more than %d: %v", share.load, lowest, largest, decision.Next.Shares())
 			}
 		case Contiguous:
 			if aboveMean {
-				t.Fatalf("%d is too far above the mean: %v", one.load, decision.Next.Shares())
+				t.Fatalf("%d is too far above the mean: %v", share.load, decision.Next.Shares())
 			}
 		case Hashed:
-			limit := ceiling(list.total*105, 100*len(shares))
-			if list.weight == 0 {
-				limit = onGrid(max(limit, list.heaviest))
+			limit := ceilDiv(list.totalWeight*105, 100*len(shares))
+			if list.uniformWeight == 0 {
+				limit = roundUpToGrid(max(limit, list.heaviest))
 			}
-			if one.load > limit && aboveMean {
-				t.Fatalf("%d is above %d and the mean: %v", one.load, limit, decision.Next.Shares())
+			if share.load > limit && aboveMean {
+				t.Fatalf("%d is above %d and the mean: %v", share.load, limit, decision.Next.Shares())
 			}
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Edition is a version of a worker's list.
-type Edition struct {
+// ListVersion is a version of a worker's list.
+type ListVersion struct {
 	Version int64
 	Jobs    []string
 }
@@ -16,43 +16,43 @@ type Edition struct {
 //
 // A record is a value, and must be stored before the lists in it are published.
 type Record struct {
-	Worker       string
-	Ordinal      int
-	UID          string    // of its pod, "" if there is none
-	Acknowledged int64     // the version that this pod has confirmed
-	Lists        []Edition // oldest first; the last one is currently published
-	Overdue      bool      // its time to confirm has expired: it only holds back the jobs that it may hold
+	Worker              string
+	Ordinal             int
+	PodUID              string        // of its pod, "" if there is none
+	AcknowledgedVersion int64         // the version that this pod has confirmed
+	Lists               []ListVersion // oldest first; the last one is currently published
+	Overdue             bool          // its time to confirm has expired: it only holds back the jobs that it may hold
 }
 
-// Published returns the record after a list was published.
-func (r Record) Published(version int64, jobs []string) Record {
-	r.Lists = append(slices.Clip(r.Lists), Edition{Version: version, Jobs: slices.Clone(jobs)})
+// WithList returns the record after a list was published.
+func (r Record) WithList(version int64, jobs []string) Record {
+	r.Lists = append(slices.Clip(r.Lists), ListVersion{Version: version, Jobs: slices.Clone(jobs)})
 	return r
 }
 
-// Confirmed returns the record after a pod confirmed a version. It ignores confirmations by other pods, such as one at a reused address
+// WithAcknowledgement returns the record after a pod confirmed a version. It ignores confirmations by other pods, such as one at a reused address
 // or the predecessor, and versions that were never published to this worker.
-func (r Record) Confirmed(uid string, version int64) Record {
-	at := slices.IndexFunc(r.Lists, func(e Edition) bool { return e.Version == version })
-	if uid == "" || uid != r.UID || at < 0 {
+func (r Record) WithAcknowledgement(uid string, version int64) Record {
+	at := slices.IndexFunc(r.Lists, func(e ListVersion) bool { return e.Version == version })
+	if uid == "" || uid != r.PodUID || at < 0 {
 		return r
 	}
-	r.Acknowledged, r.Lists = version, slices.Clone(r.Lists[at:])
+	r.AcknowledgedVersion, r.Lists = version, slices.Clone(r.Lists[at:])
 	return r
 }
 
-// Seen returns the record when a pod runs under the worker's name. A new pod may have started with any of the lists.
-func (r Record) Seen(uid string) Record {
-	if uid != r.UID {
-		r.UID, r.Acknowledged = uid, 0
+// WithPod returns the record when a pod runs under the worker's name. A new pod may have started with any of the lists.
+func (r Record) WithPod(uid string) Record {
+	if uid != r.PodUID {
+		r.PodUID, r.AcknowledgedVersion = uid, 0
 	}
 	return r
 }
 
-// Vacant returns the record when no pod was running under the worker's name after the last list was published: the next pod starts with
+// WithoutPod returns the record when no pod was running under the worker's name after the last list was published: the next pod starts with
 // that list. A container restart is not a vacancy.
-func (r Record) Vacant() Record {
-	r.UID, r.Acknowledged = "", 0
+func (r Record) WithoutPod() Record {
+	r.PodUID, r.AcknowledgedVersion = "", 0
 	r.Lists = slices.Clone(r.Lists[max(0, len(r.Lists)-1):])
 	return r
 }
@@ -66,10 +66,10 @@ func (r Record) Current() []string {
 }
 
 // MayHold returns all jobs that the worker may hold: the published ones, then those of earlier lists.
-func (r Record) MayHold() []string { return append(slices.Clone(r.Current()), r.clings()...) }
+func (r Record) MayHold() []string { return append(slices.Clone(r.Current()), r.unreleasedJobs()...) }
 
-// clings returns the jobs of earlier lists that are not in the published one.
-func (r Record) clings() []string {
+// unreleasedJobs returns the jobs of earlier lists that are not in the published one.
+func (r Record) unreleasedJobs() []string {
 	if len(r.Lists) < 2 {
 		return nil
 	}
@@ -86,22 +86,22 @@ func (r Record) clings() []string {
 	return jobs
 }
 
-// Settled reports whether the worker has confirmed what is published, or has nothing to confirm.
-func (r Record) Settled() bool {
+// IsAcknowledged reports whether the worker has confirmed what is published, or has nothing to confirm.
+func (r Record) IsAcknowledged() bool {
 	switch {
 	case len(r.Lists) == 0:
 		return true
 	case len(r.Lists) > 1:
 		return false
-	case r.UID == "":
+	case r.PodUID == "":
 		return len(r.Current()) == 0
 	}
-	return r.Acknowledged == r.Lists[0].Version
+	return r.AcknowledgedVersion == r.Lists[0].Version
 }
 
-// Basis returns the starting point for a new plan while another may be in progress: a job stays with the worker that may hold it, and all
+// BaseRevision returns the starting point for a new plan while another may be in progress: a job stays with the worker that may hold it, and all
 // other jobs are where the previous plan wanted them.
-func Basis(previous *Revision, records []Record) *Revision {
+func BaseRevision(previous *Revision, records []Record) *Revision {
 	sorted := slices.Clone(records)
 	slices.SortFunc(sorted, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
@@ -112,7 +112,7 @@ func Basis(previous *Revision, records []Record) *Revision {
 	}
 	owned := make(map[string]bool, total)
 	var shares []Share
-	take := func(worker string, ordinal int, jobs []string) {
+	addShare := func(worker string, ordinal int, jobs []string) {
 		share := Share{Worker: worker, Ordinal: ordinal}
 		for _, job := range jobs {
 			if !owned[job] {
@@ -123,16 +123,16 @@ func Basis(previous *Revision, records []Record) *Revision {
 		shares = append(shares, share)
 	}
 	for _, record := range sorted {
-		take(record.Worker, record.Ordinal, record.Current())
+		addShare(record.Worker, record.Ordinal, record.Current())
 	}
 	for _, record := range sorted {
-		take(record.Worker, record.Ordinal, record.clings())
+		addShare(record.Worker, record.Ordinal, record.unreleasedJobs())
 	}
 	algorithm := 0
 	if previous != nil {
 		algorithm = previous.algorithm
 		for _, share := range previous.Shares() {
-			take(share.Worker, share.Ordinal, share.Jobs)
+			addShare(share.Worker, share.Ordinal, share.Jobs)
 		}
 	}
 	return Restore(shares, algorithm)

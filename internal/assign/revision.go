@@ -14,12 +14,12 @@ type Share struct {
 
 // Revision is the owner of each job, with the index used to compute the next revision.
 type Revision struct {
-	list      *Jobs
-	shares    []share // by ordinal
-	algorithm int     // of Hashed, else 0
+	list      *JobList
+	shares    []indexedShare // by ordinal
+	algorithm int            // of Hashed, else 0
 }
 
-type share struct {
+type indexedShare struct {
 	worker  string
 	ordinal int
 	jobs    []int32 // ascending positions in the list
@@ -34,16 +34,16 @@ func Restore(stored []Share, algorithm int) *Revision {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Worker, b.Worker))
 	})
 	total := 0
-	for _, from := range stored {
-		total += len(from.Jobs)
+	for _, share := range stored {
+		total += len(share.Jobs)
 	}
 	jobs, names := make([]Job, 0, total), make(map[string]struct{}, total)
 	revision := &Revision{algorithm: algorithm}
-	for _, from := range sorted {
-		to := revision.shareOf(from)
-		for _, name := range from.Jobs {
+	for _, share := range sorted {
+		to := revision.shareFor(share)
+		for _, name := range share.Jobs {
 			job := Job{Name: name, Weight: 1}
-			if refusal(job, names) == "" {
+			if validateJob(job, names) == "" {
 				names[name] = struct{}{}
 				to.jobs = append(to.jobs, int32(len(jobs)))
 				jobs = append(jobs, job)
@@ -51,14 +51,14 @@ func Restore(stored []Share, algorithm int) *Revision {
 		}
 		to.load = len(to.jobs)
 	}
-	revision.list = checked(jobs, names)
+	revision.list = buildJobList(jobs, names)
 	return revision
 }
 
-// shareOf returns the last share if it has the ordinal already, and a new one otherwise.
-func (r *Revision) shareOf(from Share) *share {
+// shareFor returns the last share if it has the ordinal already, and a new one otherwise.
+func (r *Revision) shareFor(from Share) *indexedShare {
 	if n := len(r.shares); n == 0 || r.shares[n-1].ordinal != from.Ordinal {
-		r.shares = append(r.shares, share{worker: from.Worker, ordinal: from.Ordinal})
+		r.shares = append(r.shares, indexedShare{worker: from.Worker, ordinal: from.Ordinal})
 	}
 	return &r.shares[len(r.shares)-1]
 }
@@ -73,24 +73,24 @@ func (r *Revision) Shares() []Share {
 	}
 	shares := make([]Share, len(r.shares))
 	for n := range r.shares {
-		shares[n] = r.named(n)
+		shares[n] = r.shareAt(n)
 	}
 	return shares
 }
 
-// Of returns the share of the worker with an ordinal.
-func (r *Revision) Of(ordinal int) (Share, bool) {
+// ShareOf returns the share of the worker with an ordinal.
+func (r *Revision) ShareOf(ordinal int) (Share, bool) {
 	if r == nil {
 		return Share{}, false
 	}
-	n, found := seek(r.shares, ordinal)
+	n, found := findShare(r.shares, ordinal)
 	if !found {
 		return Share{}, false
 	}
-	return r.named(n), true
+	return r.shareAt(n), true
 }
 
-func (r *Revision) named(n int) Share {
+func (r *Revision) shareAt(n int) Share {
 	from := r.shares[n]
 	jobs := make([]string, len(from.jobs))
 	for i, at := range from.jobs {
@@ -99,31 +99,31 @@ func (r *Revision) named(n int) Share {
 	return Share{Worker: from.worker, Ordinal: from.ordinal, Jobs: jobs}
 }
 
-func seek(shares []share, ordinal int) (int, bool) {
-	return slices.BinarySearchFunc(shares, ordinal, func(s share, ordinal int) int { return cmp.Compare(s.ordinal, ordinal) })
+func findShare(shares []indexedShare, ordinal int) (int, bool) {
+	return slices.BinarySearchFunc(shares, ordinal, func(s indexedShare, ordinal int) int { return cmp.Compare(s.ordinal, ordinal) })
 }
 
-// on translates the revision to positions of another list, without jobs missing there, and returns the jobs that only that list has.
-func (r *Revision) on(list *Jobs) (shares []share, added []int32) {
+// translate translates the revision to positions of another list, without jobs missing there, and returns the jobs that only that list has.
+func (r *Revision) translate(list *JobList) (shares []indexedShare, added []int32) {
 	if r == nil {
 		return nil, nil
 	}
 	if r.list == list {
 		return r.shares, nil
 	}
-	moved := r.list.shiftTo(list)
-	if int(moved.head) == r.list.Len() {
-		return r.shares, moved.added // jobs were only added at the end
+	diff := r.list.diff(list)
+	if int(diff.head) == r.list.Len() {
+		return r.shares, diff.added // jobs were only added at the end
 	}
 	shares = slices.Clone(r.shares)
-	space := make([]int32, 0, moved.count(shares))
+	positions := make([]int32, 0, diff.countAffected(shares))
 	for n := range shares {
-		if moved.touches(shares[n].jobs) {
-			begin := len(space)
-			space = moved.append(space, shares[n].jobs)
-			shares[n].jobs = space[begin:len(space):len(space)]
+		if diff.affects(shares[n].jobs) {
+			start := len(positions)
+			positions = diff.appendTranslated(positions, shares[n].jobs)
+			shares[n].jobs = positions[start:len(positions):len(positions)]
 			shares[n].load = list.load(shares[n].jobs)
 		}
 	}
-	return shares, moved.added
+	return shares, diff.added
 }

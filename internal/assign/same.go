@@ -7,12 +7,12 @@ func (r *Revision) Same(other *Revision) bool {
 	if r == nil || other == nil {
 		return r == other
 	}
-	return r.algorithm == other.algorithm && slices.EqualFunc(r.shares, other.shares, func(a, b share) bool {
+	return r.algorithm == other.algorithm && slices.EqualFunc(r.shares, other.shares, func(a, b indexedShare) bool {
 		return a.ordinal == b.ordinal && r.sameJobs(a, b, other)
 	})
 }
 
-func (r *Revision) sameJobs(a, b share, other *Revision) bool {
+func (r *Revision) sameJobs(a, b indexedShare, other *Revision) bool {
 	if r.list == other.list {
 		return slices.Equal(a.jobs, b.jobs)
 	}

@@ -8,30 +8,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-// most is the maximum number of workers: few, so that each is affected often.
-const most = 3
+// maxWorkers is the maximum number of workers: few, so that each is affected often.
+const maxWorkers = 3
 
-// world is a pool with workers that run what they read, and with the operator's view of them.
-type world struct {
+// simulation is a pool with workers that run what they read, and with the operator's view of them.
+type simulation struct {
 	version int64
-	files   map[string]Edition // as published
-	pods    map[string]*running
+	files   map[string]ListVersion // as published
+	pods    map[string]*simulatedPod
 	records map[string]Record
-	pool    int
+	size    int
 	jobs    []Job
 	plan    *Revision
 	uids    int
 }
 
-// running is a pod with the jobs that it runs, and their version.
-type running struct {
+// simulatedPod is a pod with the jobs that it runs, and their version.
+type simulatedPod struct {
 	uid     string
 	version int64
 	jobs    []string
 }
 
-func (w *world) sorted() (records []Record) {
-	for n := range most {
+func (w *simulation) sortedRecords() (records []Record) {
+	for n := range maxWorkers {
 		if record, known := w.records[fmt.Sprint("w-", n)]; known {
 			records = append(records, record)
 		}
@@ -40,14 +40,14 @@ func (w *world) sorted() (records []Record) {
 }
 
 // replan starts from the current possible holders, with the current pool and jobs.
-func (w *world) replan(t failing) {
-	in := Input{Jobs: listOf(t, w.jobs...), Workers: crew(w.pool), Previous: Basis(w.plan, w.sorted())}
+func (w *simulation) replan(t testingT) {
+	in := Input{Jobs: newTestList(t, w.jobs...), Workers: readyWorkers(w.size), Previous: BaseRevision(w.plan, w.sortedRecords())}
 	w.plan = Plan(in).Next
 }
 
-// step is one reconcile.
-func (w *world) step() Step {
-	step := Handover(w.plan.Shares(), w.sorted(), Exclusive)
+// reconcile is one reconcile.
+func (w *simulation) reconcile() Step {
+	step := Handover(w.plan.Shares(), w.sortedRecords(), Exclusive)
 	if len(step.Publish) > 0 {
 		w.version++
 	}
@@ -56,47 +56,47 @@ func (w *world) step() Step {
 		if !known {
 			record = Record{Worker: share.Worker, Ordinal: share.Ordinal}
 		}
-		w.records[share.Worker] = record.Published(w.version, share.Jobs)
-		w.files[share.Worker] = Edition{w.version, share.Jobs}
+		w.records[share.Worker] = record.WithList(w.version, share.Jobs)
+		w.files[share.Worker] = ListVersion{w.version, share.Jobs}
 	}
 	return step
 }
 
-// read makes a worker load its file.
-func (w *world) read(worker string) {
+// loadFile makes a worker load its file.
+func (w *simulation) loadFile(worker string) {
 	if pod, file := w.pods[worker], w.files[worker]; pod != nil && file.Version > 0 {
 		pod.version, pod.jobs = file.Version, file.Jobs
 	}
 }
 
-// look updates the operator's view of a worker.
-func (w *world) look(worker string) {
+// observe updates the operator's view of a worker.
+func (w *simulation) observe(worker string) {
 	record, known := w.records[worker]
 	if !known {
 		return
 	}
 	if pod := w.pods[worker]; pod == nil {
-		record = record.Vacant()
+		record = record.WithoutPod()
 	} else {
-		record = record.Seen(pod.uid).Confirmed(pod.uid, pod.version)
+		record = record.WithPod(pod.uid).WithAcknowledgement(pod.uid, pod.version)
 	}
 	w.records[worker] = record
 }
 
-// toggle starts a pod with the current file, or stops it.
-func (w *world) toggle(worker string) {
+// togglePod starts a pod with the current file, or stops it.
+func (w *simulation) togglePod(worker string) {
 	if w.pods[worker] != nil {
 		delete(w.pods, worker)
 		return
 	}
 	w.uids++
-	w.pods[worker] = &running{uid: fmt.Sprint("uid-", w.uids)}
-	w.read(worker)
+	w.pods[worker] = &simulatedPod{uid: fmt.Sprint("uid-", w.uids)}
+	w.loadFile(worker)
 }
 
-func (w *world) oneOwner(t *rapid.T) {
+func (w *simulation) requireOneOwner(t *rapid.T) {
 	owners := map[string]string{}
-	for n := range most {
+	for n := range maxWorkers {
 		worker := fmt.Sprint("w-", n)
 		if w.pods[worker] == nil {
 			continue
@@ -113,47 +113,47 @@ func (w *world) oneOwner(t *rapid.T) {
 // For any order of events, no job runs twice; and when the events end, all jobs run on their assigned worker.
 func TestNeverTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{files: map[string]Edition{}, pods: map[string]*running{}, records: map[string]Record{}, pool: 2, jobs: equal(4)}
-		worker := func() string { return fmt.Sprint("w-", rapid.IntRange(0, most-1).Draw(t, "worker")) }
-		w.replan(t)
-		w.converges(t)
+		sim := &simulation{files: map[string]ListVersion{}, pods: map[string]*simulatedPod{}, records: map[string]Record{}, size: 2, jobs: equalJobs(4)}
+		worker := func() string { return fmt.Sprint("w-", rapid.IntRange(0, maxWorkers-1).Draw(t, "worker")) }
+		sim.replan(t)
+		sim.requireConvergence(t)
 		actions := map[string]func(*rapid.T){
-			"scale":  func(t *rapid.T) { w.pool = rapid.IntRange(0, most).Draw(t, "pool"); w.replan(t) },
-			"jobs":   func(t *rapid.T) { w.jobs = equal(rapid.IntRange(0, 5).Draw(t, "jobs")); w.replan(t) },
-			"replan": func(t *rapid.T) { w.replan(t) },
-			"step":   func(*rapid.T) { w.step() },
-			"read":   func(*rapid.T) { w.read(worker()) },
-			"look":   func(*rapid.T) { w.look(worker()) },
-			"toggle": func(*rapid.T) { w.toggle(worker()) },
+			"scale":  func(t *rapid.T) { sim.size = rapid.IntRange(0, maxWorkers).Draw(t, "pool"); sim.replan(t) },
+			"jobs":   func(t *rapid.T) { sim.jobs = equalJobs(rapid.IntRange(0, 5).Draw(t, "jobs")); sim.replan(t) },
+			"replan": func(t *rapid.T) { sim.replan(t) },
+			"step":   func(*rapid.T) { sim.reconcile() },
+			"read":   func(*rapid.T) { sim.loadFile(worker()) },
+			"look":   func(*rapid.T) { sim.observe(worker()) },
+			"toggle": func(*rapid.T) { sim.togglePod(worker()) },
 			"overdue": func(*rapid.T) {
 				name := worker()
-				r, ok := w.records[name]
+				r, ok := sim.records[name]
 				r.Overdue = !r.Overdue
 				if ok {
-					w.records[name] = r
+					sim.records[name] = r
 				}
 			},
-			"": w.oneOwner,
+			"": sim.requireOneOwner,
 		}
 		t.Repeat(actions)
-		w.converges(t)
+		sim.requireConvergence(t)
 	})
 }
 
-func (w *world) converges(t *rapid.T) {
+func (w *simulation) requireConvergence(t *rapid.T) {
 	for range 4 {
-		w.step()
-		for n := range most {
+		w.reconcile()
+		for n := range maxWorkers {
 			worker := fmt.Sprint("w-", n)
-			if w.pods[worker] == nil && n < w.pool {
-				w.toggle(worker)
+			if w.pods[worker] == nil && n < w.size {
+				w.togglePod(worker)
 			}
-			w.read(worker)
-			w.look(worker)
+			w.loadFile(worker)
+			w.observe(worker)
 		}
-		w.oneOwner(t)
+		w.requireOneOwner(t)
 	}
-	if last := w.step(); last.Phase != Done {
+	if last := w.reconcile(); last.Phase != Done {
 		t.Fatalf("not converged: %v", last)
 	}
 	for _, share := range w.plan.Shares() {

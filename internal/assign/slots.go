@@ -22,10 +22,10 @@ type Pod struct {
 // A Deployment that scales down may keep any of its pods. A pod whose slot is not below size gets a lower one as soon as it is free: no
 // other pod would take that slot, and the workload does not want a worker with the slot that the pod has.
 func Slots(pods []Pod, size int) []Pod {
-	given := slices.Clone(pods)
-	byAge := make([]*Pod, len(given))
-	for n := range given {
-		byAge[n] = &given[n]
+	assigned := slices.Clone(pods)
+	byAge := make([]*Pod, len(assigned))
+	for n := range assigned {
+		byAge[n] = &assigned[n]
 	}
 	slices.SortFunc(byAge, func(a, b *Pod) int { return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name)) })
 	taken := map[int]bool{}
@@ -37,14 +37,14 @@ func Slots(pods []Pod, size int) []Pod {
 		taken[pod.Slot] = true
 	}
 	free := 0
-	lowest := func() int {
+	lowestFree := func() int {
 		for taken[free] {
 			free++
 		}
 		return free
 	}
 	for _, pod := range byAge {
-		if slot := lowest(); pod.Slot >= size && slot < size {
+		if slot := lowestFree(); pod.Slot >= size && slot < size {
 			delete(taken, pod.Slot)
 			pod.Slot = slot
 			taken[slot] = true
@@ -52,9 +52,9 @@ func Slots(pods []Pod, size int) []Pod {
 	}
 	for _, pod := range byAge {
 		if pod.Slot == NoSlot && len(taken) < size {
-			pod.Slot = lowest()
+			pod.Slot = lowestFree()
 			taken[pod.Slot] = true
 		}
 	}
-	return given
+	return assigned
 }

@@ -49,18 +49,18 @@ func TestRollingUpdateMovesNothing(t *testing.T) {
 			pods = append(pods, Pod{fmt.Sprint("old-", n), NoSlot, int64(n)})
 		}
 		pods = Slots(pods, size)
-		in := Input{Jobs: listOf(t, equal(20)...), Workers: workersOf(pods)}
+		in := Input{Jobs: newTestList(t, equalJobs(20)...), Workers: workersOf(pods)}
 		in.Previous = Plan(in).Next
 		for n := range size {
 			pods = Slots(append(pods, Pod{fmt.Sprint("new-", n), NoSlot, int64(100 + n)}), size)
-			gone := rapid.SampledFrom(slices.Collect(func(yield func(int) bool) {
+			deleted := rapid.SampledFrom(slices.Collect(func(yield func(int) bool) {
 				for at, pod := range pods {
 					if pod.Created < 100 && !yield(at) {
 						return
 					}
 				}
 			})).Draw(t, "gone")
-			pods = Slots(slices.Delete(pods, gone, gone+1), size)
+			pods = Slots(slices.Delete(pods, deleted, deleted+1), size)
 			in.Workers = workersOf(pods)
 			decision := Plan(in)
 			if moves := decision.Moves(); len(moves) > 0 {

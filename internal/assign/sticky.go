@@ -5,89 +5,89 @@ import (
 	"slices"
 )
 
-// sticky keeps what fits, takes the surplus of overloaded workers from their tails, and places the rest in list order.
-func (p *pass) sticky() {
-	for n := range p.seats {
-		p.seats[n].still = p.seats[n].State == Away
+// assignSticky keeps what fits, takes the surplus of overloaded workers from their tails, and places the rest in list order.
+func (s *solver) assignSticky() {
+	for n := range s.active {
+		s.active[n].frozen = s.active[n].State == NotReady
 	}
-	p.dedicate(p.list.dedicated, p.last)
-	open, floating := p.open(), p.homeless()
-	if !slices.ContainsFunc(open, func(s *seat) bool { return len(s.jobs) > 0 }) {
-		p.deal(open, floating)
-		floating, p.left = p.left, nil
+	s.assignDedicated(s.list.dedicated, s.lastFreeWorker)
+	workers, unplaced := s.sharedWorkers(), s.unplacedJobs()
+	if !slices.ContainsFunc(workers, func(w *workerInfo) bool { return len(w.jobs) > 0 }) {
+		s.placeContiguous(workers, unplaced)
+		unplaced, s.unplacedShared = s.unplacedShared, nil
 	}
-	for n := range p.seats {
-		if at := &p.seats[n]; at.hosts == nobody {
-			floating = append(floating, p.overload(at)...)
+	for n := range s.active {
+		if info := &s.active[n]; info.dedicatedJob == none {
+			unplaced = append(unplaced, s.trimToCapacity(info)...)
 		}
 	}
-	if p.list.weight > 0 {
-		p.balance(open, floating)
+	if s.list.uniformWeight > 0 {
+		s.balanceEqual(workers, unplaced)
 		return
 	}
-	p.left = p.pour(open, p.inListOrder(floating))
+	s.unplacedShared = s.placeWeighted(workers, s.sortPositions(unplaced))
 	// If capacities differ, jobs that one worker gave away can make room for those of another.
-	for p.level(open) && !p.even {
-		p.left = p.pour(open, p.left)
+	for s.balanceWeighted(workers) && !s.equalCapacity {
+		s.unplacedShared = s.placeWeighted(workers, s.unplacedShared)
 	}
 }
 
-// balance distributes equal jobs: the floating ones and those on overloaded workers.
-func (p *pass) balance(open []*seat, floating []int32) {
-	count := len(floating)
-	for _, at := range open {
-		count += len(at.jobs)
+// balanceEqual distributes equal jobs: the floating ones and those on overloaded workers.
+func (s *solver) balanceEqual(workers []*workerInfo, unplaced []int32) {
+	count := len(unplaced)
+	for _, info := range workers {
+		count += len(info.jobs)
 	}
-	floor, extra := p.waterline(open, count)
-	floating = p.inListOrder(append(floating, p.surplus(open, floor, extra)...))
-	low := slices.DeleteFunc(open, func(s *seat) bool { return len(s.jobs) > floor || extra == 0 && len(s.jobs) == floor })
-	for _, at := range low {
-		at.expects = min(floor+1, p.most(at))
+	floor, extra := s.equalQuota(workers, count)
+	unplaced = s.sortPositions(append(unplaced, s.trimToQuota(workers, floor, extra)...))
+	belowQuota := slices.DeleteFunc(workers, func(w *workerInfo) bool { return len(w.jobs) > floor || extra == 0 && len(w.jobs) == floor })
+	for _, info := range belowQuota {
+		info.expectedJobs = min(floor+1, s.maxJobs(info))
 	}
-	p.left = p.fill(low, floating)
+	s.unplacedShared = s.placeEqual(belowQuota, unplaced)
 }
 
-// overload removes the jobs that exceed a worker's capacity, from the tail.
-func (p *pass) overload(at *seat) []int32 {
-	if at.Capacity == 0 || at.load <= at.Capacity {
+// trimToCapacity removes the jobs that exceed a worker's capacity, from the tail.
+func (s *solver) trimToCapacity(info *workerInfo) []int32 {
+	if info.Capacity == 0 || info.load <= info.Capacity {
 		return nil
 	}
-	load, count := at.load, len(at.jobs)
-	for load > at.Capacity {
+	load, count := info.load, len(info.jobs)
+	for load > info.Capacity {
 		count--
-		load -= p.list.weightOf(at.jobs[count])
+		load -= s.list.weightOf(info.jobs[count])
 	}
-	return at.keep(p.list, count)
+	return info.keepFirst(s.list, count)
 }
 
-// surplus removes the jobs above the balance of equal jobs, from the tails. If some workers have one job more than others, those that
+// trimToQuota removes the jobs above the balance of equal jobs, from the tails. If some workers have one job more than others, those that
 // already have it keep it.
-func (p *pass) surplus(open []*seat, floor, extra int) (shed []int32) {
-	for _, at := range open {
+func (s *solver) trimToQuota(workers []*workerInfo, floor, extra int) (removed []int32) {
+	for _, info := range workers {
 		quota := floor
-		if len(at.jobs) > floor && extra > 0 {
+		if len(info.jobs) > floor && extra > 0 {
 			quota++
 			extra--
 		}
-		if len(at.jobs) > quota {
-			shed = append(shed, at.keep(p.list, quota)...)
+		if len(info.jobs) > quota {
+			removed = append(removed, info.keepFirst(s.list, quota)...)
 		}
 	}
-	return shed
+	return removed
 }
 
-// waterline returns how many equal jobs every worker with enough capacity gets, and how many workers get one more.
-func (p *pass) waterline(open []*seat, jobs int) (floor, extra int) {
-	if len(open) == 0 {
+// equalQuota returns how many equal jobs every worker with enough capacity gets, and how many workers get one more.
+func (s *solver) equalQuota(workers []*workerInfo, jobs int) (floor, extra int) {
+	if len(workers) == 0 {
 		return 0, 0
 	}
-	if most := p.most(open[0]); p.even && jobs <= most*len(open) {
-		return jobs / len(open), jobs % len(open)
+	if capacity := s.maxJobs(workers[0]); s.equalCapacity && jobs <= capacity*len(workers) {
+		return jobs / len(workers), jobs % len(workers)
 	}
-	poured := func(level int) int {
+	jobsAtLevel := func(level int) int {
 		sum := 0
-		for _, at := range open {
-			sum += min(level, p.most(at))
+		for _, info := range workers {
+			sum += min(level, s.maxJobs(info))
 		}
 		return sum
 	}
@@ -95,59 +95,59 @@ func (p *pass) waterline(open []*seat, jobs int) (floor, extra int) {
 	low, high := 0, jobs
 	for low < high {
 		middle := low + (high-low+1)/2
-		if poured(middle) <= jobs {
+		if jobsAtLevel(middle) <= jobs {
 			low = middle
 		} else {
 			high = middle - 1
 		}
 	}
-	return low, jobs - poured(low)
+	return low, jobs - jobsAtLevel(low)
 }
 
-// most returns how many equal jobs a worker could hold.
-func (p *pass) most(at *seat) int {
-	if at.Capacity == 0 || p.list.weight == 0 {
-		return p.list.Len()
+// maxJobs returns how many equal jobs a worker could hold.
+func (s *solver) maxJobs(info *workerInfo) int {
+	if info.Capacity == 0 || s.list.uniformWeight == 0 {
+		return s.list.Len()
 	}
-	return at.Capacity / p.list.weight
+	return info.Capacity / s.list.uniformWeight
 }
 
-// level moves jobs from the tail of the most loaded worker to the least loaded one, until no worker is above the latter by more than the
+// balanceWeighted moves jobs from the tail of the most loaded worker to the least loaded one, until no worker is above the latter by more than the
 // largest of its own jobs. The lowest load never decreases, so a worker that was level stays level, and no job moves twice.
-func (p *pass) level(open []*seat) (moved bool) {
-	low, high := heapOf(open, lowest, leastLoaded), heapOf(open, highest, mostLoaded)
-	for len(high.items) > 0 {
-		giver := high.items[0]
-		if giver.load-low.items[0].load <= p.list.lightest {
+func (s *solver) balanceWeighted(workers []*workerInfo) (moved bool) {
+	lowHeap, highHeap := newHeap(workers, minHeap, hasLessLoad), newHeap(workers, maxHeap, hasMoreLoad)
+	for len(highHeap.items) > 0 {
+		source := highHeap.items[0]
+		if source.load-lowHeap.items[0].load <= s.list.lightest {
 			break // and so are all others
 		}
-		last := giver.last()
-		taker := p.roomiest(low, p.list.weightOf(last))
-		if taker == nil || giver.load-taker.load <= p.largest(giver) {
-			high.remove(giver)
+		last := source.lastJob()
+		target := s.leastLoadedWithRoom(lowHeap, s.list.weightOf(last))
+		if target == nil || source.load-target.load <= s.largestWeight(source) {
+			highHeap.remove(source)
 			continue
 		}
-		giver.keep(p.list, len(giver.jobs)-1)
-		taker.give(p.list, last)
-		for _, changed := range []*seat{giver, taker} {
-			low.fix(changed)
-			high.fix(changed)
+		source.keepFirst(s.list, len(source.jobs)-1)
+		target.addJob(s.list, last)
+		for _, changed := range []*workerInfo{source, target} {
+			lowHeap.fix(changed)
+			highHeap.fix(changed)
 		}
 		moved = true
 	}
 	return moved
 }
 
-// last returns the worker's last job in list order.
-func (s *seat) last() int32 {
-	s.settle()
-	s.sorted = len(s.jobs)
-	return s.jobs[len(s.jobs)-1]
+// lastJob returns the worker's last job in list order.
+func (w *workerInfo) lastJob() int32 {
+	w.sortJobs()
+	w.sortedLen = len(w.jobs)
+	return w.jobs[len(w.jobs)-1]
 }
 
-func (p *pass) largest(at *seat) int {
-	if len(at.jobs) == 0 {
+func (s *solver) largestWeight(info *workerInfo) int {
+	if len(info.jobs) == 0 {
 		return 0
 	}
-	return p.list.weightOf(slices.MaxFunc(at.jobs, func(a, b int32) int { return cmp.Compare(p.list.weightOf(a), p.list.weightOf(b)) }))
+	return s.list.weightOf(slices.MaxFunc(info.jobs, func(a, b int32) int { return cmp.Compare(s.list.weightOf(a), s.list.weightOf(b)) }))
 }

@@ -80,7 +80,7 @@ func (s *session) workerNames(ctx context.Context, name string) ([]string, error
 		return nil, err
 	}
 	lists, err := at.readPublished(ctx, pool)
-	return namesOf(lists.entries, func(e roster.Entry) string { return e.Worker }), err
+	return namesOf(lists.entries, func(e roster.FileEntry) string { return e.Worker }), err
 }
 
 func (s *session) jobNames(ctx context.Context, name string) ([]string, error) {

@@ -157,13 +157,13 @@ func convergedPool27(t *testing.T) []client.Object {
 // revisionOf returns a kept revision with the content of a file.
 func revisionOf(t *testing.T, number int64, published string) *appsv1.ControllerRevision {
 	t.Helper()
-	file, err := roster.ReadFile(published)
+	file, err := roster.ParseFile(published)
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := roster.Revision{Strategy: "Sticky", Version: file.Version}
 	for n, entry := range file.Workers {
-		data.Workers = append(data.Workers, roster.Share{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
+		data.Workers = append(data.Workers, roster.RevisionShare{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
 	}
 	raw, err := data.Encode()
 	if err != nil {
@@ -180,17 +180,17 @@ func revisionOf(t *testing.T, number int64, published string) *appsv1.Controller
 }
 
 // fileOf returns the workers' file, from their names and jobs.
-func fileOf(version int64, entries ...roster.Entry) string {
+func fileOf(version int64, entries ...roster.FileEntry) string {
 	return roster.File{Version: version, Workers: entries}.String()
 }
 
-func publishedEntry(worker string, jobs ...string) roster.Entry {
-	return roster.Entry{Worker: worker, Version: 3, Jobs: jobs}
+func publishedEntry(worker string, jobs ...string) roster.FileEntry {
+	return roster.FileEntry{Worker: worker, Version: 3, Jobs: jobs}
 }
 
 func ledgerOf(t *testing.T, records ...assign.Record) map[string]string {
 	t.Helper()
-	ledger, err := roster.Keep(records, nil).Encode()
+	ledger, err := roster.NewLedger(records, nil).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

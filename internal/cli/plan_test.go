@@ -59,13 +59,13 @@ func TestPlanIsTheEngines(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
 			made := mustDecode[planResult](t, newCLIHarness(t, convergedPool27(t)...).mustRun("plan pool cameras --replicas 5 -o json --strategy "+string(strategy)))
-			file, _ := roster.ReadFile(text(t, "pool-27-expected.yml"))
+			file, _ := roster.ParseFile(text(t, "pool-27-expected.yml"))
 			var before []assign.Share
 			for n, entry := range file.Workers {
 				before = append(before, assign.Share{Worker: entry.Worker, Ordinal: n, Jobs: entry.Jobs})
 			}
-			jobs, _ := roster.Jobs(text(t, "pool-27-jobs.txt"))
-			list, _ := assign.List(jobs)
+			jobs, _ := roster.ParseJobs(text(t, "pool-27-jobs.txt"))
+			list, _ := assign.NewJobList(jobs)
 			decision := assign.Plan(assign.Input{
 				Jobs: list, Workers: workload{name: "swarm-worker"}.workers(5, 0, nil), Previous: assign.Restore(before, 0), Strategy: strategy,
 			})
@@ -107,7 +107,7 @@ func TestPlanOfEachState(t *testing.T) {
 	loose.Spec.Handoff = v1alpha1.HandoffBestEffort
 	alphabet := fileOf(3, publishedEntry("swarm-worker-0", "a", "b"))
 	flight := configMap("swarm-worker-config", "config.yml", fileOf(3, publishedEntry("swarm-worker-0", "a"), publishedEntry("swarm-worker-1")))
-	flight.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-0"}.Published(1, []string{"a", "b"}).Published(3, []string{"a"}))
+	flight.Annotations = ledgerOf(t, assign.Record{Worker: "swarm-worker-0"}.WithList(1, []string{"a", "b"}).WithList(3, []string{"a"}))
 	waited, landed := smallPool("a", "b"), smallPool("a", "b")
 	waited.Spec.CapacityPerWorker, landed.Spec.CapacityPerWorker = 1, 1
 	waited.Status = v1alpha1.WorkerPoolStatus{Version: 3, Workers: []v1alpha1.WorkerStatus{{Name: "swarm-worker-0", Acknowledged: v1alpha1.AckWaiting}}}

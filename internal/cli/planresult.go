@@ -88,7 +88,7 @@ func (f planResult) withDecision(decision assign.Decision, before *assign.Revisi
 	for _, job := range decision.Unassigned {
 		f.Unassigned = append(f.Unassigned, unassigned(job))
 	}
-	for _, handover := range assign.Rehearse(target, records, assign.Handoff(f.Handoff)) {
+	for _, handover := range assign.SimulateHandover(target, records, assign.Handoff(f.Handoff)) {
 		names := namesOf(handover.Publish, func(s assign.Share) string { return s.Worker })
 		f.Steps = append(f.Steps, step{string(handover.Phase), names})
 	}

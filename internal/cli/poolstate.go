@@ -59,7 +59,7 @@ func (s poolState) size(change poolChange) int {
 
 // input returns the input of the assignment.
 func (s poolState) input(change poolChange, jobs []assign.Job, records []assign.Record) (assign.Input, error) {
-	list, problems := assign.List(slices.Clone(jobs))
+	list, problems := assign.NewJobList(slices.Clone(jobs))
 	if len(problems) > 0 {
 		return assign.Input{}, fmt.Errorf("%s: correct the list, which the operator refuses whole", problems[0].Reason)
 	}
@@ -82,7 +82,7 @@ func (s poolState) records() []assign.Record {
 	all := len(s.history) > 0 && s.pool.Status.ConvergedRevision == s.history[len(s.history)-1].number
 	for n, record := range records {
 		if all || acknowledged[record.Worker] {
-			records[n] = record.Seen("heard").Confirmed("heard", record.Lists[len(record.Lists)-1].Version)
+			records[n] = record.WithPod("heard").WithAcknowledgement("heard", record.Lists[len(record.Lists)-1].Version)
 		}
 	}
 	return records
@@ -105,18 +105,18 @@ func (s poolState) planChange(change poolChange, jobs []assign.Job) (planResult,
 	if err != nil {
 		return planResult{}, err
 	}
-	before := assign.Basis(newest, records)
+	before := assign.BaseRevision(newest, records)
 	result := s.newPlanResult(change, input.Strategy, jobs)
 	if newest != nil {
 		input.Previous = newest
-		if decision := assign.Plan(input); decision.Refused == "" && decision.Next.Same(newest) {
+		if decision := assign.Plan(input); decision.RefusalReason == "" && decision.Next.Same(newest) {
 			return result.withDecision(decision, before, records, defaultReasons{"the newest revision, which is being carried out, has it there", "it is no longer in the list"}), nil
 		}
 	}
 	input.Previous = before
 	decision := assign.Plan(input)
-	if decision.Refused != "" {
-		return planResult{}, errors.New(decision.Refused + ": try another --strategy")
+	if decision.RefusalReason != "" {
+		return planResult{}, errors.New(decision.RefusalReason + ": try another --strategy")
 	}
 	return result.withDecision(decision, before, records, defaultReasons{}), nil // the decision has them all
 }
@@ -132,7 +132,7 @@ func (s poolState) planRollback(revision storedRevision) (planResult, error) {
 	result := s.newPlanResult(noChange, input.Strategy, jobs)
 	result.Revision = revision.number
 	defaults := defaultReasons{fmt.Sprintf("revision %d has it there", revision.number), fmt.Sprintf("revision %d does not have it", revision.number)}
-	return result.withDecision(assign.Plan(input), assign.Basis(s.newestRevision(), records), records, defaults), nil
+	return result.withDecision(assign.Plan(input), assign.BaseRevision(s.newestRevision(), records), records, defaults), nil
 }
 
 func (s poolState) newPlanResult(change poolChange, strategy assign.Strategy, jobs []assign.Job) planResult {

@@ -11,8 +11,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// plainly returns jobs of weight 1.
-func plainly(names ...string) []assign.Job {
+// jobsNamed returns jobs of weight 1.
+func jobsNamed(names ...string) []assign.Job {
 	var jobs []assign.Job
 	for _, name := range names {
 		jobs = append(jobs, assign.Job{Name: name, Weight: 1})
@@ -20,15 +20,15 @@ func plainly(names ...string) []assign.Job {
 	return jobs
 }
 
-func TestInline(t *testing.T) {
-	got := Inline([]v1alpha1.Job{{Name: "a"}, {Name: "b", Weight: 7, QoS: v1alpha1.JobShared}, {Name: "c", QoS: v1alpha1.JobDedicated}})
+func TestFromSpec(t *testing.T) {
+	got := FromSpec([]v1alpha1.Job{{Name: "a"}, {Name: "b", Weight: 7, QoS: v1alpha1.JobShared}, {Name: "c", QoS: v1alpha1.JobDedicated}})
 	want := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 7}, {Name: "c", Weight: 1, Dedicated: true}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestListsThatAreRead(t *testing.T) {
+func TestParseJobs(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		text   string
@@ -36,31 +36,31 @@ func TestListsThatAreRead(t *testing.T) {
 	}{
 		{"nothing is no jobs", "", nil},
 		{"only comments are no jobs", "# soon\n\n", nil},
-		{"one job per line", "stream:a\nstream:b:new\n", plainly("stream:a", "stream:b:new")},
-		{"empty lines, comments, spaces and Windows count for nothing", "\n# cameras\n  a b \r\n\tc\r\n", plainly("a b", "c")},
-		{"the last line needs no end", "a\nb", plainly("a", "b")},
-		{"a colon at the end of a later line is part of the name", "a\nb:\n", plainly("a", "b:")},
-		{"some editors begin with a mark", "\ufeffjobs: [a]", plainly("a")},
-		{"some editors begin lines with a mark", "\ufeffa\nb\n", plainly("a", "b")},
-		{"a document", "jobs:\n- stream:a\n- stream:b\n", plainly("stream:a", "stream:b")},
-		{"a document behind a comment", "# cameras\njobs: [a]\n", plainly("a")},
-		{"a document with a beginning and an end", "---\njobs: [a]\n...\n", plainly("a")},
+		{"one job per line", "stream:a\nstream:b:new\n", jobsNamed("stream:a", "stream:b:new")},
+		{"empty lines, comments, spaces and Windows count for nothing", "\n# cameras\n  a b \r\n\tc\r\n", jobsNamed("a b", "c")},
+		{"the last line needs no end", "a\nb", jobsNamed("a", "b")},
+		{"a colon at the end of a later line is part of the name", "a\nb:\n", jobsNamed("a", "b:")},
+		{"some editors begin with a mark", "\ufeffjobs: [a]", jobsNamed("a")},
+		{"some editors begin lines with a mark", "\ufeffa\nb\n", jobsNamed("a", "b")},
+		{"a document", "jobs:\n- stream:a\n- stream:b\n", jobsNamed("stream:a", "stream:b")},
+		{"a document behind a comment", "# cameras\njobs: [a]\n", jobsNamed("a")},
+		{"a document with a beginning and an end", "---\njobs: [a]\n...\n", jobsNamed("a")},
 		{"JSON is YAML", `{"jobs": ["a", {"name": "b", "weight": 2}]}`, []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}}},
-		{"a bare list", "- a\n- b\n", plainly("a", "b")},
-		{"a list of lists' ends", "[a, b]", plainly("a", "b")},
-		{"other keys are ignored", "version: 4\njobs: [a]\nworkers: 3\n", plainly("a")},
+		{"a bare list", "- a\n- b\n", jobsNamed("a", "b")},
+		{"a list of lists' ends", "[a, b]", jobsNamed("a", "b")},
+		{"other keys are ignored", "version: 4\njobs: [a]\nworkers: 3\n", jobsNamed("a")},
 		{"weight and class", "jobs:\n- {name: a, weight: 1000000, qos: Dedicated}\n- {name: b, qos: Shared}\n",
 			[]assign.Job{{Name: "a", Weight: 1_000_000, Dedicated: true}, {Name: "b", Weight: 1}}},
-		{"numbers and words are names as they are written", "jobs: [007, 1.50, true, 2026-01-01]", plainly("007", "1.50", "true", "2026-01-01")},
-		{"the words for nothing are names in quotes", `jobs: ["null", "~"]`, plainly("null", "~")},
+		{"numbers and words are names as they are written", "jobs: [007, 1.50, true, 2026-01-01]", jobsNamed("007", "1.50", "true", "2026-01-01")},
+		{"the words for nothing are names in quotes", `jobs: ["null", "~"]`, jobsNamed("null", "~")},
 		{"an empty list", "jobs: []\n", nil},
 		{"no list yet", "jobs:\n", nil},
 		{"a document of nothing", "---\n", nil},
-		{"as many characters as the schema allows, not bytes", strings.Repeat("é", 253), plainly(strings.Repeat("é", 253))},
-		{"who has a name twice is for the engine to say", "a\na\n", plainly("a", "a")},
+		{"as many characters as the schema allows, not bytes", strings.Repeat("é", 253), jobsNamed(strings.Repeat("é", 253))},
+		{"who has a name twice is for the engine to say", "a\na\n", jobsNamed("a", "a")},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			jobs, err := Jobs(c.text)
+			jobs, err := ParseJobs(c.text)
 			if err != nil || !slices.Equal(jobs, c.jobs) {
 				t.Errorf("got %v, %v, want %v", jobs, err, c.jobs)
 			}
@@ -68,7 +68,7 @@ func TestListsThatAreRead(t *testing.T) {
 	}
 }
 
-func TestListsThatAreRefused(t *testing.T) {
+func TestParseJobsErrors(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		text   string
@@ -107,7 +107,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		{"a field twice", "jobs: [{name: a, name: b}]\n", `line 1: mapping key "name" already defined at line 1`},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			jobs, err := Jobs(c.text)
+			jobs, err := ParseJobs(c.text)
 			if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("got %v, want %q", err, c.err)
 			}
@@ -118,19 +118,19 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-// names draws names that a list of lines can contain.
-func names() *rapid.Generator[string] {
+// drawName draws names that a list of lines can contain.
+func drawName() *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.RuneFrom([]rune("aZ09:/#-_.é世👍 {}[]'\"*&!%@")), 1, 40, -1).Filter(func(name string) bool {
-		return misnamed(name) == "" && !strings.HasPrefix(name, "#")
+		return nameProblem(name) == "" && !strings.HasPrefix(name, "#")
 	})
 }
 
 // Lines are read literally, however YAML would read them.
 func TestAnyLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := append([]string{"first"}, rapid.SliceOf(names()).Draw(t, "names")...)
-		jobs, err := Jobs(strings.Join(list, "\n"))
-		if err != nil || !slices.Equal(jobs, plainly(list...)) {
+		list := append([]string{"first"}, rapid.SliceOf(drawName()).Draw(t, "names")...)
+		jobs, err := ParseJobs(strings.Join(list, "\n"))
+		if err != nil || !slices.Equal(jobs, jobsNamed(list...)) {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
 	})
@@ -139,26 +139,26 @@ func TestAnyLines(t *testing.T) {
 // A quoted name is the same name, so that every list can also be a document.
 func TestAnyDocument(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := rapid.SliceOf(names()).Draw(t, "names")
+		list := rapid.SliceOf(drawName()).Draw(t, "names")
 		var text strings.Builder
 		text.WriteString("jobs:\n")
 		for _, name := range list {
-			text.WriteString("- " + quoted(name) + "\n")
+			text.WriteString("- " + quoteScalar(name) + "\n")
 		}
-		jobs, err := Jobs(text.String())
-		if err != nil || !slices.Equal(jobs, plainly(list...)) {
+		jobs, err := ParseJobs(text.String())
+		if err != nil || !slices.Equal(jobs, jobsNamed(list...)) {
 			t.Fatalf("got %v, %v of\n%s", jobs, err, text.String())
 		}
 	})
 }
 
-// FuzzJobs reads arbitrary text: accepted jobs are within the limits, and refused text gives none.
-func FuzzJobs(f *testing.F) {
+// FuzzParseJobs reads arbitrary text: accepted jobs are within the limits, and refused text gives none.
+func FuzzParseJobs(f *testing.F) {
 	for _, seed := range []string{"a\nb:c\n", "jobs: [a, {name: b, weight: 2, qos: Dedicated}]", "- a\n- &x b\n- *x\n", "---\njobs:\n...\n", "{\"jobs\": [1.5]}", "\ufeff# a\n%YAML 1.2\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		jobs, err := Jobs(text)
+		jobs, err := ParseJobs(text)
 		if err != nil {
 			if jobs != nil || err.Error() == "" {
 				t.Fatalf("refused by halves: %v, %v", jobs, err)
@@ -166,7 +166,7 @@ func FuzzJobs(f *testing.F) {
 			return
 		}
 		for _, job := range jobs {
-			if misnamed(job.Name) != "" || job.Weight < 1 || job.Weight > mostWeight {
+			if nameProblem(job.Name) != "" || job.Weight < 1 || job.Weight > maxWeight {
 				t.Fatalf("accepted %+v", job)
 			}
 		}

@@ -12,22 +12,22 @@ type Revision struct {
 	Strategy   string           `json:"strategy,omitempty"`
 	Algorithm  int              `json:"algorithm,omitempty"` // of strategy Hashed
 	Version    int64            `json:"version"`             // of the file, if nothing else is published first
-	Workers    []Share          `json:"workers"`
+	Workers    []RevisionShare  `json:"workers"`
 	Unassigned []string         `json:"unassigned,omitempty"`
 	Weights    map[string]int32 `json:"weights,omitempty"` // of jobs with a weight above 1
 	Dedicated  []string         `json:"dedicated,omitempty"`
 }
 
-// Share is the planned list of one worker.
-type Share struct {
+// RevisionShare is the planned list of one worker.
+type RevisionShare struct {
 	Worker  string   `json:"name"`
 	Ordinal int      `json:"ordinal"`
 	Version int64    `json:"version"` // of its list, if nothing else is published first
 	Jobs    []string `json:"jobs"`
 }
 
-// packed holds a text that is too long to be stored directly.
-type packed struct {
+// compressedRevision holds a text that is too long to be stored directly.
+type compressedRevision struct {
 	Packed string `json:"packed"`
 }
 
@@ -38,58 +38,58 @@ func (r Revision) Encode() ([]byte, error) {
 		return nil, fmt.Errorf("encode revision: %w", err)
 	}
 	switch {
-	case len(text) <= long:
+	case len(text) <= compressAbove:
 		return text, nil
-	case len(text) > mostRevision:
-		return nil, fmt.Errorf("encode revision: %d bytes, and %d are the most", len(text), mostRevision)
+	case len(text) > maxRevisionSize:
+		return nil, fmt.Errorf("encode revision: %d bytes, and %d are the most", len(text), maxRevisionSize)
 	}
-	return json.Marshal(packed{pack(string(text))})
+	return json.Marshal(compressedRevision{compress(string(text))})
 }
 
-// ReadRevision reads the output of Encode.
-func ReadRevision(text []byte) (Revision, error) {
-	unpacked, err := UnpackRevision(text)
+// DecodeRevision reads the output of Encode.
+func DecodeRevision(text []byte) (Revision, error) {
+	raw, err := DecompressRevision(text)
 	if err != nil {
 		return Revision{}, err
 	}
-	return ParseRevision(unpacked)
+	return UnmarshalRevision(raw)
 }
 
-// UnpackRevision is the first half of ReadRevision. It gives the length of the revision, which takes several times as much in memory.
-func UnpackRevision(text []byte) ([]byte, error) {
-	var from packed
-	if err := json.Unmarshal(text, &from); err != nil {
+// DecompressRevision is the first half of DecodeRevision. It gives the length of the revision, which takes several times as much in memory.
+func DecompressRevision(text []byte) ([]byte, error) {
+	var wrapper compressedRevision
+	if err := json.Unmarshal(text, &wrapper); err != nil {
 		return nil, fmt.Errorf("read revision: %w", err)
 	}
-	if from.Packed == "" {
+	if wrapper.Packed == "" {
 		return text, nil
 	}
-	unpacked, err := unpack(from.Packed, mostRevision)
+	raw, err := decompress(wrapper.Packed, maxRevisionSize)
 	if err != nil {
 		return nil, fmt.Errorf("read revision: %w", err)
 	}
-	return []byte(unpacked), nil
+	return []byte(raw), nil
 }
 
-// ParseRevision is the second half of ReadRevision.
-func ParseRevision(unpacked []byte) (Revision, error) {
-	var read Revision
-	if err := json.Unmarshal(unpacked, &read); err != nil {
+// UnmarshalRevision is the second half of DecodeRevision.
+func UnmarshalRevision(raw []byte) (Revision, error) {
+	var revision Revision
+	if err := json.Unmarshal(raw, &revision); err != nil {
 		return Revision{}, fmt.Errorf("read revision: %w", err)
 	}
-	return read, nil
+	return revision, nil
 }
 
 // Shares returns the shares for the engine.
 func (r Revision) Shares() []assign.Share {
 	shares := make([]assign.Share, len(r.Workers))
-	for n, from := range r.Workers {
-		shares[n] = assign.Share{Worker: from.Worker, Ordinal: from.Ordinal, Jobs: from.Jobs}
+	for n, share := range r.Workers {
+		shares[n] = assign.Share{Worker: share.Worker, Ordinal: share.Ordinal, Jobs: share.Jobs}
 	}
 	return shares
 }
 
-// Jobs returns the jobs of the revision by worker, followed by unassigned ones.
+// ParseJobs returns the jobs of the revision by worker, followed by unassigned ones.
 func (r Revision) Jobs() []assign.Job {
 	dedicated := make(map[string]bool, len(r.Dedicated))
 	for _, name := range r.Dedicated {
@@ -108,8 +108,8 @@ func (r Revision) Jobs() []assign.Job {
 	return jobs
 }
 
-// Describe records which jobs are weighted or dedicated.
-func (r *Revision) Describe(jobs []assign.Job) {
+// SetJobAttributes records which jobs are weighted or dedicated.
+func (r *Revision) SetJobAttributes(jobs []assign.Job) {
 	for _, job := range jobs {
 		if job.Weight > 1 {
 			if r.Weights == nil {

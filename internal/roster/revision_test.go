@@ -14,7 +14,7 @@ import (
 
 func TestRevisionIsReadableJSON(t *testing.T) {
 	revision := Revision{
-		Strategy: "Sticky", Version: 7, Workers: []Share{{Worker: "w-0", Version: 6, Jobs: []string{"a", "b"}}, {Worker: "w-1", Ordinal: 1, Version: 7, Jobs: []string{"c"}}},
+		Strategy: "Sticky", Version: 7, Workers: []RevisionShare{{Worker: "w-0", Version: 6, Jobs: []string{"a", "b"}}, {Worker: "w-1", Ordinal: 1, Version: 7, Jobs: []string{"c"}}},
 		Unassigned: []string{"d"}, Weights: map[string]int32{"b": 5}, Dedicated: []string{"c", "d"},
 	}
 	text, err := revision.Encode()
@@ -23,7 +23,7 @@ func TestRevisionIsReadableJSON(t *testing.T) {
 	if err != nil || string(text) != want {
 		t.Fatalf("got %s, %v", text, err)
 	}
-	read, err := ReadRevision(text)
+	read, err := DecodeRevision(text)
 	if err != nil || !reflect.DeepEqual(read, revision) {
 		t.Errorf("read %+v, %v", read, err)
 	}
@@ -36,17 +36,17 @@ func TestRevisionIsReadableJSON(t *testing.T) {
 	}
 }
 
-// Describe records everything that Jobs needs to return the same jobs.
-func TestDescribe(t *testing.T) {
+// SetJobAttributes records everything that ParseJobs needs to return the same jobs.
+func TestSetJobAttributes(t *testing.T) {
 	jobs := []assign.Job{{Name: "a", Weight: 1}, {Name: "b", Weight: 5}, {Name: "c", Weight: 2, Dedicated: true}}
-	revision := Revision{Workers: []Share{{Worker: "w", Jobs: []string{"a", "b"}}}, Unassigned: []string{"c"}}
-	revision.Describe(jobs)
+	revision := Revision{Workers: []RevisionShare{{Worker: "w", Jobs: []string{"a", "b"}}}, Unassigned: []string{"c"}}
+	revision.SetJobAttributes(jobs)
 	if got := revision.Jobs(); !reflect.DeepEqual(got, jobs) || len(revision.Weights) != 2 || len(revision.Dedicated) != 1 {
 		t.Errorf("got %v of %+v", got, revision)
 	}
 }
 
-func TestRevisionsThatAreRefused(t *testing.T) {
+func TestDecodeRevisionErrors(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		text   string
@@ -55,11 +55,11 @@ func TestRevisionsThatAreRefused(t *testing.T) {
 		{"nothing", "", "read revision: unexpected end of JSON input"},
 		{"of another kind", `{"workers": 3}`, "read revision: json: cannot unmarshal number"},
 		{"not packed", `{"packed": "hello"}`, "read revision: unpack: "},
-		{"a few bytes that become many", `{"packed": "` + pack(strings.Repeat("0", mostRevision+1)) + `"}`, "read revision: unpack: more than 16777216 bytes"},
-		{"packed, and not JSON", `{"packed": "` + pack("hello") + `"}`, "read revision: invalid character"},
+		{"a few bytes that become many", `{"packed": "` + compress(strings.Repeat("0", maxRevisionSize+1)) + `"}`, "read revision: unpack: more than 16777216 bytes"},
+		{"packed, and not JSON", `{"packed": "` + compress("hello") + `"}`, "read revision: invalid character"},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			revision, err := ReadRevision([]byte(c.text))
+			revision, err := DecodeRevision([]byte(c.text))
 			if err == nil || !strings.HasPrefix(err.Error(), c.err) || !reflect.DeepEqual(revision, Revision{}) {
 				t.Errorf("got %+v, %v, want %q", revision, err, c.err)
 			}
@@ -69,12 +69,12 @@ func TestRevisionsThatAreRefused(t *testing.T) {
 
 // A revision that could not be read again is not stored.
 func TestRevisionThatIsTooLongIsNotEncoded(t *testing.T) {
-	revision := Revision{Unassigned: []string{strings.Repeat("x", mostRevision-100)}}
+	revision := Revision{Unassigned: []string{strings.Repeat("x", maxRevisionSize-100)}}
 	text, err := revision.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadRevision(text); err != nil {
+	if _, err := DecodeRevision(text); err != nil {
 		t.Errorf("as long as it may be: %v", err)
 	}
 	revision.Unassigned = append(revision.Unassigned, strings.Repeat("y", 100))
@@ -84,35 +84,35 @@ func TestRevisionThatIsTooLongIsNotEncoded(t *testing.T) {
 }
 
 // A revision of any length is read as it was stored, and always encoded to the same bytes.
-func TestAnyRevision(t *testing.T) {
+func TestRevisionRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringN(1, 20, -1)
 		revision := Revision{
 			Strategy: "Hashed", Algorithm: rapid.IntRange(0, 3).Draw(t, "algorithm"), Version: rapid.Int64().Draw(t, "version"),
-			Weights: rapid.MapOfN(name, rapid.Int32Range(2, mostWeight), 1, 5).Draw(t, "weights"), Dedicated: rapid.SliceOfN(name, 1, 5).Draw(t, "dedicated"),
+			Weights: rapid.MapOfN(name, rapid.Int32Range(2, maxWeight), 1, 5).Draw(t, "weights"), Dedicated: rapid.SliceOfN(name, 1, 5).Draw(t, "dedicated"),
 		}
 		copies := rapid.SampledFrom([]int{1, 1, 1000}).Draw(t, "copies")
 		for n := range copies {
-			revision.Workers = append(revision.Workers, Share{Worker: fmt.Sprint("worker-with-a-name-", n), Ordinal: n, Version: 1, Jobs: rapid.SliceOfN(name, 1, 3).Draw(t, "jobs")})
+			revision.Workers = append(revision.Workers, RevisionShare{Worker: fmt.Sprint("worker-with-a-name-", n), Ordinal: n, Version: 1, Jobs: rapid.SliceOfN(name, 1, 3).Draw(t, "jobs")})
 		}
 		text, err := revision.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
 		again, _ := revision.Encode()
-		read, err := ReadRevision(text)
+		read, err := DecodeRevision(text)
 		if err != nil || !bytes.Equal(text, again) || !reflect.DeepEqual(read, revision) {
 			t.Fatalf("read %+v, %v", read, err)
 		}
 	})
 }
 
-// FuzzReadRevision reads arbitrary text. A revision that it can read can be written and read again.
-func FuzzReadRevision(f *testing.F) {
+// FuzzDecodeRevision reads arbitrary text. A revision that it can read can be written and read again.
+func FuzzDecodeRevision(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "workers": [{"name": "w", "jobs": ["a"]}]}`))
-	f.Add([]byte(`{"packed": "` + pack(`{"version": 2}`) + `"}`))
+	f.Add([]byte(`{"packed": "` + compress(`{"version": 2}`) + `"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		revision, err := ReadRevision(text)
+		revision, err := DecodeRevision(text)
 		if err != nil {
 			return
 		}
@@ -120,7 +120,7 @@ func FuzzReadRevision(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read, err := ReadRevision(written)
+		read, err := DecodeRevision(written)
 		if rewritten, _ := read.Encode(); err != nil || !bytes.Equal(rewritten, written) {
 			t.Fatalf("%s becomes %s, %v", written, rewritten, err)
 		}

@@ -94,7 +94,7 @@ func (r *reconciler) podsNamed(ctx context.Context, namespace string, names []st
 }
 
 // explainReleased adds to the reasons for waiting that a worker's pod left the workload: the operator does not evict such pods.
-func (d *draft) explainReleased(waiting []assign.Waiting) []assign.Waiting {
+func (d *draft) explainReleased(waiting []assign.PendingWorker) []assign.PendingWorker {
 	of := d.pool.Spec.Workers
 	for n, one := range waiting {
 		if d.world.released[one.Worker] != nil {

@@ -24,8 +24,8 @@ func (d *draft) aim() {
 	decision := assign.Plan(input)
 	newest := d.world.newest()
 	switch {
-	case decision.Refused != "":
-		d.Problem = refuse(v1alpha1.ReasonNotSupported, "%s", decision.Refused)
+	case decision.RefusalReason != "":
+		d.Problem = refuse(v1alpha1.ReasonNotSupported, "%s", decision.RefusalReason)
 		return
 	case d.Paused:
 		d.Unassigned = decision.Unassigned
@@ -35,7 +35,7 @@ func (d *draft) aim() {
 		return
 	}
 	if d.pool.Spec.RollbackTo == 0 {
-		input.Previous = assign.Basis(newest, d.records)
+		input.Previous = assign.BaseRevision(newest, d.records)
 		decision = assign.Plan(input)
 	}
 	d.follow(decision)
@@ -63,7 +63,7 @@ func (d *draft) input() (assign.Input, []assign.Job) {
 		d.Problem = read.refused
 		if len(d.world.history) > 0 {
 			all = d.world.history[len(d.world.history)-1].data.Jobs()
-			input.Jobs, _ = assign.List(slices.Clone(all))
+			input.Jobs, _ = assign.NewJobList(slices.Clone(all))
 		}
 	}
 	if pin := d.pool.Spec.RollbackTo; pin > 0 {
@@ -74,7 +74,7 @@ func (d *draft) input() (assign.Input, []assign.Job) {
 		}
 		pinned := d.world.history[at].data
 		all = pinned.Jobs()
-		input.Jobs, _ = assign.List(slices.Clone(all))
+		input.Jobs, _ = assign.NewJobList(slices.Clone(all))
 		input.Previous, input.Strategy = assign.Restore(pinned.Shares(), 0), assign.Sticky
 	}
 	d.Jobs = len(all)
@@ -112,20 +112,20 @@ func (d *draft) keep(decision assign.Decision, all []assign.Job) {
 		}
 	}
 	final := d.Version
-	for _, step := range assign.Rehearse(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff)) {
+	for _, step := range assign.SimulateHandover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff)) {
 		final++
 		for _, share := range step.Publish {
 			versions[share.Worker] = final
 		}
 	}
-	data := roster.Revision{Strategy: string(d.pool.Spec.Strategy), Algorithm: decision.Next.Algorithm(), Version: final, Workers: []roster.Share{}}
+	data := roster.Revision{Strategy: string(d.pool.Spec.Strategy), Algorithm: decision.Next.Algorithm(), Version: final, Workers: []roster.RevisionShare{}}
 	for _, share := range decision.Next.Shares() {
-		data.Workers = append(data.Workers, roster.Share{Worker: share.Worker, Ordinal: share.Ordinal, Version: versions[share.Worker], Jobs: share.Jobs})
+		data.Workers = append(data.Workers, roster.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: versions[share.Worker], Jobs: share.Jobs})
 	}
 	for _, job := range decision.Unassigned {
 		data.Unassigned = append(data.Unassigned, job.Job)
 	}
-	data.Describe(all)
+	data.SetJobAttributes(all)
 	encoded, err := data.Encode()
 	if err != nil {
 		d.Problem, d.target = refuse(v1alpha1.ReasonConfigTooLarge, "%v: use shorter names, or several pools", err), nil

@@ -61,7 +61,7 @@ func (d *draft) arriving(record assign.Record) bool {
 }
 
 // explainArriving adds until when the pool waits for workers whose next pod may have been admitted before their list was published.
-func (d *draft) explainArriving(waiting []assign.Waiting) []assign.Waiting {
+func (d *draft) explainArriving(waiting []assign.PendingWorker) []assign.PendingWorker {
 	records := make(map[string]assign.Record, len(d.records))
 	for _, record := range d.records {
 		records[record.Worker] = record

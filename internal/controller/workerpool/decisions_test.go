@@ -23,12 +23,12 @@ func workloadOf(kind v1alpha1.WorkloadKind, replicas int) workload {
 
 // publishedOf returns a config that lists job a for w-0, whose former list had the earlier jobs.
 func publishedOf(earlier ...string) published {
-	account := roster.Account{}
+	account := roster.LedgerEntry{}
 	if len(earlier) > 0 {
-		account.Earlier = []assign.Edition{{Version: 1, Jobs: earlier}}
+		account.Earlier = []assign.ListVersion{{Version: 1, Jobs: earlier}}
 	}
 	return published{
-		version: 2, entries: []roster.Entry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, ledger: roster.Ledger{"w-0": account},
+		version: 2, entries: []roster.FileEntry{{Worker: "w-0", Version: 2, Jobs: []string{"a"}}}, ledger: roster.Ledger{"w-0": account},
 	}
 }
 
@@ -67,7 +67,7 @@ func TestLeasesAreReadBeforeJobsOfAbsentWorkersAreFreed(t *testing.T) {
 // The cache may be stale. A pod counts as gone, or as new, only after a read from the API server.
 func TestAbsenceIsVerifiedWhenItMatters(t *testing.T) {
 	replaced := publishedOf()
-	replaced.ledger["w-0"] = roster.Account{UID: "uid-before"}
+	replaced.ledger["w-0"] = roster.LedgerEntry{PodUID: "uid-before"}
 	set := v1alpha1.WorkloadStatefulSet
 	for reason, c := range map[string]struct {
 		of          workload
@@ -143,8 +143,8 @@ func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
 			pool := newCluster(1, 1).pool
 			c.change(&pool.Spec)
 			d := &draft{pool: pool, present: map[string]*corev1.Pod{"w-0": podNamed("w-0")}}
-			d.world.published.ledger = roster.Ledger{"w-0": {UID: "uid-before"}, "w-1": {UID: "uid-w-1"}}
-			d.records = []assign.Record{{Worker: "w-0", UID: "uid-w-0", Lists: []assign.Edition{{Version: 1, Jobs: []string{"a", "b"}}}}}
+			d.world.published.ledger = roster.Ledger{"w-0": {PodUID: "uid-before"}, "w-1": {PodUID: "uid-w-1"}}
+			d.records = []assign.Record{{Worker: "w-0", PodUID: "uid-w-0", Lists: []assign.ListVersion{{Version: 1, Jobs: []string{"a", "b"}}}}}
 			want := map[string]string{"w-0": "", "w-1": "uid-w-1"}
 			if c.want {
 				want["w-0"] = "uid-w-0"
@@ -159,20 +159,20 @@ func TestPodIsReplacedWhenNothingElseProvesThatItLostAJob(t *testing.T) {
 // A config that is gone is rebuilt so that no worker gets a job that another may hold.
 func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 	revision := func(number, version int64, first, second []string) kept {
-		return kept{number: number, data: roster.Revision{Version: version, Workers: []roster.Share{
+		return kept{number: number, data: roster.Revision{Version: version, Workers: []roster.RevisionShare{
 			{Worker: "w-0", Ordinal: 0, Version: version, Jobs: first}, {Worker: "w-1", Ordinal: 1, Version: version, Jobs: second},
 		}}}
 	}
 	history := []kept{
 		revision(1, 1, []string{"a"}, []string{"b", "c"}), revision(2, 2, []string{"a", "b"}, []string{"c"}), revision(3, 4, []string{"b"}, []string{"c", "a"}),
 	}
-	one := kept{number: 1, data: roster.Revision{Version: 1, Workers: []roster.Share{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
+	one := kept{number: 1, data: roster.Revision{Version: 1, Workers: []roster.RevisionShare{{Worker: "w-0", Version: 1, Jobs: []string{"a", "b"}}}}}
 	grown := []kept{one, revision(2, 3, []string{"a"}, []string{"b"})}
 	shrunk := []kept{revision(1, 1, []string{"a"}, []string{"b"}), one}
 	shrunk[1].number, shrunk[1].data.Version = 2, 3
 	pods := []*corev1.Pod{podNamed("w-0")}
 	pods[0].Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "9"}
-	foreign := published{torn: true, version: 20, entries: []roster.Entry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
+	foreign := published{torn: true, version: 20, entries: []roster.FileEntry{{Worker: "w-1", Version: 20, Jobs: []string{"b"}}},
 		ledger: roster.Ledger{"w-1": {Ordinal: 1}}}
 	for reason, c := range map[string]struct {
 		w                  world
@@ -227,9 +227,9 @@ func TestLostConfigIsRebuiltFromRevisions(t *testing.T) {
 // A silent worker is nudged again only if it can be asked, has a pod, and has something to confirm.
 func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
 	unsettled, pod := revoked()
-	settled := assign.Record{Worker: "w-0", UID: string(pod.UID), Acknowledged: 4, Lists: []assign.Edition{{Version: 4, Jobs: []string{"a"}}}}
+	settled := assign.Record{Worker: "w-0", PodUID: string(pod.UID), AcknowledgedVersion: 4, Lists: []assign.ListVersion{{Version: 4, Jobs: []string{"a"}}}}
 	absent := unsettled
-	absent.UID = ""
+	absent.PodUID = ""
 	for reason, c := range map[string]struct {
 		record   assign.Record
 		canAsk   bool
@@ -245,7 +245,7 @@ func TestOnlySilentWorkersAreNudgedAgain(t *testing.T) {
 		if !c.canAsk {
 			pool.Spec.Refresh.Acknowledge = nil
 		}
-		memory.asked.take("w-0", asked{c.record.UID, 5, now.Add(-time.Minute)})
+		memory.asked.take("w-0", asked{c.record.PodUID, 5, now.Add(-time.Minute)})
 		d := &draft{pool: pool, memory: memory, now: now}
 		if got := d.insist(c.record); (got > 0) != c.wantMore {
 			t.Errorf("%s: nudged again %d times", reason, got)
@@ -277,7 +277,7 @@ func TestPodsOfADeploymentGetSlotAndDeletionCost(t *testing.T) {
 func TestPodIsNotToldTwice(t *testing.T) {
 	pod := podNamed("w-0")
 	pod.Annotations = map[string]string{v1alpha1.AnnotationConfigVersion: "4"}
-	record := assign.Record{Worker: "w-0", Lists: []assign.Edition{{Version: 4}}}
+	record := assign.Record{Worker: "w-0", Lists: []assign.ListVersion{{Version: 4}}}
 	d := &draft{pool: newCluster(1, 1).pool, memory: newMemory("pool"), now: time.Unix(1000, 0), records: []assign.Record{record}}
 	d.world.workload = workloadOf(v1alpha1.WorkloadStatefulSet, 1)
 	d.crew.members = []member{{Worker: assign.Worker{Name: "w-0"}, pod: pod, wanted: true}, {Worker: assign.Worker{Name: "w-1"}}}

@@ -95,7 +95,7 @@ func (d *draft) listOf(pod *corev1.Pod, record assign.Record) nudge {
 
 // insist returns how many repeated nudges a worker should have received by now.
 func (d *draft) insist(record assign.Record) (times int) {
-	if record.Settled() || record.UID == "" || d.pool.Spec.Refresh.Acknowledge == nil {
+	if record.IsAcknowledged() || record.PodUID == "" || d.pool.Spec.Refresh.Acknowledge == nil {
 		return 0
 	}
 	waited := d.now.Sub(d.memory.waitingSince(record, d.now))
@@ -161,8 +161,8 @@ func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
 		return
 	}
 	d.Converged = false
-	d.Waiting = slices.DeleteFunc(d.Waiting, func(w assign.Waiting) bool { return w.Worker == record.Worker })
-	d.Waiting = append(d.Waiting, assign.Waiting{Worker: record.Worker, Reason: "its pod is replaced: " + reason})
+	d.Waiting = slices.DeleteFunc(d.Waiting, func(w assign.PendingWorker) bool { return w.Worker == record.Worker })
+	d.Waiting = append(d.Waiting, assign.PendingWorker{Worker: record.Worker, Reason: "its pod is replaced: " + reason})
 	if pod.DeletionTimestamp != nil {
 		return
 	}
@@ -180,11 +180,11 @@ func (d *draft) replace(record assign.Record, pod *corev1.Pod, room *int) {
 func (d *draft) mustGo(record assign.Record, pod *corev1.Pod) string {
 	refresh, account := d.pool.Spec.Refresh, d.ledger[record.Worker]
 	switch {
-	case account.UID == record.UID && account.UID != "":
+	case account.PodUID == record.PodUID && account.PodUID != "":
 		return "only a new pod is sure to have its present list"
 	case d.memory.succeeds(pod, record):
 		return ""
-	case account.UID != "" && refresh.Acknowledge == nil && !record.Settled():
+	case account.PodUID != "" && refresh.Acknowledge == nil && !record.IsAcknowledged():
 		return "it may have begun before its present list was published"
 	case len(record.Lists) > 1 && d.failed(record.Worker):
 		return "it was not ready for too long"

@@ -183,7 +183,7 @@ func (e *environment) jobsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}
 	e.get(t, "w-config", config)
-	file, err := roster.ReadFile(config.Data["config.yml"])
+	file, err := roster.ParseFile(config.Data["config.yml"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,29 +18,29 @@ import (
 // revoked returns a worker whose job b was revoked, and its pod.
 func revoked() (assign.Record, *corev1.Pod) {
 	pod := podNamed("w-0")
-	lists := []assign.Edition{{Version: 4, Jobs: []string{"a", "b"}}, {Version: 5, Jobs: []string{"a"}}}
-	return assign.Record{Worker: "w-0", UID: string(pod.UID), Acknowledged: 4, Lists: lists}, pod
+	lists := []assign.ListVersion{{Version: 4, Jobs: []string{"a", "b"}}, {Version: 5, Jobs: []string{"a"}}}
+	return assign.Record{Worker: "w-0", PodUID: string(pod.UID), AcknowledgedVersion: 4, Lists: lists}, pod
 }
 
 // A job is free only when the pod that may run it has confirmed that it does not: a wrong answer would give it two owners.
 func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 	for reason, c := range map[string]struct {
-		answer acknowledge.Answer
+		answer acknowledge.Response
 		counts bool
 	}{
-		"its own":                            {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 5, Config: 5}, true},
-		"its own, of a later file":           {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 5, Config: 9}, true},
-		"another worker's":                   {acknowledge.Answer{Worker: "w-1", UID: "uid-w-0", Version: 5, Config: 5}, false},
-		"an earlier pod's":                   {acknowledge.Answer{Worker: "w-0", UID: "uid-before", Version: 5, Config: 5}, false},
-		"an earlier version":                 {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 4, Config: 4}, false},
-		"a list that is newer than its file": {acknowledge.Answer{Worker: "w-0", UID: "uid-w-0", Version: 5, Config: 4}, false},
-		"none":                               {acknowledge.Answer{}, false},
+		"its own":                            {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, true},
+		"its own, of a later file":           {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 9}, true},
+		"another worker's":                   {acknowledge.Response{Worker: "w-1", PodUID: "uid-w-0", Version: 5, FileVersion: 5}, false},
+		"an earlier pod's":                   {acknowledge.Response{Worker: "w-0", PodUID: "uid-before", Version: 5, FileVersion: 5}, false},
+		"an earlier version":                 {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 4, FileVersion: 4}, false},
+		"a list that is newer than its file": {acknowledge.Response{Worker: "w-0", PodUID: "uid-w-0", Version: 5, FileVersion: 4}, false},
+		"none":                               {acknowledge.Response{}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			record, pod := revoked()
-			d := &draft{pool: newCluster(1, 1).pool, memory: newMemory("pool"), world: world{answers: map[string]acknowledge.Answer{"w-0": c.answer}}}
-			if got := d.heard(record, pod); got.Settled() != c.counts || (len(got.MayHold()) == 1) != c.counts {
-				t.Errorf("settled %t, may hold %v", got.Settled(), got.MayHold())
+			d := &draft{pool: newCluster(1, 1).pool, memory: newMemory("pool"), world: world{answers: map[string]acknowledge.Response{"w-0": c.answer}}}
+			if got := d.heard(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
+				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
 			pool.Status.ConvergedRevision = 1 // not of a known revision
 			now, memory := time.Now(), newMemory("pool")
 			memory.witness.take("w-0", c.seen)
-			d := &draft{pool: pool, memory: memory, now: now, world: world{published: published{ledger: roster.Ledger{"w-0": {UID: string(c.replaces)}}}}}
+			d := &draft{pool: pool, memory: memory, now: now, world: world{published: published{ledger: roster.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
 			present := pod.DeepCopy()
 			if !c.ready {
 				present.Status.Conditions = nil

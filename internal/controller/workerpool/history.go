@@ -124,7 +124,7 @@ type revisionReader struct {
 // read reads a revision, without its lists unless they are needed.
 func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevision, needed bool) (kept, error) {
 	is := kept{number: object.Revision, uid: object.UID, name: object.Name}
-	unpacked, err := roster.UnpackRevision(object.Data.Raw)
+	unpacked, err := roster.DecompressRevision(object.Data.Raw)
 	if err != nil {
 		return is, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", is.name, err))
 	}
@@ -140,7 +140,7 @@ func (r *revisionReader) read(ctx context.Context, object *appsv1.ControllerRevi
 			return is, err
 		}
 	}
-	if is.data, err = roster.ParseRevision(unpacked); err != nil {
+	if is.data, err = roster.UnmarshalRevision(unpacked); err != nil {
 		return is, kit.Terminal(fmt.Errorf("read ControllerRevision %q: %w", is.name, err))
 	}
 	is.altered = !believeRevision(&is.data)
@@ -181,11 +181,11 @@ var sums = maphash.MakeSeed()
 
 // sum replaces the lists by their checksums.
 func (k *kept) sum() {
-	slim := roster.Revision{Version: k.data.Version, Workers: make([]roster.Share, len(k.data.Workers))}
+	slim := roster.Revision{Version: k.data.Version, Workers: make([]roster.RevisionShare, len(k.data.Workers))}
 	k.sums = make([]uint64, len(k.data.Workers))
 	for n, share := range k.data.Workers {
 		k.sums[n] = sumOf(share.Jobs)
-		slim.Workers[n] = roster.Share{Worker: share.Worker, Ordinal: share.Ordinal, Version: share.Version}
+		slim.Workers[n] = roster.RevisionShare{Worker: share.Worker, Ordinal: share.Ordinal, Version: share.Version}
 	}
 	k.data = slim
 }
@@ -226,7 +226,7 @@ func (k kept) file() roster.File {
 	file := roster.File{Version: k.data.Version}
 	for _, share := range k.data.Workers {
 		if share.Version > 0 {
-			file.Workers = append(file.Workers, roster.Entry{Worker: share.Worker, Version: share.Version, Jobs: share.Jobs})
+			file.Workers = append(file.Workers, roster.FileEntry{Worker: share.Worker, Version: share.Version, Jobs: share.Jobs})
 		}
 	}
 	return file
@@ -235,7 +235,7 @@ func (k kept) file() roster.File {
 func (k kept) ledger() roster.Ledger {
 	ledger := roster.Ledger{}
 	for _, share := range k.data.Workers {
-		ledger[share.Worker] = roster.Account{Ordinal: share.Ordinal}
+		ledger[share.Worker] = roster.LedgerEntry{Ordinal: share.Ordinal}
 	}
 	return ledger
 }
@@ -250,7 +250,7 @@ func (w world) editions(from int64) []assign.Record {
 			index[worker] = at
 			records = append(records, assign.Record{Worker: worker, Ordinal: ordinal})
 		}
-		records[at] = records[at].Published(version, jobs)
+		records[at] = records[at].WithList(version, jobs)
 	}
 	for _, revision := range w.history {
 		if revision.number >= from {

@@ -22,7 +22,7 @@ func storedRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.Wo
 	r := &reconciler{client: server, live: server, turns: newTurns()}
 	for n := 1; n <= count; n++ {
 		data := roster.Revision{
-			Version: int64(n), Workers: []roster.Share{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
+			Version: int64(n), Workers: []roster.RevisionShare{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
 			Unassigned: []string{strings.Repeat("x", length)},
 		}
 		if err := r.keep(t.Context(), pool, kept{number: int64(n), data: data}, newMemory("pool")); err != nil {

@@ -19,16 +19,16 @@ func (d *draft) holdings() []assign.Record {
 		switch {
 		case d.shadowed(record.Worker):
 			if pod != nil {
-				record = record.Seen(string(pod.UID)) // it waits as well
+				record = record.WithPod(string(pod.UID)) // it waits as well
 			}
 		case pod != nil && d.memory.succeeds(pod, record):
-			record = d.heard(record.Vacant().Seen(string(pod.UID)), pod)
+			record = d.heard(record.WithoutPod().WithPod(string(pod.UID)), pod)
 		case pod != nil:
-			record = d.heard(record.Seen(string(pod.UID)), pod)
+			record = d.heard(record.WithPod(string(pod.UID)), pod)
 		case d.world.gone[record.Worker] && d.world.workload.slotted():
 			continue // its name is not used again
 		case d.world.gone[record.Worker] && !d.arriving(record):
-			record = record.Vacant()
+			record = record.WithoutPod()
 		}
 		records = append(records, d.overdue(record))
 	}
@@ -39,13 +39,13 @@ func (d *draft) holdings() []assign.Record {
 func (d *draft) heard(record assign.Record, pod *corev1.Pod) assign.Record {
 	version := record.Lists[len(record.Lists)-1].Version
 	if d.pool.Spec.Refresh.Acknowledge != nil {
-		if answer := d.world.answers[record.Worker]; answer.Worker == record.Worker && answer.Config >= answer.Version {
-			return record.Confirmed(answer.UID, answer.Version)
+		if answer := d.world.answers[record.Worker]; answer.Worker == record.Worker && answer.FileVersion >= answer.Version {
+			return record.WithAcknowledgement(answer.PodUID, answer.Version)
 		}
 		return record
 	}
 	if d.assumed(record, pod, version) {
-		return record.Confirmed(record.UID, version)
+		return record.WithAcknowledgement(record.PodUID, version)
 	}
 	return record
 }
@@ -57,16 +57,16 @@ func (d *draft) assumed(record assign.Record, pod *corev1.Pod, version int64) bo
 	if status.ConvergedRevision == d.world.number() && status.Version == d.world.published.version && status.Version >= version {
 		return true
 	}
-	if account.UID != "" { // it has to be replaced
+	if account.PodUID != "" { // it has to be replaced
 		ready, _ := readiness(pod)
-		return ready && account.UID != record.UID && d.memory.succeeds(pod, record)
+		return ready && account.PodUID != record.PodUID && d.memory.succeeds(pod, record)
 	}
 	return d.now.Sub(d.memory.waitingSince(record, d.now)) >= d.deadline()
 }
 
 // overdue marks workers whose deadline to confirm has passed.
 func (d *draft) overdue(record assign.Record) assign.Record {
-	if record.Settled() {
+	if record.IsAcknowledged() {
 		d.memory.settled(record.Worker)
 		return record
 	}
@@ -87,7 +87,7 @@ func (d *draft) deadline() time.Duration {
 func (d *draft) births(shares []assign.Share) map[string]string {
 	births := map[string]string{}
 	for worker, account := range d.world.published.ledger {
-		births[worker] = account.UID
+		births[worker] = account.PodUID
 	}
 	before := make(map[string]assign.Record, len(d.records))
 	for _, record := range d.records {
@@ -97,7 +97,7 @@ func (d *draft) births(shares []assign.Share) map[string]string {
 		record := before[share.Worker]
 		births[share.Worker] = ""
 		if d.mustReplace(record, share) {
-			births[share.Worker] = record.UID
+			births[share.Worker] = record.PodUID
 			if pod := d.present[share.Worker]; pod != nil {
 				births[share.Worker] = string(pod.UID)
 			}

@@ -27,8 +27,8 @@ func refuse(reason v1alpha1.Reason, format string, arguments ...any) *refusal {
 type jobs struct {
 	generation int64
 	sources    []v1alpha1.JobSourceStatus
-	all        []assign.Job // owned by the list
-	list       *assign.Jobs // nil if they could not be read
+	all        []assign.Job    // owned by the list
+	list       *assign.JobList // nil if they could not be read
 	refused    *refusal
 }
 
@@ -44,7 +44,7 @@ func (j jobs) read(pool *v1alpha1.WorkerPool, sources []source) jobs {
 	if (j.list != nil || j.refused != nil) && j.generation == read.generation && slices.Equal(j.sources, read.sources) {
 		return j
 	}
-	all := roster.Inline(pool.Spec.Jobs)
+	all := roster.FromSpec(pool.Spec.Jobs)
 	for _, from := range sources {
 		more, refused := from.jobs()
 		if refused != nil {
@@ -57,9 +57,9 @@ func (j jobs) read(pool *v1alpha1.WorkerPool, sources []source) jobs {
 }
 
 // check accepts or refuses the whole list.
-func (j jobs) check(all []assign.Job, before *assign.Jobs) jobs {
+func (j jobs) check(all []assign.Job, before *assign.JobList) jobs {
 	if before == nil {
-		before = &assign.Jobs{}
+		before = &assign.JobList{}
 	}
 	list, problems := before.Next(all)
 	if len(problems) > 0 {
@@ -78,7 +78,7 @@ func (s source) jobs() ([]assign.Job, *refusal) {
 	if !found {
 		return nil, refuse(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
 	}
-	list, err := roster.Jobs(text)
+	list, err := roster.ParseJobs(text)
 	if err != nil {
 		return nil, refuse(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is", s.key.Name, s.key.Key, err)
 	}

@@ -137,7 +137,7 @@ func (d *draft) shadowed(worker string) bool {
 }
 
 // shade replaces the reason to wait by the Lease that the pool waits for, and its approximate end.
-func (d *draft) shade(waiting []assign.Waiting) []assign.Waiting {
+func (d *draft) shade(waiting []assign.PendingWorker) []assign.PendingWorker {
 	for n, one := range waiting {
 		if seen := d.memory.leases[one.Worker]; seen.shadows(d.holders[one.Worker]) {
 			waiting[n].Reason = seen.reason(one.Worker, d.now)

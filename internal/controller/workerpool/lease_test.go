@@ -16,7 +16,7 @@ import (
 // lists returns the published lists, by worker.
 func (c *cluster) lists(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := roster.ReadFile(c.file())
+	file, err := roster.ParseFile(c.file())
 	if err != nil {
 		t.Fatal(err)
 	}

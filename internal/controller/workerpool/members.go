@@ -60,7 +60,7 @@ func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Tim
 		m := &c.members[n]
 		m.Capacity = int(pool.Spec.CapacityPerWorker)
 		m.wanted = m.Ordinal >= world.workload.start && m.Ordinal < world.workload.start+wanted
-		_, m.joined = newest.Of(m.Ordinal)
+		_, m.joined = newest.ShareOf(m.Ordinal)
 		m.ready, m.since = readiness(m.pod)
 		if m.pod == nil {
 			m.since = memory.absentSince(m.Name, now)
@@ -81,7 +81,7 @@ func stateOf(m member) assign.State {
 	case m.ready:
 		return assign.Ready
 	}
-	return assign.Away
+	return assign.NotReady
 }
 
 // numbered returns the pods of a StatefulSet, its expected pods, and those that may hold jobs.
@@ -195,7 +195,7 @@ func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
 	}
 	c.await(left)
 	for _, n := range joining {
-		c.members[n].State = assign.Away
+		c.members[n].State = assign.NotReady
 	}
 }
 
@@ -203,7 +203,7 @@ func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
 func (c *crew) gathering(pool *v1alpha1.WorkerPool, now time.Time) bool {
 	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
 	return slices.ContainsFunc(c.members, func(m member) bool {
-		return m.wanted && !m.joined && m.State == assign.Away && m.since.Add(after).After(now)
+		return m.wanted && !m.joined && m.State == assign.NotReady && m.since.Add(after).After(now)
 	})
 }
 

@@ -25,11 +25,11 @@ func TestStateOfAWorkerInStatus(t *testing.T) {
 		want   v1alpha1.WorkerState
 	}{
 		"ready":                 {member{wanted: true, ready: true, joined: true, Worker: assign.Worker{State: assign.Ready}}, v1alpha1.WorkerReady},
-		"waits for others":      {member{wanted: true, ready: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerJoining},
-		"starts":                {member{wanted: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerJoining},
-		"away":                  {member{wanted: true, joined: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerNotReady},
+		"waits for others":      {member{wanted: true, ready: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
+		"starts":                {member{wanted: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
+		"away":                  {member{wanted: true, joined: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
 		"failed":                {member{wanted: true, joined: true, failed: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerNotReady},
-		"lost its jobs, failed": {member{wanted: true, failed: true, Worker: assign.Worker{State: assign.Away}}, v1alpha1.WorkerNotReady},
+		"lost its jobs, failed": {member{wanted: true, failed: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
 		"scaled in":             {member{ready: true, joined: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerLeaving},
 	} {
 		if got := c.worker.shown(); got != c.want {
@@ -40,7 +40,7 @@ func TestStateOfAWorkerInStatus(t *testing.T) {
 
 // newcomer returns a worker that is in no revision.
 func newcomer(ready bool, since time.Time) member {
-	state := assign.Away
+	state := assign.NotReady
 	if ready {
 		state = assign.Ready
 	}
@@ -65,7 +65,7 @@ func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			joining := crew{members: c.members}
 			joining.gather(newCluster(1, 1).pool, c.first, now)
-			waits := joining.members[0].State == assign.Away && joining.members[0].ready
+			waits := joining.members[0].State == assign.NotReady && joining.members[0].ready
 			if joining.wait != c.wait || waits != (c.wait > 0) {
 				t.Errorf("waits %s, the first one waits: %t; want %s", joining.wait, waits, c.wait)
 			}
@@ -161,7 +161,7 @@ func TestPodThatTerminatesIsNotReady(t *testing.T) {
 // Status names the revision in which the list of a worker last changed.
 func TestRevisionOfAWorkersList(t *testing.T) {
 	revision := func(number int64, jobs ...string) kept {
-		return kept{number: number, data: roster.Revision{Workers: []roster.Share{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
+		return kept{number: number, data: roster.Revision{Workers: []roster.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
 	}
 	d := &draft{world: world{history: []kept{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
 	for ordinal, want := range map[int]int64{0: 3, 1: 4, 2: 0} {

@@ -112,8 +112,8 @@ func (m *memory) absentSince(worker string, now time.Time) time.Time {
 func (m *memory) waitingSince(record assign.Record, now time.Time) time.Time {
 	version := record.Lists[len(record.Lists)-1].Version
 	known := m.asked[record.Worker]
-	if known.uid != record.UID || known.version != version {
-		known = asked{record.UID, version, now}
+	if known.uid != record.PodUID || known.version != version {
+		known = asked{record.PodUID, version, now}
 		m.asked.take(record.Worker, known)
 	}
 	return known.since

@@ -183,7 +183,7 @@ func poisonVersion(t *testing.T, e *environment, number int64) {
 
 func forgeRevision(t *testing.T, e *environment, number, version int64) {
 	t.Helper()
-	data, err := json.Marshal(roster.Revision{Version: version, Workers: []roster.Share{{Worker: "w-0", Version: version, Jobs: []string{"z"}}}})
+	data, err := json.Marshal(roster.Revision{Version: version, Workers: []roster.RevisionShare{{Worker: "w-0", Version: version, Jobs: []string{"z"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ type world struct {
 	released  map[string]*corev1.Pod // workers' pods that exist but no longer belong to the workload, by name
 	history   []kept                 // by number
 	published published
-	answers   map[string]acknowledge.Answer // by worker
-	tried     bool                          // every worker was asked at least once
+	answers   map[string]acknowledge.Response // by worker
+	tried     bool                            // every worker was asked at least once
 }
 
 // observe reads everything once from the cache. Where the absence of a pod matters, it also reads pods and the Leases of missing pods
@@ -52,7 +52,7 @@ func (r *reconciler) observe(ctx context.Context, pool *v1alpha1.WorkerPool, mem
 	if err := r.observePods(ctx, pool, &found, memory); err != nil {
 		return found, err
 	}
-	found.answers, found.tried = r.asker.Ask(client.ObjectKeyFromObject(pool), found.questions(pool))
+	found.answers, found.tried = r.asker.Poll(client.ObjectKeyFromObject(pool), found.questions(pool))
 	return found, nil
 }
 
@@ -98,7 +98,7 @@ func (w world) dubious(pool *v1alpha1.WorkerPool, memory *memory) bool {
 			return true
 		}
 		version := record.Lists[len(record.Lists)-1].Version
-		if pod != nil && pool.Spec.Refresh.Acknowledge == nil && account.UID != "" && memory.witness[record.Worker].version != version {
+		if pod != nil && pool.Spec.Refresh.Acknowledge == nil && account.PodUID != "" && memory.witness[record.Worker].version != version {
 			return true
 		}
 	}
@@ -117,17 +117,17 @@ func (w world) testify(memory *memory) {
 }
 
 // questions returns a question for each worker that has a list and can be asked.
-func (w world) questions(pool *v1alpha1.WorkerPool) []acknowledge.Question {
+func (w world) questions(pool *v1alpha1.WorkerPool) []acknowledge.Target {
 	at := pool.Spec.Refresh.Acknowledge
 	if at == nil {
 		return nil
 	}
 	present := w.holders()
-	var all []acknowledge.Question
+	var all []acknowledge.Target
 	for _, entry := range w.published.entries {
 		if pod := present[entry.Worker]; pod != nil && pod.Status.PodIP != "" {
-			all = append(all, acknowledge.Question{
-				Worker: entry.Worker, UID: string(pod.UID), Version: entry.Version, URL: endpoint(pod.Status.PodIP, at.HTTPGet),
+			all = append(all, acknowledge.Target{
+				Worker: entry.Worker, PodUID: string(pod.UID), Version: entry.Version, URL: endpoint(pod.Status.PodIP, at.HTTPGet),
 			})
 		}
 	}

@@ -32,7 +32,7 @@ type Plan struct {
 	Sources    []v1alpha1.JobSourceStatus
 	Workers    []v1alpha1.WorkerStatus
 	Unassigned []assign.Unassigned
-	Waiting    []assign.Waiting
+	Waiting    []assign.PendingWorker
 	Converged  bool
 	Gathering  bool // participating workers are starting
 	Paused     bool
@@ -100,7 +100,7 @@ func (d *draft) step() {
 		return
 	}
 	step := assign.Handover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff))
-	d.Waiting = d.explainReleased(d.shade(d.explainArriving(step.Waiting)))
+	d.Waiting = d.explainReleased(d.shade(d.explainArriving(step.Pending)))
 	d.Converged = step.Phase == assign.Done
 	if len(step.Publish) == 0 {
 		return
@@ -123,11 +123,11 @@ func (d *draft) publish(shares []assign.Share) {
 			d.records = append(d.records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal})
 		}
 		d.records[at].Ordinal = share.Ordinal
-		d.records[at] = d.records[at].Published(version, share.Jobs)
+		d.records[at] = d.records[at].WithList(version, share.Jobs)
 	}
 	d.forgetGone()
 	slices.SortFunc(d.records, byOrdinal)
-	ledger := roster.Keep(d.records, births)
+	ledger := roster.NewLedger(d.records, births)
 	file := filed(d.records)
 	file.Version = version
 	d.sheets(file, ledger, shares)
@@ -167,6 +167,6 @@ func (d *draft) forgetGone() {
 		aimed[share.Worker] = true
 	}
 	d.records = slices.DeleteFunc(d.records, func(r assign.Record) bool {
-		return !aimed[r.Worker] && len(r.MayHold()) == 0 && (r.UID == "" || r.Settled())
+		return !aimed[r.Worker] && len(r.MayHold()) == 0 && (r.PodUID == "" || r.IsAcknowledged())
 	})
 }

@@ -137,7 +137,7 @@ var steps = map[string]step{
 	},
 	"restartContainer": func(t *rapid.T, s *story) {
 		if p := s.anyProcess(t); p != nil {
-			p.running, p.answer = map[string]bool{}, acknowledge.Answer{}
+			p.running, p.answer = map[string]bool{}, acknowledge.Response{}
 		}
 	},
 	"ready": func(t *rapid.T, s *story) {

@@ -21,7 +21,7 @@ import (
 type published struct {
 	sheets  map[string]*sheet // by name of ConfigMap
 	version int64             // the highest of all
-	entries []roster.Entry
+	entries []roster.FileEntry
 	ledger  roster.Ledger
 	missing bool // there is no ConfigMap
 	torn    bool // another writer has changed one

@@ -57,7 +57,7 @@ type reconciler struct {
 	shared     string        // why Shared is the only layout
 	status     *kit.Status[*v1alpha1.WorkerPool]
 	leadership Leadership
-	asker      *acknowledge.Asker
+	asker      *acknowledge.Poller
 	turns      turns
 
 	lock     sync.Mutex

@@ -39,7 +39,7 @@ func (d *draft) describe() {
 			continue
 		}
 		state := m.shown()
-		if len(d.crew.members) > mostShown && (state == v1alpha1.WorkerReady && record.Settled() || len(d.Workers) == mostShown) {
+		if len(d.crew.members) > mostShown && (state == v1alpha1.WorkerReady && record.IsAcknowledged() || len(d.Workers) == mostShown) {
 			continue
 		}
 		shown := v1alpha1.WorkerStatus{Name: m.Name, Jobs: int32(len(record.Current())), State: state, Revision: d.since(m)}
@@ -69,7 +69,7 @@ func (d *draft) since(m member) int64 {
 
 func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
 	switch {
-	case !record.Settled():
+	case !record.IsAcknowledged():
 		return v1alpha1.AckWaiting
 	case d.pool.Spec.Refresh.Acknowledge == nil:
 		return v1alpha1.AckAssumed

@@ -137,7 +137,7 @@ func divided(pool *v1alpha1.WorkerPool, whole sheet) map[string]*sheet {
 		if account, found := whole.ledger[entry.Worker]; found {
 			own[entry.Worker] = account
 		}
-		sheets[pool.ConfigNameOf(entry.Worker)] = &sheet{file: roster.File{Version: entry.Version, Workers: []roster.Entry{entry}}, ledger: own}
+		sheets[pool.ConfigNameOf(entry.Worker)] = &sheet{file: roster.File{Version: entry.Version, Workers: []roster.FileEntry{entry}}, ledger: own}
 	}
 	return sheets
 }
@@ -158,21 +158,21 @@ func (w world) rebuilt(pool *v1alpha1.WorkerPool) sheet {
 		if !w.names(record.Worker, pool.Status.ConvergedRevision) {
 			jobs = nil // it joined or was to leave: others may hold its planned jobs
 		}
-		records[n] = record.Published(w.floor(pool)+1, jobs)
+		records[n] = record.WithList(w.floor(pool)+1, jobs)
 	}
-	return sheet{file: filed(records), ledger: roster.Keep(records, nil)}
+	return sheet{file: filed(records), ledger: roster.NewLedger(records, nil)}
 }
 
 // names reports whether every revision starting with a number has a worker.
 func (w world) names(worker string, from int64) bool {
 	return !slices.ContainsFunc(w.history, func(revision kept) bool {
-		has := slices.ContainsFunc(revision.data.Workers, func(share roster.Share) bool { return share.Worker == worker })
+		has := slices.ContainsFunc(revision.data.Workers, func(share roster.RevisionShare) bool { return share.Worker == worker })
 		return revision.number >= from && !has
 	})
 }
 
 // everywhere returns the jobs that are on all lists, in the order of the last one.
-func everywhere(lists []assign.Edition) []string {
+func everywhere(lists []assign.ListVersion) []string {
 	jobs := slices.Clone(lists[len(lists)-1].Jobs)
 	for _, list := range lists[:len(lists)-1] {
 		held := make(map[string]bool, len(list.Jobs))
@@ -191,7 +191,7 @@ func filed(records []assign.Record) roster.File {
 		if len(record.Lists) > 0 {
 			last := record.Lists[len(record.Lists)-1]
 			file.Version = max(file.Version, last.Version)
-			file.Workers = append(file.Workers, roster.Entry{Worker: record.Worker, Version: last.Version, Jobs: last.Jobs})
+			file.Workers = append(file.Workers, roster.FileEntry{Worker: record.Worker, Version: last.Version, Jobs: last.Jobs})
 		}
 	}
 	return file

@@ -86,7 +86,7 @@ func perWorkerPool() *v1alpha1.WorkerPool {
 // grant returns the sheet that gives a worker a job.
 func grant(pool *v1alpha1.WorkerPool, worker string, version int64) *sheet {
 	made := blank(pool, pool.ConfigNameOf(worker))
-	made.file = roster.File{Version: version, Workers: []roster.Entry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
+	made.file = roster.File{Version: version, Workers: []roster.FileEntry{{Worker: worker, Version: version, Jobs: []string{"j00"}}}}
 	return made
 }
 
@@ -136,7 +136,7 @@ func TestHalfRestoredConfigIsRestoredAgain(t *testing.T) {
 	for _, layout := range []v1alpha1.ConfigLayout{v1alpha1.LayoutPerWorker, v1alpha1.LayoutShared} {
 		pool := perWorkerPool()
 		pool.Spec.Config.Layout = layout
-		revision := kept{number: 1, data: roster.Revision{Version: 1, Workers: []roster.Share{
+		revision := kept{number: 1, data: roster.Revision{Version: 1, Workers: []roster.RevisionShare{
 			{Worker: "w-0", Ordinal: 0, Version: 1, Jobs: []string{"j00", "j01"}}, {Worker: "w-1", Ordinal: 1, Version: 1, Jobs: []string{"j02", "j03"}},
 		}}}
 		for failAt := 1; ; failAt++ {
@@ -235,7 +235,7 @@ func secureWhatIsStored(t *testing.T, r *reconciler, pool *v1alpha1.WorkerPool, 
 func TestLostConfigIsRebuiltFromStoredRevisions(t *testing.T) {
 	pool, server := perWorkerPool(), newStore(t)
 	pool.Spec.Config.Layout = v1alpha1.LayoutShared
-	newest := kept{number: 2, data: roster.Revision{Version: 3, Workers: []roster.Share{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
+	newest := kept{number: 2, data: roster.Revision{Version: 3, Workers: []roster.RevisionShare{{Worker: "w-0", Version: 3, Jobs: []string{"j00"}}}}}
 	if err := (&reconciler{client: server, leadership: tenure(1)}).keep(t.Context(), pool, newest, newMemory("pool")); err != nil {
 		t.Fatal(err)
 	}
@@ -265,9 +265,9 @@ func TestSheetGrants(t *testing.T) {
 		want  bool
 	}{
 		"nothing":         {sheet{}, false},
-		"an empty list":   {sheet{file: roster.File{Workers: []roster.Entry{{Worker: "w-0"}}}, ledger: roster.Ledger{"w-0": {}}}, false},
-		"a job":           {sheet{file: roster.File{Workers: []roster.Entry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
-		"an earlier list": {sheet{ledger: roster.Ledger{"w-0": {Earlier: []assign.Edition{{Version: 1, Jobs: []string{"a"}}}}}}, true},
+		"an empty list":   {sheet{file: roster.File{Workers: []roster.FileEntry{{Worker: "w-0"}}}, ledger: roster.Ledger{"w-0": {}}}, false},
+		"a job":           {sheet{file: roster.File{Workers: []roster.FileEntry{{Worker: "w-0", Jobs: []string{"a"}}}}}, true},
+		"an earlier list": {sheet{ledger: roster.Ledger{"w-0": {Earlier: []assign.ListVersion{{Version: 1, Jobs: []string{"a"}}}}}}, true},
 	} {
 		if got := c.sheet.grants(); got != c.want {
 			t.Errorf("%s: %t", reason, got)

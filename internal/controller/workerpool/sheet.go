@@ -36,8 +36,8 @@ func read(object *corev1.ConfigMap, key string) *sheet {
 	made := &sheet{object: object}
 	text, ledger := object.Data[key], object.Annotations[v1alpha1.AnnotationLedger]
 	var errors [2]error
-	made.file, errors[0] = roster.ReadFile(text)
-	made.ledger, errors[1] = roster.ReadLedger(ledger)
+	made.file, errors[0] = roster.ParseFile(text)
+	made.ledger, errors[1] = roster.DecodeLedger(ledger)
 	made.torn = !believeFile(&made.file, made.ledger) || errors[0] != nil || errors[1] != nil || object.Annotations[v1alpha1.AnnotationChecksum] != checksum(text, ledger)
 	return made
 }

@@ -51,7 +51,7 @@ type process struct {
 	mounted   string
 	floor     int64
 	running   map[string]bool
-	answer    acknowledge.Answer
+	answer    acknowledge.Response
 	unheeding bool // it reads nothing
 	cut       bool // it cannot renew its Lease
 }
@@ -160,7 +160,7 @@ func (c *cluster) admit(pod *corev1.Pod) {
 	if config == nil || !c.admits || c.slotted() {
 		return
 	}
-	file, err := roster.ReadFile(config.Data["config.yml"])
+	file, err := roster.ParseFile(config.Data["config.yml"])
 	if floor := file.Floor(pod.Name); err == nil && floor > 0 {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationConfigVersion, strconv.FormatInt(floor, 10))
 	}
@@ -306,12 +306,12 @@ func (c *cluster) mount(p *process) {
 
 // load is the SDK's handling of a file: stop, acknowledge, start.
 func (p *process) load() {
-	file, err := roster.ReadFile(p.mounted)
-	if err != nil || p.mounted == "" || file.Version < p.floor || file.Version < p.answer.Config || p.pod.DeletionTimestamp != nil {
+	file, err := roster.ParseFile(p.mounted)
+	if err != nil || p.mounted == "" || file.Version < p.floor || file.Version < p.answer.FileVersion || p.pod.DeletionTimestamp != nil {
 		return
 	}
 	wanted := map[string]bool{}
-	answer := acknowledge.Answer{Worker: p.pod.Name, UID: string(p.pod.UID), Config: file.Version}
+	answer := acknowledge.Response{Worker: p.pod.Name, PodUID: string(p.pod.UID), FileVersion: file.Version}
 	for _, entry := range file.Workers {
 		if entry.Worker == p.pod.Name {
 			answer.Version = entry.Version
@@ -475,7 +475,7 @@ func (c *cluster) observe(l *leader) (w world, err error) {
 	l.connect(c)
 	ctx := context.Background()
 	l.memory.jobs = l.memory.jobs.read(c.pool, nil)
-	w = world{tried: true, workload: c.workload(), answers: map[string]acknowledge.Answer{}}
+	w = world{tried: true, workload: c.workload(), answers: map[string]acknowledge.Response{}}
 	if w.history, err = l.history(ctx, c.pool, l.memory, false); err != nil {
 		return w, err
 	}

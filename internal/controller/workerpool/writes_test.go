@@ -151,12 +151,12 @@ func scaling(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Recor
 }
 
 func holder(ordinal int, jobs ...string) assign.Record {
-	return assign.Record{Ordinal: ordinal, Lists: []assign.Edition{{Version: 1, Jobs: jobs}}}
+	return assign.Record{Ordinal: ordinal, Lists: []assign.ListVersion{{Version: 1, Jobs: jobs}}}
 }
 
 func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 	// The job of the third worker was revoked, and it has not confirmed that.
-	revoked := assign.Record{Ordinal: 2, UID: "u", Lists: []assign.Edition{{Version: 1, Jobs: []string{"c"}}, {Version: 2}}}
+	revoked := assign.Record{Ordinal: 2, PodUID: "u", Lists: []assign.ListVersion{{Version: 1, Jobs: []string{"c"}}, {Version: 2}}}
 	for reason, c := range map[string]struct {
 		draft *draft
 		want  int32 // 0: not scaled
@@ -233,8 +233,8 @@ func overdue(d *draft, name string, ordinal int, ready bool) {
 	}
 	d.present[name] = pod
 	d.crew.members = append(d.crew.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready, wanted: true})
-	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, UID: string(pod.UID), Overdue: true,
-		Lists: []assign.Edition{{Version: 2, Jobs: []string{"a"}}}})
+	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, PodUID: string(pod.UID), Overdue: true,
+		Lists: []assign.ListVersion{{Version: 2, Jobs: []string{"a"}}}})
 }
 
 func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {

@@ -110,7 +110,7 @@ func TestEverythingIsInOneNamespace(t *testing.T) {
 
 func TestP15_ConfigDumpedAsTheListOfJobs(t *testing.T) {
 	config := applied[corev1.ConfigMap](t, "ConfigMap", "swarm-controller-config")
-	jobs, err := roster.Jobs(config.Data["config.yml"])
+	jobs, err := roster.ParseJobs(config.Data["config.yml"])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (v *volume) bring(list string) error {
 }
 
 func version(list string) int64 {
-	file, err := roster.ReadFile(list)
+	file, err := roster.ParseFile(list)
 	if err != nil {
 		return 0
 	}

@@ -48,7 +48,7 @@ func planned(strategy assign.Strategy, imbalance int) func(pool, *answer) func()
 		if before != nil {
 			input.Previous = before.kept
 		} else if strategy == assign.Hashed {
-			input.Jobs, _ = assign.List(asJobs(in.names))
+			input.Jobs, _ = assign.NewJobList(asJobs(in.names))
 		}
 		return func() answer { return byRevision(assign.Plan(input).Next, len(in.names)) }
 	}
@@ -70,7 +70,7 @@ func fromNames(in pool, before *answer) func() answer {
 		stored = before.kept.Shares()
 	}
 	return func() answer {
-		list, _ := assign.List(jobs)
+		list, _ := assign.NewJobList(jobs)
 		input := assign.Input{Jobs: list, Workers: in.workers}
 		if stored != nil {
 			input.Previous = assign.Restore(stored, 0)

@@ -13,7 +13,7 @@ func (b bench) handover() {
 		c := chainOf(size)
 		records := make([]assign.Record, 0, size.workers+1)
 		for _, share := range c.revision.Shares() {
-			records = append(records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal}.Published(1, share.Jobs))
+			records = append(records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal}.WithList(1, share.Jobs))
 		}
 		confirm(records)
 		c.crew(workersOf(size.workers + 1))
@@ -56,7 +56,7 @@ func publish(records []assign.Record, step assign.Step, version int64) []assign.
 			at = len(records)
 			records = append(records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal})
 		}
-		records[at] = records[at].Published(version, share.Jobs)
+		records[at] = records[at].WithList(version, share.Jobs)
 	}
 	return records
 }
@@ -65,6 +65,6 @@ func publish(records []assign.Record, step assign.Step, version int64) []assign.
 func confirm(records []assign.Record) {
 	for n, record := range records {
 		uid := "uid-" + record.Worker
-		records[n] = record.Seen(uid).Confirmed(uid, record.Lists[len(record.Lists)-1].Version)
+		records[n] = record.WithPod(uid).WithAcknowledgement(uid, record.Lists[len(record.Lists)-1].Version)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // pool holds the jobs and workers, in the forms that algorithms need.
 type pool struct {
 	names   []string
-	list    *assign.Jobs
+	list    *assign.JobList
 	workers []assign.Worker
 }
 
@@ -59,7 +59,7 @@ func poolOf(jobs []assign.Job, workers []assign.Worker) pool {
 	for n := range jobs {
 		made.names[n] = jobs[n].Name
 	}
-	made.list, _ = assign.List(jobs)
+	made.list, _ = assign.NewJobList(jobs)
 	return made
 }
 

@@ -14,14 +14,14 @@ const turns = 7
 
 // chain is a pool with small changes, with the indexes that a controller keeps.
 type chain struct {
-	list     *assign.Jobs
+	list     *assign.JobList
 	revision *assign.Revision
 	workers  []assign.Worker
 }
 
 func chainOf(size scale) *chain {
 	c := &chain{workers: workersOf(size.workers)}
-	c.list, _ = assign.List(jobsOf(size.jobs))
+	c.list, _ = assign.NewJobList(jobsOf(size.jobs))
 	c.revision = assign.Plan(assign.Input{Jobs: c.list, Workers: c.workers}).Next
 	return c
 }

@@ -51,7 +51,7 @@ var _ = Describe("A pool of streams", func() {
 		Expect(pool.Status.Workers).To(HaveExactElements(
 			v1alpha1.WorkerStatus{Name: "swarm-worker-0", Jobs: 14, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady},
 			v1alpha1.WorkerStatus{Name: "swarm-worker-1", Jobs: 13, Revision: 1, Acknowledged: v1alpha1.AckReceived, State: v1alpha1.WorkerReady}))
-		file, err := roster.ReadFile(listing("pool-27-expected.yml"))
+		file, err := roster.ParseFile(listing("pool-27-expected.yml"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(introspect(ctx, pool.Name)).To(Equal(introspection{Version: 1, Workers: []introspectedWorker{
 			{Name: "swarm-worker-0", Jobs: file.Workers[0].Jobs, Version: 1, Acknowledged: string(v1alpha1.AckReceived)},

@@ -29,10 +29,10 @@ func furnish(ctx context.Context, in string) {
 	Expect(api.Create(ctx, newStatefulSet(in))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "camera-list", "jobs.txt", listed))).To(Succeed())
 	Expect(api.Create(ctx, newConfigMap(pool, "swarm-worker-config", "config.yml", published))).To(Succeed())
-	file, err := roster.ReadFile(published)
+	file, err := roster.ParseFile(published)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(api.Create(ctx, newRevision(pool, 1, file))).To(Succeed())
-	Expect(api.Create(ctx, newRevision(pool, 2, roster.File{Version: 2, Workers: []roster.Entry{
+	Expect(api.Create(ctx, newRevision(pool, 2, roster.File{Version: 2, Workers: []roster.FileEntry{
 		{Worker: "swarm-worker-0", Version: 2, Jobs: []string{"stream:cars:new"}}, {Worker: "swarm-worker-1", Version: 2, Jobs: []string{"stream:foo:new"}},
 	}}))).To(Succeed())
 	Expect(api.Create(ctx, newRevision(pool, 3, file))).To(Succeed())
@@ -93,7 +93,7 @@ func newRevision(pool *v1alpha1.WorkerPool, number int64, file roster.File) *app
 	GinkgoHelper()
 	data := roster.Revision{Strategy: "Sticky", Version: file.Version}
 	for n, entry := range file.Workers {
-		data.Workers = append(data.Workers, roster.Share{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
+		data.Workers = append(data.Workers, roster.RevisionShare{Worker: entry.Worker, Ordinal: n, Version: entry.Version, Jobs: entry.Jobs})
 	}
 	raw, err := data.Encode()
 	Expect(err).NotTo(HaveOccurred())

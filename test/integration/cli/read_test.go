@@ -85,7 +85,7 @@ var _ = Describe("kubectl swarm jobs", func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, pool)).To(Succeed()) })
 		for n := range 11 {
 			worker := fmt.Sprintf("divided-%d", n)
-			file := roster.File{Version: 4, Workers: []roster.Entry{{Worker: worker, Version: 4, Jobs: []string{fmt.Sprint("job-", n)}}}}
+			file := roster.File{Version: 4, Workers: []roster.FileEntry{{Worker: worker, Version: 4, Jobs: []string{fmt.Sprint("job-", n)}}}}
 			Expect(api.Create(ctx, newConfigMap(pool, "divided-config-"+worker, "config.yml", file.String()))).To(Succeed())
 		}
 		Expect(strings.Fields(says("jobs divided -o name"))).To(HaveExactElements(
@@ -184,9 +184,9 @@ func newDeployment(ctx SpecContext) deployment {
 		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata": {"labels": {%q: "%d"}}}`, v1alpha1.LabelSlot, 1-n))
 		Expect(api.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, patch)).To(Succeed())
 	}
-	file := roster.File{Version: 1, Workers: []roster.Entry{{Worker: made.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: made.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
+	file := roster.File{Version: 1, Workers: []roster.FileEntry{{Worker: made.pods[1], Version: 1, Jobs: []string{"a", "b"}}, {Worker: made.pods[0], Version: 1, Jobs: []string{"c", "d"}}}}
 	config := newConfigMap(pool, "deployed-config", "config.yml", file.String())
-	ledger, err := roster.Keep([]assign.Record{{Worker: made.pods[1]}, {Worker: made.pods[0], Ordinal: 1}}, nil).Encode()
+	ledger, err := roster.NewLedger([]assign.Record{{Worker: made.pods[1]}, {Worker: made.pods[0], Ordinal: 1}}, nil).Encode()
 	Expect(err).NotTo(HaveOccurred())
 	config.Annotations = map[string]string{v1alpha1.AnnotationLedger: ledger}
 	Expect(api.Create(ctx, config)).To(Succeed())

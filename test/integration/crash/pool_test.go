@@ -118,7 +118,7 @@ func restarted(size int32) func(context.Context, *run) error {
 
 // listsOf returns the lists of a config by worker, without versions; workers without jobs are not in it.
 func listsOf(config *corev1.ConfigMap) map[string][]string {
-	file, err := roster.ReadFile(config.Data["config.yml"])
+	file, err := roster.ParseFile(config.Data["config.yml"])
 	if err != nil {
 		return map[string][]string{"": {err.Error()}}
 	}

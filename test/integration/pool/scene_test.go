@@ -167,7 +167,7 @@ func (s *scene) file(ctx context.Context) (roster.File, error) {
 	if err := api.Get(ctx, client.ObjectKey{Namespace: s.in, Name: config}, object); err != nil {
 		return roster.File{}, err
 	}
-	return roster.ReadFile(object.Data["config.yml"])
+	return roster.ParseFile(object.Data["config.yml"])
 }
 
 // lists are the published lists, by worker.
