@@ -116,7 +116,7 @@ func (p deps) addControllers(ctx context.Context) error {
 		task.Add(p.Operator, task.Options{
 			Dispatcher: p.dispatchRunner.dispatcher, Trigger: p.dispatchRunner.tasks, Scope: scope, Workers: workers, Clock: p.skew,
 		}),
-		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerOff: p.config.perWorkerDisabledReason()}),
+		workerpool.Add(ctx, p.Operator, workerpool.Options{Pods: p.pods, Scope: scope, Resync: resync, Workers: workers, PerWorkerUnsupported: p.config.perWorkerDisabledReason()}),
 		adoption.Add(ctx, p.Operator, adoption.Options{Scope: scope, Workers: workers}),
 	)
 }

@@ -36,7 +36,7 @@ type environment struct {
 	*reconciler
 	builder *fake.ClientBuilder
 	writes  []string // "verb Kind name", status writes excluded
-	told    []string // events
+	events  []string // events
 	term    int64
 
 	uid          types.UID // of the next created object; "" to derive it from the name
@@ -50,7 +50,7 @@ func (e *environment) Term() int64                                    { return e
 
 //nolint:revive // the recorder's interface has that many arguments
 func (e *environment) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
-	e.told = append(e.told, reason+": "+fmt.Sprintf(note, args...))
+	e.events = append(e.events, reason+": "+fmt.Sprintf(note, args...))
 }
 
 // IndexField implements client.FieldIndexer.
@@ -59,7 +59,7 @@ func (e *environment) IndexField(_ context.Context, kind client.Object, field st
 	return nil
 }
 
-func (e *environment) record(verb string, object client.Object) {
+func (e *environment) recordWrite(verb string, object client.Object) {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", object), "*v1.")
 	e.writes = append(e.writes, verb+" "+kind+" "+object.GetName())
 }
@@ -80,20 +80,20 @@ func (e *environment) hooks(fails func(kind string) error) interceptor.Funcs {
 			return c.List(ctx, list, options...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			e.record("create", object)
+			e.recordWrite("create", object)
 			object.SetUID(cmp.Or(e.uid, types.UID("uid-"+object.GetName())))
 			return c.Create(ctx, object, options...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			e.record("update", object)
+			e.recordWrite("update", object)
 			return c.Update(ctx, object, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			e.record("patch", object)
+			e.recordWrite("patch", object)
 			return c.Patch(ctx, object, patch, options...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			e.record("delete", object)
+			e.recordWrite("delete", object)
 			return c.Delete(ctx, object, options...)
 		},
 		SubResourcePatch: e.patchSubResource,
@@ -112,7 +112,7 @@ func (e *environment) patchSubResource(ctx context.Context, c client.Client, sub
 		return c.SubResource(sub).Patch(ctx, object, patch, options...)
 	}
 	text, err := patch.Data(object)
-	e.record("scale", object)
+	e.recordWrite("scale", object)
 	e.writes = append(e.writes, string(text))
 	return err
 }
@@ -132,23 +132,23 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	e := &environment{term: 1}
 	e.builder = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.WorkerPool{}).
 		WithInterceptorFuncs(e.hooks(fails))
-	if err := index(t.Context(), &kit.Operator{Manager: e}); err != nil {
+	if err := addIndexes(t.Context(), &kit.Operator{Manager: e}); err != nil {
 		t.Fatal(err)
 	}
-	e.reconciler = &reconciler{leadership: e, asker: acknowledge.New(&kit.Trigger{}), turns: newTurns(), memories: map[types.NamespacedName]*memory{}}
+	e.reconciler = &reconciler{leadership: e, poller: acknowledge.New(&kit.Trigger{}), revisionLock: newRevisionLock(), states: map[types.NamespacedName]*localState{}}
 	e.client = e.builder.Build()
-	e.live, e.replicas = e.client, e.podsOf
-	e.status = kit.NewStatus[*v1alpha1.WorkerPool](&kit.Operator{Manager: e}, name)
+	e.apiReader, e.workloadPods = e.client, e.podsOf
+	e.status = kit.NewStatus[*v1alpha1.WorkerPool](&kit.Operator{Manager: e}, controllerName)
 	return e
 }
 
 // podsOf implements survey.Pods with the current pods of the API server.
-func (e *environment) podsOf(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
+func (e *environment) podsOf(ctx context.Context, workload survey.Key) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
-	err := e.client.List(ctx, list, client.InNamespace(of.Namespace))
+	err := e.client.List(ctx, list, client.InNamespace(workload.Namespace))
 	var pods []*corev1.Pod
 	for n := range list.Items {
-		if key, found := survey.OwnerOf(&list.Items[n]); found && key == of {
+		if key, found := survey.OwnerOf(&list.Items[n]); found && key == workload {
 			pods = append(pods, &list.Items[n])
 		}
 	}
@@ -158,13 +158,13 @@ func (e *environment) podsOf(ctx context.Context, of survey.Key) ([]*corev1.Pod,
 // reconcilePool reconciles the stored pool, and returns the stored result.
 func (e *environment) reconcilePool(t *testing.T) *v1alpha1.WorkerPool {
 	t.Helper()
-	if _, err := e.Reconcile(t.Context(), e.stored(t)); err != nil {
+	if _, err := e.Reconcile(t.Context(), e.getPool(t)); err != nil {
 		t.Fatal(err)
 	}
-	return e.stored(t)
+	return e.getPool(t)
 }
 
-func (e *environment) stored(t *testing.T) *v1alpha1.WorkerPool {
+func (e *environment) getPool(t *testing.T) *v1alpha1.WorkerPool {
 	t.Helper()
 	pool := &v1alpha1.WorkerPool{}
 	e.get(t, "pool", pool)
@@ -194,14 +194,14 @@ func (e *environment) jobsOf(t *testing.T) map[string][]string {
 	return jobs
 }
 
-// wrote reports whether any write begins with this text.
-func (e *environment) wrote(prefix string) bool {
+// hasWritten reports whether any write begins with this text.
+func (e *environment) hasWritten(prefix string) bool {
 	return slices.ContainsFunc(e.writes, func(write string) bool { return strings.HasPrefix(write, prefix) })
 }
 
 // newPool returns a pool with four jobs. Its workers cannot be asked; they are trusted to load their lists in time.
 func newPool() *v1alpha1.WorkerPool {
-	pool := newCluster(4, 0).pool
+	pool := newFakeCluster(4, 0).pool
 	pool.Spec.Refresh.Policy, pool.Spec.Refresh.Acknowledge = v1alpha1.RefreshHotReload, nil
 	return pool
 }

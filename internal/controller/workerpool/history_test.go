@@ -14,37 +14,37 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// storedRevisions returns a reconciler and a pool with revisions. Each gives w-0 a different job, and names other jobs of the given
+// storeRevisions returns a reconciler and a pool with revisions. Each gives w-0 a different job, and names other jobs of the given
 // length.
-func storedRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.WorkerPool) {
+func storeRevisions(t *testing.T, count, length int) (*reconciler, *v1alpha1.WorkerPool) {
 	t.Helper()
 	pool, server := perWorkerPool(), newStore(t)
-	r := &reconciler{client: server, live: server, turns: newTurns()}
+	r := &reconciler{client: server, apiReader: server, revisionLock: newRevisionLock()}
 	for n := 1; n <= count; n++ {
 		data := roster.Revision{
 			Version: int64(n), Workers: []roster.RevisionShare{{Worker: "w-0", Version: int64(n), Jobs: []string{fmt.Sprint("j", n)}}},
 			Unassigned: []string{strings.Repeat("x", length)},
 		}
-		if err := r.keep(t.Context(), pool, kept{number: int64(n), data: data}, newMemory("pool")); err != nil {
+		if err := r.storeRevision(t.Context(), pool, storedRevision{number: int64(n), data: data}, newLocalState("pool")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return r, pool
 }
 
-func readStored(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, memory *memory, live bool) ([]kept, error) {
-	items, err := r.stored(context.WithoutCancel(ctx), pool, true)
+func readStoredRevisions(ctx context.Context, r *reconciler, pool *v1alpha1.WorkerPool, state *localState, live bool) ([]storedRevision, error) {
+	items, err := r.listRevisions(context.WithoutCancel(ctx), pool, true)
 	if err != nil {
 		return nil, err
 	}
-	return r.readAll(ctx, pool, memory, items, live)
+	return r.parseRevisions(ctx, pool, state, items, live)
 }
 
-// whole returns the numbers of the revisions whose lists were read.
-func whole(history []kept) (numbers []int64) {
-	for _, one := range history {
-		if len(one.data.Workers[0].Jobs) > 0 {
-			numbers = append(numbers, one.number)
+// revisionsWithLists returns the numbers of the revisions whose lists were read.
+func revisionsWithLists(history []storedRevision) (numbers []int64) {
+	for _, revision := range history {
+		if len(revision.data.Workers[0].Jobs) > 0 {
+			numbers = append(numbers, revision.number)
 		}
 	}
 	return numbers
@@ -62,16 +62,16 @@ func TestListsOfRevisionsAreReadWhereTheyAreNeeded(t *testing.T) {
 		"all, before the pool converged":  {true, 0, 0, []int64{1, 2, 3, 4}},
 		"none beside those of the future": {true, 9, 0, []int64{4}},
 	} {
-		r, pool := storedRevisions(t, 4, 0)
+		r, pool := storeRevisions(t, 4, 0)
 		pool.Status.ConvergedRevision, pool.Spec.RollbackTo = c.converged, c.pinned
-		history, err := readStored(t.Context(), r, pool, newMemory("pool"), c.live)
-		if err != nil || len(history) != 4 || !slices.Equal(whole(history), c.want) {
-			t.Errorf("%s: of %d revisions %v are whole, want %v; error %v", reason, len(history), whole(history), c.want, err)
+		history, err := readStoredRevisions(t.Context(), r, pool, newLocalState("pool"), c.live)
+		if err != nil || len(history) != 4 || !slices.Equal(revisionsWithLists(history), c.want) {
+			t.Errorf("%s: of %d revisions %v are whole, want %v; error %v", reason, len(history), revisionsWithLists(history), c.want, err)
 		}
-		for n, one := range history {
-			list, found := one.listOf(0)
-			if !found || list != sumOf([]string{fmt.Sprint("j", n+1)}) || one.data.Version != int64(n+1) {
-				t.Errorf("%s: revision %d: %+v", reason, n+1, one)
+		for n, revision := range history {
+			list, found := revision.checksumOf(0)
+			if !found || list != listChecksum([]string{fmt.Sprint("j", n+1)}) || revision.data.Version != int64(n+1) {
+				t.Errorf("%s: revision %d: %+v", reason, n+1, revision)
 			}
 		}
 	}
@@ -80,42 +80,42 @@ func TestListsOfRevisionsAreReadWhereTheyAreNeeded(t *testing.T) {
 // A ControllerRevision of a few KiB unpacks to many MiB, and a user may make any number of them.
 func TestLongRevisionsAreBoundedTogether(t *testing.T) {
 	const each = 15 << 20
-	r, pool := storedRevisions(t, mostHistory/each+1, each)
-	memory := newMemory("pool")
-	if _, err := readStored(t.Context(), r, pool, memory, false); err != nil {
+	r, pool := storeRevisions(t, maxHistorySize/each+1, each)
+	state := newLocalState("pool")
+	if _, err := readStoredRevisions(t.Context(), r, pool, state, false); err != nil {
 		t.Errorf("one at a time: %v", err)
 	}
-	if !memory.turn {
+	if !state.holdsRevisionLock {
 		t.Error("they are read without a turn")
 	}
 	other, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := readStored(other, r, pool, newMemory("pool"), false); !errors.Is(err, context.Canceled) {
+	if _, err := readStoredRevisions(other, r, pool, newLocalState("pool"), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("at the same time: %v", err)
 	}
-	r.letGo(memory)
-	if memory.kept != nil || memory.turn {
+	r.releaseRevision(state)
+	if state.newestRevision != nil || state.holdsRevisionLock {
 		t.Error("after the reconcile a long revision is still there")
 	}
-	if _, err := readStored(t.Context(), r, pool, memory, true); err == nil || !strings.Contains(err.Error(), "have more than 67108864 bytes") {
+	if _, err := readStoredRevisions(t.Context(), r, pool, state, true); err == nil || !strings.Contains(err.Error(), "have more than 67108864 bytes") {
 		t.Errorf("all together: %v", err)
 	}
 }
 
 // A revision that is not followed may come from a user. It is not kept in memory, for any pool.
 func TestRevisionThatIsNotFollowedIsNotKept(t *testing.T) {
-	e := publishedPool(t)
-	if e.remember(e.stored(t)).kept == nil {
+	e := newPublishedPool(t)
+	if e.stateFor(e.getPool(t)).newestRevision == nil {
 		t.Error("the newest revision is read at each reconcile")
 	}
-	pool := e.stored(t)
+	pool := e.getPool(t)
 	pool.Spec.Mode = v1alpha1.PoolPaused
 	if err := e.client.Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	e.memories = map[client.ObjectKey]*memory{}
+	e.states = map[client.ObjectKey]*localState{}
 	e.reconcilePool(t)
-	if e.remember(e.stored(t)).kept != nil {
+	if e.stateFor(e.getPool(t)).newestRevision != nil {
 		t.Error("a revision is kept")
 	}
 }

@@ -17,32 +17,32 @@ import (
 const (
 	// workloadIndex indexes pools by workload.
 	workloadIndex = "workerpool.workload"
-	// configIndex indexes pools by the ConfigMaps that they read or write.
-	configIndex = "workerpool.config"
+	// configMapIndex indexes pools by the ConfigMaps that they read or write.
+	configMapIndex = "workerpool.config"
 )
 
 func workloadKey(kind v1alpha1.WorkloadKind, name string) string { return string(kind) + "/" + name }
 
-// index adds the indexes of pools.
-func index(ctx context.Context, operator *kit.Operator) error {
+// addIndexes adds the indexes of pools.
+func addIndexes(ctx context.Context, operator *kit.Operator) error {
 	if err := kit.IndexOwner(ctx, operator, &appsv1.ControllerRevision{}); err != nil {
 		return err
 	}
-	fields := operator.GetFieldIndexer()
-	for name, of := range map[string]client.IndexerFunc{workloadIndex: byWorkload, configIndex: byConfig} {
-		if err := fields.IndexField(ctx, &v1alpha1.WorkerPool{}, name, of); err != nil {
+	indexer := operator.GetFieldIndexer()
+	for name, extract := range map[string]client.IndexerFunc{workloadIndex: workloadIndexKeys, configMapIndex: configMapIndexKeys} {
+		if err := indexer.IndexField(ctx, &v1alpha1.WorkerPool{}, name, extract); err != nil {
 			return fmt.Errorf("index WorkerPools: %w", err)
 		}
 	}
 	return nil
 }
 
-func byWorkload(object client.Object) []string {
+func workloadIndexKeys(object client.Object) []string {
 	pool := object.(*v1alpha1.WorkerPool)
 	return []string{workloadKey(pool.Spec.Workers.Kind, pool.Spec.Workers.Name)}
 }
 
-func byConfig(object client.Object) []string {
+func configMapIndexKeys(object client.Object) []string {
 	pool := object.(*v1alpha1.WorkerPool)
 	names := []string{pool.ConfigName()}
 	for _, from := range pool.Spec.JobsFrom {
@@ -56,37 +56,37 @@ func workloadOfPod(pod client.Object) (v1alpha1.WorkloadKind, string) {
 	return key.Kind, key.Name
 }
 
-func workloadItself(kind v1alpha1.WorkloadKind) func(client.Object) (v1alpha1.WorkloadKind, string) {
+func workloadOfObject(kind v1alpha1.WorkloadKind) func(client.Object) (v1alpha1.WorkloadKind, string) {
 	return func(object client.Object) (v1alpha1.WorkloadKind, string) { return kind, object.GetName() }
 }
 
-// poolsOf finds the pools of a workload.
-func (r *reconciler) poolsOf(workload func(client.Object) (v1alpha1.WorkloadKind, string)) kit.Mapper {
+// poolsOfWorkload finds the pools of a workload.
+func (r *reconciler) poolsOfWorkload(workload func(client.Object) (v1alpha1.WorkloadKind, string)) kit.Mapper {
 	return func(ctx context.Context, object client.Object) []types.NamespacedName {
 		kind, name := workload(object)
 		if name == "" {
 			return nil
 		}
-		return r.named(ctx, object.GetNamespace(), client.MatchingFields{workloadIndex: workloadKey(kind, name)})
+		return r.listPoolKeys(ctx, object.GetNamespace(), client.MatchingFields{workloadIndex: workloadKey(kind, name)})
 	}
 }
 
-// readers finds the pools that read or write a ConfigMap.
-func (r *reconciler) readers(ctx context.Context, config client.Object) []types.NamespacedName {
-	names := r.named(ctx, config.GetNamespace(), client.MatchingFields{configIndex: config.GetName()})
-	if pool := config.GetLabels()[v1alpha1.LabelPool]; pool != "" {
-		names = append(names, types.NamespacedName{Namespace: config.GetNamespace(), Name: pool})
+// poolsUsingConfigMap finds the pools that read or write a ConfigMap.
+func (r *reconciler) poolsUsingConfigMap(ctx context.Context, configMap client.Object) []types.NamespacedName {
+	pools := r.listPoolKeys(ctx, configMap.GetNamespace(), client.MatchingFields{configMapIndex: configMap.GetName()})
+	if pool := configMap.GetLabels()[v1alpha1.LabelPool]; pool != "" {
+		pools = append(pools, types.NamespacedName{Namespace: configMap.GetNamespace(), Name: pool})
 	}
-	return names
+	return pools
 }
 
-// rivals finds the other pools of the same workload: when one is deleted, the next one takes over.
-func (r *reconciler) rivals(ctx context.Context, pool client.Object) []types.NamespacedName {
-	others := r.named(ctx, pool.GetNamespace(), client.MatchingFields{workloadIndex: byWorkload(pool)[0]})
-	return slices.DeleteFunc(others, func(other types.NamespacedName) bool { return other.Name == pool.GetName() })
+// poolsOnWorkload finds the other pools of the same workload: when one is deleted, the next one takes over.
+func (r *reconciler) poolsOnWorkload(ctx context.Context, pool client.Object) []types.NamespacedName {
+	pools := r.listPoolKeys(ctx, pool.GetNamespace(), client.MatchingFields{workloadIndex: workloadIndexKeys(pool)[0]})
+	return slices.DeleteFunc(pools, func(other types.NamespacedName) bool { return other.Name == pool.GetName() })
 }
 
-func (r *reconciler) named(ctx context.Context, namespace string, matching client.MatchingFields) []types.NamespacedName {
+func (r *reconciler) listPoolKeys(ctx context.Context, namespace string, matching client.MatchingFields) []types.NamespacedName {
 	pools := &v1alpha1.WorkerPoolList{}
 	if err := r.client.List(ctx, pools, client.InNamespace(namespace), matching, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is not ready: every pool is still to be reconciled

@@ -13,88 +13,88 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// refusal is why something is not done, for a condition.
-type refusal struct {
+// problem is why something is not done, for a condition.
+type problem struct {
 	reason  v1alpha1.Reason
 	message string
 }
 
-func refuse(reason v1alpha1.Reason, format string, arguments ...any) *refusal {
-	return &refusal{reason, fmt.Sprintf(format, arguments...)}
+func newProblem(reason v1alpha1.Reason, format string, arguments ...any) *problem {
+	return &problem{reason, fmt.Sprintf(format, arguments...)}
 }
 
-// jobs are the jobs of a pool as last read.
-type jobs struct {
+// poolJobs are the jobs of a pool as last read.
+type poolJobs struct {
 	generation int64
 	sources    []v1alpha1.JobSourceStatus
-	all        []assign.Job    // owned by the list
+	jobs       []assign.Job    // owned by the list
 	list       *assign.JobList // nil if they could not be read
-	refused    *refusal
+	problem    *problem
 }
 
-// source is a ConfigMap with jobs, nil if it does not exist.
-type source struct {
-	key    v1alpha1.ConfigMapKey
-	object *corev1.ConfigMap
+// jobSource is a ConfigMap with jobs, nil if it does not exist.
+type jobSource struct {
+	key       v1alpha1.ConfigMapKey
+	configMap *corev1.ConfigMap
 }
 
-// read returns the jobs of a pool. Unchanged sources are not read again.
-func (j jobs) read(pool *v1alpha1.WorkerPool, sources []source) jobs {
-	read := jobs{generation: pool.Generation, sources: shown(sources)}
-	if (j.list != nil || j.refused != nil) && j.generation == read.generation && slices.Equal(j.sources, read.sources) {
+// update returns the jobs of a pool. Unchanged sources are not read again.
+func (j poolJobs) update(pool *v1alpha1.WorkerPool, sources []jobSource) poolJobs {
+	next := poolJobs{generation: pool.Generation, sources: sourceStatuses(sources)}
+	if (j.list != nil || j.problem != nil) && j.generation == next.generation && slices.Equal(j.sources, next.sources) {
 		return j
 	}
-	all := roster.FromSpec(pool.Spec.Jobs)
-	for _, from := range sources {
-		more, refused := from.jobs()
-		if refused != nil {
-			read.refused = refused
-			return read
+	jobs := roster.FromSpec(pool.Spec.Jobs)
+	for _, source := range sources {
+		parsed, problem := source.parse()
+		if problem != nil {
+			next.problem = problem
+			return next
 		}
-		all = append(all, more...)
+		jobs = append(jobs, parsed...)
 	}
-	return read.check(all, j.list)
+	return next.check(jobs, j.list)
 }
 
 // check accepts or refuses the whole list.
-func (j jobs) check(all []assign.Job, before *assign.JobList) jobs {
-	if before == nil {
-		before = &assign.JobList{}
+func (j poolJobs) check(jobs []assign.Job, previous *assign.JobList) poolJobs {
+	if previous == nil {
+		previous = &assign.JobList{}
 	}
-	list, problems := before.Next(all)
+	list, problems := previous.Next(jobs)
 	if len(problems) > 0 {
-		j.refused = refuse(v1alpha1.ReasonJobsInvalid, "%s: correct the list; until then the assignment stays as it is", problems[0].Reason)
+		j.problem = newProblem(v1alpha1.ReasonJobsInvalid, "%s: correct the list; until then the assignment stays as it is", problems[0].Reason)
 		return j
 	}
-	j.all, j.list = all, list
+	j.jobs, j.list = jobs, list
 	return j
 }
 
-func (s source) jobs() ([]assign.Job, *refusal) {
-	if s.object == nil {
-		return nil, refuse(v1alpha1.ReasonJobsNotFound, "there is no ConfigMap %q: create it, or take it out of jobsFrom", s.key.Name)
+func (s jobSource) parse() ([]assign.Job, *problem) {
+	if s.configMap == nil {
+		return nil, newProblem(v1alpha1.ReasonJobsNotFound, "there is no ConfigMap %q: create it, or take it out of jobsFrom", s.key.Name)
 	}
-	text, found := s.object.Data[s.key.Key]
+	text, found := s.configMap.Data[s.key.Key]
 	if !found {
-		return nil, refuse(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
+		return nil, newProblem(v1alpha1.ReasonJobsNotFound, "ConfigMap %q has no key %q: add it, or correct jobsFrom", s.key.Name, s.key.Key)
 	}
 	list, err := roster.ParseJobs(text)
 	if err != nil {
-		return nil, refuse(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is", s.key.Name, s.key.Key, err)
+		return nil, newProblem(v1alpha1.ReasonJobsInvalid, "ConfigMap %q, key %q: %v: correct it; until then the assignment stays as it is", s.key.Name, s.key.Key, err)
 	}
 	return list, nil
 }
 
-// shown returns the sources as shown in status.
-func shown(sources []source) []v1alpha1.JobSourceStatus {
-	var all []v1alpha1.JobSourceStatus
-	for _, from := range sources {
-		status := v1alpha1.JobSourceStatus{Name: from.key.Name}
-		if from.object != nil {
-			sum := sha256.Sum256([]byte(from.object.Data[from.key.Key]))
-			status.ResourceVersion, status.Hash = from.object.ResourceVersion, hex.EncodeToString(sum[:8])
+// sourceStatuses returns the sources as shown in status.
+func sourceStatuses(sources []jobSource) []v1alpha1.JobSourceStatus {
+	var statuses []v1alpha1.JobSourceStatus
+	for _, source := range sources {
+		status := v1alpha1.JobSourceStatus{Name: source.key.Name}
+		if source.configMap != nil {
+			sum := sha256.Sum256([]byte(source.configMap.Data[source.key.Key]))
+			status.ResourceVersion, status.Hash = source.configMap.ResourceVersion, hex.EncodeToString(sum[:8])
 		}
-		all = append(all, status)
+		statuses = append(statuses, status)
 	}
-	return all
+	return statuses
 }

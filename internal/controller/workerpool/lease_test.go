@@ -13,10 +13,10 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// lists returns the published lists, by worker.
-func (c *cluster) lists(t *testing.T) map[string][]string {
+// publishedLists returns the published lists, by worker.
+func (c *fakeCluster) publishedLists(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := roster.ParseFile(c.file())
+	file, err := roster.ParseFile(c.publishedFiles())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,59 +27,59 @@ func (c *cluster) lists(t *testing.T) map[string][]string {
 	return lists
 }
 
-// second simulates one second in which all workers load and a leader reconciles.
-func (c *cluster) second(t *testing.T, l *leader) Plan {
+// advanceSecond simulates one second in which all workers load and a leader reconciles.
+func (c *fakeCluster) advanceSecond(t *testing.T, l *leader) Plan {
 	t.Helper()
-	c.pass(time.Second)
+	c.advance(time.Second)
 	for _, p := range c.pods {
-		c.mount(p)
-		c.load(p)
-		c.owners(t)
+		c.syncFile(p)
+		c.loadFile(p)
+		c.requireOneOwner(t)
 	}
-	made, _ := c.reconcile(l, lives)
-	return made
+	plan, _ := c.reconcile(l, unlimitedWrites)
+	return plan
 }
 
 // A wake is a pool with a process that has outlived its pod, and with no successor of that pod.
-type wake struct {
-	*cluster
-	ghost *process
-	held  []string
+type clusterWithPodlessWorker struct {
+	*fakeCluster
+	podlessWorker *fakeWorker
+	podlessJobs   []string
 }
 
-func waking(t *testing.T, l *leader) *wake {
+func newClusterWithPodlessWorker(t *testing.T, l *leader) *clusterWithPodlessWorker {
 	t.Helper()
-	w := &wake{cluster: newCluster(9, 3)}
-	w.leases = map[string]*testimony{}
-	w.settle(t, l)
-	w.ghost, w.held = w.pods["w-2"], w.lists(t)["w-2"]
+	w := &clusterWithPodlessWorker{fakeCluster: newFakeCluster(9, 3)}
+	w.leases = map[string]*fakeLease{}
+	w.converge(t, l)
+	w.podlessWorker, w.podlessJobs = w.pods["w-2"], w.publishedLists(t)["w-2"]
 	w.replicas = 2
-	w.vanish("w-2")
+	w.removePodKeepProcess("w-2")
 	return w
 }
 
-// given reports whether another worker has its jobs.
-func (w *wake) given(t *testing.T) bool {
+// jobsMoved reports whether another worker has its jobs.
+func (w *clusterWithPodlessWorker) jobsMoved(t *testing.T) bool {
 	t.Helper()
-	lists := w.lists(t)
-	return slices.Contains(slices.Concat(lists["w-0"], lists["w-1"]), w.held[0])
+	lists := w.publishedLists(t)
+	return slices.Contains(slices.Concat(lists["w-0"], lists["w-1"]), w.podlessJobs[0])
 }
 
 func TestAProcessThatRenewsItsLeaseKeepsItsJobs(t *testing.T) {
 	l := newLeader(1)
-	w := waking(t, l)
-	w.second(t, l)
-	w.second(t, l)
+	w := newClusterWithPodlessWorker(t, l)
+	w.advanceSecond(t, l)
+	w.advanceSecond(t, l)
 	for n := range 60 {
-		made := w.second(t, l)
-		if w.given(t) {
-			t.Fatalf("given away after %d s:\n%s", n, w.story())
+		plan := w.advanceSecond(t, l)
+		if w.jobsMoved(t) {
+			t.Fatalf("given away after %d s:\n%s", n, w.dump())
 		}
-		if made.Again == 0 || made.Again > leaseTime/2 {
-			t.Errorf("looks again in %s", made.Again)
+		if plan.RequeueAfter == 0 || plan.RequeueAfter > leaseDuration/2 {
+			t.Errorf("looks again in %s", plan.RequeueAfter)
 		}
-		if len(made.Waiting) != 1 || made.Waiting[0].Worker != "w-2" || n > 0 && !strings.HasSuffix(made.Waiting[0].Reason, "it is still renewed") {
-			t.Errorf("waits for %+v", made.Waiting)
+		if len(plan.Pending) != 1 || plan.Pending[0].Worker != "w-2" || n > 0 && !strings.HasSuffix(plan.Pending[0].Reason, "it is still renewed") {
+			t.Errorf("waits for %+v", plan.Pending)
 		}
 	}
 }
@@ -89,64 +89,64 @@ func TestALeaseThatHasRunOutSetsItsJobsFree(t *testing.T) {
 	for name, succeed := range map[string]bool{"by the same leader": false, "by the next leader": true} {
 		t.Run(name, func(t *testing.T) {
 			l := newLeader(1)
-			w := waking(t, l)
+			w := newClusterWithPodlessWorker(t, l)
 			for range 10 {
-				w.second(t, l)
+				w.advanceSecond(t, l)
 			}
 			if succeed {
 				l = newLeader(2)
 			}
-			w.ghost.cut = true
-			seconds, said := 0, ""
-			for ; !w.given(t) && seconds < 60; seconds++ {
-				if made := w.second(t, l); len(made.Waiting) > 0 {
-					said = made.Waiting[0].Reason
+			w.podlessWorker.partitioned = true
+			seconds, reason := 0, ""
+			for ; !w.jobsMoved(t) && seconds < 60; seconds++ {
+				if plan := w.advanceSecond(t, l); len(plan.Pending) > 0 {
+					reason = plan.Pending[0].Reason
 				}
 			}
-			if least := int(lease.TakeoverDelay(leaseTime) / time.Second); seconds < least || seconds > least+3 {
+			if least := int(lease.TakeoverDelay(leaseDuration) / time.Second); seconds < least || seconds > least+3 {
 				t.Errorf("given away %d s after the last renewal", seconds)
 			}
-			if !strings.Contains(said, `pod u3 is gone, but holds Lease "swarm-worker-w-2"`) || !strings.Contains(said, "until about ") {
-				t.Errorf("said %q", said)
+			if !strings.Contains(reason, `pod u3 is gone, but holds Lease "swarm-worker-w-2"`) || !strings.Contains(reason, "until about ") {
+				t.Errorf("said %q", reason)
 			}
-			w.settle(t, l)
+			w.converge(t, l)
 		})
 	}
 }
 
-func TestASightingGoesByWhatWasSeen(t *testing.T) {
+func TestLeaseObservationUsesLocalTime(t *testing.T) {
 	begun := time.Unix(1000, 0)
-	at := func(seconds int, version, holder string) sighting {
+	observedAt := func(seconds int, version, holder string) leaseObservation {
 		moment := begun.Add(time.Duration(seconds) * time.Second)
-		return sighting{version: version, holder: holder, duration: 15 * time.Second, since: moment, checked: moment}
+		return leaseObservation{resourceVersion: version, holderUID: holder, duration: 15 * time.Second, observedSince: moment, checkedAt: moment}
 	}
-	first := sighting{}.saw(at(0, "1", "a"))
+	first := leaseObservation{}.merge(observedAt(0, "1", "a"))
 	for reason, c := range map[string]struct {
-		seen    sighting
+		seen    leaseObservation
 		pod     string
 		shadows bool
 	}{
-		"there is no Lease":                      {sighting{}.saw(sighting{checked: begun}), "", false},
+		"there is no Lease":                      {leaseObservation{}.merge(leaseObservation{checkedAt: begun}), "", false},
 		"it was seen just now":                   {first, "", true},
-		"it is as it was":                        {first.saw(at(16, "1", "a")), "", true},
-		"it is as it was for all of its time":    {first.saw(at(17, "1", "a")), "", false},
-		"it was renewed at the last moment":      {first.saw(at(17, "2", "a")), "", true},
-		"it was given back":                      {first.saw(at(1, "2", "")), "", false},
-		"it was deleted":                         {first.saw(sighting{checked: begun.Add(time.Second)}), "", false},
+		"it is as it was":                        {first.merge(observedAt(16, "1", "a")), "", true},
+		"it is as it was for all of its time":    {first.merge(observedAt(17, "1", "a")), "", false},
+		"it was renewed at the last moment":      {first.merge(observedAt(17, "2", "a")), "", true},
+		"it was given back":                      {first.merge(observedAt(1, "2", "")), "", false},
+		"it was deleted":                         {first.merge(leaseObservation{checkedAt: begun.Add(time.Second)}), "", false},
 		"it is that of the pod that is there":    {first, "a", false},
 		"it is that of the pod before":           {first, "b", true},
-		"the pod that is there has taken it now": {first.saw(at(1, "2", "b")), "b", false},
+		"the pod that is there has taken it now": {first.merge(observedAt(1, "2", "b")), "b", false},
 	} {
 		var present *corev1.Pod
 		if c.pod != "" {
 			present = &corev1.Pod{}
 			present.UID = types.UID(c.pod)
 		}
-		if got := c.seen.shadows(present); got != c.shadows {
+		if got := c.seen.mayStillRun(present); got != c.shadows {
 			t.Errorf("%s: a worker may live on: %t", reason, got)
 		}
 	}
-	if !first.saw(at(1, "2", "a")).renewed || first.saw(at(1, "2", "b")).renewed || first.renewed {
+	if !first.merge(observedAt(1, "2", "a")).renewed || first.merge(observedAt(1, "2", "b")).renewed || first.renewed {
 		t.Error("renewed by whom")
 	}
 }

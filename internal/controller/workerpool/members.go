@@ -13,68 +13,68 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/assign"
 )
 
-// together is how long a new worker waits for others that are starting: one plan for all moves fewer jobs than one for each.
-const together = 3 * time.Second
+// joinBatchWindow is how long a new worker waits for others that are starting: one plan for all moves fewer jobs than one for each.
+const joinBatchWindow = 3 * time.Second
 
 // member is a worker or its slot.
 type member struct {
 	assign.Worker
-	pod    *corev1.Pod // nil if there is none
-	ready  bool
-	since  time.Time // when it became ready, or stopped being ready
-	joined bool      // it is in the newest revision
-	wanted bool      // the workload should have it
-	failed bool      // it was not ready for too long
+	pod              *corev1.Pod // nil if there is none
+	ready            bool
+	lastTransition   time.Time // when it became ready, or stopped being ready
+	inNewestRevision bool      // it is in the newest revision
+	wanted           bool      // the workload should have it
+	failed           bool      // it was not ready for too long
 }
 
-// shown returns the member's state as shown in status.
-func (m member) shown() v1alpha1.WorkerState {
+// statusState returns the member's state as shown in status.
+func (m member) statusState() v1alpha1.WorkerState {
 	switch {
 	case !m.wanted:
 		return v1alpha1.WorkerLeaving
 	case m.ready && m.State == assign.Ready:
 		return v1alpha1.WorkerReady
-	case !m.joined && !m.failed:
+	case !m.inNewestRevision && !m.failed:
 		return v1alpha1.WorkerJoining
 	}
 	return v1alpha1.WorkerNotReady
 }
 
-// crew is all workers that participate or should participate.
-type crew struct {
-	members []member      // by ordinal
-	wait    time.Duration // until a worker may join or fail
-	frozen  *refusal
+// memberSet is all workers that participate or should participate.
+type memberSet struct {
+	members         []member      // by ordinal
+	requeueAfter    time.Duration // until a worker may join or fail
+	failoverProblem *problem
 }
 
-// enlist finds the members, and decides which participate.
-func enlist(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) crew {
-	c := crew{}
-	if world.workload.slotted() {
-		c.members = holders(world, memory)
+// buildMembers finds the members, and decides which participate.
+func buildMembers(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, state *localState, now time.Time) memberSet {
+	members := memberSet{}
+	if snapshot.workload.usesSlots() {
+		members.members = deploymentMembers(snapshot, state)
 	} else {
-		c.members = numbered(world)
+		members.members = statefulSetMembers(snapshot)
 	}
-	wanted, newest := world.wanted(pool), world.newest()
-	for n := range c.members {
-		m := &c.members[n]
+	wanted, newest := snapshot.wantedReplicas(pool), snapshot.newestRevision()
+	for n := range members.members {
+		m := &members.members[n]
 		m.Capacity = int(pool.Spec.CapacityPerWorker)
-		m.wanted = m.Ordinal >= world.workload.start && m.Ordinal < world.workload.start+wanted
-		_, m.joined = newest.ShareOf(m.Ordinal)
-		m.ready, m.since = readiness(m.pod)
+		m.wanted = m.Ordinal >= snapshot.workload.firstOrdinal && m.Ordinal < snapshot.workload.firstOrdinal+wanted
+		_, m.inNewestRevision = newest.ShareOf(m.Ordinal)
+		m.ready, m.lastTransition = podReadiness(m.pod)
 		if m.pod == nil {
-			m.since = memory.absentSince(m.Name, now)
+			m.lastTransition = state.absentSince(m.Name, now)
 		} else {
-			memory.missing.drop(m.Name)
+			state.missingSince.remove(m.Name)
 		}
-		m.State = stateOf(*m)
+		m.State = memberState(*m)
 	}
-	c.gather(pool, newest == nil, now)
-	c.failover(pool, wanted, world.veterans(), now)
-	return c
+	members.batchJoining(pool, newest == nil, now)
+	members.failOver(pool, wanted, snapshot.knownOrdinals(), now)
+	return members
 }
 
-func stateOf(m member) assign.State {
+func memberState(m member) assign.State {
 	switch {
 	case !m.wanted:
 		return assign.Leaving
@@ -84,54 +84,54 @@ func stateOf(m member) assign.State {
 	return assign.NotReady
 }
 
-// numbered returns the pods of a StatefulSet, its expected pods, and those that may hold jobs.
-func numbered(world world) []member {
+// statefulSetMembers returns the pods of a StatefulSet, its expected pods, and those that may hold jobs.
+func statefulSetMembers(snapshot poolSnapshot) []member {
 	members := map[int]*member{}
 	add := func(ordinal int) *member {
 		if members[ordinal] == nil {
-			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", world.workload.object.GetName(), ordinal), Ordinal: ordinal}}
+			members[ordinal] = &member{Worker: assign.Worker{Name: fmt.Sprintf("%s-%d", snapshot.workload.object.GetName(), ordinal), Ordinal: ordinal}}
 		}
 		return members[ordinal]
 	}
-	for ordinal := world.workload.start; ordinal < world.workload.start+world.workload.replicas; ordinal++ {
+	for ordinal := snapshot.workload.firstOrdinal; ordinal < snapshot.workload.firstOrdinal+snapshot.workload.replicas; ordinal++ {
 		add(ordinal)
 	}
-	for _, pod := range world.pods {
-		if ordinal := world.workload.ordinal(pod.Name); ordinal >= 0 {
+	for _, pod := range snapshot.pods {
+		if ordinal := snapshot.workload.ordinalOf(pod.Name); ordinal >= 0 {
 			add(ordinal).pod = pod
 		}
 	}
-	for _, entry := range world.published.entries {
-		if ordinal := world.workload.ordinal(entry.Worker); ordinal >= 0 {
+	for _, entry := range snapshot.published.entries {
+		if ordinal := snapshot.workload.ordinalOf(entry.Worker); ordinal >= 0 {
 			add(ordinal)
 		}
 	}
-	return sorted(members)
+	return sortMembers(members)
 }
 
-// holders returns the pods of a Deployment that have a slot, and the slots whose pod is gone.
-func holders(world world, memory *memory) []member {
-	pods := make([]assign.Pod, 0, len(world.pods))
-	present := world.byName()
-	memory.forgetSlots(present)
-	for _, pod := range world.pods {
-		pods = append(pods, assign.Pod{Name: pod.Name, Slot: memory.slotOf(pod), Created: pod.CreationTimestamp.Unix()})
+// deploymentMembers returns the pods of a Deployment that have a slot, and the slots whose pod is gone.
+func deploymentMembers(snapshot poolSnapshot, state *localState) []member {
+	pods := make([]assign.Pod, 0, len(snapshot.pods))
+	podsByName := snapshot.podsByName()
+	state.forgetSlots(podsByName)
+	for _, pod := range snapshot.pods {
+		pods = append(pods, assign.Pod{Name: pod.Name, Slot: state.slotOf(pod), Created: pod.CreationTimestamp.Unix()})
 	}
 	members := map[int]*member{}
-	for _, pod := range assign.Slots(pods, world.workload.replicas) {
+	for _, pod := range assign.Slots(pods, snapshot.workload.replicas) {
 		if pod.Slot != assign.NoSlot {
-			members[pod.Slot] = &member{Worker: assign.Worker{Name: pod.Name, Ordinal: pod.Slot}, pod: present[pod.Name]}
+			members[pod.Slot] = &member{Worker: assign.Worker{Name: pod.Name, Ordinal: pod.Slot}, pod: podsByName[pod.Name]}
 		}
 	}
-	for _, share := range world.newest().Shares() {
+	for _, share := range snapshot.newestRevision().Shares() {
 		if members[share.Ordinal] == nil {
 			members[share.Ordinal] = &member{Worker: assign.Worker{Name: share.Worker, Ordinal: share.Ordinal}}
 		}
 	}
-	return sorted(members)
+	return sortMembers(members)
 }
 
-func sorted(members map[int]*member) []member {
+func sortMembers(members map[int]*member) []member {
 	list := make([]member, 0, len(members))
 	for _, m := range members {
 		list = append(list, *m)
@@ -148,8 +148,8 @@ func slotOf(pod *corev1.Pod) int {
 	return slot
 }
 
-// readiness returns whether a pod is ready and not terminating, and since when.
-func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
+// podReadiness returns whether a pod is ready and not terminating, and since when.
+func podReadiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	if pod == nil {
 		return false, time.Time{}
 	}
@@ -168,16 +168,16 @@ func readiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	return ready, since
 }
 
-// gather lets new workers wait for others that are starting. Without a revision it waits as long as workers have to load a list.
-func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
-	patience := together
+// batchJoining lets new workers wait for others that are starting. Without a revision it waits as long as workers have to load a list.
+func (s *memberSet) batchJoining(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
+	window := joinBatchWindow
 	if first {
-		patience = time.Duration(pool.Spec.Refresh.DeadlineSeconds) * time.Second
+		window = time.Duration(pool.Spec.Refresh.DeadlineSeconds) * time.Second
 	}
 	var joining []int
 	starting, earliest := false, now
-	for n, m := range c.members {
-		if m.joined || !m.wanted {
+	for n, m := range s.members {
+		if m.inNewestRevision || !m.wanted {
 			continue
 		}
 		if !m.ready {
@@ -185,79 +185,79 @@ func (c *crew) gather(pool *v1alpha1.WorkerPool, first bool, now time.Time) {
 			continue
 		}
 		joining = append(joining, n)
-		if m.since.Before(earliest) {
-			earliest = m.since
+		if m.lastTransition.Before(earliest) {
+			earliest = m.lastTransition
 		}
 	}
-	left := earliest.Add(patience).Sub(now)
-	if !starting || len(joining) == 0 || left <= 0 {
+	remaining := earliest.Add(window).Sub(now)
+	if !starting || len(joining) == 0 || remaining <= 0 {
 		return
 	}
-	c.await(left)
+	s.requeueWithin(remaining)
 	for _, n := range joining {
-		c.members[n].State = assign.NotReady
+		s.members[n].State = assign.NotReady
 	}
 }
 
-// gathering reports whether a new worker is still within its start-up grace period.
-func (c *crew) gathering(pool *v1alpha1.WorkerPool, now time.Time) bool {
+// hasStartingMember reports whether a new worker is still within its start-up grace period.
+func (s *memberSet) hasStartingMember(pool *v1alpha1.WorkerPool, now time.Time) bool {
 	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
-	return slices.ContainsFunc(c.members, func(m member) bool {
-		return m.wanted && !m.joined && m.State == assign.NotReady && m.since.Add(after).After(now)
+	return slices.ContainsFunc(s.members, func(m member) bool {
+		return m.wanted && !m.inNewestRevision && m.State == assign.NotReady && m.lastTransition.Add(after).After(now)
 	})
 }
 
-// await requests another reconcile.
-func (c *crew) await(delay time.Duration) {
-	if c.wait == 0 || delay < c.wait {
-		c.wait = delay
+// requeueWithin requests another reconcile.
+func (s *memberSet) requeueWithin(delay time.Duration) {
+	if s.requeueAfter == 0 || delay < s.requeueAfter {
+		s.requeueAfter = delay
 	}
 }
 
-// failover takes the jobs from workers that were not ready for too long, unless there are too many at once. Workers that already lost
+// failOver takes the jobs from workers that were not ready for too long, unless there are too many at once. Workers that already lost
 // their jobs and are not back count too.
-func (c *crew) failover(pool *v1alpha1.WorkerPool, size int, veterans map[int]bool, now time.Time) {
+func (s *memberSet) failOver(pool *v1alpha1.WorkerPool, size int, knownOrdinals map[int]bool, now time.Time) {
 	after := time.Duration(pool.Spec.Failover.AfterSeconds) * time.Second
 	var failing []int
 	down := 0
-	for n, m := range c.members {
-		if m.ready || !m.wanted || !veterans[m.Ordinal] {
+	for n, m := range s.members {
+		if m.ready || !m.wanted || !knownOrdinals[m.Ordinal] {
 			continue
 		}
-		if left := m.since.Add(after).Sub(now); left > 0 {
-			c.await(left)
+		if remaining := m.lastTransition.Add(after).Sub(now); remaining > 0 {
+			s.requeueWithin(remaining)
 			continue
 		}
 		down++
-		c.members[n].failed = true
-		if m.joined {
+		s.members[n].failed = true
+		if m.inNewestRevision {
 			failing = append(failing, n)
 		}
 	}
-	if most := max(1, size*int(pool.Spec.Failover.MaxPercent)/100); down > most && len(failing) > 0 {
-		c.frozen = refuse(v1alpha1.ReasonFailoverFrozen,
+	if maxFailed := max(1, size*int(pool.Spec.Failover.MaxPercent)/100); down > maxFailed && len(failing) > 0 {
+		s.failoverProblem = newProblem(v1alpha1.ReasonFailoverFrozen,
 			"%d of %d workers were not ready for %s, the first is %s, and at most %d (%d %%) may lose their jobs at once: nothing moves until some are back",
-			down, size, after, c.members[failing[0]].Name, most, pool.Spec.Failover.MaxPercent)
+			down, size, after, s.members[failing[0]].Name, maxFailed, pool.Spec.Failover.MaxPercent)
 		return
 	}
 	for _, n := range failing {
-		c.members[n].State = assign.Leaving
+		s.members[n].State = assign.Leaving
 	}
 }
 
-// workers returns the members for the engine.
-func (c *crew) workers() []assign.Worker {
-	all := make([]assign.Worker, len(c.members))
-	for n, m := range c.members {
-		all[n] = m.Worker
+// assignWorkers returns the members for the engine.
+func (s *memberSet) assignWorkers() []assign.Worker {
+	workers := make([]assign.Worker, len(s.members))
+	for n, m := range s.members {
+		workers[n] = m.Worker
 	}
-	return all
+	return workers
 }
 
-// ready counts the members that participate.
-func (c *crew) ready() int {
+// readyCount counts the members that participate.
+func (s *memberSet) readyCount() int {
 	count := 0
-	for _, m := range c.members {
+	for _, m := range s.members {
 		if m.ready && m.wanted {
 			count++
 		}
@@ -265,29 +265,29 @@ func (c *crew) ready() int {
 	return count
 }
 
-// newest returns the newest revision, nil if there is none.
-func (w world) newest() *assign.Revision {
-	if len(w.history) == 0 {
+// newestRevision returns the newest revision, nil if there is none.
+func (s poolSnapshot) newestRevision() *assign.Revision {
+	if len(s.history) == 0 {
 		return nil
 	}
-	return w.history[len(w.history)-1].index
+	return s.history[len(s.history)-1].index
 }
 
-// wanted returns the number of workers: the pool's while it scales in, otherwise the workload's.
-func (w world) wanted(pool *v1alpha1.WorkerPool) int {
+// wantedReplicas returns the number of workers: the pool's while it scales in, otherwise the workload's.
+func (s poolSnapshot) wantedReplicas(pool *v1alpha1.WorkerPool) int {
 	if pool.Spec.Replicas != nil {
-		return min(int(*pool.Spec.Replicas), w.workload.replicas)
+		return min(int(*pool.Spec.Replicas), s.workload.replicas)
 	}
-	return w.workload.replicas
+	return s.workload.replicas
 }
 
-// veterans returns the ordinals that are in any stored revision.
-func (w world) veterans() map[int]bool {
-	known := map[int]bool{}
-	for _, revision := range w.history {
+// knownOrdinals returns the ordinals that are in any stored revision.
+func (s poolSnapshot) knownOrdinals() map[int]bool {
+	ordinals := map[int]bool{}
+	for _, revision := range s.history {
 		for _, share := range revision.data.Workers {
-			known[share.Ordinal] = true
+			ordinals[share.Ordinal] = true
 		}
 	}
-	return known
+	return ordinals
 }

@@ -24,27 +24,27 @@ func TestStateOfAWorkerInStatus(t *testing.T) {
 		worker member
 		want   v1alpha1.WorkerState
 	}{
-		"ready":                 {member{wanted: true, ready: true, joined: true, Worker: assign.Worker{State: assign.Ready}}, v1alpha1.WorkerReady},
+		"ready":                 {member{wanted: true, ready: true, inNewestRevision: true, Worker: assign.Worker{State: assign.Ready}}, v1alpha1.WorkerReady},
 		"waits for others":      {member{wanted: true, ready: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
 		"starts":                {member{wanted: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerJoining},
-		"away":                  {member{wanted: true, joined: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
-		"failed":                {member{wanted: true, joined: true, failed: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerNotReady},
+		"away":                  {member{wanted: true, inNewestRevision: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
+		"failed":                {member{wanted: true, inNewestRevision: true, failed: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerNotReady},
 		"lost its jobs, failed": {member{wanted: true, failed: true, Worker: assign.Worker{State: assign.NotReady}}, v1alpha1.WorkerNotReady},
-		"scaled in":             {member{ready: true, joined: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerLeaving},
+		"scaled in":             {member{ready: true, inNewestRevision: true, Worker: assign.Worker{State: assign.Leaving}}, v1alpha1.WorkerLeaving},
 	} {
-		if got := c.worker.shown(); got != c.want {
+		if got := c.worker.statusState(); got != c.want {
 			t.Errorf("%s: %s, want %s", reason, got, c.want)
 		}
 	}
 }
 
-// newcomer returns a worker that is in no revision.
-func newcomer(ready bool, since time.Time) member {
+// newMember returns a worker that is in no revision.
+func newMember(ready bool, since time.Time) member {
 	state := assign.NotReady
 	if ready {
 		state = assign.Ready
 	}
-	return member{wanted: true, ready: ready, since: since, Worker: assign.Worker{State: state}}
+	return member{wanted: true, ready: ready, lastTransition: since, Worker: assign.Worker{State: state}}
 }
 
 func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
@@ -55,35 +55,35 @@ func TestNewWorkersWaitForOthersThatStart(t *testing.T) {
 		first   bool
 		wait    time.Duration
 	}{
-		"all are ready":                     {[]member{newcomer(true, ago(1)), newcomer(true, ago(0))}, false, 0},
-		"another starts":                    {[]member{newcomer(true, ago(1)), newcomer(false, ago(1))}, false, 2 * time.Second},
-		"another starts for too long":       {[]member{newcomer(true, ago(3)), newcomer(false, ago(3))}, false, 0},
-		"the first plan waits longer":       {[]member{newcomer(true, ago(3)), newcomer(false, ago(3))}, true, 7 * time.Second},
-		"the wait begins with the earliest": {[]member{newcomer(true, ago(0)), newcomer(true, ago(2)), newcomer(false, ago(2))}, false, time.Second},
-		"no one is ready":                   {[]member{newcomer(false, ago(1))}, false, 0},
+		"all are ready":                     {[]member{newMember(true, ago(1)), newMember(true, ago(0))}, false, 0},
+		"another starts":                    {[]member{newMember(true, ago(1)), newMember(false, ago(1))}, false, 2 * time.Second},
+		"another starts for too long":       {[]member{newMember(true, ago(3)), newMember(false, ago(3))}, false, 0},
+		"the first plan waits longer":       {[]member{newMember(true, ago(3)), newMember(false, ago(3))}, true, 7 * time.Second},
+		"the wait begins with the earliest": {[]member{newMember(true, ago(0)), newMember(true, ago(2)), newMember(false, ago(2))}, false, time.Second},
+		"no one is ready":                   {[]member{newMember(false, ago(1))}, false, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			joining := crew{members: c.members}
-			joining.gather(newCluster(1, 1).pool, c.first, now)
+			joining := memberSet{members: c.members}
+			joining.batchJoining(newFakeCluster(1, 1).pool, c.first, now)
 			waits := joining.members[0].State == assign.NotReady && joining.members[0].ready
-			if joining.wait != c.wait || waits != (c.wait > 0) {
-				t.Errorf("waits %s, the first one waits: %t; want %s", joining.wait, waits, c.wait)
+			if joining.requeueAfter != c.wait || waits != (c.wait > 0) {
+				t.Errorf("waits %s, the first one waits: %t; want %s", joining.requeueAfter, waits, c.wait)
 			}
 		})
 	}
 }
 
-// failing returns workers that have not been ready for so many seconds, and others that are ready.
-func failing(now time.Time, ready int, seconds ...int) (all []member, veterans map[int]bool) {
+// notReadyMembers returns workers that have not been ready for so many seconds, and others that are ready.
+func notReadyMembers(now time.Time, ready int, seconds ...int) (members []member, veterans map[int]bool) {
 	veterans = map[int]bool{}
 	for n := range ready + len(seconds) {
-		m := member{wanted: true, ready: n < ready, joined: true, Worker: assign.Worker{Name: "w-" + string(rune('0'+n)), Ordinal: n}}
+		m := member{wanted: true, ready: n < ready, inNewestRevision: true, Worker: assign.Worker{Name: "w-" + string(rune('0'+n)), Ordinal: n}}
 		if n >= ready {
-			m.since = now.Add(-time.Duration(seconds[n-ready]) * time.Second)
+			m.lastTransition = now.Add(-time.Duration(seconds[n-ready]) * time.Second)
 		}
-		all, veterans[n] = append(all, m), true
+		members, veterans[n] = append(members, m), true
 	}
-	return all, veterans
+	return members, veterans
 }
 
 // Jobs of a worker that is not ready move after failover.afterSeconds, unless more than failover.maxPercent of the workers are not ready.
@@ -102,28 +102,28 @@ func TestFailoverHasALimit(t *testing.T) {
 		"more than half":                   {1, []int{30, 40, 50}, nil, 0, true},
 		"more than half, some too early":   {1, []int{30, 40, 2}, nil, 2, false},
 		"the only one":                     {0, []int{30}, nil, 1, false},
-		"more than half, one lost its own": {1, []int{30, 40, 50}, func(all []member, _ map[int]bool) { all[3].joined = false }, 0, true},
-		"one that never took part":         {1, []int{30}, func(_ []member, veterans map[int]bool) { veterans[1] = false }, 0, false},
-		"one that is scaled in":            {1, []int{30}, func(all []member, _ map[int]bool) { all[1].wanted = false }, 0, false},
+		"more than half, one lost its own": {1, []int{30, 40, 50}, func(members []member, _ map[int]bool) { members[3].inNewestRevision = false }, 0, true},
+		"one that never took part":         {1, []int{30}, func(_ []member, knownOrdinals map[int]bool) { knownOrdinals[1] = false }, 0, false},
+		"one that is scaled in":            {1, []int{30}, func(members []member, _ map[int]bool) { members[1].wanted = false }, 0, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			all, veterans := failing(now, c.ready, c.seconds...)
+			members, knownOrdinals := notReadyMembers(now, c.ready, c.seconds...)
 			if c.change != nil {
-				c.change(all, veterans)
+				c.change(members, knownOrdinals)
 			}
-			team := crew{members: all}
-			team.failover(newCluster(1, 1).pool, len(all), veterans, now)
+			set := memberSet{members: members}
+			set.failOver(newFakeCluster(1, 1).pool, len(members), knownOrdinals, now)
 			failed := 0
-			for _, m := range team.members {
+			for _, m := range set.members {
 				if m.State == assign.Leaving {
 					failed++
 				}
 			}
-			if failed != c.fail || (team.frozen != nil) != c.frozen {
-				t.Errorf("%d lose their jobs, frozen %v", failed, team.frozen)
+			if failed != c.fail || (set.failoverProblem != nil) != c.frozen {
+				t.Errorf("%d lose their jobs, frozen %v", failed, set.failoverProblem)
 			}
-			if c.frozen && !strings.HasPrefix(team.frozen.message, "3 of 4 workers were not ready for 30s, the first is w-1") {
-				t.Errorf("frozen: %s", team.frozen.message)
+			if c.frozen && !strings.HasPrefix(set.failoverProblem.message, "3 of 4 workers were not ready for 30s, the first is w-1") {
+				t.Errorf("frozen: %s", set.failoverProblem.message)
 			}
 		})
 	}
@@ -131,11 +131,11 @@ func TestFailoverHasALimit(t *testing.T) {
 
 // A worker that was away and came back has its full time again.
 func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
-	pool, memory, begun := newCluster(1, 1).pool, newMemory("pool"), time.Unix(1000, 0)
-	w := world{workload: workloadOf(v1alpha1.WorkloadStatefulSet, 2)}
+	pool, state, begun := newFakeCluster(1, 1).pool, newLocalState("pool"), time.Unix(1000, 0)
+	snapshot := poolSnapshot{workload: newWorkload(v1alpha1.WorkloadStatefulSet, 2)}
 	absentSince := func(seconds int, pods ...*corev1.Pod) time.Time {
-		w.pods = pods
-		return enlist(pool, w, memory, begun.Add(time.Duration(seconds)*time.Second)).members[1].since
+		snapshot.pods = pods
+		return buildMembers(pool, snapshot, state, begun.Add(time.Duration(seconds)*time.Second)).members[1].lastTransition
 	}
 	if first, still := absentSince(0), absentSince(10); !first.Equal(begun) || !still.Equal(begun) {
 		t.Errorf("absent since %s, then %s", first, still)
@@ -149,35 +149,35 @@ func TestTimeOfAbsenceBeginsAnew(t *testing.T) {
 func TestPodThatTerminatesIsNotReady(t *testing.T) {
 	pod, deleted := podNamed("w-0"), metav1.NewTime(time.Unix(2000, 0))
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}}
-	if ready, since := readiness(pod); !ready || since.Unix() != 1000 {
+	if ready, since := podReadiness(pod); !ready || since.Unix() != 1000 {
 		t.Errorf("ready %t since %s", ready, since)
 	}
 	pod.DeletionTimestamp = &deleted
-	if ready, since := readiness(pod); ready || !since.Equal(deleted.Time) {
+	if ready, since := podReadiness(pod); ready || !since.Equal(deleted.Time) {
 		t.Errorf("terminating: ready %t since %s", ready, since)
 	}
 }
 
 // Status names the revision in which the list of a worker last changed.
 func TestRevisionOfAWorkersList(t *testing.T) {
-	revision := func(number int64, jobs ...string) kept {
-		return kept{number: number, data: roster.Revision{Workers: []roster.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
+	revision := func(number int64, jobs ...string) storedRevision {
+		return storedRevision{number: number, data: roster.Revision{Workers: []roster.RevisionShare{{Ordinal: 0, Jobs: []string{"z"}}, {Ordinal: 1, Jobs: jobs}}}}
 	}
-	d := &draft{world: world{history: []kept{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
+	d := &planner{snapshot: poolSnapshot{history: []storedRevision{revision(3, "a"), revision(4, "b"), revision(5, "b"), revision(6, "b")}}}
 	for ordinal, want := range map[int]int64{0: 3, 1: 4, 2: 0} {
-		if got := d.since(member{Worker: assign.Worker{Ordinal: ordinal}}); got != want {
+		if got := d.listChangedIn(member{Worker: assign.Worker{Ordinal: ordinal}}); got != want {
 			t.Errorf("worker %d: revision %d, want %d", ordinal, got, want)
 		}
 	}
 	next := revision(7, "c")
-	d.Revision = &next
-	if got := d.since(member{Worker: assign.Worker{Ordinal: 1}}); got != 7 {
+	d.NewRevision = &next
+	if got := d.listChangedIn(member{Worker: assign.Worker{Ordinal: 1}}); got != 7 {
 		t.Errorf("a list that changes now is of revision %d", got)
 	}
 }
 
-// deployedPods returns a pool over a Deployment of two replicas, and its pods, which are not ready.
-func deployedPods(names ...string) []client.Object {
+// newDeploymentObjects returns a pool over a Deployment of two replicas, and its pods, which are not ready.
+func newDeploymentObjects(names ...string) []client.Object {
 	pool := newPool()
 	pool.Spec.Workers.Kind = v1alpha1.WorkloadDeployment
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w", UID: "uid-w"}}
@@ -194,10 +194,10 @@ func deployedPods(names ...string) []client.Object {
 // A pod that is created later, but sorts first by name, must not get a slot that was given to the other while the cache lacks that write:
 // the two would trade places, and their jobs would move for nothing.
 func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
-	e := newEnvironment(t, deployedPods("w-5f-a", "w-5f-b")...)
-	stored := e.replicas
-	e.replicas = func(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
-		pods, err := stored(ctx, of)
+	e := newEnvironment(t, newDeploymentObjects("w-5f-a", "w-5f-b")...)
+	stored := e.workloadPods
+	e.workloadPods = func(ctx context.Context, key survey.Key) ([]*corev1.Pod, error) {
+		pods, err := stored(ctx, key)
 		return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == "w-5f-a" }), err
 	}
 	e.reconcilePool(t)
@@ -209,8 +209,8 @@ func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	if got := slotOf("w-5f-b"); got != "0" {
 		t.Fatalf("the only pod has slot %q", got)
 	}
-	e.replicas = func(ctx context.Context, of survey.Key) ([]*corev1.Pod, error) {
-		pods, err := stored(ctx, of)
+	e.workloadPods = func(ctx context.Context, key survey.Key) ([]*corev1.Pod, error) {
+		pods, err := stored(ctx, key)
 		for _, pod := range pods {
 			delete(pod.Labels, v1alpha1.LabelSlot)
 			pod.ResourceVersion = "1"
@@ -222,24 +222,24 @@ func TestSlotIsKeptUntilTheCacheShowsIt(t *testing.T) {
 	if a, b := slotOf("w-5f-a"), slotOf("w-5f-b"); a != "1" || b != "0" {
 		t.Errorf("the pod that came later has slot %q, the first one %q", a, b)
 	}
-	e.replicas = stored
+	e.workloadPods = stored
 	e.reconcilePool(t)
-	if memory := e.remember(e.stored(t)); len(memory.slots) > 0 {
-		t.Errorf("slots %v are still remembered, and the cache shows them", memory.slots)
+	if state := e.stateFor(e.getPool(t)); len(state.slots) > 0 {
+		t.Errorf("slots %v are still remembered, and the cache shows them", state.slots)
 	}
 }
 
 // A pod with another UID is another pod, and a deleted pod has no slot.
 func TestSlotsAreRememberedByUID(t *testing.T) {
-	m, pod := newMemory("pool"), podNamed("w-a")
+	m, pod := newLocalState("pool"), podNamed("w-a")
 	pod.ResourceVersion = "5"
-	tell := nudge{pod: pod, labels: map[string]string{v1alpha1.LabelSlot: "3"}}
-	m.reserve([]nudge{tell})
+	n := nudge{pod: pod, labels: map[string]string{v1alpha1.LabelSlot: "3"}}
+	m.reserveSlots([]nudge{n})
 	if got := m.slotOf(pod); got != 3 {
 		t.Errorf("slot %d, which may have been written", got)
 	}
-	tell.version = "6"
-	m.delivered([]nudge{tell}, time.Unix(1000, 0))
+	n.resourceVersion = "6"
+	m.recordNudges([]nudge{n}, time.Unix(1000, 0))
 	if got := m.slotOf(pod); got != 3 {
 		t.Errorf("slot %d, which the cache has yet to hear of", got)
 	}
@@ -248,13 +248,13 @@ func TestSlotsAreRememberedByUID(t *testing.T) {
 	if got := m.slotOf(another); got != assign.NoSlot {
 		t.Errorf("another pod of the same name has slot %d", got)
 	}
-	m.reserve([]nudge{tell})
+	m.reserveSlots([]nudge{n})
 	if m.forgetSlots(nil); m.slots != nil {
 		t.Errorf("slots %v of pods that are gone", m.slots)
 	}
-	m.reserve([]nudge{tell})
-	tell.version = ""
-	if m.delivered([]nudge{tell}, time.Unix(1000, 0)); m.slots != nil {
+	m.reserveSlots([]nudge{n})
+	n.resourceVersion = ""
+	if m.recordNudges([]nudge{n}, time.Unix(1000, 0)); m.slots != nil {
 		t.Errorf("slots %v of pods that could not be told", m.slots)
 	}
 }

@@ -20,43 +20,43 @@ import (
 )
 
 // The next version is above all published ones, and implausible numbers are ignored.
-func TestFloor(t *testing.T) {
+func TestHighestVersion(t *testing.T) {
 	nudged := func(version string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationConfigVersion: version}}}
 	}
 	for reason, c := range map[string]struct {
-		world  world
+		world  poolSnapshot
 		status int64
 		want   int64
 	}{
-		"nothing was published":       {world{}, 0, 0},
-		"the status":                  {world{published: published{version: 4}}, 5, 5},
-		"the config":                  {world{published: published{version: 6}}, 5, 6},
-		"a revision":                  {world{history: []kept{{data: roster.Revision{Version: 7}}, {data: roster.Revision{Version: 2}}}}, 5, 7},
-		"a pod":                       {world{pods: []*corev1.Pod{nudged("8"), nudged("")}}, 5, 8},
-		"a pod of no version":         {world{pods: []*corev1.Pod{nudged("eight"), nudged("-8")}}, 5, 5},
-		"the highest that counts":     {world{pods: []*corev1.Pod{nudged("9007199254740991")}}, 5, mostNumber - 1},
-		"a pod, just above":           {world{pods: []*corev1.Pod{nudged("9007199254740992")}}, 5, 5},
-		"a pod, the highest number":   {world{pods: []*corev1.Pod{nudged(strconv.FormatInt(math.MaxInt64, 10))}}, 5, 5},
-		"a pod, above what fits":      {world{pods: []*corev1.Pod{nudged(strings.Repeat("9", 100))}}, 5, 5},
-		"a pod, the lowest of all":    {world{pods: []*corev1.Pod{nudged(strconv.FormatInt(math.MinInt64, 10))}}, 5, 5},
-		"a pod that is behind others": {world{pods: []*corev1.Pod{nudged("3")}}, 5, 5},
+		"nothing was published":       {poolSnapshot{}, 0, 0},
+		"the status":                  {poolSnapshot{published: publishedConfig{version: 4}}, 5, 5},
+		"the config":                  {poolSnapshot{published: publishedConfig{version: 6}}, 5, 6},
+		"a revision":                  {poolSnapshot{history: []storedRevision{{data: roster.Revision{Version: 7}}, {data: roster.Revision{Version: 2}}}}, 5, 7},
+		"a pod":                       {poolSnapshot{pods: []*corev1.Pod{nudged("8"), nudged("")}}, 5, 8},
+		"a pod of no version":         {poolSnapshot{pods: []*corev1.Pod{nudged("eight"), nudged("-8")}}, 5, 5},
+		"the highest that counts":     {poolSnapshot{pods: []*corev1.Pod{nudged("9007199254740991")}}, 5, maxNumber - 1},
+		"a pod, just above":           {poolSnapshot{pods: []*corev1.Pod{nudged("9007199254740992")}}, 5, 5},
+		"a pod, the highest number":   {poolSnapshot{pods: []*corev1.Pod{nudged(strconv.FormatInt(math.MaxInt64, 10))}}, 5, 5},
+		"a pod, above what fits":      {poolSnapshot{pods: []*corev1.Pod{nudged(strings.Repeat("9", 100))}}, 5, 5},
+		"a pod, the lowest of all":    {poolSnapshot{pods: []*corev1.Pod{nudged(strconv.FormatInt(math.MinInt64, 10))}}, 5, 5},
+		"a pod that is behind others": {poolSnapshot{pods: []*corev1.Pod{nudged("3")}}, 5, 5},
 	} {
 		pool := &v1alpha1.WorkerPool{Status: v1alpha1.WorkerPoolStatus{Version: c.status}}
-		if got := c.world.floor(pool); got != c.want {
+		if got := c.world.highestVersion(pool); got != c.want {
 			t.Errorf("%s: got %d, want %d", reason, got, c.want)
 		}
 	}
 }
 
-// isTold reports whether an event, sent or pending, says that a number is ignored.
-func (e *environment) isTold(t *testing.T, about string) bool {
+// hasEvent reports whether an event, sent or pending, says that a number is ignored.
+func (e *environment) hasEvent(t *testing.T, substring string) bool {
 	t.Helper()
-	for _, news := range e.remember(e.stored(t)).news {
-		e.told = append(e.told, news.reason+": "+news.message)
+	for _, event := range e.stateFor(e.getPool(t)).events {
+		e.events = append(e.events, event.reason+": "+event.message)
 	}
-	return slices.ContainsFunc(e.told, func(news string) bool {
-		return strings.HasPrefix(news, "NumberIgnored") && strings.Contains(news, about)
+	return slices.ContainsFunc(e.events, func(event string) bool {
+		return strings.HasPrefix(event, "NumberIgnored") && strings.Contains(event, substring)
 	})
 }
 
@@ -68,28 +68,28 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 		number int64
 		event  string
 	}{
-		"status, the highest that counts":   {poisonStatus, mostInStatus - 1, ""},
-		"status, just above":                {poisonStatus, mostInStatus, "status.version"},
-		"status, what the API accepts":      {poisonStatus, mostNumber, "status.convergedRevision"},
-		"status, the highest number":        {poisonStatus, math.MaxInt64, "status.revision"},
-		"config":                            {poisonConfig, mostInStatus, ""},
-		"config, just above":                {poisonConfig, mostNumber, ""},
-		"config, the highest number":        {poisonConfig, math.MaxInt64, ""},
-		"config, a number below 0":          {poisonConfig, -1, ""},
-		"revision":                          {poisonRevision, mostInStatus, ""},
-		"revision, just above":              {poisonRevision, mostNumber, ""},
-		"revision, the highest number":      {poisonRevision, math.MaxInt64, ""},
-		"version of a revision, just above": {poisonVersion, mostNumber, ""},
-		"version of a revision, the most":   {poisonVersion, math.MaxInt64, ""},
+		"status, the highest that counts":   {setStatusNumbers, maxStatusNumber - 1, ""},
+		"status, just above":                {setStatusNumbers, maxStatusNumber, "status.version"},
+		"status, what the API accepts":      {setStatusNumbers, maxNumber, "status.convergedRevision"},
+		"status, the highest number":        {setStatusNumbers, math.MaxInt64, "status.revision"},
+		"config":                            {setConfigVersions, maxStatusNumber, ""},
+		"config, just above":                {setConfigVersions, maxNumber, ""},
+		"config, the highest number":        {setConfigVersions, math.MaxInt64, ""},
+		"config, a number below 0":          {setConfigVersions, -1, ""},
+		"revision":                          {addRevision, maxStatusNumber, ""},
+		"revision, just above":              {addRevision, maxNumber, ""},
+		"revision, the highest number":      {addRevision, math.MaxInt64, ""},
+		"version of a revision, just above": {addRevisionWithVersion, maxNumber, ""},
+		"version of a revision, the most":   {addRevisionWithVersion, math.MaxInt64, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			e := publishedPool(t)
+			e := newPublishedPool(t)
 			c.poison(t, e, c.number)
-			e.memories = map[client.ObjectKey]*memory{} // another leader
+			e.states = map[client.ObjectKey]*localState{} // another leader
 			e.addJob(t)
-			e.expectToPublish(t, "added")
-			if c.event != "" && !e.isTold(t, c.event) {
-				t.Errorf("events: %q", e.told)
+			e.requirePublished(t, "added")
+			if c.event != "" && !e.hasEvent(t, c.event) {
+				t.Errorf("events: %q", e.events)
 			}
 		})
 	}
@@ -97,8 +97,8 @@ func TestNumbersThatNoPoolReachesAreIgnored(t *testing.T) {
 
 // The last number has no successor. The pool reports what to delete, and then continues.
 func TestRevisionWithTheLastNumberIsExplained(t *testing.T) {
-	e := publishedPool(t)
-	poisonRevision(t, e, mostNumber-1)
+	e := newPublishedPool(t)
+	addRevision(t, e, maxNumber-1)
 	e.addJob(t)
 	e.reconcilePool(t)
 	degraded := meta.FindStatusCondition(e.reconcilePool(t).Status.Conditions, v1alpha1.ConditionDegraded)
@@ -110,12 +110,12 @@ func TestRevisionWithTheLastNumberIsExplained(t *testing.T) {
 	if err := e.client.Delete(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
-	e.expectToPublish(t, "added")
+	e.requirePublished(t, "added")
 }
 
 func (e *environment) addJob(t *testing.T) {
 	t.Helper()
-	pool := e.stored(t)
+	pool := e.getPool(t)
 	pool.Generation++
 	pool.Spec.Jobs = append(pool.Spec.Jobs, v1alpha1.Job{Name: "added"})
 	if err := e.client.Update(t.Context(), pool); err != nil {
@@ -123,11 +123,11 @@ func (e *environment) addJob(t *testing.T) {
 	}
 }
 
-// expectToPublish reconciles until a job is on a list, or in a revision whose lists follow when the workers have confirmed the current
+// requirePublished reconciles until a job is on a list, or in a revision whose lists follow when the workers have confirmed the current
 // ones.
-func (e *environment) expectToPublish(t *testing.T, job string) {
+func (e *environment) requirePublished(t *testing.T, job string) {
 	t.Helper()
-	var sheet *sheet
+	var cm *configMap
 	for range 10 {
 		pool, config := e.reconcilePool(t), &corev1.ConfigMap{}
 		for _, number := range []int64{pool.Status.Version, pool.Status.Revision, pool.Status.ConvergedRevision} {
@@ -136,58 +136,58 @@ func (e *environment) expectToPublish(t *testing.T, job string) {
 			}
 		}
 		e.get(t, "w-config", config)
-		if sheet = read(config, "config.yml"); !sheet.torn && strings.Contains(sheet.file.String(), job) {
+		if cm = parseConfigMap(config, "config.yml"); !cm.modified && strings.Contains(cm.file.String(), job) {
 			return
 		}
 	}
-	t.Errorf("job %s is on no list, torn: %t: %s", job, sheet.torn, sheet.file)
+	t.Errorf("job %s is on no list, torn: %t: %s", job, cm.modified, cm.file)
 }
 
-func poisonStatus(t *testing.T, e *environment, number int64) {
+func setStatusNumbers(t *testing.T, e *environment, number int64) {
 	t.Helper()
-	pool := e.stored(t)
+	pool := e.getPool(t)
 	pool.Status.Version, pool.Status.Revision, pool.Status.ConvergedRevision = number, number, number
 	if err := e.client.Status().Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func poisonConfig(t *testing.T, e *environment, number int64) {
+func setConfigVersions(t *testing.T, e *environment, number int64) {
 	t.Helper()
 	config := &corev1.ConfigMap{}
 	e.get(t, "w-config", config)
-	sheet := read(config, "config.yml")
-	sheet.file.Version = number
-	for n := range sheet.file.Workers {
-		sheet.file.Workers[n].Version = number
+	cm := parseConfigMap(config, "config.yml")
+	cm.file.Version = number
+	for n := range cm.file.Workers {
+		cm.file.Workers[n].Version = number
 	}
-	object, refused := sheet.written(e.stored(t), 1) // with the right checksum
-	if refused != nil {
-		t.Fatal(refused)
+	object, problem := cm.render(e.getPool(t), 1) // with the right checksum
+	if problem != nil {
+		t.Fatal(problem)
 	}
 	if err := e.client.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// poisonRevision adds a revision that the operator has not made, as any user can who may create ControllerRevisions.
-func poisonRevision(t *testing.T, e *environment, number int64) {
+// addRevision adds a revision that the operator has not made, as any user can who may create ControllerRevisions.
+func addRevision(t *testing.T, e *environment, number int64) {
 	t.Helper()
-	forgeRevision(t, e, number, number)
+	createForeignRevision(t, e, number, number)
 }
 
-func poisonVersion(t *testing.T, e *environment, number int64) {
+func addRevisionWithVersion(t *testing.T, e *environment, number int64) {
 	t.Helper()
-	forgeRevision(t, e, 2, number)
+	createForeignRevision(t, e, 2, number)
 }
 
-func forgeRevision(t *testing.T, e *environment, number, version int64) {
+func createForeignRevision(t *testing.T, e *environment, number, version int64) {
 	t.Helper()
 	data, err := json.Marshal(roster.Revision{Version: version, Workers: []roster.RevisionShare{{Worker: "w-0", Version: version, Jobs: []string{"z"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := e.stored(t)
+	pool := e.getPool(t)
 	forged := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "sim", Name: "forged", Labels: map[string]string{v1alpha1.LabelPool: "pool"},

@@ -13,160 +13,160 @@ import (
 
 // A Plan is what to do about a pool now, and what to report.
 type Plan struct {
-	Refused    *refusal // why nothing can be done
-	Problem    *refusal // why part of it cannot be done
-	Revision   *kept    // to store before anything is published
-	News       string   // about that revision
-	Publish    []*sheet // to write, in order
-	Nudge      []nudge
-	Evict      []eviction
-	Evicted    []eviction // the pods that were evicted
-	Scale      *int32
-	Discard    []kept
-	Number     int64 // of the target revision
-	Version    int64 // published after this plan
-	Jobs       int
-	Size       int
-	Expected   int
-	Selector   string
-	Sources    []v1alpha1.JobSourceStatus
-	Workers    []v1alpha1.WorkerStatus
-	Unassigned []assign.Unassigned
-	Waiting    []assign.PendingWorker
-	Converged  bool
-	Gathering  bool // participating workers are starting
-	Paused     bool
-	Again      time.Duration // when to reconcile again, 0 to wait for an event
-	Unheard    bool          // a worker has yet to be asked for the first time: it is too early to report
+	Blocker           *problem        // why nothing can be done
+	Problem           *problem        // why part of it cannot be done
+	NewRevision       *storedRevision // to store before anything is published
+	RevisionMessage   string          // about that revision
+	ConfigMaps        []*configMap    // to write, in order
+	Nudges            []nudge
+	Evictions         []eviction
+	Evicted           []eviction // the pods that were evicted
+	ScaleTo           *int32
+	ObsoleteRevisions []storedRevision
+	RevisionNumber    int64 // of the target revision
+	Version           int64 // published after this plan
+	Jobs              int
+	ReadyWorkers      int
+	ExpectedWorkers   int
+	Selector          string
+	Sources           []v1alpha1.JobSourceStatus
+	Workers           []v1alpha1.WorkerStatus
+	Unassigned        []assign.Unassigned
+	Pending           []assign.PendingWorker
+	Converged         bool
+	WorkersStarting   bool // participating workers are starting
+	Paused            bool
+	RequeueAfter      time.Duration // when to reconcile again, 0 to wait for an event
+	AwaitingFirstPoll bool          // a worker has yet to be asked for the first time: it is too early to report
 }
 
-// still reports whether there is nothing to do or to wait for.
-func (p Plan) still() bool {
-	return p.Converged && p.Again == 0 && p.Revision == nil && p.Scale == nil && len(p.Publish)+len(p.Nudge)+len(p.Evict)+len(p.Discard) == 0
+// isIdle reports whether there is nothing to do or to wait for.
+func (p Plan) isIdle() bool {
+	return p.Converged && p.RequeueAfter == 0 && p.NewRevision == nil && p.ScaleTo == nil && len(p.ConfigMaps)+len(p.Nudges)+len(p.Evictions)+len(p.ObsoleteRevisions) == 0
 }
 
-// draft is a plan in progress.
-type draft struct {
+// planner is a plan in progress.
+type planner struct {
 	Plan
-	pool    *v1alpha1.WorkerPool
-	world   world
-	memory  *memory
-	now     time.Time
-	crew    crew
-	present map[string]*corev1.Pod // pods of the workload, by name
-	holders map[string]*corev1.Pod // present, and the pods that left the workload
-	records []assign.Record
-	ledger  roster.Ledger
-	target  []assign.Share
+	pool       *v1alpha1.WorkerPool
+	snapshot   poolSnapshot
+	state      *localState
+	now        time.Time
+	memberSet  memberSet
+	podsByName map[string]*corev1.Pod // pods of the workload, by name
+	holderPods map[string]*corev1.Pod // present, and the pods that left the workload
+	records    []assign.Record
+	ledger     roster.Ledger
+	target     []assign.Share
 }
 
 // plan decides what to do now. It cannot fail, and cannot access the cluster.
-func plan(pool *v1alpha1.WorkerPool, world world, memory *memory, now time.Time) Plan {
-	d := draft{pool: pool, world: world, memory: memory, now: now}
-	d.Sources, d.Jobs, d.Unheard = memory.jobs.sources, len(memory.jobs.all), !world.tried
-	d.Number, d.Version = max(pool.Status.Revision, world.number()), max(world.published.version, pool.Status.Version)
-	if world.refused != nil {
-		d.Refused = world.refused
-		return d.Plan
+func plan(pool *v1alpha1.WorkerPool, snapshot poolSnapshot, state *localState, now time.Time) Plan {
+	p := planner{pool: pool, snapshot: snapshot, state: state, now: now}
+	p.Sources, p.Jobs, p.AwaitingFirstPoll = state.jobs.sources, len(state.jobs.jobs), !snapshot.allPolled
+	p.RevisionNumber, p.Version = max(pool.Status.Revision, snapshot.newestNumber()), max(snapshot.published.version, pool.Status.Version)
+	if snapshot.problem != nil {
+		p.Blocker = snapshot.problem
+		return p.Plan
 	}
-	d.crew = enlist(pool, world, memory, now)
-	d.present, d.holders = world.byName(), world.holders()
-	d.records, d.ledger = d.holdings(), world.published.ledger
-	d.Size, d.Expected, d.Selector = d.crew.ready(), world.wanted(pool), labelsOf(world.workload)
-	d.Gathering = d.crew.gathering(pool, now)
-	d.Paused = pool.Spec.Mode == v1alpha1.PoolPaused
-	d.aim()
-	d.step()
-	d.deliver()
-	d.refresh()
-	d.scale()
-	d.clean()
-	d.describe()
-	d.Again = d.crew.wait
-	return d.Plan
+	p.memberSet = buildMembers(pool, snapshot, state, now)
+	p.podsByName, p.holderPods = snapshot.podsByName(), snapshot.holderPods()
+	p.records, p.ledger = p.currentRecords(), snapshot.published.ledger
+	p.ReadyWorkers, p.ExpectedWorkers, p.Selector = p.memberSet.readyCount(), snapshot.wantedReplicas(pool), selectorString(snapshot.workload)
+	p.WorkersStarting = p.memberSet.hasStartingMember(pool, now)
+	p.Paused = pool.Spec.Mode == v1alpha1.PoolPaused
+	p.assignJobs()
+	p.planHandover()
+	p.planNudges()
+	p.planEvictions()
+	p.planScale()
+	p.planCleanup()
+	p.describeWorkers()
+	p.RequeueAfter = p.memberSet.requeueAfter
+	return p.Plan
 }
 
-// number returns the number of the newest stored revision, 0 for none.
-func (w world) number() int64 {
-	if len(w.history) == 0 {
+// newestNumber returns the number of the newest stored revision, 0 for none.
+func (s poolSnapshot) newestNumber() int64 {
+	if len(s.history) == 0 {
 		return 0
 	}
-	return w.history[len(w.history)-1].number
+	return s.history[len(s.history)-1].number
 }
 
-// step publishes what may be published now.
-func (d *draft) step() {
-	if d.target == nil || d.Paused {
+// planHandover publishes what may be published now.
+func (p *planner) planHandover() {
+	if p.target == nil || p.Paused {
 		return
 	}
-	step := assign.Handover(d.target, d.records, assign.Handoff(d.pool.Spec.Handoff))
-	d.Waiting = d.explainReleased(d.shade(d.explainArriving(step.Pending)))
-	d.Converged = step.Phase == assign.Done
+	step := assign.Handover(p.target, p.records, assign.Handoff(p.pool.Spec.Handoff))
+	p.Pending = p.explainReleased(p.explainLeases(p.explainPendingCreates(step.Pending)))
+	p.Converged = step.Phase == assign.Done
 	if len(step.Publish) == 0 {
 		return
 	}
-	d.publish(step.Publish)
+	p.publishLists(step.Publish)
 }
 
-// publish adds new lists to the records and writes these to sheets. The version is one above all previous ones.
-func (d *draft) publish(shares []assign.Share) {
-	version := d.Version + 1
-	index := make(map[string]int, len(d.records))
-	for n, record := range d.records {
+// publishLists adds new lists to the records and writes these to sheets. The version is one above all previous ones.
+func (p *planner) publishLists(shares []assign.Share) {
+	version := p.Version + 1
+	index := make(map[string]int, len(p.records))
+	for n, record := range p.records {
 		index[record.Worker] = n
 	}
-	births := d.births(shares)
+	podUIDs := p.podsToReplace(shares)
 	for _, share := range shares {
-		at, known := index[share.Worker]
-		if !known {
-			at = len(d.records)
-			d.records = append(d.records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal})
+		i, exists := index[share.Worker]
+		if !exists {
+			i = len(p.records)
+			p.records = append(p.records, assign.Record{Worker: share.Worker, Ordinal: share.Ordinal})
 		}
-		d.records[at].Ordinal = share.Ordinal
-		d.records[at] = d.records[at].WithList(version, share.Jobs)
+		p.records[i].Ordinal = share.Ordinal
+		p.records[i] = p.records[i].WithList(version, share.Jobs)
 	}
-	d.forgetGone()
-	slices.SortFunc(d.records, byOrdinal)
-	ledger := roster.NewLedger(d.records, births)
-	file := filed(d.records)
+	p.dropGoneRecords()
+	slices.SortFunc(p.records, byOrdinal)
+	ledger := roster.NewLedger(p.records, podUIDs)
+	file := toFile(p.records)
 	file.Version = version
-	d.sheets(file, ledger, shares)
+	p.planConfigMaps(file, ledger, shares)
 }
 
-// sheets collects the ConfigMaps that change. If one of them would be too large, no ConfigMap and no revision is written.
-func (d *draft) sheets(file roster.File, ledger roster.Ledger, shares []assign.Share) {
+// planConfigMaps collects the ConfigMaps that change. If one of them would be too large, no ConfigMap and no revision is written.
+func (p *planner) planConfigMaps(file roster.File, ledger roster.Ledger, shares []assign.Share) {
 	changed := map[string]bool{}
 	for _, share := range shares {
-		changed[d.pool.ConfigNameOf(share.Worker)] = true
+		changed[p.pool.ConfigNameOf(share.Worker)] = true
 	}
-	divided := divided(d.pool, sheet{file: file, ledger: ledger})
-	for _, name := range sortedNames(divided) {
-		if d.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && !changed[name] {
+	configMaps := splitPerWorker(p.pool, configMap{file: file, ledger: ledger})
+	for _, name := range sortedNames(configMaps) {
+		if p.pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && !changed[name] {
 			continue
 		}
-		content := divided[name]
-		if existing := d.world.published.sheets[name]; existing != nil {
-			content.object = existing.object
+		cm := configMaps[name]
+		if existing := p.snapshot.published.configMaps[name]; existing != nil {
+			cm.object = existing.object
 		} else {
-			content.object = blank(d.pool, name).object
+			cm.object = newConfigMap(p.pool, name).object
 		}
-		if _, refused := content.written(d.pool, 0); refused != nil {
-			d.Problem, d.Publish, d.Revision, d.Number = refused, nil, nil, d.world.number()
+		if _, problem := cm.render(p.pool, 0); problem != nil {
+			p.Problem, p.ConfigMaps, p.NewRevision, p.RevisionNumber = problem, nil, nil, p.snapshot.newestNumber()
 			return
 		}
-		d.Publish = append(d.Publish, content)
+		p.ConfigMaps = append(p.ConfigMaps, cm)
 	}
-	d.Version, d.ledger, d.Converged = file.Version, ledger, false
+	p.Version, p.ledger, p.Converged = file.Version, ledger, false
 }
 
-// forgetGone drops workers that have no jobs and should have none, and whose pod is gone or has confirmed that. They receive no further
+// dropGoneRecords drops workers that have no jobs and should have none, and whose pod is gone or has confirmed that. They receive no further
 // lists, and a worker that is not in the file runs nothing.
-func (d *draft) forgetGone() {
-	aimed := make(map[string]bool, len(d.target))
-	for _, share := range d.target {
-		aimed[share.Worker] = true
+func (p *planner) dropGoneRecords() {
+	targeted := make(map[string]bool, len(p.target))
+	for _, share := range p.target {
+		targeted[share.Worker] = true
 	}
-	d.records = slices.DeleteFunc(d.records, func(r assign.Record) bool {
-		return !aimed[r.Worker] && len(r.MayHold()) == 0 && (r.PodUID == "" || r.IsAcknowledged())
+	p.records = slices.DeleteFunc(p.records, func(r assign.Record) bool {
+		return !targeted[r.Worker] && len(r.MayHold()) == 0 && (r.PodUID == "" || r.IsAcknowledged())
 	})
 }

@@ -13,23 +13,23 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-// step is an event in the life of a pool.
-type step func(t *rapid.T, s *story)
+// action is an event in the life of a pool.
+type action func(t *rapid.T, s *scenario)
 
 // A story is a pool with faults. Leaders die after any write and are followed by others, late ones write what they had planned, and
 // Creates are carried out long after their leader died. Caches of pods, ConfigMaps and revisions are stale, and so are kubelets where
 // admission gives new pods their version. Such a pod may be stored long after its admission. ConfigMaps are deleted, that of all workers
 // or of one. Pods are replaced, leave their workload or are orphaned with it, files arrive late, workers answer late or not at all, and
 // processes with a Lease outlive their pods.
-type story struct {
-	*cluster
-	leader *leader
-	late   *leader // a former leader, with its plan
-	plan   Plan
-	term   int64
+type scenario struct {
+	*fakeCluster
+	leader       *leader
+	formerLeader *leader // a former leader, with its plan
+	plan         Plan
+	term         int64
 }
 
-func (s *story) anyProcess(t *rapid.T) *process {
+func (s *scenario) drawWorker(t *rapid.T) *fakeWorker {
 	names := slices.Sorted(maps.Keys(s.pods))
 	if len(names) == 0 {
 		return nil
@@ -38,191 +38,191 @@ func (s *story) anyProcess(t *rapid.T) *process {
 }
 
 // admitMissing admits the first missing pod of the StatefulSet. Its controller waits for the response before it creates another.
-func (s *story) admitMissing() {
+func (s *scenario) admitMissing() {
 	for n := range s.replicas {
-		if name := fmt.Sprintf("w-%d", n); !s.slotted() && len(s.creates) == 0 && s.pods[name] == nil {
-			s.begin(name)
+		if name := fmt.Sprintf("w-%d", n); !s.usesSlots() && len(s.pendingCreates) == 0 && s.pods[name] == nil {
+			s.beginCreate(name)
 		}
 	}
 }
 
-func (s *story) succeed() {
+func (s *scenario) startNextLeader() {
 	s.term++
 	s.leader = newLeader(s.term)
-	s.leader.connect(s.cluster)
-	s.note("leader of term %d", s.term)
+	s.leader.connect(s.fakeCluster)
+	s.logf("leader of term %d", s.term)
 }
 
-var steps = map[string]step{
-	"reconcile":      func(_ *rapid.T, s *story) { s.reconcile(s.leader, lives) },
-	"reconcileAgain": func(_ *rapid.T, s *story) { s.reconcile(s.leader, lives) },
-	"die": func(t *rapid.T, s *story) {
+var actions = map[string]action{
+	"reconcile":      func(_ *rapid.T, s *scenario) { s.reconcile(s.leader, unlimitedWrites) },
+	"reconcileAgain": func(_ *rapid.T, s *scenario) { s.reconcile(s.leader, unlimitedWrites) },
+	"die": func(t *rapid.T, s *scenario) {
 		s.reconcile(s.leader, rapid.IntRange(0, 9).Draw(t, "writes"))
-		s.succeed()
+		s.startNextLeader()
 	},
-	"fallBehind": func(_ *rapid.T, s *story) { s.leader.cached = s.list() },
-	"fallBehindOnNodes": func(_ *rapid.T, s *story) {
-		if s.admits || s.slotted() {
-			s.fallBehind()
+	"fallBehind": func(_ *rapid.T, s *scenario) { s.leader.cachedPods = s.ownedPods() },
+	"fallBehindOnNodes": func(_ *rapid.T, s *scenario) {
+		if s.admissionEnabled || s.usesSlots() {
+			s.freezeKubelets()
 		}
 	},
-	"fallBehindOnConfigs":   func(_ *rapid.T, s *story) { s.leader.fallBehind() },
-	"fallBehindOnRevisions": func(_ *rapid.T, s *story) { s.leader.fallBehindOnRevisions() },
-	"catchUpOnConfigs":      func(_ *rapid.T, s *story) { s.leader.catchUp() },
-	"dieAndLeadFromOldCaches": func(t *rapid.T, s *story) { // the next leader's caches lack the last writes
-		behind, pods := &connection{server: s.server}, s.list()
-		behind.fallBehind()
+	"fallBehindOnConfigs":   func(_ *rapid.T, s *scenario) { s.leader.freezeCaches() },
+	"fallBehindOnRevisions": func(_ *rapid.T, s *scenario) { s.leader.freezeRevisionCache() },
+	"catchUpOnConfigs":      func(_ *rapid.T, s *scenario) { s.leader.refreshCaches() },
+	"dieAndLeadFromOldCaches": func(t *rapid.T, s *scenario) { // the next leader's caches lack the last writes
+		behind, pods := &fakeClient{server: s.server}, s.ownedPods()
+		behind.freezeCaches()
 		s.reconcile(s.leader, rapid.IntRange(0, 9).Draw(t, "writes"))
-		s.succeed()
-		s.leader.cached = pods
-		s.leader.behindAs(behind)
+		s.startNextLeader()
+		s.leader.cachedPods = pods
+		s.leader.copyCachesOf(behind)
 	},
-	"carryOutLate": func(t *rapid.T, s *story) { // a Create in progress when its leader died
-		if len(s.server.late) > 0 {
-			s.carryOut(rapid.IntRange(0, len(s.server.late)-1).Draw(t, "Create"))
+	"carryOutLate": func(t *rapid.T, s *scenario) { // a Create in progress when its leader died
+		if len(s.server.lateCreates) > 0 {
+			s.completeLateCreate(rapid.IntRange(0, len(s.server.lateCreates)-1).Draw(t, "Create"))
 		}
 	},
-	"catchUpOnNodes": func(_ *rapid.T, s *story) { s.kubelet = nil },
-	"catchUp":        func(_ *rapid.T, s *story) { s.leader.cached = nil },
-	"depose": func(_ *rapid.T, s *story) { // it has decided, and writes when another leads
+	"catchUpOnNodes": func(_ *rapid.T, s *scenario) { s.kubeletFiles = nil },
+	"catchUp":        func(_ *rapid.T, s *scenario) { s.leader.cachedPods = nil },
+	"depose": func(_ *rapid.T, s *scenario) { // it has decided, and writes when another leads
 		if made, decided := s.decide(s.leader); decided {
-			s.late, s.plan = s.leader, made
-			s.succeed()
+			s.formerLeader, s.plan = s.leader, made
+			s.startNextLeader()
 		}
 	},
-	"writeLate": func(t *rapid.T, s *story) {
-		if s.late != nil {
-			s.plan.Revision = nil // the names of revisions are taken, or not read
-			s.late.writes = rapid.IntRange(0, 3).Draw(t, "writes")
-			s.apply(s.late, s.plan)
-			s.late = nil
+	"writeLate": func(t *rapid.T, s *scenario) {
+		if s.formerLeader != nil {
+			s.plan.NewRevision = nil // the names of revisions are taken, or not read
+			s.formerLeader.remainingWrites = rapid.IntRange(0, 3).Draw(t, "writes")
+			s.apply(s.formerLeader, s.plan)
+			s.formerLeader = nil
 		}
 	},
-	"scale": func(t *rapid.T, s *story) {
+	"scale": func(t *rapid.T, s *scenario) {
 		s.replicas = rapid.IntRange(0, 4).Draw(t, "replicas")
-		s.note("scale to %d", s.replicas)
+		s.logf("scale to %d", s.replicas)
 	},
-	"scalePool": func(t *rapid.T, s *story) {
+	"scalePool": func(t *rapid.T, s *scenario) {
 		wanted := int32(rapid.IntRange(0, 4).Draw(t, "replicas"))
 		s.pool.Spec.Replicas = &wanted
-		s.note("scale pool to %d", wanted)
+		s.logf("scale pool to %d", wanted)
 	},
-	"leaveScaling": func(_ *rapid.T, s *story) { s.pool.Spec.Replicas = nil },
-	"raise":        func(_ *rapid.T, s *story) { s.raise() },
-	"admit":        func(_ *rapid.T, s *story) { s.admitMissing() },
-	"storeAdmitted": func(_ *rapid.T, s *story) {
-		for _, name := range slices.Sorted(maps.Keys(s.creates)) {
-			s.store(name)
+	"leaveScaling": func(_ *rapid.T, s *scenario) { s.pool.Spec.Replicas = nil },
+	"raise":        func(_ *rapid.T, s *scenario) { s.createMissingPods() },
+	"admit":        func(_ *rapid.T, s *scenario) { s.admitMissing() },
+	"storeAdmitted": func(_ *rapid.T, s *scenario) {
+		for _, name := range slices.Sorted(maps.Keys(s.pendingCreates)) {
+			s.finishCreate(name)
 		}
 	},
-	"prune": func(_ *rapid.T, s *story) { s.prune() },
-	"jobs":  func(t *rapid.T, s *story) { s.want(rapid.IntRange(0, 9).Draw(t, "jobs")) },
-	"loseConfig": func(t *rapid.T, s *story) {
+	"prune": func(_ *rapid.T, s *scenario) { s.terminateExcessPods() },
+	"jobs":  func(t *rapid.T, s *scenario) { s.setJobs(rapid.IntRange(0, 9).Draw(t, "jobs")) },
+	"loseConfig": func(t *rapid.T, s *scenario) {
 		if rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
 			if names := slices.Sorted(maps.Keys(s.server.configs)); len(names) > 0 {
-				s.lose(rapid.SampledFrom(names).Draw(t, "ConfigMap"))
+				s.deleteConfigMap(rapid.SampledFrom(names).Draw(t, "ConfigMap"))
 			}
 		}
 	},
-	"mount": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.mount(p)
+	"mount": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.syncFile(p)
 		}
 	},
-	"load": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.load(p)
-			s.note("%s loads, and runs %v", p.pod.Name, slices.Sorted(maps.Keys(p.running)))
+	"load": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.loadFile(p)
+			s.logf("%s loads, and runs %v", p.pod.Name, slices.Sorted(maps.Keys(p.runningJobs)))
 		}
 	},
-	"restartContainer": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			p.running, p.answer = map[string]bool{}, acknowledge.Response{}
+	"restartContainer": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			p.runningJobs, p.response = map[string]bool{}, acknowledge.Response{}
 		}
 	},
-	"ready": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			p.ready(true, s.now)
+	"ready": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			p.setReady(true, s.now)
 		}
 	},
-	"unready": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			p.ready(false, s.now)
+	"unready": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			p.setReady(false, s.now)
 		}
 	},
-	"silence": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			p.unheeding = !p.unheeding
+	"silence": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			p.silent = !p.silent
 		}
 	},
-	"terminate": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.terminate(p.pod.Name)
+	"terminate": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.terminatePod(p.pod.Name)
 		}
 	},
-	"release": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.release(p.pod.Name)
+	"release": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.releasePod(p.pod.Name)
 		}
 	},
-	"orphan": func(t *rapid.T, s *story) {
-		if !s.slotted() && rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
-			s.orphan()
+	"orphan": func(t *rapid.T, s *scenario) {
+		if !s.usesSlots() && rapid.IntRange(0, 3).Draw(t, "rarely") == 0 {
+			s.orphanPods()
 		}
 	},
-	"adopt": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.adopt(p.pod.Name)
+	"adopt": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.adoptPod(p.pod.Name)
 		}
 	},
-	"bury": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.bury(p.pod.Name)
+	"bury": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.removeTerminatedPod(p.pod.Name)
 		}
 	},
-	"wait": func(t *rapid.T, s *story) {
-		s.pass(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+	"wait": func(t *rapid.T, s *scenario) {
+		s.advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 	},
-	"waitBriefly": func(t *rapid.T, s *story) {
-		s.pass(time.Duration(rapid.IntRange(1, 30).Draw(t, "tenths")) * 100 * time.Millisecond)
+	"waitBriefly": func(t *rapid.T, s *scenario) {
+		s.advance(time.Duration(rapid.IntRange(1, 30).Draw(t, "tenths")) * 100 * time.Millisecond)
 	},
-	"vanish": func(t *rapid.T, s *story) {
-		if p := s.anyProcess(t); p != nil {
-			s.vanish(p.pod.Name)
+	"vanish": func(t *rapid.T, s *scenario) {
+		if p := s.drawWorker(t); p != nil {
+			s.removePodKeepProcess(p.pod.Name)
 		}
 	},
-	"cut": func(t *rapid.T, s *story) {
-		if len(s.ghosts) > 0 {
-			rapid.SampledFrom(s.ghosts).Draw(t, "ghost").cut = true
+	"cut": func(t *rapid.T, s *scenario) {
+		if len(s.podlessWorkers) > 0 {
+			rapid.SampledFrom(s.podlessWorkers).Draw(t, "ghost").partitioned = true
 		}
 	},
 }
 
 func TestNeverTwoOwners(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &story{cluster: newCluster(rapid.IntRange(1, 9).Draw(t, "jobs"), rapid.IntRange(1, 4).Draw(t, "workers"))}
+		s := &scenario{fakeCluster: newFakeCluster(rapid.IntRange(1, 9).Draw(t, "jobs"), rapid.IntRange(1, 4).Draw(t, "workers"))}
 		if rapid.Bool().Draw(t, "deployment") {
-			s.deployed()
+			s.asDeployment()
 		}
-		s.admits = rapid.Bool().Draw(t, "admission")
-		if !s.slotted() && rapid.Bool().Draw(t, "PerWorker") { // Deployments cannot have it, and it requires admission
-			perWorker(s.pool)
-			s.admits = true
+		s.admissionEnabled = rapid.Bool().Draw(t, "admission")
+		if !s.usesSlots() && rapid.Bool().Draw(t, "PerWorker") { // Deployments cannot have it, and it requires admission
+			withPerWorkerLayout(s.pool)
+			s.admissionEnabled = true
 		}
 		if rapid.Bool().Draw(t, "leases") {
-			s.leases = map[string]*testimony{}
+			s.leases = map[string]*fakeLease{}
 		}
-		s.succeed()
-		s.settle(t, s.leader)
-		names := slices.Sorted(maps.Keys(steps))
+		s.startNextLeader()
+		s.converge(t, s.leader)
+		names := slices.Sorted(maps.Keys(actions))
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			steps[rapid.SampledFrom(names).Draw(t, "step")](t, s)
-			s.owners(t)
+			actions[rapid.SampledFrom(names).Draw(t, "step")](t, s)
+			s.requireOneOwner(t)
 		}
 		if s.pool.Spec.Replicas != nil {
 			s.replicas = int(*s.pool.Spec.Replicas)
 		}
-		s.succeed()
-		s.settle(t, s.leader)
+		s.startNextLeader()
+		s.converge(t, s.leader)
 	})
 }

@@ -32,8 +32,8 @@ import (
 	"github.com/swarm-io/swarm-operator/kit"
 )
 
-// name is the controller's name in logs, metrics and events.
-const name = "workerpool"
+// controllerName is the controller's name in logs, metrics and events.
+const controllerName = "workerpool"
 
 // Leadership counts terms.
 type Leadership interface {
@@ -46,45 +46,45 @@ type Options struct {
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
-	// PerWorkerOff is why workers cannot have ConfigMaps of their own; "" if they can.
-	PerWorkerOff string
+	// PerWorkerUnsupported is why workers cannot have ConfigMaps of their own; "" if they can.
+	PerWorkerUnsupported string
 }
 
 type reconciler struct {
-	client     client.Client
-	replicas   survey.Pods
-	live       client.Reader // past the cache
-	shared     string        // why Shared is the only layout
-	status     *kit.Status[*v1alpha1.WorkerPool]
-	leadership Leadership
-	asker      *acknowledge.Poller
-	turns      turns
+	client               client.Client
+	workloadPods         survey.Pods
+	apiReader            client.Reader // past the cache
+	perWorkerUnsupported string        // why Shared is the only layout
+	status               *kit.Status[*v1alpha1.WorkerPool]
+	leadership           Leadership
+	poller               *acknowledge.Poller
+	revisionLock         revisionLock
 
-	lock     sync.Mutex
-	memories map[types.NamespacedName]*memory
-	released map[types.NamespacedName]types.NamespacedName // pods that left their workload, with the pool that waits for them
+	lock         sync.Mutex
+	states       map[types.NamespacedName]*localState
+	releasedPods map[types.NamespacedName]types.NamespacedName // pods that left their workload, with the pool that waits for them
 }
 
 // Add adds the WorkerPool controller to the operator. The cache must contain pods with their controller and Ready condition, and only
 // ControllerRevisions with the label of a pool.
 func Add(ctx context.Context, operator *kit.Operator, options Options) error {
-	if err := index(ctx, operator); err != nil {
+	if err := addIndexes(ctx, operator); err != nil {
 		return err
 	}
-	signal, status := &kit.Trigger{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, name).Throttled(shownEvery, progress)
+	trigger, status := &kit.Trigger{}, kit.NewStatus[*v1alpha1.WorkerPool](operator, controllerName).Throttled(statusWriteInterval, clearProgress)
 	r := &reconciler{
-		client: operator.GetClient(), replicas: options.Pods, live: operator.GetAPIReader(), shared: options.PerWorkerOff, status: status,
-		leadership: operator.Leadership, asker: acknowledge.New(signal), turns: newTurns(),
-		memories: map[types.NamespacedName]*memory{}, released: map[types.NamespacedName]types.NamespacedName{},
+		client: operator.GetClient(), workloadPods: options.Pods, apiReader: operator.GetAPIReader(), perWorkerUnsupported: options.PerWorkerUnsupported, status: status,
+		leadership: operator.Leadership, poller: acknowledge.New(trigger), revisionLock: newRevisionLock(),
+		states: map[types.NamespacedName]*localState{}, releasedPods: map[types.NamespacedName]types.NamespacedName{},
 	}
-	return kit.New[*v1alpha1.WorkerPool](operator, name).
+	return kit.New[*v1alpha1.WorkerPool](operator, controllerName).
 		Owns(&appsv1.ControllerRevision{}).
 		Watches(&corev1.Pod{}, r.poolsOfPod).
-		Watches(&appsv1.StatefulSet{}, r.poolsOf(workloadItself(v1alpha1.WorkloadStatefulSet))).
-		Watches(&appsv1.Deployment{}, r.poolsOf(workloadItself(v1alpha1.WorkloadDeployment))).
-		Watches(ondemand.ConfigMaps(), r.readers).
-		Watches(&v1alpha1.WorkerPool{}, r.rivals).
-		TriggeredBy(signal).
+		Watches(&appsv1.StatefulSet{}, r.poolsOfWorkload(workloadOfObject(v1alpha1.WorkloadStatefulSet))).
+		Watches(&appsv1.Deployment{}, r.poolsOfWorkload(workloadOfObject(v1alpha1.WorkloadDeployment))).
+		Watches(ondemand.ConfigMaps(), r.poolsUsingConfigMap).
+		Watches(&v1alpha1.WorkerPool{}, r.poolsOnWorkload).
+		TriggeredBy(trigger).
 		OnDeleted(kit.Forget(r.forget)).
 		Namespaces(options.Scope).
 		ResyncPeriod(options.Resync).
@@ -94,52 +94,52 @@ func Add(ctx context.Context, operator *kit.Operator, options Options) error {
 
 // Reconcile advances a pool by one step.
 func (r *reconciler) Reconcile(ctx context.Context, pool *v1alpha1.WorkerPool) (kit.Result, error) {
-	memory, now := r.remember(pool), time.Now()
-	memory.follows = false
-	defer r.letGo(memory)
-	world, err := r.observe(ctx, pool, memory)
+	state, now := r.stateFor(pool), time.Now()
+	state.followsNewest = false
+	defer r.releaseRevision(state)
+	snapshot, err := r.observe(ctx, pool, state)
 	if err != nil {
 		return kit.Done(), err
 	}
-	if world.refused == nil {
-		if err := r.secure(ctx, pool, &world); err != nil {
+	if snapshot.problem == nil {
+		if err := r.ensureConfig(ctx, pool, &snapshot); err != nil {
 			return kit.Done(), err
 		}
 	}
-	plan := plan(pool, world, memory, now)
-	if err := r.apply(ctx, pool, &plan, memory); err != nil {
+	plan := plan(pool, snapshot, state, now)
+	if err := r.apply(ctx, pool, &plan, state); err != nil {
 		return kit.Done(), fmt.Errorf("pool %q: %w", pool.Name, err)
 	}
-	if plan.still() && plan.Jobs <= short {
-		memory.rest()
+	if plan.isIdle() && plan.Jobs <= compactJobLimit {
+		state.compact()
 	}
-	return r.report(ctx, pool, plan, memory)
+	return r.report(ctx, pool, plan, state)
 }
 
-// letGo releases a revision that is not followed, and data read only for this reconcile.
-func (r *reconciler) letGo(memory *memory) {
-	if !memory.follows || memory.turn {
-		memory.kept = nil
+// releaseRevision releases a revision that is not followed, and data read only for this reconcile.
+func (r *reconciler) releaseRevision(state *localState) {
+	if !state.followsNewest || state.holdsRevisionLock {
+		state.newestRevision = nil
 	}
-	r.turns.giveBack(memory)
+	r.revisionLock.release(state)
 }
 
-func (r *reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
+func (r *reconciler) stateFor(pool *v1alpha1.WorkerPool) *localState {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	key := client.ObjectKeyFromObject(pool)
-	known := r.memories[key]
-	if known == nil || known.of != pool.UID {
-		known = newMemory(pool.UID)
-		r.memories[key] = known
+	state := r.states[key]
+	if state == nil || state.poolUID != pool.UID {
+		state = newLocalState(pool.UID)
+		r.states[key] = state
 	}
-	return known
+	return state
 }
 
 func (r *reconciler) forget(pool types.NamespacedName) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	delete(r.memories, pool)
-	maps.DeleteFunc(r.released, func(_, of types.NamespacedName) bool { return of == pool })
-	r.asker.Forget(pool)
+	delete(r.states, pool)
+	maps.DeleteFunc(r.releasedPods, func(_, owner types.NamespacedName) bool { return owner == pool })
+	r.poller.Forget(pool)
 }

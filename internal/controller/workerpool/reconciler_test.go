@@ -20,8 +20,8 @@ import (
 	"github.com/swarm-io/swarm-operator/worker/lease"
 )
 
-// publishedPool reconciles a pool with two workers until its lists are published.
-func publishedPool(t *testing.T, more ...client.Object) *environment {
+// newPublishedPool reconciles a pool with two workers until its lists are published.
+func newPublishedPool(t *testing.T, more ...client.Object) *environment {
 	t.Helper()
 	e := newEnvironment(t, append(append(newWorkers(2), newPool()), more...)...)
 	e.reconcilePool(t)
@@ -33,7 +33,7 @@ func publishedPool(t *testing.T, more ...client.Object) *environment {
 	return e
 }
 
-func TestPoolPublishesARevisionAndTellsThePods(t *testing.T) {
+func TestPoolPublishesARevisionAndNudgesThePods(t *testing.T) {
 	e := newEnvironment(t, append(newWorkers(2), newPool())...)
 	e.reconcilePool(t)
 	e.reconcilePool(t)
@@ -45,7 +45,7 @@ func TestPoolPublishesARevisionAndTellsThePods(t *testing.T) {
 	if !slices.Equal(e.writes, want) {
 		t.Errorf("wrote %q, want %q", e.writes, want)
 	}
-	pool := e.stored(t)
+	pool := e.getPool(t)
 	if pool.Status.Revision != 1 || pool.Status.Version != 1 || pool.Status.Jobs != 4 || pool.Status.Size != 2 || pool.Status.ExpectedSize != 2 {
 		t.Errorf("status %+v", pool.Status)
 	}
@@ -79,7 +79,7 @@ func TestNothingIsWrittenOnWhatCannotBeRead(t *testing.T) {
 				}
 				return nil
 			}, append(newWorkers(2), pool, jobs)...)
-			if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
+			if _, err := e.Reconcile(t.Context(), e.getPool(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
 				t.Errorf("got %v, wrote %q", err, e.writes)
 			}
 		})
@@ -88,14 +88,14 @@ func TestNothingIsWrittenOnWhatCannotBeRead(t *testing.T) {
 
 func TestConfigMapsOfWorkersThatCannotBeListedAreNotReplaced(t *testing.T) {
 	pool := newPool()
-	perWorker(pool)
+	withPerWorkerLayout(pool)
 	e := failingEnvironment(t, func(of string) error {
 		if of == "*v1.ConfigMapList" {
 			return errRefused
 		}
 		return nil
 	}, append(newWorkers(2), pool)...)
-	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
+	if _, err := e.Reconcile(t.Context(), e.getPool(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
 		t.Errorf("got %v, wrote %q", err, e.writes)
 	}
 }
@@ -103,7 +103,7 @@ func TestConfigMapsOfWorkersThatCannotBeListedAreNotReplaced(t *testing.T) {
 func TestStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	e := newEnvironment(t, newPool()) // without a workload there is nothing else to write
 	e.refuseStatus = errRefused
-	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) {
+	if _, err := e.Reconcile(t.Context(), e.getPool(t)); !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -129,18 +129,18 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 	}{
 		"ConfigMap with data of another":   {append(newWorkers(2), foreign(map[string]string{"other": "data"})), nil, "False ConfigNotOurs"},
 		"empty ConfigMap":                  {append(newWorkers(2), foreign(nil)), nil, ""},
-		"ConfigMap that is to be adopted":  {append(newWorkers(2), foreign(map[string]string{"other": "data"})), adopt, ""},
-		"adopted ConfigMap of a Swarm":     {append(newWorkers(2), kept), adopt, "False ConfigNotOurs"},
-		"adopted ConfigMap of a pool":      {append(newWorkers(2), shared, neighbour), adopt, "False ConfigNotOurs"},
-		"adopted ConfigMap, pool is gone":  {append(newWorkers(2), shared), adopt, ""},
-		"scaled workload of a Swarm":       {scaled, scale, "False WorkloadTaken"},
+		"ConfigMap that is to be adopted":  {append(newWorkers(2), foreign(map[string]string{"other": "data"})), withAdopt, ""},
+		"adopted ConfigMap of a Swarm":     {append(newWorkers(2), kept), withAdopt, "False ConfigNotOurs"},
+		"adopted ConfigMap of a pool":      {append(newWorkers(2), shared, neighbour), withAdopt, "False ConfigNotOurs"},
+		"adopted ConfigMap, pool is gone":  {append(newWorkers(2), shared), withAdopt, ""},
+		"scaled workload of a Swarm":       {scaled, withReplicas, "False WorkloadTaken"},
 		"workload of a Swarm, not scaled":  {scaled, nil, ""},
 		"no workload":                      {nil, nil, "False WorkloadNotFound"},
 		"workload that has an older pool":  {append(newWorkers(2), older), nil, "False WorkloadTaken"},
-		"layout that is not supported":     {newWorkers(2), perWorker, "False NotSupported"},
-		"workload that is too large":       {tooLarge(newWorkers(2)), nil, "False NotSupported"},
+		"layout that is not supported":     {newWorkers(2), withPerWorkerLayout, "False NotSupported"},
+		"workload that is too large":       {markTooLarge(newWorkers(2)), nil, "False NotSupported"},
 		"all is there, and is the pool's":  {newWorkers(2), nil, ""},
-		"source of jobs that is not there": {newWorkers(2), missingJobs, "False JobsNotFound"},
+		"source of jobs that is not there": {newWorkers(2), withMissingJobs, "False JobsNotFound"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			pool := newPool()
@@ -149,10 +149,10 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 				c.change(pool)
 			}
 			e := newEnvironment(t, append(slices.Clone(c.objects), pool)...)
-			e.shared = "this operator has no webhook"
+			e.perWorkerUnsupported = "this operator has no webhook"
 			e.reconcilePool(t)
 			ready := conditionOf(e.reconcilePool(t), v1alpha1.ConditionReady)
-			works := e.wrote("create ControllerRevision")
+			works := e.hasWritten("create ControllerRevision")
 			if works != (c.want == "") || c.want != "" && ready != c.want {
 				t.Errorf("Ready is %q, want %q; wrote %q", ready, c.want, e.writes)
 			}
@@ -163,23 +163,25 @@ func TestWhatIsNotThePoolsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// tooLarge makes the cache keep so little of the workload that its selector is missing.
-func tooLarge(workers []client.Object) []client.Object {
+// markTooLarge makes the cache keep so little of the workload that its selector is missing.
+func markTooLarge(workers []client.Object) []client.Object {
 	workers[0].SetAnnotations(map[string]string{v1alpha1.AnnotationTooLarge: "true"})
 	workers[0].(*appsv1.StatefulSet).Spec.Selector = nil
 	return workers
 }
 
-func adopt(pool *v1alpha1.WorkerPool)     { pool.Spec.Config.Adopt = v1alpha1.AdoptAlways }
-func scale(pool *v1alpha1.WorkerPool)     { pool.Spec.Replicas = new(int32(5)) }
-func perWorker(pool *v1alpha1.WorkerPool) { pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker }
-func missingJobs(pool *v1alpha1.WorkerPool) {
+func withAdopt(pool *v1alpha1.WorkerPool)    { pool.Spec.Config.Adopt = v1alpha1.AdoptAlways }
+func withReplicas(pool *v1alpha1.WorkerPool) { pool.Spec.Replicas = new(int32(5)) }
+func withPerWorkerLayout(pool *v1alpha1.WorkerPool) {
+	pool.Spec.Config.Layout = v1alpha1.LayoutPerWorker
+}
+func withMissingJobs(pool *v1alpha1.WorkerPool) {
 	pool.Spec.JobsFrom = []v1alpha1.JobSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKey{Name: "gone", Key: "list"}}}
 }
 
 func TestAdoptedConfigMapKeepsItsOtherKeys(t *testing.T) {
 	pool := newPool()
-	adopt(pool)
+	withAdopt(pool)
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w-config"}, Data: map[string]string{"other": "data"}}
 	e := newEnvironment(t, append(newWorkers(1), pool, config)...)
 	e.reconcilePool(t)
@@ -192,15 +194,15 @@ func TestAdoptedConfigMapKeepsItsOtherKeys(t *testing.T) {
 // Jobs that cannot be read are not removed from their workers.
 func TestUnreadableJobsChangeNoAssignment(t *testing.T) {
 	for reason, change := range map[string]func(*v1alpha1.WorkerPool){
-		"the source is not there": missingJobs,
+		"the source is not there": withMissingJobs,
 		"a job is listed twice": func(pool *v1alpha1.WorkerPool) {
 			pool.Spec.Jobs = append(pool.Spec.Jobs, pool.Spec.Jobs[0])
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			e := publishedPool(t)
+			e := newPublishedPool(t)
 			before := e.jobsOf(t)
-			pool := e.stored(t)
+			pool := e.getPool(t)
 			pool.Spec.Jobs = pool.Spec.Jobs[:1]
 			change(pool)
 			pool.Generation++
@@ -236,21 +238,21 @@ func TestConfigMapIsRestored(t *testing.T) {
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			e := publishedPool(t)
+			e := newPublishedPool(t)
 			before, config := e.jobsOf(t), &corev1.ConfigMap{}
 			e.get(t, "w-config", config)
 			damage(t, e, config)
 			e.reconcilePool(t)
 			restored := &corev1.ConfigMap{}
 			e.get(t, "w-config", restored)
-			if sheet := read(restored, "config.yml"); sheet.torn || sheet.file.Version <= 1 {
-				t.Errorf("restored as version %d, torn %t", sheet.file.Version, sheet.torn)
+			if cm := parseConfigMap(restored, "config.yml"); cm.modified || cm.file.Version <= 1 {
+				t.Errorf("restored as version %d, torn %t", cm.file.Version, cm.modified)
 			}
 			if now := e.jobsOf(t); slices.ContainsFunc(now["w-1"], func(job string) bool { return slices.Contains(before["w-0"], job) }) {
 				t.Errorf("w-1 has %v, and w-0 may hold %v", now["w-1"], before["w-0"])
 			}
-			if news := e.remember(e.stored(t)).news; len(news) == 0 || news[0].reason != "ConfigRestored" {
-				t.Errorf("events to come: %v", news)
+			if events := e.stateFor(e.getPool(t)).events; len(events) == 0 || events[0].reason != "ConfigRestored" {
+				t.Errorf("events to come: %v", events)
 			}
 		})
 	}
@@ -259,7 +261,7 @@ func TestConfigMapIsRestored(t *testing.T) {
 // Each leader raises the fence of the config once, so that a late write of an earlier one conflicts. Numbers stored there by others do no
 // harm.
 func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
-	e := publishedPool(t)
+	e := newPublishedPool(t)
 	for term, c := range []struct{ stored, want string }{
 		{"5", "6"}, {"6", "7"}, {"", "1"}, {"fence", "1"}, {"-1", "1"}, {strconv.FormatInt(math.MaxInt64, 10), "1"}, {strconv.Itoa(1 << 31), strconv.Itoa(1<<31 + 1)},
 	} {
@@ -269,18 +271,18 @@ func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 		if err := e.client.Update(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		e.term, e.memories = int64(term)+2, map[client.ObjectKey]*memory{}
+		e.term, e.states = int64(term)+2, map[client.ObjectKey]*localState{}
 		e.reconcilePool(t)
 		e.get(t, "w-config", config)
 		if got := config.Annotations[v1alpha1.AnnotationFence]; got != c.want {
 			t.Errorf("fence %q became %q, want %q", c.stored, got, c.want)
 		}
-		if forged := c.stored == "-1" || len(c.stored) > 15; e.isTold(t, "fence") != forged {
-			t.Errorf("fence %q: events %q", c.stored, e.told)
+		if forged := c.stored == "-1" || len(c.stored) > 15; e.hasEvent(t, "fence") != forged {
+			t.Errorf("fence %q: events %q", c.stored, e.events)
 		}
-		e.told = nil
+		e.events = nil
 		e.writes = nil
-		if e.reconcilePool(t); e.wrote("update ConfigMap") {
+		if e.reconcilePool(t); e.hasWritten("update ConfigMap") {
 			t.Errorf("wrote %q though the fence is this leader's", e.writes)
 		}
 	}
@@ -289,7 +291,7 @@ func TestLeaderRaisesTheFenceOfTheConfig(t *testing.T) {
 // An annotation added by another program causes no write. A changed fence does.
 func TestFenceIsRaisedAgainOnlyAfterAnother(t *testing.T) {
 	for annotation, written := range map[string]bool{"example.com/seen": false, v1alpha1.AnnotationFence: true} {
-		e := publishedPool(t)
+		e := newPublishedPool(t)
 		config := &corev1.ConfigMap{}
 		e.get(t, "w-config", config)
 		config.Annotations[annotation] = "100"
@@ -297,7 +299,7 @@ func TestFenceIsRaisedAgainOnlyAfterAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.writes = nil
-		if e.reconcilePool(t); e.wrote("update ConfigMap") != written {
+		if e.reconcilePool(t); e.hasWritten("update ConfigMap") != written {
 			t.Errorf("%s: wrote %q", annotation, e.writes)
 		}
 	}
@@ -319,13 +321,13 @@ func TestJobsStayWithTheHolderOfALease(t *testing.T) {
 			if c.lease != nil {
 				more = append(more, c.lease)
 			}
-			e := publishedPool(t, more...)
-			held := e.jobsOf(t)["w-1"]
-			e.removeLast(t, "w-1", 1)
+			e := newPublishedPool(t, more...)
+			jobs := e.jobsOf(t)["w-1"]
+			e.scaleInAndDelete(t, "w-1", 1)
 			for range 4 {
 				e.reconcilePool(t)
 			}
-			if moved := slices.Contains(e.jobsOf(t)["w-0"], held[0]); moved != c.moved {
+			if moved := slices.Contains(e.jobsOf(t)["w-0"], jobs[0]); moved != c.moved {
 				t.Errorf("moved: %t; published %v", moved, e.jobsOf(t))
 			}
 		})
@@ -342,9 +344,9 @@ func TestJobsStayWhenTheLeaseCannotBeRead(t *testing.T) {
 	}, append(newWorkers(2), newPool())...)
 	e.reconcilePool(t)
 	e.reconcilePool(t)
-	e.removeLast(t, "w-1", 1)
+	e.scaleInAndDelete(t, "w-1", 1)
 	fails, e.writes = true, nil
-	if _, err := e.Reconcile(t.Context(), e.stored(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
+	if _, err := e.Reconcile(t.Context(), e.getPool(t)); !errors.Is(err, errRefused) || len(e.writes) > 0 {
 		t.Errorf("got %v, wrote %q", err, e.writes)
 	}
 }
@@ -353,16 +355,16 @@ func TestJobsStayWhenTheLeaseCannotBeRead(t *testing.T) {
 func TestLeasesOfManyWorkersAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var names []string
-		for n := range 3 * abreast {
+		for n := range 3 * maxParallelRequests {
 			names = append(names, "w-"+strconv.Itoa(n))
 		}
-		e, memory := newEnvironment(t, leaseOf("w-20", "uid-w-20")), newMemory("pool")
-		memory.leases.take("w-99", sighting{holder: "uid-w-99"})
-		if err := e.look(t.Context(), newPool(), names, memory); err != nil {
+		e, state := newEnvironment(t, leaseOf("w-20", "uid-w-20")), newLocalState("pool")
+		state.leases.set("w-99", leaseObservation{holderUID: "uid-w-99"})
+		if err := e.readLeases(t.Context(), newPool(), names, state); err != nil {
 			t.Fatal(err)
 		}
-		if _, kept := memory.leases["w-99"]; kept || len(memory.leases) != len(names) || !memory.leases["w-20"].shadows(nil) || memory.leases["w-1"].shadows(nil) {
-			t.Errorf("saw %v", memory.leases)
+		if _, kept := state.leases["w-99"]; kept || len(state.leases) != len(names) || !state.leases["w-20"].mayStillRun(nil) || state.leases["w-1"].mayStillRun(nil) {
+			t.Errorf("saw %v", state.leases)
 		}
 	})
 }
@@ -373,24 +375,24 @@ func TestReplacedPodFreesTheJobsItLost(t *testing.T) {
 		pool := newPool()
 		pool.Spec.Refresh.Policy, pool.Spec.Refresh.MaxUnavailable = v1alpha1.RefreshAuto, 0 // pods are replaced externally
 		e := newEnvironment(t, append(newWorkers(1), pool)...)
-		e.settle(t)
+		e.converge(t)
 		e.addWorker(t)
-		e.settle(t)
+		e.converge(t)
 		if got := e.jobsOf(t); len(got["w-0"]) != 2 || len(got["w-1"]) != 0 {
 			t.Fatalf("published %v: w-0 may still run what it lost", got)
 		}
-		e.memories = map[client.ObjectKey]*memory{}
-		e.settle(t)
+		e.states = map[client.ObjectKey]*localState{}
+		e.converge(t)
 		e.replacePod(t, "w-0")
-		e.settle(t)
+		e.converge(t)
 		if got := e.jobsOf(t); len(got["w-0"]) != 2 || len(got["w-1"]) != 2 {
 			t.Errorf("published %v: the pod that could run them is gone", got)
 		}
 	})
 }
 
-// settle reconciles until there is nothing to wait for.
-func (e *environment) settle(t *testing.T) {
+// converge reconciles until there is nothing to wait for.
+func (e *environment) converge(t *testing.T) {
 	t.Helper()
 	for range 8 {
 		e.reconcilePool(t)
@@ -426,13 +428,13 @@ func (e *environment) replacePod(t *testing.T, name string) {
 }
 
 func leaseOf(worker, holder string) *coordinationv1.Lease {
-	made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: lease.Name(worker)}}
-	made.Spec.HolderIdentity, made.Spec.LeaseDurationSeconds = &holder, new(int32(600))
-	return made
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: lease.Name(worker)}}
+	object.Spec.HolderIdentity, object.Spec.LeaseDurationSeconds = &holder, new(int32(600))
+	return object
 }
 
-// removeLast scales the StatefulSet in and removes a pod.
-func (e *environment) removeLast(t *testing.T, pod string, replicas int32) {
+// scaleInAndDelete scales the StatefulSet in and removes a pod.
+func (e *environment) scaleInAndDelete(t *testing.T, pod string, replicas int32) {
 	t.Helper()
 	set := &appsv1.StatefulSet{}
 	e.get(t, "w", set)
@@ -457,19 +459,19 @@ func TestPoolScalesItsWorkload(t *testing.T) {
 
 // A new leader continues with the newest revision, and a recreated pool does not inherit the state of its predecessor.
 func TestNewLeaderContinuesWithStoredRevisions(t *testing.T) {
-	e := publishedPool(t)
-	e.memories = map[client.ObjectKey]*memory{}
+	e := newPublishedPool(t)
+	e.states = map[client.ObjectKey]*localState{}
 	e.reconcilePool(t)
-	if e.wrote("create ControllerRevision") || e.stored(t).Status.Revision != 1 {
-		t.Errorf("wrote %q; revision %d", e.writes, e.stored(t).Status.Revision)
+	if e.hasWritten("create ControllerRevision") || e.getPool(t).Status.Revision != 1 {
+		t.Errorf("wrote %q; revision %d", e.writes, e.getPool(t).Status.Revision)
 	}
-	first := e.remember(e.stored(t))
-	again := e.stored(t)
+	first := e.stateFor(e.getPool(t))
+	again := e.getPool(t)
 	again.UID = "another"
-	if e.remember(again) == first {
+	if e.stateFor(again) == first {
 		t.Error("another pool of the same name has the same memory")
 	}
-	if e.forget(client.ObjectKeyFromObject(again)); len(e.memories) > 0 {
-		t.Errorf("%d pools are remembered", len(e.memories))
+	if e.forget(client.ObjectKeyFromObject(again)); len(e.states) > 0 {
+		t.Errorf("%d pools are remembered", len(e.states))
 	}
 }

@@ -15,102 +15,102 @@ import (
 )
 
 const (
-	// brief is the time before a handover is shown: most end sooner, and then cost one write.
-	brief = time.Second
-	// shownEvery is the minimum interval between writes of mere progress.
-	shownEvery = 3 * time.Second
-	// mostShown limits the workers and the unassigned jobs listed in status.
-	mostShown = 100
-	// mostNews limits the pending events.
-	mostNews = 20
-	// retry is the delay before an eviction refused by a budget is requested again.
-	retry = 5 * time.Second
+	// convergenceGrace is the time before a handover is shown: most end sooner, and then cost one write.
+	convergenceGrace = time.Second
+	// statusWriteInterval is the minimum interval between writes of mere progress.
+	statusWriteInterval = 3 * time.Second
+	// maxListed limits the workers and the unassigned jobs listed in status.
+	maxListed = 100
+	// maxPendingEvents limits the pending events.
+	maxPendingEvents = 20
+	// evictionRetryDelay is the delay before an eviction refused by a budget is requested again.
+	evictionRetryDelay = 5 * time.Second
 )
 
-// describe lists the workers: all in a small pool, otherwise those that need attention.
-func (d *draft) describe() {
+// describeWorkers lists the workers: all in a small pool, otherwise those that need attention.
+func (p *planner) describeWorkers() {
 	records := map[string]assign.Record{}
-	for _, record := range d.records {
+	for _, record := range p.records {
 		records[record.Worker] = record
 	}
-	for _, m := range d.crew.members {
-		record, known := records[m.Name]
-		if !known && m.pod == nil && !m.wanted {
+	for _, m := range p.memberSet.members {
+		record, exists := records[m.Name]
+		if !exists && m.pod == nil && !m.wanted {
 			continue
 		}
-		state := m.shown()
-		if len(d.crew.members) > mostShown && (state == v1alpha1.WorkerReady && record.IsAcknowledged() || len(d.Workers) == mostShown) {
+		state := m.statusState()
+		if len(p.memberSet.members) > maxListed && (state == v1alpha1.WorkerReady && record.IsAcknowledged() || len(p.Workers) == maxListed) {
 			continue
 		}
-		shown := v1alpha1.WorkerStatus{Name: m.Name, Jobs: int32(len(record.Current())), State: state, Revision: d.since(m)}
+		status := v1alpha1.WorkerStatus{Name: m.Name, Jobs: int32(len(record.Current())), State: state, Revision: p.listChangedIn(m)}
 		if len(record.Lists) > 0 {
-			shown.Acknowledged = d.acknowledged(record)
+			status.Acknowledged = p.ackState(record)
 		}
-		d.Workers = append(d.Workers, shown)
+		p.Workers = append(p.Workers, status)
 	}
 }
 
-// since returns the revision in which the worker's list last changed, 0 if it has none.
-func (d *draft) since(m member) int64 {
-	history := d.world.history
-	if d.Revision != nil {
-		history = append(slices.Clip(history), *d.Revision)
+// listChangedIn returns the revision in which the worker's list last changed, 0 if it has none.
+func (p *planner) listChangedIn(m member) int64 {
+	history := p.snapshot.history
+	if p.NewRevision != nil {
+		history = append(slices.Clip(history), *p.NewRevision)
 	}
-	number, present := int64(0), uint64(0)
+	number, last := int64(0), uint64(0)
 	for _, revision := range slices.Backward(history) {
-		list, found := revision.listOf(m.Ordinal)
-		if !found || number > 0 && list != present {
+		sum, found := revision.checksumOf(m.Ordinal)
+		if !found || number > 0 && sum != last {
 			break
 		}
-		number, present = revision.number, list
+		number, last = revision.number, sum
 	}
 	return number
 }
 
-func (d *draft) acknowledged(record assign.Record) v1alpha1.Acknowledgement {
+func (p *planner) ackState(record assign.Record) v1alpha1.Acknowledgement {
 	switch {
 	case !record.IsAcknowledged():
 		return v1alpha1.AckWaiting
-	case d.pool.Spec.Refresh.Acknowledge == nil:
+	case p.pool.Spec.Refresh.Acknowledge == nil:
 		return v1alpha1.AckAssumed
 	}
 	return v1alpha1.AckReceived
 }
 
 // report is the only status write. A handover that ends soon is not shown.
-func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, memory *memory) (kit.Result, error) {
-	memory.note(pool, plan)
+func (r *reconciler) report(ctx context.Context, pool *v1alpha1.WorkerPool, plan Plan, state *localState) (kit.Result, error) {
+	state.addEvents(pool, plan)
 	switch {
-	case plan.Unheard:
-		return kit.RequeueAfter(brief, "Asking"), nil // the answer triggers a reconcile sooner
-	case len(plan.Publish) > 0:
+	case plan.AwaitingFirstPoll:
+		return kit.RequeueAfter(convergenceGrace, "Asking"), nil // the answer triggers a reconcile sooner
+	case len(plan.ConfigMaps) > 0:
 		return kit.Requeue("Published"), nil // the report depends on who has loaded it
 	}
-	if left := memory.brevity(pool, plan); left > 0 {
-		return kit.RequeueAfter(left, "Converging"), nil
+	if remaining := state.remainingGrace(pool, plan); remaining > 0 {
+		return kit.RequeueAfter(remaining, "Converging"), nil
 	}
 	report := r.status.Report(pool, &pool.Status.Conditions)
-	for _, news := range memory.news {
+	for _, event := range state.events {
 		kind := corev1.EventTypeNormal
-		if news.warning {
+		if event.warning {
 			kind = corev1.EventTypeWarning
 		}
-		report.EventAbout(news.about, kind, news.reason, news.message)
+		report.EventAbout(event.regarding, kind, event.reason, event.message)
 	}
-	fill(pool, plan)
-	judge(report, pool, plan)
-	if left := report.WriteDelay(); left > 0 {
-		return kit.RequeueAfter(left, "Counting"), nil
+	setStatusFields(pool, plan)
+	setConditions(report, pool, plan)
+	if remaining := report.WriteDelay(); remaining > 0 {
+		return kit.RequeueAfter(remaining, "Counting"), nil
 	}
 	if err := report.Write(ctx); err != nil {
 		return kit.Done(), fmt.Errorf("report on pool %q: %w", pool.Name, err)
 	}
-	memory.news = nil
-	return plan.result(), nil
+	state.events = nil
+	return plan.requeueResult(), nil
 }
 
-// progress updates what can be delayed: how many workers have loaded their lists.
-func progress(pool *v1alpha1.WorkerPool) {
+// clearProgress updates what can be delayed: how many workers have loaded their lists.
+func clearProgress(pool *v1alpha1.WorkerPool) {
 	pool.Status.Workers = nil
 	for n := range pool.Status.Conditions {
 		if pool.Status.Conditions[n].Type == v1alpha1.ConditionConverged {
@@ -119,99 +119,99 @@ func progress(pool *v1alpha1.WorkerPool) {
 	}
 }
 
-// note keeps events until they are reported.
-func (m *memory) note(pool *v1alpha1.WorkerPool, plan Plan) {
-	if plan.News != "" {
-		m.news = append(m.news, event{reason: "Planned", message: plan.News, about: &corev1.ObjectReference{
-			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace, Name: revisionName(pool, plan.Number),
+// addEvents keeps events until they are reported.
+func (s *localState) addEvents(pool *v1alpha1.WorkerPool, plan Plan) {
+	if plan.RevisionMessage != "" {
+		s.events = append(s.events, pendingEvent{reason: "Planned", message: plan.RevisionMessage, regarding: &corev1.ObjectReference{
+			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: pool.Namespace, Name: revisionName(pool, plan.RevisionNumber),
 		}})
 	}
-	for _, one := range plan.Evicted {
-		m.news = append(m.news, event{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", one.pod.Name, one.reason), about: &corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: one.pod.Name, UID: one.pod.UID,
+	for _, e := range plan.Evicted {
+		s.events = append(s.events, pendingEvent{reason: "Replacing", message: fmt.Sprintf("pod %s: %s", e.pod.Name, e.reason), regarding: &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pool.Namespace, Name: e.pod.Name, UID: e.pod.UID,
 		}})
 	}
-	m.news = m.news[max(0, len(m.news)-mostNews):]
+	s.events = s.events[max(0, len(s.events)-maxPendingEvents):]
 }
 
-// result returns when to reconcile again.
-func (p Plan) result() kit.Result {
+// requeueResult returns when to reconcile again.
+func (p Plan) requeueResult() kit.Result {
 	switch {
-	case len(p.Evict) > 0:
-		return kit.RequeueAfter(retry, "Replacing")
-	case p.Again > 0:
-		return kit.RequeueAfter(p.Again, "Waiting")
+	case len(p.Evictions) > 0:
+		return kit.RequeueAfter(evictionRetryDelay, "Replacing")
+	case p.RequeueAfter > 0:
+		return kit.RequeueAfter(p.RequeueAfter, "Waiting")
 	}
 	return kit.Done()
 }
 
-// brevity returns how long the status of a converged pool may lag behind.
-func (m *memory) brevity(pool *v1alpha1.WorkerPool, plan Plan) time.Duration {
-	if plan.Converged || plan.Refused != nil || plan.Problem != nil || plan.Paused || pool.Status.ObservedGeneration != pool.Generation {
-		m.begun = time.Time{}
+// remainingGrace returns how long the status of a converged pool may lag behind.
+func (s *localState) remainingGrace(pool *v1alpha1.WorkerPool, plan Plan) time.Duration {
+	if plan.Converged || plan.Blocker != nil || plan.Problem != nil || plan.Paused || pool.Status.ObservedGeneration != pool.Generation {
+		s.convergingSince = time.Time{}
 		return 0
 	}
-	if m.begun.IsZero() {
-		m.begun = time.Now()
+	if s.convergingSince.IsZero() {
+		s.convergingSince = time.Now()
 	}
-	return brief - time.Since(m.begun)
+	return convergenceGrace - time.Since(s.convergingSince)
 }
 
-// fill sets everything but the conditions.
-func fill(pool *v1alpha1.WorkerPool, plan Plan) {
+// setStatusFields sets everything but the conditions.
+func setStatusFields(pool *v1alpha1.WorkerPool, plan Plan) {
 	status := &pool.Status
 	status.ObservedGeneration, status.Jobs, status.Source = pool.Generation, int32(plan.Jobs), plan.Sources
-	if plan.Refused != nil {
+	if plan.Blocker != nil {
 		return
 	}
-	status.Size, status.ExpectedSize, status.Selector = int32(plan.Size), int32(plan.Expected), plan.Selector
-	status.Version, status.Revision, status.Workers = plan.Version, plan.Number, plan.Workers
+	status.Size, status.ExpectedSize, status.Selector = int32(plan.ReadyWorkers), int32(plan.ExpectedWorkers), plan.Selector
+	status.Version, status.Revision, status.Workers = plan.Version, plan.RevisionNumber, plan.Workers
 	if plan.Converged {
-		status.ConvergedRevision = plan.Number
+		status.ConvergedRevision = plan.RevisionNumber
 	}
 	status.Unassigned = nil
-	for _, job := range plan.Unassigned[:min(len(plan.Unassigned), mostShown)] {
+	for _, job := range plan.Unassigned[:min(len(plan.Unassigned), maxListed)] {
 		status.Unassigned = append(status.Unassigned, job.Job)
 	}
 }
 
-// judge sets the conditions and the phase.
-func judge(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan) {
+// setConditions sets the conditions and the phase.
+func setConditions(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan) {
 	generation, status := pool.Generation, &pool.Status
-	trouble := plan.trouble()
-	if trouble != nil {
-		report.Warning(v1alpha1.Degraded(generation, trouble.reason, trouble.message))
+	mainProblem := plan.mainProblem()
+	if mainProblem != nil {
+		report.Warning(v1alpha1.Degraded(generation, mainProblem.reason, mainProblem.message))
 	} else {
 		report.Condition(v1alpha1.NotDegraded(generation))
 	}
 	switch {
-	case plan.Refused != nil:
-		report.Condition(v1alpha1.NotReady(generation, plan.Refused.reason, plan.Refused.message))
-		report.Condition(v1alpha1.Converging(generation, plan.Refused.reason, plan.Refused.message))
+	case plan.Blocker != nil:
+		report.Condition(v1alpha1.NotReady(generation, plan.Blocker.reason, plan.Blocker.message))
+		report.Condition(v1alpha1.Converging(generation, plan.Blocker.reason, plan.Blocker.message))
 		status.Phase = v1alpha1.PoolPending
 		return
 	case plan.Converged:
 		report.Normal(v1alpha1.Converged(generation, "every job that has a worker is where it should be"))
 		status.Phase = v1alpha1.PoolConverged
 	default:
-		reason, message := plan.why()
+		reason, message := plan.convergingReason()
 		report.Condition(v1alpha1.Converging(generation, reason, message))
 		status.Phase = v1alpha1.PoolConverging
-		if plan.Number == 0 {
+		if plan.RevisionNumber == 0 {
 			status.Phase = v1alpha1.PoolPending
 		}
 	}
-	judgeReadiness(report, pool, plan, trouble)
+	setReadyCondition(report, pool, plan, mainProblem)
 }
 
-// judgeReadiness sets whether the jobs have workers. After a pool has converged once, a handover does not change that.
-func judgeReadiness(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, trouble *refusal) {
+// setReadyCondition sets whether the jobs have workers. After a pool has converged once, a handover does not change that.
+func setReadyCondition(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.WorkerPool, plan Plan, mainProblem *problem) {
 	generation, status := pool.Generation, &pool.Status
-	switch reason, message := plan.why(); {
-	case trouble != nil:
+	switch reason, message := plan.convergingReason(); {
+	case mainProblem != nil:
 		status.Phase = v1alpha1.PoolDegraded
-		report.Condition(v1alpha1.NotReady(generation, trouble.reason, trouble.message)) // Degraded has the same message
-	case plan.Expected == 0 && plan.Jobs > 0:
+		report.Condition(v1alpha1.NotReady(generation, mainProblem.reason, mainProblem.message)) // Degraded has the same message
+	case plan.ExpectedWorkers == 0 && plan.Jobs > 0:
 		report.Normal(v1alpha1.NotReady(generation, v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d jobs wait: the workload is scaled to 0", plan.Jobs)))
 	case status.ConvergedRevision == 0 && !plan.Converged:
 		report.Normal(v1alpha1.NotReady(generation, reason, message))
@@ -220,30 +220,30 @@ func judgeReadiness(report *kit.Report[*v1alpha1.WorkerPool], pool *v1alpha1.Wor
 	}
 }
 
-// trouble returns the problem that needs attention, or nil.
-func (p Plan) trouble() *refusal {
+// mainProblem returns the problem that needs attention, or nil.
+func (p Plan) mainProblem() *problem {
 	switch {
-	case p.Refused != nil:
-		return p.Refused
+	case p.Blocker != nil:
+		return p.Blocker
 	case p.Problem != nil:
 		return p.Problem
-	case len(p.Unassigned) > 0 && p.Expected > 0 && !p.Gathering:
+	case len(p.Unassigned) > 0 && p.ExpectedWorkers > 0 && !p.WorkersStarting:
 		first := p.Unassigned[0]
-		return refuse(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job, first.Reason)
+		return newProblem(v1alpha1.ReasonJobsUnassigned, "%d of %d jobs have no worker; %s: %s", len(p.Unassigned), p.Jobs, first.Job, first.Reason)
 	}
 	return nil
 }
 
-// why returns what the pool waits for.
-func (p Plan) why() (v1alpha1.Reason, string) {
+// convergingReason returns what the pool waits for.
+func (p Plan) convergingReason() (v1alpha1.Reason, string) {
 	switch {
 	case p.Paused:
 		return v1alpha1.ReasonPaused, "paused: set mode to Running to go on"
-	case p.Number == 0 || p.Gathering && len(p.Waiting) == 0:
-		return v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d of %d workers are ready", p.Size, p.Expected)
-	case len(p.Waiting) > 0:
-		first := p.Waiting[0]
-		return v1alpha1.ReasonConverging, fmt.Sprintf("waiting for %d workers; %s: %s", len(p.Waiting), first.Worker, first.Reason)
+	case p.RevisionNumber == 0 || p.WorkersStarting && len(p.Pending) == 0:
+		return v1alpha1.ReasonNoWorkers, fmt.Sprintf("%d of %d workers are ready", p.ReadyWorkers, p.ExpectedWorkers)
+	case len(p.Pending) > 0:
+		first := p.Pending[0]
+		return v1alpha1.ReasonConverging, fmt.Sprintf("waiting for %d workers; %s: %s", len(p.Pending), first.Worker, first.Reason)
 	}
 	return v1alpha1.ReasonConverging, "a new list was published"
 }

@@ -27,42 +27,44 @@ var (
 	errBudget  = apierrors.NewTooManyRequests("the budget does not allow it", 10)
 )
 
-// writer is a cluster that records writes in order, and responds by the name of the object.
-type writer struct {
+// recordingClient is a cluster that records writes in order, and responds by the name of the object.
+type recordingClient struct {
 	client.Client
-	answers map[string]error
-	wrote   []string
-	uids    []types.UID // of deletions and evictions
+	errs  map[string]error
+	wrote []string
+	uids  []types.UID // of deletions and evictions
 }
 
-func (w *writer) note(what string, object client.Object) error {
+func (w *recordingClient) record(what string, object client.Object) error {
 	w.wrote = append(w.wrote, what+" "+object.GetName())
-	return w.answers[object.GetName()]
+	return w.errs[object.GetName()]
 }
 
-func (w *writer) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	return w.note("create", object)
+func (w *recordingClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	return w.record("create", object)
 }
 
-func (w *writer) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
-	return w.note("patch", object)
+func (w *recordingClient) Patch(_ context.Context, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	return w.record("patch", object)
 }
 
-func (w *writer) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
+func (w *recordingClient) Delete(_ context.Context, object client.Object, options ...client.DeleteOption) error {
 	w.uids = append(w.uids, *(&client.DeleteOptions{}).ApplyOptions(options).Preconditions.UID)
-	return w.note("delete", object)
+	return w.record("delete", object)
 }
 
-func (w *writer) SubResource(string) client.SubResourceClient { return evictor{writer: w} }
+func (w *recordingClient) SubResource(string) client.SubResourceClient {
+	return evictionClient{writer: w}
+}
 
-type evictor struct {
+type evictionClient struct {
 	client.SubResourceClient
-	writer *writer
+	writer *recordingClient
 }
 
-func (e evictor) Create(_ context.Context, object, body client.Object, _ ...client.SubResourceCreateOption) error {
+func (e evictionClient) Create(_ context.Context, object, body client.Object, _ ...client.SubResourceCreateOption) error {
 	e.writer.uids = append(e.writer.uids, *body.(*policyv1.Eviction).DeleteOptions.Preconditions.UID)
-	return e.writer.note("evict", object)
+	return e.writer.record("evict", object)
 }
 
 func podNamed(name string) *corev1.Pod {
@@ -70,20 +72,20 @@ func podNamed(name string) *corev1.Pod {
 }
 
 func TestEvictionsNameTheirPodAndRespectBudgets(t *testing.T) {
-	cluster := &writer{answers: map[string]error{"w-1": errBudget, "w-2": errMissing, "w-3": errAnother, "w-5": errRefused}}
+	recorder := &recordingClient{errs: map[string]error{"w-1": errBudget, "w-2": errMissing, "w-3": errAnother, "w-5": errRefused}}
 	var evictions []eviction
 	for _, name := range []string{"w-0", "w-1", "w-2", "w-3", "w-4", "w-5", "w-6"} {
 		evictions = append(evictions, eviction{pod: podNamed(name)})
 	}
-	gone, err := (&reconciler{client: cluster}).evict(t.Context(), evictions)
+	gone, err := (&reconciler{client: recorder}).evictPods(t.Context(), evictions)
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}
 	if len(gone) != 2 || gone[0].pod.Name != "w-0" || gone[1].pod.Name != "w-4" {
 		t.Errorf("gone %v: only the first and the fifth go", gone)
 	}
-	if len(cluster.uids) != 6 || cluster.uids[0] != "uid-w-0" {
-		t.Errorf("by UID %v: no pod is evicted after a failure", cluster.uids)
+	if len(recorder.uids) != 6 || recorder.uids[0] != "uid-w-0" {
+		t.Errorf("by UID %v: no pod is evicted after a failure", recorder.uids)
 	}
 }
 
@@ -94,21 +96,21 @@ func TestRevisionsAreDiscardedByTheirUID(t *testing.T) {
 	}{
 		"deleted": {nil, false}, "already gone": {errMissing, false}, "another of that name": {errAnother, false}, "refused": {errRefused, true},
 	} {
-		cluster := &writer{answers: map[string]error{"pool-3": c.answer}}
-		err := (&reconciler{client: cluster}).discard(t.Context(), &v1alpha1.WorkerPool{}, kept{number: 3, name: "pool-3", uid: "uid-3"})
-		if (err != nil) != c.fails || !slices.Equal(cluster.uids, []types.UID{"uid-3"}) {
-			t.Errorf("%s: %v, by UID %v", reason, err, cluster.uids)
+		recorder := &recordingClient{errs: map[string]error{"pool-3": c.answer}}
+		err := (&reconciler{client: recorder}).deleteRevision(t.Context(), &v1alpha1.WorkerPool{}, storedRevision{number: 3, name: "pool-3", uid: "uid-3"})
+		if (err != nil) != c.fails || !slices.Equal(recorder.uids, []types.UID{"uid-3"}) {
+			t.Errorf("%s: %v, by UID %v", reason, err, recorder.uids)
 		}
 	}
 }
 
 // A leader killed between two writes must not have published anything that is in no revision.
 func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
-	pool := newCluster(1, 1).pool
+	pool := newFakeCluster(1, 1).pool
 	whole := func() *Plan {
 		return &Plan{
-			Revision: &kept{number: 1, data: roster.Revision{Version: 1}}, Nudge: []nudge{{pod: podNamed("w-0")}},
-			Discard: []kept{{number: 0, name: "pool-0"}}, Evict: []eviction{{pod: podNamed("w-1")}},
+			NewRevision: &storedRevision{number: 1, data: roster.Revision{Version: 1}}, Nudges: []nudge{{pod: podNamed("w-0")}},
+			ObsoleteRevisions: []storedRevision{{number: 0, name: "pool-0"}}, Evictions: []eviction{{pod: podNamed("w-1")}},
 		}
 	}
 	for failing, want := range map[string]string{
@@ -117,13 +119,13 @@ func TestNothingFollowsARevisionThatIsNotKept(t *testing.T) {
 		"pool-0": "create pool-1, patch w-0, delete pool-0",
 		"":       "create pool-1, patch w-0, delete pool-0, evict w-1",
 	} {
-		cluster := &writer{answers: map[string]error{failing: errRefused}}
-		memory := newMemory("pool")
-		err := (&reconciler{client: cluster}).apply(t.Context(), pool, whole(), memory)
-		if got := strings.Join(cluster.wrote, ", "); got != want || (err == nil) != (failing == "") {
+		recorder := &recordingClient{errs: map[string]error{failing: errRefused}}
+		state := newLocalState("pool")
+		err := (&reconciler{client: recorder}).apply(t.Context(), pool, whole(), state)
+		if got := strings.Join(recorder.wrote, ", "); got != want || (err == nil) != (failing == "") {
 			t.Errorf("%q fails: wrote %q, want %q; %v", failing, got, want, err)
 		}
-		if remembered := memory.kept != nil; remembered != (failing != "pool-1") {
+		if remembered := state.newestRevision != nil; remembered != (failing != "pool-1") {
 			t.Errorf("%q fails: the revision is remembered: %t", failing, remembered)
 		}
 	}
@@ -137,20 +139,20 @@ func TestRevisionThatIsThereAlreadyIsAConflict(t *testing.T) {
 		"exists": {apierrors.NewAlreadyExists(corev1.Resource("configmaps"), "c"), true}, "gone": {errMissing, true}, "refused": {errRefused,
 			false},
 	} {
-		if got := apierrors.IsConflict(raced(c.err, "c")); got != c.want {
+		if got := apierrors.IsConflict(asConflict(c.err, "c")); got != c.want {
 			t.Errorf("%s: a conflict: %t", reason, got)
 		}
 	}
 }
 
-// scaling returns a draft of a pool whose StatefulSet or Deployment has three pods.
-func scaling(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *draft {
+// scalingPlanner returns a draft of a pool whose StatefulSet or Deployment has three pods.
+func scalingPlanner(kind v1alpha1.WorkloadKind, replicas int32, records ...assign.Record) *planner {
 	pool := &v1alpha1.WorkerPool{}
 	pool.Spec.Replicas = &replicas
-	return &draft{pool: pool, world: world{workload: workload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}}, records: records}
+	return &planner{pool: pool, snapshot: poolSnapshot{workload: workload{object: &appsv1.StatefulSet{}, kind: kind, replicas: 3}}, records: records}
 }
 
-func holder(ordinal int, jobs ...string) assign.Record {
+func recordOf(ordinal int, jobs ...string) assign.Record {
 	return assign.Record{Ordinal: ordinal, Lists: []assign.ListVersion{{Version: 1, Jobs: jobs}}}
 }
 
@@ -158,22 +160,22 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 	// The job of the third worker was revoked, and it has not confirmed that.
 	revoked := assign.Record{Ordinal: 2, PodUID: "u", Lists: []assign.ListVersion{{Version: 1, Jobs: []string{"c"}}, {Version: 2}}}
 	for reason, c := range map[string]struct {
-		draft *draft
+		draft *planner
 		want  int32 // 0: not scaled
 	}{
-		"more at once":                       {scaling(v1alpha1.WorkloadStatefulSet, 5, holder(0, "a")), 5},
-		"as many as there are":               {scaling(v1alpha1.WorkloadStatefulSet, 3, holder(2, "c")), 0},
-		"fewer, all of them free":            {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2)), 1},
-		"fewer, the last one holds":          {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), holder(2, "c")), 0},
-		"fewer, the second one holds":        {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1, "b"), holder(2)), 2},
-		"fewer, the last one may hold":       {scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"), holder(1), revoked), 0},
-		"a Deployment waits for all":         {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1, "b"), holder(2)), 0},
-		"a Deployment whose rest is free":    {scaling(v1alpha1.WorkloadDeployment, 1, holder(0, "a"), holder(1), holder(2)), 1},
-		"the number of workers is not given": {&draft{pool: &v1alpha1.WorkerPool{}, world: world{workload: workload{replicas: 3}}}, 0},
+		"more at once":                       {scalingPlanner(v1alpha1.WorkloadStatefulSet, 5, recordOf(0, "a")), 5},
+		"as many as there are":               {scalingPlanner(v1alpha1.WorkloadStatefulSet, 3, recordOf(2, "c")), 0},
+		"fewer, all of them free":            {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
+		"fewer, the last one holds":          {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), recordOf(2, "c")), 0},
+		"fewer, the second one holds":        {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)), 2},
+		"fewer, the last one may hold":       {scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"), recordOf(1), revoked), 0},
+		"a Deployment waits for all":         {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1, "b"), recordOf(2)), 0},
+		"a Deployment whose rest is free":    {scalingPlanner(v1alpha1.WorkloadDeployment, 1, recordOf(0, "a"), recordOf(1), recordOf(2)), 1},
+		"the number of workers is not given": {&planner{pool: &v1alpha1.WorkerPool{}, snapshot: poolSnapshot{workload: workload{replicas: 3}}}, 0},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			c.draft.scale()
-			if got := c.draft.Scale; (got == nil) != (c.want == 0) || got != nil && *got != c.want {
+			c.draft.planScale()
+			if got := c.draft.ScaleTo; (got == nil) != (c.want == 0) || got != nil && *got != c.want {
 				t.Errorf("got %v, want %d", got, c.want)
 			}
 		})
@@ -181,15 +183,15 @@ func TestPoolIsNotScaledBelowWorkersThatHoldJobs(t *testing.T) {
 }
 
 func TestPoolThatIsPausedOrPublishesIsNotScaledIn(t *testing.T) {
-	for reason, change := range map[string]func(*draft){
-		"paused":       func(d *draft) { d.Paused = true },
-		"publishing":   func(d *draft) { d.Publish = []*sheet{{}} },
-		"new revision": func(d *draft) { d.Revision = &kept{} },
+	for reason, change := range map[string]func(*planner){
+		"paused":       func(d *planner) { d.Paused = true },
+		"publishing":   func(d *planner) { d.ConfigMaps = []*configMap{{}} },
+		"new revision": func(d *planner) { d.NewRevision = &storedRevision{} },
 	} {
-		d := scaling(v1alpha1.WorkloadStatefulSet, 1, holder(0, "a"))
+		d := scalingPlanner(v1alpha1.WorkloadStatefulSet, 1, recordOf(0, "a"))
 		change(d)
-		if d.scale(); d.Scale != nil {
-			t.Errorf("%s: scaled to %d", reason, *d.Scale)
+		if d.planScale(); d.ScaleTo != nil {
+			t.Errorf("%s: scaled to %d", reason, *d.ScaleTo)
 		}
 	}
 }
@@ -209,13 +211,13 @@ func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			pool := &v1alpha1.WorkerPool{}
 			pool.Spec.RevisionHistoryLimit, pool.Spec.RollbackTo, pool.Status.ConvergedRevision = c.limit, c.rollbackTo, c.converged
-			d := &draft{pool: pool}
+			d := &planner{pool: pool}
 			for number := range int64(6) {
-				d.world.history = append(d.world.history, kept{number: number + 1})
+				d.snapshot.history = append(d.snapshot.history, storedRevision{number: number + 1})
 			}
-			d.clean()
+			d.planCleanup()
 			var got []int64
-			for _, revision := range d.Discard {
+			for _, revision := range d.ObsoleteRevisions {
 				got = append(got, revision.number)
 			}
 			if !slices.Equal(got, c.want) {
@@ -225,14 +227,14 @@ func TestRevisionsThatMayBeNeededAreKept(t *testing.T) {
 	}
 }
 
-// overdue adds a ready worker that has not acknowledged its list in time.
-func overdue(d *draft, name string, ordinal int, ready bool) {
+// addOverdueWorker adds a ready worker that has not acknowledged its list in time.
+func addOverdueWorker(d *planner, name string, ordinal int, ready bool) {
 	pod := podNamed(name)
 	if ready {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
-	d.present[name] = pod
-	d.crew.members = append(d.crew.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready, wanted: true})
+	d.podsByName[name] = pod
+	d.memberSet.members = append(d.memberSet.members, member{Worker: assign.Worker{Name: name, Ordinal: ordinal}, pod: pod, ready: ready, wanted: true})
 	d.records = append(d.records, assign.Record{Worker: name, Ordinal: ordinal, PodUID: string(pod.UID), Overdue: true,
 		Lists: []assign.ListVersion{{Version: 2, Jobs: []string{"a"}}}})
 }
@@ -241,30 +243,30 @@ func TestNoMorePodsAreReplacedAtOnceThanMayBeUnavailable(t *testing.T) {
 	for reason, c := range map[string]struct {
 		most   int32
 		ready  []bool
-		change func(*draft)
+		change func(*planner)
 		want   string
 	}{
 		"one of three":                   {1, []bool{true, true, true}, nil, "w-0"},
 		"two of three":                   {2, []bool{true, true, true}, nil, "w-0 w-1"},
 		"one is away already":            {1, []bool{true, false, true}, nil, "w-1"},
-		"paused":                         {3, []bool{true, true}, func(d *draft) { d.Paused = true }, ""},
-		"something is published now":     {3, []bool{true, true}, func(d *draft) { d.Publish = []*sheet{{}} }, ""},
-		"the policy does not restart":    {3, []bool{true, true}, func(d *draft) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload }, ""},
-		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *draft) { d.present["w-1"].DeletionTimestamp = new(metav1.Now()) }, ""},
+		"paused":                         {3, []bool{true, true}, func(d *planner) { d.Paused = true }, ""},
+		"something is published now":     {3, []bool{true, true}, func(d *planner) { d.ConfigMaps = []*configMap{{}} }, ""},
+		"the policy does not restart":    {3, []bool{true, true}, func(d *planner) { d.pool.Spec.Refresh.Policy = v1alpha1.RefreshHotReload }, ""},
+		"a pod that goes is not evicted": {1, []bool{true, false}, func(d *planner) { d.podsByName["w-1"].DeletionTimestamp = new(metav1.Now()) }, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool := newCluster(1, 1).pool
+			pool := newFakeCluster(1, 1).pool
 			pool.Spec.Refresh.MaxUnavailable = c.most
-			d := &draft{pool: pool, memory: newMemory("pool"), present: map[string]*corev1.Pod{}}
+			d := &planner{pool: pool, state: newLocalState("pool"), podsByName: map[string]*corev1.Pod{}}
 			for n, ready := range c.ready {
-				overdue(d, "w-"+string(rune('0'+n)), n, ready)
+				addOverdueWorker(d, "w-"+string(rune('0'+n)), n, ready)
 			}
 			if c.change != nil {
 				c.change(d)
 			}
-			d.refresh()
+			d.planEvictions()
 			var evicted []string
-			for _, one := range d.Evict {
+			for _, one := range d.Evictions {
 				evicted = append(evicted, one.pod.Name)
 			}
 			if got := strings.Join(evicted, " "); got != c.want {

@@ -16,27 +16,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errDead is the response to a write of a dead process.
-var errDead = errors.New("this process is dead")
+// errProcessDead is the response to a write of a dead process.
+var errProcessDead = errors.New("this process is dead")
 
-// An apiServer has the ConfigMaps and the revisions of a pool. Objects are replaced, never modified.
-type apiServer struct {
-	stored
-	version int             // of the last write
-	late    []client.Object // Creates of dead processes that may still be carried out
+// A fakeAPIServer has the ConfigMaps and the revisions of a pool. Objects are replaced, never modified.
+type fakeAPIServer struct {
+	storedObjects
+	version     int             // of the last write
+	lateCreates []client.Object // Creates of dead processes that may still be carried out
 }
 
-// stored is the content of an API server, or a cache, at one moment.
-type stored struct {
+// storedObjects is the content of an API server, or a cache, at one moment.
+type storedObjects struct {
 	configs   map[string]*corev1.ConfigMap
 	revisions map[string]*appsv1.ControllerRevision
 }
 
-func newAPIServer() *apiServer {
-	return &apiServer{stored: stored{map[string]*corev1.ConfigMap{}, map[string]*appsv1.ControllerRevision{}}}
+func newAPIServer() *fakeAPIServer {
+	return &fakeAPIServer{storedObjects: storedObjects{map[string]*corev1.ConfigMap{}, map[string]*appsv1.ControllerRevision{}}}
 }
 
-func (s *apiServer) create(object client.Object) error {
+func (s *fakeAPIServer) create(object client.Object) error {
 	s.version++
 	name, version := object.GetName(), strconv.Itoa(s.version)
 	var exists bool
@@ -58,7 +58,7 @@ func (s *apiServer) create(object client.Object) error {
 	return nil
 }
 
-func (s *apiServer) update(object *corev1.ConfigMap) error {
+func (s *fakeAPIServer) update(object *corev1.ConfigMap) error {
 	present := s.configs[object.Name]
 	switch {
 	case present == nil:
@@ -72,8 +72,8 @@ func (s *apiServer) update(object *corev1.ConfigMap) error {
 	return nil
 }
 
-// newest returns the number of the newest revision.
-func (s *apiServer) newest() (number int64) {
+// newestNumber returns the number of the newest revision.
+func (s *fakeAPIServer) newestNumber() (number int64) {
 	for _, revision := range s.revisions {
 		number = max(number, revision.Revision)
 	}
@@ -81,48 +81,48 @@ func (s *apiServer) newest() (number int64) {
 }
 
 // A connection is a process's access to the API server: it reads from its caches, if these are stale, and dies after so many writes.
-type connection struct {
+type fakeClient struct {
 	client.Client
-	server    *apiServer
-	configs   map[string]*corev1.ConfigMap          // nil when the cache is current
-	revisions map[string]*appsv1.ControllerRevision // likewise
-	writes    int                                   // remaining
+	server          *fakeAPIServer
+	configs         map[string]*corev1.ConfigMap          // nil when the cache is current
+	revisions       map[string]*appsv1.ControllerRevision // likewise
+	remainingWrites int                                   // remaining
 }
 
-func (c *connection) fallBehind() {
-	c.fallBehindOnRevisions()
+func (c *fakeClient) freezeCaches() {
+	c.freezeRevisionCache()
 	c.configs = maps.Clone(c.server.configs)
 }
 
-// behindAs copies the content of another connection's caches.
-func (c *connection) behindAs(other *connection) {
+// copyCachesOf copies the content of another connection's caches.
+func (c *fakeClient) copyCachesOf(other *fakeClient) {
 	c.configs, c.revisions = other.configs, other.revisions
 }
 
-func (c *connection) fallBehindOnRevisions() { c.revisions = maps.Clone(c.server.revisions) }
+func (c *fakeClient) freezeRevisionCache() { c.revisions = maps.Clone(c.server.revisions) }
 
-func (c *connection) catchUp() { c.configs, c.revisions = nil, nil }
+func (c *fakeClient) refreshCaches() { c.configs, c.revisions = nil, nil }
 
-// spend reports whether the process survives for another write.
-func (c *connection) spend() bool {
-	c.writes--
-	return c.writes >= 0
+// useWrite reports whether the process survives for another write.
+func (c *fakeClient) useWrite() bool {
+	c.remainingWrites--
+	return c.remainingWrites >= 0
 }
 
-func (c *connection) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (c *fakeClient) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	from := c.server.configs
 	if c.configs != nil {
 		from = c.configs
 	}
-	found := from[key.Name]
-	if found == nil {
+	current := from[key.Name]
+	if current == nil {
 		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 	}
-	found.DeepCopyInto(object.(*corev1.ConfigMap))
+	current.DeepCopyInto(object.(*corev1.ConfigMap))
 	return nil
 }
 
-func (c *connection) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (c *fakeClient) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch list := list.(type) {
 	case *corev1.ConfigMapList:
 		from := c.server.configs
@@ -147,26 +147,26 @@ func (c *connection) List(_ context.Context, list client.ObjectList, _ ...client
 }
 
 // Create may be carried out after the death of the requesting process.
-func (c *connection) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
-	if !c.spend() {
-		if c.writes == -1 {
-			c.server.late = append(c.server.late, object.DeepCopyObject().(client.Object))
+func (c *fakeClient) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	if !c.useWrite() {
+		if c.remainingWrites == -1 {
+			c.server.lateCreates = append(c.server.lateCreates, object.DeepCopyObject().(client.Object))
 		}
-		return errDead
+		return errProcessDead
 	}
 	return c.server.create(object)
 }
 
-func (c *connection) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
-	if !c.spend() {
-		return errDead
+func (c *fakeClient) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
+	if !c.useWrite() {
+		return errProcessDead
 	}
 	return c.server.update(object.(*corev1.ConfigMap))
 }
 
-func (c *connection) Delete(_ context.Context, object client.Object, _ ...client.DeleteOption) error {
-	if !c.spend() {
-		return errDead
+func (c *fakeClient) Delete(_ context.Context, object client.Object, _ ...client.DeleteOption) error {
+	if !c.useWrite() {
+		return errProcessDead
 	}
 	delete(c.server.revisions, object.GetName())
 	return nil

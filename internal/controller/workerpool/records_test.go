@@ -15,8 +15,8 @@ import (
 	"github.com/swarm-io/swarm-operator/internal/roster"
 )
 
-// revoked returns a worker whose job b was revoked, and its pod.
-func revoked() (assign.Record, *corev1.Pod) {
+// revokedRecord returns a worker whose job b was revoked, and its pod.
+func revokedRecord() (assign.Record, *corev1.Pod) {
 	pod := podNamed("w-0")
 	lists := []assign.ListVersion{{Version: 4, Jobs: []string{"a", "b"}}, {Version: 5, Jobs: []string{"a"}}}
 	return assign.Record{Worker: "w-0", PodUID: string(pod.UID), AcknowledgedVersion: 4, Lists: lists}, pod
@@ -37,9 +37,9 @@ func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 		"none":                               {acknowledge.Response{}, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			record, pod := revoked()
-			d := &draft{pool: newCluster(1, 1).pool, memory: newMemory("pool"), world: world{answers: map[string]acknowledge.Response{"w-0": c.answer}}}
-			if got := d.heard(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
+			record, pod := revokedRecord()
+			d := &planner{pool: newFakeCluster(1, 1).pool, state: newLocalState("pool"), snapshot: poolSnapshot{ackResponses: map[string]acknowledge.Response{"w-0": c.answer}}}
+			if got := d.applyAcknowledgement(record, pod); got.IsAcknowledged() != c.counts || (len(got.MayHold()) == 1) != c.counts {
 				t.Errorf("settled %t, may hold %v", got.IsAcknowledged(), got.MayHold())
 			}
 		})
@@ -48,32 +48,32 @@ func TestOnlyTheWorkersOwnAnswerCounts(t *testing.T) {
 
 // A worker that cannot be asked and has to be replaced has given up nothing until its successor exists.
 func TestWorkerThatMustBeReplacedIsNotAssumedToHaveLoadedItsList(t *testing.T) {
-	record, pod := revoked()
+	record, pod := revokedRecord()
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	for reason, c := range map[string]struct {
 		replaces types.UID // the pod to be replaced
-		seen     witness
+		seen     podObservation
 		ready    bool
 		want     bool
 	}{
-		"it is still the same pod":        {pod.UID, witness{}, true, false},
-		"its successor is there":          {"uid-before", witness{5, "uid-before"}, true, true},
-		"its successor is not ready":      {"uid-before", witness{5, "uid-before"}, false, false},
-		"the former pod was not seen":     {"uid-before", witness{}, true, false},
-		"that was before the latest list": {"uid-before", witness{4, "uid-before"}, true, false},
+		"it is still the same pod":        {pod.UID, podObservation{}, true, false},
+		"its successor is there":          {"uid-before", podObservation{5, "uid-before"}, true, true},
+		"its successor is not ready":      {"uid-before", podObservation{5, "uid-before"}, false, false},
+		"the former pod was not seen":     {"uid-before", podObservation{}, true, false},
+		"that was before the latest list": {"uid-before", podObservation{4, "uid-before"}, true, false},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			pool := newCluster(1, 1).pool
+			pool := newFakeCluster(1, 1).pool
 			pool.Spec.Refresh.Acknowledge = nil
 			pool.Status.ConvergedRevision = 1 // not of a known revision
-			now, memory := time.Now(), newMemory("pool")
-			memory.witness.take("w-0", c.seen)
-			d := &draft{pool: pool, memory: memory, now: now, world: world{published: published{ledger: roster.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
+			now, state := time.Now(), newLocalState("pool")
+			state.observedPods.set("w-0", c.seen)
+			d := &planner{pool: pool, state: state, now: now, snapshot: poolSnapshot{published: publishedConfig{ledger: roster.Ledger{"w-0": {PodUID: string(c.replaces)}}}}}
 			present := pod.DeepCopy()
 			if !c.ready {
 				present.Status.Conditions = nil
 			}
-			if got := d.assumed(record, present, 5); got != c.want {
+			if got := d.isAssumedLoaded(record, present, 5); got != c.want {
 				t.Errorf("assumed: %t", got)
 			}
 		})
@@ -91,11 +91,11 @@ func controlledBy(kind, name string, uid types.UID, hash string) *corev1.Pod {
 }
 
 // Pods of other workloads may carry the same labels. They must not be nudged, evicted or counted.
-func TestPodsOfOthersAreDisowned(t *testing.T) {
-	of := func(kind v1alpha1.WorkloadKind) workload {
+func TestPodsOfOtherWorkloadsAreNotOwned(t *testing.T) {
+	newOwner := func(kind v1alpha1.WorkloadKind) workload {
 		return workload{kind: kind, object: &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w"}}}
 	}
-	set, deployment := of(v1alpha1.WorkloadStatefulSet), of(v1alpha1.WorkloadDeployment)
+	set, deployment := newOwner(v1alpha1.WorkloadStatefulSet), newOwner(v1alpha1.WorkloadDeployment)
 	for reason, c := range map[string]struct {
 		of       workload
 		pod      *corev1.Pod
@@ -110,7 +110,7 @@ func TestPodsOfOthersAreDisowned(t *testing.T) {
 		"another Deployment's":         {deployment, controlledBy("ReplicaSet", "v-5f", "uid-r", "5f"), true},
 		"a StatefulSet's of that name": {deployment, controlledBy("StatefulSet", "w", "uid-w", ""), true},
 	} {
-		if got := c.of.disowns(c.pod); got != c.disowned {
+		if got := c.of.doesNotOwn(c.pod); got != c.disowned {
 			t.Errorf("%s: disowned %t", reason, got)
 		}
 	}

@@ -1,0 +1,262 @@
+package workerpool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+	"github.com/swarm-io/swarm-operator/internal/assign"
+	"github.com/swarm-io/swarm-operator/internal/roster"
+)
+
+// ensureConfig takes over the config before any decision is based on it: it exists, empty at first; no other writer has changed it; and this
+// leader has raised its fence, so that a late write of an earlier leader is refused.
+func (r *reconciler) ensureConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot) error {
+	state := r.stateFor(pool)
+	if snapshot.published.missing || snapshot.published.modified {
+		// A revision that is not in the cache yet may have been published: rebuild from the stored ones.
+		var err error
+		if snapshot.history, err = r.readHistory(ctx, pool, state, true); err != nil {
+			return err
+		}
+		if err := r.restoreConfig(ctx, pool, snapshot, state); err != nil {
+			return err
+		}
+	} else if r.mayLackConfigMaps(pool, state) {
+		if err := r.restoreMissing(ctx, pool, snapshot, state); err != nil {
+			return err
+		}
+	}
+	term := r.leadership.Term()
+	for _, name := range sortedNames(snapshot.published.configMaps) {
+		cm := snapshot.published.configMaps[name]
+		if cm.fencedTerm != term || cm.object.Labels[v1alpha1.LabelPool] != pool.Name {
+			if err := r.writeConfigMap(ctx, pool, cm, state); err != nil {
+				return err
+			}
+			snapshot.published.configMaps[name] = state.configMaps[name]
+		}
+	}
+	state.ensuredTerm = term
+	return nil
+}
+
+// mayLackConfigMaps reports whether the cache may lack a ConfigMap that a former leader created, with the jobs it granted there. Under layout
+// Shared there is only one, and the first write of a term is refused if the cache was stale.
+func (r *reconciler) mayLackConfigMaps(pool *v1alpha1.WorkerPool, state *localState) bool {
+	return pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && state.ensuredTerm != r.leadership.Term()
+}
+
+func sortedNames(configMaps map[string]*configMap) []string {
+	names := make([]string, 0, len(configMaps))
+	for name := range configMaps {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// restoreConfig publishes the stored revisions, in place of what is gone or was changed by another writer.
+func (r *reconciler) restoreConfig(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot, state *localState) error {
+	config := snapshot.rebuildConfig(pool)
+	if pool.Spec.Config.Layout == v1alpha1.LayoutPerWorker && len(config.file.Workers) == 0 {
+		return nil // no worker can have one
+	}
+	configMaps := splitPerWorker(pool, config)
+	if err := r.createPlaceholders(ctx, pool, configMaps, snapshot.published.configMaps); err != nil {
+		return err
+	}
+	restored := publishedConfig{configMaps: map[string]*configMap{}, ledger: roster.Ledger{}}
+	for _, name := range sortedNames(configMaps) {
+		if err := r.writeConfigMap(ctx, pool, configMaps[name], state); err != nil {
+			return err
+		}
+		restored.add(state.configMaps[name], true)
+	}
+	if len(snapshot.history) > 0 {
+		state.events = append(state.events, pendingEvent{reason: "ConfigRestored", message: "the config was deleted, or changed by another client, and was restored from the kept revisions"})
+	}
+	snapshot.published = restored
+	return nil
+}
+
+// restoreMissing publishes the stored revisions for workers whose own ConfigMap is missing. If it was deleted, they may hold its jobs. If it
+// has yet to be created, this is harmless: the worker gets an empty list, and its jobs when it has acknowledged that.
+func (r *reconciler) restoreMissing(ctx context.Context, pool *v1alpha1.WorkerPool, snapshot *poolSnapshot, state *localState) error {
+	missing := splitPerWorker(pool, snapshot.rebuildConfig(pool))
+	for name := range snapshot.published.configMaps {
+		delete(missing, name)
+	}
+	if err := r.createPlaceholders(ctx, pool, missing, nil); err != nil {
+		return err
+	}
+	for _, name := range sortedNames(missing) {
+		if err := r.writeConfigMap(ctx, pool, missing[name], state); err != nil {
+			return err
+		}
+		snapshot.published.add(state.configMaps[name], true)
+	}
+	return nil
+}
+
+// createPlaceholders creates all missing ConfigMaps before the first one is restored, so that a leader that dies in between leaves no part of
+// the config that looks complete.
+func (r *reconciler) createPlaceholders(ctx context.Context, pool *v1alpha1.WorkerPool, configMaps, existing map[string]*configMap) error {
+	for _, name := range sortedNames(configMaps) {
+		cm := configMaps[name]
+		switch old := existing[name]; {
+		case old != nil:
+			cm.object = old.object
+		case len(configMaps) > 1 || cm.grantsJobs():
+			object := placeholder(pool, name, false)
+			if err := r.client.Create(ctx, object); err != nil {
+				return fmt.Errorf("create ConfigMap %q: %w", name, asConflict(err, name))
+			}
+			cm.object = object
+		default:
+			cm.object = newConfigMap(pool, name).object
+		}
+	}
+	return nil
+}
+
+// splitPerWorker splits the sheet of a pool into sheets by name: one for all workers, or one for each.
+func splitPerWorker(pool *v1alpha1.WorkerPool, config configMap) map[string]*configMap {
+	if pool.Spec.Config.Layout != v1alpha1.LayoutPerWorker {
+		return map[string]*configMap{pool.ConfigName(): {file: config.file, ledger: config.ledger}}
+	}
+	configMaps := make(map[string]*configMap, len(config.file.Workers))
+	for _, entry := range config.file.Workers {
+		ledger := roster.Ledger{}
+		if ledgerEntry, found := config.ledger[entry.Worker]; found {
+			ledger[entry.Worker] = ledgerEntry
+		}
+		configMaps[pool.ConfigNameOf(entry.Worker)] = &configMap{file: roster.File{Version: entry.Version, Workers: []roster.FileEntry{entry}}, ledger: ledger}
+	}
+	return configMaps
+}
+
+// rebuildConfig returns what is known of a lost config. If the newest revision had converged as planned, the result is identical to it.
+// Otherwise a worker may hold what any revision since the last converged one gave it, and keeps what is in all of them.
+func (s poolSnapshot) rebuildConfig(pool *v1alpha1.WorkerPool) configMap {
+	if len(s.history) == 0 {
+		return configMap{file: roster.File{Version: s.highestVersion(pool)}, ledger: roster.Ledger{}}
+	}
+	newest := s.history[len(s.history)-1]
+	if !newest.sanitized && newest.number == pool.Status.ConvergedRevision && newest.data.Version == pool.Status.Version && !s.published.modified {
+		return configMap{file: newest.file(), ledger: newest.ledger()}
+	}
+	records := s.listVersions(pool.Status.ConvergedRevision)
+	for n, record := range records {
+		jobs := jobsOnAllLists(record.Lists)
+		if !s.inEveryRevision(record.Worker, pool.Status.ConvergedRevision) {
+			jobs = nil // it joined or was to leave: others may hold its planned jobs
+		}
+		records[n] = record.WithList(s.highestVersion(pool)+1, jobs)
+	}
+	return configMap{file: toFile(records), ledger: roster.NewLedger(records, nil)}
+}
+
+// inEveryRevision reports whether every revision starting with a number has a worker.
+func (s poolSnapshot) inEveryRevision(worker string, from int64) bool {
+	return !slices.ContainsFunc(s.history, func(revision storedRevision) bool {
+		has := slices.ContainsFunc(revision.data.Workers, func(share roster.RevisionShare) bool { return share.Worker == worker })
+		return revision.number >= from && !has
+	})
+}
+
+// jobsOnAllLists returns the jobs that are on all lists, in the order of the last one.
+func jobsOnAllLists(lists []assign.ListVersion) []string {
+	jobs := slices.Clone(lists[len(lists)-1].Jobs)
+	for _, list := range lists[:len(lists)-1] {
+		onList := make(map[string]bool, len(list.Jobs))
+		for _, job := range list.Jobs {
+			onList[job] = true
+		}
+		jobs = slices.DeleteFunc(jobs, func(job string) bool { return !onList[job] })
+	}
+	return jobs
+}
+
+// toFile returns the published lists of records.
+func toFile(records []assign.Record) roster.File {
+	var file roster.File
+	for _, record := range records {
+		if len(record.Lists) > 0 {
+			last := record.Lists[len(record.Lists)-1]
+			file.Version = max(file.Version, last.Version)
+			file.Workers = append(file.Workers, roster.FileEntry{Worker: record.Worker, Version: last.Version, Jobs: last.Jobs})
+		}
+	}
+	return file
+}
+
+// highestVersion returns the highest version known to be published or planned.
+func (s poolSnapshot) highestVersion(pool *v1alpha1.WorkerPool) int64 {
+	version := max(pool.Status.Version, s.published.version)
+	for _, revision := range s.history {
+		version = max(version, revision.data.Version)
+	}
+	for _, pod := range s.pods {
+		nudged, _ := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationConfigVersion], 10, 64) // 0 if missing
+		if isPlausible(nudged) {
+			version = max(version, nudged)
+		}
+	}
+	return version
+}
+
+// writeConfigMap stores a sheet unless it has changed since it was read.
+func (r *reconciler) writeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, cm *configMap, state *localState) error {
+	term, fence := r.leadership.Term(), cm.fence()
+	if cached := state.configMaps[cm.object.Name]; cached == nil || cached.fencedTerm != term {
+		if !isPlausible(fence) {
+			state.addNumberIgnored("the annotation %s of ConfigMap %q was set to %d", v1alpha1.AnnotationFence, cm.object.Name, fence)
+		}
+		fence = nextFence(fence)
+	}
+	object, problem := cm.render(pool, fence)
+	if problem != nil {
+		return fmt.Errorf("write ConfigMap %q: %s", cm.object.Name, problem.message)
+	}
+	if err := r.storeConfigMap(ctx, pool, object, cm.grantsJobs()); err != nil {
+		delete(state.configMaps, cm.object.Name)
+		return fmt.Errorf("write ConfigMap %q: %w", cm.object.Name, asConflict(err, object.Name))
+	}
+	object.ManagedFields = nil // unused, and longer than the rest
+	stored := parseConfigMap(object, pool.Spec.Config.Key)
+	stored.fencedTerm = term
+	state.configMaps[object.Name] = stored
+	return nil
+}
+
+// storeConfigMap stores a ConfigMap. One that grants jobs is created without them first: the API server may carry out a Create of a former leader at
+// any later time, but refuses an Update once another leader has raised the fence.
+func (r *reconciler) storeConfigMap(ctx context.Context, pool *v1alpha1.WorkerPool, object *corev1.ConfigMap, grantsJobs bool) error {
+	switch {
+	case object.ResourceVersion != "":
+		return r.client.Update(ctx, object)
+	case !grantsJobs:
+		return r.client.Create(ctx, object)
+	}
+	created := placeholder(pool, object.Name, true)
+	if err := r.client.Create(ctx, created); err != nil {
+		return err
+	}
+	object.UID, object.ResourceVersion = created.UID, created.ResourceVersion
+	return r.client.Update(ctx, object)
+}
+
+// asConflict turns the errors that mean that the world has changed since it was read into a conflict.
+func asConflict(err error, name string) error {
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return apierrors.NewConflict(schema.GroupResource{}, name, err)
+	}
+	return err
+}

@@ -1,0 +1,164 @@
+package workerpool
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/swarm-io/swarm-operator/api/v1alpha1"
+)
+
+// newClusterWithAbsentWorker returns a pool whose w-2 was missing for so long that it loses its jobs. Its next pod was admitted before that, on a node
+// whose kubelet has the current file and receives no later one.
+func newClusterWithAbsentWorker(t *testing.T) (c *fakeCluster, l *leader, jobs []string) {
+	t.Helper()
+	c, l = newFakeCluster(6, 3), newLeader(1)
+	c.admissionEnabled = true
+	c.converge(t, l)
+	jobs = c.publishedLists(t)["w-2"]
+	c.terminatePod("w-2")
+	c.removeTerminatedPod("w-2")
+	c.freezeKubelets()
+	c.reconcile(l, unlimitedWrites)
+	c.advance(time.Minute)
+	c.beginCreate("w-2")
+	c.reconcileAndLoad(t, l)
+	if list := c.publishedLists(t)["w-2"]; len(list) > 0 {
+		t.Fatalf("w-2 has %v", list)
+	}
+	return c, l, jobs
+}
+
+// reconcileAndLoad reconciles once, and existing workers load their lists.
+func (c *fakeCluster) reconcileAndLoad(t *testing.T, l *leader) Plan {
+	t.Helper()
+	plan, _ := c.reconcile(l, unlimitedWrites)
+	for _, name := range []string{"w-0", "w-1"} {
+		c.syncFile(c.pods[name])
+		c.loadFile(c.pods[name])
+	}
+	c.requireOneOwner(t)
+	return plan
+}
+
+// A pod may be stored long after its admission: its floor dates from before its jobs were revoked, and possibly its file too.
+func TestPodThatIsStoredLateFindsItsJobsUngranted(t *testing.T) {
+	c, l, jobs := newClusterWithAbsentWorker(t)
+	for c.pendingCreates["w-2"] != nil {
+		c.reconcileAndLoad(t, l)
+		if c.now.Sub(c.pendingCreates["w-2"].admitted) == createTimeLimit {
+			c.finishCreate("w-2")
+			break
+		}
+		c.advance(time.Second)
+	}
+	if c.loadFile(c.pods["w-2"]); !slices.Equal(runningJobs(c.pods["w-2"]), jobs) {
+		t.Fatalf("the late pod runs %v of %v", runningJobs(c.pods["w-2"]), jobs)
+	}
+	c.reconcileAndLoad(t, l)
+	c.reconcileAndLoad(t, l)
+	c.converge(t, l)
+}
+
+func TestJobsOfAnAbsentWorkerWaitForCreatesThatAreUnderWay(t *testing.T) {
+	c, l, jobs := newClusterWithAbsentWorker(t)
+	delete(c.pendingCreates, "w-2") // it is never stored
+	revoked := c.now
+	for !slices.Contains(slices.Concat(c.publishedLists(t)["w-0"], c.publishedLists(t)["w-1"]), jobs[0]) {
+		plan := c.reconcileAndLoad(t, l)
+		if waited := c.now.Sub(revoked); waited == maxCreateDuration/3 {
+			want := "it has no pod, but one that was admitted before version 2 was published may still be created until " +
+				revoked.Add(maxCreateDuration).UTC().Format("15:04:05 UTC")
+			if len(plan.Pending) != 1 || plan.Pending[0].Reason != want || plan.RequeueAfter <= 0 || plan.RequeueAfter > maxCreateDuration-waited {
+				t.Errorf("waits for %+v, and looks again in %s", plan.Pending, plan.RequeueAfter)
+			}
+		}
+		c.advance(time.Second)
+	}
+	if waited := c.now.Sub(revoked); waited < maxCreateDuration || waited > maxCreateDuration+3*time.Second {
+		t.Errorf("granted after %s", waited)
+	}
+}
+
+// A new leader does not know since when the list is published: it waits for the full time.
+func TestNewLeaderWaitsAnewForCreates(t *testing.T) {
+	c, l, jobs := newClusterWithAbsentWorker(t)
+	c.advance(maxCreateDuration - time.Second)
+	next := newLeader(2)
+	c.reconcileAndLoad(t, next)
+	c.advance(2 * time.Second)
+	c.reconcileAndLoad(t, next)
+	if lists := c.publishedLists(t); slices.Contains(slices.Concat(lists["w-0"], lists["w-1"]), jobs[0]) {
+		t.Errorf("granted: %v", lists)
+	}
+	c.reconcileAndLoad(t, l)
+}
+
+// An ordinal that the StatefulSet does not want gets no more pods, once its controller knows that.
+func TestJobsOfAScaledDownWorkerDoNotWaitForCreates(t *testing.T) {
+	for _, observed := range []bool{true, false} {
+		c, l := newFakeCluster(6, 3), newLeader(1)
+		c.converge(t, l)
+		jobs := c.publishedLists(t)["w-2"]
+		c.replicas = 2
+		c.terminatePod("w-2")
+		c.removeTerminatedPod("w-2")
+		if !observed {
+			c.beginCreate("w-2") // its controller waits for the response, and has not read its spec since
+		}
+		var plan Plan
+		for range 5 {
+			plan = c.reconcileAndLoad(t, l)
+		}
+		lists := c.publishedLists(t)
+		if got := slices.Contains(slices.Concat(lists["w-0"], lists["w-1"]), jobs[0]); got != observed {
+			t.Errorf("observed %t: granted %t, waits for %+v", observed, got, plan.Pending)
+		}
+		if !observed && (len(plan.Pending) == 0 || !strings.Contains(plan.Pending[0].Reason, "may still be created")) {
+			t.Errorf("waits for %+v", plan.Pending)
+		}
+		c.converge(t, l)
+	}
+}
+
+func runningJobs(p *fakeWorker) []string { return slices.Sorted(maps.Keys(p.runningJobs)) }
+
+func TestStatefulSetIsObservedWhenItsControllerSaysSo(t *testing.T) {
+	for observed, want := range map[int64]bool{1: false, 2: true} {
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "sim", Name: "w", Generation: 2}}
+		set.Status.ObservedGeneration = observed
+		workload, err := newEnvironment(t, set).getWorkload(t.Context(), client.ObjectKeyFromObject(set), v1alpha1.WorkloadStatefulSet)
+		if err != nil || workload.specObserved != want {
+			t.Errorf("generation %d: observed %t, %v", observed, workload.specObserved, err)
+		}
+	}
+}
+
+func TestOnlyExclusiveWaitsForCreates(t *testing.T) {
+	for _, handoff := range []v1alpha1.PoolHandoff{v1alpha1.HandoffExclusive, v1alpha1.HandoffOverlap, v1alpha1.HandoffBestEffort} {
+		c, l := newFakeCluster(6, 3), newLeader(1)
+		c.pool.Spec.Handoff = handoff
+		c.converge(t, l)
+		c.terminatePod("w-2")
+		c.removeTerminatedPod("w-2")
+		c.reconcile(l, unlimitedWrites)
+		c.advance(time.Minute)
+		var plan Plan
+		for range 5 {
+			plan, _ = c.reconcile(l, unlimitedWrites)
+			for _, name := range []string{"w-0", "w-1"} {
+				c.syncFile(c.pods[name])
+				c.loadFile(c.pods[name])
+			}
+		}
+		if waits := len(plan.Pending) > 0; waits != (handoff == v1alpha1.HandoffExclusive) {
+			t.Errorf("%s: waits for %+v", handoff, plan.Pending)
+		}
+	}
+}
