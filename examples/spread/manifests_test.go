@@ -41,8 +41,8 @@ func TestManifestsMatchTheReadme(t *testing.T) {
 		workload survey.Workload
 		want     string
 	}{{survey.Deployment(&web), "on-demand:4,spot:6"}, {survey.StatefulSet(&store), "on-demand:3,spot:2"}} {
-		policy := survey.Standard().Wish(c.workload)
-		if policy.Policy == nil || policy.Problem != "" || engine.Wanted(*policy.Policy, c.workload.Replicas).String() != c.want {
+		policy := survey.DefaultSettings().Spec(c.workload)
+		if policy.Policy == nil || policy.Problem != "" || engine.DesiredDistribution(*policy.Policy, c.workload.Replicas).String() != c.want {
 			t.Errorf("%s: %+v", c.workload.Key, policy)
 		}
 		if _, err := window.Parse(policy.Windows); err != nil {

@@ -138,9 +138,9 @@ func (c NamespaceSelector) isManaged(object client.Object) bool {
 	}
 	switch workload := object.(type) {
 	case *appsv1.Deployment:
-		return c.Settings.Wish(survey.Deployment(workload)).Managed()
+		return c.Settings.Spec(survey.Deployment(workload)).Managed()
 	case *appsv1.StatefulSet:
-		return c.Settings.Wish(survey.StatefulSet(workload)).Managed()
+		return c.Settings.Spec(survey.StatefulSet(workload)).Managed()
 	}
 	return false
 }

@@ -23,7 +23,7 @@ import (
 type spreadFlags struct{ prefix, spot, onDemand string }
 
 func (f *spreadFlags) add(flags *pflag.FlagSet) {
-	standard := survey.Standard()
+	standard := survey.DefaultSettings()
 	flags.StringVar(&f.prefix, "annotation-prefix", standard.Prefix, "`prefix` of the annotations, as spread.annotationPrefix of the operator")
 	flags.StringVar(&f.spot, "spot-label", formatLabels(standard.Spot), "`key=value` of spot nodes, as nodeLabels.spot of the operator")
 	flags.StringVar(&f.onDemand, "on-demand-label", formatLabels(standard.OnDemand), "`key=value` of on-demand nodes, as nodeLabels.onDemand of the operator")
@@ -35,7 +35,7 @@ func formatLabels(labels []survey.Label) string {
 
 // settings returns the standard settings, overridden by the flags.
 func (f *spreadFlags) settings() (survey.Settings, error) {
-	settings := survey.Standard()
+	settings := survey.DefaultSettings()
 	settings.Prefix = f.prefix
 	var problems [2]error
 	settings.Spot, problems[0] = survey.ParseLabels(f.spot)
@@ -104,9 +104,9 @@ func (s *clusterState) index(pods []corev1.Pod, budgets []policyv1.PodDisruption
 }
 
 // snapshot converts a workload for the engine. It lacks what only the operator remembers.
-func (s *clusterState) snapshot(ctx context.Context, workload survey.Workload, policy survey.Wish, session *session) (spread.World, error) {
-	return s.settings.World(survey.Scene{
-		Workload: workload, Wish: policy, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
+func (s *clusterState) snapshot(ctx context.Context, workload survey.Workload, policy survey.Spec, session *session) (spread.Snapshot, error) {
+	return s.settings.Snapshot(survey.Objects{
+		Workload: workload, Spec: policy, Pods: s.pods[workload.Key], Nodes: s.nodes, Budgets: s.budgets[workload.Key.Namespace],
 		Volumes: func(pod *corev1.Pod) ([]*corev1.PersistentVolume, error) { return s.volumes(ctx, pod) }, Now: session.now(),
 	})
 }

@@ -98,8 +98,8 @@ func (s *session) planSpread(ctx context.Context, name string, settings survey.S
 }
 
 // apply returns what a workload would ask for after the change.
-func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) (survey.Wish, error) {
-	current, floor, share := settings.Wish(workload), c.minOnDemand, c.spotPart
+func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) (survey.Spec, error) {
+	current, floor, share := settings.Spec(workload), c.minOnDemand, c.spotPart
 	switch changed := floor != "" || share != ""; {
 	case !changed && current.Problem != "":
 		return current, fmt.Errorf("its setting is invalid: %s", current.Problem)
@@ -115,7 +115,7 @@ func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) 
 	annotations[settings.Key(v1alpha1.SpreadMode)] = v1alpha1.SpreadEnabled
 	annotations[settings.Key(v1alpha1.SpreadMinOnDemand)], annotations[settings.Key(v1alpha1.SpreadSpotPercentage)] = floor, share
 	workload.Object = &metav1.ObjectMeta{Annotations: annotations}
-	after := settings.Wish(workload)
+	after := settings.Spec(workload)
 	if after.Problem != "" {
 		return after, errors.New(after.Problem)
 	}
@@ -123,7 +123,7 @@ func (c spreadChange) apply(settings survey.Settings, workload survey.Workload) 
 }
 
 // scalePods returns the pods after scaling: the highest numbers are gone, and new ones are Ready where they belong.
-func scalePods(snapshot spread.World) []spread.Pod {
+func scalePods(snapshot spread.Snapshot) []spread.Pod {
 	used := make([]bool, snapshot.Replicas)
 	pods := slices.DeleteFunc(slices.Clone(snapshot.Pods), func(pod spread.Pod) bool { return pod.Number >= snapshot.Replicas || pod.Phase == spread.Terminating })
 	slices.SortStableFunc(pods, func(a, b spread.Pod) int { return cmp.Compare(uint(a.Number), uint(b.Number)) }) // those without a number come last
@@ -136,7 +136,7 @@ func scalePods(snapshot spread.World) []spread.Pod {
 	for number := range used {
 		if !used[number] && len(pods) < snapshot.Replicas {
 			class := spread.Of(*snapshot.Policy, number)
-			pods = append(pods, spread.Pod{Name: newPodName, Number: number, Set: replicaSetOf(snapshot.Pods), Made: class, Node: class, Phase: spread.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
+			pods = append(pods, spread.Pod{Name: newPodName, Number: number, TemplateHash: replicaSetOf(snapshot.Pods), AssignedClass: class, NodeClass: class, Phase: spread.Ready, Created: snapshot.Now.Add(-snapshot.Cooldown)})
 		}
 	}
 	return pods
@@ -147,19 +147,19 @@ func replicaSetOf(pods []spread.Pod) string {
 	if len(pods) == 0 {
 		return ""
 	}
-	return pods[0].Set
+	return pods[0].TemplateHash
 }
 
 // spreadPlan predicts what would happen to a workload.
 type spreadPlan struct {
-	Workload string      `json:"workload"`
-	Replicas int         `json:"replicas"`
-	Policy   string      `json:"policy"`
-	Wanted   string      `json:"wanted"`
-	Actual   string      `json:"actual"`
-	Status   spread.Word `json:"status"`
-	Reason   string      `json:"reason"`
-	Steps    [][]podMove `json:"steps"`
+	Workload string        `json:"workload"`
+	Replicas int           `json:"replicas"`
+	Policy   string        `json:"policy"`
+	Wanted   string        `json:"wanted"`
+	Actual   string        `json:"actual"`
+	Status   spread.Status `json:"status"`
+	Reason   string        `json:"reason"`
+	Steps    [][]podMove   `json:"steps"`
 }
 
 // podMove is a pod that is replaced by one with the same number elsewhere.
@@ -176,17 +176,17 @@ type podMove struct {
 const maxSteps = 1000
 
 // simulate plays the engine's moves until it makes none.
-func simulate(workload survey.Workload, snapshot spread.World) spreadPlan {
-	first := spread.Next(snapshot)
+func simulate(workload survey.Workload, snapshot spread.Snapshot) spreadPlan {
+	first := spread.Decide(snapshot)
 	plan := spreadPlan{
 		Workload: workload.Key.String(), Replicas: snapshot.Replicas, Policy: snapshot.Policy.String(),
-		Wanted: first.Desired.String(), Actual: first.Current.String(), Status: first.Word, Reason: first.Reason, Steps: [][]podMove{},
+		Wanted: first.Desired.String(), Actual: first.Current.String(), Status: first.Status, Reason: first.Reason, Steps: [][]podMove{},
 	}
-	for decision := first; len(plan.Steps) < maxSteps; decision = spread.Next(snapshot) {
+	for decision := first; len(plan.Steps) < maxSteps; decision = spread.Decide(snapshot) {
 		if len(decision.Moves) > 0 {
 			plan.Steps = append(plan.Steps, newPodMoves(decision.Moves))
 			snapshot.Pods = movePods(snapshot, decision.Moves)
-		} else if !snapshot.Now.Before(decision.Again) {
+		} else if !snapshot.Now.Before(decision.RecheckAt) {
 			return plan
 		}
 		snapshot.Now = nextTime(snapshot, decision)
@@ -195,11 +195,11 @@ func simulate(workload survey.Workload, snapshot spread.World) spreadPlan {
 }
 
 // nextTime returns when the engine decides next: after the cooldown, or when it wants to.
-func nextTime(snapshot spread.World, decision spread.Decision) time.Time {
+func nextTime(snapshot spread.Snapshot, decision spread.Decision) time.Time {
 	if len(decision.Moves) > 0 {
 		return snapshot.Now.Add(snapshot.Cooldown + time.Second)
 	}
-	return decision.Again.Add(time.Second)
+	return decision.RecheckAt.Add(time.Second)
 }
 
 func newPodMoves(moves []spread.Move) []podMove {
@@ -211,11 +211,11 @@ func newPodMoves(moves []spread.Move) []podMove {
 }
 
 // movePods returns the pods after their replacements have come up where they belong.
-func movePods(snapshot spread.World, moves []spread.Move) []spread.Pod {
+func movePods(snapshot spread.Snapshot, moves []spread.Move) []spread.Pod {
 	pods := slices.Clone(snapshot.Pods)
 	for _, move := range moves {
 		at := slices.IndexFunc(pods, func(pod spread.Pod) bool { return pod.Name == move.Pod })
-		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, Set: pods[at].Set, Made: move.To, Node: move.To, Phase: spread.Ready, Created: snapshot.Now}
+		pods[at] = spread.Pod{Name: move.Pod, Number: move.Number, TemplateHash: pods[at].TemplateHash, AssignedClass: move.To, NodeClass: move.To, Phase: spread.Ready, Created: snapshot.Now}
 	}
 	return pods
 }

@@ -81,7 +81,7 @@ func (s *session) spread(ctx context.Context, names []string, q spreadQuery, out
 	}
 	var rows []spreadRow
 	for _, workload := range state.workloads {
-		policy := q.settings.Wish(workload)
+		policy := q.settings.Spec(workload)
 		if !policy.Managed() {
 			continue
 		}
@@ -89,7 +89,7 @@ func (s *session) spread(ctx context.Context, names []string, q spreadQuery, out
 		if err != nil {
 			return err
 		}
-		rows = append(rows, state.newSpreadRow(workload, policy, spread.Next(snapshot), q.prices))
+		rows = append(rows, state.newSpreadRow(workload, policy, spread.Decide(snapshot), q.prices))
 	}
 	return s.showSpread(rows, state, q, output)
 }
@@ -105,7 +105,7 @@ func (s *clusterState) selectWorkloads(names []string) ([]survey.Workload, error
 		if err != nil {
 			return nil, err
 		}
-		if !s.settings.Wish(workload).Managed() {
+		if !s.settings.Spec(workload).Managed() {
 			return nil, fmt.Errorf("%s is not spread: annotate it with %s=%s and %s", name, s.settings.Key(v1alpha1.SpreadMode), v1alpha1.SpreadEnabled, s.settings.Key(v1alpha1.SpreadSpotPercentage))
 		}
 		selected = append(selected, workload)
@@ -113,7 +113,7 @@ func (s *clusterState) selectWorkloads(names []string) ([]survey.Workload, error
 	return selected, nil
 }
 
-func (s *clusterState) newSpreadRow(workload survey.Workload, policy survey.Wish, decision spread.Decision, prices *prices) spreadRow {
+func (s *clusterState) newSpreadRow(workload survey.Workload, policy survey.Spec, decision spread.Decision, prices *prices) spreadRow {
 	row := spreadRow{
 		Namespace: workload.Key.Namespace, Kind: string(workload.Key.Kind), Name: workload.Key.Name, Replicas: workload.Replicas,
 		Wanted: decision.Desired.String(), Actual: decision.Current.String(), Status: workload.GetAnnotations()[s.settings.Key(v1alpha1.SpreadStatus)],
@@ -198,9 +198,9 @@ func spreadColor(status string) color {
 
 // printLabelProblems prints inconsistencies of node labels.
 func (s *clusterState) printLabelProblems(out printer) {
-	problems := map[survey.Oddity]int{}
+	problems := map[survey.LabelProblem]int{}
 	for _, node := range s.nodes {
-		problems[node.Odd]++
+		problems[node.LabelProblem]++
 	}
 	if n := problems[survey.Unlabelled]; n > 0 {
 		out.line("%s without a label of either class: counted as on-demand", count(n, "node"))

@@ -101,7 +101,7 @@ func TestPodsAfterScaling(t *testing.T) {
 	}
 	for replicas, want := range map[int]string{0: "", 1: "a", 2: "a stray", 3: "a b stray", 4: "a b stray new", 6: "a b c stray new new"} {
 		var got []string
-		for _, pod := range scalePods(spread.World{Policy: &spread.Policy{SpotPercent: 50}, Replicas: replicas, Pods: now}) {
+		for _, pod := range scalePods(spread.Snapshot{Policy: &spread.Policy{SpotPercent: 50}, Replicas: replicas, Pods: now}) {
 			got = append(got, strings.ReplaceAll(pod.Name, newPodName, "new"))
 		}
 		if strings.Join(got, " ") != want {

@@ -131,7 +131,7 @@ func limitedOutlines(shares *cacheQuota) (outline func(any) (any, error), refuse
 		}
 		return -1
 	}
-	return newOutlineTransform(survey.Standard(), refusals, shares), refused
+	return newOutlineTransform(survey.DefaultSettings(), refusals, shares), refused
 }
 
 func TestCacheKeepsWhatTheQuotaOfANamespaceAllows(t *testing.T) {

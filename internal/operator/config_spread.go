@@ -17,7 +17,7 @@ import (
 
 // spreadDefaults are also those of the command line.
 func spreadDefaults() Spread {
-	defaults := survey.Standard()
+	defaults := survey.DefaultSettings()
 	return Spread{
 		AnnotationPrefix: defaults.Prefix, PendingDeadline: metav1.Duration{Duration: defaults.PendingDeadline}, Cooldown: metav1.Duration{Duration: defaults.Cooldown},
 		Step: defaults.Step, Provisioner: string(defaults.Provisioner), Notices: strings.Join(defaults.Notices, ","), DisruptionWindows: defaults.Windows,

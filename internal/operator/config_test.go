@@ -174,7 +174,7 @@ spread: {annotationPrefix: split.example.org/, pendingDeadline: 2m, cooldown: 3s
 	if got := config.spreadSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if got, want := Defaults().spreadSettings(), survey.Standard(); !reflect.DeepEqual(got, want) {
+	if got, want := Defaults().spreadSettings(), survey.DefaultSettings(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the command line has other defaults:\ngot  %+v\nwant %+v", got, want)
 	}
 	none, err := Load("", []string{"SWARM_SPREAD_NOTICES="})

@@ -40,7 +40,7 @@ func largeSelector() *metav1.LabelSelector {
 func cachedOutline[T client.Object](t *testing.T, object T) (kept T, counted float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	outline := newOutlineTransform(survey.Standard(), limit.NewRefusals(registry), nil)
+	outline := newOutlineTransform(survey.DefaultSettings(), limit.NewRefusals(registry), nil)
 	for range 2 { // a cache may do it again
 		if _, err := outline(object); err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ type deps struct {
 	scope          *kit.Scope
 	certs          *authority.Reader
 	dispatchRunner *dispatchRunner
-	pods           survey.Pods
+	pods           survey.PodLister
 	allocator      *placement.Desk
 	refusals       *limit.Refusals
 	webhookGate    *webhookGate

@@ -45,13 +45,13 @@ type Desk struct {
 	memory
 
 	reader   client.Reader
-	replicas survey.Pods
+	replicas survey.PodLister
 	settings survey.Settings
 	now      func() time.Time
 }
 
 // NewDesk returns a Desk that has assigned nothing. Both reader and replicas read a cache.
-func NewDesk(reader client.Reader, replicas survey.Pods, settings survey.Settings, refusals *limit.Refusals) *Desk {
+func NewDesk(reader client.Reader, replicas survey.PodLister, settings survey.Settings, refusals *limit.Refusals) *Desk {
 	return &Desk{memory: newMemory(refusals), reader: reader, replicas: replicas, settings: settings, now: time.Now}
 }
 
@@ -89,7 +89,7 @@ func (d *Desk) look(ctx context.Context, ask Ask, last bool) (answer Answer, sur
 	if err != nil {
 		return Answer{}, false, fmt.Errorf("read %s: %w", ask.Workload, err)
 	}
-	wish := d.settings.Wish(workload)
+	wish := d.settings.Spec(workload)
 	if wish.Policy == nil {
 		return Answer{}, true, nil
 	}
@@ -97,7 +97,7 @@ func (d *Desk) look(ctx context.Context, ask Ask, last bool) (answer Answer, sur
 	if number == spread.Unnumbered || !sure || err != nil {
 		return Answer{}, sure, err
 	}
-	return Answer{Managed: true, Number: number, Class: d.shortage(ask.Workload).Place(*wish.Policy, number)}, true, nil
+	return Answer{Managed: true, Number: number, Class: d.shortage(ask.Workload).ClassFor(*wish.Policy, number)}, true, nil
 }
 
 func (d *Desk) workload(ctx context.Context, key survey.Key) (survey.Workload, error) {
@@ -132,8 +132,8 @@ func (d *Desk) number(ctx context.Context, ask Ask, seen sight) (number int, sur
 	if err != nil {
 		return spread.Unnumbered, false, err
 	}
-	numbers.See(seen.policy, seen.Replicas, pods)
-	if numbers.Outstanding(d.now()) >= maxOutstanding(seen.Replicas) {
+	numbers.SetPods(seen.policy, seen.Replicas, pods)
+	if numbers.CountReservations(d.now()) >= maxOutstanding(seen.Replicas) {
 		d.refusals.Count(limit.NumbersPerOwner)
 		ask.DryRun = true // it gets a number that is not remembered
 	}
@@ -147,8 +147,8 @@ func maxOutstanding(replicas int) int { return 2*replicas + 64 }
 
 // choose takes a number, or waits for a better one.
 func choose(from *spread.Numbers, ask Ask, seen sight, now time.Time) (number int, sure bool) {
-	number, given := from.Given(ask.Request, now)
-	lowest := from.Lowest(now)
+	number, given := from.ReservedNumber(ask.Request, now)
+	lowest := from.LowestFree(now)
 	switch {
 	case given:
 		return number, true
@@ -157,11 +157,11 @@ func choose(from *spread.Numbers, ask Ask, seen sight, now time.Time) (number in
 	case ask.DryRun:
 		return lowest, true
 	case lowest >= seen.Replicas:
-		if again, found := from.Retake(ask.Request, now, overdue); found {
+		if again, found := from.TakeOver(ask.Request, now, overdue); found {
 			return again, true
 		}
 	}
-	return from.Take(ask.Request, now), true
+	return from.Reserve(ask.Request, now), true
 }
 
 // pods returns those of the same ReplicaSet.
@@ -176,8 +176,8 @@ func (d *Desk) pods(ctx context.Context, ask Ask, workload survey.Workload) ([]s
 			continue
 		}
 		seen := d.settings.Replica(workload, pod)
-		if seen.Made == "" && pod.Spec.NodeName != "" {
-			if seen.Node, err = d.classOf(ctx, pod.Spec.NodeName); err != nil {
+		if seen.AssignedClass == "" && pod.Spec.NodeName != "" {
+			if seen.NodeClass, err = d.classOf(ctx, pod.Spec.NodeName); err != nil {
 				return nil, err
 			}
 		}

@@ -46,7 +46,7 @@ func TestTenPodsInSequenceKeepTheFloor(t *testing.T) {
 			name := fmt.Sprint(n)
 			answer := told(t, desk, asking(name))
 			pods[name] = answer
-			if got, want := mix(pods), spread.Wanted(tenOf4, n+1); got != want {
+			if got, want := mix(pods), spread.DesiredDistribution(tenOf4, n+1); got != want {
 				t.Fatalf("after %d pods %v, want %v", n+1, got, want)
 			}
 			if !late {
@@ -209,7 +209,7 @@ func TestNoNumberIsTakenWhenPodsOrNodesCannotBeRead(t *testing.T) {
 func TestShortagesLeadElsewhere(t *testing.T) {
 	policy := spread.Policy{SpotPercent: 100}
 	desk := deskFor(newStore(t, deployment(10, wished(policy))))
-	closed := spread.Shortage{Spot: spread.Gate{Standing: spread.Closed, Probe: spread.Unnumbered}}
+	closed := spread.ClassStates{Spot: spread.ClassState{Availability: spread.Unavailable, ProbeNumber: spread.Unnumbered}}
 	for _, step := range []struct {
 		reason string
 		change func()
@@ -217,7 +217,7 @@ func TestShortagesLeadElsewhere(t *testing.T) {
 	}{
 		{"nothing judged", func() {}, spread.Spot},
 		{"no room on spot", func() { desk.Judged(web, closed) }, spread.OnDemand},
-		{"no room for another workload", func() { desk.Judged(web, spread.Shortage{}); desk.Judged(db, closed) }, spread.Spot},
+		{"no room for another workload", func() { desk.Judged(web, spread.ClassStates{}); desk.Judged(db, closed) }, spread.Spot},
 		{"no room again", func() { desk.Judged(web, closed) }, spread.OnDemand},
 		{"forgotten", func() { desk.Forget(web) }, spread.Spot},
 	} {
@@ -410,7 +410,7 @@ func TestBurstOf50IsExact(t *testing.T) {
 			pods[fmt.Sprint(n)], numbers = answer, append(numbers, answer.Number)
 		}
 		slices.Sort(numbers)
-		if distinct := len(slices.Compact(numbers)); distinct != 50 || mix(pods) != spread.Wanted(policy, 50) {
+		if distinct := len(slices.Compact(numbers)); distinct != 50 || mix(pods) != spread.DesiredDistribution(policy, 50) {
 			t.Errorf("%v: %d numbers, %v", policy, distinct, mix(pods))
 		}
 	}
@@ -462,16 +462,16 @@ func TestWhatIsRememberedOfADeploymentIsBounded(t *testing.T) {
 	}
 	numbers := desk.given[replicaSet{web, "template0"}]
 	for n := range 3 * maxOutstanding(replicas) {
-		numbers.Take(fmt.Sprint("flood", n), noon)
-		if numbers.Outstanding(noon) == maxOutstanding(replicas) {
+		numbers.Reserve(fmt.Sprint("flood", n), noon)
+		if numbers.CountReservations(noon) == maxOutstanding(replicas) {
 			break
 		}
 	}
 	told(t, desk, Ask{Workload: web, Hash: "template0", Request: "one more"})
-	if got := numbers.Outstanding(noon); got != maxOutstanding(replicas) {
+	if got := numbers.CountReservations(noon); got != maxOutstanding(replicas) {
 		t.Errorf("%d numbers are outstanding, at most %d are allowed", got, maxOutstanding(replicas))
 	}
-	if _, given := numbers.Given("one more", noon); given {
+	if _, given := numbers.ReservedNumber("one more", noon); given {
 		t.Error("a number beyond the limit is remembered")
 	}
 }

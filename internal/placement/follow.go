@@ -46,5 +46,5 @@ func (d *Desk) appeared(pod *corev1.Pod) {
 	}
 	numbers.lock.Lock()
 	defer numbers.lock.Unlock()
-	numbers.Appeared(d.settings.Replica(survey.Workload{Key: workload}, pod))
+	numbers.AddPod(d.settings.Replica(survey.Workload{Key: workload}, pod))
 }

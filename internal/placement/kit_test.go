@@ -158,7 +158,7 @@ func (c *store) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return c.failing
 }
 
-// replicas implements survey.Pods. Like the real one it copies the list, but not the pods.
+// replicas implements survey.PodLister. Like the real one it copies the list, but not the pods.
 func (c *store) replicas(_ context.Context, of survey.Key) ([]*corev1.Pod, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()

@@ -20,7 +20,7 @@ const (
 // memory is the state of a desk beyond the cache: recently assigned numbers, and the shortages that the controller found.
 type memory struct {
 	lock      sync.Mutex // held briefly: never while reading
-	shortages map[survey.Key]spread.Shortage
+	shortages map[survey.Key]spread.ClassStates
 	given     map[replicaSet]*numbers
 	swept     time.Time
 	refusals  *limit.Refusals
@@ -41,7 +41,7 @@ type numbers struct {
 }
 
 func newMemory(refusals *limit.Refusals) memory {
-	return memory{shortages: map[survey.Key]spread.Shortage{}, given: map[replicaSet]*numbers{}, refusals: refusals}
+	return memory{shortages: map[survey.Key]spread.ClassStates{}, given: map[replicaSet]*numbers{}, refusals: refusals}
 }
 
 // numbers returns those of a ReplicaSet. They are not remembered if its Deployment has too many: anyone who reaches the webhook can
@@ -92,7 +92,7 @@ func (m *memory) sweep(now time.Time) {
 }
 
 // Judged sets which classes take pods of a workload, until the next call.
-func (m *memory) Judged(workload survey.Key, shortage spread.Shortage) {
+func (m *memory) Judged(workload survey.Key, shortage spread.ClassStates) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	m.shortages[workload] = shortage
@@ -106,7 +106,7 @@ func (m *memory) Forget(workload survey.Key) {
 	maps.DeleteFunc(m.given, func(of replicaSet, _ *numbers) bool { return of.workload == workload })
 }
 
-func (m *memory) shortage(workload survey.Key) spread.Shortage {
+func (m *memory) shortage(workload survey.Key) spread.ClassStates {
 	m.lock.Lock()
 	defer m.lock.Unlock()
 	return m.shortages[workload]

@@ -113,7 +113,7 @@ func (f *fleet) fill(t *testing.T, step move) string {
 		pod.CreationTimestamp.Time = time.Now()
 		f.later(step.lag, func() { f.sees(pod) })
 	}
-	if got, want := mix(f.pods), spread.Wanted(f.policy, step.replicas); got != want {
+	if got, want := mix(f.pods), spread.DesiredDistribution(f.policy, step.replicas); got != want {
 		return fmt.Sprintf("%v, want %v: %v", got, want, f.pods)
 	}
 	if numbers := slices.Sorted(f.numbers()); len(slices.Compact(numbers)) != step.replicas {

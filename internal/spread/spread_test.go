@@ -37,7 +37,7 @@ func TestSplit(t *testing.T) {
 
 func TestEveryPrefixHasTheRightMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := somePolicy(t)
+		policy := drawPolicy(t)
 		var got Distribution
 		for k := range 150 {
 			before, _ := Split(policy, k)
@@ -53,7 +53,7 @@ func TestEveryPrefixHasTheRightMix(t *testing.T) {
 			} else {
 				got.OnDemand++
 			}
-			if want := Wanted(policy, k+1); got != want || want.Spot+want.OnDemand != k+1 {
+			if want := DesiredDistribution(policy, k+1); got != want || want.Spot+want.OnDemand != k+1 {
 				t.Fatalf("the first %d replicas are %v, want %v", k+1, got, want)
 			}
 		}
@@ -62,7 +62,7 @@ func TestEveryPrefixHasTheRightMix(t *testing.T) {
 
 func TestNumbersBelowTheFloorAreOnDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := somePolicy(t)
+		policy := drawPolicy(t)
 		for k := range policy.MinOnDemand {
 			if Of(policy, k) != OnDemand {
 				t.Fatalf("number %d is spot under %+v", k, policy)
@@ -71,7 +71,7 @@ func TestNumbersBelowTheFloorAreOnDemand(t *testing.T) {
 	})
 }
 
-func somePolicy(t *rapid.T) Policy {
+func drawPolicy(t *rapid.T) Policy {
 	return Policy{MinOnDemand: rapid.IntRange(0, 20).Draw(t, "min"), SpotPercent: rapid.IntRange(0, 100).Draw(t, "percent")}
 }
 
@@ -100,7 +100,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefusesAndNamesTheFix(t *testing.T) {
+func TestParseErrorsNameTheFix(t *testing.T) {
 	for _, c := range []struct{ reason, min, pct, want string }{
 		{"above 100", "", "101", `spot-percentage is "101": write a whole number from 0 to 100, such as "60" or "60%"`},
 		{"negative", "", "-1", `is "-1": write a whole`},
@@ -161,15 +161,15 @@ func FuzzParseDistribution(f *testing.F) {
 	})
 }
 
-func TestPolicyIsReadAsItWasWritten(t *testing.T) {
+func TestPolicyRoundTrip(t *testing.T) {
 	for _, policy := range []Policy{{}, {MinOnDemand: 2, SpotPercent: 60}, {MinOnDemand: 2147483647, SpotPercent: 100}} {
-		if read, err := ParsePolicy(policy.String()); err != nil || *read != policy {
-			t.Errorf("%s: got %v, %v", policy, read, err)
+		if parsed, err := ParsePolicy(policy.String()); err != nil || *parsed != policy {
+			t.Errorf("%s: got %v, %v", policy, parsed, err)
 		}
 	}
 	for _, text := range []string{"", "2,60", "min-on-demand:2", "min-on-demand:2,spot-percentage:60,", "min-on-demand:2,spot-percentage:060", "min-on-demand:2,spot-percentage:101", "spot-percentage:60,min-on-demand:2"} {
-		if read, err := ParsePolicy(text); err == nil {
-			t.Errorf("%q: got %v", text, read)
+		if parsed, err := ParsePolicy(text); err == nil {
+			t.Errorf("%q: got %v", text, parsed)
 		}
 	}
 }

@@ -11,33 +11,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pods lists the pods of a workload, in no order. They belong to the cache and must not be changed.
-type Pods func(ctx context.Context, of Key) ([]*corev1.Pod, error)
+// PodLister lists the pods of a workload, in no order. They belong to the cache and must not be changed.
+type PodLister func(ctx context.Context, of Key) ([]*corev1.Pod, error)
 
-// podIndex indexes pods by their workload.
-const podIndex = "survey.workload"
+// podIndexName indexes pods by their workload.
+const podIndexName = "survey.workload"
 
 // IndexPods indexes the pods of a cache by workload, and returns a lister that copies none: admission of each pod of a large workload
 // lists them.
-func IndexPods(ctx context.Context, from cache.Cache) (Pods, error) {
-	informer, err := from.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+func IndexPods(ctx context.Context, podCache cache.Cache) (PodLister, error) {
+	informer, err := podCache.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
 	}
 	indexed, found := informer.(interface{ GetIndexer() toolscache.Indexer })
 	if !found {
-		return listPods(ctx, from)
+		return indexFieldByWorkload(ctx, podCache)
 	}
-	if err := informer.AddIndexers(toolscache.Indexers{podIndex: byWorkload}); err != nil {
+	if err := informer.AddIndexers(toolscache.Indexers{podIndexName: indexByWorkload}); err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
 	}
-	return func(_ context.Context, of Key) ([]*corev1.Pod, error) {
-		filed, err := indexed.GetIndexer().ByIndex(podIndex, of.String())
+	return func(_ context.Context, key Key) ([]*corev1.Pod, error) {
+		objects, err := indexed.GetIndexer().ByIndex(podIndexName, key.String())
 		if err != nil {
-			return nil, fmt.Errorf("find pods of %s: %w", of, err)
+			return nil, fmt.Errorf("find pods of %s: %w", key, err)
 		}
-		pods := make([]*corev1.Pod, 0, len(filed))
-		for _, object := range filed {
+		pods := make([]*corev1.Pod, 0, len(objects))
+		for _, object := range objects {
 			if pod, isPod := object.(*corev1.Pod); isPod {
 				pods = append(pods, pod)
 			}
@@ -46,19 +46,19 @@ func IndexPods(ctx context.Context, from cache.Cache) (Pods, error) {
 	}, nil
 }
 
-// listPods does the same with a cache of some namespaces, which consists of several caches and exposes no index.
-func listPods(ctx context.Context, from cache.Cache) (Pods, error) {
-	file := func(object client.Object) []string {
-		keys, _ := byWorkload(object) // an object always has a key
+// indexFieldByWorkload does the same with a cache of some namespaces, which consists of several caches and exposes no index.
+func indexFieldByWorkload(ctx context.Context, podCache cache.Cache) (PodLister, error) {
+	extract := func(object client.Object) []string {
+		keys, _ := indexByWorkload(object) // an object always has a key
 		return keys
 	}
-	if err := from.IndexField(ctx, &corev1.Pod{}, podIndex, file); err != nil {
+	if err := podCache.IndexField(ctx, &corev1.Pod{}, podIndexName, extract); err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
 	}
-	return func(ctx context.Context, of Key) ([]*corev1.Pod, error) {
+	return func(ctx context.Context, key Key) ([]*corev1.Pod, error) {
 		list := &corev1.PodList{}
-		if err := from.List(ctx, list, client.InNamespace(of.Namespace), client.MatchingFields{podIndex: of.String()}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("find pods of %s: %w", of, err)
+		if err := podCache.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{podIndexName: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("find pods of %s: %w", key, err)
 		}
 		pods := make([]*corev1.Pod, len(list.Items))
 		for n := range list.Items {
@@ -68,7 +68,7 @@ func listPods(ctx context.Context, from cache.Cache) (Pods, error) {
 	}, nil
 }
 
-func byWorkload(object any) ([]string, error) {
+func indexByWorkload(object any) ([]string, error) {
 	pod, err := meta.Accessor(object)
 	if err != nil {
 		return nil, err

@@ -16,69 +16,69 @@ import (
 
 // Node is what the spread engine needs to know of a node.
 type Node struct {
-	Class  spread.Class
-	Odd    Oddity
-	Open   bool           // is Ready and not cordoned
-	Taints []corev1.Taint // that keep away pods that do not tolerate them
-	Going  string         // the notice that it is going away, "" for none
-	Down   bool           // is not Ready
-	Made   bool           // was created by a provisioner
-	Labels map[string]string
-	Name   string
+	Class        spread.Class
+	LabelProblem LabelProblem
+	Schedulable  bool           // is Ready and not cordoned
+	Taints       []corev1.Taint // that keep away pods that do not tolerate them
+	Notice       string         // the notice that it is going away, "" for none
+	NotReady     bool           // is not Ready
+	Provisioned  bool           // was created by a provisioner
+	Labels       map[string]string
+	Name         string
 
-	Notices []corev1.Taint // all taints that say it is going away
-	Noticed metav1.Time    // when its interruption was first seen; zero if not recorded
+	NoticeTaints  []corev1.Taint // all taints that say it is going away
+	InterruptedAt metav1.Time    // when its interruption was first seen; zero if not recorded
 }
 
 // Interrupted reports whether a node is going away for another reason than a cordon.
 func (n Node) Interrupted() bool {
-	return n.Going == deletion || n.Going != "" && n.Down || slices.ContainsFunc(n.Notices, func(notice corev1.Taint) bool {
+	return n.Notice == deletionNotice || n.Notice != "" && n.NotReady || slices.ContainsFunc(n.NoticeTaints, func(notice corev1.Taint) bool {
 		return notice.Key != corev1.TaintNodeUnschedulable
 	})
 }
 
-// deletion is the notice of a node that is being deleted.
-const deletion = "deletion"
+// deletionNotice is the notice of a node that is being deleted.
+const deletionNotice = "deletion"
 
-// Oddity is an inconsistency in a node's labels.
-type Oddity string
+// LabelProblem is an inconsistency in a node's labels.
+type LabelProblem string
 
 // The oddities.
 const (
 	// Unlabelled has the label of no class, and counts as on-demand.
-	Unlabelled Oddity = "unlabelled"
+	Unlabelled LabelProblem = "unlabelled"
 	// Ambiguous has labels of both classes, and counts as spot, since it may vanish.
-	Ambiguous Oddity = "ambiguous"
+	Ambiguous LabelProblem = "ambiguous"
 )
 
-// provisioned are labels that provisioners and autoscaled node groups set on their nodes.
-var provisioned = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-name", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"}
+// provisionerLabels are labels that provisioners and autoscaled node groups set on their nodes.
+var provisionerLabels = []string{"karpenter.sh/nodepool", "karpenter.sh/provisioner-name", "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool"}
 
 // Node evaluates a node.
 func (s Settings) Node(node *corev1.Node) Node {
 	class, odd := s.classOf(node.Labels)
-	judged := Node{Name: node.Name, Class: class, Odd: odd, Open: !node.Spec.Unschedulable && ready(node), Down: !ready(node), Labels: node.Labels}
+	result := Node{Name: node.Name, Class: class, LabelProblem: odd, Schedulable: !node.Spec.Unschedulable && isNodeReady(node), NotReady: !isNodeReady(node), Labels: node.Labels}
 	for _, taint := range node.Spec.Taints {
-		if !judged.Down && silent(taint.Key) {
+		if !result.NotReady && isNotReadyTaint(taint.Key) {
 			continue
 		}
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule {
-			judged.Taints = append(judged.Taints, taint)
+			result.Taints = append(result.Taints, taint)
 		}
-		if s.notice(taint.Key) {
-			judged.Going = cmp.Or(judged.Going, taint.Key)
-			judged.Notices = append(judged.Notices, taint)
+		if s.isNotice(taint.Key) {
+			result.Notice = cmp.Or(result.Notice, taint.Key)
+			result.NoticeTaints = append(result.NoticeTaints, taint)
 		}
 	}
 	if node.DeletionTimestamp != nil {
-		judged.Open, judged.Going = false, deletion
+		result.Schedulable, result.Notice = false, deletionNotice
 	}
-	judged.Made = slices.ContainsFunc(provisioned, func(key string) bool { _, found := node.Labels[key]; return found })
-	return judged
+	result.Provisioned = slices.ContainsFunc(provisionerLabels, func(key string) bool { _, found := node.Labels[key]; return found })
+	return result
 }
 
-func (s Settings) classOf(labels map[string]string) (spread.Class, Oddity) {
-	spot, onDemand := carries(labels, s.Spot), carries(labels, s.OnDemand)
+func (s Settings) classOf(labels map[string]string) (spread.Class, LabelProblem) {
+	spot, onDemand := hasAnyLabel(labels, s.Spot), hasAnyLabel(labels, s.OnDemand)
 	switch {
 	case spot && onDemand:
 		return spread.Spot, Ambiguous
@@ -90,25 +90,25 @@ func (s Settings) classOf(labels map[string]string) (spread.Class, Oddity) {
 	return spread.OnDemand, Unlabelled
 }
 
-func carries(labels map[string]string, known []Label) bool {
+func hasAnyLabel(labels map[string]string, known []Label) bool {
 	return slices.ContainsFunc(known, func(l Label) bool { value, found := labels[l.Key]; return found && value == l.Value })
 }
 
-// notice reports whether a taint says that its node is going away.
-func (s Settings) notice(key string) bool {
+// isNotice reports whether a taint says that its node is going away.
+func (s Settings) isNotice(key string) bool {
 	return slices.ContainsFunc(s.Notices, func(pattern string) bool {
 		start, isPrefix := strings.CutSuffix(pattern, "*")
 		return key == pattern || isPrefix && strings.HasPrefix(key, start)
 	})
 }
 
-// silent reports whether a taint says that its node is not Ready. The controller manager may set and remove it seconds late, so the
+// isNotReadyTaint reports whether a taint says that its node is not Ready. The controller manager may set and remove it seconds late, so the
 // node's own condition decides.
-func silent(key string) bool {
+func isNotReadyTaint(key string) bool {
 	return key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable
 }
 
-func ready(node *corev1.Node) bool {
+func isNodeReady(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			return condition.Status == corev1.ConditionTrue
@@ -117,30 +117,30 @@ func ready(node *corev1.Node) bool {
 	return false
 }
 
-// leaves reports whether pods with these tolerations have to leave a node. Pods that tolerate every notice would come back to it. On a
+// mustLeave reports whether pods with these tolerations have to leave a node. PodLister that tolerate every notice would come back to it. On a
 // node that is down no pod serves, whatever it tolerates.
-func (n Node) leaves(tolerations []corev1.Toleration) bool {
-	return n.Going != "" && (n.Going == deletion || n.Down || len(n.heeded(tolerations)) > 0)
+func (n Node) mustLeave(tolerations []corev1.Toleration) bool {
+	return n.Notice != "" && (n.Notice == deletionNotice || n.NotReady || len(n.untoleratedNotices(tolerations)) > 0)
 }
 
-// cordoned reports whether pods with these tolerations have to leave a node only because it is cordoned.
-func (n Node) cordoned(tolerations []corev1.Toleration) bool {
+// mustLeaveForCordon reports whether pods with these tolerations have to leave a node only because it is cordoned.
+func (n Node) mustLeaveForCordon(tolerations []corev1.Toleration) bool {
 	other := func(notice corev1.Taint) bool { return notice.Key != corev1.TaintNodeUnschedulable }
-	return n.leaves(tolerations) && n.Going != deletion && !n.Down && !slices.ContainsFunc(n.heeded(tolerations), other)
+	return n.mustLeave(tolerations) && n.Notice != deletionNotice && !n.NotReady && !slices.ContainsFunc(n.untoleratedNotices(tolerations), other)
 }
 
-// heeded returns the notices that pods with these tolerations do not tolerate for good.
-func (n Node) heeded(tolerations []corev1.Toleration) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(n.Notices), func(notice corev1.Taint) bool {
+// untoleratedNotices returns the notices that pods with these tolerations do not tolerate for good.
+func (n Node) untoleratedNotices(tolerations []corev1.Toleration) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(n.NoticeTaints), func(notice corev1.Taint) bool {
 		return slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
 			return t.TolerationSeconds == nil && t.ToleratesTaint(logr.Discard(), &notice, true)
 		})
 	})
 }
 
-// takes reports whether a node accepts pods with these tolerations.
-func (n Node) takes(tolerations []corev1.Toleration) bool {
-	return n.Open && n.Going == "" && !slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool {
+// accepts reports whether a node accepts pods with these tolerations.
+func (n Node) accepts(tolerations []corev1.Toleration) bool {
+	return n.Schedulable && n.Notice == "" && !slices.ContainsFunc(n.Taints, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool { return t.ToleratesTaint(logr.Discard(), &taint, true) })
 	})
 }

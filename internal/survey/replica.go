@@ -17,29 +17,29 @@ import (
 func (s Settings) Number(workload Workload, pod metav1.Object) int {
 	text, first := pod.GetAnnotations()[s.Key(v1alpha1.SpreadNumber)], 0
 	if workload.Key.Kind == v1alpha1.WorkloadStatefulSet {
-		text, first = strings.TrimPrefix(pod.GetName(), workload.Key.Name+"-"), workload.First
+		text, first = strings.TrimPrefix(pod.GetName(), workload.Key.Name+"-"), workload.FirstOrdinal
 	}
 	number, err := strconv.Atoi(text)
-	if err != nil || number < first || number-first >= spread.MostReplicas {
+	if err != nil || number < first || number-first >= spread.MaxReplicas {
 		return spread.Unnumbered
 	}
 	return number - first
 }
 
-// chosen returns how a template selects nodes itself: a label of the classes, or nodeName; "" if it does not.
-func (s Settings) chosen(workload Workload) string {
-	if workload.Pods.NodeName != "" {
+// templateNodeChoice returns how a template selects nodes itself: a label of the classes, or nodeName; "" if it does not.
+func (s Settings) templateNodeChoice(workload Workload) string {
+	if workload.PodSpec.NodeName != "" {
 		return "nodeName"
 	}
 	for _, label := range slices.Concat(s.Spot, s.OnDemand) {
-		if _, found := workload.Pods.NodeSelector[label.Key]; found || requires(workload.Pods.Affinity, label.Key) {
+		if _, found := workload.PodSpec.NodeSelector[label.Key]; found || requiresLabel(workload.PodSpec.Affinity, label.Key) {
 			return label.Key
 		}
 	}
 	return ""
 }
 
-func requires(affinity *corev1.Affinity, key string) bool {
+func requiresLabel(affinity *corev1.Affinity, key string) bool {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
 	}
@@ -51,7 +51,7 @@ func requires(affinity *corev1.Affinity, key string) bool {
 	return false
 }
 
-// settled sorts pods by name.
-func settled(pods []*corev1.Pod) []*corev1.Pod {
+// sortByName sorts pods by name.
+func sortByName(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }

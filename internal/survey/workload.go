@@ -24,41 +24,41 @@ func (k Key) String() string { return fmt.Sprintf("%s %s", k.Kind, k.NamespacedN
 type Workload struct {
 	metav1.Object
 
-	Key      Key
-	Replicas int
-	First    int            // the ordinal of replica number 0
-	Rollout  string         // why the workload itself is replacing pods, "" when it is not
-	Pods     corev1.PodSpec // its template's; only what selects nodes must be set
+	Key          Key
+	Replicas     int
+	FirstOrdinal int            // the ordinal of replica number 0
+	Rollout      string         // why the workload itself is replacing pods, "" when it is not
+	PodSpec      corev1.PodSpec // its template's; only what selects nodes must be set
 }
 
 // Deployment returns a Deployment as a workload.
-func Deployment(from *appsv1.Deployment) Workload {
+func Deployment(deployment *appsv1.Deployment) Workload {
 	return Workload{
-		Object: from, Key: Key{v1alpha1.WorkloadDeployment, types.NamespacedName{Namespace: from.Namespace, Name: from.Name}},
-		Replicas: replicas(from.Spec.Replicas), Rollout: deploymentInMotion(from), Pods: from.Spec.Template.Spec,
+		Object: deployment, Key: Key{v1alpha1.WorkloadDeployment, types.NamespacedName{Namespace: deployment.Namespace, Name: deployment.Name}},
+		Replicas: replicaCount(deployment.Spec.Replicas), Rollout: deploymentRollout(deployment), PodSpec: deployment.Spec.Template.Spec,
 	}
 }
 
 // StatefulSet returns a StatefulSet as a workload.
-func StatefulSet(from *appsv1.StatefulSet) Workload {
+func StatefulSet(set *appsv1.StatefulSet) Workload {
 	workload := Workload{
-		Object: from, Key: Key{v1alpha1.WorkloadStatefulSet, types.NamespacedName{Namespace: from.Namespace, Name: from.Name}},
-		Replicas: replicas(from.Spec.Replicas), Rollout: statefulSetInMotion(from), Pods: from.Spec.Template.Spec,
+		Object: set, Key: Key{v1alpha1.WorkloadStatefulSet, types.NamespacedName{Namespace: set.Namespace, Name: set.Name}},
+		Replicas: replicaCount(set.Spec.Replicas), Rollout: statefulSetRollout(set), PodSpec: set.Spec.Template.Spec,
 	}
-	if from.Spec.Ordinals != nil {
-		workload.First = int(from.Spec.Ordinals.Start)
+	if set.Spec.Ordinals != nil {
+		workload.FirstOrdinal = int(set.Spec.Ordinals.Start)
 	}
 	return workload
 }
 
-func replicas(stated *int32) int {
-	if stated == nil {
+func replicaCount(specified *int32) int {
+	if specified == nil {
 		return 1
 	}
-	return int(*stated)
+	return int(*specified)
 }
 
-func deploymentInMotion(d *appsv1.Deployment) string {
+func deploymentRollout(d *appsv1.Deployment) string {
 	switch {
 	case d.Status.ObservedGeneration < d.Generation:
 		return "its controller has not seen the last change"
@@ -68,15 +68,15 @@ func deploymentInMotion(d *appsv1.Deployment) string {
 	return ""
 }
 
-// statefulSetInMotion compares revisions: with a partition or OnDelete, two may coexist indefinitely.
-func statefulSetInMotion(s *appsv1.StatefulSet) string {
+// statefulSetRollout compares revisions: with a partition or OnDelete, two may coexist indefinitely.
+func statefulSetRollout(s *appsv1.StatefulSet) string {
 	update := s.Spec.UpdateStrategy
-	staged := update.Type == appsv1.OnDeleteStatefulSetStrategyType ||
+	paused := update.Type == appsv1.OnDeleteStatefulSetStrategyType ||
 		update.RollingUpdate != nil && update.RollingUpdate.Partition != nil && *update.RollingUpdate.Partition > 0
 	switch {
 	case s.Status.ObservedGeneration < s.Generation:
 		return "its controller has not seen the last change"
-	case !staged && s.Status.CurrentRevision != s.Status.UpdateRevision:
+	case !paused && s.Status.CurrentRevision != s.Status.UpdateRevision:
 		return "a rollout is in progress"
 	}
 	return ""

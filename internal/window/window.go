@@ -13,19 +13,19 @@ import (
 )
 
 // Windows are the windows of one text. The zero value has none and is always open.
-type Windows struct{ all []one }
+type Windows struct{ windows []recurringWindow }
 
-// one is a recurring window.
-type one struct {
-	text   string
-	begins *cron.SpecSchedule
-	lasts  time.Duration
+// recurringWindow is a recurring window.
+type recurringWindow struct {
+	text     string
+	schedule *cron.SpecSchedule
+	duration time.Duration
 }
 
 // String returns the text of the windows with single blanks, "" if always open.
 func (w Windows) String() string {
-	texts := make([]string, len(w.all))
-	for n, window := range w.all {
+	texts := make([]string, len(w.windows))
+	for n, window := range w.windows {
 		texts[n] = window.text
 	}
 	return strings.Join(texts, "; ")
@@ -33,22 +33,22 @@ func (w Windows) String() string {
 
 // Open reports whether a moment is within any of the windows. The start of a window is included, its end is not.
 func (w Windows) Open(at time.Time) bool {
-	_, covered := w.end(at, make([]time.Time, len(w.all)))
-	return covered || len(w.all) == 0
+	_, covered := w.endOf(at, make([]time.Time, len(w.windows)))
+	return covered || len(w.windows) == 0
 }
 
 // Next returns the next moment at which Open changes, zero for never. For windows that follow each other without a gap for very long, the
 // search is limited: it then returns a moment up to which they certainly last.
-func (w Windows) Next(at time.Time) time.Time {
-	begun := make([]time.Time, len(w.all))
-	end, covered := w.end(at, begun)
-	if !covered {
-		return w.beginning(at)
+func (w Windows) Next(t time.Time) time.Time {
+	starts := make([]time.Time, len(w.windows))
+	end, isOpen := w.endOf(t, starts)
+	if !isOpen {
+		return w.nextStart(t)
 	}
 	const far = 1000
 	for range far {
-		later, covered := w.end(end, begun)
-		if !covered {
+		later, isOpen := w.endOf(end, starts)
+		if !isOpen {
 			break
 		}
 		end = later
@@ -56,37 +56,37 @@ func (w Windows) Next(at time.Time) time.Time {
 	return end
 }
 
-// beginning returns when the next window opens, zero for never.
-func (w Windows) beginning(at time.Time) time.Time {
-	var first time.Time
-	for _, window := range w.all {
-		next := window.begins.Next(at.UTC())
-		if !next.IsZero() && (first.IsZero() || next.Before(first)) {
-			first = next
+// nextStart returns when the next window opens, zero for never.
+func (w Windows) nextStart(t time.Time) time.Time {
+	var earliest time.Time
+	for _, window := range w.windows {
+		next := window.schedule.Next(t.UTC())
+		if !next.IsZero() && (earliest.IsZero() || next.Before(earliest)) {
+			earliest = next
 		}
 	}
-	return first
+	return earliest
 }
 
-// end returns until when the windows that include the given moment last, and whether there are any. Callers keep begun between calls,
+// endOf returns until when the windows that include the given moment last, and whether there are any. Callers keep begun between calls,
 // which must be in order of time, because rare dates take long to find.
-func (w Windows) end(at time.Time, begun []time.Time) (time.Time, bool) {
-	var last time.Time
-	for n, window := range w.all {
-		if since := at.UTC().Add(-window.lasts); !begun[n].After(since) {
-			begun[n] = window.after(since)
+func (w Windows) endOf(t time.Time, starts []time.Time) (time.Time, bool) {
+	var latest time.Time
+	for n, window := range w.windows {
+		if since := t.UTC().Add(-window.duration); !starts[n].After(since) {
+			starts[n] = window.nextStartAfter(since)
 		}
-		if until := begun[n].Add(window.lasts); !begun[n].After(at) && until.After(last) {
-			last = until
+		if until := starts[n].Add(window.duration); !starts[n].After(t) && until.After(latest) {
+			latest = until
 		}
 	}
-	return last, !last.IsZero()
+	return latest, !latest.IsZero()
 }
 
-// after returns when the window first begins after a moment, or a time far enough in the future not to matter.
-func (o one) after(moment time.Time) time.Time {
-	if next := o.begins.Next(moment); !next.IsZero() {
+// nextStartAfter returns when the window first begins after a moment, or a time far enough in the future not to matter.
+func (w recurringWindow) nextStartAfter(t time.Time) time.Time {
+	if next := w.schedule.Next(t); !next.IsZero() {
 		return next
 	}
-	return moment.AddDate(5, 0, 0)
+	return t.AddDate(5, 0, 0)
 }

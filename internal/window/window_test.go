@@ -10,7 +10,7 @@ import (
 	_ "github.com/swarm-io/swarm-operator/internal/testkit/property" // a fixed seed
 )
 
-func moment(t *testing.T, text string) time.Time {
+func parseTime(t *testing.T, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -53,13 +53,13 @@ func TestOpenAndNext(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := moment(t, c.at)
+			at := parseTime(t, c.at)
 			if open := windows.Open(at); open != c.open {
 				t.Errorf("open: %v", open)
 			}
 			next := windows.Next(at)
 			switch {
-			case c.next != "" && !next.Equal(moment(t, c.next)):
+			case c.next != "" && !next.Equal(parseTime(t, c.next)):
 				t.Errorf("next is %s", next)
 			case c.next == "" && !next.IsZero() && !windows.Open(next): // or too far in the future to matter
 				t.Errorf("closes at %s", next)
@@ -68,7 +68,7 @@ func TestOpenAndNext(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"0 2 * * 6":                          `window "0 2 * * 6": write "<minute> <hour> <day> <month> <weekday> for <duration>"`,
 		"0 2 * * for 4h":                     "write \"<minute>",
@@ -108,7 +108,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestStringIsReadBack(t *testing.T) {
+func TestStringRoundTrip(t *testing.T) {
 	windows, err := Parse("  0 2 * *  SAT for 4h ;\nCRON_TZ=Asia/Tokyo 0 3 * * * for 1h30m")
 	if err != nil || windows.String() != "0 2 * * SAT for 4h; CRON_TZ=Asia/Tokyo 0 3 * * * for 1h30m" {
 		t.Errorf("got %q: %v", windows, err)
@@ -118,8 +118,8 @@ func TestStringIsReadBack(t *testing.T) {
 	}
 }
 
-// window draws a valid window.
-func window(t *rapid.T) string {
+// drawWindow draws a valid window.
+func drawWindow(t *rapid.T) string {
 	field := func(name string, texts ...string) string { return rapid.SampledFrom(texts).Draw(t, name) }
 	return strings.Join([]string{
 		field("zone", "", "CRON_TZ=UTC", "CRON_TZ=Europe/Zurich", "CRON_TZ=America/Sao_Paulo", "CRON_TZ=Australia/Lord_Howe", "CRON_TZ=Asia/Kathmandu"),
@@ -128,9 +128,9 @@ func window(t *rapid.T) string {
 	}, " ")
 }
 
-func TestOpenStaysAsItIsUntilNext(t *testing.T) {
+func TestOpenDoesNotChangeBeforeNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		windows, err := Parse(strings.Join(rapid.SliceOfN(rapid.Custom(window), 1, 3).Draw(t, "windows"), ";"))
+		windows, err := Parse(strings.Join(rapid.SliceOfN(rapid.Custom(drawWindow), 1, 3).Draw(t, "windows"), ";"))
 		if err != nil {
 			t.Skip(err) // a 31 February
 		}
@@ -178,8 +178,8 @@ func FuzzParse(f *testing.F) {
 func BenchmarkNext(b *testing.B) {
 	for name, text := range map[string]string{
 		"minutes":     "* * * * * for 1m",
-		"all":         strings.TrimSuffix(strings.Repeat("* * * * * for 1m;", mostWindows), ";"),
-		"seldom days": "* * * * * for 1m" + strings.Repeat(";0 0 29 2 * for 1s", mostWindows-1),
+		"all":         strings.TrimSuffix(strings.Repeat("* * * * * for 1m;", maxWindows), ";"),
+		"seldom days": "* * * * * for 1m" + strings.Repeat(";0 0 29 2 * for 1s", maxWindows-1),
 	} {
 		windows, err := Parse(text)
 		if err != nil {

@@ -36,26 +36,26 @@ func (k *keeper) tell(of subject, annotated string, made Plan) {
 	if status != before {
 		memory.news = append(memory.news, became(made)...)
 	}
-	if bound := made.Decision.Bound; bound != "" && bound != memory.bound {
+	if bound := made.Decision.ImmovablePods; bound != "" && bound != memory.bound {
 		memory.news = append(memory.news, happening{kind: corev1.EventTypeWarning, reason: configurationError, note: bound})
 	}
 	for _, news := range memory.news {
 		k.record(of.Workload, news)
 	}
-	memory.news, memory.status, memory.bound = nil, status, made.Decision.Bound
+	memory.news, memory.status, memory.bound = nil, status, made.Decision.ImmovablePods
 }
 
 // became returns the events for a new status.
 func became(made Plan) []happening {
 	decision := made.Decision
 	switch {
-	case decision.Word == engine.Invalid:
+	case decision.Status == engine.Invalid:
 		return []happening{{kind: corev1.EventTypeWarning, reason: configurationError, note: fmt.Sprintf("%s (%s)", made.Fault, decision.Reason)}}
 	case made.Fault != "":
 		return []happening{{kind: corev1.EventTypeWarning, reason: configurationError, note: made.Fault}}
-	case decision.Word == engine.SpotUnavailable:
+	case decision.Status == engine.SpotUnavailable:
 		return []happening{{kind: corev1.EventTypeWarning, reason: spotUnavailable, note: decision.Reason}}
-	case decision.Word == engine.Balanced:
+	case decision.Status == engine.Balanced:
 		return []happening{{kind: corev1.EventTypeNormal, reason: reconciliationSuccess, note: decision.Reason}}
 	}
 	return nil

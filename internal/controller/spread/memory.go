@@ -128,32 +128,32 @@ func (m *memories) managed(namespace string) []survey.Key {
 }
 
 // past returns what a decision needs to know of earlier ones.
-func (m *memories) past(of *memory, land landscape, now time.Time) survey.Memory {
+func (m *memories) past(of *memory, land landscape, now time.Time) survey.History {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	past := survey.Memory{
+	past := survey.History{
 		LastMove: of.lastMove,
-		Spot:     survey.Past{Failed: of.spot, Returned: land.spot}, OnDemand: survey.Past{Failed: of.onDemand, Returned: land.onDemand},
+		Spot:     survey.ClassHistory{NoCapacitySince: of.spot, NodeAvailableAt: land.spot}, OnDemand: survey.ClassHistory{NoCapacitySince: of.onDemand, NodeAvailableAt: land.onDemand},
 	}
 	if !land.offers(engine.Spot) && now.Sub(m.spot) < m.lasting {
-		past.Spot.Failed = later(past.Spot.Failed, m.spot)
+		past.Spot.NoCapacitySince = later(past.Spot.NoCapacitySince, m.spot)
 	}
 	if !land.offers(engine.OnDemand) && now.Sub(m.onDemand) < m.lasting {
-		past.OnDemand.Failed = later(past.OnDemand.Failed, m.onDemand)
+		past.OnDemand.NoCapacitySince = later(past.OnDemand.NoCapacitySince, m.onDemand)
 	}
 	return past
 }
 
 // learn stores what a decision found out. If a class has no nodes, a pod that waited in vain concerns all workloads.
-func (m *memories) learn(of *memory, shortage engine.Shortage, land landscape) {
+func (m *memories) learn(of *memory, shortage engine.ClassStates, land landscape) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	of.spot, of.onDemand = shortage.Spot.Failed, shortage.OnDemand.Failed
+	of.spot, of.onDemand = shortage.Spot.NoCapacitySince, shortage.OnDemand.NoCapacitySince
 	if !land.offers(engine.Spot) {
-		m.spot = later(m.spot, shortage.Spot.Missed)
+		m.spot = later(m.spot, shortage.Spot.PodOverdueAt)
 	}
 	if !land.offers(engine.OnDemand) {
-		m.onDemand = later(m.onDemand, shortage.OnDemand.Missed)
+		m.onDemand = later(m.onDemand, shortage.OnDemand.PodOverdueAt)
 	}
 }
 

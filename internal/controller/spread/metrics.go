@@ -45,7 +45,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
 	}
 	statuses, desired, current := m.memories.totals()
-	for _, word := range []engine.Word{engine.Balanced, engine.Rebalancing, engine.SpotUnavailable, engine.BlockedByPDB, engine.Invalid} {
+	for _, word := range []engine.Status{engine.Balanced, engine.Rebalancing, engine.SpotUnavailable, engine.BlockedByPDB, engine.Invalid} {
 		show(workloadsShown, statuses[word], string(word))
 	}
 	for state, total := range map[string]engine.Distribution{"desired": desired, "current": current} {
@@ -58,12 +58,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 }
 
 // totals sums all managed workloads.
-func (m *memories) totals() (statuses map[engine.Word]int, desired, current engine.Distribution) {
+func (m *memories) totals() (statuses map[engine.Status]int, desired, current engine.Distribution) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	statuses = map[engine.Word]int{}
+	statuses = map[engine.Status]int{}
 	for _, of := range m.shown {
-		statuses[of.Word]++
+		statuses[of.Status]++
 		desired.Spot, desired.OnDemand = desired.Spot+of.Desired.Spot, desired.OnDemand+of.Desired.OnDemand
 		current.Spot, current.OnDemand = current.Spot+of.Current.Spot, current.OnDemand+of.Current.OnDemand
 	}
@@ -81,8 +81,8 @@ func (l landscape) kinds() map[labelled]int {
 	counts := map[labelled]int{{engine.Spot, "labelled"}: 0, {engine.OnDemand, "labelled"}: 0}
 	for _, node := range l.nodes {
 		of := labelled{node.Class, "labelled"}
-		if node.Odd != "" {
-			of.labels = string(node.Odd)
+		if node.LabelProblem != "" {
+			of.labels = string(node.LabelProblem)
 		}
 		counts[of]++
 	}

@@ -64,7 +64,7 @@ func (l *landscape) returned(class engine.Class) *time.Time {
 	return &l.onDemand
 }
 
-func welcomes(node survey.Node) bool { return node.Open && node.Going == "" }
+func welcomes(node survey.Node) bool { return node.Schedulable && node.Notice == "" }
 
 // Reconcile evaluates a node.
 func (n *nodes) Reconcile(ctx context.Context, node *corev1.Node) (kit.Result, error) {
@@ -133,9 +133,9 @@ func (n *nodes) noticed(before, after survey.Node) survey.Node {
 	switch {
 	case !after.Interrupted():
 	case before.Interrupted():
-		after.Noticed = before.Noticed
+		after.InterruptedAt = before.InterruptedAt
 	default:
-		after.Noticed = metav1.NewTime(n.now())
+		after.InterruptedAt = metav1.NewTime(n.now())
 	}
 	return after
 }

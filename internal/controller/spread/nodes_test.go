@@ -95,7 +95,7 @@ func TestNoticeIsDatedOnce(t *testing.T) {
 		{"noticed again", readyNode("n", engine.Spot, notified), 6 * time.Minute},
 	} {
 		n.note(settings.Node(c.node))
-		got := n.known().nodes["n"].Noticed
+		got := n.known().nodes["n"].InterruptedAt
 		if c.want < 0 && !got.IsZero() || c.want >= 0 && !got.Time.Equal(noon.Add(c.want)) {
 			t.Errorf("%s: %s", c.reason, got)
 		}

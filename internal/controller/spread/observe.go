@@ -20,7 +20,7 @@ import (
 // sight is the observed state of a workload.
 type sight struct {
 	rules
-	world     engine.World
+	world     engine.Snapshot
 	pods      map[string]*corev1.Pod // from the cache: they must not be modified
 	landscape landscape
 	crowded   bool   // several budgets cover one pod
@@ -49,13 +49,13 @@ func (k *keeper) observe(ctx context.Context, of subject) (sight, error) {
 	if seen.rules, err = k.rules(ctx, of); err != nil {
 		return seen, err
 	}
-	scene := survey.Scene{
-		Workload: of.Workload, Wish: of.wish, Pods: pods, Nodes: seen.landscape.nodes, Budgets: budgets,
-		Volumes: k.volumes(ctx), Hold: seen.hold, Memory: k.memories.past(of.memory, seen.landscape, of.now), Now: of.now,
+	scene := survey.Objects{
+		Workload: of.Workload, Spec: of.wish, Pods: pods, Nodes: seen.landscape.nodes, Budgets: budgets,
+		Volumes: k.volumes(ctx), Hold: seen.hold, History: k.memories.past(of.memory, seen.landscape, of.now), Now: of.now,
 	}
-	scene.Memory.Ungated = of.memory.ungated(pods, of.now)
-	scene.Wish.Problem = cmp.Or(seen.never, of.wish.Problem, seen.wrong)
-	seen.world, err = k.settings.World(scene)
+	scene.History.UngatedAt = of.memory.ungated(pods, of.now)
+	scene.Spec.Problem = cmp.Or(seen.never, of.wish.Problem, seen.wrong)
+	seen.world, err = k.settings.Snapshot(scene)
 	// A hold that is neither ours nor the workload's own comes from budgets.
 	seen.crowded = seen.world.Hold != "" && seen.world.Hold != seen.hold && seen.world.Hold != of.Rollout
 	return seen, err

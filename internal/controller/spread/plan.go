@@ -22,9 +22,9 @@ type Plan struct {
 
 // plan decides. It depends only on its arguments.
 func plan(seen sight, of subject) Plan {
-	made := Plan{Decision: engine.Next(seen.world), Policy: seen.world.Policy}
+	made := Plan{Decision: engine.Decide(seen.world), Policy: seen.world.Policy}
 	made.Moves = made.Decision.Moves
-	made.look(made.Decision.Again)
+	made.look(made.Decision.RecheckAt)
 	made.look(seen.turn)
 	made.blame(seen, of)
 	switch refused := of.memory.refused; {
@@ -32,7 +32,7 @@ func plan(seen sight, of subject) Plan {
 		made.keepStill(seen.still)
 	case refused.stands(seen, of.now):
 		made.spare(refused)
-	case seen.crowded && len(made.Moves) == 0 && made.Decision.Word == engine.Rebalancing:
+	case seen.crowded && len(made.Moves) == 0 && made.Decision.Status == engine.Rebalancing:
 		made.block(refusal{reason: seen.world.Hold, crowded: true})
 	}
 	return made
@@ -51,10 +51,10 @@ func (p *Plan) blame(seen sight, of subject) {
 
 // status returns the text of the status annotation.
 func (p Plan) status() string {
-	if p.Decision.Word == engine.Invalid {
+	if p.Decision.Status == engine.Invalid {
 		return string(engine.Invalid) + ": " + p.Fault
 	}
-	return string(p.Decision.Word)
+	return string(p.Decision.Status)
 }
 
 // keepStill cancels all moves.
@@ -76,10 +76,10 @@ func (p *Plan) spare(refused refusal) {
 // block reports that budgets prevent a move.
 func (p *Plan) block(by refusal) {
 	p.look(by.until)
-	if p.Decision.Word == engine.Invalid {
+	if p.Decision.Status == engine.Invalid {
 		return
 	}
-	p.Decision.Word, p.Decision.Reason = engine.BlockedByPDB, by.reason
+	p.Decision.Status, p.Decision.Reason = engine.BlockedByPDB, by.reason
 	if by.crowded {
 		p.Fault = by.reason
 	}
@@ -87,7 +87,7 @@ func (p *Plan) block(by refusal) {
 
 // fail reports what failed and will be retried.
 func (p *Plan) fail(failed error) {
-	if p.Decision.Word != engine.Invalid {
+	if p.Decision.Status != engine.Invalid {
 		p.Decision.Reason = "trying again: " + brief(failed)
 	}
 }

@@ -18,18 +18,18 @@ func keyOf(name string) survey.Key {
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // strayed returns a world in which one of two pods is to be moved to spot nodes: evicted, or deleted if it has waited in vain.
-func strayed(pending bool) engine.World {
+func strayed(pending bool) engine.Snapshot {
 	pods := []engine.Pod{
-		{Name: "a", Number: 0, Made: engine.OnDemand, Node: engine.OnDemand, Phase: engine.Ready},
-		{Name: "b", Number: 1, Made: engine.Spot, Node: engine.OnDemand, Phase: engine.Ready},
+		{Name: "a", Number: 0, AssignedClass: engine.OnDemand, NodeClass: engine.OnDemand, Phase: engine.Ready},
+		{Name: "b", Number: 1, AssignedClass: engine.Spot, NodeClass: engine.OnDemand, Phase: engine.Ready},
 	}
-	world := engine.World{
+	world := engine.Snapshot{
 		Policy: &engine.Policy{SpotPercent: 50}, Replicas: 2, Pods: pods, Now: noon, PendingDeadline: time.Minute,
-		Spot: engine.Supply{Nodes: 1}, OnDemand: engine.Supply{Nodes: 1}, Budget: engine.Budget{Allowed: engine.NoLimit, Step: 1},
+		Spot: engine.Capacity{Nodes: 1}, OnDemand: engine.Capacity{Nodes: 1}, Budget: engine.Budget{Allowed: engine.NoLimit, Step: 1},
 	}
 	if pending {
 		world.Spot.Nodes, world.Spot.Static = 0, true
-		world.Pods[1].Node, world.Pods[1].Phase = "", engine.Pending
+		world.Pods[1].NodeClass, world.Pods[1].Phase = "", engine.Pending
 	}
 	return world
 }
@@ -85,7 +85,7 @@ func TestPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.seen.world = strayed(test.pending)
 			test.seen.world.Hold, test.seen.world.Problem = test.hold, test.problem
-			made := plan(test.seen, subject{wish: survey.Wish{Problem: test.wish}, memory: &memory{refused: test.refused}, now: noon})
+			made := plan(test.seen, subject{wish: survey.Spec{Problem: test.wish}, memory: &memory{refused: test.refused}, now: noon})
 			if len(made.Moves) != test.moves || made.status() != test.status || made.Decision.Reason != test.reason || !made.Again.Equal(test.again) {
 				t.Errorf("%d moves, %q, %q, again %s\nwant %d, %q, %q, %s",
 					len(made.Moves), made.status(), made.Decision.Reason, made.Again, test.moves, test.status, test.reason, test.again)

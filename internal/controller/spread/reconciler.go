@@ -38,7 +38,7 @@ const name = "spread"
 
 // A Board informs admission which classes accept pods.
 type Board interface {
-	Judged(workload survey.Key, shortage engine.Shortage)
+	Judged(workload survey.Key, shortage engine.ClassStates)
 	Forget(workload survey.Key)
 }
 
@@ -50,7 +50,7 @@ type Coverage interface {
 // Options are the configuration and the dependencies of this controller.
 type Options struct {
 	Settings survey.Settings
-	Pods     survey.Pods
+	Pods     survey.PodLister
 	Board    Board
 	Coverage Coverage
 	Scope    *kit.Scope
@@ -62,7 +62,7 @@ type Options struct {
 // A keeper keeps workloads of any kind spread.
 type keeper struct {
 	client   client.Client
-	replicas survey.Pods
+	replicas survey.PodLister
 	recorder events.EventRecorder
 	settings survey.Settings
 	board    Board
@@ -116,7 +116,7 @@ type reconciler[T client.Object] struct {
 // Reconcile advances a workload by one step.
 func (r *reconciler[T]) Reconcile(ctx context.Context, object T) (kit.Result, error) {
 	workload := r.of(object)
-	wish := r.settings.Wish(workload)
+	wish := r.settings.Spec(workload)
 	if !wish.Managed() {
 		return kit.Done(), r.release(ctx, workload)
 	}
@@ -131,7 +131,7 @@ func (r *reconciler[T]) forget(workload types.NamespacedName) {
 type subject struct {
 	survey.Workload
 
-	wish   survey.Wish
+	wish   survey.Spec
 	memory *memory
 	now    time.Time
 }
@@ -142,9 +142,9 @@ func (k *keeper) keep(ctx context.Context, of subject) (kit.Result, error) {
 		return kit.Done(), err
 	}
 	made := plan(seen, of)
-	k.memories.learn(of.memory, made.Decision.Shortage, seen.landscape)
+	k.memories.learn(of.memory, made.Decision.Classes, seen.landscape)
 	// Before any pod is removed: its replacement is admitted at once.
-	k.board.Judged(of.Key, made.Decision.Shortage)
+	k.board.Judged(of.Key, made.Decision.Classes)
 	err = k.apply(ctx, of, seen, &made)
 	return k.report(ctx, of, made, err)
 }

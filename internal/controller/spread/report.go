@@ -50,7 +50,7 @@ func (k *keeper) annotations(before map[string]string, made Plan) map[string]str
 		k.settings.Key(v1alpha1.SpreadCurrent): made.Decision.Current.String(),
 		k.settings.Key(v1alpha1.SpreadStatus):  made.status(),
 	}
-	if word := made.Decision.Word; word != engine.Balanced && word != engine.Invalid { // these need no reason
+	if word := made.Decision.Status; word != engine.Balanced && word != engine.Invalid { // these need no reason
 		wanted[k.settings.Key(v1alpha1.SpreadReason)] = made.Decision.Reason
 	}
 	settings := k.settings.Key(v1alpha1.SpreadSettings)
@@ -141,5 +141,5 @@ func (k *keeper) next(made Plan, now time.Time) kit.Result {
 	if made.Again.IsZero() {
 		return kit.Done()
 	}
-	return kit.RequeueAfter(max(made.Again.Sub(now), time.Millisecond), string(made.Decision.Word))
+	return kit.RequeueAfter(max(made.Again.Sub(now), time.Millisecond), string(made.Decision.Status))
 }

@@ -20,7 +20,7 @@ import (
 func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 	k := &keeper{settings: settings}
 	policy := &engine.Policy{MinOnDemand: 2, SpotPercent: 60}
-	decision := engine.Decision{Word: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6}, Current: engine.Distribution{OnDemand: 4, Spot: 6}}
+	decision := engine.Decision{Status: engine.Balanced, Desired: engine.Distribution{OnDemand: 4, Spot: 6}, Current: engine.Distribution{OnDemand: 4, Spot: 6}}
 	all := map[string]string{
 		"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 		"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60", "swarm.io/spread": "enabled",
@@ -35,13 +35,13 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Balanced", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}},
-		"another status, and its reason": {all, Plan{Decision: engine.Decision{Word: engine.Rebalancing, Reason: "why", Desired: decision.Desired, Current: decision.Current}, Policy: policy},
+		"another status, and its reason": {all, Plan{Decision: engine.Decision{Status: engine.Rebalancing, Reason: "why", Desired: decision.Desired, Current: decision.Current}, Policy: policy},
 			map[string]any{"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why"}},
 		"the reason goes with the status": {map[string]string{
 			"swarm.io/desired-distribution": "on-demand:4,spot:6", "swarm.io/current-distribution": "on-demand:4,spot:6",
 			"swarm.io/spread-status": "Rebalancing", "swarm.io/spread-reason": "why", "swarm.io/spread-settings": "min-on-demand:2,spot-percentage:60",
 		}, Plan{Decision: decision, Policy: policy}, map[string]any{"swarm.io/spread-status": "Balanced", "swarm.io/spread-reason": nil}},
-		"no policy in force": {all, Plan{Decision: engine.Decision{Word: engine.Invalid, Current: decision.Current}, Fault: "what?"},
+		"no policy in force": {all, Plan{Decision: engine.Decision{Status: engine.Invalid, Current: decision.Current}, Fault: "what?"},
 			map[string]any{"swarm.io/spread-status": "Invalid: what?", "swarm.io/desired-distribution": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,11 +53,11 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 }
 
 func TestEventsTellWhatAWorkloadHasBecome(t *testing.T) {
-	of := func(word engine.Word) Plan { return Plan{Decision: engine.Decision{Word: word, Reason: "since"}} }
+	of := func(word engine.Status) Plan { return Plan{Decision: engine.Decision{Status: word, Reason: "since"}} }
 	invalid, crowded := of(engine.Invalid), of(engine.BlockedByPDB)
 	invalid.Fault, crowded.Fault = "what?", "two"
 	bound := of(engine.Rebalancing)
-	bound.Decision.Bound = "1 pod cannot be moved"
+	bound.Decision.ImmovablePods = "1 pod cannot be moved"
 	for name, test := range map[string]struct {
 		annotated string
 		plans     []Plan
@@ -135,7 +135,7 @@ func TestAnotherWorkloadOfTheSameNameIsNotWritten(t *testing.T) {
 
 func TestLookingAgain(t *testing.T) {
 	k := &keeper{resync: 30 * time.Second}
-	made := Plan{Decision: engine.Decision{Word: engine.Balanced}}
+	made := Plan{Decision: engine.Decision{Status: engine.Balanced}}
 	if got := k.next(made, noon); got == kit.Done() {
 		t.Error("never")
 	}

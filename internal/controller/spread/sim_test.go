@@ -216,14 +216,14 @@ func TestOtherNodesAreTheSameForAllWorkloadsOfAClassThatHasNone(t *testing.T) {
 	s.expect("SpotUnavailable", "on-demand:10,spot:0")
 	// A new workload does not wait for its own deadline.
 	fresh := s.memories.past(&memory{}, *s.nodes.known(), s.clock)
-	if since := s.clock.Sub(fresh.Spot.Failed); since > time.Minute {
+	if since := s.clock.Sub(fresh.Spot.NoCapacitySince); since > time.Minute {
 		t.Errorf("a new workload knows of a failure %s ago", since)
 	}
-	if late := s.memories.past(&memory{}, *s.nodes.known(), s.clock.Add(time.Hour)); !late.Spot.Failed.IsZero() {
+	if late := s.memories.past(&memory{}, *s.nodes.known(), s.clock.Add(time.Hour)); !late.Spot.NoCapacitySince.IsZero() {
 		t.Error("what was known an hour ago is still believed")
 	}
 	s.join("spot-2", engine.Spot)
-	if again := s.memories.past(&memory{}, *s.nodes.known(), s.clock); !again.Spot.Failed.IsZero() || again.Spot.Returned != s.clock {
+	if again := s.memories.past(&memory{}, *s.nodes.known(), s.clock); !again.Spot.NoCapacitySince.IsZero() || again.Spot.NodeAvailableAt != s.clock {
 		t.Errorf("spot is back, and a new workload believes %+v", again.Spot)
 	}
 }

@@ -44,7 +44,7 @@ type stage struct {
 	t        *testing.T
 	cluster  client.WithWatch
 	registry *prometheus.Registry
-	shortage engine.Shortage // as reported to admission
+	shortage engine.ClassStates // as reported to admission
 	told     []told
 	writes   []string
 	answers  map[string]error  // responses to evictions and deletions, by pod
@@ -147,9 +147,9 @@ func (s *stage) take(verb, pod string, uid types.UID) error {
 	return nil
 }
 
-func (s *stage) Judged(_ survey.Key, shortage engine.Shortage) { s.shortage = shortage }
-func (s *stage) Forget(survey.Key)                             { s.shortage = engine.Shortage{} }
-func (s *stage) Covers(context.Context, string) (bool, string) { return s.covered, s.never }
+func (s *stage) Judged(_ survey.Key, shortage engine.ClassStates) { s.shortage = shortage }
+func (s *stage) Forget(survey.Key)                                { s.shortage = engine.ClassStates{} }
+func (s *stage) Covers(context.Context, string) (bool, string)    { return s.covered, s.never }
 
 //nolint:revive // the interface has so many arguments
 func (s *stage) Eventf(_, related runtime.Object, kind, reason, _, note string, arguments ...any) {
@@ -254,9 +254,9 @@ func (s *stage) raise() {
 		s.born++
 		pod := podOf(fmt.Sprintf("web-%02d", s.born), s.clock)
 		pod.Spec.SchedulingGates = s.gates
-		if policy := s.settings.Wish(of).Policy; s.covered && !s.deaf && policy != nil {
+		if policy := s.settings.Spec(of).Policy; s.covered && !s.deaf && policy != nil {
 			number := s.number(of, *policy)
-			pod.Annotations = map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(s.shortage.Place(*policy, number))}
+			pod.Annotations = map[string]string{"swarm.io/spread-number": strconv.Itoa(number), "swarm.io/spread-class": string(s.shortage.ClassFor(*policy, number))}
 		}
 		s.create(pod)
 	}
@@ -265,20 +265,20 @@ func (s *stage) raise() {
 // number returns the number of the next pod.
 func (s *stage) number(of survey.Workload, policy engine.Policy) int {
 	s.t.Helper()
-	scene := survey.Scene{Workload: of, Now: s.clock}
+	scene := survey.Objects{Workload: of, Now: s.clock}
 	if view := s.nodes.known(); view != nil {
 		scene.Nodes = view.nodes
 	}
 	for _, pod := range s.pods() {
 		scene.Pods = append(scene.Pods, &pod)
 	}
-	world, err := s.settings.World(scene)
+	world, err := s.settings.Snapshot(scene)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	numbers := engine.NewNumbers(0)
-	numbers.See(policy, of.Replicas, world.Pods)
-	return numbers.Lowest(s.clock)
+	numbers.SetPods(policy, of.Replicas, world.Pods)
+	return numbers.LowestFree(s.clock)
 }
 
 func podOf(name string, at time.Time) *corev1.Pod {

@@ -142,7 +142,7 @@ func failingEnvironment(t *testing.T, fails func(kind string) error, objects ...
 	return e
 }
 
-// podsOf implements survey.Pods with the current pods of the API server.
+// podsOf implements survey.PodLister with the current pods of the API server.
 func (e *environment) podsOf(ctx context.Context, workload survey.Key) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := e.client.List(ctx, list, client.InNamespace(workload.Namespace))

@@ -42,7 +42,7 @@ type Leadership interface {
 
 // Options are the configuration of this controller, and its access to pods.
 type Options struct {
-	Pods    survey.Pods
+	Pods    survey.PodLister
 	Scope   *kit.Scope
 	Resync  time.Duration
 	Workers int
@@ -52,7 +52,7 @@ type Options struct {
 
 type reconciler struct {
 	client               client.Client
-	workloadPods         survey.Pods
+	workloadPods         survey.PodLister
 	apiReader            client.Reader // past the cache
 	perWorkerUnsupported string        // why Shared is the only layout
 	status               *kit.Status[*v1alpha1.WorkerPool]

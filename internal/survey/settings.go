@@ -32,8 +32,8 @@ type Settings struct {
 	ReadOnly        bool
 }
 
-// Standard returns the default settings.
-func Standard() Settings {
+// DefaultSettings returns the default settings.
+func DefaultSettings() Settings {
 	const capacity = "karpenter.sh/capacity-type"
 	return Settings{
 		Prefix: v1alpha1.Prefix, Spot: []Label{{capacity, "spot"}}, OnDemand: []Label{{capacity, "on-demand"}},
@@ -65,16 +65,16 @@ const (
 // Key returns the annotation's key under the configured prefix.
 func (s Settings) Key(annotation v1alpha1.SpreadAnnotation) string { return annotation.Key(s.Prefix) }
 
-// Wish is how a workload wants to be spread. The zero value means that it does not.
-type Wish struct {
-	Policy   *spread.Policy // nil: pods are not moved
-	Problem  string         // what is wrong with the current setting, "" for nothing
-	Override bool           // may delete where a disruption budget refuses
-	Windows  string         // its own, "" for those of the namespace
+// Spec is how a workload wants to be spread. The zero value means that it does not.
+type Spec struct {
+	Policy      *spread.Policy // nil: pods are not moved
+	Problem     string         // what is wrong with the current setting, "" for nothing
+	PDBOverride bool           // may delete where a disruption budget refuses
+	Windows     string         // its own, "" for those of the namespace
 }
 
 // Managed reports whether a workload is spread, or only an invalid setting prevents that.
-func (w Wish) Managed() bool { return w.Policy != nil || w.Problem != "" }
+func (s Spec) Managed() bool { return s.Policy != nil || s.Problem != "" }
 
 // Enabled reports whether a workload opts in, by annotation or label.
 func (s Settings) Enabled(workload metav1.Object) bool {
@@ -95,29 +95,29 @@ func TooLarge(object metav1.Object) bool {
 	return object.GetAnnotations()[v1alpha1.AnnotationTooLarge] != ""
 }
 
-// Wish reads the settings of a workload. If they are invalid, the last valid ones, which the workload carries, stay in force.
-func (s Settings) Wish(workload Workload) Wish {
-	if workload.Object == nil || !s.Enabled(workload) {
-		return Wish{}
+// Spec reads the settings of a workload. If they are invalid, the last valid ones, which the workload carries, stay in force.
+func (s Settings) Spec(w Workload) Spec {
+	if w.Object == nil || !s.Enabled(w) {
+		return Spec{}
 	}
-	said := func(annotation v1alpha1.SpreadAnnotation) string { return workload.GetAnnotations()[s.Key(annotation)] }
-	wish := Wish{Override: strings.TrimSpace(said(v1alpha1.SpreadPDBOverride)) == "true", Windows: strings.TrimSpace(said(v1alpha1.SpreadWindows))}
-	policy, err := spread.Parse(said(v1alpha1.SpreadMinOnDemand), said(v1alpha1.SpreadSpotPercentage))
+	annotationValue := func(annotation v1alpha1.SpreadAnnotation) string { return w.GetAnnotations()[s.Key(annotation)] }
+	spec := Spec{PDBOverride: strings.TrimSpace(annotationValue(v1alpha1.SpreadPDBOverride)) == "true", Windows: strings.TrimSpace(annotationValue(v1alpha1.SpreadWindows))}
+	policy, err := spread.Parse(annotationValue(v1alpha1.SpreadMinOnDemand), annotationValue(v1alpha1.SpreadSpotPercentage))
 	if err != nil {
-		wish.Problem = err.Error()
-		policy, _ = spread.ParsePolicy(said(v1alpha1.SpreadSettings)) // we did not write what cannot be read
+		spec.Problem = err.Error()
+		policy, _ = spread.ParsePolicy(annotationValue(v1alpha1.SpreadSettings)) // we did not write what cannot be read
 	}
-	if wish.Policy = policy; policy == nil {
-		return wish
+	if spec.Policy = policy; policy == nil {
+		return spec
 	}
-	if workload.Replicas > spread.MostReplicas {
-		wish.Policy, wish.Problem = nil, fmt.Sprintf("it has %d replicas, and at most %d can be spread", workload.Replicas, spread.MostReplicas)
+	if w.Replicas > spread.MaxReplicas {
+		spec.Policy, spec.Problem = nil, fmt.Sprintf("it has %d replicas, and at most %d can be spread", w.Replicas, spread.MaxReplicas)
 	}
-	if TooLarge(workload) {
-		wish.Policy, wish.Problem = nil, WorkloadTooLarge+", or disable spread"
+	if TooLarge(w) {
+		spec.Policy, spec.Problem = nil, WorkloadTooLarge+", or disable spread"
 	}
-	if key := s.chosen(workload); key != "" {
-		wish.Policy, wish.Problem = nil, "its template chooses nodes by "+key+" itself: take that out of the template, or disable spread"
+	if key := s.templateNodeChoice(w); key != "" {
+		spec.Policy, spec.Problem = nil, "its template chooses nodes by "+key+" itself: take that out of the template, or disable spread"
 	}
-	return wish
+	return spec
 }
